@@ -1,0 +1,3 @@
+//! One agent on one server: decides, talks SQL, and hands commands to its warden.
+
+pub mod config;

@@ -1,0 +1,300 @@
+//! The validated form of one job, stored as JSON in `job.spec` and handed to whoever claims a run.
+//!
+//! Fields carry the names of the job file's keys. Every field has the documented default, so an older
+//! agent reads a newer revision's row as far as it knows its keys.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A job after validation: durations parsed, defaults filled in, references checked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobSpec {
+    /// Cron expressions and macros; empty for a job that is only submitted or triggered.
+    pub schedule: Vec<String>,
+    /// IANA zone name.
+    pub timezone: String,
+    pub dst: DstPolicy,
+    pub calendars: Vec<String>,
+    pub command: Option<Command>,
+    /// Per attempt, counted from exec.
+    #[serde(with = "opt_millis")]
+    pub timeout: Option<Duration>,
+    /// Between SIGTERM and SIGKILL.
+    #[serde(with = "millis")]
+    pub grace: Duration,
+    pub overlap: Overlap,
+    pub missed: Missed,
+    #[serde(with = "opt_millis")]
+    pub missed_within: Option<Duration>,
+    pub missed_max: u32,
+    pub retry: Retry,
+    pub on_lost: OnLost,
+    /// How long an attempt may outlive its lease while the database is away.
+    #[serde(with = "millis")]
+    pub hold: Duration,
+    pub run_on: RunOn,
+    /// Labels a node must have, with these values.
+    #[serde(rename = "where")]
+    pub placement: BTreeMap<String, String>,
+    #[serde(with = "millis")]
+    pub spread: Duration,
+    pub priority: i32,
+    pub pool: Option<String>,
+    pub node_pool: Option<String>,
+    pub locks: Vec<String>,
+    pub rate: Option<String>,
+    pub user: Option<String>,
+    pub cwd: Option<String>,
+    pub env: BTreeMap<String, String>,
+    pub stdin: Option<String>,
+    /// Octal file mode mask, e.g. 0o022.
+    pub umask: Option<u32>,
+    pub nice: Option<i32>,
+    pub limits: Limits,
+    pub isolation: Isolation,
+    pub params: BTreeMap<String, ParamSpec>,
+    pub triggered_by: Vec<String>,
+    pub trigger_on: TriggerOn,
+    /// RFC 3339 instants; the schedule fires only within [start, end).
+    pub start: Option<String>,
+    pub end: Option<String>,
+    pub output: Output,
+    pub notify: Vec<String>,
+    #[serde(with = "opt_millis")]
+    pub progress_timeout: Option<Duration>,
+    pub instances: u32,
+    pub enabled: bool,
+}
+
+impl Default for JobSpec {
+    fn default() -> Self {
+        Self {
+            schedule: Vec::new(),
+            timezone: "UTC".to_owned(),
+            dst: DstPolicy::Once,
+            calendars: Vec::new(),
+            command: None,
+            timeout: None,
+            grace: Duration::from_secs(10),
+            overlap: Overlap::Skip,
+            missed: Missed::Latest,
+            missed_within: None,
+            missed_max: 100,
+            retry: Retry::default(),
+            on_lost: OnLost::Rerun,
+            hold: Duration::ZERO,
+            run_on: RunOn::One,
+            placement: BTreeMap::new(),
+            spread: Duration::ZERO,
+            priority: 0,
+            pool: None,
+            node_pool: None,
+            locks: Vec::new(),
+            rate: None,
+            user: None,
+            cwd: None,
+            env: BTreeMap::new(),
+            stdin: None,
+            umask: None,
+            nice: None,
+            limits: Limits::default(),
+            isolation: Isolation::Cgroup,
+            params: BTreeMap::new(),
+            triggered_by: Vec::new(),
+            trigger_on: TriggerOn::Success,
+            start: None,
+            end: None,
+            output: Output::default(),
+            notify: Vec::new(),
+            progress_timeout: None,
+            instances: 1,
+            enabled: true,
+        }
+    }
+}
+
+/// What is executed: an argument vector, or a string for `/bin/sh -c` into which nothing is ever substituted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Command {
+    Argv(Vec<String>),
+    Shell(String),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DstPolicy {
+    #[default]
+    Once,
+    Skip,
+    Both,
+}
+
+/// What happens to a due instant while an earlier run of the job has not ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Overlap {
+    #[default]
+    Skip,
+    Queue,
+    Replace,
+    Allow,
+}
+
+/// Which of the due instants that nobody was there to fire are still run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Missed {
+    #[default]
+    Latest,
+    All,
+    Skip,
+}
+
+/// What a takeover does with a run whose attempt was lost: at-least-once or at-most-once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnLost {
+    #[default]
+    Rerun,
+    Fail,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunOn {
+    #[default]
+    One,
+    EachNode,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    #[default]
+    Cgroup,
+    Pid,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TriggerOn {
+    #[default]
+    Success,
+    Failure,
+    Finish,
+}
+
+/// `max` counts retries, not attempts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Retry {
+    pub max: u32,
+    pub backoff: Backoff,
+    #[serde(with = "millis")]
+    pub base: Duration,
+    #[serde(with = "millis")]
+    pub cap: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            max: 0,
+            backoff: Backoff::Exponential,
+            base: Duration::from_secs(10),
+            cap: Duration::from_secs(300),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Backoff {
+    Constant,
+    Linear,
+    #[default]
+    Exponential,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// Bytes.
+    pub memory: Option<u64>,
+    pub processes: Option<u32>,
+}
+
+/// How much output of one attempt is kept, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Output {
+    /// In the database.
+    pub keep: u64,
+    /// In the node's state directory.
+    pub local: u64,
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        Self {
+            keep: 1 << 20,
+            local: 64 << 20,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ParamSpec {
+    #[serde(rename = "type")]
+    pub kind: ParamType,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<serde_json::Value>,
+    #[serde(default)]
+    pub required: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ParamType {
+    String,
+    Integer,
+    Number,
+    Boolean,
+    Duration,
+    Date,
+}
+
+mod millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(d: &Duration, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_u64(u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
+        u64::deserialize(d).map(Duration::from_millis)
+    }
+}
+
+mod opt_millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(d: &Option<Duration>, s: S) -> Result<S::Ok, S::Error> {
+        match d {
+            Some(d) => super::millis::serialize(d, s),
+            None => s.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(d)?.map(Duration::from_millis))
+    }
+}

@@ -1,0 +1,3 @@
+//! The pure part: no async, no clock, no randomness, no I/O.
+
+pub mod definition;

@@ -1,0 +1,1 @@
+//! PostgreSQL: one function per statement in `sql/`.
