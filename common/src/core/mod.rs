@@ -1,3 +1,4 @@
 //! The pure part: no async, no clock, no randomness, no I/O.
 
 pub mod definition;
+pub mod schedule;
