@@ -1,0 +1,462 @@
+//! The agent's side: one connection, requests with answers, and a stream of events.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+use super::frame::{self, FrameError};
+use super::lock;
+use super::paths::Paths;
+use super::proof::{PidFd, ProofOfDeath};
+use super::protocol::*;
+
+/// Bound of one request. A warden answers within milliseconds unless it is stopped.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// How long a guard may sweep, or a warden start, before connecting gives up.
+const SETTLE_WITHIN: Duration = Duration::from_secs(15);
+/// More than the warden's attempts twice over, so that no exit is ever refused.
+const EVENTS: usize = 16 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+pub enum WardenError {
+    #[error("warden in {path}: {source}")]
+    Io { path: String, source: io::Error },
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Stopped or hung; it may still act on the request. `proof` lets the caller end it or wait for its end.
+    #[error("the warden did not answer within {} s", ANSWER_WITHIN.as_secs())]
+    NoAnswer { proof: Option<ProofOfDeath> },
+    /// The connection ended: the warden died, or a newer agent took over. Its death is not proven by this.
+    #[error("the connection to the warden is gone")]
+    Gone,
+    #[error("the warden's answer makes no sense: {0}")]
+    Protocol(String),
+    /// A guard lives but no warden listens.
+    #[error("an old guard in {0} is still ending its processes")]
+    Busy(String),
+    #[error("the warden did not start: {0}")]
+    NotStarted(String),
+}
+
+impl From<FrameError> for WardenError {
+    fn from(error: FrameError) -> Self {
+        WardenError::Protocol(error.to_string())
+    }
+}
+
+/// What arrives without being asked for.
+#[derive(Debug)]
+pub enum Notice {
+    Event(Event),
+    /// The last notice. The tree may be alive: see [`WardenClient::proof`].
+    Gone,
+}
+
+pub type Notices = mpsc::Receiver<Notice>;
+
+/// A connection that said hello. Clones share it; it closes with the last one.
+#[derive(Clone, Debug)]
+pub struct WardenClient {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    requests: mpsc::Sender<Vec<u8>>,
+    waiting: Arc<Waiting>,
+    next_seq: AtomicU64,
+    identity: Identity,
+    proof: ProofOfDeath,
+    reader: AbortHandle,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+type Answer = oneshot::Sender<Result<Reply, Refusal>>;
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// `None` once the connection is gone: nobody may wait any more.
+    answers: Mutex<Option<HashMap<u64, Answer>>>,
+}
+
+impl Waiting {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<HashMap<u64, Answer>>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WardenClient {
+    /// Takes over the warden that lives in `state_dir`, cutting off an older agent. `None`: none lives, and
+    /// that is certain. Waits a while for a guard that is still ending its processes.
+    pub async fn connect_existing(
+        state_dir: &Path,
+        kind: Kind,
+    ) -> Result<Option<(WardenClient, Notices)>, WardenError> {
+        let paths = Paths::new(state_dir, kind);
+        match dial_living(&paths).await? {
+            Some(stream) => Ok(Some(Self::hello(stream, &paths, None).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Who serves in `state_dir`, without taking it over.
+    pub async fn identify(state_dir: &Path, kind: Kind) -> Result<Option<Identity>, WardenError> {
+        let paths = Paths::new(state_dir, kind);
+        let Some(stream) = dial_living(&paths).await? else {
+            return Ok(None);
+        };
+        let (mut read, mut write) = stream.into_split();
+        let mut buffer = BytesMut::new();
+        let ask = ask_alone(&mut read, &mut write, &mut buffer, 0, Request::Identify);
+        match tokio::time::timeout(ANSWER_WITHIN, ask).await {
+            Ok(answer) => Ok(Some(identity_of(answer?)?)),
+            Err(_) => Err(WardenError::NoAnswer { proof: None }),
+        }
+    }
+
+    pub(super) async fn hello(
+        stream: UnixStream,
+        paths: &Paths,
+        expect: Option<Serving>,
+    ) -> Result<(WardenClient, Notices), WardenError> {
+        let broken = |source| broken(paths, source);
+        let peer = stream
+            .peer_cred()
+            .map_err(broken)?
+            .pid()
+            .ok_or(WardenError::Gone)?;
+        // Opened before the hello is answered: the answer proves that this is the process that gave it.
+        let warden = PidFd::open(peer).map_err(broken)?.ok_or(WardenError::Gone)?;
+        let (mut read, mut write) = stream.into_split();
+        let mut buffer = BytesMut::new();
+        let request = Request::Hello {
+            protocol: PROTOCOL,
+            agent_pid: std::process::id().cast_signed(),
+            expect,
+        };
+        let answer = tokio::time::timeout(ANSWER_WITHIN, async {
+            let first = identity_of(ask_alone(&mut read, &mut write, &mut buffer, 0, request).await?)?;
+            let guard = PidFd::open(first.guard_pid)
+                .map_err(broken)?
+                .ok_or(WardenError::Gone)?;
+            // The second answer, given after the pidfd was opened, proves the guard in the same way.
+            let second =
+                identity_of(ask_alone(&mut read, &mut write, &mut buffer, 1, Request::Identify).await?)?;
+            if (second.warden_pid, second.guard_pid) != (peer, guard.pid()) {
+                return Err(WardenError::Protocol(
+                    "the warden's or guard's pid changed".into(),
+                ));
+            }
+            Ok((second, guard))
+        })
+        .await;
+        let (identity, guard) = match answer {
+            Ok(answer) => answer?,
+            Err(_) => {
+                let proof = ProofOfDeath::new(warden, None, paths.clone());
+                return Err(WardenError::NoAnswer { proof: Some(proof) });
+            }
+        };
+        let proof = ProofOfDeath::new(warden, Some(guard), paths.clone());
+        Ok(Self::run(read, write, buffer, identity, proof))
+    }
+
+    fn run(
+        read: OwnedReadHalf,
+        write: OwnedWriteHalf,
+        buffer: BytesMut,
+        identity: Identity,
+        proof: ProofOfDeath,
+    ) -> (WardenClient, Notices) {
+        let (requests, outgoing) = mpsc::channel(64);
+        let (events, notices) = mpsc::channel(EVENTS);
+        let waiting = Arc::new(Waiting {
+            answers: Mutex::new(Some(HashMap::new())),
+        });
+        tokio::spawn(write_requests(write, outgoing));
+        let reader = tokio::spawn(read_answers(read, buffer, waiting.clone(), events)).abort_handle();
+        let next_seq = AtomicU64::new(2);
+        let inner = Inner {
+            requests,
+            waiting,
+            next_seq,
+            identity,
+            proof,
+            reader,
+        };
+        (
+            WardenClient {
+                inner: Arc::new(inner),
+            },
+            notices,
+        )
+    }
+
+    /// As of the hello; later deadlines are in the answers to [`Self::set_deadline`].
+    pub fn identity(&self) -> &Identity {
+        &self.inner.identity
+    }
+
+    pub fn proof(&self) -> &ProofOfDeath {
+        &self.inner.proof
+    }
+
+    /// Moves the session's end forward. Answers with what holds now: (deadline_ns, soft_ns).
+    pub async fn set_deadline(&self, deadline_ns: u64, soft_ns: u64) -> Result<(u64, u64), WardenError> {
+        match self.ask(Request::SetDeadline { deadline_ns, soft_ns }).await? {
+            Reply::Deadline { deadline_ns, soft_ns } => Ok((deadline_ns, soft_ns)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Starts an attempt, once however often it is asked for. That the command cannot be executed shows in
+    /// its result, not here. Answers with (pid, already started by an earlier request).
+    pub async fn spawn(&self, request: SpawnRequest) -> Result<(i32, bool), WardenError> {
+        match self.ask(Request::Spawn(Box::new(request))).await? {
+            Reply::Spawned { pid, already } => Ok((pid, already)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Records that the attempt never starts here. `Some`: too late, it has.
+    pub async fn forbid(&self, id: AttemptId) -> Result<Option<State>, WardenError> {
+        match self.ask(Request::Forbid { id }).await? {
+            Reply::Forbidden => Ok(None),
+            Reply::AlreadyStarted { state } => Ok(Some(state)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// SIGTERM now, SIGKILL after `grace` at the latest.
+    pub async fn kill(&self, id: AttemptId, grace: Duration, reason: KillReason) -> Result<(), WardenError> {
+        match self
+            .ask(Request::Kill {
+                id,
+                grace_ms: milliseconds(grace),
+                reason,
+            })
+            .await?
+        {
+            Reply::Killing { .. } => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// As [`Self::kill`], for every attempt; answers how many live.
+    pub async fn kill_all(&self, grace: Duration, reason: KillReason) -> Result<u32, WardenError> {
+        match self
+            .ask(Request::KillAll {
+                grace_ms: milliseconds(grace),
+                reason,
+            })
+            .await?
+        {
+            Reply::Killing { attempts } => Ok(attempts),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Lets the warden forget an ended attempt; `remove` takes its directory along.
+    pub async fn ack(&self, id: AttemptId, remove: bool) -> Result<(), WardenError> {
+        match self.ask(Request::Ack { id, remove }).await? {
+            Reply::Acked => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    pub async fn list(&self) -> Result<Listing, WardenError> {
+        match self.ask(Request::List).await? {
+            Reply::List(listing) => Ok(listing),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Kills everything and lets the warden leave when all ends are acknowledged or this connection closes.
+    pub async fn shutdown(&self, grace: Duration) -> Result<(), WardenError> {
+        match self
+            .ask(Request::Shutdown {
+                grace_ms: milliseconds(grace),
+            })
+            .await?
+        {
+            Reply::ShuttingDown => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn ask(&self, request: Request) -> Result<Reply, WardenError> {
+        let seq = self.inner.next_seq.fetch_add(1, Ordering::Relaxed);
+        let mut wire = Vec::new();
+        frame::encode(&FromAgent { seq, request }, &mut wire)?;
+        let (tell, told) = oneshot::channel();
+        match &mut *self.inner.waiting.lock() {
+            Some(answers) => answers.insert(seq, tell),
+            None => return Err(WardenError::Gone),
+        };
+        let exchange = async {
+            self.inner
+                .requests
+                .send(wire)
+                .await
+                .map_err(|_| WardenError::Gone)?;
+            told.await.map_err(|_| WardenError::Gone)
+        };
+        match tokio::time::timeout(ANSWER_WITHIN, exchange).await {
+            Ok(answer) => Ok(answer??),
+            Err(_) => {
+                if let Some(answers) = &mut *self.inner.waiting.lock() {
+                    answers.remove(&seq);
+                }
+                Err(WardenError::NoAnswer {
+                    proof: Some(self.inner.proof.clone()),
+                })
+            }
+        }
+    }
+}
+
+async fn write_requests(mut write: OwnedWriteHalf, mut outgoing: mpsc::Receiver<Vec<u8>>) {
+    while let Some(wire) = outgoing.recv().await {
+        if write.write_all(&wire).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read_answers(
+    mut read: OwnedReadHalf,
+    mut buffer: BytesMut,
+    waiting: Arc<Waiting>,
+    events: mpsc::Sender<Notice>,
+) {
+    while let Ok(Some(message)) = next_message(&mut read, &mut buffer).await {
+        match message {
+            FromWarden::Reply { seq, result } => {
+                let answer = waiting.lock().as_mut().and_then(|answers| answers.remove(&seq));
+                if let Some(answer) = answer {
+                    // Whoever asked may have stopped waiting.
+                    let _ = answer.send(result);
+                }
+            }
+            // Progress comes again; everything else is bounded by the warden's attempts.
+            FromWarden::Event(Event::Progress { .. }) if events.capacity() < EVENTS / 2 => {}
+            FromWarden::Event(event) => {
+                if events.send(Notice::Event(event)).await.is_err() {
+                    break;
+                }
+            }
+        }
+    }
+    waiting.lock().take();
+    let _ = events.send(Notice::Gone).await;
+}
+
+async fn next_message(
+    read: &mut OwnedReadHalf,
+    buffer: &mut BytesMut,
+) -> Result<Option<FromWarden>, WardenError> {
+    loop {
+        if let Some(message) = frame::decode(buffer)? {
+            return Ok(Some(message));
+        }
+        match read.read_buf(buffer).await {
+            Ok(0) | Err(_) => return Ok(None),
+            Ok(_) => {}
+        }
+    }
+}
+
+/// One question on a connection that has no reader task yet. Events cannot precede the second answer of a
+/// hello: the warden sends them after an [`Request::Identify`] of the same connection.
+async fn ask_alone(
+    read: &mut OwnedReadHalf,
+    write: &mut OwnedWriteHalf,
+    buffer: &mut BytesMut,
+    seq: u64,
+    request: Request,
+) -> Result<Reply, WardenError> {
+    let mut wire = Vec::new();
+    frame::encode(&FromAgent { seq, request }, &mut wire)?;
+    write.write_all(&wire).await.map_err(|_| WardenError::Gone)?;
+    match next_message(read, buffer).await?.ok_or(WardenError::Gone)? {
+        FromWarden::Reply { result, .. } => Ok(result?),
+        FromWarden::Event(Event::Superseded { .. }) => Err(WardenError::Gone),
+        FromWarden::Event(event) => Err(WardenError::Protocol(format!("{event:?} before any answer"))),
+    }
+}
+
+fn identity_of(reply: Reply) -> Result<Identity, WardenError> {
+    match reply {
+        Reply::Identity(identity) => Ok(identity),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn unexpected(reply: &Reply) -> WardenError {
+    WardenError::Protocol(format!("{reply:?}"))
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn broken(paths: &Paths, source: io::Error) -> WardenError {
+    WardenError::Io {
+        path: paths.state_dir().display().to_string(),
+        source,
+    }
+}
+
+/// Connects to a living warden; `None` when certainly nobody lives.
+async fn dial_living(paths: &Paths) -> Result<Option<UnixStream>, WardenError> {
+    let give_up = tokio::time::Instant::now() + SETTLE_WITHIN;
+    loop {
+        match dial(paths).await {
+            Ok(stream) => return Ok(Some(stream)),
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+                ) => {}
+            // The queue of a stopped warden is full.
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                return Err(WardenError::NoAnswer { proof: None });
+            }
+            Err(e) => return Err(broken(paths, e)),
+        }
+        if !lock::is_held(&paths.lock()).map_err(|e| broken(paths, e))? {
+            return Ok(None);
+        }
+        if tokio::time::Instant::now() > give_up {
+            return Err(WardenError::Busy(paths.state_dir().display().to_string()));
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A socket address holds 108 bytes, a state directory's path may be longer: go through a descriptor of it.
+pub(super) async fn dial(paths: &Paths) -> io::Result<UnixStream> {
+    let directory = std::fs::File::open(paths.private_dir())?;
+    let name = format!(
+        "/proc/self/fd/{}/{}",
+        directory.as_fd().as_raw_fd(),
+        paths.socket_name()
+    );
+    UnixStream::connect(name).await
+}

@@ -1,0 +1,139 @@
+//! Where everything of one agent lies in its state directory.
+//!
+//! ```text
+//! STATE/                     0711: a job's user must be able to pass through to its run directory
+//!   warden/                  0700
+//!     main.sock main.lock main.log      (and hold.*)
+//!   runs/                    0711  (hold-runs/ for the hold warden)
+//!     RUN.ATTEMPT/           0711
+//!       output.*             0600: see `output`
+//!       dir/                 0700, the job's user's: FARMHAND_RUN_DIR
+//! ```
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::protocol::{AttemptId, Kind};
+
+#[derive(Clone, Debug)]
+pub struct Paths {
+    state_dir: PathBuf,
+    kind: Kind,
+}
+
+impl Paths {
+    /// `state_dir` must be absolute: guard and warden leave their working directory.
+    pub fn new(state_dir: &Path, kind: Kind) -> Paths {
+        Paths {
+            state_dir: state_dir.to_path_buf(),
+            kind,
+        }
+    }
+
+    pub fn state_dir(&self) -> &Path {
+        &self.state_dir
+    }
+
+    pub fn private_dir(&self) -> PathBuf {
+        self.state_dir.join("warden")
+    }
+
+    pub fn socket_name(&self) -> String {
+        format!("{}.sock", self.kind.name())
+    }
+
+    pub fn lock(&self) -> PathBuf {
+        self.private_dir().join(format!("{}.lock", self.kind.name()))
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.private_dir().join(format!("{}.log", self.kind.name()))
+    }
+
+    /// Of this warden alone: also the mark by which its processes are recognised.
+    pub fn runs(&self) -> PathBuf {
+        self.state_dir.join(match self.kind {
+            Kind::Main => "runs",
+            Kind::Hold => "hold-runs",
+        })
+    }
+
+    /// Says where the cgroups of this warden are, for whoever sweeps after it.
+    pub fn cgroup_note(&self) -> PathBuf {
+        self.private_dir().join(format!("{}.cgroup", self.kind.name()))
+    }
+
+    pub fn attempt_dir(&self, id: AttemptId) -> PathBuf {
+        self.runs().join(id.to_string())
+    }
+
+    /// Attempts that have a directory, in no order. Their output outlives the warden until somebody removes it.
+    pub fn attempts_on_disk(&self) -> io::Result<Vec<AttemptId>> {
+        let entries = match fs::read_dir(self.runs()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let name = entry?.file_name();
+            let parsed = name
+                .to_str()
+                .and_then(|n| n.split_once('.'))
+                .and_then(|(run, attempt)| {
+                    Some(AttemptId {
+                        run_id: run.parse().ok()?,
+                        attempt: attempt.parse().ok()?,
+                    })
+                });
+            found.extend(parsed);
+        }
+        Ok(found)
+    }
+
+    /// Removes an ended attempt's directory: its output and its run directory.
+    pub fn remove_attempt(&self, id: AttemptId) -> io::Result<()> {
+        match fs::remove_dir_all(self.attempt_dir(id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+
+    pub fn run_dir(&self, id: AttemptId) -> PathBuf {
+        self.attempt_dir(id).join("dir")
+    }
+
+    /// Makes what is missing. The private directory must be ours alone.
+    pub fn prepare(&self) -> io::Result<()> {
+        let make = |path: &Path, mode| match fs::DirBuilder::new().mode(mode).create(path) {
+            // The umask may have taken the passing-through away.
+            Ok(()) => fs::set_permissions(path, fs::Permissions::from_mode(mode)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(named(error, path)),
+        };
+        if let Some(parent) = self.state_dir.parent() {
+            fs::create_dir_all(parent).map_err(|e| named(e, parent))?;
+        }
+        make(&self.state_dir, 0o711)?;
+        make(&self.runs(), 0o711)?;
+        let private = self.private_dir();
+        make(&private, 0o700)?;
+        let found = fs::metadata(&private).map_err(|e| named(e, &private))?;
+        let us = rustix::process::geteuid().as_raw();
+        if found.uid() != us || found.mode() & 0o077 != 0 {
+            return Err(io::Error::other(format!(
+                "{} must belong to uid {us} with mode 0700; it belongs to uid {} with mode {:04o}",
+                private.display(),
+                found.uid(),
+                found.mode() & 0o7777
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// An error that says which file it is about.
+pub fn named(error: io::Error, path: &Path) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,479 @@
+//! Every message between an agent and its warden.
+//!
+//! A new agent adopts the warden of an older release, so fields are only ever added, with a default.
+//! All deadlines are CLOCK_BOOTTIME nanoseconds; a field ending in `_ms` without `wall` is a duration.
+
+use std::collections::BTreeMap;
+
+use farmhand_common::core::definition::{Command, Isolation, Limits};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Raised when an older peer could misunderstand a message.
+pub const PROTOCOL: u32 = 1;
+
+/// Which of an agent's two wardens: jobs with `hold` live under one whose deadline is that much later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Main,
+    Hold,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Main => "main",
+            Kind::Hold => "hold",
+        }
+    }
+}
+
+/// One try of one run; the farm never uses the same pair twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AttemptId {
+    pub run_id: i64,
+    pub attempt: i32,
+}
+
+impl std::fmt::Display for AttemptId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.run_id, self.attempt)
+    }
+}
+
+/// The one lease a warden serves in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Serving {
+    pub session: i64,
+    pub life: Uuid,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SpawnRequest {
+    pub id: AttemptId,
+    pub fence: i64,
+    pub command: Command,
+    /// The whole environment. The warden adds only `FARMHAND_RUN_DIR` and `FARMHAND_PROGRESS_FD`.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// The run directory when absent.
+    #[serde(default)]
+    pub cwd: Option<String>,
+    /// 022 when absent.
+    #[serde(default)]
+    pub umask: Option<u32>,
+    /// A name; the warden's own user when absent.
+    #[serde(default)]
+    pub user: Option<String>,
+    #[serde(default)]
+    pub nice: Option<i32>,
+    /// `/dev/null` when absent; at most [`MAX_STDIN`] bytes.
+    #[serde(default, with = "hex_bytes")]
+    pub stdin: Option<Vec<u8>>,
+    #[serde(default)]
+    pub limits: Limits,
+    /// From exec to SIGTERM.
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+    /// From SIGTERM to SIGKILL.
+    #[serde(default = "default_grace_ms")]
+    pub grace_ms: u64,
+    /// The kernel kills the warden, and so everything, if the attempt has not been killed by then.
+    #[serde(default)]
+    pub hard_end_ns: Option<u64>,
+    #[serde(default)]
+    pub isolation: Isolation,
+    /// Bytes of output kept in the state directory.
+    #[serde(default = "default_local_bytes")]
+    pub output_local: u64,
+    /// Silence for so long on the progress descriptor ends the attempt.
+    #[serde(default)]
+    pub progress_timeout_ms: Option<u64>,
+    /// Not looked at; an adopting agent gets it back in [`AttemptReport::extra`].
+    #[serde(default)]
+    pub extra: serde_json::Value,
+}
+
+fn default_grace_ms() -> u64 {
+    10_000
+}
+
+fn default_local_bytes() -> u64 {
+    64 << 20
+}
+
+pub const MAX_STDIN: usize = 1 << 20;
+
+impl SpawnRequest {
+    /// A request with every default, to be filled in further.
+    pub fn new(id: AttemptId, fence: i64, command: Command) -> Self {
+        SpawnRequest {
+            id,
+            fence,
+            command,
+            env: BTreeMap::new(),
+            cwd: None,
+            umask: None,
+            user: None,
+            nice: None,
+            stdin: None,
+            limits: Limits::default(),
+            timeout_ms: None,
+            grace_ms: default_grace_ms(),
+            hard_end_ns: None,
+            isolation: Isolation::default(),
+            output_local: default_local_bytes(),
+            progress_timeout_ms: None,
+            extra: serde_json::Value::Null,
+        }
+    }
+}
+
+/// Why the warden ended an attempt. The first reason stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KillReason {
+    /// `timeout_ms` or the hard end.
+    Timeout,
+    /// Silent for longer than `progress_timeout_ms`.
+    Progress,
+    Cancel,
+    /// The run is no longer this session's.
+    Fenced,
+    Superseded,
+    /// The session's soft deadline passed.
+    Lease,
+    Shutdown,
+    LimitMemory,
+    LimitProcesses,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Request {
+    /// Who is there? Takes nothing over.
+    Identify,
+    /// Makes this connection the agent's; an older one is cut off first.
+    Hello {
+        protocol: u32,
+        agent_pid: i32,
+        /// Refused with [`Refusal::WrongLife`] when the warden serves another.
+        expect: Option<Serving>,
+    },
+    /// Moves the session's end forward; a move backward changes nothing and answers with what holds.
+    SetDeadline {
+        deadline_ns: u64,
+        soft_ns: u64,
+    },
+    Spawn(Box<SpawnRequest>),
+    /// "This attempt never starts here", kept before the answer is sent.
+    Forbid {
+        id: AttemptId,
+    },
+    Kill {
+        id: AttemptId,
+        grace_ms: u64,
+        reason: KillReason,
+    },
+    KillAll {
+        grace_ms: u64,
+        reason: KillReason,
+    },
+    /// The warden may forget an ended attempt. With `remove`, its directory (output, run directory) goes too.
+    Ack {
+        id: AttemptId,
+        remove: bool,
+    },
+    List,
+    /// Spawns nothing more, kills everything, and leaves once all is reported.
+    Shutdown {
+        grace_ms: u64,
+    },
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Reply {
+    Identity(Identity),
+    /// What holds now.
+    Deadline {
+        deadline_ns: u64,
+        soft_ns: u64,
+    },
+    Spawned {
+        pid: i32,
+        /// It had been started by an earlier request.
+        already: bool,
+    },
+    Forbidden,
+    /// [`Request::Forbid`] came too late.
+    AlreadyStarted {
+        state: State,
+    },
+    /// The kill is under way; the end arrives as [`Event::Exited`].
+    Killing {
+        attempts: u32,
+    },
+    Acked,
+    List(Listing),
+    ShuttingDown,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Refusal {
+    #[error("say hello first")]
+    NoHello,
+    #[error("the warden speaks protocol {warden}, this agent {PROTOCOL}")]
+    Protocol { warden: u32 },
+    #[error("the warden serves session {} ({})", serving.session, serving.life)]
+    WrongLife { serving: Serving },
+    #[error("attempt {id} must never start here")]
+    Tombstone { id: AttemptId },
+    #[error("attempt {alive} of the same run is still alive here")]
+    OlderAlive { alive: AttemptId },
+    #[error("the warden already has {max} {what}")]
+    Full { what: String, max: u32 },
+    #[error("the session's end is near")]
+    Ending,
+    #[error("the warden is shutting down")]
+    ShuttingDown,
+    #[error("attempt {id} is unknown here")]
+    Unknown { id: AttemptId },
+    #[error("attempt {id} is still running")]
+    Running { id: AttemptId },
+    #[error("{why}")]
+    Invalid { why: String },
+    /// The machine refused: no more processes, descriptors, memory.
+    #[error("cannot start: {why}")]
+    Machine { why: String },
+}
+
+/// The warden introduces itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Identity {
+    pub protocol: u32,
+    pub version: String,
+    pub kind: Kind,
+    pub serving: Serving,
+    /// Counts hellos; 0 before the first.
+    pub generation: u64,
+    pub warden_pid: i32,
+    /// Read anew for every answer: it changes when the guard is gone.
+    pub guard_pid: i32,
+    pub deadline_ns: u64,
+    pub soft_ns: u64,
+    /// Where attempts have a cgroup; `None`: processes are followed by descent only.
+    pub cgroup: Option<String>,
+    pub running: u32,
+    pub ended: u32,
+    pub shutting_down: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Listing {
+    pub attempts: Vec<AttemptReport>,
+    /// Highest attempt per run that must never start here.
+    pub tombstones: Vec<AttemptId>,
+}
+
+impl Listing {
+    pub fn find(&self, id: AttemptId) -> Option<&AttemptReport> {
+        self.attempts.iter().find(|a| a.id == id)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Running,
+    /// SIGTERM was sent.
+    Terminating,
+    /// SIGKILL was sent.
+    Killing,
+    Ended,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AttemptReport {
+    pub id: AttemptId,
+    pub fence: i64,
+    pub state: State,
+    /// Killed, but the kernel cannot end it: stays held, and is an alert.
+    pub unkillable: bool,
+    pub pid: i32,
+    pub started_wall_ms: i64,
+    pub started_ns: u64,
+    pub checkpoint: Option<String>,
+    pub extra: serde_json::Value,
+    /// When ended.
+    pub result: Option<AttemptResult>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Ending {
+    Exited { code: i32 },
+    Signaled { signal: i32, core: bool },
+    StartFailed(StartFailure),
+}
+
+/// The command never ran. `exit_code` is what a shell would have said: 127 not found, 126 otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartFailure {
+    pub stage: Stage,
+    /// The program, directory or user concerned.
+    pub subject: String,
+    /// 0 when no system call failed (no such user).
+    pub errno: i32,
+    /// For people: what happened to what.
+    pub message: String,
+    pub exit_code: i32,
+}
+
+/// What was being prepared when a start failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    Cgroup,
+    Isolation,
+    NoSuchUser,
+    /// The user exists, but this warden may not become it.
+    User,
+    RunDir,
+    Cwd,
+    Limits,
+    Nice,
+    Descriptors,
+    Exec,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptResult {
+    pub ending: Ending,
+    /// Set when the warden ended it, whatever status it then left.
+    pub killed: Option<KillReason>,
+    pub started_wall_ms: i64,
+    pub ended_wall_ms: i64,
+    pub started_ns: u64,
+    pub ended_ns: u64,
+    /// Of the whole tree where there is a cgroup, else of what the command waited for.
+    pub user_us: u64,
+    pub sys_us: u64,
+    /// Of the largest process; of the whole tree where the memory controller is available.
+    pub max_rss_bytes: u64,
+    /// Processes that outlived the main one and were ended.
+    pub leftovers: u32,
+    pub checkpoint: Option<String>,
+    pub output: OutputStats,
+}
+
+impl AttemptResult {
+    pub fn timed_out(&self) -> bool {
+        self.killed == Some(KillReason::Timeout)
+    }
+
+    /// As a shell would number it; `None` when a signal ended it.
+    pub fn exit_code(&self) -> Option<i32> {
+        match &self.ending {
+            Ending::Exited { code } => Some(*code),
+            Ending::Signaled { .. } => None,
+            Ending::StartFailed(failure) => Some(failure.exit_code),
+        }
+    }
+
+    pub fn signal(&self) -> Option<i32> {
+        match self.ending {
+            Ending::Signaled { signal, .. } => Some(signal),
+            _ => None,
+        }
+    }
+
+    /// Exit 0, and by itself.
+    pub fn succeeded(&self) -> bool {
+        self.killed.is_none() && self.ending == Ending::Exited { code: 0 }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputStats {
+    /// Everything the command wrote; also the position after its last byte.
+    pub bytes: u64,
+    /// Of these, not in the local files: over the cap, or not writable.
+    pub dropped_bytes: u64,
+    /// The first failure to write a local file.
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// Repeated to every new agent until acknowledged.
+    Exited(Box<AttemptReport>),
+    /// At most one a second per attempt, the latest.
+    Progress {
+        id: AttemptId,
+        checkpoint: Option<String>,
+        wall_ms: i64,
+    },
+    Unkillable {
+        id: AttemptId,
+        pids: Vec<i32>,
+    },
+    /// A newer agent took over. The last message on this connection.
+    Superseded {
+        generation: u64,
+    },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FromAgent {
+    pub seq: u64,
+    pub request: Request,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromWarden {
+    Reply {
+        seq: u64,
+        result: Result<Reply, Refusal>,
+    },
+    Event(Event),
+}
+
+/// JSON has no bytes: two hex digits each.
+mod hex_bytes {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(bytes: &Option<Vec<u8>>, s: S) -> Result<S::Ok, S::Error> {
+        match bytes {
+            None => s.serialize_none(),
+            Some(bytes) => {
+                let mut text = String::with_capacity(bytes.len() * 2);
+                for byte in bytes {
+                    text.push(char::from(b"0123456789abcdef"[usize::from(byte >> 4)]));
+                    text.push(char::from(b"0123456789abcdef"[usize::from(byte & 15)]));
+                }
+                s.serialize_str(&text)
+            }
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Vec<u8>>, D::Error> {
+        let Some(text) = Option::<String>::deserialize(d)? else {
+            return Ok(None);
+        };
+        let digit = |c: u8| char::from(c).to_digit(16).map(|v| v as u8);
+        text.as_bytes()
+            .chunks(2)
+            .map(|pair| match pair {
+                [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+                _ => None,
+            })
+            .collect::<Option<Vec<u8>>>()
+            .map(Some)
+            .ok_or_else(|| D::Error::custom("not a row of hex digits"))
+    }
+}
