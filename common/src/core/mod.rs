@@ -1,4 +1,5 @@
 //! The pure part: no async, no clock, no randomness, no I/O.
 
 pub mod definition;
+pub mod document;
 pub mod schedule;

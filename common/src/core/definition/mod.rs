@@ -1,5 +1,16 @@
-//! What a job is: the validated form of a definition, as stored in `job.spec`.
+//! What a job is: job files, and the validated form of a definition as stored in `job.spec`.
 
+mod check;
+mod job;
+mod load;
+mod params;
 mod spec;
+mod support;
+#[cfg(test)]
+mod tests;
 
+pub use load::{JobDefinition, load};
+pub use params::{
+    ParamError, ParamErrors, argv, check_param, param_text, param_variable, parse_params, resolve_params,
+};
 pub use spec::*;

@@ -1,0 +1,311 @@
+//! One job's table becomes a [`JobSpec`].
+
+use std::ops::Range;
+
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+use toml::de::DeValue;
+
+use super::spec::*;
+use super::{check, support};
+use crate::core::document::{
+    Found, Reader, Wrong, boolean, count, duration, filled, integer, one_of, positive_duration, size, text,
+};
+
+/// Whether a table is a job or what jobs inherit.
+pub(super) enum JobLayer {
+    /// With the span of its name.
+    Job {
+        name: Range<usize>,
+    },
+    Defaults,
+}
+
+/// Keys that say what one job is; nobody inherits them.
+const OWN_KEYS: &[&str] = &["command", "schedule", "params", "stdin"];
+
+/// Words that other schedulers use.
+const HINTS: &[(&str, &str)] = &[
+    ("cmd", "did you mean `command`?"),
+    ("exec", "did you mean `command`?"),
+    ("run", "did you mean `command`?"),
+    ("script", "did you mean `command`?"),
+    (
+        "args",
+        "put the arguments into `command`: [\"program\", \"argument\"]",
+    ),
+    ("cron", "did you mean `schedule`?"),
+    ("every", "write schedule = \"@every 5m\""),
+    ("interval", "write schedule = \"@every 5m\""),
+    ("at", "did you mean `schedule`?"),
+    ("tz", "did you mean `timezone`?"),
+    ("zone", "did you mean `timezone`?"),
+    ("retries", "write retry = { max = 3 }"),
+    ("max_retries", "write retry = { max = 3 }"),
+    ("environment", "did you mean `env`?"),
+    ("dir", "did you mean `cwd`?"),
+    ("workdir", "did you mean `cwd`?"),
+    ("working_directory", "did you mean `cwd`?"),
+    ("concurrency", "did you mean `overlap`?"),
+    ("disabled", "write enabled = false"),
+    ("memory", "write limits = { memory = \"512MiB\" }"),
+    ("labels", "did you mean `where`?"),
+];
+
+/// Reads a job. What is wrong goes to the reader's sink, and the result is then not to be used.
+pub(super) fn read_job(mut job: Reader<'_>, layer: &JobLayer) -> JobSpec {
+    let mut spec = JobSpec::default();
+    if let JobLayer::Defaults = layer {
+        for key in OWN_KEYS {
+            if let Some(span) = job.key_span(key) {
+                let what = format!("`{key}` cannot be inherited");
+                job.sink().report(span, what, "write it in each job");
+            }
+        }
+    }
+    read_when(&mut job, &mut spec);
+    read_what(&mut job, &mut spec);
+    read_how(&mut job, &mut spec);
+    read_where(&mut job, &mut spec);
+    read_params(&mut job, &mut spec);
+    if let JobLayer::Job { name } = layer {
+        check::whole(&mut job, &spec, name);
+    }
+    support::refuse_job_keys(&mut job);
+    job.finish(HINTS);
+    spec
+}
+
+fn read_when(job: &mut Reader<'_>, spec: &mut JobSpec) {
+    let zone = job.read("timezone", check::timezone);
+    if let Some(zone) = zone {
+        spec.timezone = zone.value;
+    }
+    job.set(
+        "dst",
+        &mut spec.dst,
+        one_of(&[
+            ("once", DstPolicy::Once),
+            ("skip", DstPolicy::Skip),
+            ("both", DstPolicy::Both),
+        ]),
+    );
+    if let Some(list) = job.list("schedule", true, check::expression) {
+        spec.schedule = values(list);
+    }
+    job.set(
+        "missed",
+        &mut spec.missed,
+        one_of(&[
+            ("latest", Missed::Latest),
+            ("all", Missed::All),
+            ("skip", Missed::Skip),
+        ]),
+    );
+    job.maybe("missed_within", &mut spec.missed_within, positive_duration);
+    job.set("missed_max", &mut spec.missed_max, |v| {
+        integer(1..=10_000)(v).map(|n| u32::try_from(n).unwrap_or(10_000))
+    });
+    job.set("spread", &mut spec.spread, duration);
+    let zone = TimeZone::get(&spec.timezone).unwrap_or(TimeZone::UTC);
+    job.maybe("start", &mut spec.start, |v| instant(v, &zone));
+    job.maybe("end", &mut spec.end, |v| instant(v, &zone));
+    if let Some(list) = job.list("calendars", false, filled) {
+        spec.calendars = values(list);
+    }
+    if let Some(list) = job.list("triggered_by", true, filled) {
+        spec.triggered_by = values(list);
+    }
+    job.set(
+        "trigger_on",
+        &mut spec.trigger_on,
+        one_of(&[
+            ("success", TriggerOn::Success),
+            ("failure", TriggerOn::Failure),
+            ("finish", TriggerOn::Finish),
+        ]),
+    );
+    job.set("enabled", &mut spec.enabled, boolean);
+}
+
+fn read_what(job: &mut Reader<'_>, spec: &mut JobSpec) {
+    match job.raw("command").map(|f| f.value) {
+        Some(DeValue::Array(_)) => {
+            spec.command = job
+                .list("command", false, text)
+                .map(|list| Command::Argv(values(list)));
+        }
+        Some(_) => job.maybe("command", &mut spec.command, |v| {
+            filled(v).map(Command::Shell).map_err(|wrong| Wrong {
+                mend: "write [\"program\", \"argument\"], or a string for /bin/sh -c".to_owned(),
+                ..wrong
+            })
+        }),
+        None => {}
+    }
+    job.maybe("stdin", &mut spec.stdin, text);
+    job.maybe("cwd", &mut spec.cwd, check::absolute_path);
+    job.maybe("user", &mut spec.user, check::user_name);
+    job.maybe("umask", &mut spec.umask, check::umask);
+    job.maybe("nice", &mut spec.nice, |v| {
+        integer(-20..=19)(v).map(|n| i32::try_from(n).unwrap_or(0))
+    });
+    if let Some(env) = job.table("env") {
+        let sink = env.sink();
+        for (name, value) in env.strings() {
+            if let Err(rule) = check::variable_name(&name) {
+                sink.report(
+                    value.span,
+                    format!("`{name}` is no name for a variable here"),
+                    rule,
+                );
+            }
+            spec.env.insert(name, value.value);
+        }
+    }
+    if let Some(mut limits) = job.table("limits") {
+        limits.maybe("memory", &mut spec.limits.memory, check::memory);
+        limits.maybe("processes", &mut spec.limits.processes, |v| {
+            integer(1..=4_194_304)(v).map(|n| u32::try_from(n).unwrap_or(u32::MAX))
+        });
+        limits.finish(&[]);
+    }
+    job.set(
+        "isolation",
+        &mut spec.isolation,
+        one_of(&[("cgroup", Isolation::Cgroup), ("pid", Isolation::Pid)]),
+    );
+    if let Some(mut output) = job.table("output") {
+        output.set("keep", &mut spec.output.keep, size);
+        output.set("local", &mut spec.output.local, size);
+        output.finish(&[]);
+    }
+}
+
+fn read_how(job: &mut Reader<'_>, spec: &mut JobSpec) {
+    job.maybe("timeout", &mut spec.timeout, positive_duration);
+    job.set("grace", &mut spec.grace, duration);
+    job.set(
+        "overlap",
+        &mut spec.overlap,
+        one_of(&[
+            ("skip", Overlap::Skip),
+            ("queue", Overlap::Queue),
+            ("replace", Overlap::Replace),
+            ("allow", Overlap::Allow),
+        ]),
+    );
+    if let Some(mut retry) = job.table("retry") {
+        retry.set("max", &mut spec.retry.max, count(1_000_000));
+        retry.set(
+            "backoff",
+            &mut spec.retry.backoff,
+            one_of(&[
+                ("constant", Backoff::Constant),
+                ("linear", Backoff::Linear),
+                ("exponential", Backoff::Exponential),
+            ]),
+        );
+        retry.set("base", &mut spec.retry.base, duration);
+        // A base above the default cap, with no cap given, means the base.
+        spec.retry.cap = spec.retry.cap.max(spec.retry.base);
+        let cap = retry.read("cap", duration);
+        if let Some(Found { value, span }) = cap {
+            spec.retry.cap = value;
+            if value < spec.retry.base {
+                retry.sink().report(
+                    span,
+                    "`cap`: it is below `base`",
+                    "make the cap at least as long as the base",
+                );
+            }
+        }
+        retry.finish(&[
+            ("delay", "did you mean `base`?"),
+            ("limit", "did you mean `max`?"),
+        ]);
+    }
+    job.set(
+        "on_lost",
+        &mut spec.on_lost,
+        one_of(&[("rerun", OnLost::Rerun), ("fail", OnLost::Fail)]),
+    );
+    job.set("hold", &mut spec.hold, duration);
+    job.maybe("progress_timeout", &mut spec.progress_timeout, positive_duration);
+    if let Some(list) = job.list("notify", true, filled) {
+        spec.notify = values(list);
+    }
+}
+
+fn read_where(job: &mut Reader<'_>, spec: &mut JobSpec) {
+    job.set(
+        "run_on",
+        &mut spec.run_on,
+        one_of(&[("one", RunOn::One), ("each-node", RunOn::EachNode)]),
+    );
+    if let Some(labels) = job.table("where") {
+        spec.placement = labels.strings().into_iter().map(|(k, v)| (k, v.value)).collect();
+    }
+    job.set("priority", &mut spec.priority, |v| {
+        integer(-1_000_000..=1_000_000)(v).map(|n| i32::try_from(n).unwrap_or(0))
+    });
+    job.maybe("pool", &mut spec.pool, filled);
+    job.maybe("node_pool", &mut spec.node_pool, filled);
+    if let Some(list) = job.list("locks", false, filled) {
+        spec.locks = values(list);
+    }
+    job.maybe("rate", &mut spec.rate, filled);
+    job.set("instances", &mut spec.instances, |v| {
+        integer(1..=10_000)(v).map(|n| u32::try_from(n).unwrap_or(1))
+    });
+}
+
+fn read_params(job: &mut Reader<'_>, spec: &mut JobSpec) {
+    let Some(params) = job.table("params") else {
+        return;
+    };
+    let sink = params.sink();
+    for (name, value) in params.entries() {
+        let Some(table) = value.value.as_table() else {
+            sink.report(
+                value.span,
+                format!("parameter `{}`: expected a table", name.value),
+                "for example since = { type = \"duration\", default = \"5m\" }",
+            );
+            continue;
+        };
+        let param = check::param(Reader::new(vec![table], sink), &name);
+        spec.params.insert(name.value.to_owned(), param);
+    }
+}
+
+/// A date, a local time (both in the job's zone) or an instant, as RFC 3339 in UTC.
+fn instant(value: &DeValue<'_>, zone: &TimeZone) -> Result<String, Wrong> {
+    let written = value
+        .as_str()
+        .map(str::to_owned)
+        .or_else(|| value.as_datetime().map(ToString::to_string))
+        .unwrap_or_default();
+    let local = |t: DateTime| zone.to_timestamp(t).ok();
+    let found = written
+        .parse::<jiff::Timestamp>()
+        .ok()
+        .or_else(|| written.parse::<DateTime>().ok().and_then(local))
+        .or_else(|| {
+            written
+                .parse::<Date>()
+                .ok()
+                .map(|d| d.at(0, 0, 0, 0))
+                .and_then(local)
+        });
+    found.map(|t| t.to_string()).ok_or_else(|| {
+        Wrong::new(
+            "it is no point in time",
+            "for example \"2026-12-01\", \"2026-12-01T08:00:00\" (both in the job's zone) or \"2026-12-01T08:00:00Z\"",
+        )
+    })
+}
+
+fn values<T>(list: Vec<Found<T>>) -> Vec<T> {
+    list.into_iter().map(|found| found.value).collect()
+}

@@ -1,0 +1,125 @@
+//! Job files become definitions, or the list of everything that is wrong with them.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use toml::de::DeTable;
+
+use super::job::{JobLayer, read_job};
+use super::{JobSpec, support};
+use crate::core::document::{Mistakes, Problem, Reader, Related, Sink, Source, parse_table};
+
+/// One job as a file defines it.
+#[derive(Clone, Debug)]
+pub struct JobDefinition {
+    pub name: String,
+    pub spec: JobSpec,
+    /// Index of the source, and the bytes of the job's name in it.
+    pub source: usize,
+    pub span: Range<usize>,
+}
+
+/// Reads job files, each with its own `[defaults]`. The jobs come out in the order of their names.
+///
+/// # Errors
+/// Every mistake of every file.
+pub fn load(sources: &[Source]) -> Result<Vec<JobDefinition>, Mistakes> {
+    let mut jobs = Vec::new();
+    let mut problems = Vec::new();
+    for (index, source) in sources.iter().enumerate() {
+        let sink = Sink::new(index, &source.text);
+        let table = parse_table(&sink, &source.text);
+        read_file(index, &table, &sink, &mut jobs);
+        problems.extend(sink.into_problems());
+    }
+    problems.extend(duplicates(sources, &jobs));
+    Mistakes::check(sources, problems)?;
+    jobs.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(jobs)
+}
+
+fn read_file(index: usize, table: &DeTable<'_>, sink: &Sink<'_>, jobs: &mut Vec<JobDefinition>) {
+    let mut file = Reader::new(vec![table], sink);
+    let defaults = file.layer("defaults");
+    if let Some(defaults) = defaults {
+        let reader = Reader::new(vec![defaults], sink);
+        read_job(reader, &JobLayer::Defaults);
+    }
+    if let Some(table) = file.table("job") {
+        for (name, value) in table.entries() {
+            if let Err(rule) = check_name(name.value) {
+                sink.report(
+                    name.span.clone(),
+                    format!("`{}` is no job name", name.value),
+                    rule,
+                );
+            }
+            let Some(own) = value.value.as_table() else {
+                sink.report(
+                    value.span,
+                    format!(
+                        "job `{}`: expected a table, found a {}",
+                        name.value,
+                        value.value.type_str()
+                    ),
+                    "write [job.NAME] on a line of its own, and the job's keys below it",
+                );
+                continue;
+            };
+            let layers = [Some(own), defaults].into_iter().flatten().collect();
+            let layer = JobLayer::Job {
+                name: name.span.clone(),
+            };
+            jobs.push(JobDefinition {
+                name: name.value.to_owned(),
+                spec: read_job(Reader::new(layers, sink), &layer),
+                source: index,
+                span: name.span,
+            });
+        }
+    }
+    support::refuse_file_keys(&mut file);
+    file.finish(&[
+        ("jobs", "write [job.NAME]"),
+        ("default", "did you mean `defaults`?"),
+    ]);
+}
+
+/// Names go into file names, environment variables, URLs and tables.
+fn check_name(name: &str) -> Result<(), String> {
+    let good = name.len() <= 100
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+    if good {
+        return Ok(());
+    }
+    Err("use letters, digits, `.`, `_` and `-`, a letter or digit first, at most 100 of them".to_owned())
+}
+
+fn duplicates(sources: &[Source], jobs: &[JobDefinition]) -> Vec<Problem> {
+    let mut first: BTreeMap<&str, &JobDefinition> = BTreeMap::new();
+    let mut problems = Vec::new();
+    for job in jobs {
+        let Some(earlier) = first.get(job.name.as_str()) else {
+            first.insert(&job.name, job);
+            continue;
+        };
+        problems.push(Problem {
+            source: job.source,
+            span: job.span.clone(),
+            what: format!(
+                "job `{}` is already defined in {}",
+                job.name, sources[earlier.source].name
+            ),
+            mend: "rename one of them, or delete one".to_owned(),
+            related: Some(Related {
+                source: earlier.source,
+                span: earlier.span.clone(),
+                label: "defined here first".to_owned(),
+            }),
+        });
+    }
+    problems
+}

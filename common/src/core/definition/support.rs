@@ -1,0 +1,71 @@
+//! Keys that the design knows and this version's agents do not honour. Refusing them is the promise that no
+//! key is ever silently ignored; a key leaves this list in the change that makes it work end to end.
+
+use crate::core::document::Reader;
+
+/// Key of a job, and what to do meanwhile.
+const JOB_KEYS: &[(&str, &str)] = &[
+    (
+        "table",
+        "insert a run from a trigger on your table with farmhand.submit(…)",
+    ),
+    ("stream", "loop over the list in the command"),
+    ("task", "make each task a job, or order them in the command"),
+    ("flow", "name the programs in `command`, in their order"),
+    (
+        "pool",
+        "bound the concurrency with `overlap` or the agents' slots",
+    ),
+    (
+        "node_pool",
+        "bound the concurrency with `overlap` or the agents' slots",
+    ),
+    ("locks", "take the lock in the command, for example with flock(1)"),
+    ("rate", "choose a schedule that keeps the rate"),
+    ("calendars", "test the date in the command"),
+    (
+        "triggered_by",
+        "submit the second job at the end of the first one's command",
+    ),
+    ("trigger_on", "leave it out together with `triggered_by`"),
+    ("notify", "alert on the agents' metrics, or notify in the command"),
+    ("progress_timeout", "bound the whole attempt with `timeout`"),
+    (
+        "child_limits",
+        "bound the whole attempt with `timeout` and `limits`",
+    ),
+    ("instances", "write one job per shard"),
+    ("idle_exit", "use a schedule"),
+    ("idle_delay", "use a schedule"),
+    ("resume", "make the command itself skip what is done"),
+];
+
+const FILE_KEYS: &[(&str, &str)] = &[
+    (
+        "pool",
+        "bound the concurrency with `overlap` or the agents' slots",
+    ),
+    ("calendar", "test the date in the command"),
+];
+
+/// Reports the keys of a job that are for later.
+pub(super) fn refuse_job_keys(job: &mut Reader<'_>) {
+    refuse(job, JOB_KEYS);
+}
+
+/// Reports the tables of a file that are for later.
+pub(super) fn refuse_file_keys(file: &mut Reader<'_>) {
+    refuse(file, FILE_KEYS);
+}
+
+fn refuse(reader: &mut Reader<'_>, keys: &[(&'static str, &str)]) {
+    for (key, meanwhile) in keys {
+        if let Some(span) = reader.key_span(key) {
+            reader.sink().report(
+                span,
+                format!("`{key}` is not supported by this version yet"),
+                *meanwhile,
+            );
+        }
+    }
+}

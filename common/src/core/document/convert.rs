@@ -1,0 +1,166 @@
+//! From a TOML value to the type a key wants.
+
+use std::ops::{Range, RangeInclusive};
+use std::time::Duration;
+
+use toml::de::DeValue;
+
+use super::{closest, parse_duration, parse_size};
+
+/// Why a value does not do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    pub what: String,
+    pub mend: String,
+    /// The offending bytes of a string's value, when it is not all of it.
+    pub within: Option<Range<usize>>,
+}
+
+impl Wrong {
+    pub fn new(what: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            mend: mend.into(),
+            within: None,
+        }
+    }
+
+    fn kind(wanted: &str, found: &DeValue<'_>, example: &str) -> Self {
+        Self::new(
+            format!("expected {wanted}, found {}", article(found.type_str())),
+            format!("for example {example}"),
+        )
+    }
+}
+
+fn article(kind: &str) -> String {
+    match kind.as_bytes().first() {
+        Some(b'a' | b'i') => format!("an {kind}"),
+        _ => format!("a {kind}"),
+    }
+}
+
+/// A string without NUL, which neither an argument nor an environment can hold.
+pub fn text(value: &DeValue<'_>) -> Result<String, Wrong> {
+    let Some(s) = value.as_str() else {
+        return Err(Wrong::kind("a string", value, "\"text\""));
+    };
+    match s.find('\0') {
+        Some(at) => Err(Wrong {
+            what: "a NUL character".to_owned(),
+            mend: "the operating system cannot pass it on: leave it out".to_owned(),
+            within: Some(at..at + 1),
+        }),
+        None => Ok(s.to_owned()),
+    }
+}
+
+/// A string with something in it.
+pub fn filled(value: &DeValue<'_>) -> Result<String, Wrong> {
+    text(value).and_then(|s| {
+        if s.trim().is_empty() {
+            Err(Wrong::new("it is empty", "write a value, or leave the key out"))
+        } else {
+            Ok(s)
+        }
+    })
+}
+
+pub fn boolean(value: &DeValue<'_>) -> Result<bool, Wrong> {
+    value
+        .as_bool()
+        .ok_or_else(|| Wrong::kind("true or false", value, "true"))
+}
+
+/// An integer within a range.
+pub fn integer(range: RangeInclusive<i64>) -> impl Fn(&DeValue<'_>) -> Result<i64, Wrong> {
+    move |value| {
+        let Some(n) = value.as_integer() else {
+            return Err(Wrong::kind("an integer", value, &range.start().to_string()));
+        };
+        i64::from_str_radix(n.as_str(), n.radix())
+            .ok()
+            .filter(|n| range.contains(n))
+            .ok_or_else(|| {
+                Wrong::new(
+                    format!("{n} is out of range"),
+                    format!("from {} to {}", range.start(), range.end()),
+                )
+            })
+    }
+}
+
+/// A non-negative integer that fits 32 bits.
+pub fn count(most: u32) -> impl Fn(&DeValue<'_>) -> Result<u32, Wrong> {
+    let check = integer(0..=i64::from(most));
+    move |value| check(value).map(|n| u32::try_from(n).unwrap_or(most))
+}
+
+/// As [`parse_duration`].
+pub fn duration(value: &DeValue<'_>) -> Result<Duration, Wrong> {
+    let Some(s) = value.as_str() else {
+        let mut wrong = Wrong::kind("a duration", value, "\"90s\", \"5m\", \"1h30m\"");
+        if let Some(n) = value.as_integer() {
+            wrong.mend = format!("say the unit: \"{n}s\", \"{n}m\", \"{n}h\"");
+        }
+        return Err(wrong);
+    };
+    parse_duration(s).map_err(|why| {
+        Wrong::new(
+            format!("`{s}` is no duration: {why}"),
+            "write numbers with units, largest first (w, d, h, m, s, ms): \"90s\", \"5m\", \"1h30m\"",
+        )
+    })
+}
+
+/// A duration longer than nothing.
+pub fn positive_duration(value: &DeValue<'_>) -> Result<Duration, Wrong> {
+    duration(value).and_then(|d| {
+        if d.is_zero() {
+            Err(Wrong::new(
+                "it must be longer than nothing",
+                "leave the key out for \"no limit\"",
+            ))
+        } else {
+            Ok(d)
+        }
+    })
+}
+
+/// As [`parse_size`], in bytes.
+pub fn size(value: &DeValue<'_>) -> Result<u64, Wrong> {
+    let Some(s) = value.as_str() else {
+        let mut wrong = Wrong::kind("a size", value, "\"512MiB\"");
+        if let Some(n) = value.as_integer() {
+            wrong.mend = format!("say the unit: \"{n}B\", \"{n}KiB\", \"{n}MiB\"");
+        }
+        return Err(wrong);
+    };
+    parse_size(s).map_err(|why| {
+        Wrong::new(
+            format!("`{s}` is no size: {why}"),
+            "write a number with a unit (B, KiB, MiB, GiB, kB, MB, GB): \"512MiB\"",
+        )
+    })
+}
+
+/// One of a few words.
+pub fn one_of<T: Copy>(words: &[(&str, T)]) -> impl Fn(&DeValue<'_>) -> Result<T, Wrong> {
+    move |value| {
+        let all = || {
+            let quoted: Vec<_> = words.iter().map(|(w, _)| format!("\"{w}\"")).collect();
+            quoted.join(", ")
+        };
+        let Some(s) = value.as_str() else {
+            return Err(Wrong::kind("a word", value, &all()));
+        };
+        if let Some((_, found)) = words.iter().find(|(word, _)| *word == s) {
+            return Ok(*found);
+        }
+        let mend = match closest(s, words.iter().map(|(w, _)| *w)) {
+            Some(near) => format!("did you mean \"{near}\"? It is one of {}", all()),
+            None => format!("it is one of {}", all()),
+        };
+        Err(Wrong::new(format!("unknown value \"{s}\""), mend))
+    }
+}

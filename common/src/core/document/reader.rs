@@ -1,0 +1,295 @@
+//! Reads tables key by key, and knows which keys nobody asked for.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+
+use super::{Problem, Wrong, closest, text};
+
+/// Where the mistakes of one source go.
+#[derive(Debug)]
+pub struct Sink<'s> {
+    source: usize,
+    text: &'s str,
+    problems: RefCell<Vec<Problem>>,
+}
+
+impl<'s> Sink<'s> {
+    /// `source` is the index that the problems will carry.
+    pub fn new(source: usize, text: &'s str) -> Self {
+        Self {
+            source,
+            text,
+            problems: RefCell::default(),
+        }
+    }
+
+    pub fn report(&self, span: Range<usize>, what: impl Into<String>, mend: impl Into<String>) {
+        self.problems.borrow_mut().push(Problem {
+            source: self.source,
+            span,
+            what: what.into(),
+            mend: mend.into(),
+            related: None,
+        });
+    }
+
+    /// Reports a value; points into a string where that is known and the string has no escapes.
+    pub fn wrong(&self, span: Range<usize>, key: &str, wrong: Wrong) {
+        let at = wrong
+            .within
+            .and_then(|within| self.inside(&span, &within))
+            .unwrap_or(span);
+        self.report(at, format!("`{key}`: {}", wrong.what), wrong.mend);
+    }
+
+    pub fn into_problems(self) -> Vec<Problem> {
+        self.problems.into_inner()
+    }
+
+    fn inside(&self, span: &Range<usize>, within: &Range<usize>) -> Option<Range<usize>> {
+        let raw = self.text.get(span.clone())?;
+        let quote = ["\"\"\"", "'''", "\"", "'"]
+            .into_iter()
+            .find(|q| raw.len() >= 2 * q.len() && raw.starts_with(q) && raw.ends_with(q))?;
+        let body = &raw[quote.len()..raw.len() - quote.len()];
+        let escaped = quote.starts_with('"') && body.contains('\\');
+        if escaped || body.starts_with(['\n', '\r']) || within.end > body.len() {
+            return None;
+        }
+        let start = span.start + quote.len();
+        Some(start + within.start..start + within.end)
+    }
+}
+
+/// Reads a TOML text as far as it can be read.
+pub fn parse_table<'i>(sink: &Sink<'_>, text: &'i str) -> DeTable<'i> {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    for error in errors {
+        let mend = if error.message().contains("duplicate") {
+            "each name may stand here once: rename one of them, or merge the two"
+        } else {
+            "see toml.io for how TOML is written"
+        };
+        let span = error.span().unwrap_or(0..0);
+        sink.report(span, error.message().trim().to_owned(), mend);
+    }
+    table.into_inner()
+}
+
+/// A value and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found<T> {
+    pub value: T,
+    pub span: Range<usize>,
+}
+
+/// A table being read. Later layers stand in for keys that earlier ones lack.
+pub struct Reader<'a> {
+    layers: Vec<&'a DeTable<'a>>,
+    sink: &'a Sink<'a>,
+    known: Vec<&'static str>,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(layers: Vec<&'a DeTable<'a>>, sink: &'a Sink<'a>) -> Self {
+        Self {
+            layers,
+            sink,
+            known: Vec::new(),
+        }
+    }
+
+    pub fn sink(&self) -> &'a Sink<'a> {
+        self.sink
+    }
+
+    /// The raw value of a key.
+    pub fn raw(&mut self, key: &'static str) -> Option<Found<&'a DeValue<'a>>> {
+        self.known.push(key);
+        self.layers.iter().find_map(|layer| {
+            layer
+                .iter()
+                .find(|(k, _)| k.get_ref() == key)
+                .map(|(_, v)| Found {
+                    value: v.get_ref(),
+                    span: v.span(),
+                })
+        })
+    }
+
+    /// Where a key stands, if it does.
+    pub fn key_span(&mut self, key: &'static str) -> Option<Range<usize>> {
+        self.known.push(key);
+        self.layers.iter().find_map(|layer| {
+            layer
+                .iter()
+                .find(|(k, _)| k.get_ref() == key)
+                .map(|(k, _)| k.span())
+        })
+    }
+
+    /// The value of a key, or nothing when it is absent or wrong (then it has been reported).
+    pub fn read<T>(
+        &mut self,
+        key: &'static str,
+        convert: impl Fn(&DeValue<'_>) -> Result<T, Wrong>,
+    ) -> Option<Found<T>> {
+        let found = self.raw(key)?;
+        match convert(found.value) {
+            Ok(value) => Some(Found {
+                value,
+                span: found.span,
+            }),
+            Err(wrong) => {
+                self.sink.wrong(found.span, key, wrong);
+                None
+            }
+        }
+    }
+
+    /// Puts the value of a key where it belongs; an absent key leaves the default.
+    pub fn set<T>(
+        &mut self,
+        key: &'static str,
+        into: &mut T,
+        convert: impl Fn(&DeValue<'_>) -> Result<T, Wrong>,
+    ) {
+        if let Some(found) = self.read(key, convert) {
+            *into = found.value;
+        }
+    }
+
+    /// As [`Self::set`], for a value that may be absent.
+    pub fn maybe<T>(
+        &mut self,
+        key: &'static str,
+        into: &mut Option<T>,
+        convert: impl Fn(&DeValue<'_>) -> Result<T, Wrong>,
+    ) {
+        if let Some(found) = self.read(key, convert) {
+            *into = Some(found.value);
+        }
+    }
+
+    /// A list; every wrong element is reported by itself. With `or_one`, a lone value is a list of one.
+    pub fn list<T>(
+        &mut self,
+        key: &'static str,
+        or_one: bool,
+        convert: impl Fn(&DeValue<'_>) -> Result<T, Wrong>,
+    ) -> Option<Vec<Found<T>>> {
+        let found = self.raw(key)?;
+        let one = |value: &DeValue<'_>, span: Range<usize>| match convert(value) {
+            Ok(value) => Some(Found { value, span }),
+            Err(wrong) => {
+                self.sink.wrong(span, key, wrong);
+                None
+            }
+        };
+        match found.value {
+            DeValue::Array(items) => Some(
+                items
+                    .iter()
+                    .filter_map(|item| one(item.get_ref(), item.span()))
+                    .collect(),
+            ),
+            other if or_one => Some(one(other, found.span).into_iter().collect()),
+            other => {
+                let what = format!("expected a list, found a {}", other.type_str());
+                self.sink
+                    .wrong(found.span, key, Wrong::new(what, "put it in brackets: [\"…\"]"));
+                None
+            }
+        }
+    }
+
+    /// A table inside; its layers are the tables of that name in all of this one's layers.
+    pub fn table(&mut self, key: &'static str) -> Option<Reader<'a>> {
+        self.known.push(key);
+        let mut layers = Vec::new();
+        for layer in &self.layers {
+            for (_, value) in layer.iter().filter(|(k, _)| k.get_ref() == key) {
+                match value.get_ref() {
+                    DeValue::Table(table) => layers.push(table),
+                    other => self.sink.wrong(
+                        value.span(),
+                        key,
+                        Wrong::new(
+                            format!("expected a table, found a {}", other.type_str()),
+                            format!("write [{key}] or {key} = {{ … }}"),
+                        ),
+                    ),
+                }
+            }
+        }
+        (!layers.is_empty()).then(|| Reader::new(layers, self.sink))
+    }
+
+    /// The first layer's table of a name, to become a layer of other readers.
+    pub fn layer(&mut self, key: &'static str) -> Option<&'a DeTable<'a>> {
+        self.table(key).map(|reader| reader.layers[0])
+    }
+
+    /// Strings by name (labels, an environment), those of all layers together.
+    pub fn strings(self) -> BTreeMap<String, Found<String>> {
+        let mut all = BTreeMap::new();
+        for layer in self.layers.iter().rev() {
+            for (key, value) in layer.iter() {
+                match text(value.get_ref()) {
+                    Ok(string) => {
+                        let span = key.span();
+                        let found = Found { value: string, span };
+                        all.insert(key.get_ref().to_string(), found);
+                    }
+                    Err(wrong) => self.sink.wrong(value.span(), key.get_ref(), wrong),
+                }
+            }
+        }
+        all
+    }
+
+    /// All entries of the first layer, for tables whose keys are names that people choose.
+    pub fn entries(&self) -> impl Iterator<Item = (Found<&'a str>, Found<&'a DeValue<'a>>)> + use<'a> {
+        self.layers[0].iter().map(|(k, v)| {
+            (
+                Found {
+                    value: k.get_ref().as_ref(),
+                    span: k.span(),
+                },
+                Found {
+                    value: v.get_ref(),
+                    span: v.span(),
+                },
+            )
+        })
+    }
+
+    /// Reports the keys that were never asked for. `hints` maps words from elsewhere to what is meant here.
+    pub fn finish(self, hints: &[(&str, &str)]) {
+        for layer in &self.layers {
+            for (key, _) in layer.iter() {
+                let name: &str = key.get_ref();
+                if self.known.contains(&name) {
+                    continue;
+                }
+                let hint = hints.iter().find(|(word, _)| *word == name);
+                let near = closest(name, self.known.iter().copied());
+                let mend = match (hint, near) {
+                    (Some((_, hint)), _) => (*hint).to_owned(),
+                    (None, Some(near)) => format!("did you mean `{near}`?"),
+                    (None, None) => {
+                        let mut known = self.known.clone();
+                        known.sort_unstable();
+                        known.dedup();
+                        format!("the keys here are {}", known.join(", "))
+                    }
+                };
+                self.sink
+                    .report(key.span(), format!("unknown key `{name}`"), mend);
+            }
+        }
+    }
+}
