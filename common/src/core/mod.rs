@@ -2,4 +2,7 @@
 
 pub mod definition;
 pub mod document;
+pub mod lease;
+pub mod retry;
+pub mod run;
 pub mod schedule;

@@ -1,0 +1,215 @@
+//! The challenger's stopwatches. Each starts at the instant at which a reply was *received* and is never
+//! carried over a reconnect: the next server may be an older copy of the last.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::timing::BootInstant;
+
+/// One renewal of one lease. A new beat is another key, so it starts anew by itself.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeKey {
+    pub address: String,
+    pub session: i64,
+    pub life: Uuid,
+    pub beat: i64,
+}
+
+/// A run in state running whose session has ended but whose job has `hold`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HeldOverKey {
+    pub run_id: i64,
+    pub attempt: i32,
+    pub address: String,
+    pub session: i64,
+}
+
+/// A run that may be held past its hard end. `life` because condemning names the session's life.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OverrunKey {
+    pub run_id: i64,
+    pub attempt: i32,
+    pub address: String,
+    pub session: i64,
+    pub life: Uuid,
+}
+
+/// Since when each key has been seen without a break, and for how long it must be.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Stopwatch<K: Ord> {
+    seen: BTreeMap<K, Seen>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Seen {
+    since: BootInstant,
+    wait: Duration,
+}
+
+impl<K: Ord> Default for Stopwatch<K> {
+    fn default() -> Self {
+        Self {
+            seen: BTreeMap::new(),
+        }
+    }
+}
+
+impl<K: Ord + Clone> Stopwatch<K> {
+    /// `rows` is everything the reply showed; what it no longer shows is forgotten. `received` was read
+    /// after the reply arrived. `wait` is [`challenge_after`](super::LeaseTiming::challenge_after) or
+    /// another length of the *watched* lease; when it changes, the longer one holds.
+    pub fn observe(&mut self, received: BootInstant, rows: impl IntoIterator<Item = (K, Duration)>) {
+        let mut before = std::mem::take(&mut self.seen);
+        for (key, wait) in rows {
+            let seen = before.remove(&key).map_or(
+                Seen {
+                    since: received,
+                    wait,
+                },
+                |s| Seen {
+                    since: s.since,
+                    wait: s.wait.max(wait),
+                },
+            );
+            self.seen.insert(key, seen);
+        }
+    }
+
+    /// After a reconnect, on a new timeline, or while the own clock is slewed by more than ρ/2.
+    pub fn reset(&mut self) {
+        self.seen.clear();
+    }
+
+    /// The keys whose wait is over. They stay until a reply no longer shows them.
+    pub fn ripe(&self, now: BootInstant) -> Vec<K> {
+        let ripe = |(k, s): (&K, &Seen)| (s.since + s.wait <= now).then(|| k.clone());
+        self.seen.iter().filter_map(ripe).collect()
+    }
+
+    /// When the next key that is not ripe yet becomes so.
+    pub fn next_wakeup(&self, now: BootInstant) -> Option<BootInstant> {
+        self.seen
+            .values()
+            .map(|s| s.since + s.wait)
+            .filter(|&at| at > now)
+            .min()
+    }
+
+    /// For how long `key` has been seen.
+    pub fn age(&self, key: &K, now: BootInstant) -> Option<Duration> {
+        self.seen.get(key).map(|s| now.saturating_since(s.since))
+    }
+
+    /// How many keys have been seen for at least `age`.
+    pub fn count_older(&self, now: BootInstant, age: Duration) -> usize {
+        self.seen
+            .values()
+            .filter(|s| now.saturating_since(s.since) >= age)
+            .count()
+    }
+}
+
+/// Everything one agent watches others by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Stopwatches {
+    /// Wait: W of the row's TTL. Ripe: the session may be expired.
+    pub nodes: Stopwatch<NodeKey>,
+    /// Wait: W + hold, W of the TTL that the run was claimed under. Ripe: the run may be released.
+    pub held_over: Stopwatch<HeldOverKey>,
+    /// Wait: timeout + grace + a margin. Ripe: the node is to be condemned.
+    pub overruns: Stopwatch<OverrunKey>,
+    /// Keyed by timeline; wait: W of the longest TTL in the farm. Ripe: the timeline may be opened.
+    pub timeline: Stopwatch<i64>,
+}
+
+impl Stopwatches {
+    /// After a reconnect, on a new timeline, or while the own clock is slewed by more than ρ/2.
+    pub fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    /// When there is something to do next, if no new reply changes it.
+    pub fn next_wakeup(&self, now: BootInstant) -> Option<BootInstant> {
+        [
+            self.nodes.next_wakeup(now),
+            self.held_over.next_wakeup(now),
+            self.overruns.next_wakeup(now),
+            self.timeline.next_wakeup(now),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const W: Duration = Duration::from_secs(10);
+
+    fn at(s: u64) -> BootInstant {
+        BootInstant(s * 1_000_000_000)
+    }
+
+    fn row(beat: i64) -> (NodeKey, Duration) {
+        (
+            NodeKey {
+                address: "a".into(),
+                session: 1,
+                life: Uuid::nil(),
+                beat,
+            },
+            W,
+        )
+    }
+
+    #[test]
+    fn a_session_is_expirable_w_after_its_last_beat_was_first_received() {
+        let mut s = Stopwatch::default();
+        s.observe(at(1), [row(7)]);
+        s.observe(at(6), [row(7)]);
+        assert_eq!(s.next_wakeup(at(6)), Some(at(11)));
+        assert!(s.ripe(at(10)).is_empty());
+        assert_eq!(s.ripe(at(11)), [row(7).0]);
+        assert_eq!(s.next_wakeup(at(11)), None);
+    }
+
+    #[test]
+    fn a_new_beat_starts_the_stopwatch_anew() {
+        let mut s = Stopwatch::default();
+        s.observe(at(1), [row(7)]);
+        s.observe(at(9), [row(8)]);
+        assert!(s.ripe(at(18)).is_empty());
+        assert_eq!(s.ripe(at(19)), [row(8).0]);
+    }
+
+    #[test]
+    fn what_vanished_for_one_reply_starts_anew() {
+        let mut s = Stopwatch::default();
+        s.observe(at(1), [row(7)]);
+        s.observe(at(5), []);
+        s.observe(at(6), [row(7)]);
+        assert!(s.ripe(at(15)).is_empty());
+    }
+
+    #[test]
+    fn nothing_survives_a_reset() {
+        let mut all = Stopwatches::default();
+        all.nodes.observe(at(1), [row(7)]);
+        all.timeline.observe(at(1), [(2, W)]);
+        assert_eq!(all.next_wakeup(at(1)), Some(at(11)));
+        all.reset();
+        assert_eq!(all, Stopwatches::default());
+    }
+
+    #[test]
+    fn a_longer_wait_replaces_a_shorter_one_but_not_the_reverse() {
+        let mut s = Stopwatch::default();
+        s.observe(at(0), [(1, W * 2)]);
+        s.observe(at(1), [(1, W)]);
+        assert_eq!(s.next_wakeup(at(1)), Some(at(20)));
+    }
+}
