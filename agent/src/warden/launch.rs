@@ -77,7 +77,7 @@ impl Launch {
             .arg("guard")
             .arg("--state-dir")
             .arg(&self.state_dir);
-        command.args(["--kind", self.kind.name()]);
+        command.args(["--kind", &self.kind.name()]);
         command.args(["--session", &self.serving.session.to_string()]);
         command.args(["--life", &self.serving.life.to_string()]);
         command.args(["--deadline", &self.deadline_ns.to_string()]);

@@ -3,8 +3,8 @@
 //! ```text
 //! STATE/                     0711: a job's user must be able to pass through to its run directory
 //!   warden/                  0700
-//!     main.sock main.lock main.log      (and hold.*)
-//!   runs/                    0711  (hold-runs/ for the hold warden)
+//!     main.sock main.lock main.log      (and hold-MS.* for each length of hold)
+//!   runs/                    0711  (hold-MS-runs/ for a hold warden)
 //!     RUN.ATTEMPT/           0711
 //!       output.*             0600: see `output`
 //!       dir/                 0700, the job's user's: FARMHAND_RUN_DIR
@@ -32,6 +32,24 @@ impl Paths {
         }
     }
 
+    /// The kinds of warden that have ever lived in `state_dir`, the main one first.
+    pub fn kinds(state_dir: &Path) -> io::Result<Vec<Kind>> {
+        let mut kinds = vec![Kind::Main];
+        let entries = match fs::read_dir(state_dir.join("warden")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(kinds),
+            other => other?,
+        };
+        for entry in entries {
+            let name = entry?.file_name();
+            let kind = name
+                .to_str()
+                .and_then(|n| n.strip_suffix(".lock"))
+                .and_then(Kind::parse);
+            kinds.extend(kind.filter(|k| *k != Kind::Main));
+        }
+        Ok(kinds)
+    }
+
     pub fn state_dir(&self) -> &Path {
         &self.state_dir
     }
@@ -55,8 +73,8 @@ impl Paths {
     /// Of this warden alone: also the mark by which its processes are recognised.
     pub fn runs(&self) -> PathBuf {
         self.state_dir.join(match self.kind {
-            Kind::Main => "runs",
-            Kind::Hold => "hold-runs",
+            Kind::Main => "runs".to_owned(),
+            kind @ Kind::Hold { .. } => format!("{}-runs", kind.name()),
         })
     }
 

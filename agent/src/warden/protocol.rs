@@ -4,6 +4,7 @@
 //! All deadlines are CLOCK_BOOTTIME nanoseconds; a field ending in `_ms` without `wall` is a duration.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use farmhand_common::core::definition::{Command, Isolation, Limits};
 use serde::{Deserialize, Serialize};
@@ -12,19 +13,46 @@ use uuid::Uuid;
 /// Raised when an older peer could misunderstand a message.
 pub const PROTOCOL: u32 = 1;
 
-/// Which of an agent's two wardens: jobs with `hold` live under one whose deadline is that much later.
+/// Which of an agent's wardens. Jobs with `hold` live under one whose deadline is that much later; one for
+/// each length of hold, because a warden has one kernel timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     Main,
-    Hold,
+    Hold { ms: u64 },
 }
 
 impl Kind {
-    pub fn name(self) -> &'static str {
+    /// The warden under which an attempt of a job with this `hold` lives.
+    pub fn of(hold: Duration) -> Kind {
+        match u64::try_from(hold.as_millis()).unwrap_or(u64::MAX) {
+            0 => Kind::Main,
+            ms => Kind::Hold { ms },
+        }
+    }
+
+    /// How much longer than the lease this warden may live.
+    pub fn hold(self) -> Duration {
         match self {
-            Kind::Main => "main",
-            Kind::Hold => "hold",
+            Kind::Main => Duration::ZERO,
+            Kind::Hold { ms } => Duration::from_millis(ms),
+        }
+    }
+
+    /// `main`, or `hold-` and the milliseconds; read back by [`Kind::parse`].
+    pub fn name(self) -> String {
+        match self {
+            Kind::Main => "main".to_owned(),
+            Kind::Hold { ms } => format!("hold-{ms}"),
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Kind> {
+        match name.strip_prefix("hold-") {
+            Some(ms) => Some(Kind::Hold {
+                ms: ms.parse().ok().filter(|ms| *ms > 0)?,
+            }),
+            None => (name == "main").then_some(Kind::Main),
         }
     }
 }
