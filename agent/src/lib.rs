@@ -1,4 +1,5 @@
 //! One agent on one server: decides, talks SQL, and hands commands to its warden.
 
+pub mod cli;
 pub mod config;
 pub mod warden;

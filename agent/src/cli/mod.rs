@@ -1,0 +1,65 @@
+//! The command line: one file per noun.
+
+mod agent;
+mod completion;
+mod database;
+mod exit;
+pub mod out;
+mod settings;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub use database::DatabaseArgs;
+pub use exit::{Exit, Failure, Outcome};
+
+/// A farm of identical agents that run jobs from PostgreSQL.
+#[derive(Parser, Debug)]
+#[command(
+    name = "farmhand",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// Data as JSON, times in RFC 3339 UTC
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Run the agent of this server
+    Agent(agent::AgentArgs),
+    /// Print a completion script for a shell
+    Completion(completion::CompletionArgs),
+}
+
+/// Runs the command that this process was started with.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // clap knows the stream; a stream that is gone changes nothing.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Ok }.into();
+        }
+    };
+    match dispatch(&cli) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            out::note(&failure.to_string());
+            failure.exit.into()
+        }
+    }
+}
+
+fn dispatch(cli: &Cli) -> Outcome {
+    match &cli.command {
+        Command::Agent(args) => agent::run(args, cli.json),
+        Command::Completion(args) => completion::run(args, cli.json),
+    }
+}

@@ -1,0 +1,335 @@
+//! Flags over `FARMHAND_*` over the configuration file over defaults, checked, every mistake at once.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use farmhand_common::core::document::{Mistakes, Reader, Sink, Source, Wrong, parse_duration, parse_table};
+use toml::de::DeValue;
+
+use super::agent::AgentArgs;
+use super::{Failure, database, out};
+use crate::config::AgentConfig;
+
+/// The variables of this process.
+pub fn environment() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+        .collect()
+}
+
+/// What a setting is called in the file; upper-cased after `FARMHAND_` in the environment, with dashes as a flag.
+type Key = &'static str;
+
+/// A value as it was written, and where.
+struct Written {
+    text: String,
+    from: Origin,
+}
+
+enum Origin {
+    Flag,
+    Variable(String),
+    File(std::ops::Range<usize>),
+}
+
+/// Reads and checks the configuration of an agent. Called again for SIGHUP.
+///
+/// # Errors
+/// Every mistake in flags, environment and file; exit code 2.
+pub fn load(args: &AgentArgs, env: &BTreeMap<String, String>) -> Result<AgentConfig, Failure> {
+    let path = args
+        .config
+        .clone()
+        .or_else(|| env.get("FARMHAND_CONFIG").map(PathBuf::from));
+    let source = path.as_deref().map(read).transpose()?;
+    let empty = Source {
+        name: String::new(),
+        text: String::new(),
+    };
+    let source = source.unwrap_or(empty);
+    let sink = Sink::new(0, &source.text);
+    let table = parse_table(&sink, &source.text);
+    let mut merge = Merge {
+        args,
+        env,
+        file: Reader::new(vec![&table], &sink),
+        sink: &sink,
+        mistakes: Vec::new(),
+    };
+    let config = merge.config();
+    let Merge { file, mistakes, .. } = merge;
+    file.finish(&[("label", "did you mean `labels`?")]);
+    let in_file = Mistakes::check(&[source.clone()], sink.into_problems());
+    match (config, mistakes.is_empty(), in_file) {
+        (Some(config), true, Ok(())) => Ok(config),
+        (_, _, in_file) => Err(refusal(mistakes, in_file.err())),
+    }
+}
+
+fn read(path: &Path) -> Result<Source, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::usage(format!("cannot read the configuration {}", path.display())).why(error)
+    })?;
+    Ok(Source {
+        name: path.display().to_string(),
+        text,
+    })
+}
+
+fn refusal(mistakes: Vec<String>, in_file: Option<Mistakes>) -> Failure {
+    if let Some(in_file) = &in_file {
+        out::raw_err(
+            in_file
+                .render(out::color(), out::width().unwrap_or(120).into())
+                .as_bytes(),
+        );
+    }
+    let count = mistakes.len() + in_file.map_or(0, |m| m.len());
+    let what = match count {
+        1 => "the configuration has a mistake".to_owned(),
+        n => format!("the configuration has {n} mistakes"),
+    };
+    mistakes
+        .into_iter()
+        .fold(Failure::usage(what), Failure::why)
+        .next("mend them and start again; `farmhand agent --help` lists every setting")
+}
+
+struct Merge<'a> {
+    args: &'a AgentArgs,
+    env: &'a BTreeMap<String, String>,
+    file: Reader<'a>,
+    sink: &'a Sink<'a>,
+    mistakes: Vec<String>,
+}
+
+impl Merge<'_> {
+    /// Every setting is read even when an earlier one is wrong.
+    fn config(&mut self) -> Option<AgentConfig> {
+        let database_url = self.database_url();
+        let node_name = self.setting("node_name", &self.args.node_name.clone(), name, || {
+            Ok(gethostname::gethostname().to_string_lossy().into_owned())
+        });
+        let fallback = node_name.clone();
+        let address = self.setting("address", &self.args.address.clone(), name, || {
+            Ok(fallback.unwrap_or_default())
+        });
+        let slots = self.setting("slots", &self.args.slots.clone(), slots, || {
+            Ok(std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)))
+        });
+        let listen = self.setting("listen", &self.args.listen.clone(), listen, || {
+            Ok(Some(SocketAddr::from(([127, 0, 0, 1], 7070))))
+        });
+        let env = self.env;
+        let state_dir = self.setting("state_dir", &self.args.state_dir.clone(), directory, || {
+            default_state_dir(env)
+        });
+        let lease_ttl = self.setting("lease_ttl", &self.args.lease_ttl.clone(), lease_ttl, || {
+            Ok(Duration::from_secs(30))
+        });
+        let notify = self.setting("notify", &self.args.notify.clone(), on_off, || Ok(true));
+        let stop_timeout = self.setting(
+            "stop_timeout",
+            &self.args.stop_timeout.clone(),
+            parse_duration,
+            || Ok(Duration::from_secs(30)),
+        );
+        let retention = self.setting("retention", &self.args.retention.clone(), retention, || {
+            Ok(Duration::from_secs(30 * 86_400))
+        });
+        let labels = self.labels();
+        Some(AgentConfig {
+            database_url: database_url?,
+            node_name: node_name?,
+            address: address?,
+            slots: slots?,
+            labels,
+            listen: listen?,
+            state_dir: state_dir?,
+            lease_ttl: lease_ttl?,
+            notify: notify?,
+            stop_timeout: stop_timeout?,
+            retention: retention?,
+        })
+    }
+
+    fn setting<T>(
+        &mut self,
+        key: Key,
+        flag: &Option<String>,
+        parse: impl Fn(&str) -> Result<T, String>,
+        default: impl FnOnce() -> Result<T, String>,
+    ) -> Option<T> {
+        // The file is asked even when a flag wins: its key is known, and its mistakes count.
+        let in_file = self.file.read(key, scalar).map(|found| Written {
+            text: found.value,
+            from: Origin::File(found.span),
+        });
+        let variable = format!("FARMHAND_{}", key.to_ascii_uppercase());
+        let in_env = self.env.get(&variable).map(|text| Written {
+            text: text.clone(),
+            from: Origin::Variable(variable.clone()),
+        });
+        let as_flag = flag.as_ref().map(|text| Written {
+            text: text.clone(),
+            from: Origin::Flag,
+        });
+        let mut result = None;
+        for written in [in_file, in_env, as_flag].into_iter().flatten() {
+            match parse(&written.text) {
+                Ok(value) => result = Some(value),
+                Err(why) => {
+                    self.complain(key, &written, &why);
+                    return None;
+                }
+            }
+        }
+        match result.map_or_else(default, Ok) {
+            Ok(value) => Some(value),
+            Err(why) => {
+                self.mistakes.push(format!("--{}: {why}", key.replace('_', "-")));
+                None
+            }
+        }
+    }
+
+    fn complain(&mut self, key: Key, written: &Written, why: &str) {
+        match &written.from {
+            Origin::Flag => {
+                self.mistakes
+                    .push(format!("--{} \"{}\": {why}", key.replace('_', "-"), written.text))
+            }
+            Origin::Variable(name) => self.mistakes.push(format!("{name}=\"{}\": {why}", written.text)),
+            Origin::File(span) => {
+                self.sink
+                    .wrong(span.clone(), key, Wrong::new(why, "see `farmhand agent --help`"))
+            }
+        }
+    }
+
+    fn database_url(&mut self) -> Option<String> {
+        let in_file = self.file.read("database_url", scalar).map(|found| found.value);
+        match database::url(self.args.database_url.as_deref(), self.env, in_file) {
+            Ok(url) => Some(url),
+            Err(why) => {
+                self.mistakes.push(why);
+                None
+            }
+        }
+    }
+
+    fn labels(&mut self) -> BTreeMap<String, String> {
+        let mut labels = BTreeMap::new();
+        if let Some(table) = self.file.table("labels") {
+            labels.extend(table.strings().into_iter().map(|(k, v)| (k, v.value)));
+        }
+        let in_env = self
+            .env
+            .get("FARMHAND_LABEL")
+            .map(String::as_str)
+            .unwrap_or_default();
+        let written = in_env
+            .split(',')
+            .filter(|pair| !pair.trim().is_empty())
+            .map(|pair| ("FARMHAND_LABEL", pair))
+            .chain(self.args.label.iter().map(|pair| ("--label", pair.as_str())));
+        for (from, pair) in written {
+            match pair.split_once('=') {
+                Some((key, value)) if !key.trim().is_empty() => {
+                    labels.insert(key.trim().to_owned(), value.trim().to_owned());
+                }
+                _ => self
+                    .mistakes
+                    .push(format!("{from} \"{pair}\": a label is written key=value")),
+            }
+        }
+        labels
+    }
+}
+
+/// Strings, numbers and booleans alike, as they would be written on a command line.
+fn scalar(value: &DeValue<'_>) -> Result<String, Wrong> {
+    match value {
+        DeValue::String(s) => Ok(s.to_string()),
+        DeValue::Integer(n) => Ok(n.to_string()),
+        DeValue::Boolean(true) => Ok("on".to_owned()),
+        DeValue::Boolean(false) => Ok("off".to_owned()),
+        other => Err(Wrong::new(
+            format!("expected a string, found a {}", other.type_str()),
+            "write it in quotes",
+        )),
+    }
+}
+
+fn name(text: &str) -> Result<String, String> {
+    let good = !text.is_empty()
+        && text.len() <= 200
+        && !text.contains(|c: char| c.is_control() || c.is_whitespace());
+    good.then(|| text.to_owned())
+        .ok_or_else(|| "write 1 to 200 characters without spaces".to_owned())
+}
+
+fn slots(text: &str) -> Result<u32, String> {
+    text.parse::<u32>()
+        .ok()
+        .filter(|n| (1..=10_000).contains(n))
+        .ok_or_else(|| "write a number from 1 to 10000".to_owned())
+}
+
+fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
+    if text == "off" {
+        return Ok(None);
+    }
+    text.parse()
+        .map(Some)
+        .map_err(|_| "write an IP address and a port (127.0.0.1:7070, [::1]:7070), or off".to_owned())
+}
+
+fn directory(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    std::path::absolute(text).map_err(|error| error.to_string())
+}
+
+fn default_state_dir(env: &BTreeMap<String, String>) -> Result<PathBuf, String> {
+    // systemd names it so for units with StateDirectory=.
+    if let Some(dir) = env.get("STATE_DIRECTORY").and_then(|d| d.split(':').next()) {
+        return Ok(PathBuf::from(dir));
+    }
+    if rustix::process::geteuid().is_root() {
+        return Ok(PathBuf::from("/var/lib/farmhand"));
+    }
+    if let Some(state) = env.get("XDG_STATE_HOME").filter(|d| d.starts_with('/')) {
+        return Ok(Path::new(state).join("farmhand"));
+    }
+    env.get("HOME")
+        .map(|home| Path::new(home).join(".local/state/farmhand"))
+        .ok_or_else(|| "there is no home directory to put it in: name one".to_owned())
+}
+
+fn lease_ttl(text: &str) -> Result<Duration, String> {
+    let ttl = parse_duration(text)?;
+    if ttl < Duration::from_secs(3) || ttl > Duration::from_secs(3600) {
+        return Err("write a duration from 3s to 1h".to_owned());
+    }
+    Ok(ttl)
+}
+
+fn retention(text: &str) -> Result<Duration, String> {
+    let kept = parse_duration(text)?;
+    if kept < Duration::from_secs(3600) {
+        return Err("write a duration from 1h up".to_owned());
+    }
+    Ok(kept)
+}
+
+fn on_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" | "true" | "1" => Ok(true),
+        "off" | "false" | "0" => Ok(false),
+        _ => Err("write on or off".to_owned()),
+    }
+}
