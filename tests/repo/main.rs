@@ -1,0 +1,19 @@
+//! What has to be true of the repository itself: its dependencies and what its documents name.
+//! `deny.toml` holds the lists, so that people with cargo-deny and machines without it check the same.
+
+mod dependencies;
+mod documents;
+
+use std::path::PathBuf;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the tests crate lies in the workspace")
+        .to_path_buf()
+}
+
+fn read(path: &str) -> String {
+    let path = root().join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
