@@ -55,9 +55,12 @@ pub fn url(
 
 /// Looks at the text, since a URL that does not parse may hold a password all the same.
 fn has_password(url: &str) -> bool {
-    let user_info = url.split_once("://").and_then(|(_, rest)| {
-        let authority = rest.split(['/', '?']).next().unwrap_or(rest);
-        authority.rsplit_once('@').map(|(user, _)| user)
-    });
-    user_info.is_some_and(|user| user.contains(':')) || url.to_ascii_lowercase().contains("password")
+    let names_one = |part: &str| part.trim_start().to_ascii_lowercase().starts_with("password");
+    let Some((_, rest)) = url.split_once("://") else {
+        return url.split_whitespace().any(names_one);
+    };
+    let (base, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let authority = base.split('/').next().unwrap_or(base);
+    let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
+    user.contains(':') || query.split('&').any(names_one)
 }

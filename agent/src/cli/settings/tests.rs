@@ -1,0 +1,94 @@
+use super::*;
+
+fn env(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let home = [("HOME", "/home/x"), ("FARMHAND_DATABASE_URL", "postgresql://h/f")];
+    home.iter()
+        .chain(pairs)
+        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+        .collect()
+}
+
+fn file(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    file
+}
+
+fn refused(args: &AgentArgs, env: &BTreeMap<String, String>) -> String {
+    let failure = load(args, env).unwrap_err();
+    assert_eq!(failure.exit, super::super::Exit::Usage);
+    failure.to_string()
+}
+
+#[test]
+fn a_flag_wins_over_the_environment_and_that_over_the_file() {
+    let file = file("slots = 1\naddress = 'file'\nlease_ttl = '9s'\nlabels = { a = 'file', b = 'file' }\n");
+    let args = AgentArgs {
+        config: Some(file.path().to_owned()),
+        slots: Some("3".to_owned()),
+        label: vec!["a=flag".to_owned()],
+        ..AgentArgs::default()
+    };
+    let env = env(&[
+        ("FARMHAND_SLOTS", "2"),
+        ("FARMHAND_ADDRESS", "env"),
+        ("FARMHAND_LABEL", "a=env,c=env"),
+    ]);
+    let config = load(&args, &env).unwrap();
+    assert_eq!(config.slots, 3);
+    assert_eq!(config.address, "env");
+    assert_eq!(config.lease_ttl, Duration::from_secs(9));
+    let labels: Vec<_> = config.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    assert_eq!(labels, ["a=flag", "b=file", "c=env"]);
+}
+
+#[test]
+fn the_address_defaults_to_the_name_and_the_name_to_the_hosts() {
+    let args = AgentArgs {
+        node_name: Some("n1".to_owned()),
+        ..AgentArgs::default()
+    };
+    assert_eq!(load(&args, &env(&[])).unwrap().address, "n1");
+    let config = load(&AgentArgs::default(), &env(&[])).unwrap();
+    assert_eq!(config.node_name, gethostname::gethostname().to_string_lossy());
+}
+
+#[test]
+fn every_mistake_of_every_layer_comes_at_once() {
+    let file = file("slotz = 1\nretention = '5 d'\n");
+    let args = AgentArgs {
+        config: Some(file.path().to_owned()),
+        slots: Some("many".to_owned()),
+        lease_ttl: Some("1s".to_owned()),
+        label: vec!["role".to_owned()],
+        ..AgentArgs::default()
+    };
+    let text = refused(&args, &env(&[("FARMHAND_LISTEN", "nowhere")]));
+    assert!(text.contains("6 mistakes"), "{text}");
+    for part in [
+        "--slots \"many\"",
+        "--lease-ttl \"1s\"",
+        "--label \"role\"",
+        "FARMHAND_LISTEN=\"nowhere\"",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn a_password_on_the_command_line_is_refused_and_never_repeated() {
+    for url in [
+        "postgresql://u:geheim@h/f",
+        "host=h password=geheim",
+        "postgresql://h/f?password=geheim",
+    ] {
+        let args = AgentArgs {
+            database_url: Some(url.to_owned()),
+            ..AgentArgs::default()
+        };
+        let text = refused(&args, &env(&[]));
+        assert!(text.contains("PGPASSFILE") && !text.contains("geheim"), "{text}");
+    }
+    let env = env(&[("FARMHAND_DATABASE_URL", "postgresql://u:geheim@h/f")]);
+    assert!(load(&AgentArgs::default(), &env).is_ok());
+}
