@@ -1,1 +1,4 @@
+//! The test harness.
 
+pub mod processes;
+pub mod wait;

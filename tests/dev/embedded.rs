@@ -1,0 +1,160 @@
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use farmhand::embedded::{Embedded, EmbeddedError, Place};
+use farmhand_tests::processes;
+use farmhand_tests::wait::eventually;
+use tempfile::TempDir;
+use tokio_postgres::{Client, NoTls};
+
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// A directory that the server's user may pass through, which a plain temporary directory is not.
+fn scratch() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    dir
+}
+
+fn start(dir: &Path) -> Embedded {
+    let place = Place::prepare(dir).expect("a place for the server");
+    Embedded::start(place).unwrap_or_else(|e| panic!("{e}\n{}", e.advice().unwrap_or_default()))
+}
+
+async fn connect(server: &Embedded) -> Client {
+    let (client, connection) = tokio_postgres::connect(&server.place().url(), NoTls)
+        .await
+        .expect("the server answers");
+    tokio::spawn(connection);
+    client
+}
+
+fn kill(pid: i32, signal: i32) {
+    // SAFETY: plain system call on a process that this test started.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+}
+
+#[tokio::test]
+async fn data_written_before_a_stop_is_there_after_the_next_start() {
+    let dir = scratch();
+    let server = start(dir.path());
+    let client = connect(&server).await;
+    client
+        .batch_execute("CREATE TABLE kept AS SELECT 1 AS one")
+        .await
+        .unwrap();
+    let pid = server.pid();
+    server.stop(PATIENCE);
+    assert_eq!(processes::one(pid), None, "the server is gone when stop returns");
+    assert!(processes::with_command(dir.path().to_str().unwrap()).is_empty());
+
+    let again = start(dir.path());
+    let row = connect(&again)
+        .await
+        .query_one("SELECT one FROM kept", &[])
+        .await
+        .unwrap();
+    assert_eq!(row.get::<_, i32>(0), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_was_killed_starts_again_with_what_it_had_committed() {
+    let dir = scratch();
+    let mut server = start(dir.path());
+    connect(&server)
+        .await
+        .batch_execute("CREATE TABLE kept AS SELECT 1 AS one")
+        .await
+        .unwrap();
+    kill(server.pid(), libc::SIGKILL);
+    eventually("the end is noticed", PATIENCE, || {
+        server.ended().ok_or("still there".to_owned())
+    });
+    drop(server);
+
+    let again = start(dir.path());
+    let row = connect(&again)
+        .await
+        .query_one("SELECT one FROM kept", &[])
+        .await
+        .unwrap();
+    assert_eq!(row.get::<_, i32>(0), 1);
+}
+
+#[tokio::test]
+async fn a_stale_pid_file_that_names_somebody_else_is_no_obstacle() {
+    let dir = scratch();
+    let mut server = start(dir.path());
+    let others = scratch();
+    let other = start(others.path());
+    let pid_file = server.place().data.join("postmaster.pid");
+    kill(server.pid(), libc::SIGKILL);
+    eventually("the end is noticed", PATIENCE, || {
+        server.ended().ok_or("still there".to_owned())
+    });
+    drop(server);
+    // The same user's process has the number now, which PostgreSQL itself takes for a running server.
+    let stale = std::fs::read_to_string(&pid_file).unwrap();
+    let (_, rest) = stale.split_once('\n').unwrap();
+    std::fs::write(&pid_file, format!("{}\n{rest}", other.pid())).unwrap();
+
+    let again = start(dir.path());
+    connect(&again).await.query_one("SELECT 1", &[]).await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_listens_on_the_network() {
+    let dir = scratch();
+    let server = start(dir.path());
+    let row = connect(&server)
+        .await
+        .query_one("SHOW listen_addresses", &[])
+        .await
+        .unwrap();
+    assert_eq!(row.get::<_, String>(0), "");
+}
+
+#[test]
+fn a_half_made_cluster_is_made_anew() {
+    let dir = scratch();
+    let place = Place::prepare(dir.path()).unwrap();
+    let unfinished = place.data.with_file_name("unfinished");
+    std::fs::create_dir(&unfinished).unwrap();
+    std::fs::write(unfinished.join("PG_VERSION"), "15\n").unwrap();
+    start(dir.path()).stop(PATIENCE);
+    assert!(!unfinished.exists());
+}
+
+#[test]
+fn data_of_a_version_that_is_not_installed_is_refused_by_name() {
+    let dir = scratch();
+    let place = Place::prepare(dir.path()).unwrap();
+    std::fs::create_dir(&place.data).unwrap();
+    std::fs::write(place.data.join("PG_VERSION"), "7\n").unwrap();
+    let error = Embedded::start(place).unwrap_err();
+    assert!(matches!(error, EmbeddedError::OtherVersion { .. }), "{error}");
+    assert!(error.to_string().contains("belongs to PostgreSQL 7"), "{error}");
+    assert!(error.advice().unwrap().contains("apt-get install postgresql"));
+}
+
+#[tokio::test]
+async fn a_directory_that_the_server_may_not_enter_gets_a_link_to_one_that_it_may() {
+    let closed = scratch();
+    std::fs::set_permissions(closed.path(), Permissions::from_mode(0o700)).unwrap();
+    let server = start(closed.path());
+    connect(&server).await.query_one("SELECT 1", &[]).await.unwrap();
+    let home = server.place().data.parent().unwrap().to_path_buf();
+    server.stop(PATIENCE);
+    assert_eq!(closed.path().join("postgres").canonicalize().unwrap(), home);
+    // SAFETY: geteuid cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    assert_eq!(
+        home.starts_with("/var/lib"),
+        root,
+        "only root's server is another user"
+    );
+    start(closed.path()).stop(PATIENCE);
+    std::fs::remove_dir_all(home).unwrap();
+}

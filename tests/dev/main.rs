@@ -1,0 +1,3 @@
+//! The first minute: the embedded PostgreSQL, `farmhand dev` with its example jobs, and the doctor.
+
+mod embedded;
