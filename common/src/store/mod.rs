@@ -1,1 +1,35 @@
 //! PostgreSQL: one function per statement in `sql/`.
+//!
+//! Every statement goes out unnamed with its parameter types (right behind any transaction pooler), is
+//! bounded in time on the client by dropping the connection, and turns row counts into enums.
+
+mod config;
+mod conn;
+mod db;
+mod decode;
+mod error;
+pub mod events;
+pub mod jobs;
+pub mod logs;
+pub mod migrate;
+mod note;
+pub mod partitions;
+mod passfile;
+pub mod protocol;
+pub mod query;
+mod text;
+mod tls;
+
+pub use config::{DbConfig, PasswordIn};
+pub use db::{Db, PoolGauge};
+pub use error::StoreError;
+pub use note::Note;
+pub use text::{AttemptOutcome, Final, Kind, LogStream, Severity};
+
+/// One life of a node's lease, as every write about it names it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct Me {
+    pub address: String,
+    pub session: i64,
+    pub life: uuid::Uuid,
+}

@@ -1,0 +1,213 @@
+//! One connection: opened within a bound, dropped when a statement outlasts its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::poll_fn;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_postgres::error::Severity;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{AsyncMessage, Client, Row};
+
+use super::config::DbConfig;
+use super::error::StoreError;
+use super::note::Note;
+
+/// One parameter with its type, so that no statement needs to be prepared.
+pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// A connection and the task that drives it.
+pub(crate) struct Conn {
+    client: Client,
+    driver: JoinHandle<()>,
+    /// Set when the server warned that a commit was not confirmed by its standby.
+    unconfirmed: Arc<AtomicBool>,
+    /// True from sending until the reply, and while a transaction is open: such a connection is never reused.
+    busy: bool,
+    broken: bool,
+}
+
+impl Conn {
+    /// Opens a connection to the first read-write host; the whole of it, TLS and the session check
+    /// included, takes at most `config.connect_timeout`.
+    pub(crate) async fn open(
+        config: &DbConfig,
+        notes: Option<mpsc::Sender<Note>>,
+    ) -> Result<Self, StoreError> {
+        let attempt = async {
+            let (client, mut connection) = config
+                .pg
+                .connect(config.tls.clone())
+                .await
+                .map_err(|e| StoreError::from_connect(&e))?;
+            let unconfirmed = Arc::new(AtomicBool::new(false));
+            let warned = Arc::clone(&unconfirmed);
+            let forward = notes.clone();
+            let driver = tokio::spawn(async move {
+                while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
+                    match message {
+                        Ok(AsyncMessage::Notice(notice)) => {
+                            // 01000 is what a cancelled wait for the synchronous standby comes as;
+                            // 57P01 the same when the server shuts down. Both precede the reply.
+                            let unsure = matches!(notice.code().code(), "01000" | "57P01");
+                            if unsure && notice.parsed_severity() == Some(Severity::Warning) {
+                                warned.store(true, Ordering::Release);
+                                tracing::warn!(notice = notice.message(), "commit not confirmed");
+                            } else {
+                                tracing::debug!(notice = notice.message(), "database notice");
+                            }
+                        }
+                        Ok(AsyncMessage::Notification(n)) => {
+                            if let (Some(forward), Some(note)) = (&forward, Note::parse(n.payload())) {
+                                // A full queue already wakes its reader; hints may be lost.
+                                let _ = forward.try_send(note);
+                            }
+                        }
+                        Ok(_) => {}
+                        Err(error) => {
+                            tracing::debug!(error = %super::error::chain(&error), "database connection ended");
+                            break;
+                        }
+                    }
+                }
+            });
+            let conn = Self {
+                client,
+                driver,
+                unconfirmed,
+                busy: false,
+                broken: false,
+            };
+            if let Some(notes) = notes {
+                conn.client
+                    .batch_execute("LISTEN farmhand")
+                    .await
+                    .map_err(|e| StoreError::from_statement("listen", &e))?;
+                let _ = notes.try_send(Note::Reconnected);
+            }
+            Ok(conn)
+        };
+        match timeout(config.connect_timeout, attempt).await {
+            Ok(result) => result,
+            Err(_) => Err(StoreError::Unreachable(format!(
+                "no connection within {:?}",
+                config.connect_timeout
+            ))),
+        }
+    }
+
+    pub(crate) fn is_usable(&self) -> bool {
+        !self.busy && !self.broken && !self.client.is_closed() && !self.driver.is_finished()
+    }
+
+    /// One statement in a transaction of its own.
+    pub(crate) async fn query(
+        &mut self,
+        op: &'static str,
+        sql: &str,
+        params: &[Param<'_>],
+        limit: Duration,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.unconfirmed.store(false, Ordering::Release);
+        self.busy = true;
+        let reply = timeout(limit, self.client.query_typed(sql, params)).await;
+        let rows = self.settle(op, reply)?;
+        self.busy = false;
+        if self.unconfirmed.swap(false, Ordering::AcqRel) {
+            return Err(StoreError::NotConfirmed { op });
+        }
+        Ok(rows)
+    }
+
+    /// Opens a transaction and runs its first statement in the same round trip.
+    pub(crate) async fn begin_with(
+        &mut self,
+        op: &'static str,
+        sql: &str,
+        params: &[Param<'_>],
+        deadline: Instant,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.unconfirmed.store(false, Ordering::Release);
+        self.busy = true;
+        let client = &self.client;
+        let both = async {
+            // join! polls in order, and the first poll sends: BEGIN goes out first. Explicit, because
+            // default_transaction_isolation may say something else.
+            let begin = client.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED");
+            let (begun, rows) = tokio::join!(begin, client.query_typed(sql, params));
+            begun?;
+            rows
+        };
+        let reply = timeout_at(deadline, both).await;
+        self.settle(op, reply)
+    }
+
+    /// A further statement of an open transaction.
+    pub(crate) async fn query_within(
+        &mut self,
+        op: &'static str,
+        sql: &str,
+        params: &[Param<'_>],
+        deadline: Instant,
+    ) -> Result<Vec<Row>, StoreError> {
+        let reply = timeout_at(deadline, self.client.query_typed(sql, params)).await;
+        self.settle(op, reply)
+    }
+
+    /// Several statements without parameters, as one message.
+    pub(crate) async fn batch(
+        &mut self,
+        op: &'static str,
+        sql: &str,
+        deadline: Instant,
+    ) -> Result<(), StoreError> {
+        self.busy = true;
+        let reply = timeout_at(deadline, self.client.batch_execute(sql)).await;
+        self.settle(op, reply)
+    }
+
+    /// Ends the transaction. COMMIT of a failed transaction answers without an error; callers get here
+    /// only when every statement of it succeeded.
+    pub(crate) async fn commit(&mut self, op: &'static str, deadline: Instant) -> Result<(), StoreError> {
+        let reply = timeout_at(deadline, self.client.batch_execute("COMMIT")).await;
+        self.settle(op, reply)?;
+        self.busy = false;
+        if self.unconfirmed.swap(false, Ordering::AcqRel) {
+            return Err(StoreError::NotConfirmed { op });
+        }
+        Ok(())
+    }
+
+    fn settle<T>(
+        &mut self,
+        op: &'static str,
+        reply: Result<Result<T, tokio_postgres::Error>, tokio::time::error::Elapsed>,
+    ) -> Result<T, StoreError> {
+        match reply {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => {
+                // Also after an error that is the statement's own: an open transaction has failed, and
+                // a server that turned read-only must be left. Errors are rare enough to reconnect for.
+                self.broken = true;
+                Err(StoreError::from_statement(op, &error))
+            }
+            Err(_) => {
+                self.broken = true;
+                Err(StoreError::TimedOut { op })
+            }
+        }
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        if self.busy || self.broken {
+            // Closes the socket now: a cancel request could hit the wrong statement behind a pooler,
+            // and waiting for the reply is what has just been given up.
+            self.driver.abort();
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! A few connections, shared: statements, transactions, and one connection that listens.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant as StdInstant};
+
+use deadpool::managed::{self, Metrics, Object, Pool, PoolError, QueueMode, RecycleError, RecycleResult};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_postgres::Row;
+
+use super::config::DbConfig;
+use super::conn::{Conn, Param};
+use super::error::StoreError;
+use super::note::Note;
+use super::{decode, migrate};
+
+/// How long a connection beyond the first stays open without work.
+const IDLE: Duration = Duration::from_secs(15);
+/// How many notifications wait for their reader; more are dropped, they are only hints.
+const NOTES: usize = 256;
+
+/// One statement: its name for errors and metrics, and its text.
+#[derive(Clone, Copy)]
+pub(crate) struct Stmt {
+    pub op: &'static str,
+    pub sql: &'static str,
+}
+
+/// Names the statement of a file in `sql/`.
+macro_rules! stmt {
+    ($name:literal) => {
+        $crate::store::db::Stmt {
+            op: $name,
+            sql: include_str!(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/src/store/sql/",
+                $name,
+                ".sql"
+            )),
+        }
+    };
+}
+pub(crate) use stmt;
+
+struct Opener {
+    config: DbConfig,
+    notes: Option<mpsc::Sender<Note>>,
+}
+
+impl managed::Manager for Opener {
+    type Type = Conn;
+    type Error = StoreError;
+
+    async fn create(&self) -> Result<Conn, StoreError> {
+        Conn::open(&self.config, self.notes.clone()).await
+    }
+
+    async fn recycle(&self, conn: &mut Conn, _: &Metrics) -> RecycleResult<StoreError> {
+        if conn.is_usable() {
+            Ok(())
+        } else {
+            Err(RecycleError::message("not reusable"))
+        }
+    }
+}
+
+/// A handle on the database; clones share the connections.
+#[derive(Clone)]
+pub struct Db {
+    pool: Pool<Opener>,
+    config: Arc<DbConfig>,
+    shrunk: Arc<Mutex<StdInstant>>,
+}
+
+/// Connections by what they do, for the gauge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolGauge {
+    pub idle: usize,
+    pub used: usize,
+    pub max: usize,
+}
+
+impl Db {
+    /// A handle that connects when first used and does not look at the schema.
+    pub fn new(config: &DbConfig) -> Self {
+        Self::build(config, config.max_pool, None)
+    }
+
+    /// Connects, and checks that the schema is the one this binary was built for.
+    pub async fn connect(config: &DbConfig) -> Result<Self, StoreError> {
+        let db = Self::new(config);
+        migrate::check(&db).await?;
+        Ok(db)
+    }
+
+    /// One connection of its own for what must never queue behind other work, listening on the channel
+    /// `farmhand` from its first statement on. It is opened again by the next statement after it broke.
+    pub fn dedicated(config: &DbConfig) -> (Self, mpsc::Receiver<Note>) {
+        let (sender, receiver) = mpsc::channel(NOTES);
+        let sender = config.listen.then_some(sender);
+        (Self::build(config, 1, sender), receiver)
+    }
+
+    fn build(config: &DbConfig, size: usize, notes: Option<mpsc::Sender<Note>>) -> Self {
+        let opener = Opener {
+            config: config.clone(),
+            notes,
+        };
+        let pool = Pool::builder(opener)
+            .max_size(size.max(1))
+            .queue_mode(QueueMode::Lifo)
+            .runtime(deadpool::Runtime::Tokio1)
+            .build()
+            // The builder refuses only timeouts without a runtime.
+            .unwrap_or_else(|e| unreachable!("{e}"));
+        Self {
+            pool,
+            config: Arc::new(config.clone()),
+            shrunk: Arc::new(Mutex::new(StdInstant::now())),
+        }
+    }
+
+    /// The configuration it was made from.
+    pub fn config(&self) -> &DbConfig {
+        &self.config
+    }
+
+    pub fn gauge(&self) -> PoolGauge {
+        let status = self.pool.status();
+        PoolGauge {
+            idle: status.available,
+            used: status.size.saturating_sub(status.available),
+            max: status.max_size,
+        }
+    }
+
+    /// Closes idle connections and refuses further work.
+    pub fn close(&self) {
+        self.pool.close();
+    }
+
+    async fn conn(&self, op: &'static str) -> Result<Object<Opener>, StoreError> {
+        self.shrink();
+        // Waiting for a free connection counts like connecting: both are bounded, separately from the
+        // statement, so that a slow connect does not cut the statement short.
+        let limit = self.config.connect_timeout + self.config.statement_timeout;
+        match tokio::time::timeout(limit, self.pool.get()).await {
+            Ok(Ok(conn)) => Ok(conn),
+            Ok(Err(PoolError::Backend(error))) => Err(error),
+            Ok(Err(error)) => Err(StoreError::Unreachable(format!("{op}: {error}"))),
+            Err(_) => Err(StoreError::Unreachable(format!(
+                "{op}: all {} connections were busy for {limit:?}",
+                self.pool.status().max_size
+            ))),
+        }
+    }
+
+    /// Keeps one connection at rest.
+    fn shrink(&self) {
+        let mut last = self.shrunk.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.elapsed() < IDLE {
+            return;
+        }
+        *last = StdInstant::now();
+        drop(last);
+        let mut kept = 0;
+        self.pool.retain(|conn, metrics| {
+            let keep = conn.is_usable() && (kept == 0 || metrics.last_used() < IDLE);
+            kept += usize::from(keep);
+            keep
+        });
+    }
+
+    pub(crate) async fn raw(&self, stmt: Stmt, params: &[Param<'_>]) -> Result<Vec<Row>, StoreError> {
+        let mut conn = self.conn(stmt.op).await?;
+        conn.query(stmt.op, stmt.sql, params, self.config.statement_timeout)
+            .await
+    }
+
+    pub(crate) async fn rows<T: DeserializeOwned>(
+        &self,
+        stmt: Stmt,
+        params: &[Param<'_>],
+    ) -> Result<Vec<T>, StoreError> {
+        decode::rows(stmt.op, &self.raw(stmt, params).await?)
+    }
+
+    pub(crate) async fn row<T: DeserializeOwned>(
+        &self,
+        stmt: Stmt,
+        params: &[Param<'_>],
+    ) -> Result<Option<T>, StoreError> {
+        one(stmt.op, self.rows(stmt, params).await?)
+    }
+
+    /// A transaction, bounded as a whole by the statement timeout. Dropped without a commit, it takes
+    /// its connection along.
+    pub(crate) async fn transaction(&self, op: &'static str) -> Result<Transaction, StoreError> {
+        self.transaction_within(op, self.config.statement_timeout).await
+    }
+
+    pub(crate) async fn transaction_within(
+        &self,
+        op: &'static str,
+        limit: Duration,
+    ) -> Result<Transaction, StoreError> {
+        let conn = self.conn(op).await?;
+        Ok(Transaction {
+            conn,
+            op,
+            deadline: Instant::now() + limit,
+            begun: false,
+        })
+    }
+}
+
+pub(crate) struct Transaction {
+    conn: Object<Opener>,
+    op: &'static str,
+    deadline: Instant,
+    begun: bool,
+}
+
+impl Transaction {
+    pub(crate) async fn rows<T: DeserializeOwned>(
+        &mut self,
+        stmt: Stmt,
+        params: &[Param<'_>],
+    ) -> Result<Vec<T>, StoreError> {
+        let rows = if self.begun {
+            self.conn
+                .query_within(stmt.op, stmt.sql, params, self.deadline)
+                .await?
+        } else {
+            self.begun = true;
+            self.conn
+                .begin_with(stmt.op, stmt.sql, params, self.deadline)
+                .await?
+        };
+        decode::rows(stmt.op, &rows)
+    }
+
+    pub(crate) async fn row<T: DeserializeOwned>(
+        &mut self,
+        stmt: Stmt,
+        params: &[Param<'_>],
+    ) -> Result<Option<T>, StoreError> {
+        one(stmt.op, self.rows(stmt, params).await?)
+    }
+
+    /// Statements without parameters; for migrations.
+    pub(crate) async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
+        if !self.begun {
+            self.begun = true;
+            self.conn
+                .batch(self.op, "BEGIN ISOLATION LEVEL READ COMMITTED", self.deadline)
+                .await?;
+        }
+        self.conn.batch(self.op, sql, self.deadline).await
+    }
+
+    pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
+        if self.begun {
+            self.conn.commit(self.op, self.deadline).await?;
+        }
+        Ok(())
+    }
+}
+
+fn one<T>(op: &'static str, mut rows: Vec<T>) -> Result<Option<T>, StoreError> {
+    match rows.len() {
+        0 | 1 => Ok(rows.pop()),
+        n => Err(StoreError::Decode {
+            op,
+            message: format!("{n} rows where at most one can be"),
+        }),
+    }
+}

@@ -1,0 +1,43 @@
+//! What NOTIFY carries on the channel `farmhand`: hints to look sooner, never facts to act on.
+
+use serde::Deserialize;
+
+/// One notification. Losing any of them costs only time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// Runs became due; the first of them.
+    Due { run_id: i64, job: Option<String> },
+    /// Definitions changed, up to this number of `job_seq`.
+    Jobs { seq: i64 },
+    /// A held run is to be cancelled by the node at this address.
+    Cancel { run_id: i64, node: String },
+    /// A node's row was changed by hand (cordon, drain, resume).
+    Node { address: String },
+    /// The listening connection was opened anew: anything may have been missed.
+    Reconnected,
+}
+
+#[derive(Deserialize)]
+struct Payload {
+    due: Option<i64>,
+    job: Option<String>,
+    jobs: Option<i64>,
+    cancel: Option<i64>,
+    node: Option<String>,
+}
+
+impl Note {
+    /// Reads a payload; anything unknown is nobody's business here.
+    pub fn parse(payload: &str) -> Option<Self> {
+        let p: Payload = serde_json::from_str(payload).ok()?;
+        if let Some(run_id) = p.due {
+            Some(Self::Due { run_id, job: p.job })
+        } else if let Some(seq) = p.jobs {
+            Some(Self::Jobs { seq })
+        } else if let (Some(run_id), Some(node)) = (p.cancel, p.node.clone()) {
+            Some(Self::Cancel { run_id, node })
+        } else {
+            p.node.map(|address| Self::Node { address })
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The race for due runs.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_postgres::types::Type;
+
+use super::session::set;
+use crate::store::db::{Db, stmt};
+use crate::store::error::StoreError;
+use crate::store::{Kind, Me};
+
+/// A run that is now held by the caller's session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Claimed {
+    pub run_id: i64,
+    pub job_id: String,
+    pub rev: i64,
+    pub kind: Kind,
+    pub instance: i32,
+    pub instances: i32,
+    pub due_at: Timestamp,
+    pub ready_at: Timestamp,
+    pub attempt: i32,
+    /// timeline · 2⁴⁰ + a sequence: grows with every claim, also over a failover.
+    pub fence: i64,
+    pub retries: i32,
+    pub takeovers: i32,
+    pub priority: i32,
+    pub params: Value,
+    pub parent_run: Option<i64>,
+    /// Why it was due again: `takeover`, `retry`, …
+    pub reason: Option<String>,
+    /// The job's definition at `rev`; null only if it was deleted from `job_revision` by hand.
+    pub spec: Value,
+    /// When the claim was made, by the database's clock.
+    pub claimed_at: Timestamp,
+}
+
+/// Claims up to `limit` runs that are due, in order of priority and readiness, out of `only` when given.
+///
+/// Nothing is claimed unless the caller's session is open, uncondemned, and neither cordoned nor
+/// draining, and the server's timeline is open. Labels are those the session was opened with.
+pub async fn claim(db: &Db, me: &Me, limit: i64, only: Option<&[i64]>) -> Result<Vec<Claimed>, StoreError> {
+    db.rows(
+        stmt!("claim"),
+        &[
+            (&me.address, Type::TEXT),
+            (&me.session, Type::INT8),
+            (&me.life, Type::UUID),
+            (&limit, Type::INT8),
+            (&only, Type::INT8_ARRAY),
+        ],
+    )
+    .await
+}
+
+/// An attempt's exec.
+#[derive(Clone, Debug, Serialize)]
+pub struct Started {
+    pub run_id: i64,
+    pub attempt: i32,
+    pub started_at: Timestamp,
+}
+
+/// Records when attempts of this session were started, for people; returns how many still run.
+pub async fn started(db: &Db, me: &Me, starts: &[Started]) -> Result<usize, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        #[expect(dead_code, reason = "only counted")]
+        run_id: i64,
+    }
+    let rows: Vec<Row> = db
+        .rows(
+            stmt!("started"),
+            &[
+                (&me.address, Type::TEXT),
+                (&me.session, Type::INT8),
+                (&set(starts), Type::JSON),
+            ],
+        )
+        .await?;
+    Ok(rows.len())
+}

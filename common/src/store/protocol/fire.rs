@@ -1,0 +1,121 @@
+//! Due instants become runs, a set of jobs at a time.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio_postgres::types::Type;
+
+use super::session::set;
+use crate::store::db::{Db, stmt};
+use crate::store::error::StoreError;
+
+/// Jobs fired by one statement at most: bounds how long their rows stay locked.
+const SET: usize = 1000;
+
+/// Everything that the schedule says about one job between the `next_run` seen and now.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fire {
+    pub job_id: String,
+    pub rev: i64,
+    /// The `next_run` this was computed from.
+    pub seen: Timestamp,
+    /// The next instant not decided here; None when the schedule ends.
+    pub following: Option<Timestamp>,
+    /// Instants in [seen, following) to run, oldest first.
+    pub due: Vec<Timestamp>,
+    /// The other instants in [seen, following), by reason.
+    pub skipped: Vec<SkipFold>,
+}
+
+/// Neighbouring due instants skipped for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkipFold {
+    pub reason: String,
+    pub first: Timestamp,
+    pub last: Timestamp,
+    pub count: i64,
+}
+
+/// A job that this call fired.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fired {
+    pub job_id: String,
+    /// The runs made, waiting ones included.
+    pub run_ids: Vec<i64>,
+    /// Instants skipped by the statement itself (`overlap`, `queue_full`, `replaced`, `no_node`).
+    pub skipped: Vec<SkipFold>,
+    /// Runs that `overlap = "replace"` asks holders to end.
+    pub cancelling: Vec<i64>,
+}
+
+/// Fires the jobs whose `next_run` and `rev` are still those seen and which are due by the database's
+/// clock; jobs another agent is firing, or has fired, are left out of the answer.
+///
+/// The overlap rule is applied here. Of several instants of one job, `skip` and `queue` run the first
+/// now when nothing is live and queue the rest; `replace` runs only the last.
+pub async fn fire(db: &Db, fires: &[Fire]) -> Result<Vec<Fired>, StoreError> {
+    let mut fired = Vec::new();
+    for part in fires.chunks(SET) {
+        fired.extend(fire_set(db, part).await?);
+    }
+    Ok(fired)
+}
+
+async fn fire_set(db: &Db, fires: &[Fire]) -> Result<Vec<Fired>, StoreError> {
+    #[derive(Deserialize)]
+    struct Locked {
+        job_id: String,
+    }
+    let mut tx = db.transaction("fire").await?;
+    // The locks first: the second statement's snapshot then holds every end that promoted before.
+    let locked: Vec<Locked> = tx.rows(stmt!("fire_lock"), &[(&set(fires), Type::JSON)]).await?;
+    if locked.is_empty() {
+        tx.commit().await?;
+        return Ok(Vec::new());
+    }
+    let names: Vec<&str> = locked.iter().map(|l| l.job_id.as_str()).collect();
+    let fired = tx
+        .rows(
+            stmt!("fire"),
+            &[(&set(fires), Type::JSON), (&names, Type::TEXT_ARRAY)],
+        )
+        .await?;
+    tx.commit().await?;
+    Ok(fired)
+}
+
+/// Lets the oldest queued run go of each of these jobs that has nothing else live; returns the runs.
+pub async fn promote(db: &Db, jobs: &[String]) -> Result<Vec<i64>, StoreError> {
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    promote_some(db, Some(jobs)).await
+}
+
+/// `promote` for every job with queued runs: the net under promotions that a crash prevented.
+pub async fn promote_all(db: &Db) -> Result<Vec<i64>, StoreError> {
+    promote_some(db, None).await
+}
+
+async fn promote_some(db: &Db, jobs: Option<&[String]>) -> Result<Vec<i64>, StoreError> {
+    #[derive(Deserialize)]
+    struct Locked {
+        job_id: String,
+    }
+    #[derive(Deserialize)]
+    struct Promoted {
+        run_id: i64,
+    }
+    let mut tx = db.transaction("promote").await?;
+    // Locked first: a firing that counts on our end waits for nobody, one in progress is waited for.
+    let locked: Vec<Locked> = tx
+        .rows(stmt!("promote_lock"), &[(&jobs, Type::TEXT_ARRAY)])
+        .await?;
+    let names: Vec<&str> = locked.iter().map(|l| l.job_id.as_str()).collect();
+    let promoted: Vec<Promoted> = if names.is_empty() {
+        Vec::new()
+    } else {
+        tx.rows(stmt!("promote"), &[(&names, Type::TEXT_ARRAY)]).await?
+    };
+    tx.commit().await?;
+    Ok(promoted.into_iter().map(|p| p.run_id).collect())
+}

@@ -1,0 +1,18 @@
+//! The lease protocol's statements: sessions, firing, claiming, ending, looking.
+//!
+//! Lock order: node, job, run. READ COMMITTED. Only `claim` raises `attempt`.
+
+mod claim;
+mod fire;
+mod look;
+mod outcome;
+mod session;
+
+pub use claim::{Claimed, Started, claim, started};
+pub use fire::{Fire, Fired, SkipFold, fire, promote, promote_all};
+pub use look::{CancelWanted, HeldOver, JobRow, Look, NodeBeat, Overdue, Running, jobs_since, look, overdue};
+pub use outcome::{Finish, FinishResult, Now, Release, Retry, finish, rehold, release, retry};
+pub use session::{
+    Closed, Expired, Freed, FreedTo, Held, NodeInfo, Opened, Renewed, close, condemn, expire, open,
+    open_timeline, release_held, renew, sweep,
+};

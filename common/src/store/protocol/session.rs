@@ -1,0 +1,398 @@
+//! A node's lease: opened, renewed, ended.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_postgres::types::{Json, Type};
+use uuid::Uuid;
+
+use super::fire::promote;
+use crate::store::db::{Db, Transaction, stmt};
+use crate::store::error::StoreError;
+use crate::store::{Final, Me};
+
+/// What a node says about itself when it opens a session.
+#[derive(Clone, Debug)]
+pub struct NodeInfo {
+    pub address: String,
+    pub name: String,
+    /// Random for each opened session; kept across retries of one open.
+    pub life: Uuid,
+    pub ttl: Duration,
+    pub slots: i32,
+    /// A JSON object of strings.
+    pub labels: Value,
+    pub version: String,
+}
+
+/// The answer to `open`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// The session is ours, also when an earlier reply was lost.
+    Session(i64),
+    /// Another life holds the address: watch its beat like any challenger.
+    Taken { session: i64, life: Uuid, beat: i64 },
+    /// The server is on a timeline that nobody has opened yet.
+    TimelineClosed,
+}
+
+/// Opens a session, or finds the one that this very `life` opened.
+pub async fn open(db: &Db, node: &NodeInfo) -> Result<Opened, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        session: i64,
+        life: Uuid,
+        beat: i64,
+        mine: bool,
+    }
+    let row: Option<Row> = db
+        .row(
+            stmt!("open"),
+            &[
+                (&node.address, Type::TEXT),
+                (&node.name, Type::TEXT),
+                (&node.life, Type::UUID),
+                (&millis(node.ttl), Type::INT8),
+                (&node.slots, Type::INT4),
+                (&node.labels, Type::JSONB),
+                (&node.version, Type::TEXT),
+            ],
+        )
+        .await?;
+    match row {
+        Some(row) if row.mine => Ok(Opened::Session(row.session)),
+        Some(row) => Ok(Opened::Taken {
+            session: row.session,
+            life: row.life,
+            beat: row.beat,
+        }),
+        None => match node_row(db, &node.address).await? {
+            Some(row) => Ok(Opened::Taken {
+                session: row.session,
+                life: row.life,
+                beat: row.beat,
+            }),
+            None => Ok(Opened::TimelineClosed),
+        },
+    }
+}
+
+#[derive(Deserialize)]
+struct NodeRow {
+    session: i64,
+    life: Uuid,
+    beat: i64,
+}
+
+/// The open session of an address, on a timeline that is open.
+async fn node_row(db: &Db, address: &str) -> Result<Option<NodeRow>, StoreError> {
+    db.row(stmt!("open_taken"), &[(&address, Type::TEXT)]).await
+}
+
+/// A run held by a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    pub run_id: i64,
+    pub attempt: i32,
+    /// Somebody wants it cancelled.
+    pub cancel: bool,
+}
+
+/// The answer to `renew`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Renewed {
+    /// The lease is extended; `held` is what the session held in the same snapshot.
+    Alive {
+        held: Vec<Held>,
+        cordoned: bool,
+        draining: bool,
+        db_now: Timestamp,
+    },
+    /// The session ended or is condemned: kill now.
+    Lost,
+}
+
+/// One renewal, however many runs are held.
+pub async fn renew(db: &Db, me: &Me, ttl: Duration) -> Result<Renewed, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        held: Vec<Held>,
+        cordoned: bool,
+        draining: bool,
+        db_now: Timestamp,
+    }
+    let row: Option<Row> = db
+        .row(
+            stmt!("renew"),
+            &[
+                (&me.address, Type::TEXT),
+                (&me.session, Type::INT8),
+                (&me.life, Type::UUID),
+                (&millis(ttl), Type::INT8),
+            ],
+        )
+        .await?;
+    Ok(row.map_or(Renewed::Lost, |row| Renewed::Alive {
+        held: row.held,
+        cordoned: row.cordoned,
+        draining: row.draining,
+        db_now: row.db_now,
+    }))
+}
+
+/// Where a freed run went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FreedTo {
+    /// Anybody may claim it again.
+    Due,
+    /// `on_lost = "fail"`.
+    Lost,
+    /// Its cancelling had been requested.
+    Cancelled,
+    /// Taken over too often (`reason = 'poison'`).
+    Failed,
+}
+
+impl FreedTo {
+    /// The final state, if it is one.
+    pub fn as_final(self) -> Option<Final> {
+        match self {
+            Self::Due => None,
+            Self::Lost => Some(Final::Lost),
+            Self::Cancelled => Some(Final::Cancelled),
+            Self::Failed => Some(Final::Failed),
+        }
+    }
+}
+
+/// A run whose holder's session ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Freed {
+    pub run_id: i64,
+    pub job_id: String,
+    pub attempt: i32,
+    pub address: String,
+    pub session: i64,
+    pub fence: i64,
+    pub takeovers: i32,
+    pub to: FreedTo,
+}
+
+/// The answer to `expire`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expired {
+    /// The session ended by this call. Runs with `hold` stay held.
+    Done { freed: Vec<Freed> },
+    /// The beat moved, the session ended otherwise, or the timeline is not open.
+    Changed,
+}
+
+/// Ends a session whose beat did not move for a challenger's whole stopwatch, and frees its runs.
+///
+/// Two statements in one transaction: a claim in flight is not in the first one's snapshot, but has
+/// committed or is locked out by the time of the second's.
+pub async fn expire(
+    db: &Db,
+    address: &str,
+    session: i64,
+    life: Uuid,
+    beat: i64,
+) -> Result<Expired, StoreError> {
+    let mut tx = db.transaction("expire").await?;
+    let ended: Option<Ended> = tx
+        .row(
+            stmt!("expire"),
+            &[
+                (&address, Type::TEXT),
+                (&session, Type::INT8),
+                (&life, Type::UUID),
+                (&beat, Type::INT8),
+            ],
+        )
+        .await?;
+    if ended.is_none() {
+        tx.commit().await?;
+        return Ok(Expired::Changed);
+    }
+    let freed = free(
+        &mut tx,
+        Scope {
+            address: Some(address),
+            takeover: true,
+            ..Scope::default()
+        },
+    )
+    .await?;
+    tx.commit().await?;
+    promote_jobs(db, &freed).await;
+    Ok(Expired::Done { freed })
+}
+
+/// The answer to `close`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// The session ended by this call, and with it everything it held, `hold` included.
+    Done { freed: Vec<Freed> },
+    /// It had ended before.
+    Already,
+}
+
+/// Ends the caller's own session. Only for a holder with nothing left alive.
+pub async fn close(db: &Db, me: &Me) -> Result<Closed, StoreError> {
+    let mut tx = db.transaction("close").await?;
+    let ended: Option<Ended> = tx
+        .row(
+            stmt!("close"),
+            &[
+                (&me.address, Type::TEXT),
+                (&me.session, Type::INT8),
+                (&me.life, Type::UUID),
+            ],
+        )
+        .await?;
+    if ended.is_none() {
+        tx.commit().await?;
+        return Ok(Closed::Already);
+    }
+    let freed = free(
+        &mut tx,
+        Scope {
+            address: Some(&me.address),
+            holds: true,
+            ..Scope::default()
+        },
+    )
+    .await?;
+    tx.commit().await?;
+    promote_jobs(db, &freed).await;
+    Ok(Closed::Done { freed })
+}
+
+/// Frees what ended sessions still hold (a claim can commit after its session's end), `hold` excepted,
+/// and lets queued runs go whose turn it is.
+pub async fn sweep(db: &Db) -> Result<Vec<Freed>, StoreError> {
+    let mut tx = db.transaction("sweep").await?;
+    let freed = free(
+        &mut tx,
+        Scope {
+            takeover: true,
+            ..Scope::default()
+        },
+    )
+    .await?;
+    tx.commit().await?;
+    super::fire::promote_all(db).await?;
+    Ok(freed)
+}
+
+/// Frees a run with `hold` whose session ended longer ago than the lease and its hold, by the caller's
+/// stopwatch. None when it moved on.
+pub async fn release_held(
+    db: &Db,
+    run_id: i64,
+    attempt: i32,
+    address: &str,
+    session: i64,
+) -> Result<Option<Freed>, StoreError> {
+    let mut tx = db.transaction("release_held").await?;
+    let scope = Scope {
+        address: Some(address),
+        holds: true,
+        takeover: true,
+        run: Some((run_id, attempt, session)),
+    };
+    let mut freed = free(&mut tx, scope).await?;
+    tx.commit().await?;
+    promote_jobs(db, &freed).await;
+    Ok(freed.pop())
+}
+
+/// Marks a session whose holder keeps a run past its hard end: it can renew no more, and lapses.
+pub async fn condemn(db: &Db, address: &str, session: i64, life: Uuid) -> Result<bool, StoreError> {
+    let row: Option<Ended> = db
+        .row(
+            stmt!("condemn"),
+            &[
+                (&address, Type::TEXT),
+                (&session, Type::INT8),
+                (&life, Type::UUID),
+            ],
+        )
+        .await?;
+    Ok(row.is_some())
+}
+
+/// Opens the timeline `tli`, after it was watched for a whole stopwatch, if the server is still on it.
+/// True also when another agent opened it.
+pub async fn open_timeline(db: &Db, tli: i64, address: &str) -> Result<bool, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        open: bool,
+    }
+    let row: Option<Row> = db
+        .row(
+            stmt!("open_timeline"),
+            &[(&tli, Type::INT8), (&address, Type::TEXT)],
+        )
+        .await?;
+    Ok(row.is_some_and(|r| r.open))
+}
+
+#[derive(Deserialize)]
+struct Ended {
+    #[expect(dead_code, reason = "that there is a row is the answer")]
+    address: String,
+}
+
+/// Which held runs of ended sessions to free.
+#[derive(Default)]
+struct Scope<'a> {
+    address: Option<&'a str>,
+    /// Runs with `hold` too.
+    holds: bool,
+    /// A takeover, as opposed to the holder's own close.
+    takeover: bool,
+    run: Option<(i64, i32, i64)>,
+}
+
+async fn free(tx: &mut Transaction, scope: Scope<'_>) -> Result<Vec<Freed>, StoreError> {
+    tx.rows(
+        stmt!("free"),
+        &[
+            (&scope.address, Type::TEXT),
+            (&scope.holds, Type::BOOL),
+            (&scope.takeover, Type::BOOL),
+            (&scope.run.map(|r| r.0), Type::INT8),
+            (&scope.run.map(|r| r.1), Type::INT4),
+            (&scope.run.map(|r| r.2), Type::INT8),
+        ],
+    )
+    .await
+}
+
+/// Freed runs that ended may have held others back. The end is committed, so a failure here must not
+/// hide it; the sweep promotes what is missed.
+async fn promote_jobs(db: &Db, freed: &[Freed]) {
+    let mut jobs: Vec<String> = freed
+        .iter()
+        .filter(|f| f.to.as_final().is_some())
+        .map(|f| f.job_id.clone())
+        .collect();
+    jobs.sort();
+    jobs.dedup();
+    if let Err(error) = promote(db, &jobs).await {
+        tracing::warn!(%error, "queued runs wait for the next sweep");
+    }
+}
+
+pub(super) fn millis(d: Duration) -> i64 {
+    i64::try_from(d.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A set of records as one parameter.
+pub(super) fn set<T: Serialize + std::fmt::Debug>(records: &[T]) -> Json<&[T]> {
+    Json(records)
+}

@@ -1,0 +1,52 @@
+-- A holder's attempt ends and its run goes on: due again, unless it is to be cancelled or may not be
+-- run twice.
+WITH given AS MATERIALIZED (
+    SELECT e.value AS ending, g.*
+    FROM json_array_elements($1) e
+    CROSS JOIN LATERAL json_to_record(e.value) AS g(run_id bigint, attempt integer, address text,
+        session bigint, outcome text, ran boolean, counts_retry boolean, delay_ms bigint, reason text,
+        started_at timestamptz, exit_code integer, signal integer, cpu_ms bigint, max_rss_bytes bigint,
+        output_bytes bigint, output_dropped bigint)
+), mine AS MATERIALIZED (
+    SELECT r AS run, g AS given,
+        CASE WHEN r.cancel_requested THEN 'cancelled' WHEN g.ran AND r.on_lost = 'fail' THEN 'lost' END AS final
+    FROM farmhand.run_live r
+    JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt
+        AND g.address = r.running_at AND g.session = r.session
+    WHERE r.state = 'running'
+    ORDER BY r.run_id
+    FOR UPDATE OF r
+), gone AS (
+    DELETE FROM farmhand.run_live r USING mine m WHERE r.run_id = (m.run).run_id AND m.final IS NOT NULL
+), kept AS (
+    INSERT INTO farmhand.run_history
+    SELECT k.* FROM mine m
+    CROSS JOIN LATERAL farmhand.ended(m.run, m.final, coalesce((m.given).reason, m.final), 'holder',
+        (m.given).ending::jsonb) k
+    WHERE m.final IS NOT NULL
+), again AS (
+    UPDATE farmhand.run_live r
+    SET state = 'due', running_at = NULL, session = NULL,
+        retries = r.retries + (m.given).counts_retry::int,
+        reason = CASE WHEN (m.given).counts_retry THEN 'retry' ELSE (m.given).outcome END,
+        -- Only a backoff waits for the server's clock; what is due at once stays as ready as it was.
+        ready_at = CASE WHEN (m.given).delay_ms > 0
+            THEN statement_timestamp() + (m.given).delay_ms * interval '1 millisecond' ELSE r.ready_at END
+    FROM mine m WHERE r.run_id = (m.run).run_id AND m.final IS NULL
+), past AS (
+    INSERT INTO farmhand.attempt (run_id, job_id, attempt, address, session, fence, claimed_at, started_at,
+        ended_at, outcome, ended_by, reason, exit_code, signal, cpu_ms, max_rss_bytes, output_bytes,
+        output_dropped)
+    SELECT (m.run).run_id, (m.run).job_id, (m.run).attempt, (m.run).running_at, (m.run).session,
+        (m.run).fence, (m.run).claimed_at, coalesce((m.given).started_at, (m.run).started_at),
+        statement_timestamp(), (m.given).outcome, 'holder', (m.given).reason, (m.given).exit_code,
+        (m.given).signal, (m.given).cpu_ms, (m.given).max_rss_bytes, (m.given).output_bytes,
+        (m.given).output_dropped
+    FROM mine m WHERE m.final IS NULL
+)
+SELECT (m.run).run_id, (m.run).job_id, m.final AS ended,
+    m.final IS NOT NULL AND ((m.run).overlap IN ('queue', 'replace') OR EXISTS (SELECT FROM farmhand.run_live w
+        WHERE w.job_id = (m.run).job_id AND w.gate = 'overlap')) AS promotes,
+    CASE WHEN row_number() OVER () = 1 THEN pg_notify('farmhand',
+        json_build_object('due', (m.run).run_id, 'job', (m.run).job_id)::text)::text END AS note
+FROM mine m

@@ -1,0 +1,24 @@
+WITH given AS MATERIALIZED (
+    SELECT e.value AS ending, g.*
+    FROM json_array_elements($1) e
+    CROSS JOIN LATERAL json_to_record(e.value)
+        AS g(run_id bigint, attempt integer, address text, session bigint, state text, reason text)
+), mine AS MATERIALIZED (
+    SELECT r AS run, g.state, g.reason, g.ending
+    FROM farmhand.run_live r
+    JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt
+        AND g.address = r.running_at AND g.session = r.session
+    WHERE r.state = 'running'
+    ORDER BY r.run_id
+    FOR UPDATE OF r
+), gone AS (
+    DELETE FROM farmhand.run_live r USING mine m WHERE r.run_id = (m.run).run_id
+), kept AS (
+    INSERT INTO farmhand.run_history
+    SELECT k.* FROM mine m
+    CROSS JOIN LATERAL farmhand.ended(m.run, m.state, m.reason, 'holder', m.ending::jsonb) k
+)
+SELECT (m.run).run_id, (m.run).job_id, m.state AS ended,
+    (m.run).overlap IN ('queue', 'replace') OR EXISTS (SELECT FROM farmhand.run_live w
+        WHERE w.job_id = (m.run).job_id AND w.gate = 'overlap') AS promotes
+FROM mine m

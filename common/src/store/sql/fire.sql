@@ -1,0 +1,96 @@
+WITH given AS MATERIALIZED (
+    SELECT j.*, g.following, g.due, g.skipped
+    FROM json_to_recordset($1)
+        AS g(job_id text, following timestamptz, due timestamptz[], skipped jsonb)
+    JOIN farmhand.job j ON j.job_id = g.job_id
+    WHERE g.job_id = ANY ($2)
+), moved AS (
+    UPDATE farmhand.job j
+    SET next_run = g.following, scheduled = g.following IS NOT NULL,
+        decided_until = greatest(j.decided_until, j.next_run,
+            (SELECT max(d) FROM unnest(g.due) d),
+            (SELECT max(s.last) FROM jsonb_to_recordset(g.skipped) AS s(last timestamptz)))
+    FROM given g WHERE j.job_id = g.job_id
+), rival AS MATERIALIZED (
+    -- What "replace" ends: locked first, so that a run just being claimed is seen as running.
+    SELECT r AS run FROM farmhand.run_live r
+    WHERE r.job_id IN (SELECT g.job_id FROM given g WHERE g.overlap = 'replace' AND cardinality(g.due) > 0)
+        AND r.overlap = 'replace'
+    ORDER BY r.run_id FOR UPDATE
+), asked AS (
+    UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = 'replace'
+    FROM rival v WHERE r.run_id = (v.run).run_id AND (v.run).state = 'running'
+    RETURNING r.run_id, r.job_id, r.node
+), dropped AS (
+    DELETE FROM farmhand.run_live r USING rival v WHERE r.run_id = (v.run).run_id AND (v.run).state = 'due'
+), replaced AS (
+    INSERT INTO farmhand.run_history
+    SELECT k.* FROM rival v CROSS JOIN LATERAL farmhand.ended(v.run, 'cancelled', 'replaced', 'schedule') k
+    WHERE (v.run).state = 'due'
+), place AS MATERIALIZED (
+    -- Where each job fires (a node for each-node jobs), and whether something of it is live there.
+    SELECT g.job_id, n.address AS node,
+        CASE g.overlap
+            WHEN 'allow' THEN false
+            WHEN 'replace' THEN EXISTS (SELECT FROM asked a WHERE a.job_id = g.job_id
+                AND (n.address IS NULL OR a.node = n.address))
+            ELSE EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = g.job_id
+                AND (n.address IS NULL OR r.node = n.address)) END AS live,
+        CASE WHEN g.overlap = 'queue' THEN (SELECT count(*) FROM (
+            SELECT FROM farmhand.run_live r WHERE r.job_id = g.job_id AND r.gate = 'overlap' LIMIT 1000) q)
+            ELSE 0 END AS queued
+    FROM given g
+    LEFT JOIN farmhand.node n ON g.each_node AND n.open AND NOT n.condemned AND NOT n.cordoned
+        AND NOT n.draining AND (g.placement IS NULL OR n.labels @> g.placement)
+), firing AS MATERIALIZED (
+    SELECT g.job_id, p.node, d.due_at, d.nth,
+        CASE WHEN g.each_node AND p.node IS NULL THEN 'no_node'
+             WHEN g.overlap = 'skip' AND p.live THEN 'overlap'
+             WHEN g.overlap = 'queue' AND p.queued + d.nth > 1000 THEN 'queue_full'
+             WHEN g.overlap = 'replace' AND d.nth < cardinality(g.due) THEN 'replaced' END AS skip,
+        CASE WHEN g.overlap = 'allow' THEN NULL
+             WHEN p.live OR (g.overlap <> 'replace' AND d.nth > 1) THEN 'overlap' END AS gate
+    FROM given g
+    JOIN place p ON p.job_id = g.job_id
+    CROSS JOIN LATERAL unnest(g.due) WITH ORDINALITY AS d(due_at, nth)
+), made AS (
+    INSERT INTO farmhand.run_live (job_id, rev, kind, instance, instances, node, due_at, ready_at, gate,
+        priority, placement, on_lost, hold_ms, overlap, hard_ms)
+    SELECT g.job_id, g.rev, 'scheduled', i, g.instances, f.node, f.due_at, f.due_at, f.gate,
+        g.priority, g.placement, g.on_lost, g.hold_ms,
+        CASE WHEN cardinality(g.due) > 1 AND g.overlap = 'skip' THEN 'queue' ELSE g.overlap END, g.hard_ms
+    FROM firing f
+    JOIN given g ON g.job_id = f.job_id
+    CROSS JOIN LATERAL generate_series(0, g.instances - 1) i
+    WHERE f.skip IS NULL
+    ORDER BY f.due_at, g.priority DESC, g.job_id, f.node, i
+    -- A restored database may fire what it has already fired; the instant has its outcome.
+    ON CONFLICT DO NOTHING
+    RETURNING run_id, job_id
+), skips AS MATERIALIZED (
+    SELECT f.job_id, f.skip AS reason, min(f.due_at) AS first, max(f.due_at) AS last,
+        count(DISTINCT f.due_at) AS count, true AS own
+    FROM firing f WHERE f.skip IS NOT NULL GROUP BY f.job_id, f.skip
+    UNION ALL
+    SELECT g.job_id, s.reason, s.first, s.last, s.count, false
+    FROM given g
+    CROSS JOIN LATERAL jsonb_to_recordset(g.skipped)
+        AS s(reason text, first timestamptz, last timestamptz, count bigint)
+), recorded AS (
+    INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state,
+        reason, ended_by, attempt, retries, takeovers, params, created_at, finished_at, first_due, last_due, count)
+    SELECT nextval('farmhand.run_id_seq'), s.job_id, g.rev, 'scheduled', 0, g.instances, s.first, s.first,
+        'skipped', s.reason, 'schedule', 0, 0, 0, '{}', statement_timestamp(), statement_timestamp(),
+        s.first, s.last, s.count
+    FROM skips s JOIN given g ON g.job_id = s.job_id
+)
+SELECT g.job_id,
+    ARRAY(SELECT m.run_id FROM made m WHERE m.job_id = g.job_id ORDER BY m.run_id) AS run_ids,
+    (SELECT coalesce(jsonb_agg(jsonb_build_object(
+            'reason', s.reason, 'first', s.first, 'last', s.last, 'count', s.count)), '[]')
+        FROM skips s WHERE s.job_id = g.job_id AND s.own) AS skipped,
+    ARRAY(SELECT a.run_id FROM asked a WHERE a.job_id = g.job_id) AS cancelling,
+    CASE WHEN row_number() OVER () = 1 THEN (SELECT pg_notify('farmhand',
+        json_build_object('due', min(m.run_id), 'job', min(m.job_id))::text)::text
+        FROM made m HAVING count(*) > 0) END AS note
+FROM given g

@@ -1,0 +1,43 @@
+-- Only "<" is right: what the snapshot joined may be re-checked after a wait, when the run is already
+-- held by a newer session, which is then not below the number seen here.
+WITH held AS MATERIALIZED (
+    SELECT r AS run,
+        CASE WHEN r.cancel_requested THEN 'cancelled'
+             WHEN r.on_lost = 'fail' THEN 'lost'
+             WHEN r.takeovers >= 5 AND $3 THEN 'failed'
+             ELSE 'due' END AS goes_to
+    FROM farmhand.run_live r
+    JOIN farmhand.node n ON n.address = r.running_at
+    WHERE r.state = 'running' AND r.session < n.session
+        AND ($1::text IS NULL OR r.running_at = $1)
+        AND (r.hold_ms = 0 OR $2)
+        AND ($4::bigint IS NULL OR (r.run_id = $4 AND r.attempt = $5 AND r.session = $6))
+        -- A holder may always close; taking away needs an open timeline.
+        AND (NOT $3 OR EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline()))
+    ORDER BY r.run_id
+    FOR UPDATE OF r
+), gone AS (
+    DELETE FROM farmhand.run_live r USING held h WHERE r.run_id = (h.run).run_id AND h.goes_to <> 'due'
+), kept AS (
+    INSERT INTO farmhand.run_history
+    SELECT k.* FROM held h CROSS JOIN LATERAL farmhand.ended(h.run, h.goes_to,
+        CASE h.goes_to WHEN 'cancelled' THEN 'cancelled' WHEN 'lost' THEN 'holder lost' ELSE 'poison' END,
+        'takeover') k
+    WHERE h.goes_to <> 'due'
+), again AS (
+    -- ready_at stays: a server clock that steps back must not make a taken-over run wait.
+    UPDATE farmhand.run_live r
+    SET state = 'due', running_at = NULL, session = NULL, takeovers = r.takeovers + $3::int, reason = 'takeover'
+    FROM held h WHERE r.run_id = (h.run).run_id AND h.goes_to = 'due'
+), lost AS (
+    INSERT INTO farmhand.attempt (run_id, job_id, attempt, address, session, fence, claimed_at, started_at,
+        ended_at, outcome, ended_by, reason)
+    SELECT (h.run).run_id, (h.run).job_id, (h.run).attempt, (h.run).running_at, (h.run).session, (h.run).fence,
+        (h.run).claimed_at, (h.run).started_at, statement_timestamp(), 'lost', 'takeover', 'session ended'
+    FROM held h WHERE h.goes_to = 'due'
+)
+SELECT (h.run).run_id, (h.run).job_id, (h.run).attempt, (h.run).running_at AS address, (h.run).session,
+    (h.run).fence, (h.run).takeovers + ($3 AND h.goes_to = 'due')::int AS takeovers, h.goes_to AS "to",
+    CASE WHEN row_number() OVER () = 1 THEN pg_notify('farmhand',
+        json_build_object('due', (h.run).run_id, 'job', (h.run).job_id)::text)::text END AS note
+FROM held h

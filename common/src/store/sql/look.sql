@@ -1,0 +1,52 @@
+WITH RECURSIVE self AS (
+    SELECT labels, cordoned, draining FROM farmhand.node WHERE address = $1
+), watched AS MATERIALIZED (
+    SELECT a.* FROM (
+        (SELECT n.*, 0 AS round FROM farmhand.node n WHERE n.address > $1 AND n.open ORDER BY n.address LIMIT $3)
+        UNION ALL
+        (SELECT n.*, 1 FROM farmhand.node n WHERE n.address < $1 AND n.open ORDER BY n.address LIMIT $3)
+    ) a ORDER BY a.round, a.address LIMIT $3
+), level(priority) AS (
+    (SELECT r.priority FROM farmhand.run_live r WHERE r.state = 'due' AND r.gate IS NULL
+        ORDER BY r.priority DESC LIMIT 1)
+    UNION ALL
+    SELECT (SELECT r.priority FROM farmhand.run_live r
+        WHERE r.state = 'due' AND r.gate IS NULL AND r.priority < l.priority ORDER BY r.priority DESC LIMIT 1)
+    FROM level l WHERE l.priority IS NOT NULL
+), next_run AS (
+    SELECT min(j.next_run) AS at FROM farmhand.job j
+    WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted
+)
+SELECT clock_timestamp() AS db_now,
+    farmhand.current_timeline() AS tli,
+    EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline()) AS timeline_open,
+    (SELECT coalesce(jsonb_agg(jsonb_build_object('address', w.address, 'session', w.session, 'life', w.life,
+            'beat', w.beat, 'condemned', w.condemned, 'ttl_ms', w.ttl_ms) ORDER BY w.round, w.address), '[]')
+        FROM watched w) AS nodes,
+    ARRAY(SELECT n.address FROM farmhand.node n WHERE n.state = 'ready' ORDER BY n.address LIMIT 512)
+        AS live_addresses,
+    (SELECT seq FROM farmhand.job_seq) AS job_seq,
+    (SELECT min(c.ready_at) FROM level l CROSS JOIN LATERAL (
+        SELECT r.ready_at FROM farmhand.run_live r
+        WHERE r.state = 'due' AND r.gate IS NULL AND r.priority = l.priority
+            AND (r.node IS NULL OR r.node = $1)
+            AND (r.placement IS NULL OR (SELECT s.labels FROM self s) @> r.placement)
+        ORDER BY r.ready_at LIMIT 1) c) AS earliest_ready,
+    (SELECT at FROM next_run) AS earliest_next_run,
+    coalesce((SELECT at <= statement_timestamp() FROM next_run), false) AS overdue_jobs,
+    (SELECT coalesce(jsonb_agg(jsonb_build_object('run_id', r.run_id, 'attempt', r.attempt, 'by', r.cancel_by)),
+            '[]')
+        FROM farmhand.run_live r
+        WHERE r.state = 'running' AND r.running_at = $1 AND r.session = $2 AND r.cancel_requested) AS cancels,
+    (SELECT coalesce(jsonb_agg(o), '[]') FROM (
+        SELECT r.run_id, r.attempt, r.running_at AS address, r.session, r.hold_ms, n.ttl_ms
+        FROM farmhand.run_live r JOIN farmhand.node n ON n.address = r.running_at
+        WHERE r.state = 'running' AND r.hold_ms > 0 AND r.session < n.session LIMIT 200) o) AS orphans,
+    (SELECT coalesce(jsonb_agg(o), '[]') FROM (
+        SELECT r.run_id, r.attempt, r.running_at AS address, r.session, w.life, r.hard_ms
+        FROM watched w JOIN farmhand.run_live r ON r.running_at = w.address AND r.session = w.session
+        WHERE r.state = 'running' AND r.hard_ms IS NOT NULL ORDER BY r.claimed_at LIMIT 500) o) AS overruns,
+    EXISTS (SELECT FROM farmhand.node n JOIN farmhand.run_live r ON r.running_at = n.address
+        AND r.session < n.session WHERE r.state = 'running' AND r.hold_ms = 0) AS unswept,
+    coalesce((SELECT cordoned FROM self), false) AS cordoned,
+    coalesce((SELECT draining FROM self), false) AS draining

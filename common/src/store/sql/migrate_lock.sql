@@ -1,0 +1,1 @@
+SELECT pg_advisory_xact_lock(7377299466905054820);

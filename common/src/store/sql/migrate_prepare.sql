@@ -1,0 +1,9 @@
+-- The lock is one number for all versions: "farmhand" in ASCII.
+SELECT pg_advisory_xact_lock(7377299466905054820);
+CREATE SCHEMA IF NOT EXISTS farmhand;
+CREATE TABLE IF NOT EXISTS farmhand.schema_version (
+    version integer PRIMARY KEY,
+    name text NOT NULL,
+    checksum text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);

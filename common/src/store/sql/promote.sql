@@ -1,0 +1,22 @@
+-- Per job, and per node for each-node jobs: the oldest waiting instant, all its instances together.
+WITH waiting AS (
+    SELECT r.job_id, r.node, min(r.due_at) AS due_at
+    FROM farmhand.run_live r
+    WHERE r.gate = 'overlap' AND r.job_id = ANY ($1)
+    GROUP BY r.job_id, r.node
+), turn AS MATERIALIZED (
+    SELECT r.run_id
+    FROM waiting w
+    JOIN farmhand.run_live r ON r.job_id = w.job_id AND r.node IS NOT DISTINCT FROM w.node
+        AND r.due_at = w.due_at AND r.gate = 'overlap'
+    WHERE NOT EXISTS (SELECT FROM farmhand.run_live b WHERE b.job_id = w.job_id AND b.gate IS NULL
+        AND (w.node IS NULL OR b.node = w.node))
+    ORDER BY r.run_id
+    FOR UPDATE OF r
+), opened AS (
+    UPDATE farmhand.run_live r SET gate = NULL FROM turn t WHERE r.run_id = t.run_id
+    RETURNING r.run_id, r.job_id
+)
+SELECT o.run_id, CASE WHEN row_number() OVER () = 1 THEN pg_notify('farmhand',
+    json_build_object('due', o.run_id, 'job', o.job_id)::text)::text END AS note
+FROM opened o
