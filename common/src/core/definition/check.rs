@@ -6,8 +6,9 @@ use jiff::tz::TimeZone;
 use toml::de::DeValue;
 
 use super::params::{Placeholder, is_param_name, may_be_absent, param_variable, placeholder};
-use super::{Command, JobSpec, ParamSpec, ParamType, check_param};
+use super::{Command, JobSpec, ParamSpec, ParamType, check_param, support};
 use crate::core::document::{Found, Reader, Wrong, boolean, closest, filled, one_of, size};
+use crate::core::schedule::{ParseContext, Schedule, ScheduleError};
 
 /// An IANA zone that this machine knows.
 pub(super) fn timezone(value: &DeValue<'_>) -> Result<String, Wrong> {
@@ -24,9 +25,32 @@ pub(super) fn timezone(value: &DeValue<'_>) -> Result<String, Wrong> {
     Err(Wrong::new(format!("unknown time zone \"{name}\""), mend))
 }
 
-/// One cron expression or macro.
+/// One cron expression, macro or interval. Each is checked by itself, so that every wrong one is reported.
 pub(super) fn expression(value: &DeValue<'_>) -> Result<String, Wrong> {
-    filled(value)
+    let text = filled(value)?;
+    let schedule =
+        Schedule::parse(&[&text], &ParseContext::default()).map_err(|error| faulty(&text, &error))?;
+    support::refuse_schedule(&text, &schedule)?;
+    Ok(text)
+}
+
+fn faulty(text: &str, error: &ScheduleError) -> Wrong {
+    let Some(at) = error.expression() else {
+        return Wrong::new(error.to_string(), "see docs/schedules.md");
+    };
+    let field = at.field.map_or_else(String::new, |field| format!("{field}, "));
+    let start = text
+        .char_indices()
+        .nth(at.column - 1)
+        .map_or(text.len(), |(byte, _)| byte);
+    let length = text[start..]
+        .find(char::is_whitespace)
+        .unwrap_or(text.len() - start);
+    Wrong {
+        what: format!("{field}column {}: {}", at.column, at.problem),
+        mend: at.mend.clone(),
+        within: Some(start..start + length),
+    }
 }
 
 pub(super) fn absolute_path(value: &DeValue<'_>) -> Result<String, Wrong> {

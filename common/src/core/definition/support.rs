@@ -1,7 +1,8 @@
 //! Keys that the design knows and this version's agents do not honour. Refusing them is the promise that no
 //! key is ever silently ignored; a key leaves this list in the change that makes it work end to end.
 
-use crate::core::document::Reader;
+use crate::core::document::{Reader, Wrong};
+use crate::core::schedule::Schedule;
 
 /// Key of a job, and what to do meanwhile.
 const JOB_KEYS: &[(&str, &str)] = &[
@@ -51,6 +52,21 @@ const FILE_KEYS: &[(&str, &str)] = &[
 /// Reports the keys of a job that are for later.
 pub(super) fn refuse_job_keys(job: &mut Reader<'_>) {
     refuse(job, JOB_KEYS);
+}
+
+/// Refuses kinds of schedules that are for later.
+pub(super) fn refuse_schedule(text: &str, schedule: &Schedule) -> Result<(), Wrong> {
+    let mend = if schedule.is_continuous() {
+        "use \"@every 1s\" with overlap = \"skip\""
+    } else if schedule.fires_at_boot() {
+        "use a systemd unit for what runs at boot"
+    } else {
+        return Ok(());
+    };
+    Err(Wrong::new(
+        format!("`{text}` is not supported by this version yet"),
+        mend,
+    ))
 }
 
 /// Reports the tables of a file that are for later.
