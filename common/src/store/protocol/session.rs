@@ -33,7 +33,12 @@ pub enum Opened {
     /// The session is ours, also when an earlier reply was lost.
     Session(i64),
     /// Another life holds the address: watch its beat like any challenger.
-    Taken { session: i64, life: Uuid, beat: i64 },
+    Taken {
+        session: i64,
+        life: Uuid,
+        beat: i64,
+        ttl_ms: i64,
+    },
     /// The server is on a timeline that nobody has opened yet.
     TimelineClosed,
 }
@@ -43,9 +48,6 @@ pub async fn open(db: &Db, node: &NodeInfo) -> Result<Opened, StoreError> {
     #[derive(Deserialize)]
     struct Row {
         session: i64,
-        life: Uuid,
-        beat: i64,
-        mine: bool,
     }
     let row: Option<Row> = db
         .row(
@@ -62,17 +64,13 @@ pub async fn open(db: &Db, node: &NodeInfo) -> Result<Opened, StoreError> {
         )
         .await?;
     match row {
-        Some(row) if row.mine => Ok(Opened::Session(row.session)),
-        Some(row) => Ok(Opened::Taken {
-            session: row.session,
-            life: row.life,
-            beat: row.beat,
-        }),
+        Some(row) => Ok(Opened::Session(row.session)),
         None => match node_row(db, &node.address).await? {
             Some(row) => Ok(Opened::Taken {
                 session: row.session,
                 life: row.life,
                 beat: row.beat,
+                ttl_ms: row.ttl_ms,
             }),
             None => Ok(Opened::TimelineClosed),
         },
@@ -84,6 +82,7 @@ struct NodeRow {
     session: i64,
     life: Uuid,
     beat: i64,
+    ttl_ms: i64,
 }
 
 /// The open session of an address, on a timeline that is open.
@@ -109,6 +108,8 @@ pub enum Renewed {
         cordoned: bool,
         draining: bool,
         db_now: Timestamp,
+        /// The timeline of the server that answered.
+        tli: i64,
     },
     /// The session ended or is condemned: kill now.
     Lost,
@@ -122,6 +123,7 @@ pub async fn renew(db: &Db, me: &Me, ttl: Duration) -> Result<Renewed, StoreErro
         cordoned: bool,
         draining: bool,
         db_now: Timestamp,
+        tli: i64,
     }
     let row: Option<Row> = db
         .row(
@@ -139,6 +141,7 @@ pub async fn renew(db: &Db, me: &Me, ttl: Duration) -> Result<Renewed, StoreErro
         cordoned: row.cordoned,
         draining: row.draining,
         db_now: row.db_now,
+        tli: row.tli,
     }))
 }
 

@@ -4,12 +4,14 @@ WITH given AS MATERIALIZED (
     SELECT e.value AS ending, g.*
     FROM json_array_elements($1) e
     CROSS JOIN LATERAL json_to_record(e.value) AS g(run_id bigint, attempt integer, address text,
-        session bigint, outcome text, ran boolean, counts_retry boolean, delay_ms bigint, reason text,
+        session bigint, outcome text, ran boolean, counts_retry boolean, counts_takeover boolean, delay_ms bigint,
+        reason text,
         started_at timestamptz, exit_code integer, signal integer, cpu_ms bigint, max_rss_bytes bigint,
         output_bytes bigint, output_dropped bigint)
 ), mine AS MATERIALIZED (
     SELECT r AS run, g AS given,
-        CASE WHEN r.cancel_requested THEN 'cancelled' WHEN g.ran AND r.on_lost = 'fail' THEN 'lost' END AS final
+        CASE WHEN r.cancel_requested THEN 'cancelled' WHEN g.ran AND r.on_lost = 'fail' THEN 'lost'
+            WHEN g.counts_takeover AND r.takeovers >= 5 THEN 'failed' END AS final
     FROM farmhand.run_live r
     JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt
         AND g.address = r.running_at AND g.session = r.session
@@ -21,13 +23,15 @@ WITH given AS MATERIALIZED (
 ), kept AS (
     INSERT INTO farmhand.run_history
     SELECT k.* FROM mine m
-    CROSS JOIN LATERAL farmhand.ended(m.run, m.final, coalesce((m.given).reason, m.final), 'holder',
+    CROSS JOIN LATERAL farmhand.ended(m.run, m.final,
+        CASE m.final WHEN 'failed' THEN 'poison' ELSE coalesce((m.given).reason, m.final) END, 'holder',
         (m.given).ending::jsonb) k
     WHERE m.final IS NOT NULL
 ), again AS (
     UPDATE farmhand.run_live r
     SET state = 'due', running_at = NULL, session = NULL,
         retries = r.retries + (m.given).counts_retry::int,
+        takeovers = r.takeovers + (m.given).counts_takeover::int,
         reason = CASE WHEN (m.given).counts_retry THEN 'retry' ELSE (m.given).outcome END,
         -- Only a backoff waits for the server's clock; what is due at once stays as ready as it was.
         ready_at = CASE WHEN (m.given).delay_ms > 0

@@ -11,4 +11,4 @@ ON CONFLICT (address) DO UPDATE SET
     lease_until = excluded.lease_until, slots = excluded.slots, labels = excluded.labels,
     version = excluded.version
 WHERE NOT n.open OR n.life = excluded.life
-RETURNING n.session, n.life, n.beat, true AS mine
+RETURNING n.session

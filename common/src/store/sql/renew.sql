@@ -4,7 +4,7 @@ WITH me AS (
     WHERE address = $1 AND session = $2 AND life = $3 AND open AND NOT condemned
     RETURNING cordoned, draining
 )
-SELECT me.cordoned, me.draining, clock_timestamp() AS db_now,
+SELECT me.cordoned, me.draining, clock_timestamp() AS db_now, farmhand.current_timeline() AS tli,
     (SELECT coalesce(jsonb_agg(jsonb_build_object(
             'run_id', r.run_id, 'attempt', r.attempt, 'cancel', r.cancel_requested)), '[]')
         FROM farmhand.run_live r

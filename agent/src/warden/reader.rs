@@ -1,0 +1,186 @@
+//! Follows the local files of [`super::output`], also while they are written and after the warden is gone.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use super::output::{HEADER, MAX_PAYLOAD, Stream, segment_path};
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Item {
+    Chunk {
+        /// Of the first byte in all the command wrote, both streams counted together.
+        position: u64,
+        stream: Stream,
+        at_ms: i64,
+        bytes: Vec<u8>,
+    },
+    /// So many bytes from `position` on are not in the files any more, or never were.
+    Dropped { position: u64, bytes: u64 },
+}
+
+impl Item {
+    /// The position to resume at once this item is dealt with.
+    pub fn end(&self) -> u64 {
+        match self {
+            Item::Chunk { position, bytes, .. } => position + bytes.len() as u64,
+            Item::Dropped { position, bytes } => position + bytes,
+        }
+    }
+}
+
+/// Positions only grow: resumed at [`Item::end`], nothing comes twice and nothing is left out unmentioned.
+#[derive(Debug)]
+pub struct OutputReader {
+    dir: PathBuf,
+    position: u64,
+    segment: u64,
+    file: Option<File>,
+    offset: u64,
+    /// Met a jump: the frame behind it comes next.
+    pending: Option<Item>,
+}
+
+impl OutputReader {
+    /// `dir` is the attempt's directory ([`super::Paths::attempt_dir`]); it need not exist yet.
+    pub fn new(dir: PathBuf, position: u64) -> Self {
+        OutputReader { dir, position, segment: 0, file: None, offset: 0, pending: None }
+    }
+
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The next piece, at most 64 KiB; `None`: nothing more yet. After an attempt's end, nothing more at all.
+    #[expect(clippy::should_implement_trait, reason = "an iterator ends at None, this one may go on")]
+    pub fn next(&mut self) -> io::Result<Option<Item>> {
+        if let Some(item) = self.pending.take() {
+            self.position = item.end();
+            return Ok(Some(item));
+        }
+        while let Some((position, stream, at_ms, bytes)) = self.next_frame()? {
+            let end = position + bytes.len() as u64;
+            if end <= self.position {
+                continue;
+            }
+            if position > self.position {
+                let gap = Item::Dropped { position: self.position, bytes: position - self.position };
+                self.pending = Some(Item::Chunk { position, stream, at_ms, bytes });
+                self.position = position;
+                return Ok(Some(gap));
+            }
+            let skip = (self.position - position) as usize;
+            let bytes = if skip == 0 { bytes } else { bytes[skip..].to_vec() };
+            let item = Item::Chunk { position: self.position, stream, at_ms, bytes };
+            self.position = end;
+            return Ok(Some(item));
+        }
+        Ok(None)
+    }
+
+    /// After an attempt's end and the last item: what is missing up to the `total` its result names.
+    pub fn finish(&mut self, total: u64) -> Option<Item> {
+        let missing = total.checked_sub(self.position).filter(|m| *m > 0)?;
+        let item = Item::Dropped { position: self.position, bytes: missing };
+        self.position = total;
+        Some(item)
+    }
+
+    fn next_frame(&mut self) -> io::Result<Option<(u64, Stream, i64, Vec<u8>)>> {
+        loop {
+            if self.file.is_none() && !self.open_next()? {
+                return Ok(None);
+            }
+            if let Some(frame) = self.read_frame()? {
+                return Ok(Some(frame));
+            }
+            if !self.newer_exists()? {
+                return Ok(None);
+            }
+            // The segment ended before the newer one was made: what it has now is all it will ever have.
+            if let Some(frame) = self.read_frame()? {
+                return Ok(Some(frame));
+            }
+            self.file = None;
+            self.segment += 1;
+        }
+    }
+
+    fn read_frame(&mut self) -> io::Result<Option<(u64, Stream, i64, Vec<u8>)>> {
+        let Some(file) = &self.file else { return Ok(None) };
+        let mut buffer = vec![0; HEADER + MAX_PAYLOAD];
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match file.read_at(&mut buffer[filled..], self.offset + filled as u64) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let header = &buffer[..filled.min(HEADER)];
+        let (Some(stream), Some(position), Some(at), Some(length)) =
+            (header.first(), array(header, 1), array(header, 9), array(header, 17))
+        else {
+            return Ok(None);
+        };
+        let (position, at_ms) = (u64::from_be_bytes(position), i64::from_be_bytes(at));
+        let length = u32::from_be_bytes(length) as usize;
+        let stream = match stream {
+            1 => Stream::Stdout,
+            2 => Stream::Stderr,
+            // A machine that lost power leaves zeroes behind: nothing after them counts.
+            _ => return Ok(None),
+        };
+        if length == 0 || length > MAX_PAYLOAD || filled < HEADER + length {
+            return Ok(None);
+        }
+        self.offset += (HEADER + length) as u64;
+        buffer.truncate(HEADER + length);
+        buffer.drain(..HEADER);
+        Ok(Some((position, stream, at_ms, buffer)))
+    }
+
+    fn open_next(&mut self) -> io::Result<bool> {
+        loop {
+            let Some(segment) = self.segments()?.into_iter().filter(|s| *s >= self.segment).min() else {
+                return Ok(false);
+            };
+            match File::open(segment_path(&self.dir, segment)) {
+                Ok(file) => {
+                    self.file = Some(file);
+                    self.segment = segment;
+                    self.offset = 0;
+                    return Ok(true);
+                }
+                // The ring moved on between the listing and here.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => self.segment = segment + 1,
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    fn newer_exists(&self) -> io::Result<bool> {
+        Ok(self.segments()?.iter().any(|s| *s > self.segment))
+    }
+
+    fn segments(&self) -> io::Result<Vec<u64>> {
+        let entries = match std::fs::read_dir(&self.dir) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let name = entry?.file_name();
+            found.extend(
+                name.to_str().and_then(|n| n.strip_prefix("output.")).and_then(|n| n.parse::<u64>().ok()),
+            );
+        }
+        Ok(found)
+    }
+}
+
+fn array<const N: usize>(header: &[u8], at: usize) -> Option<[u8; N]> {
+    header.get(at..)?.first_chunk::<N>().copied()
+}

@@ -1,0 +1,327 @@
+//! What becomes of the due instants between the `next_run` that was seen and now: run or skipped, each once.
+//!
+//! Pure: the caller passes the database's clock. A plan covers every instant in [seen, following). When an
+//! absence was so long that one plan would take too long, `following` is not after now: plan again from it.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::definition::{JobSpec, Missed};
+use super::schedule::{Calendar, ParseContext, Schedule, ScheduleError};
+
+/// An instant found this late still counts as on time: agents were there, only slow.
+pub const ON_TIME: Duration = Duration::from_secs(10);
+
+/// Runs made by one plan at most, whatever `missed_max` says.
+pub const MAX_DUE: usize = 10_000;
+
+/// Instants looked at by one plan at most.
+const CHUNK: usize = 1_000_000;
+
+/// Why a due instant was recorded without a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SkipReason {
+    /// Nobody fired it in time and `missed` does not ask for it.
+    Missed,
+    /// An earlier run of the job had not ended.
+    Overlap,
+    /// A calendar excludes the day.
+    Calendar,
+    Paused,
+    /// A clock change removed the time.
+    Dst,
+    /// Outside the job's `start` and `end`.
+    Ended,
+}
+
+impl SkipReason {
+    pub const ALL: [SkipReason; 6] = [
+        SkipReason::Missed,
+        SkipReason::Overlap,
+        SkipReason::Calendar,
+        SkipReason::Paused,
+        SkipReason::Dst,
+        SkipReason::Ended,
+    ];
+
+    /// As stored and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SkipReason::Missed => "missed",
+            SkipReason::Overlap => "overlap",
+            SkipReason::Calendar => "calendar",
+            SkipReason::Paused => "paused",
+            SkipReason::Dst => "dst",
+            SkipReason::Ended => "ended",
+        }
+    }
+}
+
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Neighbouring due instants skipped for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkipFold {
+    pub reason: SkipReason,
+    pub first: Timestamp,
+    pub last: Timestamp,
+    pub count: i64,
+}
+
+/// How a job treats instants that are overdue or excluded.
+#[derive(Clone, Debug, Default)]
+pub struct DuePolicy {
+    pub missed: Missed,
+    /// Overdue instants older than this are not run; never less than [`ON_TIME`].
+    pub missed_within: Option<Duration>,
+    /// `missed = "all"` runs at most this many, the newest.
+    pub missed_max: u32,
+    /// The schedule has instants in [start, end) only.
+    pub start: Option<Timestamp>,
+    pub end: Option<Timestamp>,
+    pub calendar: Calendar,
+}
+
+/// What to record about one job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirePlan {
+    /// The job's next `next_run`; None when the schedule has come to its end.
+    pub following: Option<Timestamp>,
+    /// Instants to run, ascending.
+    pub due: Vec<Timestamp>,
+    /// Instants not to run, ascending.
+    pub skipped: Vec<SkipFold>,
+}
+
+/// Why a stored definition has no usable schedule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompileError {
+    #[error("{0}")]
+    Schedule(#[from] ScheduleError),
+    #[error("{key} {value:?} is not an RFC 3339 instant")]
+    Instant { key: &'static str, value: String },
+}
+
+/// The schedule of a stored definition and how it treats what was missed.
+pub fn compile(job_id: &str, spec: &JobSpec) -> Result<(Schedule, DuePolicy), CompileError> {
+    let context = ParseContext {
+        job: job_id,
+        timezone: &spec.timezone,
+        dst: spec.dst,
+        spread: spec.spread,
+    };
+    let schedule = Schedule::parse(&spec.schedule, &context)?;
+    let policy = DuePolicy {
+        missed: spec.missed,
+        missed_within: spec.missed_within,
+        missed_max: spec.missed_max,
+        start: instant("start", spec.start.as_deref())?,
+        end: instant("end", spec.end.as_deref())?,
+        calendar: Calendar::default(),
+    };
+    Ok((schedule, policy))
+}
+
+fn instant(key: &'static str, value: Option<&str>) -> Result<Option<Timestamp>, CompileError> {
+    let parse = |v: &str| {
+        v.parse().map_err(|_| CompileError::Instant {
+            key,
+            value: v.to_owned(),
+        })
+    };
+    value.map(parse).transpose()
+}
+
+/// The first due instant strictly after `after` and within `start` and `end`; None when there is none.
+///
+/// Days that a calendar excludes are due instants too: they end as skipped.
+pub fn next_run(schedule: &Schedule, policy: &DuePolicy, after: Timestamp) -> Option<Timestamp> {
+    let after = match policy.start {
+        Some(start) if start > after => just_before(start),
+        _ => after,
+    };
+    schedule
+        .next_after(after)
+        .filter(|t| policy.end.is_none_or(|end| *t < end))
+}
+
+/// Decides every due instant in [seen, following), where `following` is the first one after `now`, or the
+/// first one not yet decided when there are very many.
+pub fn plan(schedule: &Schedule, policy: &DuePolicy, seen: Timestamp, now: Timestamp) -> FirePlan {
+    if now < seen {
+        return FirePlan {
+            following: Some(seen),
+            due: Vec::new(),
+            skipped: Vec::new(),
+        };
+    }
+    let mut record = Record::new(policy, now);
+    record.add(seen);
+    let from = policy.start.map_or(seen, |start| seen.max(just_before(start)));
+    let mut following = None;
+    for (looked, instant) in schedule.iter_after(from).enumerate() {
+        if policy.end.is_some_and(|end| instant >= end) {
+            break;
+        }
+        if instant > now || looked == CHUNK {
+            following = Some(instant);
+            break;
+        }
+        record.add(instant);
+    }
+    if let Some(undecided) = following.filter(|f| *f <= now) {
+        record.make_room_for(candidates(schedule, policy, undecided, now, record.keep));
+    }
+    record.into_plan(following)
+}
+
+/// How many instants in [from, now] may be run as far as the calendar goes, counted up to `limit`.
+fn candidates(
+    schedule: &Schedule,
+    policy: &DuePolicy,
+    from: Timestamp,
+    now: Timestamp,
+    limit: usize,
+) -> usize {
+    let mut count = 0;
+    let mut instants = schedule.iter_after(just_before(from));
+    while let Some(instant) = instants.next() {
+        if instant > now || count == limit || policy.end.is_some_and(|end| instant >= end) {
+            break;
+        }
+        match policy.calendar.excluded_until(instant) {
+            Some(open) => instants = schedule.iter_after(just_before(open)),
+            None => count += 1,
+        }
+    }
+    count
+}
+
+/// A moment between the instants, which are whole seconds, just before `t`.
+fn just_before(t: Timestamp) -> Timestamp {
+    t.saturating_sub(SignedDuration::from_nanos(1)).unwrap_or(t)
+}
+
+/// The decisions of a plan so far, in the order of the instants.
+struct Record<'a> {
+    policy: &'a DuePolicy,
+    now: Timestamp,
+    /// Instants before this are too old to run.
+    oldest: Option<Timestamp>,
+    /// Runs wanted at most: the newest.
+    keep: usize,
+    /// Decided: everything before the oldest instant that may still run.
+    folds: Vec<SkipFold>,
+    /// From that instant on. A newer one may still push it out.
+    open: VecDeque<Item>,
+    wanted: usize,
+}
+
+enum Item {
+    Run(Timestamp),
+    Skip(SkipFold),
+}
+
+impl<'a> Record<'a> {
+    fn new(policy: &'a DuePolicy, now: Timestamp) -> Self {
+        let (limit, keep) = match policy.missed {
+            Missed::Latest => (policy.missed_within, 1),
+            Missed::All => (
+                policy.missed_within,
+                (policy.missed_max as usize).clamp(1, MAX_DUE),
+            ),
+            Missed::Skip => (Some(ON_TIME), 1),
+        };
+        let oldest = limit.and_then(|l| now.checked_sub(l.max(ON_TIME)).ok());
+        Self {
+            policy,
+            now,
+            oldest,
+            keep,
+            folds: Vec::new(),
+            open: VecDeque::new(),
+            wanted: 0,
+        }
+    }
+
+    fn add(&mut self, instant: Timestamp) {
+        debug_assert!(instant <= self.now);
+        let policy = self.policy;
+        let inside = policy.start.is_none_or(|s| s <= instant) && policy.end.is_none_or(|e| instant < e);
+        let reason = if !inside {
+            SkipReason::Ended
+        } else if policy.calendar.excluded_until(instant).is_some() {
+            SkipReason::Calendar
+        } else if self.oldest.is_some_and(|oldest| instant < oldest) {
+            SkipReason::Missed
+        } else {
+            self.open.push_back(Item::Run(instant));
+            self.wanted += 1;
+            self.make_room_for(0);
+            return;
+        };
+        let fold = SkipFold {
+            reason,
+            first: instant,
+            last: instant,
+            count: 1,
+        };
+        match self.open.back_mut() {
+            None => append(&mut self.folds, fold),
+            Some(Item::Skip(last)) if last.reason == reason => extend(last, &fold),
+            Some(_) => self.open.push_back(Item::Skip(fold)),
+        }
+    }
+
+    /// Gives up the oldest runs until `newer` further ones would fit.
+    fn make_room_for(&mut self, newer: usize) {
+        while self.wanted > 0 && self.wanted + newer > self.keep {
+            match self.open.pop_front() {
+                Some(Item::Run(instant)) => {
+                    let missed =
+                        SkipFold { reason: SkipReason::Missed, first: instant, last: instant, count: 1 };
+                    append(&mut self.folds, missed);
+                    self.wanted -= 1;
+                }
+                Some(Item::Skip(fold)) => append(&mut self.folds, fold),
+                None => break,
+            }
+        }
+    }
+
+    fn into_plan(self, following: Option<Timestamp>) -> FirePlan {
+        let mut plan = FirePlan {
+            following,
+            due: Vec::with_capacity(self.wanted),
+            skipped: self.folds,
+        };
+        for item in self.open {
+            match item {
+                Item::Run(instant) => plan.due.push(instant),
+                Item::Skip(fold) => append(&mut plan.skipped, fold),
+            }
+        }
+        plan
+    }
+}
+
+fn append(folds: &mut Vec<SkipFold>, fold: SkipFold) {
+    match folds.last_mut() {
+        Some(last) if last.reason == fold.reason => extend(last, &fold),
+        _ => folds.push(fold),
+    }
+}
+
+fn extend(fold: &mut SkipFold, next: &SkipFold) {
+    fold.last = next.last;
+    fold.count += next.count;
+}

@@ -1,0 +1,126 @@
+//! Days on which a job does not run.
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+
+/// The excluded days of a `[calendar.NAME]`, not yet placed in a time zone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CalendarDates {
+    /// First and last day, both excluded from running.
+    ranges: Vec<(Date, Date)>,
+}
+
+/// An entry of a calendar that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{entry:?} {problem}; {mend}")]
+pub struct CalendarError {
+    /// Position in the list, from 0.
+    pub index: usize,
+    pub entry: String,
+    pub problem: String,
+    pub mend: String,
+}
+
+impl CalendarDates {
+    /// Reads `2026-12-24..2026-12-26` (both ends included) and `2027-01-01`.
+    ///
+    /// # Errors
+    /// Every entry that is no date or runs backwards.
+    pub fn parse<S: AsRef<str>>(entries: &[S]) -> Result<Self, Vec<CalendarError>> {
+        let mut ranges = Vec::with_capacity(entries.len());
+        let mut errors = Vec::new();
+        for (index, entry) in entries.iter().enumerate() {
+            let entry = entry.as_ref();
+            match range(entry) {
+                Ok(range) => ranges.push(range),
+                Err((problem, mend)) => {
+                    errors.push(CalendarError {
+                        index,
+                        entry: entry.to_owned(),
+                        problem,
+                        mend,
+                    });
+                }
+            }
+        }
+        if errors.is_empty() {
+            Ok(Self { ranges })
+        } else {
+            Err(errors)
+        }
+    }
+
+    /// Adds another calendar's days.
+    pub fn extend(&mut self, other: &CalendarDates) {
+        self.ranges.extend_from_slice(&other.ranges);
+    }
+
+    /// The days as stretches of time in the job's zone.
+    pub fn in_zone(&self, zone: &TimeZone) -> Calendar {
+        let mut stretches: Vec<(Timestamp, Timestamp)> = Vec::with_capacity(self.ranges.len());
+        let mut ranges = self.ranges.clone();
+        ranges.sort_unstable();
+        for (first, last) in ranges {
+            let (Some(start), Some(end)) = (
+                start_of(first, zone),
+                last.checked_add(1.day()).ok().and_then(|d| start_of(d, zone)),
+            ) else {
+                continue;
+            };
+            match stretches.last_mut() {
+                Some(previous) if start <= previous.1 => previous.1 = previous.1.max(end),
+                _ => stretches.push((start, end)),
+            }
+        }
+        Calendar {
+            stretches: stretches.into_boxed_slice(),
+        }
+    }
+}
+
+/// Excluded stretches of time, ascending and apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Calendar {
+    /// [start, end).
+    stretches: Box<[(Timestamp, Timestamp)]>,
+}
+
+impl Calendar {
+    /// When the exclusion that holds at `t` ends; None when `t` is not excluded.
+    pub fn excluded_until(&self, t: Timestamp) -> Option<Timestamp> {
+        let after = self.stretches.partition_point(|(start, _)| *start <= t);
+        let (_, end) = self.stretches.get(after.checked_sub(1)?)?;
+        (t < *end).then_some(*end)
+    }
+}
+
+fn start_of(day: Date, zone: &TimeZone) -> Option<Timestamp> {
+    // A midnight inside a gap means the first instant after it, a repeated one its first occurrence.
+    Some(
+        zone.to_ambiguous_zoned(day.at(0, 0, 0, 0))
+            .compatible()
+            .ok()?
+            .timestamp(),
+    )
+}
+
+fn range(entry: &str) -> Result<(Date, Date), (String, String)> {
+    let (first, last) = entry.split_once("..").unwrap_or((entry, entry));
+    let (first, last) = (date(first)?, date(last)?);
+    if first > last {
+        return Err(("runs backwards".to_owned(), format!("write \"{last}..{first}\"")));
+    }
+    Ok((first, last))
+}
+
+fn date(text: &str) -> Result<Date, (String, String)> {
+    let text = text.trim();
+    let mend = "write a day as 2026-12-24, a range as 2026-12-24..2026-12-26";
+    // jiff also reads a date out of a date-time; a calendar has whole days.
+    if text.len() != 10 {
+        return Err((format!("holds {text:?}, which is no day"), mend.to_owned()));
+    }
+    text.parse()
+        .map_err(|_| (format!("holds {text:?}, which is no day"), mend.to_owned()))
+}
