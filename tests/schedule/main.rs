@@ -1,6 +1,8 @@
 //! The schedule decisions against published vectors, against brute force, and against themselves.
 
+mod calendar;
 mod dst_vectors;
+mod due;
 mod grammar;
 mod oracle;
 mod vectors;

@@ -287,8 +287,12 @@ impl<'a> Record<'a> {
         while self.wanted > 0 && self.wanted + newer > self.keep {
             match self.open.pop_front() {
                 Some(Item::Run(instant)) => {
-                    let missed =
-                        SkipFold { reason: SkipReason::Missed, first: instant, last: instant, count: 1 };
+                    let missed = SkipFold {
+                        reason: SkipReason::Missed,
+                        first: instant,
+                        last: instant,
+                        count: 1,
+                    };
                     append(&mut self.folds, missed);
                     self.wanted -= 1;
                 }
@@ -307,7 +311,9 @@ impl<'a> Record<'a> {
         for item in self.open {
             match item {
                 Item::Run(instant) => plan.due.push(instant),
-                Item::Skip(fold) => append(&mut plan.skipped, fold),
+                // A fold holds neighbours only, so it never reaches across a run.
+                Item::Skip(fold) if plan.due.is_empty() => append(&mut plan.skipped, fold),
+                Item::Skip(fold) => plan.skipped.push(fold),
             }
         }
         plan

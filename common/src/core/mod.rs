@@ -2,6 +2,7 @@
 
 pub mod definition;
 pub mod document;
+pub mod due;
 pub mod lease;
 pub mod retry;
 pub mod run;

@@ -3,6 +3,7 @@
 //! A [`Schedule`] is a small value (bit sets and a shared time zone) that answers one question: which
 //! instant comes next. The grammar and the rules for clock changes are in `docs/schedules.md`.
 
+mod calendar;
 mod civil;
 mod cron;
 mod error;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+pub use calendar::{Calendar, CalendarDates, CalendarError};
 pub use error::{ExpressionError, ScheduleError};
 
 use self::hash::JobHash;
