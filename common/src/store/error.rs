@@ -82,6 +82,21 @@ impl StoreError {
         )
     }
 
+    /// Whether trying again cannot help until somebody mends something.
+    pub fn is_permanent(&self) -> bool {
+        matches!(
+            self,
+            Self::Config(_)
+                | Self::Denied(_)
+                | Self::SchemaMissing
+                | Self::SchemaTooOld { .. }
+                | Self::SchemaTooNew { .. }
+                | Self::MigrationChanged { .. }
+                | Self::Refused(_)
+                | Self::Decode { .. }
+        )
+    }
+
     /// Whether the database is away, as opposed to having answered.
     pub fn is_away(&self) -> bool {
         matches!(

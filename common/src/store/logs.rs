@@ -13,7 +13,7 @@ use super::error::StoreError;
 pub struct LogChunk {
     pub run_id: i64,
     pub attempt: i32,
-    /// Counts up from 0 over both streams of an attempt.
+    /// Position of its first byte in everything the attempt wrote to both streams; a jump is what was dropped.
     pub seq: i64,
     pub stream: LogStream,
     /// By the agent's clock, for people.
@@ -103,6 +103,18 @@ pub async fn read_log(
             })
         })
         .collect()
+}
+
+/// The position after the last byte stored of an attempt's output, when chunks are numbered by position.
+pub async fn log_end(db: &Db, run_id: i64, attempt: i32) -> Result<i64, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        log_end: i64,
+    }
+    let row: Option<Row> = db
+        .row(stmt!("log_end"), &[(&run_id, Type::INT8), (&attempt, Type::INT4)])
+        .await?;
+    Ok(row.map_or(0, |r| r.log_end))
 }
 
 /// What is stored of one attempt's output.

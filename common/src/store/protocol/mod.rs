@@ -11,7 +11,9 @@ mod session;
 pub use claim::{Claimed, Started, claim, started};
 pub use fire::{Fire, Fired, SkipFold, fire, promote, promote_all};
 pub use look::{CancelWanted, HeldOver, JobRow, Look, NodeBeat, Overdue, Running, jobs_since, look, overdue};
-pub use outcome::{Finish, FinishResult, Now, Release, Retry, finish, rehold, release, retry};
+pub use outcome::{
+    Finish, FinishResult, Lose, LostWhy, Now, Release, Retry, finish, lose, rehold, release, retry,
+};
 pub use session::{
     Closed, Expired, Freed, FreedTo, Held, NodeInfo, Opened, Renewed, close, condemn, expire, open,
     open_timeline, release_held, renew, sweep,

@@ -138,6 +138,53 @@ pub async fn release(
     .await
 }
 
+/// Why an attempt that ran here was ended before it could end by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostWhy {
+    /// The lease lapsed and the kernel ended it.
+    Lease,
+    /// Its warden died.
+    Warden,
+    /// The node was told to leave.
+    Drain,
+    /// It was ended because the run seemed to have moved on.
+    Fenced,
+}
+
+impl LostWhy {
+    /// As recorded.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Lease => "lease lapsed",
+            Self::Warden => "warden died",
+            Self::Drain => "drained",
+            Self::Fenced => "fenced",
+        }
+    }
+}
+
+/// An attempt that its holder knows to be dead without an end of its own.
+#[derive(Clone, Debug)]
+pub struct Lose {
+    pub run_id: i64,
+    pub attempt: i32,
+    pub address: String,
+    pub session: i64,
+    pub why: LostWhy,
+}
+
+/// Frees runs whose attempts their holder lost, as `on_lost` says; all but a drain counts as a takeover.
+pub async fn lose(db: &Db, lost: &[Lose]) -> Result<Vec<(i64, FinishResult)>, StoreError> {
+    let records: Vec<AttemptEnd> = lost.iter().map(AttemptEnd::of_lost).collect();
+    write(
+        db,
+        stmt!("attempt_end"),
+        &records,
+        records.iter().map(Key::of_end).collect(),
+    )
+    .await
+}
+
 /// Puts a held-over run of one of the caller's own earlier sessions under its present one. False when
 /// it moved on or the caller's session is not open: then kill it.
 pub async fn rehold(
@@ -179,6 +226,7 @@ struct AttemptEnd {
     /// Whether `on_lost = "fail"` ends the run.
     ran: bool,
     counts_retry: bool,
+    counts_takeover: bool,
     delay_ms: i64,
     exit_code: Option<i32>,
     signal: Option<i32>,
@@ -200,6 +248,7 @@ impl AttemptEnd {
             outcome: r.outcome,
             ran: false,
             counts_retry: true,
+            counts_takeover: false,
             delay_ms: millis(r.delay),
             exit_code: r.exit_code,
             signal: r.signal,
@@ -209,6 +258,24 @@ impl AttemptEnd {
             max_rss_bytes: r.max_rss_bytes,
             output_bytes: r.output_bytes,
             output_dropped: r.output_dropped,
+        }
+    }
+
+    fn of_lost(l: &Lose) -> Self {
+        let me = Me {
+            address: l.address.clone(),
+            session: l.session,
+            life: uuid::Uuid::nil(),
+        };
+        let released = Self::of_release(l.run_id, l.attempt, &me, Release::Drained);
+        if l.why == LostWhy::Drain {
+            return released;
+        }
+        Self {
+            outcome: AttemptOutcome::Lost,
+            counts_takeover: true,
+            reason: Some(l.why.as_str().to_owned()),
+            ..released
         }
     }
 
@@ -225,6 +292,7 @@ impl AttemptEnd {
             outcome,
             ran: why == Release::Drained,
             counts_retry: false,
+            counts_takeover: false,
             delay_ms: 0,
             exit_code: None,
             signal: None,
