@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+use farmhand_common::store::{Db, DbConfig, PasswordIn, StoreError};
 
-use super::{Failure, settings};
+use super::{Exit, Failure, settings, terminal};
 
 #[derive(Args, Clone, Debug)]
 pub struct DatabaseArgs {
@@ -20,6 +21,93 @@ impl DatabaseArgs {
     /// Exit code 2 when there is none, or when it would show a password to everyone on the machine.
     pub fn url(&self) -> Result<String, Failure> {
         url(self.database_url.as_deref(), &settings::environment(), None).map_err(Failure::usage)
+    }
+
+    /// The strict form of the URL.
+    ///
+    /// # Errors
+    /// As [`Self::url`], and when the URL cannot be used.
+    pub fn config(&self) -> Result<DbConfig, Failure> {
+        let config = DbConfig::from_url(&self.url()?, PasswordIn::Allowed)?;
+        Ok(config.with_application_name("farmhand cli").with_listen(false))
+    }
+
+    /// A database whose schema this binary knows. Asks for a password on a terminal when one is missing.
+    ///
+    /// # Errors
+    /// 5 when it is out of reach, 6 when it denies access, 4 when its schema is another version's.
+    pub async fn connect(&self) -> Result<Db, Failure> {
+        let config = self.config()?;
+        match Db::connect(&config).await {
+            Err(StoreError::Denied(why)) if terminal::can_ask() => {
+                let question = format!("{why}\nPassword for {}: ", config.target());
+                let password = terminal::ask_secret(&question)?;
+                let config = config.with_password(&password);
+                Db::connect(&config).await.map_err(|e| located(e, &config))
+            }
+            other => other.map_err(|e| located(e, &config)),
+        }
+    }
+}
+
+/// A failure that names the database.
+pub fn located(error: StoreError, config: &DbConfig) -> Failure {
+    Failure::from(error).why(format!("database {}", config.target()))
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let (exit, what, next) = match &error {
+            StoreError::Config(_) => (
+                Exit::Usage,
+                "the database URL cannot be used",
+                "mend FARMHAND_DATABASE_URL, for example postgresql://farmhand@db.example.com/farmhand",
+            ),
+            StoreError::Unreachable(_) | StoreError::ReadOnly => (
+                Exit::Unreachable,
+                "the database is out of reach",
+                "check that PostgreSQL runs there and that FARMHAND_DATABASE_URL names it; jobs that run go on meanwhile",
+            ),
+            StoreError::TimedOut { .. }
+            | StoreError::ConnectionLost { .. }
+            | StoreError::NotConfirmed { .. } => (
+                Exit::Unreachable,
+                "the database did not confirm; whether it did it is unknown",
+                "look before doing it again",
+            ),
+            StoreError::Denied(_) => (
+                Exit::Denied,
+                "the database denies access",
+                "check the user, its password (FARMHAND_DATABASE_URL or PGPASSFILE) and its rights",
+            ),
+            StoreError::SchemaMissing | StoreError::SchemaTooOld { .. } => (
+                Exit::Refused,
+                "the database is not ready for this version",
+                "run `farmhand migrate`",
+            ),
+            StoreError::SchemaTooNew { .. } => (
+                Exit::Refused,
+                "the database belongs to a newer version",
+                "install that version of farmhand on this machine",
+            ),
+            StoreError::MigrationChanged { .. } => (
+                Exit::Refused,
+                "the database was migrated by another build",
+                "use the build that migrated it, or another database",
+            ),
+            StoreError::NotFound(_) => (
+                Exit::NotFound,
+                "there is no such thing",
+                "`farmhand job ls` shows the jobs",
+            ),
+            StoreError::Refused(_) => (Exit::Refused, "the database refuses it", "change the request"),
+            StoreError::Sql { .. } | StoreError::Decode { .. } => (
+                Exit::Error,
+                "the database answered with an error",
+                "`farmhand doctor` checks the database; this may be a defect worth reporting",
+            ),
+        };
+        Self::new(exit, what).why(error).next(next)
     }
 }
 

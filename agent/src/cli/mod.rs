@@ -3,9 +3,12 @@
 mod agent;
 mod completion;
 mod database;
+mod events;
 mod exit;
+mod migrate;
 pub mod out;
 mod settings;
+mod terminal;
 
 use std::process::ExitCode;
 
@@ -34,6 +37,10 @@ pub struct Cli {
 enum Command {
     /// Run the agent of this server
     Agent(agent::AgentArgs),
+    /// Bring the database's schema to this version
+    Migrate(migrate::MigrateArgs),
+    /// What happened
+    Events(events::EventsArgs),
     /// Print a completion script for a shell
     Completion(completion::CompletionArgs),
 }
@@ -58,8 +65,19 @@ pub fn main() -> ExitCode {
 }
 
 fn dispatch(cli: &Cli) -> Outcome {
+    let json = cli.json;
     match &cli.command {
-        Command::Agent(args) => agent::run(args, cli.json),
-        Command::Completion(args) => completion::run(args, cli.json),
+        Command::Agent(args) => agent::run(args, json),
+        Command::Migrate(args) => block_on(migrate::run(args, json)),
+        Command::Events(args) => block_on(events::run(args, json)),
+        Command::Completion(args) => completion::run(args, json),
     }
+}
+
+/// Commands need no threads of their own.
+fn block_on(command: impl Future<Output = Outcome>) -> Outcome {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(command)
 }
