@@ -12,13 +12,13 @@ use tokio_postgres::{Client, NoTls};
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// A directory that the server's user may pass through, which a plain temporary directory is not.
-fn scratch() -> TempDir {
+pub fn scratch() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
     dir
 }
 
-fn start(dir: &Path) -> Embedded {
+pub fn start(dir: &Path) -> Embedded {
     let place = Place::prepare(dir).expect("a place for the server");
     Embedded::start(place).unwrap_or_else(|e| panic!("{e}\n{}", e.advice().unwrap_or_default()))
 }

@@ -1,3 +1,4 @@
 //! The first minute: the embedded PostgreSQL, `farmhand dev` with its example jobs, and the doctor.
 
 mod embedded;
+mod examples;
