@@ -338,11 +338,11 @@ BEGIN
         IF kind IS NULL THEN
             RAISE EXCEPTION 'job "%" has no parameter "%"', submit.job_id, given.key USING ERRCODE = '22023';
         END IF;
-        IF CASE kind
+        IF (CASE kind
                 WHEN 'integer' THEN jsonb_typeof(given.value) <> 'number' OR (given.value #>> '{}')::numeric % 1 <> 0
                 WHEN 'number' THEN jsonb_typeof(given.value) <> 'number'
                 WHEN 'boolean' THEN jsonb_typeof(given.value) <> 'boolean'
-                ELSE jsonb_typeof(given.value) <> 'string' END THEN
+                ELSE jsonb_typeof(given.value) <> 'string' END) THEN
             RAISE EXCEPTION 'parameter "%" of job "%" must be of type %, not %',
                 given.key, submit.job_id, kind, given.value USING ERRCODE = '22023';
         END IF;

@@ -107,7 +107,15 @@ impl From<StoreError> for Failure {
                 "`farmhand doctor` checks the database; this may be a defect worth reporting",
             ),
         };
-        Self::new(exit, what).why(error).next(next)
+        let why = match &error {
+            StoreError::Config(why)
+            | StoreError::Unreachable(why)
+            | StoreError::Denied(why)
+            | StoreError::NotFound(why)
+            | StoreError::Refused(why) => why.clone(),
+            other => other.to_string(),
+        };
+        Self::new(exit, what).why(why).next(next)
     }
 }
 

@@ -146,6 +146,8 @@ impl StoreError {
             let text = chain(error);
             return if text.contains("database does not allow writes") {
                 Self::ReadOnly
+            } else if text.contains("password missing") {
+                Self::Denied("it wants a password, and none was given".to_owned())
             } else {
                 Self::Unreachable(text)
             };
