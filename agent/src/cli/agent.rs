@@ -1,10 +1,14 @@
 //! `farmhand agent`: flags, environment and file become a configuration, and the agent runs.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use tracing_subscriber::EnvFilter;
 
-use super::{Outcome, settings};
+use super::{Exit, Failure, Outcome, settings};
+use crate::agent::{self, AgentError, Ended};
 
 /// Raw flags. They stay texts here so that every mistake in flags, environment and file comes at once.
 #[derive(Args, Clone, Debug, Default)]
@@ -49,10 +53,42 @@ pub struct AgentArgs {
 
 pub fn run(args: &AgentArgs, as_json: bool) -> Outcome {
     let config = settings::load(args, &settings::environment())?;
-    let _ = as_json;
-    // The loops land next; until then nothing may look as if an agent ran.
-    Err(super::Failure::new(
-        super::Exit::Error,
-        format!("this build has no agent loops to run as {}", config.address),
-    ))
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(log_filter())
+        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+        .with_writer(std::io::stderr)
+        .with_target(false);
+    if as_json {
+        logs.json().init();
+    } else {
+        logs.init();
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(2)
+        .build()?;
+    let ended = runtime.block_on(agent::run(config));
+    // What still waits for the database waits no longer than this.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    match ended? {
+        Ended::Stopped | Ended::HandedOver | Ended::Superseded => Ok(Exit::Ok),
+    }
+}
+
+/// `FARMHAND_LOG`, in the syntax of tracing's filters; the scheduler of the housekeeping says only warnings.
+fn log_filter() -> EnvFilter {
+    EnvFilter::builder()
+        .with_env_var("FARMHAND_LOG")
+        .try_from_env()
+        .unwrap_or_else(|_| EnvFilter::new("info,tokio_cron_scheduler=warn"))
+}
+
+impl From<AgentError> for Failure {
+    fn from(error: AgentError) -> Self {
+        match error {
+            AgentError::Store(e) => e.into(),
+            AgentError::AddressTaken { .. } => Failure::new(Exit::Refused, error.to_string()),
+            AgentError::Setup { .. } => Failure::new(Exit::Error, error.to_string()),
+        }
+    }
 }

@@ -7,16 +7,20 @@ mod clock;
 mod frame;
 mod launch;
 mod lock;
+mod output;
 mod paths;
 mod proof;
 pub mod protocol;
+mod reader;
 mod sweep;
 
 pub use client::{ANSWER_WITHIN, Notice, Notices, WardenClient, WardenError};
 pub use clock::{MILLISECOND, SECOND, boottime_ns, wall_ms};
 pub use launch::Launch;
+pub use output::Stream;
 pub use paths::Paths;
 pub use proof::{Gone, PidFd, ProofOfDeath, nobody_lives};
+pub use reader::{Item, OutputReader};
 
 /// Runs a hidden subcommand (`guard`, `warden`, `init`) and never returns from it; returns when the command
 /// line is none of these. Must be called first in `main`, while the process has one thread.

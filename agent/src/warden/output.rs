@@ -51,7 +51,15 @@ impl OutputWriter {
     pub fn new(dir: PathBuf, local: u64) -> Self {
         let local = local.max(MIN_LOCAL);
         let stats = OutputStats::default();
-        OutputWriter { dir, local, segment: 0, file: None, written: 0, payload: [0, 0], stats }
+        OutputWriter {
+            dir,
+            local,
+            segment: 0,
+            file: None,
+            written: 0,
+            payload: [0, 0],
+            stats,
+        }
     }
 
     pub fn stats(&self) -> &OutputStats {
@@ -77,7 +85,11 @@ impl OutputWriter {
 
     /// Of the current segment. The smallest cap leaves room for a frame in the smallest segment.
     fn limit(&self) -> u64 {
-        if self.segment == 0 { self.local / 2 } else { self.local / 4 }
+        if self.segment == 0 {
+            self.local / 2
+        } else {
+            self.local / 4
+        }
     }
 
     fn write_frame(&mut self, stream: Stream, at_ms: i64, bytes: &[u8]) -> io::Result<()> {
@@ -166,12 +178,38 @@ mod tests {
         let mut reader = OutputReader::new(dir.0.clone(), 0);
         assert!(reader.next().unwrap().is_none());
         for round in 0..50u8 {
-            writer.write(if round % 2 == 0 { Stream::Stdout } else { Stream::Stderr }, 5, &[round; 1000]);
-            let Some(Item::Chunk { position, stream, at_ms, bytes }) = reader.next().unwrap() else { panic!() };
-            assert_eq!((position, at_ms, bytes), (u64::from(round) * 1000, 5, vec![round; 1000]));
+            writer.write(
+                if round % 2 == 0 {
+                    Stream::Stdout
+                } else {
+                    Stream::Stderr
+                },
+                5,
+                &[round; 1000],
+            );
+            let Some(Item::Chunk {
+                position,
+                stream,
+                at_ms,
+                bytes,
+            }) = reader.next().unwrap()
+            else {
+                panic!()
+            };
+            assert_eq!(
+                (position, at_ms, bytes),
+                (u64::from(round) * 1000, 5, vec![round; 1000])
+            );
             assert_eq!(stream == Stream::Stdout, round % 2 == 0);
         }
-        assert_eq!(writer.stats(), &OutputStats { bytes: 50_000, dropped_bytes: 0, error: None });
+        assert_eq!(
+            writer.stats(),
+            &OutputStats {
+                bytes: 50_000,
+                dropped_bytes: 0,
+                error: None
+            }
+        );
         let mut resumed = OutputReader::new(dir.0.clone(), 1_500);
         let (rest, dropped) = drain(&mut resumed);
         assert_eq!((rest.len(), rest[0], rest[500], dropped), (48_500, 1, 2, 0));
@@ -187,7 +225,10 @@ mod tests {
             writer.write(Stream::Stdout, 0, text.as_bytes());
             all.extend_from_slice(text.as_bytes());
         }
-        let on_disk: u64 = std::fs::read_dir(&dir.0).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
+        let on_disk: u64 = std::fs::read_dir(&dir.0)
+            .unwrap()
+            .map(|e| e.unwrap().metadata().unwrap().len())
+            .sum();
         assert!(on_disk <= MIN_LOCAL, "{on_disk}");
         let (kept, dropped) = drain(&mut OutputReader::new(dir.0.clone(), 0));
         assert_eq!(kept.len() as u64 + dropped, all.len() as u64);
@@ -214,7 +255,10 @@ mod tests {
     fn an_unwritable_directory_is_counted_and_said() {
         let mut writer = OutputWriter::new(PathBuf::from("/proc/no-such-directory"), MIN_LOCAL);
         writer.write(Stream::Stderr, 0, &[0; 100_000]);
-        assert_eq!((writer.stats().bytes, writer.stats().dropped_bytes), (100_000, 100_000));
+        assert_eq!(
+            (writer.stats().bytes, writer.stats().dropped_bytes),
+            (100_000, 100_000)
+        );
         assert!(writer.stats().error.as_deref().unwrap().contains("output."));
     }
 }

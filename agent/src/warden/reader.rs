@@ -45,7 +45,14 @@ pub struct OutputReader {
 impl OutputReader {
     /// `dir` is the attempt's directory ([`super::Paths::attempt_dir`]); it need not exist yet.
     pub fn new(dir: PathBuf, position: u64) -> Self {
-        OutputReader { dir, position, segment: 0, file: None, offset: 0, pending: None }
+        OutputReader {
+            dir,
+            position,
+            segment: 0,
+            file: None,
+            offset: 0,
+            pending: None,
+        }
     }
 
     pub fn position(&self) -> u64 {
@@ -53,7 +60,10 @@ impl OutputReader {
     }
 
     /// The next piece, at most 64 KiB; `None`: nothing more yet. After an attempt's end, nothing more at all.
-    #[expect(clippy::should_implement_trait, reason = "an iterator ends at None, this one may go on")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an iterator ends at None, this one may go on"
+    )]
     pub fn next(&mut self) -> io::Result<Option<Item>> {
         if let Some(item) = self.pending.take() {
             self.position = item.end();
@@ -65,14 +75,27 @@ impl OutputReader {
                 continue;
             }
             if position > self.position {
-                let gap = Item::Dropped { position: self.position, bytes: position - self.position };
-                self.pending = Some(Item::Chunk { position, stream, at_ms, bytes });
+                let gap = Item::Dropped {
+                    position: self.position,
+                    bytes: position - self.position,
+                };
+                self.pending = Some(Item::Chunk {
+                    position,
+                    stream,
+                    at_ms,
+                    bytes,
+                });
                 self.position = position;
                 return Ok(Some(gap));
             }
             let skip = (self.position - position) as usize;
             let bytes = if skip == 0 { bytes } else { bytes[skip..].to_vec() };
-            let item = Item::Chunk { position: self.position, stream, at_ms, bytes };
+            let item = Item::Chunk {
+                position: self.position,
+                stream,
+                at_ms,
+                bytes,
+            };
             self.position = end;
             return Ok(Some(item));
         }
@@ -82,7 +105,10 @@ impl OutputReader {
     /// After an attempt's end and the last item: what is missing up to the `total` its result names.
     pub fn finish(&mut self, total: u64) -> Option<Item> {
         let missing = total.checked_sub(self.position).filter(|m| *m > 0)?;
-        let item = Item::Dropped { position: self.position, bytes: missing };
+        let item = Item::Dropped {
+            position: self.position,
+            bytes: missing,
+        };
         self.position = total;
         Some(item)
     }
@@ -120,9 +146,12 @@ impl OutputReader {
             }
         }
         let header = &buffer[..filled.min(HEADER)];
-        let (Some(stream), Some(position), Some(at), Some(length)) =
-            (header.first(), array(header, 1), array(header, 9), array(header, 17))
-        else {
+        let (Some(stream), Some(position), Some(at), Some(length)) = (
+            header.first(),
+            array(header, 1),
+            array(header, 9),
+            array(header, 17),
+        ) else {
             return Ok(None);
         };
         let (position, at_ms) = (u64::from_be_bytes(position), i64::from_be_bytes(at));
@@ -174,7 +203,9 @@ impl OutputReader {
         for entry in entries {
             let name = entry?.file_name();
             found.extend(
-                name.to_str().and_then(|n| n.strip_prefix("output.")).and_then(|n| n.parse::<u64>().ok()),
+                name.to_str()
+                    .and_then(|n| n.strip_prefix("output."))
+                    .and_then(|n| n.parse::<u64>().ok()),
             );
         }
         Ok(found)

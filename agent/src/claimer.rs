@@ -1,0 +1,252 @@
+//! Which jobs this agent fires, when it looks for work, and how much it asks for.
+//!
+//! Pure bookkeeping over a small copy of every job's schedule; times are the database's.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use farmhand_common::core::definition::JobSpec;
+use farmhand_common::core::due::{self, DuePolicy};
+use farmhand_common::core::lease::{BootInstant, claim_delay, rank};
+use farmhand_common::core::schedule::Schedule;
+use farmhand_common::store::protocol::{Fire, JobRow, Overdue, SkipFold};
+use jiff::Timestamp;
+
+/// Jobs fired in one statement.
+const FIRE_BATCH: usize = 1_000;
+
+/// Nodes that wake for a due instant by themselves, one after the other.
+const TRYING_RANKS: usize = 3;
+
+/// A little past the instant, so that the database's clock has surely reached it too.
+const AFTER_DUE: Duration = Duration::from_millis(1);
+
+struct CachedJob {
+    rev: i64,
+    schedule: Schedule,
+    policy: DuePolicy,
+    next_run: Timestamp,
+    wake: Timestamp,
+}
+
+/// The jobs as this agent last saw them, and what it waits for.
+pub struct Claimer {
+    me: String,
+    live: Vec<String>,
+    jobs: HashMap<String, CachedJob>,
+    wakes: BTreeSet<(Timestamp, String)>,
+    seq: i64,
+    /// Something may be claimable now.
+    hint: bool,
+    /// The last claim took all it asked for.
+    backlog: bool,
+    /// Something may be claimable then.
+    later: Option<BootInstant>,
+    in_flight: u32,
+    sent: u64,
+    answered: u64,
+}
+
+impl Claimer {
+    pub fn new(me: &str) -> Self {
+        Self {
+            me: me.to_owned(),
+            live: vec![me.to_owned()],
+            jobs: HashMap::new(),
+            wakes: BTreeSet::new(),
+            seq: 0,
+            hint: true,
+            backlog: false,
+            later: None,
+            in_flight: 0,
+            sent: 0,
+            answered: 0,
+        }
+    }
+
+    /// The newest job change seen.
+    pub fn seq(&self) -> i64 {
+        self.seq
+    }
+
+    pub fn jobs(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Nodes that may fire, for the order in which they try. A change re-ranks every waiting job.
+    pub fn set_live(&mut self, mut live: Vec<String>) {
+        if !live.contains(&self.me) {
+            live.push(self.me.clone());
+        }
+        live.sort_unstable();
+        if live == self.live {
+            return;
+        }
+        self.live = live;
+        let names: Vec<String> = self.jobs.keys().cloned().collect();
+        for name in names {
+            self.arm(&name);
+        }
+    }
+
+    /// Takes a job's row in; returns why its definition cannot be used, if so.
+    pub fn learn(&mut self, row: &JobRow) -> Result<(), String> {
+        self.seq = self.seq.max(row.seq);
+        self.forget(&row.job_id);
+        let Some(next_run) = row
+            .next_run
+            .filter(|_| row.enabled && !row.paused && !row.deleted)
+        else {
+            return Ok(());
+        };
+        let spec: JobSpec = serde_json::from_value(row.spec.clone()).map_err(|e| e.to_string())?;
+        let (schedule, policy) = due::compile(&row.job_id, &spec).map_err(|e| e.to_string())?;
+        let job = CachedJob {
+            rev: row.rev,
+            schedule,
+            policy,
+            next_run,
+            wake: next_run,
+        };
+        self.jobs.insert(row.job_id.clone(), job);
+        self.arm(&row.job_id);
+        Ok(())
+    }
+
+    /// Jobs that are due in the database and that nobody has fired: tried here at once, whoever's turn it was.
+    pub fn overdue(&mut self, rows: &[Overdue], db_now: Timestamp) {
+        for row in rows {
+            if let Some(job) = self.jobs.get_mut(&row.job_id) {
+                self.wakes.remove(&(job.wake, row.job_id.clone()));
+                (job.rev, job.next_run, job.wake) = (row.rev, row.next_run, db_now.min(row.next_run));
+                self.wakes.insert((job.wake, row.job_id.clone()));
+            }
+        }
+    }
+
+    fn forget(&mut self, job_id: &str) {
+        if let Some(job) = self.jobs.remove(job_id) {
+            self.wakes.remove(&(job.wake, job_id.to_owned()));
+        }
+    }
+
+    /// Waits for the job's next instant if it is this agent's turn, or nearly.
+    fn arm(&mut self, job_id: &str) {
+        let Some(job) = self.jobs.get_mut(job_id) else {
+            return;
+        };
+        self.wakes.remove(&(job.wake, job_id.to_owned()));
+        let rank = rank(job_id, job.next_run.as_microsecond(), &self.me, &self.live);
+        if rank >= TRYING_RANKS {
+            // The watcher's look tells of what everybody in front left undone.
+            return;
+        }
+        let delay = claim_delay(rank);
+        job.wake = job
+            .next_run
+            .saturating_add(delay + AFTER_DUE)
+            .unwrap_or(job.next_run);
+        self.wakes.insert((job.wake, job_id.to_owned()));
+    }
+
+    /// When the next job may have to be fired, by the database's clock.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.wakes.first().map(|(at, _)| *at)
+    }
+
+    /// What to fire now: at most one statement's worth; call again while it returns a full batch.
+    pub fn take_due(&mut self, db_now: Timestamp) -> Vec<Fire> {
+        let mut fires = Vec::new();
+        while fires.len() < FIRE_BATCH && self.wakes.first().is_some_and(|(at, _)| *at <= db_now) {
+            let Some((_, job_id)) = self.wakes.pop_first() else {
+                break;
+            };
+            let Some(job) = self.jobs.get_mut(&job_id) else {
+                continue;
+            };
+            let plan = due::plan(&job.schedule, &job.policy, job.next_run, db_now);
+            fires.push(Fire {
+                job_id: job_id.clone(),
+                rev: job.rev,
+                seen: job.next_run,
+                following: plan.following,
+                due: plan.due,
+                skipped: plan
+                    .skipped
+                    .iter()
+                    .map(|s| SkipFold {
+                        reason: s.reason.to_string(),
+                        first: s.first,
+                        last: s.last,
+                        count: s.count,
+                    })
+                    .collect(),
+            });
+            match plan.following {
+                // Whoever fires it, this is what comes next; the look corrects it if nobody does.
+                Some(following) => {
+                    job.next_run = following;
+                    self.arm(&job_id);
+                }
+                None => self.forget(&job_id),
+            }
+        }
+        fires
+    }
+
+    /// Something became claimable.
+    pub fn hint(&mut self) {
+        self.hint = true;
+    }
+
+    /// Something becomes claimable at `at`.
+    pub fn hint_at(&mut self, at: BootInstant) {
+        self.later = Some(self.later.map_or(at, |l| l.min(at)));
+    }
+
+    pub fn next_hint(&self) -> Option<BootInstant> {
+        self.later
+    }
+
+    /// A slot is free again: there may be more than the last claim could take.
+    pub fn hint_if_backlog(&mut self) {
+        self.hint |= self.backlog;
+    }
+
+    /// Live nodes as last seen, in address order, this one among them.
+    pub fn live(&self) -> &[String] {
+        &self.live
+    }
+
+    /// Asks for up to `free` runs if there is reason to; one claim is in flight at a time.
+    pub fn take_claim(&mut self, now: BootInstant, free: u32) -> Option<u32> {
+        if self.later.is_some_and(|at| at <= now) {
+            (self.later, self.hint) = (None, true);
+        }
+        if !self.hint || free == 0 || self.in_flight > 0 {
+            return None;
+        }
+        self.hint = false;
+        self.in_flight = free;
+        self.sent += 1;
+        Some(free)
+    }
+
+    /// A claim was answered with `won` runs. A full answer means there may be more.
+    pub fn claimed(&mut self, won: Option<usize>) {
+        let asked = std::mem::take(&mut self.in_flight);
+        self.answered += 1;
+        self.backlog = won.is_some_and(|n| n >= asked as usize);
+        self.hint |= self.backlog;
+    }
+
+    /// Claims sent and answered so far.
+    pub fn serials(&self) -> (u64, u64) {
+        (self.sent, self.answered)
+    }
+
+    /// Slots promised to a claim in flight.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+}

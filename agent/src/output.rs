@@ -1,0 +1,177 @@
+//! What of an attempt's output goes to the database: its first half cap, and a window over its end.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+
+use farmhand_common::store::LogStream;
+use farmhand_common::store::logs::LogChunk;
+use jiff::Timestamp;
+
+use crate::warden::protocol::AttemptId;
+use crate::warden::{Item, OutputReader, Stream};
+
+/// Read in one round at most: a bound on memory and on how long others wait.
+const ROUND_MAX: u64 = 4 << 20;
+/// Neighbouring pieces of one stream share a row up to this size.
+const ROW_MAX: usize = 64 << 10;
+
+/// Follows one attempt's local files. What it has read stays pending until [`Shipper::sent`].
+pub struct Shipper {
+    id: AttemptId,
+    dir: PathBuf,
+    /// Absent until it is known where an earlier agent stopped.
+    reader: Option<OutputReader>,
+    head: u64,
+    tail: u64,
+    /// Rows in the window over the end: position, length.
+    window: VecDeque<(u64, u64)>,
+    window_bytes: u64,
+    rows: VecDeque<LogChunk>,
+    trim: Option<(i64, i64)>,
+    more: bool,
+}
+
+impl Shipper {
+    /// `keep` bytes are kept in the database. `fresh`: nothing of it can be there yet.
+    pub fn new(id: AttemptId, dir: PathBuf, keep: u64, fresh: bool) -> Self {
+        Self {
+            id,
+            reader: fresh.then(|| OutputReader::new(dir.clone(), 0)),
+            dir,
+            head: keep / 2,
+            tail: keep - keep / 2,
+            window: VecDeque::new(),
+            window_bytes: 0,
+            rows: VecDeque::new(),
+            trim: None,
+            more: false,
+        }
+    }
+
+    /// Whether it must be told where to resume.
+    pub fn unplaced(&self) -> bool {
+        self.reader.is_none()
+    }
+
+    /// Resumes after the last byte that the database has.
+    pub fn place(&mut self, position: i64) {
+        self.reader = Some(OutputReader::new(
+            self.dir.clone(),
+            u64::try_from(position).unwrap_or(0),
+        ));
+    }
+
+    /// Reads on, unless something is pending.
+    ///
+    /// # Errors
+    /// When the local files cannot be read.
+    pub fn read(&mut self) -> io::Result<()> {
+        let Some(mut reader) = self
+            .reader
+            .take()
+            .filter(|_| self.rows.is_empty() && self.trim.is_none())
+        else {
+            return Ok(());
+        };
+        let result = self.read_from(&mut reader);
+        self.reader = Some(reader);
+        result
+    }
+
+    fn read_from(&mut self, reader: &mut OutputReader) -> io::Result<()> {
+        let start = reader.position();
+        self.more = false;
+        while let Some(item) = reader.next()? {
+            // A gap shows as a jump in positions; whoever reads the log counts it.
+            if let Item::Chunk {
+                position,
+                stream,
+                at_ms,
+                bytes,
+            } = item
+            {
+                self.push(position, stream, at_ms, bytes);
+            }
+            if reader.position() - start >= ROUND_MAX {
+                self.more = true;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows to write, and positions [from, to) of rows sent earlier that the window has left.
+    pub fn pending(&mut self) -> (&[LogChunk], Option<(i64, i64)>) {
+        (self.rows.make_contiguous(), self.trim)
+    }
+
+    /// What was pending is in the database.
+    pub fn sent(&mut self) {
+        self.rows.clear();
+        self.trim = None;
+    }
+
+    /// The last round stopped before the end.
+    pub fn more(&self) -> bool {
+        self.more
+    }
+
+    fn push(&mut self, position: u64, stream: Stream, at_ms: i64, mut bytes: Vec<u8>) {
+        let in_head = self.head.saturating_sub(position).min(bytes.len() as u64);
+        let rest = bytes.split_off(usize::try_from(in_head).unwrap_or(0));
+        if !bytes.is_empty() {
+            self.add(position, stream, at_ms, bytes, true);
+        }
+        if rest.is_empty() {
+            return;
+        }
+        let (at, length) = (position + in_head, rest.len() as u64);
+        self.add(at, stream, at_ms, rest, false);
+        self.window.push_back((at, length));
+        self.window_bytes += length;
+        while self.window_bytes > self.tail {
+            let Some((gone, length)) = self.window.pop_front() else {
+                break;
+            };
+            self.window_bytes -= length;
+            match self.rows.iter().position(|r| r.seq == signed(gone)) {
+                Some(unsent) => {
+                    self.rows.remove(unsent);
+                }
+                None => {
+                    let from = self.trim.map_or(signed(gone), |(from, _)| from);
+                    self.trim = Some((from, signed(gone + length)));
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, position: u64, stream: Stream, at_ms: i64, bytes: Vec<u8>, may_join: bool) {
+        let stream = match stream {
+            Stream::Stdout => LogStream::Stdout,
+            Stream::Stderr => LogStream::Stderr,
+        };
+        if may_join
+            && let Some(last) = self.rows.back_mut()
+            && last.stream == stream
+            && last.seq + last.bytes.len() as i64 == signed(position)
+            && last.bytes.len() + bytes.len() <= ROW_MAX
+        {
+            last.bytes.extend(bytes);
+            return;
+        }
+        self.rows.push_back(LogChunk {
+            run_id: self.id.run_id,
+            attempt: self.id.attempt,
+            seq: signed(position),
+            stream,
+            at: Timestamp::from_millisecond(at_ms).unwrap_or(Timestamp::UNIX_EPOCH),
+            bytes,
+        });
+    }
+}
+
+fn signed(position: u64) -> i64 {
+    i64::try_from(position).unwrap_or(i64::MAX)
+}

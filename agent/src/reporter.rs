@@ -1,0 +1,482 @@
+//! Writes down how attempts ended, their output before that, and events; in sets, until it is confirmed.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use farmhand_common::core::retry::full_jitter;
+use farmhand_common::core::run::Outcome;
+use farmhand_common::store::events::{Event as EventRow, record_events};
+use farmhand_common::store::logs::{append_log, log_end, trim_log};
+use farmhand_common::store::protocol::{self, Finish, FinishResult, Lose, Retry};
+use farmhand_common::store::{AttemptOutcome, Db, Final, Me, StoreError};
+use jiff::Timestamp;
+use tokio::sync::mpsc;
+
+use crate::events::{Event, Events};
+use crate::output::Shipper;
+use crate::random::random;
+use crate::runner::{self, Assignment, Verdict};
+use crate::session::Input;
+use crate::warden::Paths;
+use crate::warden::protocol::{AttemptId, AttemptResult, Kind};
+
+/// Live output reaches the database this often.
+const SHIP_EVERY: Duration = Duration::from_secs(1);
+/// Reports written in one statement.
+const SET: usize = 500;
+/// Attempts whose output shares a statement: each brings at most 4 MiB a round.
+const SHIP_SET: usize = 16;
+/// Event rows written in one statement.
+const EVENT_SET: usize = 500;
+
+/// An attempt to follow, or one that ended.
+pub enum Report {
+    Follow {
+        id: AttemptId,
+        kind: Kind,
+        keep: u64,
+        fresh: bool,
+    },
+    Ended(Box<Ended>),
+}
+
+/// How one attempt ended, as the session decided.
+pub struct Ended {
+    address: String,
+    assignment: Assignment,
+    kind: Kind,
+    result: Option<AttemptResult>,
+    verdict: Verdict,
+}
+
+impl Report {
+    /// `fresh`: claimed by this agent, so that nothing of its output can have been stored yet.
+    pub fn follow(assignment: &Assignment, kind: Kind, fresh: bool) -> Self {
+        Self::Follow {
+            id: assignment.id(),
+            kind,
+            keep: assignment.spec.output.keep,
+            fresh,
+        }
+    }
+
+    pub fn ended(
+        me: &Me,
+        assignment: &Assignment,
+        kind: Kind,
+        result: Option<AttemptResult>,
+        verdict: Verdict,
+    ) -> Self {
+        Self::Ended(Box::new(Ended {
+            address: me.address.clone(),
+            assignment: assignment.clone(),
+            kind,
+            result,
+            verdict,
+        }))
+    }
+}
+
+/// What became of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// Written down; the run is over.
+    Done,
+    /// Written down; due again after so long.
+    Again(Duration),
+    /// Refused: the run had moved on.
+    Fenced,
+}
+
+/// Where answers go: the session of the moment, if any.
+#[derive(Clone, Default)]
+pub struct Outlet(Arc<Mutex<Option<mpsc::Sender<Input>>>>);
+
+impl Outlet {
+    pub fn set(&self, to: Option<mpsc::Sender<Input>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = to;
+    }
+
+    /// True if a session took it.
+    pub async fn send(&self, input: Input) -> bool {
+        let to = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match to {
+            Some(to) => to.send(input).await.is_ok(),
+            None => false,
+        }
+    }
+}
+
+/// One per agent; outlives its sessions, so that what ended in one is still tried after it.
+pub struct Reporter {
+    db: Db,
+    events: Events,
+    state_dir: PathBuf,
+    outlet: Outlet,
+    shippers: HashMap<AttemptId, Shipper>,
+}
+
+impl Reporter {
+    pub fn new(db: Db, events: Events, state_dir: PathBuf, outlet: Outlet) -> Self {
+        Self {
+            db,
+            events,
+            state_dir,
+            outlet,
+            shippers: HashMap::new(),
+        }
+    }
+
+    /// Runs until both channels are closed and empty.
+    pub async fn run(
+        mut self,
+        mut reports: mpsc::UnboundedReceiver<Report>,
+        mut rows: mpsc::Receiver<EventRow>,
+    ) {
+        let mut ticks = tokio::time::interval(SHIP_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let (mut ended, mut events) = (Vec::new(), Vec::new());
+        let (mut reports_open, mut rows_open) = (true, true);
+        while reports_open || rows_open {
+            let mut batch = Vec::with_capacity(SET);
+            tokio::select! {
+                n = reports.recv_many(&mut batch, SET), if reports_open => {
+                    reports_open = n > 0;
+                    for report in batch {
+                        match report {
+                            Report::Follow { id, kind, keep, fresh } => self.follow(id, kind, keep, fresh),
+                            Report::Ended(report) => ended.push(*report),
+                        }
+                    }
+                    if !ended.is_empty() {
+                        self.settle(std::mem::take(&mut ended)).await;
+                    }
+                }
+                n = rows.recv_many(&mut events, EVENT_SET), if rows_open => {
+                    rows_open = n > 0;
+                    self.record(&mut events).await;
+                }
+                _ = ticks.tick(), if !self.shippers.is_empty() => self.ship_live().await,
+            }
+        }
+    }
+
+    fn follow(&mut self, id: AttemptId, kind: Kind, keep: u64, fresh: bool) {
+        let dir = Paths::new(&self.state_dir, kind).attempt_dir(id);
+        self.shippers
+            .entry(id)
+            .or_insert_with(|| Shipper::new(id, dir, keep, fresh));
+    }
+
+    async fn ship_live(&mut self) {
+        let ids: Vec<AttemptId> = self.shippers.keys().copied().collect();
+        for part in ids.chunks(SHIP_SET) {
+            if let Err(e) = self.ship(part, false).await {
+                tracing::debug!("output waits: {e}");
+                return;
+            }
+        }
+    }
+
+    /// Sends what is new of these attempts; with `all`, until there is nothing left.
+    async fn ship(&mut self, ids: &[AttemptId], all: bool) -> Result<(), StoreError> {
+        loop {
+            let mut more = false;
+            let mut chunks = Vec::new();
+            for id in ids {
+                let Some(shipper) = self.shippers.get_mut(id) else {
+                    continue;
+                };
+                if shipper.unplaced() {
+                    shipper.place(log_end(&self.db, id.run_id, id.attempt).await?);
+                }
+                if let Err(e) = shipper.read() {
+                    tracing::warn!(
+                        "output of run {} attempt {} cannot be read: {e}",
+                        id.run_id,
+                        id.attempt
+                    );
+                }
+                let (pending, trim) = shipper.pending();
+                chunks.extend_from_slice(pending);
+                if let Some((from, to)) = trim {
+                    trim_log(&self.db, id.run_id, id.attempt, from, to).await?;
+                }
+                more |= shipper.more();
+            }
+            if !chunks.is_empty() {
+                append_log(&self.db, &chunks).await?;
+            }
+            for id in ids {
+                if let Some(shipper) = self.shippers.get_mut(id) {
+                    shipper.sent();
+                }
+            }
+            if !(all && more) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes a set of ends down, however long the database is away.
+    async fn settle(&mut self, mut ended: Vec<Ended>) {
+        let mut failures = 0u32;
+        loop {
+            match self.try_settle(&ended).await {
+                Ok(settled) => {
+                    self.finish(&ended, &settled).await;
+                    return;
+                }
+                Err(e) => {
+                    self.events.emit(Event::DatabaseDown {
+                        op: "finish",
+                        class: e.class(),
+                        error: e.to_string(),
+                    });
+                    // A statement that is refused as such would be refused for ever: one by one, then give up on it.
+                    if !e.is_away() {
+                        if let [only] = ended.as_slice() {
+                            tracing::error!("run {} cannot be written down: {e}", only.assignment.run_id);
+                            return;
+                        }
+                        let rest = ended.split_off(ended.len() / 2);
+                        Box::pin(self.settle(ended)).await;
+                        Box::pin(self.settle(rest)).await;
+                        return;
+                    }
+                    failures = failures.saturating_add(1);
+                    let ceiling = Duration::from_millis(100 << failures.min(6));
+                    tokio::time::sleep(full_jitter(ceiling, random())).await;
+                }
+            }
+        }
+    }
+
+    /// Output first: once a state is final, the log is complete within the caps.
+    async fn try_settle(&mut self, ended: &[Ended]) -> Result<Vec<Settled>, StoreError> {
+        for e in ended.iter().filter(|e| e.result.is_some()) {
+            self.follow(e.assignment.id(), e.kind, e.assignment.spec.output.keep, false);
+        }
+        let ids: Vec<AttemptId> = ended.iter().map(|e| e.assignment.id()).collect();
+        for part in ids.chunks(SHIP_SET) {
+            self.ship(part, true).await?;
+        }
+        let finish: Vec<Finish> = ended.iter().filter_map(finish_row).collect();
+        let retry: Vec<Retry> = ended.iter().filter_map(retry_row).collect();
+        let lose: Vec<Lose> = ended.iter().filter_map(lose_row).collect();
+        let mut results = HashMap::new();
+        results.extend(protocol::finish(&self.db, &finish).await?);
+        results.extend(protocol::retry(&self.db, &retry).await?);
+        results.extend(protocol::lose(&self.db, &lose).await?);
+        Ok(ended
+            .iter()
+            .map(|e| {
+                let id = e.assignment.id();
+                match (results.get(&id.run_id), &e.verdict) {
+                    (Some(FinishResult::Fenced { now }), verdict) => {
+                        self.events.emit(Event::Fenced {
+                            op: op(verdict),
+                            run_id: id.run_id,
+                            attempt: id.attempt,
+                            now: format!("{now:?}"),
+                        });
+                        Settled::Fenced
+                    }
+                    (Some(FinishResult::Ended(_)), _) => Settled::Done,
+                    (_, Verdict::Retry { delay, .. }) => Settled::Again(*delay),
+                    (_, Verdict::Lost { .. }) => Settled::Again(Duration::ZERO),
+                    (_, Verdict::Final { .. }) => Settled::Done,
+                }
+            })
+            .collect())
+    }
+
+    async fn finish(&mut self, ended: &[Ended], settled: &[Settled]) {
+        for (e, how) in ended.iter().zip(settled) {
+            self.shippers.remove(&e.assignment.id());
+            if *how != Settled::Fenced {
+                self.tell(e);
+            }
+        }
+        let answers: Vec<(AttemptId, Settled)> = ended
+            .iter()
+            .zip(settled)
+            .map(|(e, s)| (e.assignment.id(), *s))
+            .collect();
+        let taken = self.outlet.send(Input::Settled(answers)).await;
+        for e in ended {
+            // A living warden removes the directory when the end is acknowledged.
+            if e.result.is_none() || !taken {
+                let (paths, id) = (Paths::new(&self.state_dir, e.kind), e.assignment.id());
+                if let Err(error) = paths.remove_attempt(id) {
+                    tracing::warn!("{}: {error}", paths.attempt_dir(id).display());
+                }
+            }
+        }
+    }
+
+    fn tell(&self, e: &Ended) {
+        let about = e.assignment.about();
+        if let Some(result) = &e.result {
+            if result.timed_out() || result.killed == Some(crate::warden::protocol::KillReason::Progress) {
+                self.events.emit(Event::TimedOut {
+                    attempt: about.clone(),
+                    progress: !result.timed_out(),
+                });
+            }
+            if result.output.dropped_bytes > 0 {
+                self.events.emit(Event::OutputDropped {
+                    run_id: about.run_id,
+                    attempt: about.attempt,
+                    bytes: result.output.dropped_bytes,
+                    error: result.output.error.clone(),
+                });
+            }
+        }
+        match &e.verdict {
+            Verdict::Final { outcome, .. } => self.events.emit(Event::Ended {
+                attempt: about,
+                outcome: outcome.state().as_str(),
+                ran: e
+                    .result
+                    .as_ref()
+                    .map(|r| Duration::from_nanos(r.ended_ns.saturating_sub(r.started_ns))),
+                detail: e.result.as_ref().map(runner::detail).unwrap_or_default(),
+            }),
+            Verdict::Retry { outcome, delay, .. } => self.events.emit(Event::Retrying {
+                attempt: about,
+                outcome: outcome.state().as_str(),
+                delay: *delay,
+            }),
+            Verdict::Lost { why } => self.events.emit(Event::AttemptLost {
+                attempt: about,
+                why: why.as_str(),
+            }),
+        }
+    }
+
+    /// Events are worth a few tries, not a standstill.
+    async fn record(&self, events: &mut Vec<EventRow>) {
+        for _ in 0..3 {
+            match record_events(&self.db, events).await {
+                Ok(()) => break,
+                Err(e) => {
+                    tracing::debug!("{} events not recorded: {e}", events.len());
+                    tokio::time::sleep(full_jitter(Duration::from_secs(1), random())).await;
+                }
+            }
+        }
+        events.clear();
+    }
+}
+
+fn op(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Final { .. } => "finish",
+        Verdict::Retry { .. } => "retry",
+        Verdict::Lost { .. } => "lose",
+    }
+}
+
+/// What the warden measured, as columns.
+#[derive(Default)]
+struct Measured {
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    started_at: Option<Timestamp>,
+    cpu_ms: Option<i64>,
+    max_rss_bytes: Option<i64>,
+    output_bytes: Option<i64>,
+    output_dropped: Option<i64>,
+}
+
+impl Measured {
+    fn of(result: Option<&AttemptResult>) -> Self {
+        let Some(r) = result else { return Self::default() };
+        let signed = |n: u64| i64::try_from(n).ok();
+        Self {
+            exit_code: r.exit_code(),
+            signal: r.signal(),
+            started_at: Timestamp::from_millisecond(r.started_wall_ms).ok(),
+            cpu_ms: signed((r.user_us + r.sys_us) / 1000),
+            max_rss_bytes: signed(r.max_rss_bytes),
+            output_bytes: signed(r.output.bytes),
+            output_dropped: signed(r.output.dropped_bytes),
+        }
+    }
+}
+
+fn finish_row(e: &Ended) -> Option<Finish> {
+    let Verdict::Final { outcome, reason } = &e.verdict else {
+        return None;
+    };
+    let m = Measured::of(e.result.as_ref());
+    Some(Finish {
+        run_id: e.assignment.run_id,
+        attempt: e.assignment.attempt,
+        address: e.address.clone(),
+        session: e.assignment.session,
+        state: match outcome {
+            Outcome::Succeeded => Final::Succeeded,
+            Outcome::Failed => Final::Failed,
+            Outcome::TimedOut => Final::TimedOut,
+            Outcome::Cancelled => Final::Cancelled,
+        },
+        exit_code: m.exit_code,
+        signal: m.signal,
+        reason: reason.clone(),
+        started_at: m.started_at,
+        cpu_ms: m.cpu_ms,
+        max_rss_bytes: m.max_rss_bytes,
+        output_bytes: m.output_bytes,
+        output_dropped: m.output_dropped,
+    })
+}
+
+fn retry_row(e: &Ended) -> Option<Retry> {
+    let Verdict::Retry {
+        outcome,
+        reason,
+        delay,
+    } = &e.verdict
+    else {
+        return None;
+    };
+    let m = Measured::of(e.result.as_ref());
+    let timed_out = *outcome == Outcome::TimedOut;
+    Some(Retry {
+        run_id: e.assignment.run_id,
+        attempt: e.assignment.attempt,
+        address: e.address.clone(),
+        session: e.assignment.session,
+        outcome: if timed_out {
+            AttemptOutcome::TimedOut
+        } else {
+            AttemptOutcome::Failed
+        },
+        exit_code: m.exit_code,
+        signal: m.signal,
+        reason: reason.clone(),
+        started_at: m.started_at,
+        cpu_ms: m.cpu_ms,
+        max_rss_bytes: m.max_rss_bytes,
+        output_bytes: m.output_bytes,
+        output_dropped: m.output_dropped,
+        delay: *delay,
+    })
+}
+
+fn lose_row(e: &Ended) -> Option<Lose> {
+    let Verdict::Lost { why } = e.verdict else {
+        return None;
+    };
+    Some(Lose {
+        run_id: e.assignment.run_id,
+        attempt: e.assignment.attempt,
+        address: e.address.clone(),
+        session: e.assignment.session,
+        why,
+    })
+}

@@ -1,0 +1,237 @@
+//! From a claimed run to what the warden is asked to do, and from what it reports to what is written down.
+//!
+//! Pure: [`crate::agent`] talks to the warden, [`crate::reporter`] to the database.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use farmhand_common::core::definition::{Command, JobSpec, argv, param_text, param_variable, resolve_params};
+use farmhand_common::core::lease::BootInstant;
+use farmhand_common::core::run::{AfterAttempt, AttemptEnd, Outcome, after_attempt};
+use farmhand_common::store::protocol::{Claimed, LostWhy};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::events::AttemptRef;
+use crate::warden::protocol::{AttemptId, AttemptResult, Ending, KillReason, MAX_STDIN, SpawnRequest};
+
+/// Where cron's jobs find their programs too.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Between the moment the warden should have ended an attempt and the kernel ending the warden for not
+/// having done so: time for a slow start and a busy machine.
+pub const OVERRUN_MARGIN: Duration = Duration::from_secs(10);
+
+/// What is known of an attempt beyond its process. Kept by the warden too, so that an adopting agent has it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Assignment {
+    pub job_id: String,
+    pub kind: String,
+    pub run_id: i64,
+    pub attempt: i32,
+    pub fence: i64,
+    /// The session that claimed it.
+    pub session: i64,
+    pub retries: i32,
+    pub spec: JobSpec,
+}
+
+impl Assignment {
+    pub fn new(claimed: &Claimed, spec: JobSpec, session: i64) -> Self {
+        Self {
+            job_id: claimed.job_id.clone(),
+            kind: claimed.kind.as_str().to_owned(),
+            run_id: claimed.run_id,
+            attempt: claimed.attempt,
+            fence: claimed.fence,
+            session,
+            retries: claimed.retries,
+            spec,
+        }
+    }
+
+    pub fn id(&self) -> AttemptId {
+        AttemptId {
+            run_id: self.run_id,
+            attempt: self.attempt,
+        }
+    }
+
+    pub fn about(&self) -> AttemptRef {
+        AttemptRef {
+            job_id: self.job_id.clone(),
+            kind: self.kind.clone(),
+            run_id: self.run_id,
+            attempt: self.attempt,
+            fence: self.fence,
+        }
+    }
+}
+
+/// The moment by which an attempt claimed at `claim_sent` must have been ended by its warden.
+pub fn hard_end(spec: &JobSpec, claim_sent: BootInstant) -> Option<BootInstant> {
+    spec.timeout
+        .map(|timeout| claim_sent + timeout + spec.grace + OVERRUN_MARGIN)
+}
+
+/// What the warden is asked to start.
+///
+/// # Errors
+/// A sentence for the run's reason: no command, or parameters that do not fit the definition.
+pub fn request(
+    claimed: &Claimed,
+    assignment: &Assignment,
+    address: &str,
+    slot: u32,
+    claim_sent: BootInstant,
+) -> Result<SpawnRequest, String> {
+    let spec = &assignment.spec;
+    let given = match &claimed.params {
+        Value::Object(map) => map.clone(),
+        Value::Null => serde_json::Map::new(),
+        other => return Err(format!("parameters must be a JSON object, not {other}")),
+    };
+    let resolved = resolve_params(spec, &given).map_err(|e| e.to_string())?;
+    let command = spec.command.as_ref().ok_or("the job has no command")?;
+    let command = match command {
+        Command::Shell(_) => command.clone(),
+        Command::Argv(_) => Command::Argv(argv(command, &resolved).map_err(|e| e.to_string())?),
+    };
+    let stdin = spec.stdin.as_ref().map(|text| text.clone().into_bytes());
+    if stdin.as_ref().is_some_and(|s| s.len() > MAX_STDIN) {
+        return Err(format!("stdin is longer than {MAX_STDIN} bytes"));
+    }
+    let mut request = SpawnRequest::new(assignment.id(), assignment.fence, command);
+    request.env = environment(claimed, spec, &resolved, address, slot);
+    request.cwd.clone_from(&spec.cwd);
+    request.umask = spec.umask;
+    request.user.clone_from(&spec.user);
+    request.nice = spec.nice;
+    request.stdin = stdin;
+    request.limits = spec.limits;
+    request.timeout_ms = spec.timeout.map(millis);
+    request.grace_ms = millis(spec.grace);
+    request.hard_end_ns = hard_end(spec, claim_sent).map(|at| at.0);
+    request.isolation = spec.isolation;
+    request.output_local = spec.output.local;
+    request.progress_timeout_ms = spec.progress_timeout.map(millis);
+    request.extra = serde_json::to_value(assignment).map_err(|e| e.to_string())?;
+    Ok(request)
+}
+
+fn environment(
+    claimed: &Claimed,
+    spec: &JobSpec,
+    resolved: &serde_json::Map<String, Value>,
+    address: &str,
+    slot: u32,
+) -> BTreeMap<String, String> {
+    let mut env = BTreeMap::from([("PATH".to_owned(), PATH.to_owned())]);
+    env.extend(spec.env.clone());
+    for (name, value) in resolved {
+        env.insert(param_variable(name), param_text(value));
+    }
+    let mut set = |name: &str, value: String| env.insert(format!("FARMHAND_{name}"), value);
+    set("JOB", claimed.job_id.clone());
+    set("RUN", claimed.run_id.to_string());
+    set("ATTEMPT", claimed.attempt.to_string());
+    set("FENCE", claimed.fence.to_string());
+    set("NODE", address.to_owned());
+    set("DUE", claimed.due_at.to_string());
+    set("INSTANCE", claimed.instance.to_string());
+    set("INSTANCES", claimed.instances.to_string());
+    set("SLOT", slot.to_string());
+    set("PARAMS", Value::Object(resolved.clone()).to_string());
+    if let Some(parent) = claimed.parent_run {
+        set("PARENT_RUN", parent.to_string());
+    }
+    env
+}
+
+fn millis(d: Duration) -> u64 {
+    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// How an attempt ended, as it is to be written down.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// The run is over.
+    Final {
+        outcome: Outcome,
+        reason: Option<String>,
+    },
+    /// Due again after `delay`.
+    Retry {
+        outcome: Outcome,
+        reason: Option<String>,
+        delay: Duration,
+    },
+    /// Ended by us before it could end itself: as `on_lost` says.
+    Lost { why: LostWhy },
+}
+
+/// Decides what the end of an attempt means. `cancelled`: somebody asked for its end; `random` is uniform
+/// over all of `u64`.
+pub fn verdict(a: &Assignment, result: &AttemptResult, cancelled: bool, random: u64) -> Verdict {
+    let end = match (result.killed, &result.ending) {
+        (Some(KillReason::Lease), _) => return Verdict::Lost { why: LostWhy::Lease },
+        (Some(KillReason::Shutdown), _) => return Verdict::Lost { why: LostWhy::Drain },
+        (Some(KillReason::Fenced | KillReason::Superseded), _) => {
+            return Verdict::Lost { why: LostWhy::Fenced };
+        }
+        (Some(KillReason::Timeout | KillReason::Progress), _) => AttemptEnd::TimedOut,
+        (Some(KillReason::Cancel), _) => AttemptEnd::Cancelled,
+        (_, Ending::StartFailed(_)) => AttemptEnd::NotStarted,
+        (_, Ending::Signaled { signal, .. }) => AttemptEnd::Signalled(*signal),
+        (Some(KillReason::LimitMemory | KillReason::LimitProcesses), Ending::Exited { .. }) => {
+            AttemptEnd::Signalled(9)
+        }
+        (None, Ending::Exited { code }) => AttemptEnd::Exited(*code),
+    };
+    let reason = reason(result);
+    match after_attempt(end, &a.spec.retry, a.retries.unsigned_abs(), cancelled, random) {
+        AfterAttempt::Final(outcome) => Verdict::Final { outcome, reason },
+        AfterAttempt::Retry { delay } => {
+            let outcome = if end == AttemptEnd::TimedOut {
+                Outcome::TimedOut
+            } else {
+                Outcome::Failed
+            };
+            Verdict::Retry {
+                outcome,
+                reason,
+                delay,
+            }
+        }
+    }
+}
+
+/// One line for people; `None` for a plain exit.
+fn reason(result: &AttemptResult) -> Option<String> {
+    let why = match (result.killed, &result.ending) {
+        (_, Ending::StartFailed(failure)) => failure.message.clone(),
+        (Some(KillReason::Timeout), _) => "ran past its timeout".to_owned(),
+        (Some(KillReason::Progress), _) => "made no progress for too long".to_owned(),
+        (Some(KillReason::Cancel), _) => "cancelled while running".to_owned(),
+        (Some(KillReason::LimitMemory), _) => "went over its memory limit".to_owned(),
+        (Some(KillReason::LimitProcesses), _) => "went over its process limit".to_owned(),
+        (Some(KillReason::Lease), _) => "the lease ended".to_owned(),
+        (Some(KillReason::Shutdown), _) => "the agent was told to leave".to_owned(),
+        (Some(KillReason::Fenced | KillReason::Superseded), _) => "the run had moved on".to_owned(),
+        (None, Ending::Exited { code: 0 }) => return None,
+        (None, Ending::Exited { code }) => format!("exit code {code}"),
+        (None, Ending::Signaled { signal, .. }) => format!("ended by signal {signal}"),
+    };
+    Some(why)
+}
+
+/// What goes into the event and the history besides outcome and reason.
+pub fn detail(result: &AttemptResult) -> Value {
+    json!({
+        "exit_code": result.exit_code(),
+        "signal": result.signal(),
+        "cpu_ms": (result.user_us + result.sys_us) / 1000,
+        "max_rss_bytes": result.max_rss_bytes,
+        "leftovers": result.leftovers,
+    })
+}

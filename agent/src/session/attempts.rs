@@ -1,0 +1,390 @@
+//! Attempts: from a claim's answer to the warden, and from its report to what is written down.
+
+use std::time::Duration;
+
+use farmhand_common::core::definition::JobSpec;
+use farmhand_common::core::lease::BootInstant;
+use farmhand_common::core::run::Outcome;
+use farmhand_common::store::StoreError;
+use farmhand_common::store::protocol::{self, Claimed, Fired, JobRow, LostWhy, Overdue};
+
+use super::{Attempt, Input, Phase, Session, SessionEnd};
+use crate::clock::boot_now;
+use crate::events::{Event, TakeoverCause};
+use crate::random::random;
+use crate::reporter::{Report, Settled};
+use crate::runner::{self, Assignment, Verdict};
+use crate::warden::protocol::{AttemptId, AttemptReport, Event as WardenEvent, KillReason, Kind, State};
+use crate::wardens::WardenInput;
+
+/// Ended attempts that may wait to be written down before no more are claimed: a bound on memory.
+const UNSETTLED_MAX: usize = 4_096;
+
+impl Session {
+    /// Takes over what a warden of an earlier agent runs.
+    pub(super) fn adopt(&mut self, reports: Vec<(Kind, AttemptReport)>, since: BootInstant) {
+        for (kind, report) in reports {
+            let Ok(assignment) = serde_json::from_value::<Assignment>(report.extra.clone()) else {
+                // From a version whose notes cannot be read: its run is taken back by reconciling.
+                self.wardens
+                    .kill(kind, report.id, Duration::ZERO, KillReason::Fenced);
+                continue;
+            };
+            let slot = self.free_slots.pop_first();
+            let _ = self.ctx.reports.send(Report::follow(&assignment, kind, false));
+            self.attempts.insert(
+                report.id,
+                Attempt {
+                    assignment,
+                    warden: kind,
+                    slot,
+                    since,
+                    phase: Phase::Running,
+                    cancelled: false,
+                },
+            );
+            if report.state == State::Ended {
+                self.on_exited(kind, report);
+            }
+        }
+        self.show_slots();
+    }
+
+    pub(super) fn fire_if_due(&mut self, now: BootInstant) {
+        while self.may_work(now) && self.fires_in_flight < super::FIRES_AT_ONCE {
+            let fires = self.claimer.take_due(self.db_clock.at(now));
+            if fires.is_empty() {
+                return;
+            }
+            self.fires_in_flight += 1;
+            let ctx = self.ctx.clone();
+            self.spawn(async move {
+                let asked = fires.len();
+                Input::Fired {
+                    asked,
+                    result: protocol::fire(&ctx.db, &fires).await,
+                }
+            });
+        }
+    }
+
+    pub(super) fn on_fired(&mut self, asked: usize, result: Result<Vec<Fired>, StoreError>) {
+        self.fires_in_flight -= 1;
+        self.note_db("fire", &result);
+        let Ok(fired) = result else {
+            // Nobody may have done it: the next look says what is overdue.
+            self.watcher.look_now();
+            return;
+        };
+        for job in &fired {
+            for skip in &job.skipped {
+                self.emit(Event::Skipped {
+                    job_id: job.job_id.clone(),
+                    reason: skip.reason.clone(),
+                    count: skip.count.unsigned_abs(),
+                });
+            }
+        }
+        if fired.len() < asked {
+            self.emit(Event::ClaimLost { kind: "scheduled" });
+        }
+        if fired.iter().any(|f| !f.run_ids.is_empty()) {
+            self.claimer.hint();
+        }
+    }
+
+    pub(super) fn on_jobs(&mut self, result: Result<Vec<JobRow>, StoreError>) {
+        self.loading_jobs = false;
+        self.note_db("jobs_since", &result);
+        for row in result.unwrap_or_default() {
+            if let Err(error) = self.claimer.learn(&row) {
+                self.emit(Event::BadDefinition {
+                    job_id: row.job_id.clone(),
+                    error,
+                });
+            }
+        }
+    }
+
+    pub(super) fn on_overdue(&mut self, result: Result<Vec<Overdue>, StoreError>) {
+        self.note_db("overdue", &result);
+        let now = self.db_clock.at(boot_now());
+        self.claimer.overdue(&result.unwrap_or_default(), now);
+    }
+
+    pub(super) fn claim_if_wanted(&mut self, now: BootInstant) {
+        if !self.may_work(now) || self.attempts.len() > UNSETTLED_MAX {
+            return;
+        }
+        let free = u32::try_from(self.free_slots.len()).unwrap_or(u32::MAX);
+        let Some(n) = self.claimer.take_claim(now, free) else {
+            return;
+        };
+        let (ctx, me) = (self.ctx.clone(), self.me.clone());
+        self.spawn(async move {
+            let sent = boot_now();
+            let result = protocol::claim(&ctx.db, &me, i64::from(n), None).await;
+            Input::Claimed {
+                sent,
+                took: boot_now().saturating_since(sent),
+                result,
+            }
+        });
+    }
+
+    pub(super) fn on_claimed(
+        &mut self,
+        sent: BootInstant,
+        took: Duration,
+        result: Result<Vec<Claimed>, StoreError>,
+    ) {
+        self.note_db("claim", &result);
+        self.emit(Event::ClaimTook { took });
+        let claimed = match result {
+            Ok(claimed) => claimed,
+            Err(e) => {
+                // What it may have won all the same, a renewal will show.
+                self.claimer.claimed(None);
+                self.claimer.hint_at(boot_now() + Duration::from_millis(500));
+                self.emit(Event::ClaimFailed { error: e.to_string() });
+                return;
+            }
+        };
+        self.claimer.claimed(Some(claimed.len()));
+        if claimed.is_empty() {
+            self.emit(Event::ClaimLost { kind: "any" });
+            return;
+        }
+        if !self.keeper.may_claim(boot_now()) {
+            // Confirmed too late to be used: no warden has heard of them.
+            let ids: Vec<AttemptId> = claimed
+                .iter()
+                .map(|c| AttemptId {
+                    run_id: c.run_id,
+                    attempt: c.attempt,
+                })
+                .collect();
+            self.give_back(&ids, "the claim was confirmed too late");
+            return;
+        }
+        let received = boot_now();
+        for run in claimed {
+            self.start(run, sent, received);
+        }
+        self.show_slots();
+    }
+
+    fn start(&mut self, run: Claimed, claim_sent: BootInstant, received: BootInstant) {
+        let spec = match serde_json::from_value::<JobSpec>(run.spec.clone()) {
+            Ok(spec) => spec,
+            Err(e) => {
+                self.refuse(
+                    &run,
+                    JobSpec::default(),
+                    format!("the definition cannot be read: {e}"),
+                );
+                return;
+            }
+        };
+        let lag = self.db_clock.at(boot_now()).duration_since(run.ready_at);
+        let assignment = Assignment::new(&run, spec, self.me.session);
+        self.emit(Event::Claimed {
+            attempt: assignment.about(),
+            lag: Duration::try_from(lag).unwrap_or_default(),
+            takeover: takeover_cause(&run),
+        });
+        let slot = self.free_slots.pop_first();
+        let request = runner::request(&run, &assignment, &self.me.address, slot.unwrap_or(0), claim_sent);
+        let request = match request {
+            Ok(request) => request,
+            Err(why) => {
+                self.free_slots.extend(slot);
+                self.refuse(&run, assignment.spec, why);
+                return;
+            }
+        };
+        let (id, warden) = (assignment.id(), Kind::of(assignment.spec.hold));
+        self.attempts.insert(
+            id,
+            Attempt {
+                assignment,
+                warden,
+                slot,
+                since: received,
+                phase: Phase::Starting,
+                cancelled: false,
+            },
+        );
+        if let Some(attempt) = self.attempts.get(&id) {
+            let _ = self
+                .ctx
+                .reports
+                .send(Report::follow(&attempt.assignment, warden, true));
+        }
+        let deadlines = self.keeper.deadlines(warden.hold());
+        self.wardens.spawn(warden, request, deadlines);
+    }
+
+    /// A run that cannot be started here or anywhere fails, with the reason.
+    fn refuse(&mut self, run: &Claimed, spec: JobSpec, why: String) {
+        let assignment = Assignment::new(run, spec, self.me.session);
+        let id = assignment.id();
+        let verdict = Verdict::Final {
+            outcome: Outcome::Failed,
+            reason: Some(why),
+        };
+        let report = Report::ended(&self.me, &assignment, Kind::Main, None, verdict);
+        self.attempts.insert(
+            id,
+            Attempt {
+                assignment,
+                warden: Kind::Main,
+                slot: None,
+                since: boot_now(),
+                phase: Phase::Ended,
+                cancelled: false,
+            },
+        );
+        let _ = self.ctx.reports.send(report);
+    }
+
+    pub(super) fn on_spawned(&mut self, id: AttemptId, result: Result<i32, String>) {
+        let Some(attempt) = self.attempts.get_mut(&id) else {
+            return;
+        };
+        match result {
+            Ok(pid) => {
+                if attempt.phase == Phase::Starting {
+                    attempt.phase = Phase::Running;
+                }
+                let about = attempt.assignment.about();
+                self.emit(Event::Started { attempt: about, pid });
+            }
+            Err(why) => {
+                // Not known here any more, so the next renewals take it back, with a tombstone first.
+                tracing::warn!("run {} attempt {} was not started: {why}", id.run_id, id.attempt);
+                self.forget(id);
+            }
+        }
+    }
+
+    pub(super) async fn on_warden(&mut self, input: WardenInput) -> Option<SessionEnd> {
+        match input {
+            WardenInput::Event(_, WardenEvent::Superseded { .. }) => {
+                self.emit(Event::Superseded);
+                return Some(SessionEnd::Superseded);
+            }
+            WardenInput::Event(kind, WardenEvent::Exited(report)) => self.on_exited(kind, *report),
+            WardenInput::Event(_, WardenEvent::Unkillable { id, .. }) => {
+                self.emit(Event::Unkillable {
+                    run_id: id.run_id,
+                    attempt: id.attempt,
+                });
+            }
+            WardenInput::Event(_, WardenEvent::Progress { .. }) => {}
+            WardenInput::Disconnected(kind) => self.wardens.disconnected(kind),
+            WardenInput::Dead(kind, gone) => {
+                self.note_gone(kind, gone);
+                let lapsed = self.keeper.lapsed(boot_now());
+                let lost = self.lose_all_of(kind, if lapsed { LostWhy::Lease } else { LostWhy::Warden });
+                if lapsed || lost > 0 {
+                    self.emit(Event::LeaseLapsed {
+                        session: self.me.session,
+                        attempts: lost,
+                    });
+                }
+                let deadlines = self.keeper.deadlines(kind.hold());
+                self.wardens.dead(kind, deadlines);
+                self.show_slots();
+            }
+            WardenInput::Started(kind, Ok((client, notices))) => {
+                let deadlines = self.keeper.deadlines(kind.hold());
+                self.wardens.insert(kind, client, notices, deadlines);
+            }
+            WardenInput::Started(kind, Err(e)) => {
+                tracing::error!("the {} warden did not start: {e}", kind.name());
+                for id in self.wardens.start_failed(kind) {
+                    self.forget(id);
+                }
+            }
+        }
+        None
+    }
+
+    fn on_exited(&mut self, kind: Kind, report: AttemptReport) {
+        let id = report.id;
+        let (Some(attempt), Some(result)) = (self.attempts.get_mut(&id), report.result) else {
+            // Settled before the warden heard so.
+            self.wardens.ack(kind, id);
+            return;
+        };
+        if attempt.phase == Phase::Ended {
+            return;
+        }
+        attempt.phase = Phase::Ended;
+        if let Some(slot) = attempt.slot.take() {
+            self.free_slots.insert(slot);
+        }
+        let verdict = runner::verdict(&attempt.assignment, &result, attempt.cancelled, random());
+        let report = Report::ended(&self.me, &attempt.assignment, kind, Some(result), verdict);
+        let _ = self.ctx.reports.send(report);
+        self.claimer.hint_if_backlog();
+        self.show_slots();
+    }
+
+    /// The reporter has written these down, or been refused.
+    pub(super) fn on_settled(&mut self, settled: &[(AttemptId, Settled)]) {
+        let now = boot_now();
+        for (id, how) in settled {
+            let Some(attempt) = self.attempts.remove(id) else {
+                continue;
+            };
+            self.wardens.ack(attempt.warden, *id);
+            match how {
+                Settled::Again(delay) => self.claimer.hint_at(now + *delay + Duration::from_millis(5)),
+                // Others may have waited for it.
+                // Queued runs of the same job may have been let go.
+                Settled::Done => self.claimer.hint_if_backlog(),
+                Settled::Fenced => {}
+            }
+        }
+        self.show_slots();
+    }
+
+    fn forget(&mut self, id: AttemptId) {
+        if let Some(attempt) = self.attempts.remove(&id) {
+            self.free_slots.extend(attempt.slot);
+            self.show_slots();
+        }
+    }
+
+    pub(super) fn cancel(&mut self, id: AttemptId) {
+        let Some(attempt) = self.attempts.get_mut(&id) else {
+            return;
+        };
+        if !attempt.cancelled && attempt.phase != Phase::Ended {
+            attempt.cancelled = true;
+            let grace = attempt.assignment.spec.grace;
+            let warden = attempt.warden;
+            self.wardens.kill(warden, id, grace, KillReason::Cancel);
+        }
+    }
+
+    pub(super) fn show_slots(&self) {
+        let used = self.attempts.values().filter(|a| a.phase != Phase::Ended).count();
+        self.ctx
+            .events
+            .metrics
+            .runs_in_progress
+            .set(i64::try_from(used).unwrap_or(i64::MAX));
+    }
+}
+
+fn takeover_cause(run: &Claimed) -> Option<TakeoverCause> {
+    match run.reason.as_deref() {
+        Some("expired" | "lost" | "held") => Some(TakeoverCause::Expired),
+        Some("drained" | "released") => Some(TakeoverCause::Drain),
+        Some("forced") => Some(TakeoverCause::Forced),
+        _ => None,
+    }
+}

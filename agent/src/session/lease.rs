@@ -1,0 +1,215 @@
+//! Renewing the lease, and comparing what the session holds with what the wardens run.
+
+use std::time::Duration;
+
+use farmhand_common::core::lease::BootInstant;
+use farmhand_common::store::StoreError;
+use farmhand_common::store::protocol::{self, LostWhy, Release, Renewed};
+
+use super::{Input, Mode, Phase, Session, SessionEnd};
+use crate::clock::{self, boot_now};
+use crate::events::Event;
+use crate::random::random;
+use crate::reporter::Report;
+use crate::runner::Verdict;
+use crate::warden::protocol::{AttemptId, KillReason, Kind};
+
+impl Session {
+    pub(super) fn renew_if_due(&mut self, now: BootInstant) {
+        if !self.keeper.take_due(now) {
+            return;
+        }
+        self.watch_own_clock();
+        let (ctx, me) = (self.ctx.clone(), self.me.clone());
+        self.spawn(async move {
+            // The holder's rule: read before sending.
+            let sent = boot_now();
+            let result = protocol::renew(&ctx.keeper_db, &me, ctx.timing.ttl()).await;
+            Input::Renewed { sent, result }
+        });
+    }
+
+    /// A machine that slews its clock beyond ρ/2 holds shorter leases and expires nobody.
+    fn watch_own_clock(&mut self) {
+        let slewed = clock::slewed_beyond(clock::SLEW_LIMIT);
+        if slewed != self.slewed {
+            self.slewed = slewed;
+            self.keeper.set_slewed(slewed);
+            self.watcher.set_slewed(slewed);
+            self.emit(Event::ClockSlewed { slewed });
+        }
+    }
+
+    pub(super) async fn on_renewed(
+        &mut self,
+        sent: BootInstant,
+        result: Result<Renewed, StoreError>,
+    ) -> Option<SessionEnd> {
+        self.note_db("renew", &result);
+        let now = boot_now();
+        match result {
+            Ok(Renewed::Alive {
+                held,
+                cordoned,
+                draining,
+                db_now,
+                tli,
+            }) => {
+                self.keeper.renewed(sent);
+                self.tell_deadlines();
+                self.db_clock.observe(sent, now, db_now);
+                self.emit(Event::ClockOffset {
+                    seconds: self.db_clock.offset_from_wall(now),
+                });
+                self.emit(Event::Renewed {
+                    remaining: self.keeper.remaining(now),
+                });
+                self.withheld = cordoned || draining;
+                for wanted in held.iter().filter(|h| h.cancel) {
+                    self.cancel(AttemptId {
+                        run_id: wanted.run_id,
+                        attempt: wanted.attempt,
+                    });
+                }
+                let held: Vec<AttemptId> = held
+                    .iter()
+                    .map(|h| AttemptId {
+                        run_id: h.run_id,
+                        attempt: h.attempt,
+                    })
+                    .collect();
+                self.reconcile(sent, &held);
+                self.watcher.compared(tli);
+                None
+            }
+            Ok(Renewed::Lost) => Some(self.lost().await),
+            Err(e) => {
+                self.keeper.renewal_failed(now, random());
+                self.emit(Event::RenewalFailed { error: e.to_string() });
+                None
+            }
+        }
+    }
+
+    pub(super) fn tell_deadlines(&mut self) {
+        let keeper = &self.keeper;
+        self.wardens.set_deadlines(|kind| keeper.deadlines(kind.hold()));
+    }
+
+    /// Held but not running becomes due again; running but not held is killed.
+    fn reconcile(&mut self, sent: BootInstant, held: &[AttemptId]) {
+        let (claims_sent, claims_answered) = self.claimer.serials();
+        let attempts = &self.attempts;
+        let orphans = self.keeper.orphans(
+            held,
+            |id| attempts.contains_key(&id),
+            claims_sent,
+            claims_answered,
+        );
+        // While a warden's death is being proven nothing can be said about what it started.
+        if !orphans.is_empty() && !self.wardens.uncertain() {
+            self.wardens.forbid(orphans);
+        }
+        let moved_on: Vec<AttemptId> = self
+            .attempts
+            .iter()
+            // Claimed before the renewal was sent, so its answer must show them; what is being written down
+            // may be gone from it already.
+            .filter(|(id, a)| a.phase != Phase::Ended && a.since < sent && !held.contains(id))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in moved_on {
+            self.fence_off(id, "the run is no longer held by this session");
+        }
+    }
+
+    /// Ends an attempt that is not ours to run any more.
+    pub(super) fn fence_off(&mut self, id: AttemptId, why: &'static str) {
+        let Some(attempt) = self.attempts.get(&id) else {
+            return;
+        };
+        self.wardens
+            .kill(attempt.warden, id, Duration::ZERO, KillReason::Fenced);
+        self.emit(Event::FenceKill {
+            run_id: id.run_id,
+            attempt: id.attempt,
+            why,
+        });
+    }
+
+    /// No warden can start these any more: the runs go back.
+    pub(super) fn give_back(&mut self, ids: &[AttemptId], why: &'static str) {
+        if ids.is_empty() {
+            return;
+        }
+        let (ctx, me) = (self.ctx.clone(), self.me.clone());
+        let ids: Vec<(i64, i32)> = ids.iter().map(|id| (id.run_id, id.attempt)).collect();
+        tokio::spawn(async move {
+            match protocol::release(&ctx.db, &me, &ids, Release::NeverStarted).await {
+                Ok(freed) => ctx.events.emit(Event::Released {
+                    session: me.session,
+                    runs: freed.len(),
+                    why,
+                }),
+                // The next renewal shows them again.
+                Err(e) => ctx.events.emit(Event::DatabaseDown {
+                    op: "release",
+                    class: e.class(),
+                    error: e.to_string(),
+                }),
+            }
+        });
+    }
+
+    /// Another agent expired the session: everything here must be dead before anything else is done.
+    async fn lost(&mut self) -> SessionEnd {
+        self.emit(Event::SessionLost {
+            session: self.me.session,
+        });
+        for (id, attempt) in &self.attempts {
+            if attempt.phase != Phase::Ended {
+                self.emit(Event::FenceKill {
+                    run_id: id.run_id,
+                    attempt: id.attempt,
+                    why: "the session was expired",
+                });
+            }
+        }
+        self.end_wardens(Duration::ZERO).await;
+        SessionEnd::Lost
+    }
+
+    /// Ends every warden and waits for the proof, whatever it takes: the kernel's timer bounds it.
+    pub(super) async fn end_wardens(&mut self, grace: Duration) {
+        self.mode = Mode::Killing;
+        for (kind, gone) in self.wardens.end_all(grace).await {
+            self.note_gone(kind, gone);
+        }
+    }
+
+    /// Attempts whose warden is proven dead, whatever they were doing: as `on_lost` says.
+    pub(super) fn lose_all_of(&mut self, kind: Kind, why: LostWhy) -> usize {
+        let mut lost = 0;
+        for attempt in self
+            .attempts
+            .values_mut()
+            .filter(|a| a.warden == kind && a.phase != Phase::Ended)
+        {
+            attempt.phase = Phase::Ended;
+            if let Some(slot) = attempt.slot.take() {
+                self.free_slots.insert(slot);
+            }
+            lost += 1;
+            let report = Report::ended(
+                &self.me,
+                &attempt.assignment,
+                attempt.warden,
+                None,
+                Verdict::Lost { why },
+            );
+            // The reporter lives as long as the agent.
+            let _ = self.ctx.reports.send(report);
+        }
+        lost
+    }
+}

@@ -1,0 +1,117 @@
+//! Leaving: draining, killing, or handing the jobs over to the next agent.
+
+use std::time::Duration;
+
+use farmhand_common::core::lease::BootInstant;
+use farmhand_common::store::protocol::{self, Closed};
+
+use super::{Mode, Session, SessionEnd};
+use crate::clock::boot_now;
+use crate::events::Event;
+use crate::signals::Signal;
+use crate::warden::Gone;
+use crate::warden::protocol::{KillReason, Kind};
+
+impl Session {
+    pub(super) async fn on_signal(&mut self, signal: Signal) -> Option<SessionEnd> {
+        match signal {
+            Signal::Interrupt if self.mode == Mode::Working => self.drain("SIGINT", None),
+            Signal::Interrupt | Signal::Quit => self.kill_everything(),
+            Signal::Terminate if self.ctx.hand_over => return Some(SessionEnd::HandedOver),
+            Signal::Terminate => {
+                let until = boot_now() + self.ctx.config.stop_timeout;
+                self.drain("SIGTERM", Some(until));
+            }
+            Signal::Reload => self.emit(Event::Reloaded),
+            Signal::Look => {
+                self.claimer.hint();
+                self.watcher.look_now();
+            }
+        }
+        None
+    }
+
+    fn drain(&mut self, why: &'static str, until: Option<BootInstant>) {
+        self.mode = Mode::Draining { until };
+        self.emit(Event::Draining { why });
+    }
+
+    fn kill_everything(&mut self) {
+        if self.mode == Mode::Killing {
+            return;
+        }
+        self.emit(Event::Draining {
+            why: "killing what runs",
+        });
+        self.mode = Mode::Killing;
+        self.killed_at = Some(boot_now());
+        self.wardens.kill_all(Duration::ZERO, KillReason::Shutdown);
+    }
+
+    /// Whether the session has come to its end.
+    pub(super) async fn check_end(&mut self, now: BootInstant) -> Option<SessionEnd> {
+        match self.mode {
+            Mode::Working => return None,
+            Mode::Draining { until } => {
+                if self.attempts.is_empty() {
+                    return Some(self.close().await);
+                }
+                if until.is_some_and(|until| now >= until) {
+                    self.kill_everything();
+                }
+            }
+            Mode::Killing => {
+                // With the database away what ended cannot be written down; the lease then says it.
+                let waited = self
+                    .killed_at
+                    .map_or(Duration::ZERO, |at| now.saturating_since(at));
+                if self.attempts.is_empty() || waited > KILLED_WITHIN {
+                    return Some(self.close().await);
+                }
+            }
+        }
+        None
+    }
+
+    /// Nothing runs: ends the wardens, then the session.
+    async fn close(&mut self) -> SessionEnd {
+        self.end_wardens(Duration::ZERO).await;
+        match protocol::close(&self.ctx.db, &self.me).await {
+            Ok(Closed::Done { freed }) => {
+                self.emit(Event::SessionClosed {
+                    session: self.me.session,
+                    freed: freed.len(),
+                });
+            }
+            Ok(Closed::Already) => {}
+            Err(e) => self.emit(Event::DatabaseDown {
+                op: "close",
+                class: e.class(),
+                error: e.to_string(),
+            }),
+        }
+        SessionEnd::Closed
+    }
+
+    pub(super) fn note_gone(&self, kind: Kind, gone: std::io::Result<Gone>) {
+        match gone {
+            Ok(Gone::Empty { swept: 0 }) => {}
+            Ok(Gone::Empty { swept }) => {
+                tracing::warn!(
+                    "the {} warden and its guard were both gone; {swept} processes were left and ended",
+                    kind.name()
+                );
+            }
+            Ok(Gone::Unkillable { pids }) => {
+                tracing::error!(
+                    "the {} warden is gone; the kernel cannot end its processes {pids:?}",
+                    kind.name()
+                );
+            }
+            Err(e) => tracing::error!("looking for what the {} warden left: {e}", kind.name()),
+        }
+    }
+}
+
+/// After everything was told to die, how long to wait for it to be written down.
+const KILLED_WITHIN: Duration = Duration::from_secs(8);

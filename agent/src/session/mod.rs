@@ -1,0 +1,327 @@
+//! One session of this node's lease, from the moment it is open until it is over.
+//!
+//! Everything that happens arrives as an [`Input`]; a synchronous handler decides and starts what must be
+//! done as a task that answers with another input. So no two decisions ever interleave.
+
+mod attempts;
+mod lease;
+mod leave;
+mod watch;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use farmhand_common::core::lease::{BootInstant, LeaseTiming};
+use farmhand_common::store::protocol::{Claimed, Fired, JobRow, Look, NodeInfo, Overdue, Renewed};
+use farmhand_common::store::{Db, Me, Note, StoreError};
+use serde_json::json;
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use crate::claimer::Claimer;
+use crate::clock::{self, boot_now};
+use crate::config::AgentConfig;
+use crate::dbclock::DbClock;
+use crate::events::{Event, Events};
+use crate::keeper::Keeper;
+use crate::reporter::{Report, Settled};
+use crate::runner::Assignment;
+use crate::signals::Signal;
+use crate::warden::protocol::{AttemptId, AttemptReport, Kind};
+use crate::wardens::{WardenInput, Wardens};
+use crate::watcher::Watcher;
+
+/// What every part of the agent needs and none owns.
+pub struct Context {
+    pub config: AgentConfig,
+    /// The pool for everything but renewals.
+    pub db: Db,
+    /// A connection of its own, so that no slow statement delays a renewal.
+    pub keeper_db: Db,
+    pub events: Events,
+    pub timing: LeaseTiming,
+    pub reports: mpsc::UnboundedSender<Report>,
+    /// SIGTERM leaves the jobs to the next agent.
+    pub hand_over: bool,
+}
+
+impl Context {
+    /// What this node says about itself when it opens a session under `life`.
+    pub fn node_info(&self, life: Uuid) -> NodeInfo {
+        let config = &self.config;
+        NodeInfo {
+            address: config.address.clone(),
+            name: config.node_name.clone(),
+            life,
+            ttl: config.lease_ttl,
+            slots: i32::try_from(config.slots).unwrap_or(i32::MAX),
+            labels: json!(config.labels),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+/// Between SIGTERM and the kernel's timer when the lease runs out.
+pub const LEASE_GRACE: Duration = Duration::from_secs(5);
+
+/// Fire statements under way at once.
+const FIRES_AT_ONCE: usize = 2;
+
+/// What happened.
+pub enum Input {
+    Renewed {
+        sent: BootInstant,
+        result: Result<Renewed, StoreError>,
+    },
+    Looked {
+        sent: BootInstant,
+        received: BootInstant,
+        result: Result<Look, StoreError>,
+    },
+    JobsLoaded(Result<Vec<JobRow>, StoreError>),
+    OverdueLoaded(Result<Vec<Overdue>, StoreError>),
+    Fired {
+        asked: usize,
+        result: Result<Vec<Fired>, StoreError>,
+    },
+    Claimed {
+        sent: BootInstant,
+        took: Duration,
+        result: Result<Vec<Claimed>, StoreError>,
+    },
+    /// The warden answered a spawn; `Err` is a sentence.
+    Spawned {
+        id: AttemptId,
+        result: Result<i32, String>,
+    },
+    /// The warden has recorded that these never start here (or there is no warden that could start them).
+    Forbidden(Vec<AttemptId>),
+    Warden(WardenInput),
+    Settled(Vec<(AttemptId, Settled)>),
+    /// A statement about another node was answered; nothing more to decide.
+    Watched(watch::Watched),
+    Note(Note),
+    Signal(Signal),
+}
+
+/// Why a session's loop returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionEnd {
+    /// Expired by another agent: open a new one.
+    Lost,
+    /// A newer agent has the warden: touch nothing, leave.
+    Superseded,
+    /// Closed; nothing runs here.
+    Closed,
+    /// The jobs go on under the warden for the next agent to adopt.
+    HandedOver,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The warden has been asked.
+    Starting,
+    Running,
+    /// Reported by the warden, being written down.
+    Ended,
+}
+
+struct Attempt {
+    assignment: Assignment,
+    warden: Kind,
+    slot: Option<u32>,
+    /// Read before the claim was sent; for adopted attempts, before the adoption.
+    since: BootInstant,
+    phase: Phase,
+    cancelled: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Working,
+    /// Claims nothing more; what still runs at `until` is killed.
+    Draining {
+        until: Option<BootInstant>,
+    },
+    /// Everything has been told to die.
+    Killing,
+}
+
+/// One session's whole state.
+pub struct Session {
+    ctx: Arc<Context>,
+    me: Me,
+    keeper: Keeper,
+    claimer: Claimer,
+    watcher: Watcher,
+    wardens: Wardens,
+    attempts: HashMap<AttemptId, Attempt>,
+    free_slots: BTreeSet<u32>,
+    mode: Mode,
+    /// Set in the node's row by an operator.
+    withheld: bool,
+    db_clock: DbClock,
+    db_up: bool,
+    slewed: bool,
+    loading_jobs: bool,
+    fires_in_flight: usize,
+    /// When everything was told to die.
+    killed_at: Option<BootInstant>,
+    inputs: mpsc::Receiver<Input>,
+    tx: mpsc::Sender<Input>,
+}
+
+impl Session {
+    /// `opened_sent` was read before the statement that opened or adopted the session was sent.
+    pub fn new(
+        ctx: Arc<Context>,
+        me: Me,
+        opened_sent: BootInstant,
+        wardens: Wardens,
+        adopted: Vec<(Kind, AttemptReport)>,
+        channel: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
+    ) -> Self {
+        let slewed = clock::slewed_beyond(clock::SLEW_LIMIT);
+        let timing = ctx.timing.with_slewed_clock(slewed);
+        let mut session = Self {
+            keeper: Keeper::new(timing, LEASE_GRACE, opened_sent),
+            claimer: Claimer::new(&me.address),
+            watcher: Watcher::new(timing, slewed),
+            wardens,
+            attempts: HashMap::new(),
+            free_slots: (1..=ctx.config.slots).collect(),
+            mode: Mode::Working,
+            withheld: false,
+            db_clock: DbClock::default(),
+            db_up: true,
+            slewed,
+            loading_jobs: false,
+            fires_in_flight: 0,
+            killed_at: None,
+            inputs: channel.1,
+            tx: channel.0,
+            me,
+            ctx,
+        };
+        session.adopt(adopted, opened_sent);
+        session
+    }
+
+    /// Runs until the session is over, however it ends.
+    pub async fn run(mut self) -> SessionEnd {
+        self.tell_deadlines();
+        loop {
+            let now = boot_now();
+            self.act(now);
+            if let Some(end) = self.check_end(now).await {
+                return end;
+            }
+            let wake = self.next_wakeup(boot_now());
+            let input = tokio::select! {
+                biased;
+                input = self.inputs.recv() => input,
+                () = clock::sleep_until(wake) => None,
+            };
+            let mut next = input;
+            while let Some(input) = next {
+                if let Some(end) = self.on(input).await {
+                    return end;
+                }
+                next = self.inputs.try_recv().ok();
+            }
+        }
+    }
+
+    async fn on(&mut self, input: Input) -> Option<SessionEnd> {
+        match input {
+            Input::Renewed { sent, result } => return self.on_renewed(sent, result).await,
+            Input::Looked {
+                sent,
+                received,
+                result,
+            } => self.on_looked(sent, received, result),
+            Input::JobsLoaded(result) => self.on_jobs(result),
+            Input::OverdueLoaded(result) => self.on_overdue(result),
+            Input::Fired { asked, result } => self.on_fired(asked, result),
+            Input::Claimed { sent, took, result } => self.on_claimed(sent, took, result),
+            Input::Spawned { id, result } => self.on_spawned(id, result),
+            Input::Forbidden(ids) => self.give_back(&ids, "a claim's reply was lost"),
+            Input::Warden(input) => return self.on_warden(input).await,
+            Input::Settled(settled) => self.on_settled(&settled),
+            Input::Watched(watched) => self.on_watched(watched),
+            Input::Note(note) => self.on_note(&note),
+            Input::Signal(signal) => return self.on_signal(signal).await,
+        }
+        None
+    }
+
+    /// Starts whatever is due now.
+    fn act(&mut self, now: BootInstant) {
+        self.renew_if_due(now);
+        self.look_if_due(now);
+        self.fire_if_due(now);
+        self.claim_if_wanted(now);
+    }
+
+    fn next_wakeup(&self, now: BootInstant) -> BootInstant {
+        let mut wakes = vec![now + Duration::from_secs(5)];
+        wakes.extend(self.keeper.next_wakeup());
+        wakes.extend(self.watcher.next_wakeup());
+        wakes.extend(self.claimer.next_hint());
+        if self.may_work(now) {
+            wakes.extend(self.claimer.next_due().map(|at| self.db_clock.boot_at(at, now)));
+        }
+        if let Mode::Draining { until: Some(until) } = self.mode {
+            wakes.push(until);
+        }
+        wakes.into_iter().min().unwrap_or(now)
+    }
+
+    /// Whether this agent may fire and claim.
+    fn may_work(&self, now: BootInstant) -> bool {
+        self.mode == Mode::Working
+            && !self.withheld
+            && self.db_up
+            && self.db_clock.known()
+            && self.keeper.may_claim(now)
+            && self.watcher.timeline_ready()
+    }
+
+    /// Runs `work` beside the loop; its input comes back to it.
+    fn spawn<F>(&self, work: F)
+    where
+        F: Future<Output = Input> + Send + 'static,
+    {
+        let tx = self.tx.clone();
+        tokio::spawn(async move {
+            // A closed channel: the session is over, and its answers with it.
+            let _ = tx.send(work.await).await;
+        });
+    }
+
+    fn emit(&self, event: Event) {
+        self.ctx.events.emit(event);
+    }
+
+    /// Notes whether the database answers; says so when that changes.
+    fn note_db<T>(&mut self, op: &'static str, result: &Result<T, StoreError>) {
+        match result {
+            Ok(_) if !self.db_up => {
+                self.db_up = true;
+                self.watcher.reconnected();
+                self.claimer.hint();
+                self.emit(Event::DatabaseUp);
+            }
+            Ok(_) => {}
+            Err(e) => {
+                self.db_up &= !e.is_away();
+                self.emit(Event::DatabaseDown {
+                    op,
+                    class: e.class(),
+                    error: e.to_string(),
+                });
+            }
+        }
+    }
+}

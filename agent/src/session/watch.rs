@@ -1,0 +1,226 @@
+//! Looking at the farm: neighbours, work that nobody took up, requests from people.
+
+use std::time::Duration;
+
+use farmhand_common::core::lease::{BootInstant, HeldOverKey, NodeKey, OverrunKey, claim_delay, rank};
+use farmhand_common::store::protocol::{self, Expired, Look};
+use farmhand_common::store::{Note, StoreError};
+
+use super::{Input, Session};
+use crate::clock::boot_now;
+use crate::events::Event;
+use crate::warden::protocol::AttemptId;
+use crate::watcher::{held_token, node_token, overrun_token};
+
+/// A statement about another node was answered.
+pub struct Watched {
+    token: String,
+    event: Option<Event>,
+    /// Runs may have become claimable.
+    freed: bool,
+}
+
+impl Session {
+    pub(super) fn look_if_due(&mut self, now: BootInstant) {
+        if !self.watcher.take_due(now) {
+            return;
+        }
+        let wanted = self.watcher.wanted(now);
+        let (ctx, me) = (self.ctx.clone(), self.me.clone());
+        self.spawn(async move {
+            let sent = boot_now();
+            let result = protocol::look(&ctx.db, &me, wanted).await;
+            // The challenger's rule: read after the reply was received.
+            Input::Looked {
+                sent,
+                received: boot_now(),
+                result,
+            }
+        });
+    }
+
+    pub(super) fn on_looked(
+        &mut self,
+        sent: BootInstant,
+        received: BootInstant,
+        result: Result<Look, StoreError>,
+    ) {
+        self.note_db("look", &result);
+        let look = match result {
+            Ok(look) => look,
+            Err(_) => {
+                self.watcher.look_failed(received);
+                return;
+            }
+        };
+        self.db_clock.observe(sent, received, look.db_now);
+        if let Some(from) = self.watcher.looked(received, &look) {
+            self.emit(Event::TimelineChanged { from, to: look.tli });
+        }
+        self.claimer.set_live(look.live_addresses);
+        if look.job_seq != self.claimer.seq() {
+            self.load_jobs();
+        }
+        if look.overdue_jobs {
+            self.load_overdue();
+        }
+        if let Some(ready) = look.earliest_ready {
+            self.claimer.hint_at(self.db_clock.boot_at(ready, received));
+        }
+        for wanted in look.cancels {
+            self.cancel(AttemptId {
+                run_id: wanted.run_id,
+                attempt: wanted.attempt,
+            });
+        }
+        self.withheld = look.cordoned || look.draining;
+        self.act_on_ripe(received);
+    }
+
+    fn act_on_ripe(&mut self, now: BootInstant) {
+        let ripe = self.watcher.take_ripe(now);
+        for (key, silent) in ripe.expire {
+            self.expire(key, silent);
+        }
+        for key in ripe.release {
+            self.release_held(key);
+        }
+        for key in ripe.condemn {
+            self.condemn(key);
+        }
+        if let Some(timeline) = ripe.open_timeline {
+            let (ctx, me) = (self.ctx.clone(), self.me.clone());
+            self.spawn(async move {
+                let opened = protocol::open_timeline(&ctx.db, timeline, &me.address).await;
+                let event = matches!(opened, Ok(true)).then_some(Event::TimelineOpened { timeline });
+                Input::Watched(Watched {
+                    token: String::new(),
+                    event,
+                    freed: true,
+                })
+            });
+        }
+    }
+
+    fn expire(&mut self, key: NodeKey, silent: Duration) {
+        let ctx = self.ctx.clone();
+        self.spawn(async move {
+            let token = node_token(&key);
+            let result = protocol::expire(&ctx.db, &key.address, key.session, key.life, key.beat).await;
+            let event = match result {
+                Ok(Expired::Done { freed }) => Some(Event::Expired {
+                    address: key.address,
+                    session: key.session,
+                    silent,
+                    freed: freed.len(),
+                }),
+                Ok(Expired::Changed) => None,
+                Err(e) => Some(Event::DatabaseDown {
+                    op: "expire",
+                    class: e.class(),
+                    error: e.to_string(),
+                }),
+            };
+            Input::Watched(Watched {
+                token,
+                event,
+                freed: true,
+            })
+        });
+    }
+
+    fn release_held(&mut self, key: HeldOverKey) {
+        let ctx = self.ctx.clone();
+        self.spawn(async move {
+            let token = held_token(&key);
+            let (run_id, attempt, session) = (key.run_id, key.attempt, key.session);
+            let event = match protocol::release_held(&ctx.db, run_id, attempt, &key.address, session).await {
+                Ok(Some(_)) => Some(Event::HoldReleased {
+                    run_id,
+                    attempt,
+                    address: key.address,
+                    session,
+                }),
+                Ok(None) => None,
+                Err(e) => Some(Event::DatabaseDown {
+                    op: "release_held",
+                    class: e.class(),
+                    error: e.to_string(),
+                }),
+            };
+            Input::Watched(Watched {
+                token,
+                event,
+                freed: true,
+            })
+        });
+    }
+
+    fn condemn(&mut self, key: OverrunKey) {
+        let ctx = self.ctx.clone();
+        self.spawn(async move {
+            let token = overrun_token(&key);
+            let event = match protocol::condemn(&ctx.db, &key.address, key.session, key.life).await {
+                Ok(true) => Some(Event::Condemned {
+                    address: key.address,
+                    session: key.session,
+                    run_id: key.run_id,
+                }),
+                Ok(false) => None,
+                Err(e) => Some(Event::DatabaseDown {
+                    op: "condemn",
+                    class: e.class(),
+                    error: e.to_string(),
+                }),
+            };
+            Input::Watched(Watched {
+                token,
+                event,
+                freed: false,
+            })
+        });
+    }
+
+    pub(super) fn on_watched(&mut self, watched: Watched) {
+        self.watcher.done(&watched.token);
+        if let Some(event) = watched.event {
+            self.emit(event);
+        }
+        if watched.freed {
+            self.claimer.hint();
+        }
+    }
+
+    fn load_jobs(&mut self) {
+        if std::mem::replace(&mut self.loading_jobs, true) {
+            return;
+        }
+        let (ctx, seq) = (self.ctx.clone(), self.claimer.seq());
+        self.spawn(async move { Input::JobsLoaded(protocol::jobs_since(&ctx.db, seq).await) });
+    }
+
+    fn load_overdue(&self) {
+        let ctx = self.ctx.clone();
+        self.spawn(async move { Input::OverdueLoaded(protocol::overdue(&ctx.db, OVERDUE_BATCH).await) });
+    }
+
+    /// A notification: look sooner, in an order that spares the database the herd.
+    pub(super) fn on_note(&mut self, note: &Note) {
+        match note {
+            Note::Due { run_id, job } => {
+                let job = job.as_deref().unwrap_or_default();
+                let rank = rank(job, *run_id, &self.me.address, self.claimer.live());
+                self.claimer.hint_at(boot_now() + claim_delay(rank));
+            }
+            Note::Jobs { seq } if *seq <= self.claimer.seq() => {}
+            Note::Cancel { node, .. } if *node != self.me.address => {}
+            Note::Node { address } if *address != self.me.address => {}
+            Note::Node { .. } => self.keeper.renew_now(),
+            Note::Jobs { .. } => self.load_jobs(),
+            Note::Cancel { .. } | Note::Reconnected => self.watcher.look_now(),
+        }
+    }
+}
+
+/// Overdue jobs read at once; the next look brings more.
+const OVERDUE_BATCH: i64 = 10_000;

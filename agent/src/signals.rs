@@ -1,0 +1,45 @@
+//! Unix signals, as the agent means them.
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGINT: finish what runs, then leave; a second one kills.
+    Interrupt,
+    /// SIGTERM: leave within `stop_timeout`.
+    Terminate,
+    /// SIGQUIT: kill everything and leave.
+    Quit,
+    /// SIGHUP: read the configuration again.
+    Reload,
+    /// SIGALRM: look for work now.
+    Look,
+}
+
+/// Every signal from now on, in order of arrival.
+///
+/// # Errors
+/// When a handler cannot be installed.
+pub fn listen() -> std::io::Result<mpsc::Receiver<Signal>> {
+    let (tx, rx) = mpsc::channel(16);
+    for (kind, meaning) in [
+        (SignalKind::interrupt(), Signal::Interrupt),
+        (SignalKind::terminate(), Signal::Terminate),
+        (SignalKind::quit(), Signal::Quit),
+        (SignalKind::hangup(), Signal::Reload),
+        (SignalKind::alarm(), Signal::Look),
+    ] {
+        let mut stream = signal(kind)?;
+        let tx = tx.clone();
+        tokio::spawn(async move {
+            while stream.recv().await.is_some() {
+                if tx.send(meaning).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    Ok(rx)
+}
