@@ -6,6 +6,7 @@ mod database;
 mod events;
 mod exit;
 mod migrate;
+mod next;
 pub mod out;
 mod settings;
 mod terminal;
@@ -41,6 +42,8 @@ enum Command {
     Migrate(migrate::MigrateArgs),
     /// What happened
     Events(events::EventsArgs),
+    /// Show when a schedule fires
+    Next(next::NextArgs),
     /// Print a completion script for a shell
     Completion(completion::CompletionArgs),
 }
@@ -70,6 +73,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Agent(args) => agent::run(args, json),
         Command::Migrate(args) => block_on(migrate::run(args, json)),
         Command::Events(args) => block_on(events::run(args, json)),
+        Command::Next(args) => next::run_expr(args, json),
         Command::Completion(args) => completion::run(args, json),
     }
 }

@@ -6,6 +6,7 @@
 mod calendar;
 mod civil;
 mod cron;
+mod describe;
 mod error;
 mod field;
 mod hash;
@@ -134,6 +135,23 @@ impl Schedule {
         self.rules
             .iter()
             .any(|r| matches!(r, Rule::Cron(_) | Rule::Every(_)))
+    }
+
+    /// The schedule in plain words, for people: "at 08:05 on weekdays, Europe/Berlin".
+    pub fn describe(&self) -> String {
+        let mut text = self
+            .rules
+            .iter()
+            .map(describe::rule)
+            .collect::<Vec<_>>()
+            .join("; ");
+        if self.rules.iter().any(|r| matches!(r, Rule::Cron(_))) {
+            text = format!("{text}, {}", self.zone.iana_name().unwrap_or("UTC"));
+        }
+        if self.spread > 0 {
+            text = format!("{text}, {} later", describe::span(self.spread));
+        }
+        text
     }
 
     /// The zone whose wall clock the expressions speak of.

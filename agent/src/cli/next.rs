@@ -1,0 +1,180 @@
+//! `farmhand next`: when a schedule fires.
+
+use clap::Args;
+use farmhand_common::core::definition::DstPolicy;
+use farmhand_common::core::schedule::{ExpressionError, ParseContext, Schedule, ScheduleError};
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Exit, Failure, Outcome, out};
+
+#[derive(Args, Debug)]
+pub struct NextArgs {
+    /// A cron expression, macro or "@every 90s"; repeat it for a list
+    #[arg(long, value_name = "CRON", required = true, allow_hyphen_values = true)]
+    expr: Vec<String>,
+    /// The time zone whose clock the expression speaks of
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
+    tz: String,
+    /// What clock changes do to fixed times
+    #[arg(long, default_value = "once", value_parser = ["once", "skip", "both"])]
+    dst: String,
+    /// Only times after this one: RFC 3339, or a local date or time in --tz [default: now]
+    #[arg(long, value_name = "T")]
+    from: Option<String>,
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    count: u32,
+    /// The job name that H is chosen by
+    #[arg(long, value_name = "JOB", default_value = "")]
+    name: String,
+}
+
+/// `next --expr`; needs no database.
+pub fn run_expr(args: &NextArgs, as_json: bool) -> Outcome {
+    let dst = match args.dst.as_str() {
+        "skip" => DstPolicy::Skip,
+        "both" => DstPolicy::Both,
+        _ => DstPolicy::Once,
+    };
+    let context = ParseContext {
+        job: &args.name,
+        timezone: &args.tz,
+        dst,
+        ..ParseContext::default()
+    };
+    let schedule = Schedule::parse(&args.expr, &context).map_err(refused)?;
+    let now = Timestamp::now();
+    let from = match &args.from {
+        Some(text) => moment(text, schedule.timezone())?,
+        None => now,
+    };
+    show(&schedule, from, now, args.count, as_json);
+    Ok(Exit::Ok)
+}
+
+/// Prints up to `count` instants strictly after `from`: a list of RFC 3339 instants, or a table.
+pub fn show(schedule: &Schedule, from: Timestamp, now: Timestamp, count: u32, as_json: bool) {
+    let instants: Vec<Timestamp> = schedule.iter_after(from).take(count as usize).collect();
+    if as_json {
+        out::json(&instants);
+        return;
+    }
+    out::note(&schedule.describe());
+    if instants.is_empty() {
+        return;
+    }
+    let zone = schedule.timezone();
+    let name = zone.iana_name().unwrap_or("UTC");
+    let local = name != "UTC";
+    let mut headers = vec!["UTC", "IN"];
+    if local {
+        headers.insert(0, name);
+    }
+    let rows = instants.iter().map(|at| {
+        let mut row = vec![out::time(*at), distance(now, *at)];
+        if local {
+            row.insert(
+                0,
+                at.to_zoned(zone.clone())
+                    .strftime("%a %Y-%m-%d %H:%M:%S %Z")
+                    .to_string(),
+            );
+        }
+        row
+    });
+    out::table(&headers, rows.collect());
+}
+
+/// A usage error that points at the place.
+pub fn refused(error: ScheduleError) -> Failure {
+    match &error {
+        ScheduleError::Expression(e) => pointed(e),
+        ScheduleError::Zone { .. } => Failure::usage(error.to_string()),
+    }
+}
+
+fn pointed(error: &ExpressionError) -> Failure {
+    let field = error.field.map(|f| format!("{f}, ")).unwrap_or_default();
+    let what = format!(
+        "this schedule cannot be used: {field}column {}: {}",
+        error.column, error.problem
+    );
+    Failure::usage(what).why(error.caret()).next(error.mend.clone())
+}
+
+/// An RFC 3339 instant, or a date or date-time on the zone's clock.
+fn moment(text: &str, zone: &TimeZone) -> Result<Timestamp, Failure> {
+    if let Ok(instant) = text.parse::<Timestamp>() {
+        return Ok(instant);
+    }
+    let local = text.parse::<DateTime>().ok().and_then(|t| zone.to_zoned(t).ok());
+    local.map(|t| t.timestamp()).ok_or_else(|| {
+        Failure::usage(format!("--from {text:?} is no time"))
+            .next("write 2026-03-29T01:00:00Z, 2026-03-29T01:00 or 2026-03-29")
+    })
+}
+
+/// `in 3h 5m`, `2d 4h ago`: the two largest units.
+fn distance(now: Timestamp, at: Timestamp) -> String {
+    let between: SignedDuration = at.duration_since(now);
+    let seconds = between.as_secs().unsigned_abs();
+    let units = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
+    let first = units.iter().position(|(_, size)| seconds >= *size).unwrap_or(3);
+    let mut rest = seconds;
+    let mut parts = Vec::new();
+    for (name, size) in units.iter().skip(first).take(2) {
+        if rest / size > 0 || parts.is_empty() {
+            parts.push(format!("{}{name}", rest / size));
+        }
+        rest %= size;
+    }
+    let text = parts.join(" ");
+    if between.is_negative() {
+        format!("{text} ago")
+    } else {
+        format!("in {text}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distance_has_its_two_largest_units() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let of = |seconds| distance(now, now + SignedDuration::from_secs(seconds));
+        assert_eq!(of(3 * 3600 + 5 * 60 + 7), "in 3h 5m");
+        assert_eq!(of(0), "in 0s");
+        assert_eq!(of(59), "in 59s");
+        assert_eq!(of(86_400), "in 1d");
+        assert_eq!(of(-90), "1m 30s ago");
+    }
+
+    #[test]
+    fn a_moment_without_an_offset_is_on_the_zones_clock() {
+        let berlin = TimeZone::get("Europe/Berlin").unwrap();
+        assert_eq!(
+            moment("2026-07-01", &berlin).unwrap().to_string(),
+            "2026-06-30T22:00:00Z"
+        );
+        assert_eq!(
+            moment("2026-07-01T00:00:00Z", &berlin).unwrap().to_string(),
+            "2026-07-01T00:00:00Z"
+        );
+        assert_eq!(moment("soon", &berlin).unwrap_err().exit, Exit::Usage);
+    }
+
+    #[test]
+    fn a_refused_expression_is_a_usage_error_with_a_caret() {
+        let error = Schedule::parse(&["0 25 * * *"], &ParseContext::default()).unwrap_err();
+        let failure = refused(error);
+        assert_eq!(failure.exit, Exit::Usage);
+        assert_eq!(
+            failure.to_string(),
+            "error: this schedule cannot be used: hour, column 3: 25 is out of range\n  \
+             why:  0 25 * * *\n          ^\n  next: hours are 0-23"
+        );
+    }
+}

@@ -1,0 +1,262 @@
+//! A schedule in plain words.
+
+use super::cron::{Cron, Days};
+use super::parse::Rule;
+
+const ALL_HOURS: u32 = 0xff_ffff;
+const ALL_SIXTY: u64 = (1 << 60) - 1;
+const ALL_MONTHS: u16 = 0x1ffe;
+const WEEKDAYS: [&str; 7] = [
+    "Sunday",
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+];
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+/// Times of day beyond this many are described by hours and minutes instead.
+const TIMES_LISTED: u32 = 6;
+
+pub(super) fn rule(rule: &Rule) -> String {
+    match rule {
+        Rule::Cron(cron) => self::cron(cron),
+        Rule::Every(seconds) => format!("every {}", span(*seconds)),
+        Rule::Reboot => "once per boot of each node".to_owned(),
+        Rule::Continuous => "again as soon as it has ended".to_owned(),
+    }
+}
+
+fn cron(cron: &Cron) -> String {
+    let mut parts = vec![times(cron)];
+    parts.extend(days(&cron.days));
+    if cron.month != ALL_MONTHS {
+        parts.push(format!("in {}", named(u64::from(cron.month) >> 1, &MONTHS)));
+    }
+    parts.join(" ")
+}
+
+fn times(cron: &Cron) -> String {
+    let listed = cron.hour.count_ones() * cron.minute.count_ones() * cron.second.count_ones();
+    if listed <= TIMES_LISTED {
+        return format!("at {}", and(clock_times(cron)));
+    }
+    let hours = match cron.hour {
+        ALL_HOURS => String::new(),
+        hours => match run(hours.into()) {
+            Some((first, last)) => format!(" from {first:02}:00 to {last:02}:59"),
+            None => format!(" in the hours {}", and(numbers(hours.into()))),
+        },
+    };
+    let minutes = match (steps(cron.minute), cron.second) {
+        (_, seconds) if seconds != 1 => return format!("{}{hours}", within_minutes(cron)),
+        (Some(1), _) => "every minute".to_owned(),
+        (Some(step), _) => format!("every {step} minutes"),
+        (None, _) if cron.hour == ALL_HOURS => format!("at {} past every hour", minutes(cron.minute)),
+        (None, _) => format!("at {} past the hour", minutes(cron.minute)),
+    };
+    minutes + &hours
+}
+
+fn within_minutes(cron: &Cron) -> String {
+    let seconds = match steps(cron.second) {
+        Some(1) => "every second".to_owned(),
+        Some(step) => format!("every {step} seconds"),
+        None => format!("at second {}", and(numbers(cron.second))),
+    };
+    match steps(cron.minute) {
+        _ if cron.minute == ALL_SIXTY => seconds,
+        Some(step) => format!("{seconds} of every {step} minutes"),
+        None => format!("{seconds} of {}", minutes(cron.minute)),
+    }
+}
+
+fn minutes(set: u64) -> String {
+    let word = if set.count_ones() == 1 {
+        "minute"
+    } else {
+        "minutes"
+    };
+    match run(set).filter(|_| set.count_ones() > 2) {
+        Some((first, last)) => format!("{word} {first} to {last}"),
+        None => format!("{word} {}", and(numbers(set))),
+    }
+}
+
+fn clock_times(cron: &Cron) -> Vec<String> {
+    let mut times = Vec::new();
+    for hour in bits(cron.hour.into()) {
+        for minute in bits(cron.minute) {
+            for second in bits(cron.second) {
+                times.push(match cron.second {
+                    1 => format!("{hour:02}:{minute:02}"),
+                    _ => format!("{hour:02}:{minute:02}:{second:02}"),
+                });
+            }
+        }
+    }
+    times
+}
+
+fn days(days: &Days) -> Option<String> {
+    let of_month = days_of_month(days);
+    let of_week = days_of_week(days);
+    match (of_month.is_empty(), of_week.is_empty()) {
+        (true, true) => None,
+        // An empty half is either a star, or nothing to say beside the other.
+        (false, true) => Some(format!("on {}", and(of_month))),
+        (true, false) => Some(weekdays(days, of_week)),
+        (false, false) => {
+            let both = if days.both { "if it is" } else { "and on" };
+            let week = weekdays(days, of_week);
+            Some(format!(
+                "on {} {both} {}",
+                and(of_month),
+                week.trim_start_matches("on ")
+            ))
+        }
+    }
+}
+
+fn weekdays(days: &Days, listed: Vec<String>) -> String {
+    if days.dow_last == 0 && days.dow_nth == 0 {
+        match days.dow {
+            0b011_1110 => return "on weekdays".to_owned(),
+            0b100_0001 => return "on weekends".to_owned(),
+            _ => {}
+        }
+    }
+    format!("on {}", and(listed))
+}
+
+fn days_of_month(days: &Days) -> Vec<String> {
+    if days.dom == u32::MAX - 1 {
+        return Vec::new();
+    }
+    let mut list = Vec::new();
+    match run(days.dom.into()).filter(|_| days.dom.count_ones() > 2) {
+        Some((first, last)) => list.push(format!("the {} to the {}", nth(first), nth(last))),
+        None => list.extend(bits(days.dom.into()).map(|day| format!("the {}", nth(day)))),
+    }
+    for day in bits(days.dom_near.into()) {
+        list.push(match day {
+            0 => "the last weekday of the month".to_owned(),
+            day => format!("the weekday nearest to the {}", nth(day)),
+        });
+    }
+    for back in bits(days.dom_from_last.into()) {
+        list.push(match back {
+            0 => "the last day of the month".to_owned(),
+            1 => "the last day but one of the month".to_owned(),
+            back => format!("the last day but {back} of the month"),
+        });
+    }
+    list
+}
+
+fn days_of_week(days: &Days) -> Vec<String> {
+    if days.dow == 0x7f {
+        return Vec::new();
+    }
+    let name = |dow: u32| WEEKDAYS[dow as usize % 7];
+    let mut list = Vec::new();
+    // Monday first, as people count.
+    let from_monday = u64::from(days.dow >> 1 | (days.dow & 1) << 6);
+    match run(from_monday).filter(|_| days.dow.count_ones() > 2) {
+        Some((first, last)) => list.push(format!("{} to {}", name(first + 1), name(last + 1))),
+        None => list.extend(bits(from_monday).map(|dow| format!("{}s", name(dow + 1)))),
+    }
+    for k in 0..5 {
+        for dow in bits(days.dow_nth >> (8 * k) & 0x7f) {
+            list.push(format!("the {} {} of the month", nth(k + 1), name(dow)));
+        }
+    }
+    for dow in bits(days.dow_last.into()) {
+        list.push(format!("the last {} of the month", name(dow)));
+    }
+    list
+}
+
+fn nth(n: u32) -> String {
+    let ending = match (n % 10, n % 100) {
+        (1, 1 | 21 | 31) => "st",
+        (2, 2 | 22) => "nd",
+        (3, 3 | 23) => "rd",
+        _ => "th",
+    };
+    format!("{n}{ending}")
+}
+
+fn named(set: u64, names: &[&str]) -> String {
+    match run(set).filter(|_| set.count_ones() > 2) {
+        Some((first, last)) => format!("{} to {}", names[first as usize], names[last as usize]),
+        None => and(bits(set).map(|n| names[n as usize].to_owned()).collect()),
+    }
+}
+
+fn numbers(set: u64) -> Vec<String> {
+    bits(set).map(|n| n.to_string()).collect()
+}
+
+fn bits(set: u64) -> impl Iterator<Item = u32> {
+    (0..64).filter(move |n| set & (1 << n) != 0)
+}
+
+/// First and last, when the set has no holes.
+fn run(set: u64) -> Option<(u32, u32)> {
+    if set == 0 {
+        return None;
+    }
+    let (first, last) = (set.trailing_zeros(), 63 - set.leading_zeros());
+    (set.count_ones() == last - first + 1).then_some((first, last))
+}
+
+/// The n of "every n", when the values from 0 on are n apart all the way round the sixty.
+fn steps(set: u64) -> Option<u32> {
+    let count = set.count_ones();
+    if count < 2 || set & 1 == 0 || 60 % count != 0 {
+        return None;
+    }
+    let step = 60 / count;
+    bits(set).all(|n| n.is_multiple_of(step)).then_some(step)
+}
+
+fn and(mut list: Vec<String>) -> String {
+    let Some(last) = list.pop() else {
+        return String::new();
+    };
+    if list.is_empty() {
+        last
+    } else {
+        format!("{} and {last}", list.join(", "))
+    }
+}
+
+/// Seconds as `1h 30m`.
+pub(super) fn span(seconds: i64) -> String {
+    let parts = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
+    let mut rest = seconds;
+    let mut text = Vec::new();
+    for (name, size) in parts {
+        if rest / size > 0 {
+            text.push(format!("{}{name}", rest / size));
+        }
+        rest %= size;
+    }
+    text.join(" ")
+}
