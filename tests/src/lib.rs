@@ -1,4 +1,5 @@
 //! The test harness.
 
+pub mod bin;
 pub mod processes;
 pub mod wait;

@@ -272,12 +272,20 @@ impl WardenClient {
         }
     }
 
-    /// Lets the warden forget an ended attempt; `remove` takes its directory along.
+    /// Lets the warden forget an ended attempt; `remove` deletes its directory: output and run directory.
     pub async fn ack(&self, id: AttemptId, remove: bool) -> Result<(), WardenError> {
-        match self.ask(Request::Ack { id, remove }).await? {
-            Reply::Acked => Ok(()),
-            other => Err(unexpected(&other)),
+        match self.ask(Request::Ack { id }).await? {
+            Reply::Acked => {}
+            other => return Err(unexpected(&other)),
         }
+        if remove {
+            let paths = self.inner.proof.paths().clone();
+            // Here and not in the warden: a job can leave a million files behind.
+            let removed = tokio::task::spawn_blocking(move || paths.remove_attempt(id)).await;
+            let removed = removed.unwrap_or_else(|e| Err(io::Error::other(e)));
+            removed.map_err(|e| broken(self.inner.proof.paths(), e))?;
+        }
+        Ok(())
     }
 
     pub async fn list(&self) -> Result<Listing, WardenError> {

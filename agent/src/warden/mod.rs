@@ -2,21 +2,49 @@
 //! dies by the kernel's hand when the lease ends; nothing else in this product touches a process of a job.
 //! The argument and its windows: `docs/warden.md`.
 
+mod args;
+mod attempt;
+mod census;
+mod cgroup;
+mod child;
 mod client;
 mod clock;
+mod conversation;
 mod frame;
+mod guard;
+mod init;
 mod launch;
+mod life;
+mod limits;
 mod lock;
 mod output;
 mod paths;
+mod plan;
+mod poller;
+mod process;
 mod proof;
 pub mod protocol;
 mod reader;
+mod reap;
+mod requests;
+mod server;
+mod signals;
+mod spawn;
 mod sweep;
+mod timer;
+mod tombstones;
+mod tree;
+mod user;
+#[expect(
+    clippy::module_inception,
+    reason = "the warden's own loop, among what surrounds it"
+)]
+mod warden;
 
 pub use client::{ANSWER_WITHIN, Notice, Notices, WardenClient, WardenError};
 pub use clock::{MILLISECOND, SECOND, boottime_ns, wall_ms};
 pub use launch::Launch;
+pub use life::HARD_END_LEAD;
 pub use output::Stream;
 pub use paths::Paths;
 pub use proof::{Gone, PidFd, ProofOfDeath, nobody_lives};
@@ -24,4 +52,56 @@ pub use reader::{Item, OutputReader};
 
 /// Runs a hidden subcommand (`guard`, `warden`, `init`) and never returns from it; returns when the command
 /// line is none of these. Must be called first in `main`, while the process has one thread.
-pub fn dispatch() {}
+pub fn dispatch() {
+    let mut words = std::env::args_os().skip(1);
+    let first = words.next();
+    let run = match first.as_ref().and_then(|w| w.to_str()) {
+        Some("init") => init::run(),
+        Some("guard") => |args: args::Args| guard::run(&args),
+        Some("warden") => |args: args::Args| warden::run(args),
+        _ => return,
+    };
+    match args::Args::parse(words) {
+        Ok(args) => run(args),
+        Err(why) => {
+            log(format_args!("{why}"));
+            std::process::exit(2)
+        }
+    }
+}
+
+/// One line on standard error, the log file of guard and warden. A full disk must not stop either.
+fn log(text: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    let now = jiff::Timestamp::now();
+    let _ = writeln!(std::io::stderr(), "{now:.3} [{}] {text}", std::process::id());
+}
+
+/// What `ps` and `top` show instead of "exe".
+fn name_process(name: &std::ffi::CStr) {
+    // SAFETY: a valid string of at most 15 bytes.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
+}
+
+/// The out-of-memory killer would end every job at once by choosing one of these two. Needs privilege.
+fn protect_from_oom() {
+    let _ = std::fs::write("/proc/self/oom_score_adj", "-900");
+}
+
+/// Room for the pipes of many attempts; answers what a command gets back.
+fn raise_limits() -> plan::Restore {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let before = getrlimit(Resource::Nofile);
+    let open_files = (before.current, before.maximum);
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: before.maximum,
+            maximum: before.maximum,
+        },
+    );
+    plan::Restore {
+        open_files,
+        oom_score_adj: 0,
+    }
+}

@@ -50,6 +50,10 @@ impl Paths {
         Ok(kinds)
     }
 
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
     pub fn state_dir(&self) -> &Path {
         &self.state_dir
     }

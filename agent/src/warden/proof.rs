@@ -79,6 +79,10 @@ impl ProofOfDeath {
         }
     }
 
+    pub(super) fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
     pub fn warden_pid(&self) -> i32 {
         self.warden.pid()
     }

@@ -208,10 +208,9 @@ pub enum Request {
         grace_ms: u64,
         reason: KillReason,
     },
-    /// The warden may forget an ended attempt. With `remove`, its directory (output, run directory) goes too.
+    /// The warden may forget an ended attempt. Its directory stays: the agent removes it.
     Ack {
         id: AttemptId,
-        remove: bool,
     },
     List,
     /// Spawns nothing more, kills everything, and leaves once all is reported.

@@ -1,0 +1,67 @@
+//! Limits that the kernel does not enforce here are watched once a second instead: the sum of the resident
+//! memory and the number of processes of an attempt's tree. A tree beyond them is killed.
+
+use super::attempt::Attempt;
+use super::cgroup::Group;
+use super::clock::boottime_ns;
+use super::life::Happened;
+use super::protocol::{AttemptId, KillReason};
+use super::warden::{WATCH_LIMITS, Warden};
+use super::{process, tree};
+
+impl Attempt {
+    pub(super) fn watches_limits(&self) -> bool {
+        self.life.needs_hard_end() && (self.memory_watched().is_some() || self.processes_watched().is_some())
+    }
+
+    fn memory_watched(&self) -> Option<u64> {
+        let enforced = self.group.as_ref().is_some_and(|g: &Group| g.memory_enforced);
+        self.request.limits.memory.filter(|_| !enforced)
+    }
+
+    fn processes_watched(&self) -> Option<u32> {
+        let enforced = self.group.as_ref().is_some_and(|g: &Group| g.processes_enforced);
+        self.request.limits.processes.filter(|_| !enforced)
+    }
+}
+
+impl Warden {
+    pub(super) fn watch_limits(&mut self, now: u64) {
+        if now < self.watch_limits_at {
+            return;
+        }
+        let watched: Vec<AttemptId> = self
+            .living
+            .values()
+            .filter(|a| a.watches_limits())
+            .map(|a| a.id)
+            .collect();
+        if watched.is_empty() {
+            return;
+        }
+        self.watch_limits_at = now + WATCH_LIMITS;
+        self.take_census();
+        for id in watched {
+            let Some(attempt) = self.living.get_mut(&id) else {
+                continue;
+            };
+            let members = tree::members(attempt, self.census.of(id));
+            let rss: u64 = members.iter().filter_map(|s| process::rss_bytes(s.pid)).sum();
+            attempt.watched_rss = attempt.watched_rss.max(rss);
+            let reason = if attempt.memory_watched().is_some_and(|most| rss > most) {
+                KillReason::LimitMemory
+            } else if attempt
+                .processes_watched()
+                .is_some_and(|most| members.len() > most as usize)
+            {
+                KillReason::LimitProcesses
+            } else {
+                continue;
+            };
+            let act = attempt
+                .life
+                .next(boottime_ns(), Happened::Asked { reason, grace_ns: 0 });
+            self.act(id, act);
+        }
+    }
+}

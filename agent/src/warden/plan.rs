@@ -1,0 +1,42 @@
+//! What a forked child needs to become the command. It also crosses the exec into a PID namespace's init.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::protocol::SpawnRequest;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Plan {
+    pub request: SpawnRequest,
+    /// Exists already; becomes the user's. `None`: it could not be made.
+    pub run_dir: Option<PathBuf>,
+    pub restore: Restore,
+}
+
+/// What the warden changed about itself and a command must not inherit.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Restore {
+    pub open_files: (Option<u64>, Option<u64>),
+    pub oom_score_adj: i32,
+}
+
+/// Descriptors of a child, by number.
+pub mod fd {
+    pub const PROGRESS: i32 = 3;
+    /// Closed by a successful exec; carries a start failure otherwise.
+    pub const START_ERROR: i32 = 4;
+    /// Only a namespace's init has the following.
+    pub const STATUS: i32 = 5;
+    pub const PLAN: i32 = 6;
+    pub const FIRST_FREE: i32 = 7;
+}
+
+/// How a command in a PID namespace ended, as its init saw it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct InitReport {
+    pub status: i32,
+    pub user_us: u64,
+    pub sys_us: u64,
+    pub max_rss_bytes: u64,
+}

@@ -1,0 +1,59 @@
+//! SIGCHLD and SIGTERM as something to poll.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+#[derive(Debug)]
+pub struct Signals {
+    fd: OwnedFd,
+}
+
+impl Signals {
+    /// Blocks them for good; a forked child undoes that.
+    pub fn block() -> io::Result<Signals> {
+        // SAFETY: sets this process's own mask from an initialised set; the descriptor returned is ours.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            for signal in [
+                libc::SIGCHLD,
+                libc::SIGTERM,
+                libc::SIGINT,
+                libc::SIGHUP,
+                libc::SIGQUIT,
+            ] {
+                libc::sigaddset(&mut set, signal);
+            }
+            if libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            match libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
+                -1 => Err(io::Error::last_os_error()),
+                fd => Ok(Signals {
+                    fd: OwnedFd::from_raw_fd(fd),
+                }),
+            }
+        }
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Takes all that arrived; true when SIGTERM was among them. The others are an agent's, not a warden's.
+    pub fn asked_to_leave(&self) -> bool {
+        let mut leave = false;
+        loop {
+            // SAFETY: signalfd_siginfo is plain data and the buffer is as large as it.
+            unsafe {
+                let mut info: libc::signalfd_siginfo = std::mem::zeroed();
+                let size = size_of::<libc::signalfd_siginfo>();
+                let count = libc::read(self.fd.as_raw_fd(), (&raw mut info).cast(), size);
+                if count != size as isize {
+                    return leave;
+                }
+                leave |= info.ssi_signo == libc::SIGTERM as u32;
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The one place where processes are made.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use farmhand_common::core::definition::Isolation;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::child;
+use super::plan::{Plan, fd};
+
+/// The warden's ends of a started attempt. All but `stdin` are readable, none blocks.
+#[derive(Debug)]
+pub struct Started {
+    pub pid: i32,
+    pub stdin: Option<OwnedFd>,
+    pub stdout: OwnedFd,
+    pub stderr: OwnedFd,
+    pub progress: OwnedFd,
+    /// Ends without a byte once the command is executing, else holds a start failure.
+    pub start_error: OwnedFd,
+    /// With PID isolation: how the command ended, told by its init.
+    pub status: Option<OwnedFd>,
+}
+
+/// Readable by every child; ends when the warden is gone. Closes the gap between clone and PDEATHSIG in a
+/// PID namespace, where getppid says nothing.
+#[derive(Debug)]
+pub struct Liveness {
+    read: OwnedFd,
+    _write: OwnedFd,
+}
+
+impl Liveness {
+    pub fn new() -> io::Result<Liveness> {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        Ok(Liveness { read, _write: write })
+    }
+}
+
+/// Forks the command of a plan. Returns without waiting for its exec, which a dead file server can delay for
+/// as long as it likes.
+pub fn start(plan: &Plan, cgroup: Option<&File>, liveness: &Liveness) -> io::Result<Started> {
+    let isolated = plan.request.isolation == Isolation::Pid;
+    let (stdin_read, stdin) = match &plan.request.stdin {
+        Some(_) => pipe_with(PipeFlags::CLOEXEC).map(|(read, write)| (read, Some(write)))?,
+        None => (OwnedFd::from(File::open("/dev/null")?), None),
+    };
+    let (stdout, stdout_write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (stderr, stderr_write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (progress, progress_write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (start_error, start_error_write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (status, status_write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let plan_file = if isolated { Some(plan_file(plan)?) } else { None };
+    let for_child = ForChild {
+        numbered: [
+            (stdin_read.as_raw_fd(), 0),
+            (stdout_write.as_raw_fd(), 1),
+            (stderr_write.as_raw_fd(), 2),
+            (progress_write.as_raw_fd(), fd::PROGRESS),
+            (start_error_write.as_raw_fd(), fd::START_ERROR),
+            (status_write.as_raw_fd(), fd::STATUS),
+            (
+                plan_file
+                    .as_ref()
+                    .map_or(stdin_read.as_raw_fd(), AsRawFd::as_raw_fd),
+                fd::PLAN,
+            ),
+        ],
+        cgroup: cgroup.map(AsRawFd::as_raw_fd),
+        warden: std::process::id().cast_signed(),
+        identity: (
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+        ),
+    };
+    let pid = if isolated {
+        let flags = if for_child.identity.0 == 0 {
+            0
+        } else {
+            libc::CLONE_NEWUSER
+        };
+        // SAFETY: this process has one thread, and the child calls no code that needs glibc's idea of its id.
+        unsafe { clone(flags | libc::CLONE_NEWPID | libc::CLONE_NEWNS)? }
+    } else {
+        // SAFETY: this process has one thread, so every lock and allocation is consistent in the child.
+        unsafe { fork()? }
+    };
+    if pid == 0 {
+        for_child.become_child(plan, isolated, liveness)
+    }
+    for end in [&stdout, &stderr, &progress, &start_error, &status] {
+        rustix::io::ioctl_fionbio(end, true)?;
+    }
+    if let Some(stdin) = &stdin {
+        rustix::io::ioctl_fionbio(stdin, true)?;
+    }
+    let status = isolated.then_some(status);
+    Ok(Started {
+        pid,
+        stdin,
+        stdout,
+        stderr,
+        progress,
+        start_error,
+        status,
+    })
+}
+
+/// Runs a question in a child that must not change this process. For start-up, before anything is polled.
+pub fn in_child(question: impl FnOnce() -> bool) -> io::Result<bool> {
+    // SAFETY: as in `start`; the child leaves by _exit.
+    match unsafe { fork()? } {
+        0 => {
+            let answer = question();
+            // SAFETY: ends the child without running the parent's exit handlers.
+            unsafe { libc::_exit(i32::from(!answer)) }
+        }
+        pid => {
+            let mut status = 0;
+            // SAFETY: waits for the child just made.
+            while unsafe { libc::waitpid(pid, &mut status, 0) } < 0 {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+            Ok(status == 0)
+        }
+    }
+}
+
+/// # Safety
+/// The process must have one thread.
+pub unsafe fn fork() -> io::Result<i32> {
+    // SAFETY: promised by the caller.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        pid => Ok(pid),
+    }
+}
+
+/// # Safety
+/// The process must have one thread; the child must exec or exit.
+unsafe fn clone(flags: i32) -> io::Result<i32> {
+    let flags = i64::from(flags | libc::SIGCHLD);
+    // SAFETY: without CLONE_VM and with no stack given this is a fork.
+    match unsafe { libc::syscall(libc::SYS_clone, flags, 0usize, 0usize, 0usize, 0usize) } {
+        -1 => Err(io::Error::last_os_error()),
+        pid => Ok(pid as i32),
+    }
+}
+
+fn plan_file(plan: &Plan) -> io::Result<File> {
+    let fd = rustix::fs::memfd_create("farmhand-plan", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let mut file = File::from(fd);
+    serde_json::to_writer(&mut file, plan)?;
+    file.flush()?;
+    Ok(file)
+}
+
+struct ForChild {
+    numbered: [(RawFd, RawFd); 7],
+    cgroup: Option<RawFd>,
+    warden: i32,
+    identity: (u32, u32),
+}
+
+impl ForChild {
+    fn become_child(&self, plan: &Plan, isolated: bool, liveness: &Liveness) -> ! {
+        child::die_with_parent();
+        if isolated {
+            exit_if_orphaned_in_namespace(liveness);
+        } else {
+            child::exit_if_orphaned(self.warden);
+        }
+        if let Some(cgroup) = self.cgroup {
+            // SAFETY: the descriptor is open in the child and dropped with it.
+            let mut entry = std::mem::ManuallyDrop::new(unsafe { File::from_raw_fd(cgroup) });
+            if let Err(error) = entry.write_all(b"0") {
+                self.number_descriptors(false);
+                child::fail(child::system(
+                    super::protocol::Stage::Cgroup,
+                    "cgroup.procs",
+                    &error,
+                ));
+            }
+        }
+        let namespaced = if isolated {
+            child::settle_in_namespace(self.identity)
+        } else {
+            Ok(())
+        };
+        self.number_descriptors(isolated);
+        if let Err(failure) = namespaced {
+            child::fail(failure);
+        }
+        if isolated {
+            exec_init(plan);
+        }
+        child::become_command(plan, Some(self.warden))
+    }
+
+    /// Puts the descriptors where the child expects them and closes every other one.
+    fn number_descriptors(&self, isolated: bool) {
+        let count = if isolated { self.numbered.len() } else { 5 };
+        // First out of the way of the low numbers, then to them.
+        let mut high = [0; 7];
+        for (slot, (from, _)) in high.iter_mut().zip(self.numbered) {
+            // SAFETY: duplicates an open descriptor.
+            *slot = unsafe { libc::fcntl(from, libc::F_DUPFD_CLOEXEC, 64) };
+        }
+        for (from, (_, to)) in high.iter().zip(self.numbered).take(count) {
+            // SAFETY: overwrites descriptors that only this child has.
+            unsafe { libc::dup2(*from, to) };
+        }
+        let first = if isolated { fd::FIRST_FREE } else { fd::STATUS };
+        // SAFETY: closes descriptors of this child only.
+        unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+        child::close_on_exec(fd::START_ERROR, !isolated);
+    }
+}
+
+fn exit_if_orphaned_in_namespace(liveness: &Liveness) {
+    let mut poll = libc::pollfd {
+        fd: liveness.read.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // The child's own copy of the writing end would keep the pipe alive.
+    // SAFETY: closes this child's copy; polls one valid entry without waiting.
+    unsafe {
+        libc::close(liveness._write.as_raw_fd());
+        if libc::poll(&mut poll, 1, 0) != 0 {
+            libc::_exit(1);
+        }
+    }
+}
+
+fn exec_init(plan: &Plan) -> ! {
+    let id = plan.request.id.to_string();
+    let args = ["farmhand", "init", "--attempt", &id].map(|a| CString::new(a).unwrap_or_default());
+    let error = child::exec(c"/proc/self/exe", &args, &[]);
+    child::close_on_exec(fd::START_ERROR, true);
+    child::fail(child::system(
+        super::protocol::Stage::Isolation,
+        "/proc/self/exe",
+        &error,
+    ))
+}

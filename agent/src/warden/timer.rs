@@ -1,0 +1,91 @@
+//! The kernel's hand: a timer that SIGKILLs this process, and one that wakes its poll loop. Both count
+//! CLOCK_BOOTTIME, so neither a stepped wall clock nor suspend moves them.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+
+/// Kills this process at an instant, however stopped or hung it is. Dies with the process and at fork.
+#[derive(Debug)]
+pub struct KernelFence {
+    timer: libc::timer_t,
+    at_ns: u64,
+}
+
+impl KernelFence {
+    pub fn arm(at_ns: u64) -> io::Result<KernelFence> {
+        // SAFETY: sigevent is plain data for which all zeroes is a valid value.
+        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_SIGNAL;
+        event.sigev_signo = libc::SIGKILL;
+        let mut timer: libc::timer_t = std::ptr::null_mut();
+        // SAFETY: both pointers are valid for the call.
+        if unsafe { libc::timer_create(libc::CLOCK_BOOTTIME, &mut event, &mut timer) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut fence = KernelFence { timer, at_ns: 0 };
+        fence.set(at_ns)?;
+        Ok(fence)
+    }
+
+    /// An instant in the past kills at once.
+    pub fn set(&mut self, at_ns: u64) -> io::Result<()> {
+        if self.at_ns == at_ns {
+            return Ok(());
+        }
+        // SAFETY: itimerspec is plain data for which all zeroes is a valid value.
+        let mut value: libc::itimerspec = unsafe { std::mem::zeroed() };
+        // Zero would disarm it.
+        let at = at_ns.max(1);
+        value.it_value.tv_sec = (at / 1_000_000_000) as libc::time_t;
+        value.it_value.tv_nsec = (at % 1_000_000_000) as libc::c_long;
+        // SAFETY: the timer was created by `arm` and is never deleted.
+        let set =
+            unsafe { libc::timer_settime(self.timer, libc::TIMER_ABSTIME, &value, std::ptr::null_mut()) };
+        if set != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        self.at_ns = at_ns;
+        Ok(())
+    }
+}
+
+/// Makes the poll loop come back at an instant.
+#[derive(Debug)]
+pub struct Wake {
+    fd: OwnedFd,
+}
+
+impl Wake {
+    pub fn new() -> io::Result<Wake> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        Ok(Wake {
+            fd: timerfd_create(TimerfdClockId::Boottime, flags)?,
+        })
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub fn set(&self, at_ns: u64) -> io::Result<()> {
+        let at = at_ns.max(1);
+        let value = Timespec {
+            tv_sec: (at / 1_000_000_000) as i64,
+            tv_nsec: (at % 1_000_000_000) as i64,
+        };
+        let zero = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let spec = Itimerspec {
+            it_interval: zero,
+            it_value: value,
+        };
+        timerfd_settime(&self.fd, TimerfdTimerFlags::ABSTIME, &spec)?;
+        Ok(())
+    }
+}

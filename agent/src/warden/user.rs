@@ -1,0 +1,79 @@
+//! Becoming a job's user. Runs in the forked child: a directory service that does not answer delays one
+//! attempt, and its timeout ends it, instead of the warden.
+
+use std::ffi::CString;
+use std::io;
+use std::path::Path;
+
+use super::child::system;
+use super::protocol::{Stage, StartFailure};
+
+#[derive(Debug)]
+pub struct User {
+    uid: u32,
+    gid: u32,
+    name: CString,
+}
+
+pub fn find(name: &str) -> Result<User, StartFailure> {
+    let no_such = || system(Stage::NoSuchUser, name, &io::Error::other(""));
+    let c_name = CString::new(name).map_err(|_| no_such())?;
+    let mut buffer = vec![0u8; 16 << 10];
+    loop {
+        // SAFETY: passwd is plain data for which all zeroes is a valid value.
+        let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+        let mut found: *mut libc::passwd = std::ptr::null_mut();
+        // SAFETY: every pointer is valid for the call and the buffer's length is its own.
+        let error = unsafe {
+            libc::getpwnam_r(
+                c_name.as_ptr(),
+                &mut entry,
+                buffer.as_mut_ptr().cast(),
+                buffer.len(),
+                &mut found,
+            )
+        };
+        if error == libc::ERANGE && buffer.len() < 16 << 20 {
+            buffer.resize(buffer.len() * 4, 0);
+            continue;
+        }
+        if !found.is_null() {
+            return Ok(User {
+                uid: entry.pw_uid,
+                gid: entry.pw_gid,
+                name: c_name,
+            });
+        }
+        return Err(match error {
+            0 | libc::ENOENT | libc::ESRCH => no_such(),
+            // The directory did not answer: that is not "no such user".
+            error => system(Stage::User, name, &io::Error::from_raw_os_error(error)),
+        });
+    }
+}
+
+impl User {
+    pub fn own(&self, dir: &Path) -> Result<(), StartFailure> {
+        std::os::unix::fs::chown(dir, Some(self.uid), Some(self.gid))
+            .map_err(|e| system(Stage::RunDir, &dir.display().to_string(), &e))
+    }
+
+    /// User, group and supplementary groups, for good.
+    pub fn become_it(&self, name: &str) -> Result<(), StartFailure> {
+        let us = rustix::process::geteuid().as_raw();
+        if us != 0 && us == self.uid {
+            return Ok(());
+        }
+        // SAFETY: changes this process's own credentials; the name is a valid string.
+        let done = unsafe {
+            libc::initgroups(self.name.as_ptr(), self.gid) == 0
+                && libc::setresgid(self.gid, self.gid, self.gid) == 0
+                && libc::setresuid(self.uid, self.uid, self.uid) == 0
+        };
+        if done {
+            Ok(())
+        } else {
+            Err(system(Stage::User, name, &io::Error::last_os_error()))
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The real binary, built when it is missing or older than its sources.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+/// Path of `farmhand`. `FARMHAND_BIN` names another one.
+///
+/// # Panics
+/// When it cannot be built, with cargo's own words.
+pub fn farmhand() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| match std::env::var_os("FARMHAND_BIN") {
+        Some(path) => path.into(),
+        None => built(),
+    })
+}
+
+fn built() -> PathBuf {
+    // target/PROFILE/deps/TEST
+    let test = std::env::current_exe().expect("a test knows its own path");
+    let profile = test.ancestors().nth(2).expect("a test lies two directories deep");
+    let binary = profile.join("farmhand");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let made = binary.metadata().and_then(|m| m.modified()).ok();
+    let newest = ["agent", "common", "Cargo.lock"].map(|part| newest(&root.join(part)));
+    if made.is_some_and(|made| newest.iter().all(|source| *source <= made)) {
+        return binary;
+    }
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        .current_dir(&root)
+        .args(["build", "--quiet", "--locked", "-p", "farmhand"]);
+    cargo
+        .arg("--target-dir")
+        .arg(profile.parent().expect("a profile lies in the target directory"));
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let output = cargo
+        .output()
+        .expect("cargo runs; or set FARMHAND_BIN to a farmhand binary");
+    assert!(
+        output.status.success(),
+        "farmhand does not build:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    binary
+}
+
+fn newest(path: &Path) -> SystemTime {
+    let own = path
+        .metadata()
+        .and_then(|m| m.modified())
+        .unwrap_or(SystemTime::UNIX_EPOCH);
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries.map(|e| newest(&e.path())).fold(own, SystemTime::max)
+}
