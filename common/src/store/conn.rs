@@ -181,6 +181,13 @@ impl Conn {
         Ok(())
     }
 
+    pub(crate) async fn rollback(&mut self, op: &'static str, deadline: Instant) -> Result<(), StoreError> {
+        let reply = timeout_at(deadline, self.client.batch_execute("ROLLBACK")).await;
+        self.settle(op, reply)?;
+        self.busy = false;
+        Ok(())
+    }
+
     fn settle<T>(
         &mut self,
         op: &'static str,

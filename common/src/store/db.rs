@@ -260,6 +260,14 @@ impl Transaction {
         self.conn.batch(self.op, sql, self.deadline).await
     }
 
+    /// Gives up what was done; the connection stays.
+    pub(crate) async fn rollback(mut self) -> Result<(), StoreError> {
+        if self.begun {
+            self.conn.rollback(self.op, self.deadline).await?;
+        }
+        Ok(())
+    }
+
     pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
         if self.begun {
             self.conn.commit(self.op, self.deadline).await?;

@@ -1,0 +1,296 @@
+//! New revisions of definitions, all of a file's or none.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_postgres::types::{Json, Type};
+
+use crate::core::definition::{JobSpec, RunOn};
+use crate::store::db::{Db, Transaction, stmt};
+use crate::store::error::StoreError;
+
+/// What an attempt with a timeout may take beyond timeout and grace before its neighbours condemn its
+/// node: the time to start it and to record its end.
+const HARD_MARGIN_MS: u128 = 30_000;
+
+/// A definition as it shall be.
+#[derive(Clone, Debug)]
+pub struct JobChange {
+    pub job_id: String,
+    pub spec: JobSpec,
+    /// The first instant of the schedule after now; None for a job without one.
+    pub next_run: Option<Timestamp>,
+    /// Where it came from, for people: a file's name.
+    pub source: String,
+}
+
+/// What was done with one definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    Created,
+    Updated,
+    Unchanged,
+    Deleted,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    pub job_id: String,
+    pub rev: i64,
+    pub change: Change,
+}
+
+/// Why a definition cannot be applied as computed; recompute and repeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Blocked {
+    /// Instants of the present schedule are overdue: `fire` them first, or they would have no outcome.
+    Overdue {
+        job_id: String,
+        rev: i64,
+        next_run: Timestamp,
+    },
+    /// Everything up to `decided_until` has its outcome; `next_run` must be after it.
+    Stale {
+        job_id: String,
+        decided_until: Timestamp,
+    },
+}
+
+/// The answer to `apply`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApplyOutcome {
+    /// Everything was applied; `seq` is what agents will see as `job_seq`.
+    Done { seq: i64, applied: Vec<Applied> },
+    /// Nothing was.
+    Blocked(Vec<Blocked>),
+}
+
+#[derive(Deserialize)]
+struct Present {
+    job_id: String,
+    rev: i64,
+    spec: Value,
+    deleted: bool,
+    overdue: Option<Timestamp>,
+    decided_until: Option<Timestamp>,
+}
+
+/// The columns of `job` that follow from a definition.
+#[derive(Debug, Serialize)]
+struct Columns<'a> {
+    job_id: &'a str,
+    rev: i64,
+    enabled: bool,
+    scheduled: bool,
+    next_run: Option<Timestamp>,
+    overlap: crate::core::definition::Overlap,
+    on_lost: crate::core::definition::OnLost,
+    priority: i32,
+    hold_ms: i64,
+    hard_ms: Option<i64>,
+    placement: Option<&'a BTreeMap<String, String>>,
+    instances: u32,
+    each_node: bool,
+    source: &'a str,
+    spec: &'a JobSpec,
+}
+
+/// Applies definitions in one transaction; with `prune`, jobs that are not among them are deleted.
+///
+/// A definition equal to the present one makes no revision. Applies wait for each other, so that agents
+/// following `job_seq` miss none.
+pub async fn apply(
+    db: &Db,
+    changes: &[JobChange],
+    prune: bool,
+    by: &str,
+) -> Result<ApplyOutcome, StoreError> {
+    let mut tx = db.transaction("apply").await?;
+    let seq = bump(&mut tx).await?;
+    let names: Vec<&str> = changes.iter().map(|c| c.job_id.as_str()).collect();
+    let present: Vec<Present> = tx
+        .rows(
+            stmt!("apply_lock"),
+            &[(&names, Type::TEXT_ARRAY), (&prune, Type::BOOL)],
+        )
+        .await?;
+    let present: BTreeMap<String, Present> = present.into_iter().map(|p| (p.job_id.clone(), p)).collect();
+
+    let mut blocked = Vec::new();
+    let mut columns = Vec::new();
+    let mut applied = Vec::new();
+    for change in changes {
+        let spec = to_value(&change.spec)?;
+        let before = present.get(&change.job_id);
+        let live = before.filter(|p| !p.deleted);
+        if let Some(same) = live.filter(|p| p.spec == spec) {
+            applied.push(Applied {
+                job_id: change.job_id.clone(),
+                rev: same.rev,
+                change: Change::Unchanged,
+            });
+            continue;
+        }
+        if let Some(why) = before.and_then(|p| obstacle(p, change.next_run)) {
+            blocked.push(why);
+            continue;
+        }
+        let rev = before.map_or(1, |p| p.rev + 1);
+        columns.push(Columns::of(change, rev));
+        applied.push(Applied {
+            job_id: change.job_id.clone(),
+            rev,
+            change: if live.is_some() {
+                Change::Updated
+            } else {
+                Change::Created
+            },
+        });
+    }
+    let gone: Vec<&Present> = present
+        .values()
+        .filter(|p| prune && !p.deleted && !names.contains(&p.job_id.as_str()))
+        .collect();
+    blocked.extend(gone.iter().filter_map(|p| obstacle(p, None)));
+    if !blocked.is_empty() {
+        tx.rollback().await?;
+        return Ok(ApplyOutcome::Blocked(blocked));
+    }
+    applied.extend(gone.iter().map(|p| Applied {
+        job_id: p.job_id.clone(),
+        rev: p.rev,
+        change: Change::Deleted,
+    }));
+    if columns.is_empty() && gone.is_empty() {
+        tx.rollback().await?;
+        return Ok(ApplyOutcome::Done {
+            seq: seq - 1,
+            applied,
+        });
+    }
+    let gone: Vec<&str> = gone.iter().map(|p| p.job_id.as_str()).collect();
+    let _: Vec<Value> = tx
+        .rows(
+            stmt!("apply"),
+            &[
+                (&Json(&columns), Type::JSON),
+                (&gone, Type::TEXT_ARRAY),
+                (&seq, Type::INT8),
+                (&by, Type::TEXT),
+            ],
+        )
+        .await?;
+    tx.commit().await?;
+    Ok(ApplyOutcome::Done { seq, applied })
+}
+
+/// Deletes jobs; their runs and revisions stay. Unknown and deleted names are left out of the answer.
+pub async fn delete(db: &Db, jobs: &[String], by: &str) -> Result<ApplyOutcome, StoreError> {
+    let mut tx = db.transaction("delete_job").await?;
+    let seq = bump(&mut tx).await?;
+    let present: Vec<Present> = tx
+        .rows(
+            stmt!("apply_lock"),
+            &[(&jobs, Type::TEXT_ARRAY), (&false, Type::BOOL)],
+        )
+        .await?;
+    let gone: Vec<&Present> = present.iter().filter(|p| !p.deleted).collect();
+    let blocked: Vec<Blocked> = gone.iter().filter_map(|p| obstacle(p, None)).collect();
+    if !blocked.is_empty() || gone.is_empty() {
+        tx.rollback().await?;
+        return Ok(if gone.is_empty() {
+            ApplyOutcome::Done {
+                seq: seq - 1,
+                applied: Vec::new(),
+            }
+        } else {
+            ApplyOutcome::Blocked(blocked)
+        });
+    }
+    let names: Vec<&str> = gone.iter().map(|p| p.job_id.as_str()).collect();
+    let _: Vec<Value> = tx
+        .rows(
+            stmt!("apply"),
+            &[
+                (&Json(Vec::<Value>::new()), Type::JSON),
+                (&names, Type::TEXT_ARRAY),
+                (&seq, Type::INT8),
+                (&by, Type::TEXT),
+            ],
+        )
+        .await?;
+    let applied = gone
+        .iter()
+        .map(|p| Applied {
+            job_id: p.job_id.clone(),
+            rev: p.rev,
+            change: Change::Deleted,
+        })
+        .collect();
+    tx.commit().await?;
+    Ok(ApplyOutcome::Done { seq, applied })
+}
+
+/// The next number of a change of definitions. Its row stays locked until the end of the transaction:
+/// numbers become visible in their order.
+pub(super) async fn bump(tx: &mut Transaction) -> Result<i64, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        seq: i64,
+    }
+    let row: Option<Row> = tx.row(stmt!("job_seq"), &[]).await?;
+    row.map(|r| r.seq).ok_or(StoreError::Decode {
+        op: "job_seq",
+        message: "the row of job_seq is missing".to_owned(),
+    })
+}
+
+fn obstacle(present: &Present, next_run: Option<Timestamp>) -> Option<Blocked> {
+    if let Some(at) = present.overdue {
+        return Some(Blocked::Overdue {
+            job_id: present.job_id.clone(),
+            rev: present.rev,
+            next_run: at,
+        });
+    }
+    match (next_run, present.decided_until) {
+        (Some(next), Some(decided)) if next <= decided => Some(Blocked::Stale {
+            job_id: present.job_id.clone(),
+            decided_until: decided,
+        }),
+        _ => None,
+    }
+}
+
+impl<'a> Columns<'a> {
+    fn of(change: &'a JobChange, rev: i64) -> Self {
+        let spec = &change.spec;
+        let ms = |ms: u128| i64::try_from(ms).unwrap_or(i64::MAX);
+        Self {
+            job_id: &change.job_id,
+            rev,
+            enabled: spec.enabled,
+            scheduled: change.next_run.is_some(),
+            next_run: change.next_run,
+            overlap: spec.overlap,
+            on_lost: spec.on_lost,
+            priority: spec.priority,
+            hold_ms: ms(spec.hold.as_millis()),
+            hard_ms: spec
+                .timeout
+                .map(|t| ms(t.as_millis() + spec.grace.as_millis() + HARD_MARGIN_MS)),
+            placement: (!spec.placement.is_empty()).then_some(&spec.placement),
+            instances: spec.instances.max(1),
+            each_node: spec.run_on == RunOn::EachNode,
+            source: &change.source,
+            spec,
+        }
+    }
+}
+
+fn to_value(spec: &JobSpec) -> Result<Value, StoreError> {
+    serde_json::to_value(spec).map_err(|e| StoreError::Refused(e.to_string()))
+}

@@ -1,0 +1,11 @@
+//! Definitions and what people do with them: apply, pause, submit, cancel.
+
+mod apply;
+mod hands;
+mod list;
+
+pub use apply::{Applied, ApplyOutcome, Blocked, Change, JobChange, apply, delete};
+pub use hands::{
+    Cancelled, Paused, Resumed, Retried, cancel, pause, resume, retry_run, set_cordoned, set_draining, submit,
+};
+pub use list::{Listed, Revision, job, list_jobs, revisions};

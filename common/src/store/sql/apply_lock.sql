@@ -1,0 +1,8 @@
+SELECT j.job_id, j.rev, v.spec, j.deleted, j.decided_until,
+    CASE WHEN j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted
+        AND j.next_run <= statement_timestamp() THEN j.next_run END AS overdue
+FROM farmhand.job j
+JOIN farmhand.job_revision v ON v.job_id = j.job_id AND v.rev = j.rev
+WHERE $2 OR j.job_id = ANY ($1)
+ORDER BY j.job_id
+FOR UPDATE OF j

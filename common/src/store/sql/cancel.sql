@@ -1,0 +1,18 @@
+WITH target AS MATERIALIZED (
+    SELECT r AS run FROM farmhand.run_live r WHERE r.run_id = $1 FOR UPDATE
+), gone AS (
+    DELETE FROM farmhand.run_live r USING target t
+    WHERE r.run_id = (t.run).run_id AND (t.run).state = 'due'
+), kept AS (
+    INSERT INTO farmhand.run_history
+    SELECT k.* FROM target t CROSS JOIN LATERAL farmhand.ended(
+        jsonb_populate_record(t.run, jsonb_build_object('cancel_by', $2)), 'cancelled', 'cancelled', 'cancel') k
+    WHERE (t.run).state = 'due'
+), asked AS (
+    UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = coalesce(r.cancel_by, $2)
+    FROM target t WHERE r.run_id = (t.run).run_id AND (t.run).state = 'running'
+)
+SELECT (t.run).job_id, (t.run).running_at AS node,
+    CASE WHEN (t.run).state = 'running' THEN pg_notify('farmhand',
+        json_build_object('cancel', $1, 'node', (t.run).running_at)::text)::text END AS note
+FROM target t

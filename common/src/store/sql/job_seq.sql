@@ -1,0 +1,1 @@
+UPDATE farmhand.job_seq SET seq = seq + 1 RETURNING seq

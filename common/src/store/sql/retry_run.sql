@@ -1,0 +1,15 @@
+WITH old AS (
+    SELECT * FROM farmhand.run_history WHERE run_id = $1 LIMIT 1
+), made AS (
+    INSERT INTO farmhand.run_live (job_id, rev, kind, instance, instances, node, due_at, ready_at, priority,
+        placement, on_lost, hold_ms, overlap, hard_ms, params, submitted_by, parent_run)
+    SELECT o.job_id, j.rev, 'retry', o.instance, o.instances, o.node, o.due_at, statement_timestamp(),
+        j.priority, j.placement, j.on_lost, j.hold_ms, 'allow', j.hard_ms, o.params, $2, o.run_id
+    FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND NOT j.deleted
+    RETURNING run_id, job_id
+)
+SELECT EXISTS (SELECT FROM old) AS ended,
+    EXISTS (SELECT FROM farmhand.run_live WHERE run_id = $1) AS live,
+    (SELECT run_id FROM made) AS new_run,
+    (SELECT pg_notify('farmhand', json_build_object('due', m.run_id, 'job', m.job_id)::text)::text FROM made m)
+        AS note

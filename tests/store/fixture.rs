@@ -1,0 +1,169 @@
+//! What most store tests begin with: a database, nodes with sessions, jobs with due runs.
+
+use std::time::Duration;
+
+use farmhand_common::core::definition::{Command, JobSpec};
+use farmhand_common::store::jobs::{ApplyOutcome, JobChange, apply};
+use farmhand_common::store::protocol::{Claimed, Finish, Fire, Fired, NodeInfo, Opened, claim, fire, open};
+use farmhand_common::store::{Db, Final, Me};
+use farmhand_tests::pg::TestDb;
+use jiff::Timestamp;
+use serde_json::json;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+pub const TTL: Duration = Duration::from_secs(30);
+
+pub struct Farm {
+    pub test: TestDb,
+    pub db: Db,
+    /// A plain connection, to look behind the store's back.
+    pub sql: Client,
+}
+
+impl Farm {
+    pub async fn new() -> Self {
+        let test = TestDb::new().await;
+        let (db, sql) = (test.db().await, test.client().await);
+        Self { test, db, sql }
+    }
+
+    /// Opens a session under `address`.
+    pub async fn node(&self, address: &str) -> Me {
+        self.node_with(address, json!({})).await
+    }
+
+    pub async fn node_with(&self, address: &str, labels: serde_json::Value) -> Me {
+        let life = Uuid::new_v4();
+        match open(&self.db, &info(address, life, labels)).await.unwrap() {
+            Opened::Session(session) => Me {
+                address: address.to_owned(),
+                session,
+                life,
+            },
+            other => panic!("{address}: {other:?}"),
+        }
+    }
+
+    /// Applies one job; scheduled for `next_run` when given.
+    pub async fn job(&self, job_id: &str, spec: JobSpec, next_run: Option<Timestamp>) -> i64 {
+        let change = JobChange {
+            job_id: job_id.to_owned(),
+            spec,
+            next_run,
+            source: "test.toml".to_owned(),
+        };
+        match apply(&self.db, &[change], false, "tester").await.unwrap() {
+            ApplyOutcome::Done { applied, .. } => applied[0].rev,
+            other => panic!("{job_id}: {other:?}"),
+        }
+    }
+
+    /// Fires `job_id`, which is due at `at`, with `due` as its instants; the next one is an hour after `at`.
+    pub async fn fire_at(&self, job_id: &str, at: Timestamp, due: &[Timestamp]) -> Vec<Fired> {
+        let rev = self
+            .i64(&format!("SELECT rev FROM farmhand.job WHERE job_id = '{job_id}'"))
+            .await;
+        fire(&self.db, &[firing(job_id, rev, at, due)]).await.unwrap()
+    }
+
+    /// A job with one due run that `me` then holds.
+    pub async fn held_run(&self, me: &Me, job_id: &str, spec: JobSpec) -> Claimed {
+        let at = past(60);
+        self.job(job_id, spec, Some(at)).await;
+        let fired = self.fire_at(job_id, at, &[at]).await;
+        assert_eq!(fired.len(), 1, "{job_id} fires");
+        let mut claimed = claim(&self.db, me, 1, Some(&fired[0].run_ids)).await.unwrap();
+        assert_eq!(claimed.len(), 1, "{job_id} is claimed");
+        claimed.remove(0)
+    }
+
+    pub async fn i64(&self, sql: &str) -> i64 {
+        self.sql
+            .query_one(sql, &[])
+            .await
+            .unwrap_or_else(|e| panic!("{sql}: {e:?}"))
+            .get(0)
+    }
+
+    pub async fn text(&self, sql: &str) -> Option<String> {
+        self.sql
+            .query_opt(sql, &[])
+            .await
+            .unwrap_or_else(|e| panic!("{sql}: {e:?}"))
+            .and_then(|r| r.get(0))
+    }
+
+    /// State and reason of a run, live or finished.
+    pub async fn state(&self, run_id: i64) -> (String, Option<String>) {
+        let row = self
+            .sql
+            .query_one(
+                "SELECT state, reason FROM farmhand.run WHERE run_id = $1",
+                &[&run_id],
+            )
+            .await
+            .unwrap();
+        (row.get(0), row.get(1))
+    }
+
+    pub async fn beat(&self, address: &str) -> i64 {
+        self.i64(&format!(
+            "SELECT beat FROM farmhand.node WHERE address = '{address}'"
+        ))
+        .await
+    }
+}
+
+pub fn info(address: &str, life: Uuid, labels: serde_json::Value) -> NodeInfo {
+    NodeInfo {
+        address: address.to_owned(),
+        name: address.to_owned(),
+        life,
+        ttl: TTL,
+        slots: 8,
+        labels,
+        version: "test".to_owned(),
+    }
+}
+
+pub fn spec() -> JobSpec {
+    JobSpec {
+        command: Some(Command::Argv(vec!["true".to_owned()])),
+        ..JobSpec::default()
+    }
+}
+
+/// Whole seconds before now: what the database stores comes back equal.
+pub fn past(seconds: i64) -> Timestamp {
+    Timestamp::from_second(Timestamp::now().as_second() - seconds).unwrap()
+}
+
+pub fn firing(job_id: &str, rev: i64, at: Timestamp, due: &[Timestamp]) -> Fire {
+    Fire {
+        job_id: job_id.to_owned(),
+        rev,
+        seen: at,
+        following: Some(Timestamp::from_second(at.as_second() + 3600).unwrap()),
+        due: due.to_vec(),
+        skipped: Vec::new(),
+    }
+}
+
+pub fn success(me: &Me, run: &Claimed) -> Finish {
+    Finish {
+        run_id: run.run_id,
+        attempt: run.attempt,
+        address: me.address.clone(),
+        session: me.session,
+        state: Final::Succeeded,
+        exit_code: Some(0),
+        signal: None,
+        reason: None,
+        started_at: Some(Timestamp::now()),
+        cpu_ms: Some(5),
+        max_rss_bytes: Some(1 << 20),
+        output_bytes: Some(3),
+        output_dropped: Some(0),
+    }
+}

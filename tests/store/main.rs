@@ -1,0 +1,4 @@
+//! The store against real PostgreSQL.
+
+mod fixture;
+mod sessions;

@@ -1,0 +1,131 @@
+use std::time::Duration;
+
+use farmhand_common::store::protocol::{
+    Closed, Expired, FreedTo, Opened, Renewed, claim, close, condemn, expire, open, renew,
+};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::fixture::{Farm, TTL, info, spec};
+
+#[tokio::test]
+async fn opening_twice_with_one_life_finds_the_same_session() {
+    let farm = Farm::new().await;
+    let node = info("a", Uuid::new_v4(), json!({}));
+    assert_eq!(open(&farm.db, &node).await.unwrap(), Opened::Session(1));
+    assert_eq!(open(&farm.db, &node).await.unwrap(), Opened::Session(1));
+}
+
+#[tokio::test]
+async fn a_second_life_under_an_open_address_is_told_who_holds_it() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let other = open(&farm.db, &info("a", Uuid::new_v4(), json!({})))
+        .await
+        .unwrap();
+    let beat = farm.beat("a").await;
+    assert_eq!(
+        other,
+        Opened::Taken {
+            session: me.session,
+            life: me.life,
+            beat
+        }
+    );
+}
+
+#[tokio::test]
+async fn session_numbers_are_never_reused() {
+    let farm = Farm::new().await;
+    let mut last = 0;
+    for _ in 0..3 {
+        let me = farm.node("a").await;
+        assert!(me.session > last, "{} after {last}", me.session);
+        last = me.session;
+        assert_eq!(
+            close(&farm.db, &me).await.unwrap(),
+            Closed::Done { freed: vec![] }
+        );
+        assert_eq!(close(&farm.db, &me).await.unwrap(), Closed::Already);
+    }
+}
+
+#[tokio::test]
+async fn a_renewal_shows_what_the_session_holds() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    let Renewed::Alive { held, .. } = renew(&farm.db, &me, TTL).await.unwrap() else {
+        panic!("lost")
+    };
+    assert_eq!(held.len(), 1);
+    assert_eq!(
+        (held[0].run_id, held[0].attempt, held[0].cancel),
+        (run.run_id, 1, false)
+    );
+}
+
+#[tokio::test]
+async fn an_expired_session_renews_no_more_and_its_runs_are_due_again() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    let run = farm.held_run(&a, "j", spec()).await;
+    let beat = farm.beat("a").await;
+    let Expired::Done { freed } = expire(&farm.db, "a", a.session, a.life, beat).await.unwrap() else {
+        panic!("changed")
+    };
+    assert_eq!(freed.len(), 1);
+    assert_eq!(
+        (freed[0].run_id, freed[0].to, freed[0].takeovers),
+        (run.run_id, FreedTo::Due, 1)
+    );
+    assert_eq!(renew(&farm.db, &a, TTL).await.unwrap(), Renewed::Lost);
+
+    let again = claim(&farm.db, &b, 10, None).await.unwrap();
+    assert_eq!(again.len(), 1);
+    assert_eq!((again[0].run_id, again[0].attempt), (run.run_id, 2));
+    assert!(again[0].fence > run.fence);
+    assert_eq!(
+        farm.i64("SELECT count(*) FROM farmhand.attempt WHERE outcome = 'lost'")
+            .await,
+        1
+    );
+}
+
+#[tokio::test]
+async fn a_beat_between_watching_and_expiring_keeps_the_session() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let beat = farm.beat("a").await;
+    assert!(matches!(
+        renew(&farm.db, &me, TTL).await.unwrap(),
+        Renewed::Alive { .. }
+    ));
+    assert_eq!(
+        expire(&farm.db, "a", me.session, me.life, beat).await.unwrap(),
+        Expired::Changed
+    );
+    assert!(matches!(
+        renew(&farm.db, &me, Duration::from_secs(9)).await.unwrap(),
+        Renewed::Alive { .. }
+    ));
+}
+
+#[tokio::test]
+async fn a_condemned_session_neither_renews_nor_claims() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.held_run(&me, "j", spec()).await;
+    assert!(condemn(&farm.db, "a", me.session, me.life).await.unwrap());
+    assert_eq!(renew(&farm.db, &me, TTL).await.unwrap(), Renewed::Lost);
+    assert_eq!(claim(&farm.db, &me, 1, None).await.unwrap(), vec![]);
+    // A repeated open of the same life does not wash it off.
+    open(&farm.db, &info("a", me.life, json!({}))).await.unwrap();
+    assert_eq!(renew(&farm.db, &me, TTL).await.unwrap(), Renewed::Lost);
+    let beat = farm.beat("a").await;
+    assert!(matches!(
+        expire(&farm.db, "a", me.session, me.life, beat).await.unwrap(),
+        Expired::Done { .. }
+    ));
+    assert!(farm.node("a").await.session > me.session);
+}
