@@ -29,7 +29,8 @@ async fn a_second_life_under_an_open_address_is_told_who_holds_it() {
         Opened::Taken {
             session: me.session,
             life: me.life,
-            beat
+            beat,
+            ttl_ms: 30_000
         }
     );
 }
