@@ -7,7 +7,7 @@ use farmhand_common::core::lease::{BootInstant, LeaseTiming, MIN_TTL};
 use farmhand_common::core::retry::full_jitter;
 use farmhand_common::store::protocol::{self, Opened};
 use farmhand_common::store::{Db, DbConfig, Me, Note, PasswordIn, StoreError, migrate};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use crate::clock::{self, boot_now};
@@ -90,7 +90,7 @@ pub async fn run(mut config: AgentConfig) -> Result<Ended, AgentError> {
     };
     let (rows_tx, rows) = mpsc::channel(EVENT_ROWS);
     let events = Events::new(metrics.clone(), &config.address, rows_tx);
-    let (db, keeper_db, notes) = connect(&config, timing)?;
+    let (db, keeper_db, notes) = connect(&config, timing, &events)?;
     let outlet = Outlet::default();
     let (reports, reports_rx) = mpsc::unbounded_channel();
     let reporter = Reporter::new(
@@ -99,7 +99,8 @@ pub async fn run(mut config: AgentConfig) -> Result<Ended, AgentError> {
         config.state_dir.clone(),
         outlet.clone(),
     );
-    let reporter = tokio::spawn(reporter.run(reports_rx, rows));
+    let (stop_reporter, stopped) = oneshot::channel();
+    let reporter = tokio::spawn(reporter.run(reports_rx, rows, stopped));
     let health = http::Health::default();
     if let Some(listener) = listener {
         tokio::spawn(http::serve(listener, metrics.clone(), db.clone(), health.clone()));
@@ -120,7 +121,7 @@ pub async fn run(mut config: AgentConfig) -> Result<Ended, AgentError> {
     let result = live(&ctx, &outlet, &health, &mut signals).await;
     housekeeper.stop().await;
     outlet.set(None);
-    drop(ctx);
+    drop(stop_reporter);
     // What is still to be written down: bounded, because the database may be away.
     let _ = tokio::time::timeout(Duration::from_secs(5), reporter).await;
     result
@@ -131,7 +132,7 @@ fn handed_over_on_term() -> bool {
     std::env::var_os("NOTIFY_SOCKET").is_some() && std::env::var_os("INVOCATION_ID").is_some()
 }
 
-fn connect(config: &AgentConfig, timing: LeaseTiming) -> Result<(Db, Db, mpsc::Receiver<Note>), AgentError> {
+fn connect(config: &AgentConfig, timing: LeaseTiming, events: &Events) -> Result<(Db, Db, mpsc::Receiver<Note>), AgentError> {
     let db_config = DbConfig::from_url(&config.database_url, PasswordIn::Allowed)?
         .with_application_name(&format!("farmhand {}", config.address))
         .with_max_pool(POOL)
@@ -140,7 +141,8 @@ fn connect(config: &AgentConfig, timing: LeaseTiming) -> Result<(Db, Db, mpsc::R
     let bound = timing.renew_every().min(Duration::from_secs(5));
     let db = Db::new(&db_config);
     let (keeper_db, notes) = Db::dedicated(&db_config.clone().with_timeouts(bound, bound));
-    Ok((db, keeper_db, notes))
+    let observer = events.statement_observer();
+    Ok((db.observed_by(observer.clone()), keeper_db.observed_by(observer), notes))
 }
 
 fn forward_notes(mut notes: mpsc::Receiver<Note>, outlet: Outlet) {
@@ -273,10 +275,10 @@ async fn begin(
     let (me, sent) = open(ctx).await?;
     ctx.events.emit(Event::SessionOpened { session: me.session });
     let mut wardens = new_wardens(ctx, &me, channel.0.clone());
-    wardens
-        .start_main(deadlines(ctx, sent, Kind::Main))
-        .await
-        .map_err(|e| setup("starting the warden", e))?;
+    if let Err(e) = wardens.start_main(deadlines(ctx, sent, Kind::Main)).await {
+        retrying(ctx, "close", || protocol::close(&ctx.db, &me)).await?;
+        return Err(setup("starting the warden", e));
+    }
     Ok(Session::new(ctx.clone(), me, sent, wardens, Vec::new(), channel))
 }
 

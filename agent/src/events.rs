@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use farmhand_common::store::Severity;
+use farmhand_common::store::{Observer, Severity, StoreError};
 use farmhand_common::store::events::Event as EventRow;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -214,6 +214,18 @@ impl Events {
         }
     }
 
+    /// Measures every statement; what failed is logged by whoever sent it.
+    pub fn statement_observer(&self) -> Observer {
+        let metrics = self.metrics.clone();
+        Arc::new(move |op, took, error| {
+            metrics.db_query_duration.with_label_values(&[op]).observe(took.as_secs_f64());
+            if let Some(error) = error {
+                metrics.db_errors.with_label_values(&[op, error.class()]).inc();
+            }
+            metrics.db_up.set(i64::from(!error.is_some_and(StoreError::is_away)));
+        })
+    }
+
     pub fn emit(&self, event: Event) {
         self.measure(&event);
         self.log(&event);
@@ -292,11 +304,6 @@ impl Events {
             Event::Unkillable { .. } => m.fence_kills.with_label_values(&["unkillable"]).inc(),
             Event::Skipped { reason, count, .. } => m.skips.with_label_values(&[reason]).inc_by(*count),
             Event::Expired { silent, .. } => m.takeover_delay.observe(silent.as_secs_f64()),
-            Event::DatabaseUp => m.db_up.set(1),
-            Event::DatabaseDown { op, class, .. } => {
-                m.db_up.set(0);
-                m.db_errors.with_label_values(&[op, class]).inc();
-            }
             Event::ClockOffset { seconds } => m.db_clock_offset.set(*seconds),
             Event::OutputDropped { bytes, .. } => m.log_dropped.inc_by(*bytes),
             _ => {}

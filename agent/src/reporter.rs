@@ -12,7 +12,7 @@ use farmhand_common::store::logs::{append_log, log_end, trim_log};
 use farmhand_common::store::protocol::{self, Finish, FinishResult, Lose, Retry};
 use farmhand_common::store::{AttemptOutcome, Db, Final, Me, StoreError};
 use jiff::Timestamp;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::events::{Event, Events};
 use crate::output::Shipper;
@@ -129,37 +129,44 @@ impl Reporter {
         }
     }
 
-    /// Runs until both channels are closed and empty.
+    /// Runs until `stop` is told or dropped and what was sent before is written down.
     pub async fn run(
         mut self,
         mut reports: mpsc::UnboundedReceiver<Report>,
         mut rows: mpsc::Receiver<EventRow>,
+        mut stop: oneshot::Receiver<()>,
     ) {
         let mut ticks = tokio::time::interval(SHIP_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let (mut ended, mut events) = (Vec::new(), Vec::new());
-        let (mut reports_open, mut rows_open) = (true, true);
-        while reports_open || rows_open {
-            let mut batch = Vec::with_capacity(SET);
+        let (mut batch, mut events) = (Vec::new(), Vec::new());
+        loop {
             tokio::select! {
-                n = reports.recv_many(&mut batch, SET), if reports_open => {
-                    reports_open = n > 0;
-                    for report in batch {
-                        match report {
-                            Report::Follow { id, kind, keep, fresh } => self.follow(id, kind, keep, fresh),
-                            Report::Ended(report) => ended.push(*report),
-                        }
-                    }
-                    if !ended.is_empty() {
-                        self.settle(std::mem::take(&mut ended)).await;
-                    }
-                }
-                n = rows.recv_many(&mut events, EVENT_SET), if rows_open => {
-                    rows_open = n > 0;
-                    self.record(&mut events).await;
-                }
+                _ = reports.recv_many(&mut batch, SET) => self.take(&mut batch).await,
+                _ = rows.recv_many(&mut events, EVENT_SET) => self.record(&mut events).await,
                 _ = ticks.tick(), if !self.shippers.is_empty() => self.ship_live().await,
+                _ = &mut stop => break,
             }
+        }
+        reports.close();
+        rows.close();
+        while reports.recv_many(&mut batch, SET).await > 0 {
+            self.take(&mut batch).await;
+        }
+        while rows.recv_many(&mut events, EVENT_SET).await > 0 {
+            self.record(&mut events).await;
+        }
+    }
+
+    async fn take(&mut self, batch: &mut Vec<Report>) {
+        let mut ended = Vec::new();
+        for report in batch.drain(..) {
+            match report {
+                Report::Follow { id, kind, keep, fresh } => self.follow(id, kind, keep, fresh),
+                Report::Ended(report) => ended.push(*report),
+            }
+        }
+        if !ended.is_empty() {
+            self.settle(ended).await;
         }
     }
 

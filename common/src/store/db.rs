@@ -65,12 +65,16 @@ impl managed::Manager for Opener {
     }
 }
 
+/// Told of every statement: its name, its round trip with the wait for a connection, and how it failed.
+pub type Observer = Arc<dyn Fn(&'static str, Duration, Option<&StoreError>) + Send + Sync>;
+
 /// A handle on the database; clones share the connections.
 #[derive(Clone)]
 pub struct Db {
     pool: Pool<Opener>,
     config: Arc<DbConfig>,
     shrunk: Arc<Mutex<StdInstant>>,
+    observer: Option<Observer>,
 }
 
 /// Connections by what they do, for the gauge.
@@ -118,6 +122,16 @@ impl Db {
             pool,
             config: Arc::new(config.clone()),
             shrunk: Arc::new(Mutex::new(StdInstant::now())),
+            observer: None,
+        }
+    }
+
+    /// The same handle, telling `observer` of every statement from now on.
+    #[must_use]
+    pub fn observed_by(self, observer: Observer) -> Self {
+        Self {
+            observer: Some(observer),
+            ..self
         }
     }
 
@@ -173,9 +187,16 @@ impl Db {
     }
 
     pub(crate) async fn raw(&self, stmt: Stmt, params: &[Param<'_>]) -> Result<Vec<Row>, StoreError> {
-        let mut conn = self.conn(stmt.op).await?;
-        conn.query(stmt.op, stmt.sql, params, self.config.statement_timeout)
-            .await
+        let started = StdInstant::now();
+        let result = match self.conn(stmt.op).await {
+            Ok(mut conn) => {
+                conn.query(stmt.op, stmt.sql, params, self.config.statement_timeout)
+                    .await
+            }
+            Err(error) => Err(error),
+        };
+        observe(self.observer.as_ref(), stmt.op, started, &result);
+        result
     }
 
     pub(crate) async fn rows<T: DeserializeOwned>(
@@ -205,9 +226,14 @@ impl Db {
         op: &'static str,
         limit: Duration,
     ) -> Result<Transaction, StoreError> {
-        let conn = self.conn(op).await?;
+        let started = StdInstant::now();
+        let conn = self.conn(op).await;
+        if conn.is_err() {
+            observe(self.observer.as_ref(), op, started, &conn);
+        }
         Ok(Transaction {
-            conn,
+            conn: conn?,
+            observer: self.observer.clone(),
             op,
             deadline: Instant::now() + limit,
             begun: false,
@@ -217,6 +243,7 @@ impl Db {
 
 pub(crate) struct Transaction {
     conn: Object<Opener>,
+    observer: Option<Observer>,
     op: &'static str,
     deadline: Instant,
     begun: bool,
@@ -228,17 +255,19 @@ impl Transaction {
         stmt: Stmt,
         params: &[Param<'_>],
     ) -> Result<Vec<T>, StoreError> {
-        let rows = if self.begun {
+        let started = StdInstant::now();
+        let result = if self.begun {
             self.conn
                 .query_within(stmt.op, stmt.sql, params, self.deadline)
-                .await?
+                .await
         } else {
             self.begun = true;
             self.conn
                 .begin_with(stmt.op, stmt.sql, params, self.deadline)
-                .await?
+                .await
         };
-        decode::rows(stmt.op, &rows)
+        observe(self.observer.as_ref(), stmt.op, started, &result);
+        decode::rows(stmt.op, &result?)
     }
 
     pub(crate) async fn row<T: DeserializeOwned>(
@@ -270,9 +299,23 @@ impl Transaction {
 
     pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
         if self.begun {
-            self.conn.commit(self.op, self.deadline).await?;
+            let started = StdInstant::now();
+            let result = self.conn.commit(self.op, self.deadline).await;
+            observe(self.observer.as_ref(), "commit", started, &result);
+            result?;
         }
         Ok(())
+    }
+}
+
+fn observe<T>(
+    observer: Option<&Observer>,
+    op: &'static str,
+    started: StdInstant,
+    result: &Result<T, StoreError>,
+) {
+    if let Some(observer) = observer {
+        observer(op, started.elapsed(), result.as_ref().err());
     }
 }
 

@@ -21,7 +21,7 @@ mod text;
 mod tls;
 
 pub use config::{DbConfig, PasswordIn};
-pub use db::{Db, PoolGauge};
+pub use db::{Db, Observer, PoolGauge};
 pub use error::StoreError;
 pub use note::Note;
 pub use text::{AttemptOutcome, Final, Kind, LogStream, Severity};
