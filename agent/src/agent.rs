@@ -132,7 +132,11 @@ fn handed_over_on_term() -> bool {
     std::env::var_os("NOTIFY_SOCKET").is_some() && std::env::var_os("INVOCATION_ID").is_some()
 }
 
-fn connect(config: &AgentConfig, timing: LeaseTiming, events: &Events) -> Result<(Db, Db, mpsc::Receiver<Note>), AgentError> {
+fn connect(
+    config: &AgentConfig,
+    timing: LeaseTiming,
+    events: &Events,
+) -> Result<(Db, Db, mpsc::Receiver<Note>), AgentError> {
     let db_config = DbConfig::from_url(&config.database_url, PasswordIn::Allowed)?
         .with_application_name(&format!("farmhand {}", config.address))
         .with_max_pool(POOL)
@@ -142,7 +146,11 @@ fn connect(config: &AgentConfig, timing: LeaseTiming, events: &Events) -> Result
     let db = Db::new(&db_config);
     let (keeper_db, notes) = Db::dedicated(&db_config.clone().with_timeouts(bound, bound));
     let observer = events.statement_observer();
-    Ok((db.observed_by(observer.clone()), keeper_db.observed_by(observer), notes))
+    Ok((
+        db.observed_by(observer.clone()),
+        keeper_db.observed_by(observer),
+        notes,
+    ))
 }
 
 fn forward_notes(mut notes: mpsc::Receiver<Note>, outlet: Outlet) {

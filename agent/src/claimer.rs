@@ -3,7 +3,6 @@
 //! Pure bookkeeping over a small copy of every job's schedule; times are the database's.
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
 
 use farmhand_common::core::definition::JobSpec;
 use farmhand_common::core::due::{self, DuePolicy};
@@ -17,9 +16,6 @@ const FIRE_BATCH: usize = 1_000;
 
 /// Nodes that wake for a due instant by themselves, one after the other.
 const TRYING_RANKS: usize = 3;
-
-/// A little past the instant, so that the database's clock has surely reached it too.
-const AFTER_DUE: Duration = Duration::from_millis(1);
 
 struct CachedJob {
     rev: i64,
@@ -67,10 +63,6 @@ impl Claimer {
     /// The newest job change seen.
     pub fn seq(&self) -> i64 {
         self.seq
-    }
-
-    pub fn jobs(&self) -> usize {
-        self.jobs.len()
     }
 
     /// Nodes that may fire, for the order in which they try. A change re-ranks every waiting job.
@@ -142,10 +134,7 @@ impl Claimer {
             return;
         }
         let delay = claim_delay(rank);
-        job.wake = job
-            .next_run
-            .saturating_add(delay + AFTER_DUE)
-            .unwrap_or(job.next_run);
+        job.wake = job.next_run.saturating_add(delay).unwrap_or(job.next_run);
         self.wakes.insert((job.wake, job_id.to_owned()));
     }
 
@@ -243,10 +232,5 @@ impl Claimer {
     /// Claims sent and answered so far.
     pub fn serials(&self) -> (u64, u64) {
         (self.sent, self.answered)
-    }
-
-    /// Slots promised to a claim in flight.
-    pub fn in_flight(&self) -> u32 {
-        self.in_flight
     }
 }

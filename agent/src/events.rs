@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use farmhand_common::store::{Observer, Severity, StoreError};
 use farmhand_common::store::events::Event as EventRow;
+use farmhand_common::store::{Observer, Severity, StoreError};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -218,11 +218,16 @@ impl Events {
     pub fn statement_observer(&self) -> Observer {
         let metrics = self.metrics.clone();
         Arc::new(move |op, took, error| {
-            metrics.db_query_duration.with_label_values(&[op]).observe(took.as_secs_f64());
+            metrics
+                .db_query_duration
+                .with_label_values(&[op])
+                .observe(took.as_secs_f64());
             if let Some(error) = error {
                 metrics.db_errors.with_label_values(&[op, error.class()]).inc();
             }
-            metrics.db_up.set(i64::from(!error.is_some_and(StoreError::is_away)));
+            metrics
+                .db_up
+                .set(i64::from(!error.is_some_and(StoreError::is_away)));
         })
     }
 

@@ -161,7 +161,12 @@ impl Reporter {
         let mut ended = Vec::new();
         for report in batch.drain(..) {
             match report {
-                Report::Follow { id, kind, keep, fresh } => self.follow(id, kind, keep, fresh),
+                Report::Follow {
+                    id,
+                    kind,
+                    keep,
+                    fresh,
+                } => self.follow(id, kind, keep, fresh),
                 Report::Ended(report) => ended.push(*report),
             }
         }

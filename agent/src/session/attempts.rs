@@ -87,6 +87,10 @@ impl Session {
         }
         if fired.len() < asked {
             self.emit(Event::ClaimLost { kind: "scheduled" });
+            // Usually a later rank finds the work done. Alone, the clock was not there yet after all.
+            if self.claimer.live().len() == 1 {
+                self.watcher.look_now();
+            }
         }
         if fired.iter().any(|f| !f.run_ids.is_empty()) {
             self.claimer.hint();

@@ -18,6 +18,7 @@ impl Session {
             Signal::Interrupt if self.mode == Mode::Working => self.drain("SIGINT", None),
             Signal::Interrupt | Signal::Quit => self.kill_everything(),
             Signal::Terminate if self.ctx.hand_over => return Some(SessionEnd::HandedOver),
+            Signal::Terminate if self.mode != Mode::Working => {}
             Signal::Terminate => {
                 let until = boot_now() + self.ctx.config.stop_timeout;
                 self.drain("SIGTERM", Some(until));
