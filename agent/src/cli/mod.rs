@@ -3,6 +3,7 @@
 mod agent;
 mod completion;
 mod database;
+mod dev;
 mod events;
 mod exit;
 mod migrate;
@@ -36,6 +37,8 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// A farm on this machine, with a database and example jobs of its own: the first minute
+    Dev(dev::DevArgs),
     /// Run the agent of this server
     Agent(agent::AgentArgs),
     /// Bring the database's schema to this version
@@ -70,6 +73,7 @@ pub fn main() -> ExitCode {
 fn dispatch(cli: &Cli) -> Outcome {
     let json = cli.json;
     match &cli.command {
+        Command::Dev(args) => dev::run(args),
         Command::Agent(args) => agent::run(args, json),
         Command::Migrate(args) => block_on(migrate::run(args, json)),
         Command::Events(args) => block_on(events::run(args, json)),

@@ -12,7 +12,7 @@ use std::io;
 use std::path::PathBuf;
 
 pub use place::Place;
-pub use server::Embedded;
+pub use server::{Embedded, end_with_parent};
 
 /// Why there is no embedded PostgreSQL, and what to do about it.
 #[derive(Debug, thiserror::Error)]

@@ -1,0 +1,52 @@
+//! Signals as events, taken one by one by the loop that asks.
+
+use std::io;
+use std::time::Duration;
+
+/// What the loop is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Ctrl-C, SIGTERM, or the terminal is gone.
+    End,
+    /// A child ended.
+    Child,
+    Nothing,
+}
+
+/// The set of signals that this process takes by asking. Children start with none blocked.
+pub struct Signals(libc::sigset_t);
+
+impl Signals {
+    /// Blocks the signals for this thread and those it will start.
+    ///
+    /// # Errors
+    /// None that a valid set can cause.
+    pub fn take() -> io::Result<Self> {
+        // SAFETY: the set is plain data, initialised by sigemptyset before it is read.
+        unsafe {
+            let mut set = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGCHLD] {
+                libc::sigaddset(&mut set, signal);
+            }
+            match libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) {
+                0 => Ok(Self(set)),
+                code => Err(io::Error::from_raw_os_error(code)),
+            }
+        }
+    }
+
+    /// The next event, at most after `timeout`.
+    pub fn wait(&self, timeout: Duration) -> Event {
+        let timeout = libc::timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        };
+        // SAFETY: both pointers are valid for the call.
+        match unsafe { libc::sigtimedwait(&self.0, std::ptr::null_mut(), &timeout) } {
+            libc::SIGINT | libc::SIGTERM | libc::SIGHUP => Event::End,
+            libc::SIGCHLD => Event::Child,
+            _ => Event::Nothing,
+        }
+    }
+}
