@@ -15,7 +15,7 @@ use jiff::Timestamp;
 const FIRE_BATCH: usize = 1_000;
 
 /// Nodes that wake for a due instant by themselves, one after the other.
-const TRYING_RANKS: usize = 3;
+pub const TRYING_RANKS: usize = 3;
 
 struct CachedJob {
     rev: i64,

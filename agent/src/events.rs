@@ -270,11 +270,13 @@ impl Events {
                 takeover,
             } => {
                 m.claims.with_label_values(&[attempt.kind.as_str(), "won"]).inc();
-                m.schedule_lag
-                    .with_label_values(&[attempt.kind.as_str()])
-                    .observe(lag.as_secs_f64());
-                if let Some(cause) = takeover {
-                    m.takeovers.with_label_values(&[cause.as_str()]).inc();
+                match takeover {
+                    // It was due long before; how late a takeover is, the challenger measures.
+                    Some(cause) => m.takeovers.with_label_values(&[cause.as_str()]).inc(),
+                    None => {
+                        let lags = m.schedule_lag.with_label_values(&[attempt.kind.as_str()]);
+                        lags.observe(lag.as_secs_f64());
+                    }
                 }
             }
             Event::ClaimTook { took } => m.claim_duration.observe(took.as_secs_f64()),

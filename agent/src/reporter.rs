@@ -9,7 +9,7 @@ use farmhand_common::core::retry::full_jitter;
 use farmhand_common::core::run::Outcome;
 use farmhand_common::store::events::{Event as EventRow, record_events};
 use farmhand_common::store::logs::{append_log, log_end, trim_log};
-use farmhand_common::store::protocol::{self, Finish, FinishResult, Lose, Retry};
+use farmhand_common::store::protocol::{self, Finish, FinishResult, Lose, Retry, Started};
 use farmhand_common::store::{AttemptOutcome, Db, Final, Me, StoreError};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
@@ -38,6 +38,12 @@ pub enum Report {
         kind: Kind,
         keep: u64,
         fresh: bool,
+    },
+    /// The warden has started it.
+    Started {
+        me: Me,
+        id: AttemptId,
+        at: Timestamp,
     },
     Ended(Box<Ended>),
 }
@@ -116,6 +122,8 @@ pub struct Reporter {
     state_dir: PathBuf,
     outlet: Outlet,
     shippers: HashMap<AttemptId, Shipper>,
+    /// Starts to be shown to people; those that end within a tick never are.
+    starts: HashMap<AttemptId, (Me, Timestamp)>,
 }
 
 impl Reporter {
@@ -126,6 +134,7 @@ impl Reporter {
             state_dir,
             outlet,
             shippers: HashMap::new(),
+            starts: HashMap::new(),
         }
     }
 
@@ -143,7 +152,10 @@ impl Reporter {
             tokio::select! {
                 _ = reports.recv_many(&mut batch, SET) => self.take(&mut batch).await,
                 _ = rows.recv_many(&mut events, EVENT_SET) => self.record(&mut events).await,
-                _ = ticks.tick(), if !self.shippers.is_empty() => self.ship_live().await,
+                _ = ticks.tick(), if !self.shippers.is_empty() => {
+                    self.show_starts().await;
+                    self.ship_live().await;
+                }
                 _ = &mut stop => break,
             }
         }
@@ -167,7 +179,13 @@ impl Reporter {
                     keep,
                     fresh,
                 } => self.follow(id, kind, keep, fresh),
-                Report::Ended(report) => ended.push(*report),
+                Report::Started { me, id, at } => {
+                    self.starts.insert(id, (me, at));
+                }
+                Report::Ended(report) => {
+                    self.starts.remove(&report.assignment.id());
+                    ended.push(*report);
+                }
             }
         }
         if !ended.is_empty() {
@@ -180,6 +198,24 @@ impl Reporter {
         self.shippers
             .entry(id)
             .or_insert_with(|| Shipper::new(id, dir, keep, fresh));
+    }
+
+    /// For people only: a failure costs a time in a table.
+    async fn show_starts(&mut self) {
+        let mut by_session: HashMap<Me, Vec<Started>> = HashMap::new();
+        for (id, (me, started_at)) in self.starts.drain() {
+            let started = Started {
+                run_id: id.run_id,
+                attempt: id.attempt,
+                started_at,
+            };
+            by_session.entry(me).or_default().push(started);
+        }
+        for (me, starts) in by_session {
+            if let Err(e) = protocol::started(&self.db, &me, &starts).await {
+                tracing::debug!("starts not shown: {e}");
+            }
+        }
     }
 
     async fn ship_live(&mut self) {

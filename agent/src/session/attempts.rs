@@ -7,6 +7,7 @@ use farmhand_common::core::lease::BootInstant;
 use farmhand_common::core::run::Outcome;
 use farmhand_common::store::StoreError;
 use farmhand_common::store::protocol::{self, Claimed, Fired, JobRow, LostWhy, Overdue};
+use jiff::Timestamp;
 
 use super::{Attempt, Input, Phase, Session, SessionEnd};
 use crate::clock::boot_now;
@@ -262,6 +263,11 @@ impl Session {
                     attempt.phase = Phase::Running;
                 }
                 let about = attempt.assignment.about();
+                let _ = self.ctx.reports.send(Report::Started {
+                    me: self.me.clone(),
+                    id,
+                    at: Timestamp::now(),
+                });
                 self.emit(Event::Started { attempt: about, pid });
             }
             Err(why) => {

@@ -7,6 +7,7 @@ use farmhand_common::store::protocol::{self, Expired, Look};
 use farmhand_common::store::{Note, StoreError};
 
 use super::{Input, Session};
+use crate::claimer::TRYING_RANKS;
 use crate::clock::boot_now;
 use crate::events::Event;
 use crate::warden::protocol::AttemptId;
@@ -210,7 +211,10 @@ impl Session {
             Note::Due { run_id, job } => {
                 let job = job.as_deref().unwrap_or_default();
                 let rank = rank(job, *run_id, &self.me.address, self.claimer.live());
-                self.claimer.hint_at(boot_now() + claim_delay(rank));
+                // The others' looks tell them of what these leave undone.
+                if rank < TRYING_RANKS {
+                    self.claimer.hint_at(boot_now() + claim_delay(rank));
+                }
             }
             Note::Jobs { seq } if *seq <= self.claimer.seq() => {}
             Note::Cancel { node, .. } if *node != self.me.address => {}
