@@ -253,6 +253,8 @@ fn missed() -> impl Strategy<Value = Missed> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn every_instant_up_to_now_is_decided_exactly_once(
         missed in missed(),

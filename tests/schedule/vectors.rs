@@ -75,3 +75,92 @@ fn run(group: &str, contested: bool, count: usize, deviations: &[(&str, &str)]) 
 fn every_uncontested_standard_vector_agrees() {
     run("std5", false, 110, &[]);
 }
+
+#[test]
+fn every_uncontested_extended_vector_agrees_but_for_what_the_grammar_leaves_out() {
+    let full_name = "names are three letters, as in cron(8): FRI";
+    let wrapped_step = "a range that goes round takes no step: implementations disagree on its phase";
+    run(
+        "ext5",
+        false,
+        31,
+        &[
+            ("cv-0746", full_name),
+            ("cv-0747", full_name),
+            ("cv-0748", full_name),
+            ("cv-0773", wrapped_step),
+            ("cv-0782", wrapped_step),
+            ("cv-0805", "the nearest weekday is written 15W, not W15"),
+        ],
+    );
+}
+
+#[test]
+fn every_uncontested_vector_with_seconds_agrees() {
+    run("sec6", false, 89, &[]);
+    run("sec6ext", false, 26, &[]);
+}
+
+#[test]
+fn vectors_with_a_year_field_are_refused() {
+    let year = "there is no seventh field";
+    run(
+        "sec7year",
+        false,
+        4,
+        &[("cv-2093", year), ("cv-2094", year), ("cv-2099", year)],
+    );
+}
+
+/// The sides taken where implementations disagree; `docs/schedules.md` gives the reasons.
+#[test]
+fn contested_vectors_fall_on_the_documented_side() {
+    let sunday = "7 is another name of Sunday";
+    run("std5", true, 25, &[("cv-0007", sunday), ("cv-0141", sunday)]);
+    let ored = "both day fields restricted: either is enough (Vixie), so it does fire";
+    run(
+        "ext5",
+        true,
+        10,
+        &[
+            ("cv-0741", "@reboot is a kind of its own"),
+            ("cv-0888", ored),
+            ("cv-0894", ored),
+            ("cv-0912", ored),
+            ("cv-0920", ored),
+            ("cv-0936", ored),
+            ("cv-0939", ored),
+            ("cv-0988", ored),
+            ("cv-1052", ored),
+            ("cv-1058", ored),
+        ],
+    );
+    let step_from = "n/step means n to the end by step";
+    let hour_star = "an hour field that begins with * is an interval: nothing is made up in a gap";
+    let fixed = "fixed hours fire once on a repeated clock";
+    let minute_first = "hour field begins with *: an interval, nothing is made up in a gap";
+    run(
+        "sec6",
+        true,
+        20,
+        &[
+            ("cv-1187", step_from),
+            ("cv-1207", step_from),
+            ("cv-1713", hour_star),
+            ("cv-1714", hour_star),
+            ("cv-1738", fixed),
+            ("cv-1739", fixed),
+            ("cv-1741", fixed),
+        ],
+    );
+    run(
+        "sec6ext",
+        true,
+        3,
+        &[
+            ("cv-1994", minute_first),
+            ("cv-1995", minute_first),
+            ("cv-2052", fixed),
+        ],
+    );
+}
