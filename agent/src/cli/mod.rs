@@ -1,15 +1,25 @@
 //! The command line: one file per noun.
 
 mod agent;
+mod apply;
 mod completion;
 mod database;
 mod dev;
+mod due_now;
 mod events;
 mod exit;
+mod follow;
+mod job;
+mod lease;
+mod logs;
 mod migrate;
 mod next;
+mod node;
 pub mod out;
+mod run;
+mod runs;
 mod settings;
+mod status;
 mod terminal;
 
 use std::process::ExitCode;
@@ -41,6 +51,16 @@ enum Command {
     Dev(dev::DevArgs),
     /// Run the agent of this server
     Agent(agent::AgentArgs),
+    /// Jobs: apply files, list, run, pause
+    Job(job::JobArgs),
+    /// Runs: list, logs, cancel, retry
+    Run(run::RunArgs),
+    /// Nodes: list, cordon, drain
+    Node(node::NodeArgs),
+    /// Leases: list, release by force
+    Lease(lease::LeaseArgs),
+    /// The farm at a glance
+    Status(status::StatusArgs),
     /// Bring the database's schema to this version
     Migrate(migrate::MigrateArgs),
     /// What happened
@@ -75,6 +95,11 @@ fn dispatch(cli: &Cli) -> Outcome {
     match &cli.command {
         Command::Dev(args) => dev::run(args),
         Command::Agent(args) => agent::run(args, json),
+        Command::Job(args) => block_on(job::run(args, json)),
+        Command::Run(args) => block_on(run::run(args, json)),
+        Command::Node(args) => block_on(node::run(args, json)),
+        Command::Lease(args) => block_on(lease::run(args, json)),
+        Command::Status(args) => block_on(status::run(args, json)),
         Command::Migrate(args) => block_on(migrate::run(args, json)),
         Command::Events(args) => block_on(events::run(args, json)),
         Command::Next(args) => next::run_expr(args, json),
@@ -88,4 +113,13 @@ fn block_on(command: impl Future<Output = Outcome>) -> Outcome {
         .enable_all()
         .build()?
         .block_on(command)
+}
+
+/// Who does this, as the database remembers it: user@host.
+fn who() -> String {
+    let user = ["SUDO_USER", "USER", "LOGNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|user| !user.is_empty()))
+        .unwrap_or_else(|| rustix::process::getuid().as_raw().to_string());
+    format!("{user}@{}", gethostname::gethostname().to_string_lossy())
 }

@@ -1,0 +1,274 @@
+//! `farmhand job apply`: from files to definitions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use farmhand_common::core::definition::{JobDefinition, load};
+use farmhand_common::core::document::{Mistakes, Source};
+use farmhand_common::core::due;
+use farmhand_common::store::jobs::{ApplyOutcome, Blocked, JobChange, Listed, apply};
+use farmhand_common::store::{Db, query};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{DatabaseArgs, Exit, Failure, Outcome, due_now, job, out, terminal};
+
+#[derive(Args, Debug)]
+pub struct ApplyArgs {
+    /// Job files; of a directory all *.toml in it; - is standard input
+    #[arg(required = true)]
+    path: Vec<PathBuf>,
+    /// Only show what would change
+    #[arg(long)]
+    dry_run: bool,
+    /// Delete the jobs that are in none of these files, whoever applied them
+    #[arg(long)]
+    prune: bool,
+    /// Do not ask before deleting
+    #[arg(long)]
+    yes: bool,
+}
+
+/// One line of the plan.
+#[derive(Debug, Serialize)]
+struct Step {
+    job_id: String,
+    change: Kind,
+    /// Keys whose values differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    keys: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Created,
+    Updated,
+    Unchanged,
+    Deleted,
+}
+
+pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Outcome {
+    let sources = read_all(&args.path)?;
+    let wanted = load(&sources).map_err(|mistakes| refuse(&mistakes, as_json))?;
+    let db = database.connect().await?;
+    let steps = plan(&wanted, &job::all(&db).await?, args.prune);
+    if !as_json {
+        show(&steps);
+    }
+    let changes = steps.iter().any(|step| step.change != Kind::Unchanged);
+    if changes && !args.dry_run {
+        confirm(&steps, args)?;
+        store(&db, &wanted, &sources, args.prune).await?;
+    }
+    if as_json {
+        out::json(&json!({"applied": changes && !args.dry_run, "jobs": steps}));
+    } else {
+        out::note(&summary(&steps, args.dry_run));
+    }
+    Ok(Exit::Ok)
+}
+
+/// The files of all paths, in the order given, each directory's by name.
+fn read_all(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
+    let mut files = Vec::new();
+    let mut unreadable = Vec::new();
+    for path in paths {
+        match files_of(path) {
+            Ok(found) if found.is_empty() => unreadable.push(format!("{}: no *.toml in it", path.display())),
+            Ok(found) => files.extend(found),
+            Err(error) => unreadable.push(format!("{}: {error}", path.display())),
+        }
+    }
+    let mut seen = BTreeSet::new();
+    files.retain(|file| seen.insert(file.clone()));
+    let mut sources = Vec::new();
+    for file in files {
+        match read(&file) {
+            Ok(text) => sources.push(Source {
+                name: file.display().to_string(),
+                text,
+            }),
+            Err(error) => unreadable.push(format!("{}: {error}", file.display())),
+        }
+    }
+    if unreadable.is_empty() {
+        return Ok(sources);
+    }
+    let failure = Failure::usage("not all job files can be read; nothing was applied");
+    Err(unreadable.into_iter().fold(failure, Failure::why))
+}
+
+fn files_of(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+    if path == Path::new("-") || !path.metadata()?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in path.read_dir()? {
+        let file = entry?.path();
+        // Hidden: editors' copies, and the directories that a ConfigMap's files are links into.
+        let hidden = file
+            .file_name()
+            .is_none_or(|n| n.to_string_lossy().starts_with('.'));
+        if !hidden && file.extension().is_some_and(|e| e == "toml") {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn read(file: &Path) -> std::io::Result<String> {
+    if file != Path::new("-") {
+        return std::fs::read_to_string(file);
+    }
+    let mut text = String::new();
+    std::io::stdin().lock().read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn refuse(mistakes: &Mistakes, as_json: bool) -> Failure {
+    if as_json {
+        out::json(&json!({"mistakes": mistakes.located()}));
+    } else {
+        let width = out::width().unwrap_or(120);
+        out::raw_err(mistakes.render(out::color(), width.into()).as_bytes());
+    }
+    let what = match mistakes.len() {
+        1 => "the job files have a mistake".to_owned(),
+        n => format!("the job files have {n} mistakes"),
+    };
+    Failure::usage(what).next("mend the files; nothing was applied")
+}
+
+fn plan(wanted: &[JobDefinition], present: &[Listed], prune: bool) -> Vec<Step> {
+    let before: BTreeMap<&str, &Listed> = present.iter().map(|job| (job.job_id.as_str(), job)).collect();
+    let mut steps: Vec<Step> = wanted
+        .iter()
+        .map(|job| {
+            let keys = before
+                .get(job.name.as_str())
+                .map(|old| differences(&old.spec, job));
+            Step {
+                job_id: job.name.clone(),
+                change: match &keys {
+                    None => Kind::Created,
+                    Some(keys) if keys.is_empty() => Kind::Unchanged,
+                    Some(_) => Kind::Updated,
+                },
+                keys: keys.unwrap_or_default(),
+            }
+        })
+        .collect();
+    let kept: BTreeSet<&str> = wanted.iter().map(|job| job.name.as_str()).collect();
+    let gone = present
+        .iter()
+        .filter(|job| prune && !kept.contains(job.job_id.as_str()));
+    steps.extend(gone.map(|job| Step {
+        job_id: job.job_id.clone(),
+        change: Kind::Deleted,
+        keys: Vec::new(),
+    }));
+    steps
+}
+
+/// The keys that differ, those of an older or newer version's spec included: the store compares whole values.
+fn differences(old: &Value, job: &JobDefinition) -> Vec<String> {
+    let new = serde_json::to_value(&job.spec).unwrap_or(Value::Null);
+    let keys = |v: &Value| -> BTreeSet<String> {
+        v.as_object()
+            .into_iter()
+            .flat_map(|o| o.keys().cloned())
+            .collect()
+    };
+    keys(old)
+        .union(&keys(&new))
+        .filter(|key| old.get(key.as_str()) != new.get(key.as_str()))
+        .cloned()
+        .collect()
+}
+
+fn show(steps: &[Step]) {
+    for step in steps {
+        let sign = match step.change {
+            Kind::Created => '+',
+            Kind::Updated => '~',
+            Kind::Unchanged => '=',
+            Kind::Deleted => '-',
+        };
+        out::line(format!("{sign} {}  {}", step.job_id, step.keys.join(", ")).trim_end());
+    }
+}
+
+fn summary(steps: &[Step], dry_run: bool) -> String {
+    let count = |kind| steps.iter().filter(|step| step.change == kind).count();
+    let would = if dry_run {
+        " (nothing was applied: --dry-run)"
+    } else {
+        ""
+    };
+    format!(
+        "{} new, {} changed, {} unchanged, {} deleted{would}",
+        count(Kind::Created),
+        count(Kind::Updated),
+        count(Kind::Unchanged),
+        count(Kind::Deleted)
+    )
+}
+
+fn confirm(steps: &[Step], args: &ApplyArgs) -> Result<(), Failure> {
+    let gone = steps.iter().filter(|step| step.change == Kind::Deleted).count();
+    if gone == 0 || args.yes || !terminal::can_ask() {
+        return Ok(());
+    }
+    let answer = terminal::ask(&format!("Delete {gone} jobs? Their history stays. [y/N] "))?;
+    if answer.eq_ignore_ascii_case("y") {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Refused, "nothing was applied"))
+}
+
+/// Applies in one transaction, firing first what is overdue under the present definitions.
+async fn store(db: &Db, wanted: &[JobDefinition], sources: &[Source], prune: bool) -> Result<(), Failure> {
+    let mut decided: BTreeMap<String, Timestamp> = BTreeMap::new();
+    for _ in 0..due_now::TRIES {
+        let now = query::now(db).await?;
+        let changes = wanted
+            .iter()
+            .map(|job| change(job, sources, decided.get(&job.name).map_or(now, |d| now.max(*d))))
+            .collect::<Result<Vec<_>, _>>()?;
+        let blocked = match apply(db, &changes, prune, &super::who()).await? {
+            ApplyOutcome::Done { .. } => return Ok(()),
+            ApplyOutcome::Blocked(blocked) => blocked,
+        };
+        let mut overdue = Vec::new();
+        for obstacle in blocked {
+            match obstacle {
+                Blocked::Overdue { job_id, .. } => overdue.push(job_id),
+                Blocked::Stale {
+                    job_id,
+                    decided_until,
+                } => {
+                    decided.insert(job_id, decided_until);
+                }
+            }
+        }
+        if !overdue.is_empty() {
+            due_now::fire_overdue(db, &overdue).await?;
+        }
+    }
+    Err(due_now::busy("a job"))
+}
+
+fn change(job: &JobDefinition, sources: &[Source], after: Timestamp) -> Result<JobChange, Failure> {
+    let (schedule, policy) = due::compile(&job.name, &job.spec).map_err(due_now::unusable)?;
+    Ok(JobChange {
+        job_id: job.name.clone(),
+        spec: job.spec.clone(),
+        next_run: due::next_run(&schedule, &policy, after),
+        source: sources[job.source].name.clone(),
+    })
+}

@@ -1,0 +1,325 @@
+//! `farmhand job`: definitions, and what people do with them.
+
+use clap::{Args, Subcommand};
+use farmhand_common::core::definition::{Command, JobSpec, parse_params};
+use farmhand_common::store::jobs::{self, Listed, Paused, Resumed};
+use farmhand_common::store::{Db, query};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::apply::{self, ApplyArgs};
+use super::follow::{Follow, follow};
+use super::{DatabaseArgs, Exit, Failure, Outcome, due_now, out, runs};
+
+#[derive(Args, Debug)]
+pub struct JobArgs {
+    #[command(subcommand)]
+    command: JobCommand,
+    #[command(flatten)]
+    database: DatabaseArgs,
+}
+
+#[derive(Subcommand, Debug)]
+enum JobCommand {
+    /// Check job files, show what they change, and store their jobs
+    Apply(ApplyArgs),
+    /// All jobs
+    Ls,
+    /// One job: its definition, state and revisions
+    Show { name: String },
+    /// Run a job now
+    Run(RunArgs),
+    /// Stop a job's schedule; it can still be run by hand
+    Pause {
+        name: String,
+        /// Why, for the others
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Start a paused job's schedule again; what fell into the pause is recorded as skipped
+    Resume { name: String },
+    /// A job's runs, the newest first
+    History {
+        name: String,
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+        limit: i64,
+    },
+}
+
+#[derive(Args, Debug)]
+struct RunArgs {
+    name: String,
+    /// A parameter; may be repeated
+    #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = pair)]
+    param: Vec<(String, String)>,
+    /// With the same key again, no second run is made and the first one is answered
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+    #[command(flatten)]
+    follow: Follow,
+}
+
+pub async fn run(args: &JobArgs, as_json: bool) -> Outcome {
+    if let JobCommand::Apply(apply) = &args.command {
+        return apply::run(&args.database, apply, as_json).await;
+    }
+    let db = args.database.connect().await?;
+    match &args.command {
+        JobCommand::Apply(_) => Ok(Exit::Ok),
+        JobCommand::Ls => list(&db, as_json).await,
+        JobCommand::Show { name } => show(&db, name, as_json).await,
+        JobCommand::Run(args) => submit(&db, args, as_json).await,
+        JobCommand::Pause { name, reason } => pause(&db, name, reason.as_deref(), as_json).await,
+        JobCommand::Resume { name } => resume(&db, name, as_json).await,
+        JobCommand::History { name, limit } => history(&db, name, *limit, as_json).await,
+    }
+}
+
+async fn list(db: &Db, as_json: bool) -> Outcome {
+    let jobs = all(db).await?;
+    if as_json {
+        out::json(&jobs);
+        return Ok(Exit::Ok);
+    }
+    let headers = [
+        "JOB",
+        "STATE",
+        "SCHEDULE",
+        "ZONE",
+        "NEXT",
+        "LAST START",
+        "LAST STATE",
+        "RUNNING AT",
+    ];
+    let rows = jobs.iter().map(|job| {
+        vec![
+            job.job_id.clone(),
+            state(job).to_owned(),
+            schedule(&job.spec),
+            text(&job.spec, "timezone"),
+            out::maybe_time(job.next_run),
+            out::maybe_time(job.last_run_started),
+            last_state(job),
+            out::maybe(job.running_at.as_ref()),
+        ]
+    });
+    out::table(&headers, rows.collect());
+    Ok(Exit::Ok)
+}
+
+/// Every job, however many there are.
+///
+/// # Errors
+/// As the store.
+pub async fn all(db: &Db) -> Result<Vec<Listed>, Failure> {
+    const PAGE: i64 = 1000;
+    let mut jobs: Vec<Listed> = Vec::new();
+    loop {
+        let after = jobs.last().map(|job| job.job_id.clone());
+        let page = jobs::list_jobs(db, after.as_deref(), PAGE).await?;
+        let full = i64::try_from(page.len()) == Ok(PAGE);
+        jobs.extend(page);
+        if !full {
+            return Ok(jobs);
+        }
+    }
+}
+
+async fn one(db: &Db, name: &str) -> Result<Listed, Failure> {
+    jobs::job(db, name).await?.ok_or_else(|| no_job(name))
+}
+
+fn no_job(name: &str) -> Failure {
+    Failure::new(Exit::NotFound, format!("there is no job {name}")).next("`farmhand job ls` shows the jobs")
+}
+
+async fn show(db: &Db, name: &str, as_json: bool) -> Outcome {
+    let job = one(db, name).await?;
+    let revisions = jobs::revisions(db, name, 20).await?;
+    if as_json {
+        out::json(&json!({"job": job, "revisions": revisions}));
+        return Ok(Exit::Ok);
+    }
+    out::pairs(&[
+        ("job", job.job_id.clone()),
+        ("state", paused_by(&job)),
+        ("next run", out::maybe_time(job.next_run)),
+        ("running at", out::maybe(job.running_at.as_ref())),
+        ("last start", out::maybe_time(job.last_run_started)),
+        ("last end", out::maybe_time(job.last_finished)),
+        ("last state", last_state(&job)),
+        ("last success", out::maybe_time(job.last_success)),
+        ("command", command(&job.spec)),
+    ]);
+    out::line("");
+    // What differs from the defaults is what the file said.
+    let plain = serde_json::to_value(JobSpec::default()).unwrap_or(Value::Null);
+    if let Value::Object(spec) = &job.spec {
+        for (key, value) in spec
+            .iter()
+            .filter(|(k, v)| *k != "command" && plain.get(k) != Some(*v))
+        {
+            out::line(&out::printable(&format!("{key} = {value}")));
+        }
+    }
+    out::line("");
+    let rows = revisions.iter().map(|revision| {
+        vec![
+            revision.rev.to_string(),
+            out::time(revision.applied_at),
+            revision.applied_by.clone(),
+            revision.source.clone(),
+        ]
+    });
+    out::table(&["REVISION", "APPLIED", "BY", "FROM"], rows.collect());
+    Ok(Exit::Ok)
+}
+
+async fn submit(db: &Db, args: &RunArgs, as_json: bool) -> Outcome {
+    let job = one(db, &args.name).await?;
+    let spec = spec(&job)?;
+    let params = parse_params(&spec, &args.param).map_err(|errors| {
+        let known: Vec<_> = spec.params.keys().map(String::as_str).collect();
+        let failure = Failure::usage(format!("job {} does not take these parameters", args.name)).why(errors);
+        if known.is_empty() {
+            failure.next("run it without parameters")
+        } else {
+            failure.next(format!("its parameters are {}", known.join(", ")))
+        }
+    })?;
+    let run = jobs::submit(
+        db,
+        &args.name,
+        &Value::Object(params),
+        None,
+        args.idempotency_key.as_deref(),
+    )
+    .await?;
+    follow(db, run, &args.follow, as_json).await
+}
+
+async fn pause(db: &Db, name: &str, reason: Option<&str>, as_json: bool) -> Outcome {
+    for _ in 0..due_now::TRIES {
+        match jobs::pause(db, name, &super::who(), reason).await? {
+            Paused::Done => {
+                return changed(db, name, "paused", as_json).await;
+            }
+            Paused::Already => return changed(db, name, "was paused already", as_json).await,
+            Paused::NotFound => return Err(no_job(name)),
+            Paused::Overdue { .. } => due_now::fire_overdue(db, &[name.to_owned()]).await?,
+        }
+    }
+    Err(due_now::busy(name))
+}
+
+async fn resume(db: &Db, name: &str, as_json: bool) -> Outcome {
+    let mut floor: Option<Timestamp> = None;
+    for _ in 0..due_now::TRIES {
+        let job = one(db, name).await?;
+        let now = query::now(db).await?.max(floor.unwrap_or(Timestamp::MIN));
+        let (next_run, skipped) = due_now::after_pause(&job, &spec(&job)?, now)?;
+        match jobs::resume(db, name, next_run, &skipped, &super::who()).await? {
+            Resumed::Done => return changed(db, name, "resumed", as_json).await,
+            Resumed::NotPaused => return changed(db, name, "was not paused", as_json).await,
+            Resumed::NotFound => return Err(no_job(name)),
+            Resumed::Stale { decided_until } => floor = Some(decided_until),
+        }
+    }
+    Err(due_now::busy(name))
+}
+
+async fn changed(db: &Db, name: &str, what: &str, as_json: bool) -> Outcome {
+    let job = one(db, name).await?;
+    if as_json {
+        out::json(&job);
+    } else {
+        let next = job
+            .next_run
+            .map_or_else(String::new, |at| format!(", next run {}", out::time(at)));
+        out::line(&format!("{name}: {what}{next}"));
+    }
+    Ok(Exit::Ok)
+}
+
+async fn history(db: &Db, name: &str, limit: i64, as_json: bool) -> Outcome {
+    let args = runs::ListArgs {
+        job: Some(name.to_owned()),
+        limit,
+        ..runs::ListArgs::default()
+    };
+    if jobs::job(db, name).await?.is_none() && jobs::revisions(db, name, 1).await?.is_empty() {
+        return Err(no_job(name));
+    }
+    runs::list(db, &args, as_json).await
+}
+
+/// The definition as this version understands it.
+///
+/// # Errors
+/// When a newer version wrote it.
+pub fn spec(job: &Listed) -> Result<JobSpec, Failure> {
+    serde_json::from_value(job.spec.clone()).map_err(|error| {
+        Failure::new(
+            Exit::Refused,
+            format!("the definition of {} cannot be read", job.job_id),
+        )
+        .why(error)
+        .next("a newer version may have applied it: use that one")
+    })
+}
+
+fn state(job: &Listed) -> &'static str {
+    match (job.enabled, job.paused) {
+        (false, _) => "disabled",
+        (true, true) => "paused",
+        (true, false) => "enabled",
+    }
+}
+
+fn paused_by(job: &Listed) -> String {
+    let mut text = state(job).to_owned();
+    if let (true, Some(by), Some(at)) = (job.paused, &job.paused_by, job.paused_at) {
+        text.push_str(&format!(" by {by} at {}", out::time(at)));
+    }
+    if let (true, Some(reason)) = (job.paused, &job.pause_reason) {
+        text.push_str(&format!(": {reason}"));
+    }
+    text
+}
+
+fn last_state(job: &Listed) -> String {
+    match (&job.last_state, job.consecutive_failures) {
+        (Some(state), n) if n > 1 => format!("{state} ({n} in a row)"),
+        (state, _) => out::maybe(state.as_ref()),
+    }
+}
+
+fn schedule(spec: &Value) -> String {
+    let list: Vec<&str> = spec["schedule"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    if list.is_empty() {
+        return "-".to_owned();
+    }
+    list.join(", ")
+}
+
+fn command(spec: &Value) -> String {
+    match serde_json::from_value::<Option<Command>>(spec["command"].clone()) {
+        Ok(Some(Command::Shell(script))) => script,
+        _ => spec["command"].to_string(),
+    }
+}
+
+fn text(spec: &Value, key: &str) -> String {
+    out::maybe(spec[key].as_str())
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .ok_or_else(|| "write NAME=VALUE".to_owned())
+}

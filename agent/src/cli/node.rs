@@ -1,0 +1,164 @@
+//! `farmhand node`: the servers of the farm.
+
+use clap::{Args, Subcommand};
+use farmhand_common::store::query::{self, NodeRow};
+use farmhand_common::store::{Db, StoreError, jobs};
+use serde_json::json;
+
+use super::{DatabaseArgs, Exit, Failure, Outcome, out};
+
+#[derive(Args, Debug)]
+pub struct NodeArgs {
+    #[command(subcommand)]
+    command: NodeCommand,
+    #[command(flatten)]
+    database: DatabaseArgs,
+}
+
+#[derive(Subcommand, Debug)]
+enum NodeCommand {
+    /// All nodes
+    Ls,
+    /// One node and what it runs
+    Show { address: String },
+    /// Let a node claim nothing more; what it runs goes on
+    Cordon { address: String },
+    /// As cordon, and let what it runs come to its end
+    Drain { address: String },
+    /// Let a cordoned or draining node claim again
+    Resume { address: String },
+}
+
+pub async fn run(args: &NodeArgs, as_json: bool) -> Outcome {
+    let db = args.database.connect().await?;
+    match &args.command {
+        NodeCommand::Ls => list(&db, as_json).await,
+        NodeCommand::Show { address } => show(&db, address, as_json).await,
+        NodeCommand::Cordon { address } => {
+            let known = jobs::set_cordoned(&db, address, true).await;
+            changed(&db, address, known, as_json).await
+        }
+        NodeCommand::Drain { address } => {
+            let known = jobs::set_draining(&db, address, true).await;
+            changed(&db, address, known, as_json).await
+        }
+        NodeCommand::Resume { address } => {
+            let known = resume(&db, address).await;
+            changed(&db, address, known, as_json).await
+        }
+    }
+}
+
+async fn resume(db: &Db, address: &str) -> Result<bool, StoreError> {
+    Ok(jobs::set_draining(db, address, false).await? && jobs::set_cordoned(db, address, false).await?)
+}
+
+async fn changed(db: &Db, address: &str, known: Result<bool, StoreError>, as_json: bool) -> Outcome {
+    if !known? {
+        return Err(no_node(address));
+    }
+    let node = one(db, address).await?;
+    if as_json {
+        out::json(&node);
+    } else {
+        out::line(&format!("{}: {}", node.address, node.state));
+    }
+    Ok(Exit::Ok)
+}
+
+async fn list(db: &Db, as_json: bool) -> Outcome {
+    let nodes = query::nodes(db, None).await?;
+    if as_json {
+        out::json(&nodes);
+        return Ok(Exit::Ok);
+    }
+    let headers = [
+        "ADDRESS",
+        "STATE",
+        "SESSION",
+        "RUNNING",
+        "SLOTS",
+        "LEASE UNTIL",
+        "LABELS",
+        "VERSION",
+    ];
+    let rows = nodes.iter().map(|node| {
+        vec![
+            node.address.clone(),
+            node.state.clone(),
+            node.session.to_string(),
+            node.running.to_string(),
+            node.slots.to_string(),
+            out::time(node.lease_until),
+            labels(node),
+            node.version.clone(),
+        ]
+    });
+    out::table(&headers, rows.collect());
+    Ok(Exit::Ok)
+}
+
+async fn show(db: &Db, address: &str, as_json: bool) -> Outcome {
+    let node = one(db, address).await?;
+    let leases = query::leases(db).await?;
+    let held: Vec<_> = leases.iter().filter(|l| l.address == address).collect();
+    if as_json {
+        out::json(&json!({"node": node, "leases": held}));
+        return Ok(Exit::Ok);
+    }
+    out::pairs(&[
+        ("address", node.address.clone()),
+        ("name", node.name.clone()),
+        ("state", node.state.clone()),
+        ("session", node.session.to_string()),
+        ("lease until", out::time(node.lease_until)),
+        ("lease TTL", format!("{} ms", node.ttl_ms)),
+        ("slots", format!("{} of {} in use", node.running, node.slots)),
+        ("labels", labels(&node)),
+        ("version", node.version.clone()),
+        ("started", out::time(node.started_at)),
+    ]);
+    let rows: Vec<_> = held
+        .iter()
+        .flat_map(|lease| lease.runs.iter().map(|run| (lease.session, run)))
+        .map(|(session, run)| {
+            vec![
+                run.run_id.to_string(),
+                run.job_id.clone(),
+                run.attempt.to_string(),
+                session.to_string(),
+                run.fence.to_string(),
+                out::time(run.claimed_at),
+            ]
+        })
+        .collect();
+    if !rows.is_empty() {
+        out::line("");
+        out::table(&["RUN", "JOB", "TRY", "SESSION", "FENCE", "CLAIMED"], rows);
+    }
+    Ok(Exit::Ok)
+}
+
+/// The node of an address.
+///
+/// # Errors
+/// 3 when there is none.
+pub async fn one(db: &Db, address: &str) -> Result<NodeRow, Failure> {
+    query::nodes(db, Some(address))
+        .await?
+        .pop()
+        .ok_or_else(|| no_node(address))
+}
+
+fn no_node(address: &str) -> Failure {
+    Failure::new(
+        Exit::NotFound,
+        format!("there is no node with the address {address}"),
+    )
+    .next("`farmhand node ls` shows the addresses")
+}
+
+fn labels(node: &NodeRow) -> String {
+    let pairs: Vec<_> = node.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    pairs.join(" ")
+}

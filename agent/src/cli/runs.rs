@@ -1,0 +1,202 @@
+//! Tables of runs, and one run in full.
+
+use clap::Args;
+use farmhand_common::core::document::{duration_text, size_text};
+use farmhand_common::core::run::RunState;
+use farmhand_common::store::Db;
+use farmhand_common::store::query::{self, AttemptRow, RunFilter, RunRow};
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::follow::no_run;
+use super::{Exit, Outcome, out};
+
+#[derive(Args, Clone, Debug, Default)]
+pub struct ListArgs {
+    /// Runs of this job only
+    #[arg(long)]
+    pub job: Option<String>,
+    /// Only these states; may be repeated
+    #[arg(long, value_parser = state)]
+    pub state: Vec<RunState>,
+    /// Runs held by, or ended on, this node only
+    #[arg(long, value_name = "ADDRESS")]
+    pub node: Option<String>,
+    /// The page before this run
+    #[arg(long, value_name = "RUN")]
+    pub before: Option<i64>,
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+    pub limit: i64,
+}
+
+fn state(word: &str) -> Result<RunState, String> {
+    RunState::parse(word).ok_or_else(|| {
+        let all = RunState::ALL.map(RunState::as_str).join(", ");
+        format!("it is one of {all}")
+    })
+}
+
+pub async fn list(db: &Db, args: &ListArgs, as_json: bool) -> Outcome {
+    let filter = RunFilter {
+        job_id: args.job.clone(),
+        states: args.state.clone(),
+        node: args.node.clone(),
+        before: args.before,
+    };
+    let rows = query::runs(db, &filter, args.limit).await?;
+    if as_json {
+        out::json(&rows);
+        return Ok(Exit::Ok);
+    }
+    let headers = [
+        "RUN", "JOB", "STATE", "DUE", "NODE", "TRY", "TOOK", "EXIT", "REASON",
+    ];
+    let count = rows.len();
+    let last = rows.last().map(|row| row.run_id);
+    out::table(&headers, rows.iter().map(cells).collect());
+    if let (Some(last), true) = (last, i64::try_from(count) == Ok(args.limit)) {
+        out::note(&format!("there may be more: --before {last}"));
+    }
+    Ok(Exit::Ok)
+}
+
+fn cells(row: &RunRow) -> Vec<String> {
+    let mut state = row.state.as_str().to_owned();
+    if row.count > 1 {
+        state.push_str(&format!(" ×{}", row.count));
+    }
+    vec![
+        row.run_id.to_string(),
+        row.job_id.clone(),
+        state,
+        out::time(row.due_at),
+        out::maybe(row.running_at.as_ref()),
+        row.attempt.to_string(),
+        took(row.started_at, row.finished_at),
+        ending(row.exit_code, row.signal),
+        row.reason.clone().unwrap_or_default(),
+    ]
+}
+
+pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
+    let Some(row) = query::run(db, run_id).await? else {
+        return Err(no_run(run_id));
+    };
+    let attempts = query::attempts(db, run_id).await?;
+    if as_json {
+        out::json(&json!({"run": row, "attempts": attempts}));
+        return Ok(Exit::Ok);
+    }
+    out::pairs(&[
+        ("run", row.run_id.to_string()),
+        ("job", format!("{} (revision {})", row.job_id, row.rev)),
+        ("kind", row.kind.to_string()),
+        ("state", row.state.as_str().to_owned()),
+        ("reason", row.reason.clone().unwrap_or_default()),
+        ("due", due(&row)),
+        ("ready", out::time(row.ready_at)),
+        ("started", out::maybe_time(row.started_at)),
+        ("finished", out::maybe_time(row.finished_at)),
+        ("took", took(row.started_at, row.finished_at)),
+        ("exit", ending(row.exit_code, row.signal)),
+        ("params", row.params.to_string()),
+        ("submitted by", out::maybe(row.submitted_by.as_ref())),
+        ("retries", row.retries.to_string()),
+        ("takeovers", row.takeovers.to_string()),
+        (
+            "CPU time",
+            row.cpu_ms
+                .map_or_else(|| "-".to_owned(), |ms| duration_text(millis(ms))),
+        ),
+        ("peak memory", bytes(row.max_rss_bytes)),
+        ("output", output(&row)),
+    ]);
+    out::line("");
+    let headers = [
+        "TRY", "NODE", "SESSION", "FENCE", "CLAIMED", "STARTED", "ENDED", "OUTCOME", "EXIT", "REASON",
+    ];
+    let mut rows: Vec<_> = attempts.iter().map(attempt).collect();
+    rows.extend(last_attempt(&row));
+    if rows.is_empty() {
+        out::line("no attempt yet");
+    } else {
+        out::table(&headers, rows);
+    }
+    Ok(Exit::Ok)
+}
+
+fn attempt(row: &AttemptRow) -> Vec<String> {
+    vec![
+        row.attempt.to_string(),
+        row.address.clone(),
+        row.session.to_string(),
+        row.fence.to_string(),
+        out::time(row.claimed_at),
+        out::maybe_time(row.started_at),
+        out::time(row.ended_at),
+        row.outcome.to_string(),
+        ending(row.exit_code, row.signal),
+        row.reason.clone().unwrap_or_default(),
+    ]
+}
+
+/// The attempt that ended the run, or is under way, stands in the run itself.
+fn last_attempt(row: &RunRow) -> Option<Vec<String>> {
+    let node = row.running_at.clone()?;
+    Some(vec![
+        row.attempt.to_string(),
+        node,
+        out::maybe(row.session),
+        out::maybe(row.fence),
+        out::maybe_time(row.claimed_at),
+        out::maybe_time(row.started_at),
+        out::maybe_time(row.finished_at),
+        row.state.as_str().to_owned(),
+        ending(row.exit_code, row.signal),
+        row.reason.clone().unwrap_or_default(),
+    ])
+}
+
+fn due(row: &RunRow) -> String {
+    if row.count > 1 {
+        let (first, last) = (out::time(row.first_due), out::time(row.last_due));
+        return format!("{} instants from {first} to {last}", row.count);
+    }
+    out::time(row.due_at)
+}
+
+fn output(row: &RunRow) -> String {
+    match (row.output_bytes, row.output_dropped.unwrap_or(0)) {
+        (None, _) => "-".to_owned(),
+        (Some(all), 0) => bytes(Some(all)),
+        (Some(all), dropped) => format!(
+            "{}, of which {} were not kept",
+            bytes(Some(all)),
+            bytes(Some(dropped))
+        ),
+    }
+}
+
+fn bytes(n: Option<i64>) -> String {
+    n.and_then(|n| u64::try_from(n).ok())
+        .map_or_else(|| "-".to_owned(), size_text)
+}
+
+fn ending(exit_code: Option<i32>, signal: Option<i32>) -> String {
+    match (exit_code, signal) {
+        (_, Some(signal)) => format!("signal {signal}"),
+        (Some(code), None) => code.to_string(),
+        (None, None) => "-".to_owned(),
+    }
+}
+
+fn took(from: Option<Timestamp>, to: Option<Timestamp>) -> String {
+    match (from, to) {
+        (Some(from), Some(to)) => duration_text(millis((to.as_millisecond() - from.as_millisecond()).max(0))),
+        _ => "-".to_owned(),
+    }
+}
+
+fn millis(n: i64) -> std::time::Duration {
+    std::time::Duration::from_millis(u64::try_from(n).unwrap_or(0))
+}
