@@ -120,6 +120,6 @@ fn who() -> String {
     let user = ["SUDO_USER", "USER", "LOGNAME"]
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|user| !user.is_empty()))
-        .unwrap_or_else(|| rustix::process::getuid().as_raw().to_string());
+        .unwrap_or_else(|| format!("uid{}", rustix::process::getuid().as_raw()));
     format!("{user}@{}", gethostname::gethostname().to_string_lossy())
 }
