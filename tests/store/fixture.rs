@@ -115,6 +115,19 @@ impl Farm {
     }
 }
 
+/// Waits until something in the database waits for a lock, so that what comes next comes after it.
+pub async fn until_blocked(farm: &Farm) {
+    let sql = "SELECT count(*) FROM pg_stat_activity \
+               WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    for _ in 0..1000 {
+        if farm.i64(sql).await > 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("nothing came to wait for a lock within 10 s");
+}
+
 pub fn info(address: &str, life: Uuid, labels: serde_json::Value) -> NodeInfo {
     NodeInfo {
         address: address.to_owned(),

@@ -1,4 +1,16 @@
 //! The store against real PostgreSQL.
 
+mod claims;
+mod connections;
+mod definitions;
+mod ends;
+mod firing;
 mod fixture;
+mod holds;
+mod looking;
+mod overlap;
+mod races;
+mod records;
+mod schema;
 mod sessions;
+mod submit;

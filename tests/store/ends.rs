@@ -1,0 +1,394 @@
+use std::time::Duration;
+
+use farmhand_common::core::definition::{JobSpec, OnLost};
+use farmhand_common::store::jobs::{Cancelled, Retried, cancel, retry_run};
+use farmhand_common::store::protocol::{
+    Claimed, Finish, FinishResult, Now, Release, Retry, claim, close, expire, finish, release, retry,
+};
+use farmhand_common::store::{AttemptOutcome, Final, Me};
+
+use crate::fixture::{Farm, spec, success};
+
+fn failure(me: &Me, run: &Claimed, delay: Duration) -> Retry {
+    Retry {
+        run_id: run.run_id,
+        attempt: run.attempt,
+        address: me.address.clone(),
+        session: me.session,
+        outcome: AttemptOutcome::Failed,
+        exit_code: Some(3),
+        signal: None,
+        reason: None,
+        started_at: None,
+        cpu_ms: None,
+        max_rss_bytes: None,
+        output_bytes: None,
+        output_dropped: None,
+        delay,
+    }
+}
+
+async fn expire_now(farm: &Farm, me: &Me) {
+    let beat = farm.beat(&me.address).await;
+    expire(&farm.db, &me.address, me.session, me.life, beat)
+        .await
+        .unwrap();
+}
+
+async fn one(farm: &Farm, end: Finish) -> FinishResult {
+    finish(&farm.db, &[end]).await.unwrap().remove(0).1
+}
+
+#[tokio::test]
+async fn a_finish_moves_the_run_to_history_with_what_was_measured() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    assert_eq!(one(&farm, success(&me, &run)).await, FinishResult::Done);
+    let row = farm
+        .sql
+        .query_one(
+            "SELECT state, exit_code, cpu_ms, max_rss_bytes, running_at, attempt, fence, finished_at IS NOT NULL,
+                 due_at = $2
+             FROM farmhand.run WHERE run_id = $1",
+            &[&run.run_id, &run.due_at],
+        )
+        .await
+        .unwrap();
+    assert_eq!(row.get::<_, &str>(0), "succeeded");
+    assert_eq!(
+        (row.get::<_, i32>(1), row.get::<_, i64>(2), row.get::<_, i64>(3)),
+        (0, 5, 1 << 20)
+    );
+    assert_eq!((row.get::<_, &str>(4), row.get::<_, i32>(5)), ("a", 1));
+    assert_eq!(
+        (row.get::<_, i64>(6), row.get::<_, bool>(7), row.get::<_, bool>(8)),
+        (run.fence, true, true)
+    );
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live").await, 0);
+}
+
+#[tokio::test]
+async fn a_finish_whose_reply_was_lost_is_recognised_when_repeated() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    assert_eq!(one(&farm, success(&me, &run)).await, FinishResult::Done);
+    assert_eq!(one(&farm, success(&me, &run)).await, FinishResult::AlreadyOwn);
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_history").await, 1);
+}
+
+#[tokio::test]
+async fn a_stale_finish_changes_nothing() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    let old = farm.held_run(&a, "j", spec()).await;
+    expire_now(&farm, &a).await;
+    // Due again.
+    let due = one(&farm, success(&a, &old)).await;
+    assert_eq!(
+        due,
+        FinishResult::Fenced {
+            now: Now::Due { attempt: 1 }
+        }
+    );
+    // Held by another.
+    let new = claim(&farm.db, &b, 1, None).await.unwrap().remove(0);
+    let held = one(&farm, success(&a, &old)).await;
+    let now = Now::Running {
+        attempt: 2,
+        address: "b".to_owned(),
+        session: b.session,
+    };
+    assert_eq!(held, FinishResult::Fenced { now });
+    assert_eq!(farm.state(old.run_id).await.0, "running");
+    // Finished by another.
+    let mut failed = success(&b, &new);
+    failed.state = Final::Failed;
+    assert_eq!(one(&farm, failed).await, FinishResult::Done);
+    let after = one(&farm, success(&a, &old)).await;
+    let now = Now::Final {
+        state: Final::Failed,
+        attempt: 2,
+    };
+    assert_eq!(after, FinishResult::Fenced { now });
+    assert_eq!(farm.state(old.run_id).await.0, "failed");
+    // Never heard of.
+    let mut ghost = success(&a, &old);
+    ghost.run_id = 999_999;
+    assert_eq!(one(&farm, ghost).await, FinishResult::Fenced { now: Now::Gone });
+}
+
+#[tokio::test]
+async fn each_part_of_the_fence_is_needed_to_finish() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    let wrong: [fn(&mut Finish); 3] = [
+        |f| f.attempt += 1,
+        |f| f.session += 1,
+        |f| f.address = "b".to_owned(),
+    ];
+    for spoil in wrong {
+        let mut end = success(&me, &run);
+        spoil(&mut end);
+        assert!(matches!(one(&farm, end).await, FinishResult::Fenced { .. }));
+        assert_eq!(farm.state(run.run_id).await.0, "running");
+    }
+    assert_eq!(one(&farm, success(&me, &run)).await, FinishResult::Done);
+}
+
+#[tokio::test]
+async fn a_takeovers_end_is_not_taken_for_the_holders_own() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let at_most_once = JobSpec {
+        on_lost: OnLost::Fail,
+        ..spec()
+    };
+    let run = farm.held_run(&me, "j", at_most_once).await;
+    expire_now(&farm, &me).await;
+    assert_eq!(
+        farm.state(run.run_id).await,
+        ("lost".to_owned(), Some("holder lost".to_owned()))
+    );
+    let now = Now::Final {
+        state: Final::Lost,
+        attempt: 1,
+    };
+    assert_eq!(one(&farm, success(&me, &run)).await, FinishResult::Fenced { now });
+}
+
+#[tokio::test]
+async fn a_set_of_ends_is_judged_run_by_run() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let (good, stale) = (
+        farm.held_run(&me, "j", spec()).await,
+        farm.held_run(&me, "k", spec()).await,
+    );
+    let mut old = success(&me, &stale);
+    old.attempt = 9;
+    let answers = finish(&farm.db, &[old, success(&me, &good)]).await.unwrap();
+    assert!(matches!(answers[0], (id, FinishResult::Fenced { .. }) if id == stale.run_id));
+    assert_eq!(answers[1], (good.run_id, FinishResult::Done));
+}
+
+#[tokio::test]
+async fn a_retry_waits_for_its_backoff_and_counts() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    let wait = failure(&me, &run, Duration::from_secs(3600));
+    assert_eq!(
+        retry(&farm.db, &[wait.clone()]).await.unwrap()[0].1,
+        FinishResult::Done
+    );
+    assert_eq!(
+        retry(&farm.db, &[wait]).await.unwrap()[0].1,
+        FinishResult::AlreadyOwn
+    );
+    assert_eq!(
+        farm.state(run.run_id).await,
+        ("due".to_owned(), Some("retry".to_owned()))
+    );
+    assert!(claim(&farm.db, &me, 1, None).await.unwrap().is_empty());
+    farm.sql
+        .batch_execute("UPDATE farmhand.run_live SET ready_at = now()")
+        .await
+        .unwrap();
+    let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
+    assert_eq!((again.attempt, again.retries, again.takeovers), (2, 1, 0));
+    let row = farm
+        .sql
+        .query_one(
+            "SELECT attempt, outcome, ended_by, exit_code FROM farmhand.attempt",
+            &[],
+        )
+        .await
+        .unwrap();
+    assert_eq!((row.get::<_, i32>(0), row.get::<_, &str>(1)), (1, "failed"));
+    assert_eq!((row.get::<_, &str>(2), row.get::<_, i32>(3)), ("holder", 3));
+}
+
+#[tokio::test]
+async fn a_sixth_takeover_fails_the_run_as_poison() {
+    let farm = Farm::new().await;
+    let mut me = farm.node("a").await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    for takeover in 1..=5 {
+        expire_now(&farm, &me).await;
+        me = farm.node("a").await;
+        let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
+        assert_eq!(
+            (again.takeovers, again.retries, again.attempt),
+            (takeover, 0, takeover + 1)
+        );
+    }
+    expire_now(&farm, &me).await;
+    assert_eq!(
+        farm.state(run.run_id).await,
+        ("failed".to_owned(), Some("poison".to_owned()))
+    );
+}
+
+#[tokio::test]
+async fn a_close_counts_no_takeover() {
+    let farm = Farm::new().await;
+    let mut me = farm.node("a").await;
+    farm.held_run(&me, "j", spec()).await;
+    for _ in 0..7 {
+        close(&farm.db, &me).await.unwrap();
+        me = farm.node("a").await;
+        assert_eq!(claim(&farm.db, &me, 1, None).await.unwrap()[0].takeovers, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_never_started_is_given_back_even_at_most_once() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let at_most_once = JobSpec {
+        on_lost: OnLost::Fail,
+        ..spec()
+    };
+    let run = farm.held_run(&me, "j", at_most_once).await;
+    let given = release(&farm.db, &me, &[(run.run_id, 1)], Release::NeverStarted)
+        .await
+        .unwrap();
+    assert_eq!(given, [(run.run_id, FinishResult::Done)]);
+    let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
+    assert_eq!((again.attempt, again.takeovers, again.retries), (2, 0, 0));
+    // Killed while running is another matter.
+    let given = release(&farm.db, &me, &[(run.run_id, 2)], Release::Drained)
+        .await
+        .unwrap();
+    assert_eq!(given, [(run.run_id, FinishResult::Ended(Final::Lost))]);
+}
+
+#[tokio::test]
+async fn cancelling_a_due_run_ends_it_at_once() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    release(&farm.db, &me, &[(run.run_id, 1)], Release::Drained)
+        .await
+        .unwrap();
+    assert_eq!(cancel(&farm.db, run.run_id, "eve").await.unwrap(), Cancelled::Now);
+    assert_eq!(farm.state(run.run_id).await.0, "cancelled");
+    assert_eq!(
+        farm.text("SELECT cancel_by FROM farmhand.run_history")
+            .await
+            .as_deref(),
+        Some("eve")
+    );
+    assert_eq!(
+        cancel(&farm.db, run.run_id, "eve").await.unwrap(),
+        Cancelled::AlreadyFinal(Final::Cancelled)
+    );
+    assert_eq!(
+        cancel(&farm.db, 999_999, "eve").await.unwrap(),
+        Cancelled::NotFound
+    );
+}
+
+#[tokio::test]
+async fn cancelling_a_held_run_asks_its_holder_and_survives_its_end() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    let asked = Cancelled::Requested { node: "a".to_owned() };
+    // The holder ends it.
+    let run = farm.held_run(&a, "j", spec()).await;
+    assert_eq!(cancel(&farm.db, run.run_id, "eve").await.unwrap(), asked);
+    assert_eq!(farm.state(run.run_id).await.0, "running");
+    let mut end = success(&a, &run);
+    end.state = Final::Cancelled;
+    assert_eq!(one(&farm, end).await, FinishResult::Done);
+    // The holder retries it.
+    let run = farm.held_run(&a, "k", spec()).await;
+    cancel(&farm.db, run.run_id, "eve").await.unwrap();
+    let ended = retry(&farm.db, &[failure(&a, &run, Duration::ZERO)])
+        .await
+        .unwrap();
+    assert_eq!(ended[0].1, FinishResult::Ended(Final::Cancelled));
+    // The holder is lost.
+    let run = farm.held_run(&a, "l", spec()).await;
+    cancel(&farm.db, run.run_id, "eve").await.unwrap();
+    expire_now(&farm, &a).await;
+    assert_eq!(farm.state(run.run_id).await.0, "cancelled");
+    assert!(claim(&farm.db, &b, 9, None).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_finished_run_is_run_again_as_a_new_one() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    assert_eq!(
+        retry_run(&farm.db, run.run_id, "eve").await.unwrap(),
+        Retried::NotFinal
+    );
+    one(&farm, success(&me, &run)).await;
+    let Retried::Run(new) = retry_run(&farm.db, run.run_id, "eve").await.unwrap() else {
+        panic!("no new run")
+    };
+    let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
+    assert_eq!(
+        (again.run_id, again.parent_run, again.attempt),
+        (new, Some(run.run_id), 1)
+    );
+    assert_eq!(again.due_at, run.due_at);
+    assert_eq!(
+        retry_run(&farm.db, 999_999, "eve").await.unwrap(),
+        Retried::NotFound
+    );
+}
+
+#[tokio::test]
+async fn failures_in_a_row_are_counted_until_a_success() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let failures = "SELECT consecutive_failures::bigint FROM farmhand.job_status";
+    for n in 1..=3 {
+        farm.sql
+            .batch_execute("UPDATE farmhand.job SET next_run = NULL, scheduled = false, decided_until = NULL")
+            .await
+            .unwrap();
+        let run = farm
+            .held_run(
+                &me,
+                "j",
+                JobSpec {
+                    priority: n,
+                    ..spec()
+                },
+            )
+            .await;
+        let mut end = success(&me, &run);
+        end.state = Final::TimedOut;
+        one(&farm, end).await;
+        assert_eq!(farm.i64(failures).await, i64::from(n));
+    }
+    farm.sql
+        .batch_execute("UPDATE farmhand.job SET next_run = NULL, scheduled = false, decided_until = NULL")
+        .await
+        .unwrap();
+    let run = farm
+        .held_run(
+            &me,
+            "j",
+            JobSpec {
+                priority: 9,
+                ..spec()
+            },
+        )
+        .await;
+    one(&farm, success(&me, &run)).await;
+    assert_eq!(farm.i64(failures).await, 0);
+    assert_eq!(
+        farm.text("SELECT last_state FROM farmhand.job_status")
+            .await
+            .as_deref(),
+        Some("succeeded")
+    );
+}

@@ -1,0 +1,181 @@
+//! Interleavings that only two connections can make, each held in place by a real lock.
+
+use farmhand_common::store::Me;
+use farmhand_common::store::protocol::{Expired, FreedTo, Renewed, claim, close, expire, look, renew, sweep};
+use tokio_postgres::Client;
+use tokio_postgres::types::Type;
+
+use crate::fixture::{Farm, TTL, past, spec, until_blocked};
+
+const CLAIM: &str = include_str!("../../common/src/store/sql/claim.sql");
+
+/// A claim whose transaction stays open.
+async fn claim_in_flight(client: &Client, me: &Me, statement: &str) -> usize {
+    client.batch_execute("BEGIN").await.unwrap();
+    let none: Option<Vec<i64>> = None;
+    let rows = client
+        .query_typed(
+            statement,
+            &[
+                (&me.address, Type::TEXT),
+                (&me.session, Type::INT8),
+                (&me.life, Type::UUID),
+                (&10_i64, Type::INT8),
+                (&none, Type::INT8_ARRAY),
+            ],
+        )
+        .await
+        .unwrap();
+    rows.len()
+}
+
+async fn due_run(farm: &Farm, job_id: &str) -> i64 {
+    let at = past(60);
+    farm.job(job_id, spec(), Some(at)).await;
+    farm.fire_at(job_id, at, &[at]).await[0].run_ids[0]
+}
+
+#[tokio::test]
+async fn an_expire_waits_for_the_claim_in_flight_and_frees_what_it_claimed() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run_id = due_run(&farm, "j").await;
+    let beat = farm.beat("a").await;
+    let claimer = farm.test.client().await;
+    assert_eq!(claim_in_flight(&claimer, &me, CLAIM).await, 1);
+
+    let (db, dead) = (farm.db.clone(), me.clone());
+    let expiring =
+        tokio::spawn(async move { expire(&db, "a", dead.session, dead.life, beat).await.unwrap() });
+    until_blocked(&farm).await;
+    claimer.batch_execute("COMMIT").await.unwrap();
+
+    let Expired::Done { freed } = expiring.await.unwrap() else {
+        panic!("changed")
+    };
+    assert_eq!(
+        freed.len(),
+        1,
+        "the claim was not in the first statement's snapshot"
+    );
+    assert_eq!((freed[0].run_id, freed[0].to), (run_id, FreedTo::Due));
+    assert_eq!(farm.state(run_id).await.0, "due");
+}
+
+#[tokio::test]
+async fn a_claim_that_waits_for_the_end_of_its_own_session_claims_nothing() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run_id = due_run(&farm, "j").await;
+    let ender = farm.test.client().await;
+    ender
+        .batch_execute("BEGIN; UPDATE farmhand.node SET session = session + 1, open = false")
+        .await
+        .unwrap();
+
+    let (db, late) = (farm.db.clone(), me.clone());
+    let claiming = tokio::spawn(async move { claim(&db, &late, 10, None).await.unwrap() });
+    until_blocked(&farm).await;
+    ender.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(claiming.await.unwrap(), vec![]);
+    assert_eq!(farm.state(run_id).await.0, "due");
+}
+
+#[tokio::test]
+async fn a_renewal_does_not_wait_for_a_claim_in_flight() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    due_run(&farm, "j").await;
+    let claimer = farm.test.client().await;
+    assert_eq!(claim_in_flight(&claimer, &me, CLAIM).await, 1);
+    assert!(matches!(
+        renew(&farm.db, &me, TTL).await.unwrap(),
+        Renewed::Alive { .. }
+    ));
+    claimer.batch_execute("COMMIT").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_close_waits_for_the_claim_in_flight_too() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run_id = due_run(&farm, "j").await;
+    let claimer = farm.test.client().await;
+    assert_eq!(claim_in_flight(&claimer, &me, CLAIM).await, 1);
+    let (db, own) = (farm.db.clone(), me.clone());
+    let closing = tokio::spawn(async move { close(&db, &own).await.unwrap() });
+    until_blocked(&farm).await;
+    claimer.batch_execute("COMMIT").await.unwrap();
+    closing.await.unwrap();
+    assert_eq!(farm.state(run_id).await.0, "due");
+}
+
+#[tokio::test]
+async fn a_claim_that_commits_after_its_sessions_end_is_swept() {
+    let farm = Farm::new().await;
+    let (me, other) = (farm.node("a").await, farm.node("b").await);
+    let run_id = due_run(&farm, "j").await;
+    let claimer = farm.test.client().await;
+    // Without its lock the claim can be overtaken; the sweep must cope with whatever made it so.
+    let unlocked = CLAIM.replace("FOR KEY SHARE OF n", "");
+    assert_ne!(unlocked, CLAIM);
+    assert_eq!(claim_in_flight(&claimer, &me, &unlocked).await, 1);
+    let beat = farm.beat("a").await;
+    assert_eq!(
+        expire(&farm.db, "a", me.session, me.life, beat).await.unwrap(),
+        Expired::Done { freed: vec![] }
+    );
+    claimer.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(farm.state(run_id).await.0, "running");
+    assert!(look(&farm.db, &other, 2).await.unwrap().unswept);
+
+    let freed = sweep(&farm.db).await.unwrap();
+    assert_eq!(freed.len(), 1);
+    assert_eq!(farm.state(run_id).await.0, "due");
+    assert!(!look(&farm.db, &other, 2).await.unwrap().unswept);
+    assert_eq!(sweep(&farm.db).await.unwrap(), vec![]);
+}
+
+#[tokio::test]
+async fn a_sweep_that_waited_leaves_a_run_alone_that_a_newer_session_holds_by_then() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    // Session 1 ended, its run was left behind, and session 3 of the same address is open.
+    let other = farm.test.client().await;
+    other
+        .batch_execute("UPDATE farmhand.node SET session = 3")
+        .await
+        .unwrap();
+    other
+        .batch_execute("BEGIN; UPDATE farmhand.run_live SET session = 3, attempt = attempt + 1")
+        .await
+        .unwrap();
+    let db = farm.db.clone();
+    let sweeping = tokio::spawn(async move { sweep(&db).await.unwrap() });
+    until_blocked(&farm).await;
+    other.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(sweeping.await.unwrap(), vec![]);
+    assert_eq!(farm.state(run.run_id).await.0, "running");
+}
+
+#[tokio::test]
+async fn two_challengers_at_once_expire_one_session_once() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.held_run(&me, "j", spec()).await;
+    let beat = farm.beat("a").await;
+    let tries = (0..8).map(|_| {
+        let (db, me) = (farm.db.clone(), me.clone());
+        tokio::spawn(async move { expire(&db, "a", me.session, me.life, beat).await.unwrap() })
+    });
+    let mut done = 0;
+    for attempt in tries.collect::<Vec<_>>() {
+        done += usize::from(matches!(attempt.await.unwrap(), Expired::Done { .. }));
+    }
+    assert_eq!(done, 1);
+    assert_eq!(
+        farm.i64("SELECT takeovers::bigint FROM farmhand.run_live").await,
+        1
+    );
+}
