@@ -19,7 +19,7 @@ use crate::random::random;
 use crate::reporter::{Outlet, Reporter};
 use crate::session::{Context, Input, LEASE_GRACE, Session, SessionEnd};
 use crate::warden::protocol::{AttemptReport, Kind, Serving};
-use crate::warden::{Notices, Paths, WardenClient};
+use crate::warden::{Notices, Paths, WardenClient, WardenError};
 use crate::wardens::{self, Wardens};
 use crate::{housekeeping, http, signals};
 
@@ -295,11 +295,19 @@ async fn existing_wardens(ctx: &Context) -> Result<Vec<(Kind, WardenClient, Noti
     let dir = &ctx.config.state_dir;
     let mut found = Vec::new();
     for kind in Paths::kinds(dir).map_err(|e| setup("state directory", e))? {
-        let existing = WardenClient::connect_existing(dir, kind).await;
-        if let Some((client, notices)) =
-            existing.map_err(|e| setup(format!("the {} warden", kind.name()), e))?
-        {
-            found.push((kind, client, notices));
+        loop {
+            match WardenClient::connect_existing(dir, kind).await {
+                Ok(Some((client, notices))) => found.push((kind, client, notices)),
+                Ok(None) => {}
+                // Stopped, or its guard is still ending processes: its kernel timer is running out.
+                Err(e @ (WardenError::NoAnswer { .. } | WardenError::Busy(_) | WardenError::Gone)) => {
+                    tracing::warn!("waiting for the {} warden: {e}", kind.name());
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    continue;
+                }
+                Err(e) => return Err(setup(format!("the {} warden", kind.name()), e)),
+            }
+            break;
         }
     }
     Ok(found)

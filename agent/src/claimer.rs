@@ -3,6 +3,7 @@
 //! Pure bookkeeping over a small copy of every job's schedule; times are the database's.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use farmhand_common::core::definition::JobSpec;
 use farmhand_common::core::due::{self, DuePolicy};
@@ -17,12 +18,17 @@ const FIRE_BATCH: usize = 1_000;
 /// Nodes that wake for a due instant by themselves, one after the other.
 pub const TRYING_RANKS: usize = 3;
 
+/// By then the first ranks have fired it, or a look has shown it overdue.
+const LEFT_TO_OTHERS: Duration = Duration::from_secs(3);
+
 struct CachedJob {
     rev: i64,
     schedule: Schedule,
     policy: DuePolicy,
     next_run: Timestamp,
     wake: Timestamp,
+    /// Whether this agent fires it at `wake`.
+    fires: bool,
 }
 
 /// The jobs as this agent last saw them, and what it waits for.
@@ -99,6 +105,7 @@ impl Claimer {
             policy,
             next_run,
             wake: next_run,
+            fires: false,
         };
         self.jobs.insert(row.job_id.clone(), job);
         self.arm(&row.job_id);
@@ -111,6 +118,7 @@ impl Claimer {
             if let Some(job) = self.jobs.get_mut(&row.job_id) {
                 self.wakes.remove(&(job.wake, row.job_id.clone()));
                 (job.rev, job.next_run, job.wake) = (row.rev, row.next_run, db_now.min(row.next_run));
+                job.fires = true;
                 self.wakes.insert((job.wake, row.job_id.clone()));
             }
         }
@@ -122,18 +130,20 @@ impl Claimer {
         }
     }
 
-    /// Waits for the job's next instant if it is this agent's turn, or nearly.
+    /// Waits for the job's next instant: to fire it if it is this agent's turn, or nearly; else to look
+    /// past it.
     fn arm(&mut self, job_id: &str) {
         let Some(job) = self.jobs.get_mut(job_id) else {
             return;
         };
         self.wakes.remove(&(job.wake, job_id.to_owned()));
         let rank = rank(job_id, job.next_run.as_microsecond(), &self.me, &self.live);
-        if rank >= TRYING_RANKS {
-            // The watcher's look tells of what everybody in front left undone.
-            return;
-        }
-        let delay = claim_delay(rank);
+        job.fires = rank < TRYING_RANKS;
+        let delay = if job.fires {
+            claim_delay(rank)
+        } else {
+            LEFT_TO_OTHERS
+        };
         job.wake = job.next_run.saturating_add(delay).unwrap_or(job.next_run);
         self.wakes.insert((job.wake, job_id.to_owned()));
     }
@@ -153,6 +163,16 @@ impl Claimer {
             let Some(job) = self.jobs.get_mut(&job_id) else {
                 continue;
             };
+            if !job.fires {
+                match due::next_run(&job.schedule, &job.policy, db_now) {
+                    Some(next) => {
+                        job.next_run = next;
+                        self.arm(&job_id);
+                    }
+                    None => self.forget(&job_id),
+                }
+                continue;
+            }
             let plan = due::plan(&job.schedule, &job.policy, job.next_run, db_now);
             fires.push(Fire {
                 job_id: job_id.clone(),
@@ -232,5 +252,114 @@ impl Claimer {
     /// Claims sent and answered so far.
     pub fn serials(&self) -> (u64, u64) {
         (self.sent, self.answered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn ts(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn row(next_run: &str) -> JobRow {
+        JobRow {
+            job_id: "j".to_owned(),
+            rev: 1,
+            seq: 7,
+            spec: json!({"schedule": ["* * * * *"], "missed": "latest"}),
+            enabled: true,
+            paused: false,
+            deleted: false,
+            scheduled: true,
+            next_run: Some(ts(next_run)),
+            decided_until: None,
+        }
+    }
+
+    fn alone() -> Claimer {
+        let mut c = Claimer::new("a");
+        c.learn(&row("2026-11-21T12:00:00Z")).unwrap();
+        c
+    }
+
+    /// A farm in which `a` is not among the first three for the instant at noon.
+    fn crowd() -> Vec<String> {
+        let nodes = |n: usize| {
+            (0..n)
+                .map(|i| format!("n{i}"))
+                .chain(["a".to_owned()])
+                .collect::<Vec<_>>()
+        };
+        let noon = ts("2026-11-21T12:00:00Z").as_microsecond();
+        (4..50)
+            .map(nodes)
+            .find(|live| rank("j", noon, "a", live) >= TRYING_RANKS)
+            .unwrap()
+    }
+
+    #[test]
+    fn a_job_is_fired_when_it_is_due_and_not_before() {
+        let mut c = alone();
+        assert!(c.take_due(ts("2026-11-21T11:59:59.999Z")).is_empty());
+        let fires = c.take_due(ts("2026-11-21T12:00:00.001Z"));
+        assert_eq!(fires[0].due, [ts("2026-11-21T12:00:00Z")]);
+        assert_eq!(fires[0].following, Some(ts("2026-11-21T12:01:00Z")));
+        assert_eq!(c.next_due(), Some(ts("2026-11-21T12:01:00Z")));
+    }
+
+    #[test]
+    fn an_instant_that_others_fire_is_looked_past_and_the_job_is_not_forgotten() {
+        let mut c = alone();
+        c.set_live(crowd());
+        assert!(c.take_due(ts("2026-11-21T12:00:01Z")).is_empty());
+        assert!(c.take_due(ts("2026-11-21T12:00:03.1Z")).is_empty());
+        assert!(c.next_due().unwrap() >= ts("2026-11-21T12:01:00Z"));
+    }
+
+    #[test]
+    fn what_nobody_fired_is_fired_by_whoever_sees_it() {
+        let mut c = alone();
+        c.set_live(crowd());
+        let now = ts("2026-11-21T12:00:02Z");
+        c.overdue(
+            &[Overdue {
+                job_id: "j".into(),
+                rev: 1,
+                next_run: ts("2026-11-21T12:00:00Z"),
+            }],
+            now,
+        );
+        assert_eq!(c.take_due(now).len(), 1);
+    }
+
+    #[test]
+    fn a_paused_job_is_not_waited_for() {
+        let mut c = alone();
+        c.learn(&JobRow {
+            paused: true,
+            seq: 8,
+            ..row("2026-11-21T12:00:00Z")
+        })
+        .unwrap();
+        assert_eq!((c.next_due(), c.seq()), (None, 8));
+    }
+
+    #[test]
+    fn one_claim_is_in_flight_and_a_full_one_asks_for_more() {
+        let mut c = alone();
+        let now = BootInstant(0);
+        assert_eq!(c.take_claim(now, 4), Some(4));
+        c.hint();
+        assert_eq!(c.take_claim(now, 4), None);
+        c.claimed(Some(4));
+        assert_eq!(c.take_claim(now, 2), Some(2));
+        c.claimed(Some(0));
+        assert_eq!(c.take_claim(now, 2), None);
+        c.hint_if_backlog();
+        assert_eq!(c.take_claim(now, 2), None);
     }
 }

@@ -176,6 +176,10 @@ impl Session {
             }
         }
         self.end_wardens(Duration::ZERO).await;
+        // Condemned rather than expired, it is open still; nothing of it lives, so it need not lapse.
+        if let Err(e) = protocol::close(&self.ctx.db, &self.me).await {
+            tracing::debug!("closing the lost session: {e}");
+        }
         SessionEnd::Lost
     }
 

@@ -62,7 +62,11 @@ impl Session {
         if look.job_seq != self.claimer.seq() {
             self.load_jobs();
         }
-        if look.overdue_jobs {
+        // What has just become due is somebody's turn; left alone for longer, it is everybody's.
+        let left_alone = look
+            .earliest_next_run
+            .is_some_and(|at| at + OVERDUE_AFTER <= look.db_now);
+        if left_alone {
             self.load_overdue();
         }
         if let Some(ready) = look.earliest_ready {
@@ -225,6 +229,9 @@ impl Session {
         }
     }
 }
+
+/// How long a due job is left to the agents whose turn it is.
+const OVERDUE_AFTER: jiff::SignedDuration = jiff::SignedDuration::from_millis(700);
 
 /// Overdue jobs read at once; the next look brings more.
 const OVERDUE_BATCH: i64 = 10_000;
