@@ -1,1 +1,276 @@
+use std::time::{Duration, Instant};
 
+use farmhand_common::core::definition::{JobSpec, Overlap};
+use farmhand_common::store::protocol::{SkipFold, claim, fire, jobs_since, overdue};
+use jiff::Timestamp;
+
+use crate::fixture::{Farm, firing, past, spec};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn eight_racing_agents_fire_each_instant_once() {
+    let farm = Farm::new().await;
+    let at = past(60);
+    for n in 0..50 {
+        farm.job(&format!("j{n}"), spec(), Some(at)).await;
+    }
+    let fires: Vec<_> = (0..50).map(|n| firing(&format!("j{n}"), 1, at, &[at])).collect();
+    let mut racers = Vec::new();
+    for n in 0..8_usize {
+        let db = farm.test.db().await;
+        let mut fires = fires.clone();
+        fires.rotate_left(n * 7);
+        racers.push(tokio::spawn(async move {
+            let mut made = 0;
+            // Again, for what others held locked: nobody may fire it a second time.
+            for _ in 0..3 {
+                let fired = fire(&db, &fires).await.unwrap();
+                made += fired.iter().map(|f| f.run_ids.len()).sum::<usize>();
+            }
+            made
+        }));
+    }
+    let mut made = 0;
+    for racer in racers {
+        made += racer.await.unwrap();
+    }
+    assert_eq!(made, 50);
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live").await, 50);
+    assert_eq!(
+        farm.i64("SELECT count(DISTINCT job_id) FROM farmhand.run_live")
+            .await,
+        50
+    );
+}
+
+#[tokio::test]
+async fn ten_thousand_jobs_due_at_one_instant_are_ten_statements() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let at = past(60);
+    let changes: Vec<_> = (0..10_000)
+        .map(|n| farmhand_common::store::jobs::JobChange {
+            job_id: format!("j{n:05}"),
+            spec: spec(),
+            next_run: Some(at),
+            source: "test.toml".to_owned(),
+        })
+        .collect();
+    farmhand_common::store::jobs::apply(&farm.db, &changes, false, "tester")
+        .await
+        .unwrap();
+    assert_eq!(jobs_since(&farm.db, 0).await.unwrap().len(), 10_000);
+    let due = overdue(&farm.db, 20_000).await.unwrap();
+    assert_eq!(due.len(), 10_000);
+
+    let fires: Vec<_> = due
+        .iter()
+        .map(|d| firing(&d.job_id, d.rev, d.next_run, &[d.next_run]))
+        .collect();
+    let mut slowest = Duration::ZERO;
+    let mut made = 0;
+    for set in fires.chunks(1000) {
+        let start = Instant::now();
+        made += fire(&farm.db, set)
+            .await
+            .unwrap()
+            .iter()
+            .map(|f| f.run_ids.len())
+            .sum::<usize>();
+        slowest = slowest.max(start.elapsed());
+    }
+    assert_eq!(made, 10_000);
+    eprintln!("slowest set of 1,000: {slowest:?}");
+    // Far above what it takes, for a loaded machine.
+    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+
+    let start = Instant::now();
+    let mut claimed = 0;
+    loop {
+        let got = claim(&farm.db, &me, 1000, None).await.unwrap().len();
+        claimed += got;
+        if got == 0 {
+            break;
+        }
+    }
+    eprintln!("claimed {claimed} in {:?}", start.elapsed());
+    assert_eq!(claimed, 10_000);
+}
+
+#[tokio::test]
+async fn nothing_fires_that_is_not_as_it_was_seen() {
+    let farm = Farm::new().await;
+    let (at, later) = (past(60), past(30));
+    farm.job("j", spec(), Some(at)).await;
+    // Another next_run.
+    assert!(
+        fire(&farm.db, &[firing("j", 1, later, &[later])])
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    // Another revision.
+    assert!(
+        fire(&farm.db, &[firing("j", 2, at, &[at])])
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    // Unknown.
+    assert!(
+        fire(&farm.db, &[firing("k", 1, at, &[at])])
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    // Twice.
+    assert_eq!(
+        fire(&farm.db, &[firing("j", 1, at, &[at])]).await.unwrap().len(),
+        1
+    );
+    assert!(
+        fire(&farm.db, &[firing("j", 1, at, &[at])])
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live").await, 1);
+}
+
+#[tokio::test]
+async fn nothing_fires_before_its_time_by_the_servers_clock() {
+    let farm = Farm::new().await;
+    let soon = past(-60);
+    farm.job("j", spec(), Some(soon)).await;
+    assert!(
+        fire(&farm.db, &[firing("j", 1, soon, &[soon])])
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert!(overdue(&farm.db, 10).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_firing_decides_every_instant_it_passes() {
+    let farm = Farm::new().await;
+    let at = past(600);
+    farm.job("j", spec(), Some(at)).await;
+    let latest = past(60);
+    let mut missed = firing("j", 1, at, &[latest]);
+    missed.skipped = vec![SkipFold {
+        reason: "missed".to_owned(),
+        first: at,
+        last: past(120),
+        count: 9,
+    }];
+    let fired = fire(&farm.db, &[missed]).await.unwrap();
+    assert_eq!(fired[0].run_ids.len(), 1);
+    assert_eq!(fired[0].skipped, vec![], "the caller knows its own skips");
+    let row = farm
+        .sql
+        .query_one(
+            "SELECT state, reason, first_due, last_due, count FROM farmhand.run_history",
+            &[],
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        (row.get::<_, &str>(0), row.get::<_, &str>(1)),
+        ("skipped", "missed")
+    );
+    assert_eq!(row.get::<_, Timestamp>(2), at);
+    assert_eq!(row.get::<_, i64>(4), 9);
+    let decided: Timestamp = farm
+        .sql
+        .query_one("SELECT decided_until FROM farmhand.job", &[])
+        .await
+        .unwrap()
+        .get(0);
+    assert_eq!(decided, latest);
+}
+
+#[tokio::test]
+async fn the_last_instant_of_a_schedule_ends_it() {
+    let farm = Farm::new().await;
+    let at = past(60);
+    farm.job("j", spec(), Some(at)).await;
+    let mut last = firing("j", 1, at, &[at]);
+    last.following = None;
+    assert_eq!(fire(&farm.db, &[last]).await.unwrap().len(), 1);
+    assert!(overdue(&farm.db, 10).await.unwrap().is_empty());
+    assert_eq!(farm.text("SELECT next_run::text FROM farmhand.job").await, None);
+}
+
+#[tokio::test]
+async fn a_scheduled_job_without_a_next_run_cannot_exist() {
+    let farm = Farm::new().await;
+    farm.job("j", spec(), Some(past(60))).await;
+    let refused = farm
+        .sql
+        .batch_execute("UPDATE farmhand.job SET next_run = NULL")
+        .await
+        .unwrap_err();
+    assert_eq!(
+        refused.code(),
+        Some(&tokio_postgres::error::SqlState::CHECK_VIOLATION)
+    );
+}
+
+#[tokio::test]
+async fn shards_fire_together_and_each_instant_once() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let at = past(60);
+    farm.job(
+        "j",
+        JobSpec {
+            instances: 8,
+            ..spec()
+        },
+        Some(at),
+    )
+    .await;
+    assert_eq!(farm.fire_at("j", at, &[at]).await[0].run_ids.len(), 8);
+    let mut shards: Vec<_> = claim(&farm.db, &me, 9, None)
+        .await
+        .unwrap()
+        .iter()
+        .map(|c| (c.instance, c.instances))
+        .collect();
+    shards.sort_unstable();
+    assert_eq!(shards, (0..8).map(|i| (i, 8)).collect::<Vec<_>>());
+
+    // A database restored to before the firing: the instant has its runs.
+    farm.sql
+        .execute(
+            "UPDATE farmhand.job SET next_run = $1, decided_until = NULL",
+            &[&at],
+        )
+        .await
+        .unwrap();
+    farm.sql
+        .batch_execute("UPDATE farmhand.job SET overlap = 'allow'")
+        .await
+        .unwrap();
+    assert_eq!(farm.fire_at("j", at, &[at]).await[0].run_ids.len(), 0);
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live").await, 8);
+}
+
+#[tokio::test]
+async fn an_each_node_job_without_a_ready_node_is_skipped_by_name() {
+    let farm = Farm::new().await;
+    let at = past(60);
+    let each = JobSpec {
+        run_on: farmhand_common::core::definition::RunOn::EachNode,
+        overlap: Overlap::Allow,
+        ..spec()
+    };
+    farm.job("j", each, Some(at)).await;
+    let fired = farm.fire_at("j", at, &[at]).await;
+    assert_eq!(fired[0].skipped[0].reason, "no_node");
+    assert_eq!(
+        farm.i64("SELECT count(*) FROM farmhand.run WHERE state = 'skipped'")
+            .await,
+        1
+    );
+}

@@ -1,1 +1,139 @@
+use std::time::Duration;
 
+use farmhand_common::core::definition::JobSpec;
+use farmhand_common::store::protocol::{
+    Expired, FinishResult, FreedTo, claim, close, expire, finish, look, rehold, release_held, sweep,
+};
+
+use crate::fixture::{Farm, spec, success};
+
+fn holding() -> JobSpec {
+    JobSpec {
+        hold: Duration::from_secs(600),
+        ..spec()
+    }
+}
+
+async fn expire_now(farm: &Farm, me: &farmhand_common::store::Me) {
+    let beat = farm.beat(&me.address).await;
+    let done = expire(&farm.db, &me.address, me.session, me.life, beat)
+        .await
+        .unwrap();
+    assert_eq!(
+        done,
+        Expired::Done { freed: vec![] },
+        "a hold outlives its session"
+    );
+}
+
+#[tokio::test]
+async fn a_held_run_survives_expire_and_sweep_and_is_claimed_by_nobody() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    let run = farm.held_run(&a, "j", holding()).await;
+    expire_now(&farm, &a).await;
+    assert_eq!(sweep(&farm.db).await.unwrap(), vec![]);
+    assert!(claim(&farm.db, &b, 9, None).await.unwrap().is_empty());
+    assert_eq!(farm.state(run.run_id).await.0, "running");
+
+    let seen = look(&farm.db, &b, 3).await.unwrap();
+    assert_eq!(seen.orphans.len(), 1);
+    let orphan = &seen.orphans[0];
+    assert_eq!(
+        (orphan.run_id, orphan.attempt, orphan.session),
+        (run.run_id, 1, a.session)
+    );
+    assert_eq!((orphan.hold_ms, orphan.ttl_ms), (600_000, 30_000));
+    assert!(!seen.unswept);
+}
+
+#[tokio::test]
+async fn a_held_over_run_is_released_exactly_once() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    let run = farm.held_run(&a, "j", holding()).await;
+    // Not while its session lives.
+    assert_eq!(
+        release_held(&farm.db, run.run_id, 1, "a", a.session)
+            .await
+            .unwrap(),
+        None
+    );
+    expire_now(&farm, &a).await;
+    let racing = (0..6).map(|_| {
+        let (db, session) = (farm.db.clone(), a.session);
+        tokio::spawn(async move { release_held(&db, run.run_id, 1, "a", session).await.unwrap() })
+    });
+    let mut freed = Vec::new();
+    for r in racing.collect::<Vec<_>>() {
+        freed.extend(r.await.unwrap());
+    }
+    assert_eq!(freed.len(), 1);
+    assert_eq!((freed[0].to, freed[0].takeovers), (FreedTo::Due, 1));
+    let again = claim(&farm.db, &b, 9, None).await.unwrap();
+    assert_eq!(again.len(), 1);
+    assert_eq!(again[0].attempt, 2);
+    // The one who held it comes back too late.
+    let late = farm.node("a").await;
+    assert!(!rehold(&farm.db, run.run_id, 1, a.session, &late).await.unwrap());
+    let answer = finish(&farm.db, &[success(&a, &run)]).await.unwrap().remove(0).1;
+    assert!(matches!(answer, FinishResult::Fenced { .. }));
+}
+
+#[tokio::test]
+async fn the_returning_holder_takes_its_held_run_into_its_new_session() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    let run = farm.held_run(&a, "j", holding()).await;
+    expire_now(&farm, &a).await;
+    let again = farm.node("a").await;
+    assert!(rehold(&farm.db, run.run_id, 1, a.session, &again).await.unwrap());
+    assert!(
+        !rehold(&farm.db, run.run_id, 1, a.session, &again).await.unwrap(),
+        "only once"
+    );
+    assert_eq!(
+        release_held(&farm.db, run.run_id, 1, "a", a.session)
+            .await
+            .unwrap(),
+        None
+    );
+    assert!(look(&farm.db, &again, 3).await.unwrap().orphans.is_empty());
+    let answer = finish(&farm.db, &[success(&again, &run)])
+        .await
+        .unwrap()
+        .remove(0)
+        .1;
+    assert_eq!(answer, FinishResult::Done);
+}
+
+#[tokio::test]
+async fn a_session_that_ended_takes_no_held_run_back() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    let run = farm.held_run(&a, "j", holding()).await;
+    expire_now(&farm, &a).await;
+    let again = farm.node("a").await;
+    close(&farm.db, &again).await.unwrap();
+    assert!(!rehold(&farm.db, run.run_id, 1, a.session, &again).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_held_attempt_that_ends_under_its_old_session_is_recorded() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    let run = farm.held_run(&a, "j", holding()).await;
+    expire_now(&farm, &a).await;
+    let answer = finish(&farm.db, &[success(&a, &run)]).await.unwrap().remove(0).1;
+    assert_eq!(answer, FinishResult::Done);
+    assert_eq!(farm.state(run.run_id).await.0, "succeeded");
+}
+
+#[tokio::test]
+async fn a_close_ends_holds_too() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    let run = farm.held_run(&a, "j", holding()).await;
+    close(&farm.db, &a).await.unwrap();
+    assert_eq!(farm.state(run.run_id).await.0, "due");
+}

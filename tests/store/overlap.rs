@@ -1,1 +1,221 @@
+use farmhand_common::core::definition::{JobSpec, Overlap};
+use farmhand_common::store::Me;
+use farmhand_common::store::jobs::{Cancelled, cancel};
+use farmhand_common::store::protocol::{Claimed, claim, finish, fire, promote, sweep};
+use jiff::Timestamp;
 
+use crate::fixture::{Farm, firing, past, spec, success, until_blocked};
+
+async fn with(farm: &Farm, overlap: Overlap, at: Timestamp) {
+    farm.job("j", JobSpec { overlap, ..spec() }, Some(at)).await;
+}
+
+/// Makes the job due again at `at`.
+async fn due_again(farm: &Farm, at: Timestamp) {
+    farm.sql
+        .execute("UPDATE farmhand.job SET next_run = $1", &[&at])
+        .await
+        .unwrap();
+}
+
+async fn claims(farm: &Farm, me: &Me) -> Vec<Claimed> {
+    claim(&farm.db, me, 99, None).await.unwrap()
+}
+
+#[tokio::test]
+async fn skip_records_the_instant_while_an_earlier_run_lives() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    with(&farm, Overlap::Skip, past(60)).await;
+    farm.fire_at("j", past(60), &[past(60)]).await;
+    let run = claims(&farm, &me).await.remove(0);
+
+    due_again(&farm, past(30)).await;
+    let fired = farm.fire_at("j", past(30), &[past(30)]).await;
+    assert!(fired[0].run_ids.is_empty());
+    assert_eq!(
+        (fired[0].skipped[0].reason.as_str(), fired[0].skipped[0].count),
+        ("overlap", 1)
+    );
+
+    finish(&farm.db, &[success(&me, &run)]).await.unwrap();
+    due_again(&farm, past(10)).await;
+    assert_eq!(farm.fire_at("j", past(10), &[past(10)]).await[0].run_ids.len(), 1);
+}
+
+#[tokio::test]
+async fn skip_still_runs_all_missed_instants_one_after_the_other() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    with(&farm, Overlap::Skip, past(60)).await;
+    let instants = [past(60), past(40), past(20)];
+    assert_eq!(farm.fire_at("j", past(60), &instants).await[0].run_ids.len(), 3);
+    for expected in instants {
+        let mut held = claims(&farm, &me).await;
+        assert_eq!(held.len(), 1);
+        let run = held.remove(0);
+        assert_eq!(run.due_at, expected);
+        finish(&farm.db, &[success(&me, &run)]).await.unwrap();
+    }
+    assert!(claims(&farm, &me).await.is_empty());
+}
+
+#[tokio::test]
+async fn queue_holds_runs_back_and_lets_them_go_in_order() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    with(&farm, Overlap::Queue, past(90)).await;
+    for at in [past(90), past(60), past(30)] {
+        due_again(&farm, at).await;
+        assert_eq!(farm.fire_at("j", at, &[at]).await[0].run_ids.len(), 1);
+    }
+    let first = claims(&farm, &me).await;
+    assert_eq!(first.len(), 1);
+    assert_eq!(
+        farm.text("SELECT reason FROM farmhand.run WHERE state = 'due' LIMIT 1")
+            .await
+            .as_deref(),
+        Some("overlap")
+    );
+    finish(&farm.db, &[success(&me, &first[0])]).await.unwrap();
+    let second = claims(&farm, &me).await;
+    assert_eq!(second.len(), 1);
+    // The one in front is cancelled: the last one goes.
+    assert!(matches!(
+        cancel(&farm.db, second[0].run_id, "eve").await.unwrap(),
+        Cancelled::Requested { .. }
+    ));
+    finish(&farm.db, &[success(&me, &second[0])]).await.unwrap();
+    assert_eq!(claims(&farm, &me).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_queued_run_is_found_by_the_sweep_when_its_promotion_was_lost() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    with(&farm, Overlap::Queue, past(90)).await;
+    for at in [past(90), past(60)] {
+        due_again(&farm, at).await;
+        farm.fire_at("j", at, &[at]).await;
+    }
+    // As after a crash between the finish and the promotion.
+    farm.sql
+        .batch_execute("DELETE FROM farmhand.run_live WHERE gate IS NULL")
+        .await
+        .unwrap();
+    assert!(claims(&farm, &me).await.is_empty());
+    sweep(&farm.db).await.unwrap();
+    assert_eq!(claims(&farm, &me).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_promotion_waits_for_the_firing_that_counts_on_the_same_run() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    with(&farm, Overlap::Queue, past(90)).await;
+    farm.fire_at("j", past(90), &[past(90)]).await;
+    let run = claims(&farm, &me).await.remove(0);
+    due_again(&farm, past(60)).await;
+    // A firing that has looked, seen the run alive, and not yet committed.
+    let slow = farm.test.client().await;
+    slow.batch_execute(
+        "BEGIN; SELECT FROM farmhand.job FOR UPDATE;
+         INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at, gate, overlap)
+         VALUES ('j', 1, 'scheduled', now() - interval '1 minute', now() - interval '1 minute', 'overlap', 'queue')",
+    )
+    .await
+    .unwrap();
+    let (db, end) = (farm.db.clone(), success(&me, &run));
+    let finishing = tokio::spawn(async move { finish(&db, &[end]).await.unwrap() });
+    until_blocked(&farm).await;
+    slow.batch_execute("COMMIT").await.unwrap();
+    finishing.await.unwrap();
+    assert_eq!(claims(&farm, &me).await.len(), 1, "the queued run was let go");
+}
+
+#[tokio::test]
+async fn a_firing_that_waits_out_a_finish_sees_it() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    with(&farm, Overlap::Skip, past(90)).await;
+    farm.fire_at("j", past(90), &[past(90)]).await;
+    let run = claims(&farm, &me).await.remove(0);
+    due_again(&farm, past(60)).await;
+    finish(&farm.db, &[success(&me, &run)]).await.unwrap();
+    let fired = fire(&farm.db, &[firing("j", 1, past(60), &[past(60)])])
+        .await
+        .unwrap();
+    assert_eq!(fired[0].run_ids.len(), 1);
+}
+
+#[tokio::test]
+async fn replace_asks_the_holder_to_end_and_runs_only_the_newest() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    with(&farm, Overlap::Replace, past(90)).await;
+    farm.fire_at("j", past(90), &[past(90)]).await;
+    let old = claims(&farm, &me).await.remove(0);
+
+    due_again(&farm, past(60)).await;
+    let fired = farm.fire_at("j", past(60), &[past(60)]).await;
+    assert_eq!(fired[0].cancelling, [old.run_id]);
+    let waiting = fired[0].run_ids[0];
+    assert!(claims(&farm, &me).await.is_empty());
+
+    // A third one replaces the second, which never started.
+    due_again(&farm, past(30)).await;
+    let newest = farm.fire_at("j", past(30), &[past(30)]).await[0].run_ids[0];
+    assert_eq!(
+        farm.state(waiting).await,
+        ("cancelled".to_owned(), Some("replaced".to_owned()))
+    );
+
+    finish(&farm.db, &[success(&me, &old)]).await.unwrap();
+    let held = claims(&farm, &me).await;
+    assert_eq!(held.iter().map(|c| c.run_id).collect::<Vec<_>>(), [newest]);
+}
+
+#[tokio::test]
+async fn allow_lets_runs_overlap() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    with(&farm, Overlap::Allow, past(90)).await;
+    farm.fire_at("j", past(90), &[past(90), past(60), past(30)]).await;
+    assert_eq!(claims(&farm, &me).await.len(), 3);
+}
+
+#[tokio::test]
+async fn all_shards_of_an_instant_are_let_go_together() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let sharded = JobSpec {
+        overlap: Overlap::Queue,
+        instances: 3,
+        ..spec()
+    };
+    farm.job("j", sharded, Some(past(90))).await;
+    farm.fire_at("j", past(90), &[past(90), past(60)]).await;
+    let first = claims(&farm, &me).await;
+    assert_eq!(first.len(), 3);
+    for run in &first[..2] {
+        finish(&farm.db, &[success(&me, run)]).await.unwrap();
+        assert!(
+            claims(&farm, &me).await.is_empty(),
+            "a shard of the earlier instant still runs"
+        );
+    }
+    finish(&farm.db, &[success(&me, &first[2])]).await.unwrap();
+    assert_eq!(claims(&farm, &me).await.len(), 3);
+}
+
+#[tokio::test]
+async fn promoting_a_job_with_a_live_run_changes_nothing() {
+    let farm = Farm::new().await;
+    farm.node("a").await;
+    with(&farm, Overlap::Queue, past(90)).await;
+    farm.fire_at("j", past(90), &[past(90), past(60)]).await;
+    assert_eq!(
+        promote(&farm.db, &["j".to_owned()]).await.unwrap(),
+        Vec::<i64>::new()
+    );
+}
