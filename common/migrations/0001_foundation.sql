@@ -427,14 +427,15 @@ BEGIN
                     FROM generate_series(0, weeks_ahead) n LOOP
             part := format('%s_%s', parent, to_char(week, 'YYYYMMDD'));
             CONTINUE WHEN to_regclass(format('farmhand.%I', part)) IS NOT NULL;
-            -- Of two that get here at once, the second waits here and then sees the first's work.
+            -- Of two that get here at once, the second waits here; its look-up by name may still say no.
             PERFORM pg_advisory_xact_lock(7377299466905054821);
-            CONTINUE WHEN to_regclass(format('farmhand.%I', part)) IS NOT NULL;
             BEGIN
                 EXECUTE format('CREATE TABLE farmhand.%I PARTITION OF farmhand.%I FOR VALUES FROM (%L) TO (%L)',
                     part, parent, week, week + interval '7 days');
                 RETURN NEXT part;
-            EXCEPTION WHEN check_violation THEN
+            EXCEPTION WHEN duplicate_table THEN
+                NULL;
+            WHEN check_violation THEN
                 -- The default partition already holds rows of that week and keeps taking them.
                 RAISE NOTICE 'rows of % are in the default partition', part;
             END;

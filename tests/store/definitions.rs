@@ -1,1 +1,243 @@
+use farmhand_common::core::definition::JobSpec;
+use farmhand_common::store::jobs::{
+    ApplyOutcome, Blocked, Change, JobChange, Paused, Resumed, apply, delete, job, list_jobs, pause, resume,
+    revisions,
+};
+use farmhand_common::store::protocol::{SkipFold, jobs_since};
+use jiff::Timestamp;
 
+use crate::fixture::{Farm, past, spec, until_blocked};
+
+fn change(job_id: &str, priority: i32, next_run: Option<Timestamp>) -> JobChange {
+    JobChange {
+        job_id: job_id.to_owned(),
+        spec: JobSpec { priority, ..spec() },
+        next_run,
+        source: "test.toml".to_owned(),
+    }
+}
+
+async fn applied(farm: &Farm, changes: &[JobChange], prune: bool) -> Vec<(String, i64, Change)> {
+    match apply(&farm.db, changes, prune, "tester").await.unwrap() {
+        ApplyOutcome::Done { applied, .. } => {
+            applied.into_iter().map(|a| (a.job_id, a.rev, a.change)).collect()
+        }
+        ApplyOutcome::Blocked(why) => panic!("{why:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_definition_gets_a_revision_when_it_changes_and_only_then() {
+    let farm = Farm::new().await;
+    let soon = past(-600);
+    let first = applied(&farm, &[change("j", 0, Some(soon))], false).await;
+    assert_eq!(first, [("j".to_owned(), 1, Change::Created)]);
+    let same = applied(&farm, &[change("j", 0, Some(soon))], false).await;
+    assert_eq!(same, [("j".to_owned(), 1, Change::Unchanged)]);
+    let changed = applied(&farm, &[change("j", 5, Some(soon))], false).await;
+    assert_eq!(changed, [("j".to_owned(), 2, Change::Updated)]);
+    let known = revisions(&farm.db, "j", 10).await.unwrap();
+    assert_eq!(known.iter().map(|r| r.rev).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!(known[0].spec["priority"], 5);
+    assert_eq!(job(&farm.db, "j").await.unwrap().unwrap().next_run, Some(soon));
+}
+
+#[tokio::test]
+async fn agents_see_every_change_once_and_in_order() {
+    let farm = Farm::new().await;
+    applied(&farm, &[change("a", 0, None), change("b", 0, None)], false).await;
+    let all = jobs_since(&farm.db, 0).await.unwrap();
+    assert_eq!(all.len(), 2);
+    let seen = all.iter().map(|j| j.seq).max().unwrap();
+    assert!(jobs_since(&farm.db, seen).await.unwrap().is_empty());
+    applied(&farm, &[change("a", 0, None)], false).await;
+    assert!(
+        jobs_since(&farm.db, seen).await.unwrap().is_empty(),
+        "an unchanged job is no news"
+    );
+    applied(&farm, &[change("b", 7, None)], true).await;
+    let news = jobs_since(&farm.db, seen).await.unwrap();
+    assert_eq!(
+        news.iter()
+            .map(|j| (j.job_id.as_str(), j.deleted))
+            .collect::<Vec<_>>(),
+        [("a", true), ("b", false)]
+    );
+}
+
+#[tokio::test]
+async fn a_change_that_commits_later_has_the_higher_number() {
+    let farm = Farm::new().await;
+    let slow = farm.test.client().await;
+    slow.batch_execute("BEGIN; UPDATE farmhand.job_seq SET seq = seq + 1")
+        .await
+        .unwrap();
+    let db = farm.db.clone();
+    let applying = tokio::spawn(async move {
+        apply(&db, &[change("j", 0, None)], false, "tester")
+            .await
+            .unwrap()
+    });
+    until_blocked(&farm).await;
+    slow.batch_execute("COMMIT").await.unwrap();
+    assert!(matches!(
+        applying.await.unwrap(),
+        ApplyOutcome::Done { seq: 2, .. }
+    ));
+}
+
+#[tokio::test]
+async fn overdue_instants_must_be_fired_before_their_schedule_changes() {
+    let farm = Farm::new().await;
+    let at = past(60);
+    applied(&farm, &[change("j", 0, Some(at))], false).await;
+    let blocked = ApplyOutcome::Blocked(vec![Blocked::Overdue {
+        job_id: "j".to_owned(),
+        rev: 1,
+        next_run: at,
+    }]);
+    let next = Some(past(-600));
+    // With an innocent one: nothing of the set is applied.
+    let set = [change("j", 3, next), change("k", 0, None)];
+    assert_eq!(apply(&farm.db, &set, false, "tester").await.unwrap(), blocked);
+    assert_eq!(job(&farm.db, "k").await.unwrap(), None);
+    assert_eq!(apply(&farm.db, &[], true, "tester").await.unwrap(), blocked);
+    assert_eq!(
+        delete(&farm.db, &["j".to_owned()], "tester").await.unwrap(),
+        blocked
+    );
+    assert_eq!(
+        pause(&farm.db, "j", "eve", None).await.unwrap(),
+        Paused::Overdue { rev: 1, next_run: at }
+    );
+    farm.fire_at("j", at, &[at]).await;
+    applied(&farm, &set, false).await;
+}
+
+#[tokio::test]
+async fn next_run_never_goes_back_to_a_decided_instant() {
+    let farm = Farm::new().await;
+    let at = past(60);
+    applied(&farm, &[change("j", 0, Some(at))], false).await;
+    farm.fire_at("j", at, &[at]).await;
+    for again in [at, past(300)] {
+        let outcome = apply(&farm.db, &[change("j", 1, Some(again))], false, "tester")
+            .await
+            .unwrap();
+        let stale = Blocked::Stale {
+            job_id: "j".to_owned(),
+            decided_until: at,
+        };
+        assert_eq!(outcome, ApplyOutcome::Blocked(vec![stale]));
+    }
+    // Nor by deleting the job and bringing it back.
+    assert!(matches!(
+        delete(&farm.db, &["j".to_owned()], "eve").await.unwrap(),
+        ApplyOutcome::Done { .. }
+    ));
+    let outcome = apply(&farm.db, &[change("j", 0, Some(at))], false, "tester")
+        .await
+        .unwrap();
+    assert!(matches!(outcome, ApplyOutcome::Blocked(_)));
+    let back = applied(&farm, &[change("j", 0, Some(past(-60)))], false).await;
+    assert_eq!(back, [("j".to_owned(), 2, Change::Created)]);
+}
+
+#[tokio::test]
+async fn an_apply_waits_for_the_firing_in_flight_and_then_knows_it() {
+    let farm = Farm::new().await;
+    let at = past(60);
+    applied(&farm, &[change("j", 0, Some(at))], false).await;
+    let firing = farm.test.client().await;
+    firing
+        .batch_execute(
+            "BEGIN; UPDATE farmhand.job SET next_run = now() + interval '1 hour', decided_until = next_run",
+        )
+        .await
+        .unwrap();
+    let db = farm.db.clone();
+    let applying = tokio::spawn(async move {
+        apply(&db, &[change("j", 1, Some(at))], false, "tester")
+            .await
+            .unwrap()
+    });
+    until_blocked(&farm).await;
+    firing.batch_execute("COMMIT").await.unwrap();
+    let stale = Blocked::Stale {
+        job_id: "j".to_owned(),
+        decided_until: at,
+    };
+    assert_eq!(applying.await.unwrap(), ApplyOutcome::Blocked(vec![stale]));
+}
+
+#[tokio::test]
+async fn a_paused_job_fires_nothing_and_resumes_where_it_is_told() {
+    let farm = Farm::new().await;
+    let (soon, later) = (past(-60), past(-600));
+    applied(&farm, &[change("j", 0, Some(soon))], false).await;
+    assert_eq!(
+        pause(&farm.db, "j", "eve", Some("holidays")).await.unwrap(),
+        Paused::Done
+    );
+    assert_eq!(pause(&farm.db, "j", "eve", None).await.unwrap(), Paused::Already);
+    assert_eq!(
+        pause(&farm.db, "nobody", "eve", None).await.unwrap(),
+        Paused::NotFound
+    );
+    let paused = job(&farm.db, "j").await.unwrap().unwrap();
+    assert_eq!(
+        (paused.next_run, paused.paused_by.as_deref()),
+        (None, Some("eve"))
+    );
+    // A new revision does not wake it.
+    applied(&farm, &[change("j", 4, Some(soon))], false).await;
+    assert_eq!(job(&farm.db, "j").await.unwrap().unwrap().next_run, None);
+
+    let missed_until = past(10);
+    let missed = SkipFold {
+        reason: "paused".to_owned(),
+        first: past(50),
+        last: missed_until,
+        count: 5,
+    };
+    let done = resume(&farm.db, "j", Some(later), &[missed], "eve")
+        .await
+        .unwrap();
+    assert_eq!(done, Resumed::Done);
+    assert_eq!(
+        resume(&farm.db, "j", Some(later), &[], "eve").await.unwrap(),
+        Resumed::NotPaused
+    );
+    let awake = job(&farm.db, "j").await.unwrap().unwrap();
+    assert_eq!((awake.next_run, awake.paused), (Some(later), false));
+    assert_eq!(
+        farm.i64("SELECT count FROM farmhand.run WHERE reason = 'paused'")
+            .await,
+        5
+    );
+
+    pause(&farm.db, "j", "eve", None).await.unwrap();
+    let stale = resume(&farm.db, "j", Some(missed_until), &[], "eve")
+        .await
+        .unwrap();
+    assert_eq!(
+        stale,
+        Resumed::Stale {
+            decided_until: missed_until
+        }
+    );
+}
+
+#[tokio::test]
+async fn jobs_are_listed_in_pages_by_name() {
+    let farm = Farm::new().await;
+    let set: Vec<_> = ["c", "a", "b"].map(|j| change(j, 0, None)).to_vec();
+    applied(&farm, &set, false).await;
+    let page = list_jobs(&farm.db, None, 2).await.unwrap();
+    assert_eq!(
+        page.iter().map(|j| j.job_id.as_str()).collect::<Vec<_>>(),
+        ["a", "b"]
+    );
+    let rest = list_jobs(&farm.db, Some("b"), 2).await.unwrap();
+    assert_eq!(rest.iter().map(|j| j.job_id.as_str()).collect::<Vec<_>>(), ["c"]);
+}

@@ -1,1 +1,226 @@
+use farmhand_common::store::events::{Event, record_events};
+use farmhand_common::store::migrate::{
+    MIGRATIONS, Migration, applied, check, current_version, migrate, migrate_with,
+};
+use farmhand_common::store::partitions::{AHEAD, Retention, drop_older_than, ensure_partitions, list};
+use farmhand_common::store::{Db, Severity, StoreError};
+use farmhand_tests::pg::TestDb;
+use serde_json::json;
 
+use crate::fixture::{Farm, spec, success};
+
+#[tokio::test]
+async fn an_empty_database_is_told_apart_and_migrated_once() {
+    let test = TestDb::empty().await;
+    assert!(matches!(
+        Db::connect(&test.config()).await,
+        Err(StoreError::SchemaMissing)
+    ));
+    let first = migrate(&test.config()).await.unwrap();
+    assert_eq!(first.len(), MIGRATIONS.len());
+    assert!(migrate(&test.config()).await.unwrap().is_empty());
+    Db::connect(&test.config()).await.unwrap();
+}
+
+#[tokio::test]
+async fn migrations_at_once_wait_for_each_other() {
+    let test = TestDb::empty().await;
+    let tries = (0..4).map(|_| {
+        let config = test.config();
+        tokio::spawn(async move { migrate(&config).await.unwrap().len() })
+    });
+    let mut steps = 0;
+    for t in tries.collect::<Vec<_>>() {
+        steps += t.await.unwrap();
+    }
+    assert_eq!(steps, MIGRATIONS.len());
+}
+
+#[tokio::test]
+async fn a_changed_migration_is_refused() {
+    let farm = Farm::new().await;
+    farm.sql
+        .batch_execute("UPDATE farmhand.schema_version SET checksum = 'other' WHERE version = 1")
+        .await
+        .unwrap();
+    let error = check(&farm.db).await.unwrap_err();
+    assert!(
+        matches!(error, StoreError::MigrationChanged { version: 1, .. }),
+        "{error}"
+    );
+    assert!(migrate(&farm.test.config()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_with_both_numbers() {
+    let farm = Farm::new().await;
+    farm.sql
+        .batch_execute(
+            "INSERT INTO farmhand.schema_version (version, name, checksum) VALUES (999, 'future', 'x')",
+        )
+        .await
+        .unwrap();
+    let error = Db::connect(&farm.test.config()).await.err().unwrap();
+    let binary = current_version();
+    assert!(
+        matches!(error, StoreError::SchemaTooNew { db: 999, binary: b } if b == binary),
+        "{error}"
+    );
+    assert!(matches!(
+        migrate(&farm.test.config()).await,
+        Err(StoreError::SchemaTooNew { .. })
+    ));
+}
+
+#[tokio::test]
+async fn an_older_schema_is_refused_by_connect_and_mended_by_migrate() {
+    let farm = Farm::new().await;
+    let mut steps = MIGRATIONS.to_vec();
+    steps.push(Migration {
+        version: current_version() + 1,
+        name: "next",
+        sql: "CREATE TABLE farmhand.next_thing (id int)",
+    });
+    let done = migrate_with(&farm.test.config(), &steps).await.unwrap();
+    assert_eq!(done.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["next"]);
+    // To the binary that lacks the step, the schema is now too new.
+    assert!(matches!(
+        check(&farm.db).await,
+        Err(StoreError::SchemaTooNew { .. })
+    ));
+}
+
+#[tokio::test]
+async fn a_migration_that_fails_leaves_nothing_behind() {
+    let farm = Farm::new().await;
+    let mut steps = MIGRATIONS.to_vec();
+    steps.push(Migration {
+        version: current_version() + 1,
+        name: "broken",
+        sql: "CREATE TABLE farmhand.half (id int); SELECT 1 / 0",
+    });
+    let error = migrate_with(&farm.test.config(), &steps).await.unwrap_err();
+    assert!(error.to_string().contains("broken"), "{error}");
+    assert_eq!(farm.text("SELECT to_regclass('farmhand.half')::text").await, None);
+    assert_eq!(applied(&farm.db).await.unwrap().len(), MIGRATIONS.len());
+}
+
+#[tokio::test]
+async fn history_has_partitions_ahead_and_a_net() {
+    let farm = Farm::new().await;
+    let all = list(&farm.db).await.unwrap();
+    for parent in ["run_history", "attempt", "run_log", "event"] {
+        let own = all.iter().filter(|p| p.parent == parent);
+        assert_eq!(
+            own.clone().filter(|p| p.until.is_some()).count(),
+            usize::try_from(AHEAD + 1).unwrap()
+        );
+        assert_eq!(own.filter(|p| p.until.is_none()).count(), 1);
+    }
+    assert!(ensure_partitions(&farm.db, AHEAD).await.unwrap().is_empty());
+    assert_eq!(ensure_partitions(&farm.db, AHEAD + 1).await.unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn partitions_made_at_once_are_made_once() {
+    let farm = Farm::new().await;
+    let tries = (0..6).map(|_| {
+        let db = farm.db.clone();
+        tokio::spawn(async move { ensure_partitions(&db, AHEAD + 3).await.unwrap().len() })
+    });
+    let mut made = 0;
+    for t in tries.collect::<Vec<_>>() {
+        made += t.await.unwrap();
+    }
+    assert_eq!(made, 12);
+}
+
+#[tokio::test]
+async fn rows_beyond_the_last_partition_fall_into_the_net_and_do_not_stop_new_ones() {
+    let farm = Farm::new().await;
+    farm.sql
+        .batch_execute(
+            "INSERT INTO farmhand.event (at, kind, severity) VALUES (now() + interval '70 days', 'late', 'info')",
+        )
+        .await
+        .unwrap();
+    let net = list(&farm.db)
+        .await
+        .unwrap()
+        .into_iter()
+        .find(|p| p.name == "event_default")
+        .unwrap();
+    assert!(net.default_has_rows);
+    let made = ensure_partitions(&farm.db, 12).await.unwrap();
+    assert!(made.iter().any(|p| p.starts_with("run_history_")));
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.event").await, 1);
+}
+
+#[tokio::test]
+async fn retention_drops_whole_partitions_and_keeps_the_young() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    farmhand_common::store::protocol::finish(&farm.db, &[success(&me, &run)])
+        .await
+        .unwrap();
+    farm.sql
+        .batch_execute(
+            "CREATE TABLE farmhand.run_history_20200106 PARTITION OF farmhand.run_history
+                 FOR VALUES FROM ('2020-01-06Z') TO ('2020-01-13Z');
+             CREATE TABLE farmhand.event_20200106 PARTITION OF farmhand.event
+                 FOR VALUES FROM ('2020-01-06Z') TO ('2020-01-13Z');
+             INSERT INTO farmhand.event (at, kind, severity) VALUES ('2020-01-07Z', 'old', 'info'),
+                 ('2019-01-01Z', 'in the net', 'info')",
+        )
+        .await
+        .unwrap();
+    let young = Event {
+        kind: "young".to_owned(),
+        severity: Severity::Info,
+        job_id: None,
+        run_id: None,
+        attempt: None,
+        address: None,
+        session: None,
+        fence: None,
+        detail: json!({}),
+    };
+    record_events(&farm.db, &[young]).await.unwrap();
+    let mut dropped = drop_older_than(&farm.db, Retention::default()).await.unwrap();
+    dropped.sort();
+    assert_eq!(dropped, ["event_20200106", "run_history_20200106"]);
+    assert_eq!(
+        farm.text("SELECT kind FROM farmhand.event").await.as_deref(),
+        Some("young")
+    );
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_history").await, 1);
+}
+
+#[tokio::test]
+async fn a_partition_in_use_is_left_for_the_next_call() {
+    let farm = Farm::new().await;
+    farm.sql
+        .batch_execute(
+            "CREATE TABLE farmhand.event_20200106 PARTITION OF farmhand.event
+                 FOR VALUES FROM ('2020-01-06Z') TO ('2020-01-13Z')",
+        )
+        .await
+        .unwrap();
+    let reader = farm.test.client().await;
+    reader
+        .batch_execute("BEGIN; SELECT 1 FROM farmhand.event_20200106")
+        .await
+        .unwrap();
+    assert!(
+        drop_older_than(&farm.db, Retention::default())
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    reader.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(
+        drop_older_than(&farm.db, Retention::default()).await.unwrap(),
+        ["event_20200106"]
+    );
+}

@@ -1,1 +1,217 @@
+use std::collections::BTreeMap;
 
+use farmhand_common::core::definition::{JobSpec, ParamSpec, ParamType};
+use farmhand_common::store::StoreError;
+use farmhand_common::store::jobs::submit;
+use farmhand_common::store::protocol::claim;
+use serde_json::{Value, json};
+
+use crate::fixture::{Farm, past, spec, until_blocked};
+
+fn param(kind: ParamType, required: bool) -> ParamSpec {
+    ParamSpec {
+        kind,
+        default: None,
+        required,
+    }
+}
+
+async fn farm_with_job() -> Farm {
+    let farm = Farm::new().await;
+    let params = BTreeMap::from([
+        ("since".to_owned(), param(ParamType::Duration, false)),
+        ("count".to_owned(), param(ParamType::Integer, false)),
+        ("dry".to_owned(), param(ParamType::Boolean, false)),
+    ]);
+    farm.job("mail", JobSpec { params, ..spec() }, None).await;
+    farm
+}
+
+#[tokio::test]
+async fn a_submitted_run_carries_its_parameters_and_is_claimed_at_once() {
+    let farm = farm_with_job().await;
+    let me = farm.node("a").await;
+    let params = json!({"since": "5m", "count": 3});
+    let run_id = submit(&farm.db, "mail", &params, None, None).await.unwrap();
+    let run = claim(&farm.db, &me, 9, None).await.unwrap().remove(0);
+    assert_eq!((run.run_id, run.params), (run_id, params));
+    assert_eq!(run.kind, farmhand_common::store::Kind::Submitted);
+}
+
+#[tokio::test]
+async fn a_later_due_time_is_waited_for() {
+    let farm = farm_with_job().await;
+    let me = farm.node("a").await;
+    submit(&farm.db, "mail", &json!({}), Some(past(-60)), None)
+        .await
+        .unwrap();
+    assert!(claim(&farm.db, &me, 9, None).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn wrong_submissions_are_refused_with_a_reason() {
+    let farm = farm_with_job().await;
+    let cases: [(&str, Value, &str); 6] = [
+        ("mail", json!({"sinc": "5m"}), "no parameter \"sinc\""),
+        ("mail", json!({"count": "3"}), "must be of type integer"),
+        ("mail", json!({"count": 1.5}), "must be of type integer"),
+        ("mail", json!({"since": 5}), "must be of type duration"),
+        ("mail", json!({"dry": "no"}), "must be of type boolean"),
+        ("mail", json!([]), "must be a JSON object"),
+    ];
+    for (job, params, why) in cases {
+        let error = submit(&farm.db, job, &params, None, None).await.unwrap_err();
+        assert!(
+            matches!(&error, StoreError::Refused(m) if m.contains(why)),
+            "{params}: {error}"
+        );
+    }
+    let unknown = submit(&farm.db, "post", &json!({}), None, None)
+        .await
+        .unwrap_err();
+    assert!(matches!(unknown, StoreError::NotFound(_)), "{unknown}");
+    farm.job(
+        "off",
+        JobSpec {
+            enabled: false,
+            ..spec()
+        },
+        None,
+    )
+    .await;
+    let disabled = submit(&farm.db, "off", &json!({}), None, None).await.unwrap_err();
+    assert!(matches!(disabled, StoreError::Refused(_)), "{disabled}");
+    let needed = BTreeMap::from([("id".to_owned(), param(ParamType::String, true))]);
+    farm.job(
+        "strict",
+        JobSpec {
+            params: needed,
+            ..spec()
+        },
+        None,
+    )
+    .await;
+    let missing = submit(&farm.db, "strict", &json!({}), None, None)
+        .await
+        .unwrap_err();
+    assert!(
+        missing.to_string().contains("needs the parameter \"id\""),
+        "{missing}"
+    );
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run").await, 0);
+}
+
+#[tokio::test]
+async fn one_key_makes_one_run_however_often_and_from_how_many() {
+    let farm = farm_with_job().await;
+    let tries = (0..8).map(|_| {
+        let db = farm.db.clone();
+        tokio::spawn(async move {
+            submit(&db, "mail", &json!({}), None, Some("order-7"))
+                .await
+                .unwrap()
+        })
+    });
+    let mut ids = Vec::new();
+    for t in tries.collect::<Vec<_>>() {
+        ids.push(t.await.unwrap());
+    }
+    ids.dedup();
+    assert_eq!(ids.len(), 1);
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live").await, 1);
+    let other = submit(&farm.db, "mail", &json!({}), None, Some("order-8"))
+        .await
+        .unwrap();
+    assert_ne!(other, ids[0]);
+}
+
+#[tokio::test]
+async fn a_key_in_an_open_transaction_is_waited_for_and_forgotten_with_it() {
+    let farm = farm_with_job().await;
+    let caller = farm.test.client().await;
+    let insert = "SELECT farmhand.submit('mail', idempotency_key => 'k')";
+    caller.batch_execute(&format!("BEGIN; {insert}")).await.unwrap();
+    let db = farm.db.clone();
+    let second = tokio::spawn(async move { submit(&db, "mail", &json!({}), None, Some("k")).await.unwrap() });
+    until_blocked(&farm).await;
+    caller.batch_execute("ROLLBACK").await.unwrap();
+    let run_id = second.await.unwrap();
+    assert_eq!(farm.i64("SELECT run_id FROM farmhand.run_live").await, run_id);
+}
+
+#[tokio::test]
+async fn a_submission_is_part_of_its_callers_transaction() {
+    let farm = farm_with_job().await;
+    let me = farm.node("a").await;
+    let caller = farm.test.client().await;
+    caller
+        .batch_execute("CREATE TABLE orders (id int); BEGIN; INSERT INTO orders VALUES (1); SELECT farmhand.submit('mail')")
+        .await
+        .unwrap();
+    assert!(claim(&farm.db, &me, 9, None).await.unwrap().is_empty());
+    caller.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run").await, 0);
+    caller
+        .batch_execute("BEGIN; SELECT farmhand.submit('mail'); COMMIT")
+        .await
+        .unwrap();
+    assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_submitters_role_can_submit_and_nothing_else() {
+    let farm = farm_with_job().await;
+    let admin = farm.test.admin().await;
+    let role = format!("shop_{}", std::process::id());
+    admin
+        .batch_execute(&format!(
+            "CREATE ROLE {role}; GRANT farmhand_submitter TO {role}; SET ROLE {role}"
+        ))
+        .await
+        .unwrap();
+    admin
+        .query_one("SELECT farmhand.submit('mail', '{\"count\": 1}')", &[])
+        .await
+        .unwrap();
+    for denied in [
+        "SELECT 1 FROM farmhand.run",
+        "SELECT 1 FROM farmhand.job_revision",
+        "UPDATE farmhand.node SET open = false",
+        "INSERT INTO farmhand.run_live (job_id) VALUES ('x')",
+        "CREATE TABLE farmhand.mine ()",
+    ] {
+        let error = admin.batch_execute(denied).await.unwrap_err();
+        assert_eq!(
+            error.code(),
+            Some(&tokio_postgres::error::SqlState::INSUFFICIENT_PRIVILEGE),
+            "{denied}"
+        );
+    }
+    // Nor by objects of its own in the way of the function's names.
+    admin
+        .batch_execute(
+            "RESET ROLE; CREATE SCHEMA trap; CREATE FUNCTION trap.jsonb_typeof(jsonb) RETURNS text LANGUAGE sql
+                 AS 'SELECT NULL::text'; SET search_path = trap, pg_catalog",
+        )
+        .await
+        .unwrap();
+    admin
+        .batch_execute(&format!("GRANT USAGE ON SCHEMA trap TO {role}; SET ROLE {role}"))
+        .await
+        .unwrap();
+    let refused = admin
+        .query_one("SELECT farmhand.submit('mail', '[]')", &[])
+        .await
+        .unwrap_err();
+    assert!(
+        refused
+            .as_db_error()
+            .unwrap()
+            .message()
+            .contains("must be a JSON object")
+    );
+    admin
+        .batch_execute(&format!("RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}"))
+        .await
+        .unwrap();
+}

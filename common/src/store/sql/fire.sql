@@ -85,12 +85,18 @@ WITH given AS MATERIALIZED (
     FROM skips s JOIN given g ON g.job_id = s.job_id
 )
 SELECT g.job_id,
-    ARRAY(SELECT m.run_id FROM made m WHERE m.job_id = g.job_id ORDER BY m.run_id) AS run_ids,
-    (SELECT coalesce(jsonb_agg(jsonb_build_object(
-            'reason', s.reason, 'first', s.first, 'last', s.last, 'count', s.count)), '[]')
-        FROM skips s WHERE s.job_id = g.job_id AND s.own) AS skipped,
-    ARRAY(SELECT a.run_id FROM asked a WHERE a.job_id = g.job_id) AS cancelling,
+    coalesce(m.run_ids, '{}') AS run_ids,
+    coalesce(s.skipped, '[]') AS skipped,
+    coalesce(a.run_ids, '{}') AS cancelling,
     CASE WHEN row_number() OVER () = 1 THEN (SELECT pg_notify('farmhand',
         json_build_object('due', min(m.run_id), 'job', min(m.job_id))::text)::text
         FROM made m HAVING count(*) > 0) END AS note
 FROM given g
+-- Joined, not looked up row by row: a set is a thousand jobs.
+LEFT JOIN (SELECT m.job_id, array_agg(m.run_id ORDER BY m.run_id) AS run_ids FROM made m GROUP BY m.job_id) m
+    ON m.job_id = g.job_id
+LEFT JOIN (SELECT s.job_id, jsonb_agg(jsonb_build_object(
+        'reason', s.reason, 'first', s.first, 'last', s.last, 'count', s.count)) AS skipped
+    FROM skips s WHERE s.own GROUP BY s.job_id) s ON s.job_id = g.job_id
+LEFT JOIN (SELECT a.job_id, array_agg(a.run_id) AS run_ids FROM asked a GROUP BY a.job_id) a
+    ON a.job_id = g.job_id
