@@ -1,19 +1,21 @@
 //! Writes down how attempts ended, their output before that, and events; in sets, until it is confirmed.
 
+mod rows;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use farmhand_common::core::retry::full_jitter;
-use farmhand_common::core::run::Outcome;
 use farmhand_common::store::events::{Event as EventRow, record_events};
 use farmhand_common::store::logs::{append_log, log_end, trim_log};
 use farmhand_common::store::protocol::{self, Finish, FinishResult, Lose, Retry, Started};
-use farmhand_common::store::{AttemptOutcome, Db, Final, Me, StoreError};
+use farmhand_common::store::{Db, Me, StoreError};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
+use self::rows::{finish_row, lose_row, op, retry_row};
 use crate::events::{Event, Events};
 use crate::output::Shipper;
 use crate::random::random;
@@ -418,113 +420,4 @@ impl Reporter {
         }
         events.clear();
     }
-}
-
-fn op(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Final { .. } => "finish",
-        Verdict::Retry { .. } => "retry",
-        Verdict::Lost { .. } => "lose",
-    }
-}
-
-/// What the warden measured, as columns.
-#[derive(Default)]
-struct Measured {
-    exit_code: Option<i32>,
-    signal: Option<i32>,
-    started_at: Option<Timestamp>,
-    cpu_ms: Option<i64>,
-    max_rss_bytes: Option<i64>,
-    output_bytes: Option<i64>,
-    output_dropped: Option<i64>,
-}
-
-impl Measured {
-    fn of(result: Option<&AttemptResult>) -> Self {
-        let Some(r) = result else { return Self::default() };
-        let signed = |n: u64| i64::try_from(n).ok();
-        Self {
-            exit_code: r.exit_code(),
-            signal: r.signal(),
-            started_at: Timestamp::from_millisecond(r.started_wall_ms).ok(),
-            cpu_ms: signed((r.user_us + r.sys_us) / 1000),
-            max_rss_bytes: signed(r.max_rss_bytes),
-            output_bytes: signed(r.output.bytes),
-            output_dropped: signed(r.output.dropped_bytes),
-        }
-    }
-}
-
-fn finish_row(e: &Ended) -> Option<Finish> {
-    let Verdict::Final { outcome, reason } = &e.verdict else {
-        return None;
-    };
-    let m = Measured::of(e.result.as_ref());
-    Some(Finish {
-        run_id: e.assignment.run_id,
-        attempt: e.assignment.attempt,
-        address: e.address.clone(),
-        session: e.assignment.session,
-        state: match outcome {
-            Outcome::Succeeded => Final::Succeeded,
-            Outcome::Failed => Final::Failed,
-            Outcome::TimedOut => Final::TimedOut,
-            Outcome::Cancelled => Final::Cancelled,
-        },
-        exit_code: m.exit_code,
-        signal: m.signal,
-        reason: reason.clone(),
-        started_at: m.started_at,
-        cpu_ms: m.cpu_ms,
-        max_rss_bytes: m.max_rss_bytes,
-        output_bytes: m.output_bytes,
-        output_dropped: m.output_dropped,
-    })
-}
-
-fn retry_row(e: &Ended) -> Option<Retry> {
-    let Verdict::Retry {
-        outcome,
-        reason,
-        delay,
-    } = &e.verdict
-    else {
-        return None;
-    };
-    let m = Measured::of(e.result.as_ref());
-    let timed_out = *outcome == Outcome::TimedOut;
-    Some(Retry {
-        run_id: e.assignment.run_id,
-        attempt: e.assignment.attempt,
-        address: e.address.clone(),
-        session: e.assignment.session,
-        outcome: if timed_out {
-            AttemptOutcome::TimedOut
-        } else {
-            AttemptOutcome::Failed
-        },
-        exit_code: m.exit_code,
-        signal: m.signal,
-        reason: reason.clone(),
-        started_at: m.started_at,
-        cpu_ms: m.cpu_ms,
-        max_rss_bytes: m.max_rss_bytes,
-        output_bytes: m.output_bytes,
-        output_dropped: m.output_dropped,
-        delay: *delay,
-    })
-}
-
-fn lose_row(e: &Ended) -> Option<Lose> {
-    let Verdict::Lost { why } = e.verdict else {
-        return None;
-    };
-    Some(Lose {
-        run_id: e.assignment.run_id,
-        attempt: e.assignment.attempt,
-        address: e.address.clone(),
-        session: e.assignment.session,
-        why,
-    })
 }

@@ -1,0 +1,247 @@
+//! One agent from start to end: connects, gets a session, lives it, and gets the next when it is lost.
+
+mod opening;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use farmhand_common::core::lease::LeaseTiming;
+use farmhand_common::core::retry::full_jitter;
+use farmhand_common::store::{Db, DbConfig, Note, PasswordIn, StoreError, migrate};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::config::AgentConfig;
+use crate::events::{Event, Events};
+use crate::metrics::Metrics;
+use crate::random::random;
+use crate::reporter::{Outlet, Reporter};
+use crate::session::{Context, Input, SessionEnd};
+use crate::warden::Paths;
+use crate::warden::protocol::Kind;
+use crate::{housekeeping, http, signals};
+
+/// Inputs of a session that may wait; senders then wait too.
+const INPUTS: usize = 4_096;
+/// Connections for everything but renewals, at the most; one at rest.
+const POOL: usize = 4;
+/// Event rows that may wait for the database; more are counted and dropped.
+const EVENT_ROWS: usize = 10_000;
+
+/// Why an agent could not start, or had to stop.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Another agent lives under this address.
+    #[error(
+        "the address {address} belongs to another live agent (session {session}); give this one an --address of \
+         its own, or stop the other"
+    )]
+    AddressTaken { address: String, session: i64 },
+    #[error("{what}: {why}")]
+    Setup { what: String, why: String },
+}
+
+fn setup(what: impl Into<String>, why: impl std::fmt::Display) -> AgentError {
+    AgentError::Setup {
+        what: what.into(),
+        why: why.to_string(),
+    }
+}
+
+/// How an agent ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Its session is closed and nothing of it runs.
+    Stopped,
+    /// Its jobs go on under the warden.
+    HandedOver,
+    /// A newer agent of the same state directory has taken over.
+    Superseded,
+}
+
+/// Runs one agent until it is told to leave.
+///
+/// # Errors
+/// What makes going on pointless: a wrong password, a missing or newer schema, a taken address or port, an
+/// unusable state directory. A database that is merely away is waited for.
+pub async fn run(mut config: AgentConfig) -> Result<Ended, AgentError> {
+    config.state_dir = std::path::absolute(&config.state_dir)
+        .map_err(|e| setup(format!("state directory {}", config.state_dir.display()), e))?;
+    let timing = LeaseTiming::new(config.lease_ttl).map_err(|e| setup("--lease-ttl", e))?;
+    Paths::new(&config.state_dir, Kind::Main)
+        .prepare()
+        .map_err(|e| setup(format!("state directory {}", config.state_dir.display()), e))?;
+    let mut signals = signals::listen().map_err(|e| setup("signals", e))?;
+    let metrics = Arc::new(Metrics::new().map_err(|e| setup("metrics", e))?);
+    metrics.slots.set(i64::from(config.slots));
+    let listener = match config.listen {
+        Some(addr) => Some(
+            http::bind(addr)
+                .await
+                .map_err(|e| setup(format!("--listen {addr}"), e))?,
+        ),
+        None => None,
+    };
+    let (rows_tx, rows) = mpsc::channel(EVENT_ROWS);
+    let events = Events::new(metrics.clone(), &config.address, rows_tx);
+    let (db, keeper_db, notes) = connect(&config, timing, &events)?;
+    let outlet = Outlet::default();
+    let (reports, reports_rx) = mpsc::unbounded_channel();
+    let reporter = Reporter::new(
+        db.clone(),
+        events.clone(),
+        config.state_dir.clone(),
+        outlet.clone(),
+    );
+    let (stop_reporter, stopped) = oneshot::channel();
+    let reporter = tokio::spawn(reporter.run(reports_rx, rows, stopped));
+    let health = http::Health::default();
+    if let Some(listener) = listener {
+        tokio::spawn(http::serve(listener, metrics.clone(), db.clone(), health.clone()));
+    }
+    let ctx = Arc::new(Context {
+        hand_over: handed_over_on_term(),
+        config,
+        db,
+        keeper_db,
+        events,
+        timing,
+        reports,
+    });
+    forward_notes(notes, outlet.clone());
+    let housekeeper = housekeeping::start(ctx.clone())
+        .await
+        .map_err(|e| setup("housekeeping", e))?;
+    let result = live(&ctx, &outlet, &health, &mut signals).await;
+    housekeeper.stop().await;
+    outlet.set(None);
+    drop(stop_reporter);
+    // What is still to be written down: bounded, because the database may be away.
+    let _ = tokio::time::timeout(Duration::from_secs(5), reporter).await;
+    result
+}
+
+/// Under systemd SIGTERM leaves the jobs to the next agent; elsewhere nobody would come.
+fn handed_over_on_term() -> bool {
+    std::env::var_os("NOTIFY_SOCKET").is_some() && std::env::var_os("INVOCATION_ID").is_some()
+}
+
+fn connect(
+    config: &AgentConfig,
+    timing: LeaseTiming,
+    events: &Events,
+) -> Result<(Db, Db, mpsc::Receiver<Note>), AgentError> {
+    let db_config = DbConfig::from_url(&config.database_url, PasswordIn::Allowed)?
+        .with_application_name(&format!("farmhand {}", config.address))
+        .with_max_pool(POOL)
+        .with_listen(config.notify);
+    // A renewal that takes longer than this is tried again on a new connection while the lease still lives.
+    let bound = timing.renew_every().min(Duration::from_secs(5));
+    let db = Db::new(&db_config);
+    let (keeper_db, notes) = Db::dedicated(&db_config.clone().with_timeouts(bound, bound));
+    let observer = events.statement_observer();
+    Ok((
+        db.observed_by(observer.clone()),
+        keeper_db.observed_by(observer),
+        notes,
+    ))
+}
+
+fn forward_notes(mut notes: mpsc::Receiver<Note>, outlet: Outlet) {
+    tokio::spawn(async move {
+        while let Some(note) = notes.recv().await {
+            outlet.send(Input::Note(note)).await;
+        }
+    });
+}
+
+/// One session after the other.
+async fn live(
+    ctx: &Arc<Context>,
+    outlet: &Outlet,
+    health: &http::Health,
+    signals: &mut mpsc::Receiver<signals::Signal>,
+) -> Result<Ended, AgentError> {
+    tokio::select! {
+        ready = database_ready(ctx) => ready?,
+        signal = leave_signal(signals) => {
+            tracing::info!("leaving on {signal:?} before the database answered");
+            return Ok(Ended::Stopped);
+        }
+    }
+    let mut adoptable = true;
+    loop {
+        let (tx, rx) = mpsc::channel(INPUTS);
+        let session = tokio::select! {
+            session = opening::begin(ctx, std::mem::take(&mut adoptable), (tx.clone(), rx)) => session?,
+            signal = leave_signal(signals) => {
+                tracing::info!("leaving on {signal:?} without a session");
+                return Ok(Ended::Stopped);
+            }
+        };
+        outlet.set(Some(tx.clone()));
+        health.ready(true);
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        let end = {
+            let mut running = std::pin::pin!(session.run());
+            loop {
+                tokio::select! {
+                    end = &mut running => break end,
+                    Some(signal) = signals.recv() => { let _ = tx.try_send(Input::Signal(signal)); }
+                }
+            }
+        };
+        health.ready(false);
+        outlet.set(None);
+        match end {
+            SessionEnd::Lost => {}
+            SessionEnd::Closed => return Ok(Ended::Stopped),
+            SessionEnd::HandedOver => return Ok(Ended::HandedOver),
+            SessionEnd::Superseded => return Ok(Ended::Superseded),
+        }
+    }
+}
+
+/// The next signal that means leaving; there is nothing yet that could be drained.
+async fn leave_signal(signals: &mut mpsc::Receiver<signals::Signal>) -> signals::Signal {
+    loop {
+        match signals.recv().await {
+            Some(signals::Signal::Reload | signals::Signal::Look) => {}
+            Some(signal) => return signal,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Waits for the database; errors only for what waiting would not mend.
+async fn database_ready(ctx: &Context) -> Result<(), AgentError> {
+    retrying(ctx, "connect", || migrate::check(&ctx.db)).await?;
+    ctx.events.emit(Event::DatabaseUp);
+    Ok(())
+}
+
+/// Retries with full jitter while the database is out of reach.
+async fn retrying<T, F, Fut>(ctx: &Context, op: &'static str, mut attempt: F) -> Result<T, AgentError>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<T, StoreError>>,
+{
+    let mut failures = 0u32;
+    loop {
+        match attempt().await {
+            Ok(value) => return Ok(value),
+            Err(e) if e.is_permanent() => return Err(e.into()),
+            Err(e) => {
+                ctx.events.emit(Event::DatabaseDown {
+                    op,
+                    class: e.class(),
+                    error: e.to_string(),
+                });
+                failures = failures.saturating_add(1);
+                let ceiling = Duration::from_millis(100 << failures.min(7)).min(Duration::from_secs(10));
+                tokio::time::sleep(Duration::from_millis(50) + full_jitter(ceiling, random())).await;
+            }
+        }
+    }
+}

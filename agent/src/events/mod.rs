@@ -1,0 +1,301 @@
+//! What happened, said once. [`Events::emit`] alone turns an event into a log line, metrics and a row.
+
+mod measure;
+mod record;
+mod text;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use farmhand_common::store::events::Event as EventRow;
+use farmhand_common::store::{Observer, Severity, StoreError};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::metrics::Metrics;
+
+/// One attempt, as events name it.
+#[derive(Clone, Debug)]
+pub struct AttemptRef {
+    pub job_id: String,
+    pub kind: String,
+    pub run_id: i64,
+    pub attempt: i32,
+    pub fence: i64,
+}
+
+/// Everything worth a log line, a metric or a row in `farmhand.event`.
+#[derive(Clone, Debug)]
+pub enum Event {
+    SessionOpened {
+        session: i64,
+    },
+    SessionAdopted {
+        session: i64,
+        attempts: usize,
+    },
+    SessionLost {
+        session: i64,
+    },
+    SessionClosed {
+        session: i64,
+        freed: usize,
+    },
+    /// A newer agent has taken the warden over.
+    Superseded,
+    Renewed {
+        remaining: f64,
+    },
+    RenewalFailed {
+        error: String,
+    },
+    /// All processes were ended by the kernel or by us because the lease could not be renewed in time.
+    LeaseLapsed {
+        session: i64,
+        attempts: usize,
+    },
+    Claimed {
+        attempt: AttemptRef,
+        lag: Duration,
+        takeover: Option<TakeoverCause>,
+    },
+    ClaimTook {
+        took: Duration,
+    },
+    /// Another agent was first, or nothing was left to claim.
+    ClaimLost {
+        kind: &'static str,
+    },
+    ClaimFailed {
+        error: String,
+    },
+    Started {
+        attempt: AttemptRef,
+        pid: i32,
+    },
+    /// The attempt ended its run; `ran` is absent when it never started.
+    Ended {
+        attempt: AttemptRef,
+        outcome: &'static str,
+        ran: Option<Duration>,
+        detail: Value,
+    },
+    Retrying {
+        attempt: AttemptRef,
+        outcome: &'static str,
+        delay: Duration,
+    },
+    /// We ended it, or its warden died: as `on_lost` says.
+    AttemptLost {
+        attempt: AttemptRef,
+        why: &'static str,
+    },
+    TimedOut {
+        attempt: AttemptRef,
+        progress: bool,
+    },
+    /// Claimed runs given back unstarted.
+    Released {
+        session: i64,
+        runs: usize,
+        why: &'static str,
+    },
+    /// A write about an attempt was refused: the run had moved on.
+    Fenced {
+        op: &'static str,
+        run_id: i64,
+        attempt: i32,
+        now: String,
+    },
+    /// We ended an attempt that no longer was ours to run.
+    FenceKill {
+        run_id: i64,
+        attempt: i32,
+        why: &'static str,
+    },
+    Unkillable {
+        run_id: i64,
+        attempt: i32,
+    },
+    Skipped {
+        job_id: String,
+        reason: String,
+        count: u64,
+    },
+    /// This agent expired another node's session.
+    Expired {
+        address: String,
+        session: i64,
+        silent: Duration,
+        freed: usize,
+    },
+    Condemned {
+        address: String,
+        session: i64,
+        run_id: i64,
+    },
+    HoldReleased {
+        run_id: i64,
+        attempt: i32,
+        address: String,
+        session: i64,
+    },
+    Swept {
+        freed: usize,
+    },
+    TimelineOpened {
+        timeline: i64,
+    },
+    TimelineChanged {
+        from: i64,
+        to: i64,
+    },
+    ClockSlewed {
+        slewed: bool,
+    },
+    DatabaseUp,
+    DatabaseDown {
+        op: &'static str,
+        class: &'static str,
+        error: String,
+    },
+    ClockOffset {
+        seconds: f64,
+    },
+    OutputDropped {
+        run_id: i64,
+        attempt: i32,
+        bytes: u64,
+        error: Option<String>,
+    },
+    BadDefinition {
+        job_id: String,
+        error: String,
+    },
+    Reloaded,
+    Draining {
+        why: &'static str,
+    },
+    Housekeeping {
+        task: &'static str,
+        error: Option<String>,
+    },
+}
+
+/// Why a run was free to be taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakeoverCause {
+    Expired,
+    Drain,
+    Forced,
+}
+
+impl TakeoverCause {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Drain => "drain",
+            Self::Forced => "forced",
+        }
+    }
+}
+
+/// The one subscriber. Rows wait in a bounded queue; when it is full they are counted as lost, never waited for.
+#[derive(Clone)]
+pub struct Events {
+    pub metrics: Arc<Metrics>,
+    address: Arc<str>,
+    rows: mpsc::Sender<EventRow>,
+}
+
+impl Events {
+    /// `rows` is drained by the reporter into `farmhand.event`.
+    pub fn new(metrics: Arc<Metrics>, address: &str, rows: mpsc::Sender<EventRow>) -> Self {
+        Self {
+            metrics,
+            address: address.into(),
+            rows,
+        }
+    }
+
+    /// Measures every statement; what failed is logged by whoever sent it.
+    pub fn statement_observer(&self) -> Observer {
+        let metrics = self.metrics.clone();
+        Arc::new(move |op, took, error| {
+            metrics
+                .db_query_duration
+                .with_label_values(&[op])
+                .observe(took.as_secs_f64());
+            if let Some(error) = error {
+                metrics.db_errors.with_label_values(&[op, error.class()]).inc();
+            }
+            metrics
+                .db_up
+                .set(i64::from(!error.is_some_and(StoreError::is_away)));
+        })
+    }
+
+    pub fn emit(&self, event: Event) {
+        measure::measure(&self.metrics, &event);
+        self.log(&event);
+        if let Some(row) = record::row(&event, &self.address)
+            && self.rows.try_send(row).is_err()
+        {
+            self.metrics
+                .db_errors
+                .with_label_values(&["record_events", "queue_full"])
+                .inc();
+        }
+    }
+
+    fn log(&self, event: &Event) {
+        match event {
+            Event::Renewed { .. }
+            | Event::ClaimTook { .. }
+            | Event::ClaimLost { .. }
+            | Event::ClockOffset { .. } => {
+                tracing::trace!(?event);
+            }
+            _ => {
+                let text = text::Text(event);
+                match severity(event) {
+                    Severity::Debug => tracing::debug!("{text}"),
+                    Severity::Info => tracing::info!("{text}"),
+                    Severity::Warning => tracing::warn!("{text}"),
+                    Severity::Error => tracing::error!("{text}"),
+                }
+            }
+        }
+    }
+}
+
+fn severity(event: &Event) -> Severity {
+    match event {
+        Event::Unkillable { .. } | Event::BadDefinition { .. } | Event::DatabaseDown { .. } => {
+            Severity::Error
+        }
+        Event::SessionLost { .. }
+        | Event::LeaseLapsed { .. }
+        | Event::RenewalFailed { .. }
+        | Event::ClaimFailed { .. }
+        | Event::Claimed {
+            takeover: Some(_), ..
+        }
+        | Event::AttemptLost { .. }
+        | Event::TimedOut { .. }
+        | Event::Fenced { .. }
+        | Event::FenceKill { .. }
+        | Event::Expired { .. }
+        | Event::Condemned { .. }
+        | Event::HoldReleased { .. }
+        | Event::Swept { .. }
+        | Event::Superseded
+        | Event::OutputDropped { .. }
+        | Event::TimelineChanged { .. }
+        | Event::ClockSlewed { .. } => Severity::Warning,
+        Event::Housekeeping { error: Some(_), .. } => Severity::Warning,
+        Event::Claimed { .. } | Event::Started { .. } | Event::Housekeeping { .. } => Severity::Debug,
+        Event::Ended { outcome, .. } if *outcome == "succeeded" => Severity::Debug,
+        _ => Severity::Info,
+    }
+}

@@ -1,0 +1,198 @@
+//! Events as sentences for the log.
+
+use super::Event;
+
+/// An event, to be displayed.
+pub(super) struct Text<'a>(pub(super) &'a Event);
+
+impl std::fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Event::SessionOpened { session } => write!(f, "opened session {session}"),
+            Event::SessionAdopted { session, attempts } => {
+                write!(
+                    f,
+                    "adopted session {session} with {attempts} running attempts from its warden"
+                )
+            }
+            Event::SessionLost { session } => {
+                write!(
+                    f,
+                    "session {session} is over: another agent expired it; ending what it ran"
+                )
+            }
+            Event::SessionClosed { session, freed } => {
+                write!(f, "closed session {session}, {freed} runs freed")
+            }
+            Event::Superseded => write!(f, "a newer agent has taken over the warden; leaving"),
+            Event::LeaseLapsed { session, attempts } => {
+                write!(
+                    f,
+                    "the lease of session {session} lapsed unrenewed; {attempts} attempts were ended"
+                )
+            }
+            Event::RenewalFailed { error } => write!(f, "lease renewal failed: {error}"),
+            Event::ClaimFailed { error } => write!(f, "claim failed: {error}"),
+            Event::Claimed {
+                attempt: a,
+                lag,
+                takeover,
+            } => write!(
+                f,
+                "claimed {} run {} attempt {} fence {} ({} ms after due){}",
+                a.job_id,
+                a.run_id,
+                a.attempt,
+                a.fence,
+                lag.as_millis(),
+                takeover.map_or("", |_| ", a takeover")
+            ),
+            Event::Started { attempt: a, pid } => {
+                write!(
+                    f,
+                    "started {} run {} attempt {} as pid {pid}",
+                    a.job_id, a.run_id, a.attempt
+                )
+            }
+            Event::Ended {
+                attempt: a,
+                outcome,
+                ran,
+                detail,
+            } => {
+                write!(f, "{} run {} attempt {} {outcome}", a.job_id, a.run_id, a.attempt)?;
+                ran.map_or(Ok(()), |ran| write!(f, " after {ran:.3?} {detail}"))
+            }
+            Event::Retrying {
+                attempt: a,
+                outcome,
+                delay,
+            } => {
+                write!(
+                    f,
+                    "{} run {} attempt {} {outcome}; again in {delay:.1?}",
+                    a.job_id, a.run_id, a.attempt
+                )
+            }
+            Event::TimedOut { attempt: a, progress } => write!(
+                f,
+                "{} run {} attempt {} {}",
+                a.job_id,
+                a.run_id,
+                a.attempt,
+                if *progress {
+                    "made no progress for too long"
+                } else {
+                    "ran past its timeout"
+                }
+            ),
+            Event::AttemptLost { attempt: a, why } => {
+                write!(
+                    f,
+                    "{} run {} attempt {} is lost: {why}",
+                    a.job_id, a.run_id, a.attempt
+                )
+            }
+            Event::Released { runs, why, .. } => write!(f, "gave back {runs} claimed runs unstarted: {why}"),
+            Event::Fenced {
+                op,
+                run_id,
+                attempt,
+                now,
+            } => {
+                write!(
+                    f,
+                    "{op} of run {run_id} attempt {attempt} refused: the run has moved on ({now})"
+                )
+            }
+            Event::FenceKill { run_id, attempt, why } => {
+                write!(f, "killed run {run_id} attempt {attempt}: {why}")
+            }
+            Event::Unkillable { run_id, attempt } => {
+                write!(
+                    f,
+                    "run {run_id} attempt {attempt} has processes the kernel cannot end"
+                )
+            }
+            Event::Skipped {
+                job_id,
+                reason,
+                count,
+            } => write!(f, "skipped {count} due instants of {job_id}: {reason}"),
+            Event::Expired {
+                address,
+                session,
+                silent,
+                freed,
+            } => write!(
+                f,
+                "expired session {session} of node {address}, silent for {silent:.1?}; {freed} runs are free"
+            ),
+            Event::Condemned {
+                address,
+                session,
+                run_id,
+            } => {
+                write!(
+                    f,
+                    "condemned session {session} of node {address}: run {run_id} is far past its timeout"
+                )
+            }
+            Event::HoldReleased {
+                run_id,
+                attempt,
+                address,
+                session,
+            } => write!(
+                f,
+                "released run {run_id} attempt {attempt} that node {address} session {session} held past its lease"
+            ),
+            Event::Swept { freed } => write!(f, "freed {freed} runs claimed by sessions that had ended"),
+            Event::TimelineOpened { timeline } => {
+                write!(f, "opened PostgreSQL timeline {timeline} for claims")
+            }
+            Event::TimelineChanged { from, to } => {
+                write!(
+                    f,
+                    "PostgreSQL is on timeline {to}, was {from}: a failover; comparing before claiming"
+                )
+            }
+            Event::ClockSlewed { slewed: true } => {
+                write!(
+                    f,
+                    "this machine's clock is being slewed; expiring nobody and holding shorter leases"
+                )
+            }
+            Event::ClockSlewed { slewed: false } => {
+                write!(f, "this machine's clock ticks at its own rate again")
+            }
+            Event::DatabaseUp => write!(f, "PostgreSQL answers"),
+            Event::DatabaseDown { op, class, error } => {
+                write!(f, "PostgreSQL: {op} failed ({class}): {error}")
+            }
+            Event::OutputDropped {
+                run_id,
+                attempt,
+                bytes,
+                error,
+            } => {
+                let why = error.as_deref().unwrap_or("over the local cap");
+                write!(
+                    f,
+                    "run {run_id} attempt {attempt}: {bytes} bytes of output were not kept: {why}"
+                )
+            }
+            Event::BadDefinition { job_id, error } => write!(f, "job {job_id} cannot be used: {error}"),
+            Event::Reloaded => write!(f, "configuration read again"),
+            Event::Draining { why } => write!(f, "draining: {why}"),
+            Event::Housekeeping { task, error: None } => write!(f, "housekeeping: {task} done"),
+            Event::Housekeeping { task, error: Some(e) } => write!(f, "housekeeping: {task} failed: {e}"),
+            Event::Renewed { .. }
+            | Event::ClaimTook { .. }
+            | Event::ClaimLost { .. }
+            | Event::ClockOffset { .. } => {
+                write!(f, "{:?}", self.0)
+            }
+        }
+    }
+}
