@@ -6,6 +6,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 mod dbclock;
+pub mod doctor;
 pub mod embedded;
 mod events;
 pub mod examples;

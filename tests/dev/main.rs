@@ -2,3 +2,4 @@
 
 mod embedded;
 mod examples;
+mod farm;

@@ -6,6 +6,7 @@ mod completion;
 mod database;
 mod dev;
 mod due_now;
+mod doctor;
 mod events;
 mod exit;
 mod follow;
@@ -63,6 +64,8 @@ enum Command {
     Status(status::StatusArgs),
     /// Bring the database's schema to this version
     Migrate(migrate::MigrateArgs),
+    /// What this machine and this database allow, and what it costs
+    Doctor(doctor::DoctorArgs),
     /// What happened
     Events(events::EventsArgs),
     /// Show when a schedule fires
@@ -101,6 +104,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Lease(args) => block_on(lease::run(args, json)),
         Command::Status(args) => block_on(status::run(args, json)),
         Command::Migrate(args) => block_on(migrate::run(args, json)),
+        Command::Doctor(args) => doctor::run(args, json),
         Command::Events(args) => block_on(events::run(args, json)),
         Command::Next(args) => next::run_expr(args, json),
         Command::Completion(args) => completion::run(args, json),

@@ -4,6 +4,7 @@
 
 mod args;
 mod attempt;
+mod capabilities;
 mod census;
 mod cgroup;
 mod child;
@@ -41,6 +42,7 @@ mod user;
 )]
 mod warden;
 
+pub use capabilities::{Capabilities, capabilities};
 pub use client::{ANSWER_WITHIN, Notice, Notices, WardenClient, WardenError};
 pub use clock::{MILLISECOND, SECOND, boottime_ns, wall_ms};
 pub use launch::Launch;

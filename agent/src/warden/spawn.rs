@@ -77,13 +77,8 @@ pub fn start(plan: &Plan, cgroup: Option<&File>, liveness: &Liveness) -> io::Res
         ),
     };
     let pid = if isolated {
-        let flags = if for_child.identity.0 == 0 {
-            0
-        } else {
-            libc::CLONE_NEWUSER
-        };
         // SAFETY: this process has one thread, and the child calls no code that needs glibc's idea of its id.
-        unsafe { clone(flags | libc::CLONE_NEWPID | libc::CLONE_NEWNS)? }
+        unsafe { clone(isolation())? }
     } else {
         // SAFETY: this process has one thread, so every lock and allocation is consistent in the child.
         unsafe { fork()? }
@@ -107,6 +102,16 @@ pub fn start(plan: &Plan, cgroup: Option<&File>, liveness: &Liveness) -> io::Res
         start_error,
         status,
     })
+}
+
+/// The namespaces of an attempt with `isolation = "pid"`. Others than root need one more to make the two.
+pub fn isolation() -> i32 {
+    let both = libc::CLONE_NEWPID | libc::CLONE_NEWNS;
+    if rustix::process::geteuid().is_root() {
+        both
+    } else {
+        both | libc::CLONE_NEWUSER
+    }
 }
 
 /// Runs a question in a child that must not change this process. For start-up, before anything is polled.

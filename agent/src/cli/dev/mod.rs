@@ -13,10 +13,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use farmhand_common::core::document::parse_duration;
 use farmhand_common::store::{DbConfig, PasswordIn, migrate};
 
-use super::{Exit, Failure, Outcome, database, out};
+use super::{Exit, Failure, Outcome, database, out, settings};
 use crate::embedded::{Embedded, EmbeddedError, Place};
 use crate::examples;
 use agents::Agents;
@@ -34,16 +33,8 @@ pub struct DevArgs {
     #[arg(long, value_name = "DIR", default_value = ".farmhand-dev")]
     data: PathBuf,
     /// How long a node's lease lives unrenewed, from 3s
-    #[arg(long, value_name = "DURATION", default_value = "6s", value_parser = lease_ttl)]
+    #[arg(long, value_name = "DURATION", default_value = "6s", value_parser = settings::lease_ttl)]
     lease_ttl: Duration,
-}
-
-fn lease_ttl(text: &str) -> Result<Duration, String> {
-    let ttl = parse_duration(text)?;
-    if ttl < Duration::from_secs(3) {
-        return Err("a lease shorter than 3s ends before its renewal is back".to_owned());
-    }
-    Ok(ttl)
 }
 
 /// Runs until a signal ends it. On the main thread, before there are others: the signals are blocked here for

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::values::*;
+pub(super) use self::values::{default_state_dir, lease_ttl};
 use super::agent::AgentArgs;
 use super::{Failure, database, out};
 use crate::config::AgentConfig;

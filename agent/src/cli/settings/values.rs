@@ -53,7 +53,7 @@ pub(super) fn directory(text: &str) -> Result<PathBuf, String> {
     std::path::absolute(text).map_err(|error| error.to_string())
 }
 
-pub(super) fn default_state_dir(env: &BTreeMap<String, String>) -> Result<PathBuf, String> {
+pub(in crate::cli) fn default_state_dir(env: &BTreeMap<String, String>) -> Result<PathBuf, String> {
     // systemd names it so for units with StateDirectory=.
     if let Some(dir) = env.get("STATE_DIRECTORY").and_then(|d| d.split(':').next()) {
         return Ok(PathBuf::from(dir));
@@ -69,7 +69,7 @@ pub(super) fn default_state_dir(env: &BTreeMap<String, String>) -> Result<PathBu
         .ok_or_else(|| "there is no home directory to put it in: name one".to_owned())
 }
 
-pub(super) fn lease_ttl(text: &str) -> Result<Duration, String> {
+pub(in crate::cli) fn lease_ttl(text: &str) -> Result<Duration, String> {
     let ttl = parse_duration(text)?;
     if ttl < Duration::from_secs(3) || ttl > Duration::from_secs(3600) {
         return Err("write a duration from 3s to 1h".to_owned());

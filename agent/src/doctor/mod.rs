@@ -1,0 +1,55 @@
+//! What a machine and a database allow, and what it costs where they do not. Looking and judging are apart:
+//! [`machine::look`] and the store's survey look, the rest only decides.
+
+pub mod database;
+pub mod machine;
+
+use serde::Serialize;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    Ok,
+    /// Good to know; nothing to mend unless wanted.
+    Note,
+    /// It works, with less than is promised elsewhere.
+    Warning,
+    /// Do not run a farm on it.
+    Failure,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    pub check: &'static str,
+    pub level: Level,
+    pub found: String,
+    /// What does not work, or works worse.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mend: Option<String>,
+}
+
+impl Check {
+    pub fn ok(check: &'static str, found: impl Into<String>) -> Self {
+        Self { check, level: Level::Ok, found: found.into(), cost: None, mend: None }
+    }
+
+    /// Something that is not as it could be: what that costs, and what to do about it.
+    pub fn bad(
+        level: Level,
+        check: &'static str,
+        found: impl Into<String>,
+        cost: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Self {
+        Self { level, cost: Some(cost.into()), mend: Some(mend.into()), ..Self::ok(check, found) }
+    }
+}
+
+/// The worst of all levels.
+pub fn worst(checks: &[Check]) -> Level {
+    checks.iter().map(|check| check.level).max().unwrap_or(Level::Ok)
+}

@@ -1,0 +1,71 @@
+//! What `farmhand doctor` asks the database.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::db::{Db, stmt};
+use super::error::StoreError;
+
+/// The server as this connection sees it; it need not know Farmhand.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Server {
+    /// As 150008 for 15.8.
+    pub version_num: i32,
+    pub version: String,
+    pub synchronous_commit: String,
+    pub synchronous_standby_names: String,
+    /// Those that are connected now; 0 as well where this role may not see them.
+    pub synchronous_standbys: i64,
+    pub fsync: bool,
+    pub full_page_writes: bool,
+    pub max_connections: i32,
+    /// Connections of anybody to any database.
+    pub connections: i64,
+    pub now: Timestamp,
+    /// Longer than this client is connected when a pooler lent the backend.
+    pub backend_age_seconds: f64,
+    pub oldest_snapshot: Option<Snapshot>,
+}
+
+/// Something that keeps dead rows from being removed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// `session`, `prepared transaction` or `replication slot`.
+    pub what: String,
+    pub who: String,
+    /// How many transactions began since.
+    pub transactions: i64,
+    /// Unknown for replication slots, and for others' sessions without the role pg_read_all_stats.
+    pub seconds: Option<f64>,
+}
+
+/// The farm in this database.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Farm {
+    /// Of the primary's WAL.
+    pub timeline: i64,
+    /// Whether agents may claim on it.
+    pub timeline_open: bool,
+    pub open_nodes: i64,
+    /// Of the open nodes' agents.
+    pub versions: Vec<String>,
+}
+
+/// # Errors
+/// The database is away or denies it.
+pub async fn server(db: &Db) -> Result<Server, StoreError> {
+    row("survey_server", db.row(stmt!("survey_server"), &[]).await?)
+}
+
+/// # Errors
+/// The database is away or denies it, or has no Farmhand schema.
+pub async fn farm(db: &Db) -> Result<Farm, StoreError> {
+    row("survey_farm", db.row(stmt!("survey_farm"), &[]).await?)
+}
+
+fn row<T>(op: &'static str, row: Option<T>) -> Result<T, StoreError> {
+    row.ok_or_else(|| StoreError::Decode {
+        op,
+        message: "no row".to_owned(),
+    })
+}

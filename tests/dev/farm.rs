@@ -1,0 +1,361 @@
+//! `farmhand dev` as a new user meets it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use farmhand_tests::bin::farmhand;
+use farmhand_tests::processes::{self, Process};
+use farmhand_tests::wait::eventually;
+use tempfile::TempDir;
+use tokio_postgres::{Client, NoTls};
+
+use super::embedded::scratch;
+
+/// What starting PostgreSQL and three agents may take on a busy machine.
+const START: Duration = Duration::from_secs(40);
+const END: Duration = Duration::from_secs(10);
+
+/// A running `farmhand dev`. Dropped without [`Dev::end`], it is killed, and its children end with it.
+struct Dev {
+    child: Child,
+    dir: PathBuf,
+    port: u16,
+    said: PathBuf,
+}
+
+impl Dev {
+    fn start(home: &TempDir) -> Self {
+        let free = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        Self::start_on(home, free)
+    }
+
+    fn start_on(home: &TempDir, port: u16) -> Self {
+        let said = home.path().join("said");
+        let log = fs::File::create(&said).unwrap();
+        let child = Command::new(farmhand())
+            .args(["dev", "--port", &port.to_string(), "--data"])
+            .arg(home.path().join("farm"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut dev = Self {
+            child,
+            dir: home.path().canonicalize().unwrap().join("farm"),
+            port,
+            said,
+        };
+        eventually("the farm runs", START, || {
+            if let Ok(Some(status)) = dev.child.try_wait() {
+                panic!("{status}:\n{}", dev.said());
+            }
+            dev.said()
+                .contains("The farm runs.")
+                .then_some(())
+                .ok_or_else(|| dev.said())
+        });
+        dev
+    }
+
+    fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    fn said(&self) -> String {
+        fs::read_to_string(&self.said).unwrap_or_default()
+    }
+
+    fn url(&self) -> String {
+        fs::read_to_string(self.dir.join("url"))
+            .unwrap()
+            .trim()
+            .to_owned()
+    }
+
+    async fn sql(&self) -> Client {
+        let (client, connection) = tokio_postgres::connect(&self.url(), NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+    }
+
+    fn cli(&self, arguments: &[&str]) -> Output {
+        Command::new(farmhand())
+            .args(arguments)
+            .env("FARMHAND_DATABASE_URL", self.url())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    /// What a command that succeeds prints.
+    fn ask(&self, arguments: &[&str]) -> String {
+        let out = self.cli(arguments);
+        assert!(
+            out.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+        String::from_utf8(out.stdout).unwrap()
+    }
+
+    fn agent(&self, name: &str) -> Process {
+        let state = self.dir.join(name).display().to_string();
+        let found = processes::with_command(&state);
+        let agent = found
+            .into_iter()
+            .find(|p| p.command.contains(" agent ") && p.state != 'Z');
+        agent.unwrap_or_else(|| panic!("no agent {name}"))
+    }
+
+    /// Whatever has to do with this farm: below it, or naming its directory as an argument or a variable.
+    fn processes(&self) -> Vec<Process> {
+        let dir = self.dir.display().to_string();
+        let own = std::process::id().cast_signed();
+        let mut found = processes::tree(self.pid());
+        found.extend(processes::all().into_iter().filter(|p| {
+            p.pid != own && (p.command.contains(&dir) || p.environment.iter().any(|v| v.contains(&dir)))
+        }));
+        found.retain(|p| p.state != 'Z');
+        found
+    }
+
+    /// Ctrl-C, and how long it took.
+    fn end(mut self, signal: i32) -> Duration {
+        let began = Instant::now();
+        kill(self.pid(), signal);
+        let status = eventually("the farm ends", END, || {
+            self.child.try_wait().unwrap().ok_or_else(|| self.said())
+        });
+        let took = began.elapsed();
+        assert!(status.success(), "{status}:\n{}", self.said());
+        assert_eq!(self.processes(), [], "{}", self.said());
+        took
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn kill(pid: i32, signal: i32) {
+    // SAFETY: plain system call on a process of a farm that this test started.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "pid {pid}");
+}
+
+/// Successes of each job that was applied.
+async fn successes(client: &Client) -> BTreeMap<String, i64> {
+    let rows = client
+        .query(
+            "SELECT j.job_id, count(r.run_id) FROM farmhand.job j
+             LEFT JOIN farmhand.run r ON r.job_id = j.job_id AND r.state = 'succeeded' GROUP BY 1",
+            &[],
+        )
+        .await
+        .unwrap();
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+}
+
+async fn one_text(client: &Client, query: &str) -> String {
+    client.query_one(query, &[]).await.unwrap().get(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn within_a_minute_every_example_has_succeeded_and_every_view_says_so() {
+    let home = scratch();
+    let dev = Dev::start(&home);
+    let client = dev.sql().await;
+    let handle = tokio::runtime::Handle::current();
+    let done = eventually("every example has succeeded", Duration::from_secs(60), || {
+        let done = tokio::task::block_in_place(|| handle.block_on(successes(&client)));
+        if done.is_empty() || done.values().any(|n| *n == 0) {
+            Err(format!("{done:?}"))
+        } else {
+            Ok(done)
+        }
+    });
+    let examples = farmhand::examples::fitted("", home.path()).len();
+    assert_eq!(done.len(), examples, "{done:?}");
+
+    let retried = one_text(
+        &client,
+        "SELECT max(attempt)::text FROM farmhand.run WHERE job_id = 'flaky-import' AND state = 'succeeded'",
+    );
+    assert_eq!(retried.await, "2", "the flaky one needs its retry");
+
+    let nodes = dev.ask(&["node", "ls"]);
+    for name in ["farm-1", "farm-2", "farm-3"] {
+        assert!(nodes.contains(name), "{nodes}");
+    }
+    let runs = dev.ask(&["run", "ls"]);
+    assert!(runs.contains("heartbeat") && runs.contains("succeeded"), "{runs}");
+    let run = one_text(
+        &client,
+        "SELECT max(run_id)::text FROM farmhand.run WHERE job_id = 'checksum-sweep' AND state = 'succeeded'",
+    )
+    .await;
+    let log = dev.ask(&["run", "logs", &run]);
+    assert!(log.contains("files under /etc"), "{log}");
+    let metrics = http(dev.port, "/metrics");
+    let finished = metrics.lines().find(|line| {
+        line.starts_with("farmhand_runs_finished_total")
+            && line.contains("succeeded")
+            && !line.ends_with(" 0")
+    });
+    assert!(finished.is_some(), "{metrics}");
+    for line in [
+        &dev.url(),
+        "farmhand.submit('checksum-sweep')",
+        "kill -9 ",
+        "/metrics",
+    ] {
+        assert!(dev.said().contains(line), "{line} in\n{}", dev.said());
+    }
+
+    let before = one_text(
+        &client,
+        "SELECT min(run_id)::text FROM farmhand.run WHERE state = 'succeeded'",
+    )
+    .await;
+    drop(client);
+    dev.end(libc::SIGINT);
+
+    let again = Dev::start(&home);
+    let client = again.sql().await;
+    let after = one_text(
+        &client,
+        "SELECT min(run_id)::text FROM farmhand.run WHERE state = 'succeeded'",
+    )
+    .await;
+    assert_eq!(before, after, "the second start finds its data");
+    again.end(libc::SIGTERM);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ending_takes_along_what_killed_agents_left_and_what_was_started_by_hand() {
+    let home = scratch();
+    let dev = Dev::start(&home);
+    // A job that hides from its parents, in the middle of its run on every node.
+    let job = home.path().join("hiding.toml");
+    fs::write(
+        &job,
+        "[job.hiding]\nrun_on = \"each-node\"\nschedule = \"@every 5s\"\noverlap = \"skip\"\ngrace = \"60s\"\n\
+         command = \"trap '' TERM; setsid sleep 3600 & (setsid sh -c 'setsid sleep 3601 &') ; sleep 3602\"\n",
+    )
+    .unwrap();
+    dev.ask(&["job", "apply", &job.display().to_string()]);
+    eventually("the job hides on every node", Duration::from_secs(20), || {
+        let hidden = dev
+            .processes()
+            .iter()
+            .filter(|p| p.command == "sleep 3601")
+            .count();
+        if hidden >= 3 {
+            Ok(())
+        } else {
+            Err(format!("{hidden} of 3"))
+        }
+    });
+
+    let first = dev.agent("farm-1");
+    kill(first.pid, libc::SIGKILL);
+    kill(dev.agent("farm-3").pid, libc::SIGKILL);
+    let line = eventually(
+        "its death is shown, with the way back",
+        Duration::from_secs(5),
+        || {
+            let said = dev.said();
+            let shown = said.contains(&format!("farm-1 (pid {}) ended", first.pid));
+            let line = said
+                .lines()
+                .find(|l| l.contains("FARMHAND_DATABASE_URL='") && l.contains("--node-name farm-1 "));
+            line.filter(|_| shown).map(|l| l.trim().to_owned()).ok_or(said)
+        },
+    );
+    let mut by_hand = Command::new("/bin/sh")
+        .args(["-c", &format!("exec env {line}")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("the agent is back", Duration::from_secs(20), || {
+        if http(dev.port, "/readyz").starts_with("HTTP/1.0 200") {
+            Ok(())
+        } else {
+            Err(String::new())
+        }
+    });
+
+    dev.end(libc::SIGINT);
+    by_hand.wait().unwrap();
+}
+
+#[test]
+fn a_farm_that_was_killed_ends_by_itself_and_starts_again() {
+    let home = scratch();
+    let mut dev = Dev::start(&home);
+    dev.child.kill().unwrap();
+    dev.child.wait().unwrap();
+    eventually("nothing of it is left", Duration::from_secs(20), || {
+        let left = dev.processes();
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{left:#?}"))
+        }
+    });
+    Dev::start(&home).end(libc::SIGINT);
+}
+
+#[test]
+fn a_second_farm_in_the_same_directory_and_a_taken_port_are_refused() {
+    let home = scratch();
+    let dev = Dev::start(&home);
+    let again = |port: u16, data: PathBuf| {
+        let port = port.to_string();
+        Command::new(farmhand())
+            .args(["dev", "--port", &port, "--data"])
+            .arg(data)
+            .output()
+            .unwrap()
+    };
+    let same = again(0x7fff, dev.dir.clone());
+    assert_eq!(same.status.code(), Some(4));
+    let said = String::from_utf8_lossy(&same.stderr).into_owned();
+    assert!(
+        said.contains("runs in") && said.contains(&dev.pid().to_string()),
+        "{said}"
+    );
+
+    let other = again(dev.port, home.path().join("other"));
+    assert_eq!(other.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&other.stderr).into_owned();
+    assert!(
+        said.contains(&format!("127.0.0.1:{}", dev.port)) && said.contains("--port"),
+        "{said}"
+    );
+    dev.end(libc::SIGINT);
+}
+
+/// The answer to a GET, with its headers.
+fn http(port: u16, path: &str) -> String {
+    use std::io::{Read, Write};
+    let mut answer = String::new();
+    if let Ok(mut stream) = std::net::TcpStream::connect(("127.0.0.1", port)) {
+        let asked = stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes());
+        let _ = asked.and_then(|()| stream.read_to_string(&mut answer));
+    }
+    answer
+}
