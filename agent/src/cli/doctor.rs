@@ -35,7 +35,10 @@ pub fn run(args: &DoctorArgs, as_json: bool) -> Outcome {
     let mut checks = machine::judge(&machine::look(&state_dir));
     let reached = super::block_on(async { Ok(look_at_database(&args.database, &mut checks).await) })?;
     if as_json {
-        out::json(&Report { worst: worst(&checks), checks: &checks });
+        out::json(&Report {
+            worst: worst(&checks),
+            checks: &checks,
+        });
     } else {
         print(&checks);
     }
@@ -64,7 +67,10 @@ async fn look_at_database(args: &DatabaseArgs, checks: &mut Vec<Check>) -> Exit 
     }
     let db = Db::new(&config);
     match migrate::check(&db).await {
-        Ok(()) => checks.push(Check::ok("schema", format!("version {}", migrate::current_version()))),
+        Ok(()) => checks.push(Check::ok(
+            "schema",
+            format!("version {}", migrate::current_version()),
+        )),
         Err(error) => {
             checks.push(Check::bad(
                 Level::Failure,
@@ -88,8 +94,8 @@ fn refused(target: &str, failure: &Failure) -> Check {
         Level::Failure,
         "database",
         target,
+        "no run starts without it; attempts that run go on until their lease ends",
         failure.to_string(),
-        "nothing starts without it; jobs that run go on until their lease ends",
     )
 }
 
@@ -108,7 +114,11 @@ async fn look_at_server(config: &DbConfig) -> Result<Vec<Check>, StoreError> {
         round_trip,
         clock_offset: middle - server.now.as_duration().as_secs_f64(),
     };
-    let answered = format!("{} answered in {:.1} ms", config.target(), round_trip.as_secs_f64() * 1e3);
+    let answered = format!(
+        "{} answered in {:.1} ms",
+        config.target(),
+        round_trip.as_secs_f64() * 1e3
+    );
     let mut checks = vec![Check::ok("database", answered)];
     checks.extend(database::server(&server, &link));
     Ok(checks)
@@ -122,7 +132,10 @@ fn print(checks: &[Check]) {
             Level::Warning => "WARNING",
             Level::Failure => "FAILURE",
         };
-        out::line(&out::printable(&format!("{mark:<8} {:<19} {}", check.check, check.found)));
+        out::line(&out::printable(&format!(
+            "{mark:<8} {:<19} {}",
+            check.check, check.found
+        )));
         for (name, text) in [("cost", &check.cost), ("mend", &check.mend)] {
             if let Some(text) = text {
                 let indented = text.replace('\n', "\n                                   ");

@@ -91,7 +91,10 @@ fn synchronous_commit(server: &Server) -> Check {
 }
 
 fn standby(server: &Server) -> Check {
-    match (server.synchronous_standby_names.is_empty(), server.synchronous_standbys) {
+    match (
+        server.synchronous_standby_names.is_empty(),
+        server.synchronous_standbys,
+    ) {
         (true, _) => Check::bad(
             Level::Note,
             "standby",
@@ -102,7 +105,10 @@ fn standby(server: &Server) -> Check {
         (false, 0) => Check::bad(
             Level::Warning,
             "standby",
-            format!("synchronous_standby_names = {}, none is connected", server.synchronous_standby_names),
+            format!(
+                "synchronous_standby_names = {}, none is connected",
+                server.synchronous_standby_names
+            ),
             "every commit waits for a standby that is not there (or this role may not see it: pg_monitor)",
             "bring the standby back, or take it out of synchronous_standby_names",
         ),
@@ -112,7 +118,10 @@ fn standby(server: &Server) -> Check {
 
 fn clock(link: &Link) -> Check {
     let uncertain = link.round_trip.as_secs_f64() / 2.0;
-    let found = format!("{:+.3} s against the database, ± {uncertain:.3} s", link.clock_offset);
+    let found = format!(
+        "{:+.3} s against the database, ± {uncertain:.3} s",
+        link.clock_offset
+    );
     // No decision compares the two clocks; people who compare times do.
     let level = match link.clock_offset.abs() - uncertain {
         ..=1.0 => return Check::ok("clock", found),
@@ -129,7 +138,9 @@ fn clock(link: &Link) -> Check {
 }
 
 fn snapshot(oldest: Option<&Snapshot>) -> Check {
-    let Some(held) = oldest else { return Check::ok("old snapshots", "none") };
+    let Some(held) = oldest else {
+        return Check::ok("old snapshots", "none");
+    };
     let age = held.seconds.map_or_else(
         || format!("{} transactions", held.transactions),
         |seconds| format!("{seconds:.0} s, {} transactions", held.transactions),
@@ -156,7 +167,10 @@ fn pooler(server: &Server, link: &Link) -> Check {
     Check::bad(
         Level::Note,
         "pooler",
-        format!("the server process is {:.1} s old, the connection newer", server.backend_age_seconds),
+        format!(
+            "the server process is {:.1} s old, the connection newer",
+            server.backend_age_seconds
+        ),
         "in transaction mode hints by NOTIFY do not get through: submitted runs start a moment later",
         "start agents with --notify off, or connect them directly; migrate over a direct connection",
     )
@@ -172,7 +186,9 @@ fn connections(server: &Server) -> Check {
         Level::Warning,
         "connections",
         found,
-        format!("an agent takes 2 connections, up to {AGENT_CONNECTIONS} in a rush; one without any lets its lease end"),
+        format!(
+            "an agent takes 2 connections, up to {AGENT_CONNECTIONS} in a rush; one without any lets its lease end"
+        ),
         "raise max_connections, or put a pooler in between",
     )
 }
@@ -199,7 +215,10 @@ fn timeline(farm: &Farm) -> Check {
 fn versions(farm: &Farm, own: &str) -> Check {
     let list = farm.versions.join(", ");
     if farm.versions.iter().all(|version| version == own) {
-        return Check::ok("agents", format!("{} open, none of another version", farm.open_nodes));
+        return Check::ok(
+            "agents",
+            format!("{} open, none of another version", farm.open_nodes),
+        );
     }
     Check::bad(
         Level::Note,
@@ -252,9 +271,19 @@ mod tests {
 
     #[test]
     fn asynchronous_commits_are_refused() {
-        assert_eq!(level("synchronous commit", |s, _| s.synchronous_commit = "off".into()), Level::Failure);
-        assert_eq!(level("synchronous commit", |s, _| s.synchronous_commit = "local".into()), Level::Warning);
-        assert_eq!(level("synchronous commit", |s, _| s.synchronous_commit = "remote_apply".into()), Level::Ok);
+        assert_eq!(
+            level("synchronous commit", |s, _| s.synchronous_commit = "off".into()),
+            Level::Failure
+        );
+        assert_eq!(
+            level("synchronous commit", |s, _| s.synchronous_commit = "local".into()),
+            Level::Warning
+        );
+        assert_eq!(
+            level("synchronous commit", |s, _| s.synchronous_commit =
+                "remote_apply".into()),
+            Level::Ok
+        );
     }
 
     #[test]
@@ -265,8 +294,14 @@ mod tests {
 
     #[test]
     fn a_missing_standby_is_a_note_and_one_that_is_away_a_warning() {
-        assert_eq!(level("standby", |s, _| s.synchronous_standby_names.clear()), Level::Note);
-        assert_eq!(level("standby", |s, _| s.synchronous_standbys = 0), Level::Warning);
+        assert_eq!(
+            level("standby", |s, _| s.synchronous_standby_names.clear()),
+            Level::Note
+        );
+        assert_eq!(
+            level("standby", |s, _| s.synchronous_standbys = 0),
+            Level::Warning
+        );
     }
 
     #[test]
@@ -274,7 +309,8 @@ mod tests {
         assert_eq!(level("clock", |_, l| l.clock_offset = -3.0), Level::Note);
         assert_eq!(level("clock", |_, l| l.clock_offset = 3600.0), Level::Warning);
         assert_eq!(
-            level("clock", |_, l| (l.clock_offset, l.round_trip) = (3.0, Duration::from_secs(5))),
+            level("clock", |_, l| (l.clock_offset, l.round_trip) =
+                (3.0, Duration::from_secs(5))),
             Level::Ok
         );
     }
@@ -283,8 +319,12 @@ mod tests {
     fn a_snapshot_is_old_by_time_or_by_transactions() {
         let held = |seconds, transactions| {
             move |s: &mut Server, _: &mut Link| {
-                s.oldest_snapshot =
-                    Some(Snapshot { what: "session".into(), who: "psql".into(), transactions, seconds });
+                s.oldest_snapshot = Some(Snapshot {
+                    what: "session".into(),
+                    who: "psql".into(),
+                    transactions,
+                    seconds,
+                });
             }
         };
         assert_eq!(level("old snapshots", held(Some(10.0), 5)), Level::Ok);
@@ -299,7 +339,12 @@ mod tests {
 
     #[test]
     fn a_timeline_that_nobody_opened_is_a_warning() {
-        let it = Farm { timeline: 2, timeline_open: false, open_nodes: 3, versions: vec!["0.1.0".into()] };
+        let it = Farm {
+            timeline: 2,
+            timeline_open: false,
+            open_nodes: 3,
+            versions: vec!["0.1.0".into()],
+        };
         assert_eq!(farm(&it, "0.1.0")[0].level, Level::Warning);
         assert_eq!(farm(&it, "0.2.0")[1].level, Level::Note);
     }

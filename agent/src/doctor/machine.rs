@@ -46,13 +46,22 @@ pub fn look(state_dir: &Path) -> Machine {
 }
 
 fn look_at(path: &Path) -> StateDir {
-    let there = path.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("/"));
-    StateDir { path: path.to_path_buf(), free_bytes: free(there), fifo: fifo(there) }
+    let there = path
+        .ancestors()
+        .find(|dir| dir.is_dir())
+        .unwrap_or(Path::new("/"));
+    StateDir {
+        path: path.to_path_buf(),
+        free_bytes: free(there),
+        fifo: fifo(there),
+    }
 }
 
 fn free(dir: &Path) -> io::Result<u64> {
     rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK)?;
-    let StatVfs { f_bavail, f_frsize, .. } = rustix::fs::statvfs(dir)?;
+    let StatVfs {
+        f_bavail, f_frsize, ..
+    } = rustix::fs::statvfs(dir)?;
     Ok(f_bavail.saturating_mul(f_frsize))
 }
 
@@ -79,8 +88,13 @@ pub fn judge(machine: &Machine) -> Vec<Check> {
 }
 
 fn kernel(release: &str) -> Check {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
-    let version = (numbers.next().and_then(Result::ok), numbers.next().and_then(Result::ok));
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(str::parse::<u32>);
+    let version = (
+        numbers.next().and_then(Result::ok),
+        numbers.next().and_then(Result::ok),
+    );
     let found = format!("Linux {release}");
     match version {
         (Some(major), Some(minor)) if (major, minor) < OLDEST_KERNEL => Check::bad(
@@ -96,7 +110,10 @@ fn kernel(release: &str) -> Check {
 
 fn fence(works: bool) -> Check {
     if works {
-        return Check::ok("kernel fence", "a timer on CLOCK_BOOTTIME can end a warden with its lease");
+        return Check::ok(
+            "kernel fence",
+            "a timer on CLOCK_BOOTTIME can end a warden with its lease",
+        );
     }
     Check::bad(
         Level::Failure,
@@ -123,7 +140,11 @@ fn cgroup(found: &io::Result<Vec<String>>) -> Check {
 fn limits(found: &io::Result<Vec<String>>) -> Check {
     let missing: Vec<&str> = ["memory", "pids"]
         .into_iter()
-        .filter(|wanted| !found.as_ref().is_ok_and(|there| there.iter().any(|c| c == wanted)))
+        .filter(|wanted| {
+            !found
+                .as_ref()
+                .is_ok_and(|there| there.iter().any(|c| c == wanted))
+        })
         .collect();
     if missing.is_empty() {
         return Check::ok("limits", "the kernel enforces memory and processes");
@@ -185,9 +206,15 @@ fn clock_rate(slewed: bool) -> Check {
 fn space(dir: &StateDir) -> Check {
     let path = dir.path.display();
     match &dir.free_bytes {
-        Ok(free) if *free >= LITTLE => Check::ok("state directory", format!("{path}: {} MiB free", free >> 20)),
+        Ok(free) if *free >= LITTLE => {
+            Check::ok("state directory", format!("{path}: {} MiB free", free >> 20))
+        }
         Ok(free) => Check::bad(
-            if *free < TOO_LITTLE { Level::Failure } else { Level::Warning },
+            if *free < TOO_LITTLE {
+                Level::Failure
+            } else {
+                Level::Warning
+            },
             "state directory",
             format!("{path}: {} MiB free", free >> 20),
             "on a full disk output of jobs is dropped (and counted), and a new warden cannot start",
@@ -230,12 +257,20 @@ mod tests {
                 kernel_fence: true,
             },
             slewed: false,
-            state_dir: StateDir { path: "/var/lib/farmhand".into(), free_bytes: Ok(10 << 30), fifo: Ok(()) },
+            state_dir: StateDir {
+                path: "/var/lib/farmhand".into(),
+                free_bytes: Ok(10 << 30),
+                fifo: Ok(()),
+            },
         }
     }
 
     fn level(check: &str, machine: &Machine) -> Level {
-        judge(machine).into_iter().find(|c| c.check == check).unwrap().level
+        judge(machine)
+            .into_iter()
+            .find(|c| c.check == check)
+            .unwrap()
+            .level
     }
 
     #[test]
@@ -254,9 +289,15 @@ mod tests {
     fn controllers_are_told_apart_from_cgroups() {
         let mut machine = good();
         machine.capabilities.cgroup = Ok(vec!["memory".into()]);
-        assert_eq!((level("cgroups", &machine), level("limits", &machine)), (Level::Ok, Level::Note));
+        assert_eq!(
+            (level("cgroups", &machine), level("limits", &machine)),
+            (Level::Ok, Level::Note)
+        );
         machine.capabilities.cgroup = Err(io::Error::other("read-only"));
-        assert_eq!((level("cgroups", &machine), level("limits", &machine)), (Level::Warning, Level::Note));
+        assert_eq!(
+            (level("cgroups", &machine), level("limits", &machine)),
+            (Level::Warning, Level::Note)
+        );
     }
 
     #[test]

@@ -34,7 +34,13 @@ pub struct Check {
 
 impl Check {
     pub fn ok(check: &'static str, found: impl Into<String>) -> Self {
-        Self { check, level: Level::Ok, found: found.into(), cost: None, mend: None }
+        Self {
+            check,
+            level: Level::Ok,
+            found: found.into(),
+            cost: None,
+            mend: None,
+        }
     }
 
     /// Something that is not as it could be: what that costs, and what to do about it.
@@ -45,7 +51,12 @@ impl Check {
         cost: impl Into<String>,
         mend: impl Into<String>,
     ) -> Self {
-        Self { level, cost: Some(cost.into()), mend: Some(mend.into()), ..Self::ok(check, found) }
+        Self {
+            level,
+            cost: Some(cost.into()),
+            mend: Some(mend.into()),
+            ..Self::ok(check, found)
+        }
     }
 }
 
