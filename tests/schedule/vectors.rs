@@ -164,3 +164,19 @@ fn contested_vectors_fall_on_the_documented_side() {
         ],
     );
 }
+
+#[test]
+fn every_schedule_of_the_sample_crontabs_is_accepted() {
+    let manifest: serde_json::Value =
+        serde_json::from_str(include_str!("../data/crontabs.sample/manifest.json")).unwrap();
+    let jobs = manifest
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|file| file["jobs"].as_array().unwrap());
+    let schedules: Vec<&str> = jobs.map(|job| job["schedule"].as_str().unwrap()).collect();
+    assert_eq!(schedules.len(), 25);
+    for schedule in schedules {
+        parse_in(schedule, "UTC", DstPolicy::Once).unwrap();
+    }
+}
