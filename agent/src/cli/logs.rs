@@ -4,7 +4,7 @@ use clap::Args;
 use farmhand_common::store::logs::{LogChunk, read_log};
 use farmhand_common::store::query::{self, RunRow};
 use farmhand_common::store::{Db, LogStream, StoreError};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::follow::{no_run, until_final};
 use super::{Exit, Failure, Outcome, out};
@@ -40,7 +40,11 @@ pub async fn run(db: &Db, args: &LogArgs, as_json: bool) -> Outcome {
         let row = until_final(db, args.run, Some(&mut printer)).await?;
         printer.say_what_is_missing(&row);
     } else {
+        printer.list = as_json.then(Vec::new);
         printer.print(db, &row).await?;
+        if let Some(list) = &printer.list {
+            out::json(list);
+        }
         printer.say_what_is_missing(&row);
     }
     Ok(Exit::Ok)
@@ -62,6 +66,8 @@ pub struct Printer {
     /// Go on with the attempts that follow.
     several: bool,
     as_json: bool,
+    /// A JSON list is printed whole; who follows gets an object per line.
+    list: Option<Vec<Value>>,
 }
 
 impl Printer {
@@ -73,6 +79,7 @@ impl Printer {
             seq: -1,
             several: true,
             as_json,
+            list: None,
         }
     }
 
@@ -111,13 +118,17 @@ impl Printer {
     fn chunk(&mut self, chunk: &LogChunk) {
         self.seq = chunk.seq;
         if self.as_json {
-            out::json(&json!({
+            let object = json!({
                 "attempt": chunk.attempt,
                 "seq": chunk.seq,
                 "stream": chunk.stream,
                 "at": chunk.at,
                 "text": String::from_utf8_lossy(&chunk.bytes),
-            }));
+            });
+            match &mut self.list {
+                Some(list) => list.push(object),
+                None => out::line(&object.to_string()),
+            }
             return;
         }
         match chunk.stream {

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
-use comfy_table::{Cell, ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -51,26 +51,62 @@ pub fn json(value: &impl Serialize) {
     }
 }
 
-/// Columns of text that fold to the terminal's width; as wide as they like when there is no terminal.
+/// Columns of text. On a terminal too narrow for them the last column folds; where even that is not enough, each
+/// row becomes a block of lines. Without a terminal they are as wide as they like.
 pub fn table(headers: &[&str], rows: Vec<Vec<String>>) {
+    for text in format_table(headers, &rows, width()).lines() {
+        line(text.trim_end());
+    }
+}
+
+/// The least that a folded last column is worth reading at.
+const FOLDED: usize = 16;
+
+fn format_table(headers: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String {
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| row.iter().map(|text| printable(text)).collect())
+        .collect();
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
-        .set_content_arrangement(if width().is_some() {
-            ContentArrangement::Dynamic
-        } else {
-            ContentArrangement::Disabled
-        })
-        .set_header(headers.iter().map(Cell::new));
-    if let Some(width) = width() {
-        table.set_width(width);
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(headers)
+        .add_rows(&rows);
+    let Some(width) = width else {
+        return table.to_string();
+    };
+    let mut widths: Vec<usize> = table
+        .column_max_content_widths()
+        .iter()
+        .map(|w| usize::from(*w) + 2)
+        .collect();
+    let last = widths.pop().unwrap_or(0);
+    let others: usize = widths.iter().sum();
+    let room = usize::from(width);
+    if others + last > room && others + FOLDED.min(last) > room {
+        return blocks(headers, &rows);
     }
-    for row in rows {
-        table.add_row(row.into_iter().map(|text| Cell::new(printable(&text))));
+    for column in table.column_iter_mut().take(widths.len()) {
+        column.set_constraint(ColumnConstraint::ContentWidth);
     }
-    for text in table.to_string().lines() {
-        line(text.trim_end());
-    }
+    table
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width);
+    table.to_string()
+}
+
+fn blocks(headers: &[&str], rows: &[Vec<String>]) -> String {
+    let widest = headers.iter().map(|h| h.len()).max().unwrap_or(0);
+    let block = |row: &Vec<String>| {
+        let lines: Vec<String> = headers
+            .iter()
+            .zip(row)
+            .map(|(header, text)| format!("{header:widest$}  {text}"))
+            .collect();
+        lines.join("\n")
+    };
+    rows.iter().map(block).collect::<Vec<_>>().join("\n\n")
 }
 
 /// Names and values, one to a line.
@@ -131,4 +167,49 @@ pub fn maybe(value: Option<impl ToString>) -> String {
 
 fn dash() -> String {
     "-".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(width: Option<u16>) -> String {
+        let row = [
+            "job-with-a-name",
+            "succeeded",
+            "a reason of several words that is long",
+        ]
+        .map(str::to_owned);
+        format_table(&["JOB", "STATE", "REASON"], &[row.to_vec()], width)
+    }
+
+    #[test]
+    fn a_wide_terminal_and_no_terminal_show_one_line_per_row() {
+        assert_eq!(sample(None).lines().count(), 2);
+        assert_eq!(sample(Some(120)).lines().count(), 2);
+    }
+
+    #[test]
+    fn a_narrow_terminal_folds_the_last_column_only() {
+        let text = sample(Some(50));
+        assert!(text.lines().all(|l| l.trim_end().chars().count() <= 50), "{text}");
+        assert!(
+            text.contains("job-with-a-name") && text.contains("succeeded"),
+            "{text}"
+        );
+        assert!(text.lines().count() > 2, "{text}");
+    }
+
+    #[test]
+    fn a_terminal_too_narrow_for_columns_shows_blocks() {
+        assert_eq!(
+            sample(Some(30)),
+            "JOB     job-with-a-name\nSTATE   succeeded\nREASON  a reason of several words that is long"
+        );
+    }
+
+    #[test]
+    fn a_text_of_others_cannot_steer_the_terminal() {
+        assert_eq!(printable("a\u{1b}[2Jb"), "a\u{fffd}[2Jb");
+    }
 }
