@@ -1,0 +1,48 @@
+//! `farmhand agent`: its settings, and what keeps it from starting.
+
+use std::net::TcpListener;
+
+use super::farm::Farm;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_wrong_setting_is_named_at_once() {
+    let farm = Farm::new().await;
+    let config = farm.file(
+        "agent.toml",
+        "slots = 0\nlabel = { a = 'b' }\nstate_dirr = '/x'\n",
+    );
+    let mut command = farm.command();
+    command
+        .env("FARMHAND_RETENTION", "1s")
+        .args(["agent", "--lease-ttl", "1s", "--listen", "here", "--config"])
+        .arg(config);
+    let ran = super::farm::ran(&mut command);
+    ran.refused(
+        2,
+        &[
+            "--lease-ttl \"1s\"",
+            "--listen \"here\"",
+            "FARMHAND_RETENTION=\"1s\"",
+            "agent.toml:1:9",
+            "did you mean `labels`?",
+            "did you mean `state_dir`?",
+            "6 mistakes",
+        ],
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_in_use_is_named() {
+    let farm = Farm::new().await;
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = taken.local_addr().unwrap().to_string();
+    let state = farm.dir.path().join("state");
+    let ran = farm.run(&[
+        "agent",
+        "--listen",
+        &listen,
+        "--state-dir",
+        state.to_str().unwrap(),
+    ]);
+    ran.refused(1, &["--listen", &listen, "in use"]);
+}

@@ -1,0 +1,140 @@
+//! `job apply`: a plan, then one transaction, and nothing the second time.
+
+use serde_json::{Value, json};
+
+use super::farm::Farm;
+
+const TWO: &str = "[job.a]\ncommand = ['true']\nschedule = '0 3 * * *'\n[job.b]\ncommand = 'true'\n";
+
+fn plan(farm: &Farm, path: &str, more: &[&str]) -> Vec<String> {
+    let mut args = vec!["job", "apply", path];
+    args.extend(more);
+    farm.run(&args).ok().out.lines().map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_plan_is_shown_and_applying_again_changes_nothing() {
+    let farm = Farm::new().await;
+    let file = farm.file("jobs.toml", TWO);
+    let path = file.to_str().unwrap();
+    assert_eq!(plan(&farm, path, &["--dry-run"]), ["+ a", "+ b"]);
+    assert_eq!(farm.run(&["job", "ls", "--json"]).json(), json!([]));
+    assert_eq!(plan(&farm, path, &[]), ["+ a", "+ b"]);
+    assert_eq!(plan(&farm, path, &[]), ["= a", "= b"]);
+
+    farm.file(
+        "jobs.toml",
+        &TWO.replace("schedule", "timeout = '5m'\npriority = 3\nschedule"),
+    );
+    assert_eq!(plan(&farm, path, &[]), ["~ a  priority, timeout", "= b"]);
+    let job = farm.run(&["job", "show", "a", "--json"]).json();
+    assert_eq!(job["job"]["rev"], 2);
+    assert_eq!(job["revisions"].as_array().unwrap().len(), 2);
+    assert_eq!(job["revisions"][0]["source"], path);
+    assert!(
+        job["revisions"][0]["applied_by"]
+            .as_str()
+            .unwrap()
+            .starts_with("tester@")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prune_deletes_what_is_in_no_file_and_nothing_else_does() {
+    let farm = Farm::new().await;
+    let file = farm.file("jobs.toml", TWO);
+    let path = file.to_str().unwrap();
+    plan(&farm, path, &[]);
+    farm.file("jobs.toml", "[job.b]\ncommand = 'true'\n");
+    assert_eq!(plan(&farm, path, &[]), ["= b"]);
+    assert_eq!(plan(&farm, path, &["--prune"]), ["= b", "- a"]);
+    let names = |jobs: Value| -> Vec<String> {
+        jobs.as_array()
+            .unwrap()
+            .iter()
+            .map(|j| j["job_id"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(names(farm.run(&["job", "ls", "--json"]).json()), ["b"]);
+    farm.file("jobs.toml", TWO);
+    assert_eq!(plan(&farm, path, &["--prune"]), ["+ a", "= b"]);
+    assert_eq!(names(farm.run(&["job", "ls", "--json"]).json()), ["a", "b"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_is_its_toml_files_and_hidden_ones_are_not() {
+    let farm = Farm::new().await;
+    farm.file("d/one.toml", "[job.one]\ncommand = 'true'\n");
+    farm.file("d/two.toml", "[job.two]\ncommand = 'true'\n");
+    farm.file("d/notes.txt", "not TOML");
+    farm.file("d/.one.toml", "[job.one]\ncommand = 'false'\n");
+    let dir = farm.dir.path().join("d");
+    assert_eq!(plan(&farm, dir.to_str().unwrap(), &[]), ["+ one", "+ two"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_instant_is_after_the_databases_now() {
+    let farm = Farm::new().await;
+    farm.apply(TWO);
+    let client = farm.db.client().await;
+    let row = client
+        .query_one(
+            "SELECT next_run > now() AND next_run < now() + interval '25 hours' FROM farmhand.job WHERE job_id = 'a'",
+            &[],
+        )
+        .await
+        .unwrap();
+    assert!(row.get::<_, bool>(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_gives_overdue_instants_their_outcome_first() {
+    let farm = Farm::new().await;
+    farm.apply("[job.a]\ncommand = ['true']\nschedule = '* * * * * *'\nmissed = 'skip'\n");
+    let client = farm.db.client().await;
+    // No agent runs: the instants of the last hour are nobody's yet.
+    client
+        .batch_execute("UPDATE farmhand.job SET next_run = date_trunc('second', now() - interval '1 hour')")
+        .await
+        .unwrap();
+    farm.apply("[job.a]\ncommand = ['true']\nschedule = '0 3 * * *'\n");
+    let runs = farm.run(&["run", "ls", "--json"]).json();
+    let count: i64 = runs
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| r["count"].as_i64().unwrap())
+        .sum();
+    assert!(
+        (3600..3700).contains(&count),
+        "{count} instants have an outcome: {runs:#}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fell_into_a_pause_is_recorded_as_skipped() {
+    let farm = Farm::new().await;
+    farm.apply("[job.a]\ncommand = ['true']\nschedule = '* * * * *'\n");
+    farm.run(&["job", "pause", "a", "--reason", "holidays"]).ok();
+    let shown = farm.run(&["job", "show", "a"]).ok();
+    assert!(
+        shown.out.contains("paused by tester@") && shown.out.contains("holidays"),
+        "{shown:?}"
+    );
+    let client = farm.db.client().await;
+    client
+        .batch_execute("UPDATE farmhand.job SET paused_at = now() - interval '10 days', decided_until = NULL")
+        .await
+        .unwrap();
+    let job = farm.run(&["job", "resume", "a", "--json"]).json();
+    assert_eq!(job["paused"], false);
+    let runs = farm.run(&["run", "ls", "--json"]).json();
+    let runs = runs.as_array().unwrap();
+    assert_eq!(runs.len(), 1, "{runs:#?}");
+    assert_eq!(runs[0]["reason"], "paused");
+    assert_eq!(runs[0]["state"], "skipped");
+    assert!(
+        (14_399..=14_401).contains(&runs[0]["count"].as_i64().unwrap()),
+        "{runs:#?}"
+    );
+}

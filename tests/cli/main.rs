@@ -1,0 +1,8 @@
+//! The command line as people and scripts meet it: what it prints where, and its exit codes.
+
+mod agent;
+mod apply;
+mod bad_input;
+mod farm;
+mod reading;
+mod running;

@@ -1,0 +1,101 @@
+//! Reading commands: tables for people, stable JSON for programs.
+
+use super::farm::{Farm, ran};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_list_is_a_json_list_even_when_it_is_empty() {
+    let farm = Farm::new().await;
+    for args in [
+        &["job", "ls"][..],
+        &["run", "ls"],
+        &["node", "ls"],
+        &["lease", "ls"],
+        &["events"],
+    ] {
+        let json = farm.run(&[args, &["--json"]].concat()).json();
+        assert!(json.is_array(), "{args:?}: {json}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn times_for_programs_are_rfc_3339_in_utc() {
+    let farm = Farm::new().await;
+    farm.apply("[job.a]\ncommand = 'true'\nschedule = '0 12 * * *'\ntimezone = 'Asia/Tokyo'\n");
+    let next = farm.run(&["job", "ls", "--json"]).json()[0]["next_run"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(next.ends_with("T03:00:00Z"), "{next}");
+    assert!(
+        farm.run(&["status", "--json"]).json()["db_now"]
+            .as_str()
+            .unwrap()
+            .ends_with('Z')
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_says_that_no_node_is_ready() {
+    let farm = Farm::new().await;
+    farm.apply("[job.a]\ncommand = 'true'\n[job.b]\ncommand = 'true'\nenabled = false\n");
+    let ran = farm.run(&["status"]).ok();
+    assert!(ran.out.contains("1 disabled, 1 enabled"), "{ran:?}");
+    assert!(ran.out.contains("no node is ready"), "{ran:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disabled_job_takes_no_submissions() {
+    let farm = Farm::new().await;
+    farm.apply("[job.b]\ncommand = 'true'\nenabled = false\n");
+    farm.run(&["job", "run", "b"]).refused(4, &["not enabled"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_submits_once() {
+    let farm = Farm::new().await;
+    farm.apply("[job.a]\ncommand = 'true'\n");
+    let submit = || {
+        farm.run(&["job", "run", "a", "--idempotency-key", "k1", "--json"])
+            .json()
+    };
+    assert_eq!(submit(), submit());
+    assert_eq!(
+        farm.run(&["run", "ls", "--json"])
+            .json()
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_undecided_run_is_cancelled_at_once_and_only_once() {
+    let farm = Farm::new().await;
+    farm.apply("[job.a]\ncommand = 'true'\n");
+    let id = farm.run(&["job", "run", "a"]).ok().out.trim().to_owned();
+    farm.run(&["run", "cancel", &id]).ok();
+    farm.run(&["run", "cancel", &id])
+        .refused(4, &["already ended: cancelled"]);
+}
+
+#[test]
+fn completion_needs_no_database_and_knows_the_nouns() {
+    for shell in ["bash", "zsh", "fish"] {
+        let mut command = std::process::Command::new(farmhand_tests::bin::farmhand());
+        let script = ran(command.env_clear().args(["completion", shell])).ok().out;
+        assert!(
+            script.contains("farmhand") && script.contains("cordon"),
+            "{shell}"
+        );
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_command_quietly() {
+    let farmhand = farmhand_tests::bin::farmhand().display().to_string();
+    let ran = ran(std::process::Command::new("sh")
+        .arg("-c")
+        .arg(format!("{farmhand} completion zsh | head -1")));
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+}
