@@ -1,6 +1,9 @@
 //! The test harness.
 
 pub mod bin;
+pub mod farm;
 pub mod pg;
 pub mod processes;
+pub mod proxy;
 pub mod wait;
+pub mod witness;

@@ -1,0 +1,3 @@
+//! Whole farms of real agents, and what may happen to them.
+
+mod killed;

@@ -1,0 +1,3 @@
+//! Whole farms of real agents, one file per feature.
+
+mod running;

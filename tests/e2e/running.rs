@@ -1,0 +1,48 @@
+//! From a line in a job file to one recorded run.
+
+use farmhand_tests::farm::{Farm, SOON};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scheduled_command_is_claimed_executed_recorded_and_visible() {
+    let farm = Farm::new()
+        .agents(2)
+        .jobs(
+            r#"
+            [job.tick]
+            schedule = "* * * * * *"
+            command = [WITNESS, "100", "say=2"]
+            "#,
+        )
+        .start()
+        .await;
+    let runs = farm
+        .eventually("three runs succeed", SOON, async || {
+            let runs = farm.runs("tick").await;
+            let good = runs.iter().filter(|r| r.state == "succeeded").count();
+            if good >= 3 {
+                Ok(runs)
+            } else {
+                Err(format!("{runs:?}"))
+            }
+        })
+        .await;
+    let first = &runs[0];
+    assert_eq!((first.attempt, first.exit_code), (1, Some(0)), "{first:?}");
+    assert_eq!(farm.output(first.run_id, 1).await, "line 1\nline 2\n");
+    let listed = farm.ok(&["run", "ls", "--json"]);
+    assert!(
+        listed.contains(&format!("\"run_id\":{}", first.run_id))
+            || listed.contains(&format!("\"run_id\": {}", first.run_id)),
+        "{listed}"
+    );
+    let logged = farm.ok(&["run", "logs", &first.run_id.to_string()]);
+    assert!(logged.contains("line 2"), "{logged}");
+    let done: f64 = farm.agents[0]
+        .metric("farmhand_runs_finished_total", &["outcome=\"succeeded\""])
+        .await
+        + farm.agents[1]
+            .metric("farmhand_runs_finished_total", &["outcome=\"succeeded\""])
+            .await;
+    assert!(done >= 3.0, "{done}");
+    farm.check().await;
+}

@@ -1,0 +1,91 @@
+//! The command that test jobs run: writes down when it starts, that it lives, and when it ends.
+//!
+//! `farmhand-witness FILE [MILLISECONDS] [ignore-term] [daemon] [exit=CODE] [say=LINES]`
+//!
+//! Every line is one append, so that the order of the lines is the order in which they were written,
+//! whatever any clock says: `NANOSECONDS WHAT JOB RUN ATTEMPT FENCE NODE PID`. With `daemon` a child that has
+//! left session, process group and parent lives on and beats too.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::time::Duration;
+
+use farmhand_tests::witness::boot_ns;
+
+const BEAT: Duration = Duration::from_millis(20);
+
+fn main() {
+    let mut words = std::env::args().skip(1);
+    let path = words.next().expect("a file to write to");
+    let (mut lives, mut code, mut lines) = (Duration::ZERO, 0, 0);
+    let mut daemon = false;
+    for word in words {
+        if let Ok(ms) = word.parse() {
+            lives = Duration::from_millis(ms);
+        } else if let Some(given) = word.strip_prefix("exit=") {
+            code = given.parse().expect("an exit code");
+        } else if let Some(given) = word.strip_prefix("say=") {
+            lines = given.parse().expect("a number of lines");
+        } else if word == "ignore-term" {
+            // SAFETY: sets a disposition of this process.
+            unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
+        } else if word == "daemon" {
+            daemon = true;
+        } else {
+            panic!("what is {word}?");
+        }
+    }
+    let open = OpenOptions::new().append(true).create(true).open(&path);
+    let mut file = open.unwrap_or_else(|e| panic!("{path}: {e}"));
+    if daemon {
+        leave_a_daemon(&mut file);
+    }
+    write(&mut file, "start");
+    let until = boot_ns() + lives.as_nanos() as u64;
+    let mut said = 0;
+    while boot_ns() < until || said < lines {
+        if said < lines {
+            said += 1;
+            println!("line {said}");
+        }
+        std::thread::sleep(BEAT);
+        write(&mut file, "beat");
+    }
+    write(&mut file, "end");
+    std::process::exit(code);
+}
+
+fn write(file: &mut File, what: &str) {
+    let variable = |name: &str| std::env::var(format!("FARMHAND_{name}")).unwrap_or_else(|_| "-".to_owned());
+    let line = format!(
+        "{} {what} {} {} {} {} {} {}\n",
+        boot_ns(),
+        variable("JOB"),
+        variable("RUN"),
+        variable("ATTEMPT"),
+        variable("FENCE"),
+        variable("NODE"),
+        std::process::id()
+    );
+    file.write_all(line.as_bytes())
+        .expect("the witness file takes a line");
+}
+
+/// The classic way out of every group: fork, setsid, fork; nobody waits for it.
+fn leave_a_daemon(file: &mut File) {
+    // SAFETY: this process has one thread.
+    unsafe {
+        if libc::fork() != 0 {
+            return;
+        }
+        libc::setsid();
+        if libc::fork() != 0 {
+            libc::_exit(0);
+        }
+        libc::signal(libc::SIGTERM, libc::SIG_IGN);
+    }
+    loop {
+        std::thread::sleep(BEAT);
+        write(file, "beat");
+    }
+}

@@ -1,0 +1,318 @@
+//! One real agent process, with its guard and its wardens.
+
+use std::fs::OpenOptions;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::{SOON, local};
+use crate::bin::farmhand;
+use crate::processes::{self, Process};
+use crate::proxy::Proxy;
+
+/// One agent: may be started, killed, stopped and started again.
+pub struct Agent {
+    pub address: String,
+    pub state_dir: PathBuf,
+    /// Where it serves its metrics.
+    pub port: u16,
+    /// Between it and its database, when the farm is proxied.
+    pub network: Option<Proxy>,
+    pub arguments: Vec<String>,
+    pub env: Vec<(String, String)>,
+    url: String,
+    log: PathBuf,
+    child: Option<Child>,
+}
+
+impl Agent {
+    pub(super) fn new(
+        dir: &Path,
+        address: &str,
+        url: String,
+        network: Option<Proxy>,
+        arguments: Vec<String>,
+        env: Vec<(String, String)>,
+    ) -> Self {
+        Self {
+            address: address.to_owned(),
+            state_dir: dir.join(address),
+            port: free_port(),
+            network,
+            arguments,
+            env,
+            url,
+            log: dir.join(format!("{address}.log")),
+            child: None,
+        }
+    }
+
+    pub(super) fn another(&self, dir: &Path, address: &str) -> Self {
+        Self::new(
+            dir,
+            address,
+            self.url.clone(),
+            None,
+            self.arguments.clone(),
+            self.env.clone(),
+        )
+    }
+
+    /// The proxy between it and its database.
+    ///
+    /// # Panics
+    /// When the farm is not proxied.
+    pub fn proxy(&self) -> &Proxy {
+        self.network.as_ref().expect("a proxied farm")
+    }
+
+    /// The command that starts it.
+    pub fn command(&self) -> Command {
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.log)
+            .expect("the agent's log");
+        let mut command = Command::new(farmhand());
+        command
+            .arg("agent")
+            .args(["--address", &self.address])
+            .args(["--state-dir", &self.state_dir.display().to_string()])
+            .args(["--listen", &local(self.port).to_string()])
+            .args(&self.arguments)
+            .env_remove("NOTIFY_SOCKET")
+            .env_remove("INVOCATION_ID")
+            .env("FARMHAND_DATABASE_URL", &self.url)
+            .env("FARMHAND_LOG", "info,farmhand=debug,tokio_cron_scheduler=warn")
+            .env("NO_COLOR", "1")
+            .envs(self.env.iter().cloned())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
+        // A test that is killed takes its agents along; their wardens follow when the lease ends.
+        // SAFETY: a plain system call between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+        command
+    }
+
+    /// Starts the process and waits for nothing.
+    pub fn spawn(&mut self) {
+        assert!(self.child.is_none(), "{} runs already", self.address);
+        self.child = Some(self.command().spawn().expect("the agent starts"));
+    }
+
+    /// Starts it and waits until it has a session.
+    pub async fn start(&mut self) {
+        self.spawn();
+        self.ready().await;
+    }
+
+    /// Waits until it has a session.
+    ///
+    /// # Panics
+    /// When it ends instead, or takes too long.
+    pub async fn ready(&mut self) {
+        let deadline = Instant::now() + SOON;
+        while self.get("/readyz").await.is_none_or(|(status, _)| status != 200) {
+            if let Some(status) = self.exited() {
+                panic!("{} ended with {status}:\n{}", self.address, self.log_tail(30));
+            }
+            assert!(
+                Instant::now() < deadline,
+                "{} is not ready:\n{}",
+                self.address,
+                self.log_tail(30)
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// # Panics
+    /// When it is not running.
+    pub fn pid(&self) -> i32 {
+        self.child.as_ref().expect("a running agent").id().cast_signed()
+    }
+
+    pub fn signal(&self, signal: i32) {
+        send(self.pid(), signal);
+    }
+
+    /// SIGSTOP, effective when this returns.
+    pub fn stop(&self) {
+        stop(self.pid());
+    }
+
+    pub fn resume(&self) {
+        self.signal(libc::SIGCONT);
+    }
+
+    /// kill -9 of the agent alone.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// kill -9 of the agent and its wardens.
+    pub fn kill_with_wardens(&mut self) {
+        let wardens = self.wardens();
+        for process in &wardens {
+            send(process.pid, libc::SIGKILL);
+        }
+        self.kill();
+    }
+
+    /// kill -9 of everything that could clean up: nobody is left to end the jobs.
+    pub fn kill_with_guards(&mut self) {
+        // Stopped first, so that none of them acts on the others' deaths.
+        let all: Vec<Process> = self.guards().into_iter().chain(self.wardens()).collect();
+        for process in &all {
+            send(process.pid, libc::SIGSTOP);
+        }
+        for process in &all {
+            send(process.pid, libc::SIGKILL);
+        }
+        self.kill();
+    }
+
+    /// Lets go of a process that shall live on; it is ended with the farm.
+    pub fn release(&mut self) -> Option<Child> {
+        self.child.take()
+    }
+
+    /// Its exit status, once it has ended.
+    pub fn exited(&mut self) -> Option<ExitStatus> {
+        let status = self.child.as_mut()?.try_wait().expect("waiting for a child")?;
+        self.child = None;
+        Some(status)
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// When it does not end within `bound`.
+    pub async fn exit(&mut self, bound: Duration) -> ExitStatus {
+        let deadline = Instant::now() + bound;
+        loop {
+            if let Some(status) = self.exited() {
+                return status;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "{} goes on:\n{}",
+                self.address,
+                self.log_tail(30)
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    pub fn wardens(&self) -> Vec<Process> {
+        self.named("warden")
+    }
+
+    pub fn guards(&self) -> Vec<Process> {
+        self.named("guard")
+    }
+
+    fn named(&self, word: &str) -> Vec<Process> {
+        let (word, dir) = (format!(" {word} "), self.state_dir.display().to_string());
+        let mine = |p: &Process| {
+            let mut words = p.command.split(' ');
+            p.command.contains(&word) && words.any(|w| w == dir)
+        };
+        processes::all()
+            .into_iter()
+            .filter(|p| p.state != 'Z' && mine(p))
+            .collect()
+    }
+
+    /// What it said on standard error.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    pub fn log_tail(&self, lines: usize) -> String {
+        let text = self.log();
+        let all: Vec<&str> = text.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+
+    /// Status and body of a page it serves; `None` while it does not.
+    pub async fn get(&self, path: &str) -> Option<(u16, String)> {
+        let exchange = async {
+            let mut stream = TcpStream::connect(local(self.port)).await.ok()?;
+            let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.ok()?;
+            let mut text = String::new();
+            stream.read_to_string(&mut text).await.ok()?;
+            let (head, body) = text.split_once("\r\n\r\n")?;
+            let status = head.split(' ').nth(1)?.parse().ok()?;
+            Some((status, body.to_owned()))
+        };
+        tokio::time::timeout(Duration::from_secs(2), exchange)
+            .await
+            .ok()
+            .flatten()
+    }
+
+    /// The sum of a metric's series whose labels contain all of `labels`, as in `cause="expired"`.
+    pub async fn metric(&self, name: &str, labels: &[&str]) -> f64 {
+        let Some((200, text)) = self.get("/metrics").await else {
+            panic!("{} serves no metrics", self.address);
+        };
+        let fits = |line: &&str| {
+            let rest = line.strip_prefix(name).filter(|r| r.starts_with(['{', ' ']));
+            rest.is_some_and(|r| labels.iter().all(|l| r.contains(l)))
+        };
+        let values = text
+            .lines()
+            .filter(fits)
+            .filter_map(|l| l.rsplit(' ').next()?.parse::<f64>().ok());
+        values.sum()
+    }
+
+    /// Ends the agent, its wardens and their guards, whatever state they are in.
+    pub(super) fn destroy(&mut self) {
+        self.kill();
+        for process in self.wardens() {
+            send(process.pid, libc::SIGKILL);
+        }
+        // A stopped guard ends what is left once it goes on.
+        for process in self.guards() {
+            send(process.pid, libc::SIGCONT);
+        }
+    }
+}
+
+/// Sends a signal to a process that this test or its agents started.
+pub fn send(pid: i32, signal: i32) {
+    assert!(pid > 1, "a pid of one process");
+    // SAFETY: a plain system call.
+    unsafe { libc::kill(pid, signal) };
+}
+
+/// SIGSTOP, effective when this returns: all of its threads have stopped.
+pub fn stop(pid: i32) {
+    send(pid, libc::SIGSTOP);
+    let deadline = Instant::now() + SOON;
+    while processes::one(pid).is_some_and(|p| p.state != 'T') {
+        assert!(Instant::now() < deadline, "process {pid} does not stop");
+        std::thread::yield_now();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port on the loopback");
+    listener.local_addr().expect("a bound address").port()
+}

@@ -1,0 +1,208 @@
+//! A network between an agent and PostgreSQL that fails as told.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+/// What happens to the bytes of one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Flow {
+    Pass,
+    /// Lost packets: nothing arrives until the network heals, then all of it does.
+    Hold,
+    /// Lost for good.
+    Discard,
+}
+
+/// Between one agent and its database.
+pub struct Proxy {
+    addr: SocketAddr,
+    shared: Arc<Shared>,
+    accepting: AbortHandle,
+}
+
+struct Shared {
+    server: SocketAddr,
+    to_server: AtomicU8,
+    to_client: AtomicU8,
+    /// Set: connections are closed at once, and refused.
+    cut: AtomicBool,
+    changed: Notify,
+    /// Lose the reply to the first statement that contains this.
+    lose_after: Mutex<Option<Vec<u8>>>,
+    lost: AtomicUsize,
+}
+
+impl Proxy {
+    /// Listens on the loopback and forwards to `server`.
+    pub async fn start(server: SocketAddr) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0))
+            .await
+            .expect("a port for the proxy");
+        let addr = listener.local_addr().expect("a bound address");
+        let shared = Arc::new(Shared {
+            server,
+            to_server: AtomicU8::new(Flow::Pass as u8),
+            to_client: AtomicU8::new(Flow::Pass as u8),
+            cut: AtomicBool::new(false),
+            changed: Notify::new(),
+            lose_after: Mutex::new(None),
+            lost: AtomicUsize::new(0),
+        });
+        let accepting = tokio::spawn(accept(listener, shared.clone())).abort_handle();
+        Self {
+            addr,
+            shared,
+            accepting,
+        }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.addr.port()
+    }
+
+    pub fn to_server(&self, flow: Flow) {
+        self.shared.to_server.store(flow as u8, Ordering::SeqCst);
+        self.shared.changed.notify_waiters();
+    }
+
+    pub fn to_client(&self, flow: Flow) {
+        self.shared.to_client.store(flow as u8, Ordering::SeqCst);
+        self.shared.changed.notify_waiters();
+    }
+
+    /// Closes every connection and refuses new ones.
+    pub fn cut(&self) {
+        self.shared.cut.store(true, Ordering::SeqCst);
+        self.shared.changed.notify_waiters();
+    }
+
+    /// Everything flows again; what was held back arrives now.
+    pub fn heal(&self) {
+        self.shared.cut.store(false, Ordering::SeqCst);
+        self.to_server(Flow::Pass);
+        self.to_client(Flow::Pass);
+    }
+
+    /// The next statement that contains `text` reaches the server; its reply is lost and the connection
+    /// closed.
+    pub fn lose_reply_after(&self, text: &str) {
+        *self.shared.lose_after.lock().expect("no panic under it") = Some(text.as_bytes().to_vec());
+    }
+
+    /// Replies lost so far.
+    pub fn replies_lost(&self) -> usize {
+        self.shared.lost.load(Ordering::SeqCst)
+    }
+}
+
+impl Shared {
+    /// Once for each wish.
+    fn is_to_be_lost(&self, seen: &[u8]) -> bool {
+        let mut wanted = self.lose_after.lock().expect("no panic under it");
+        let found = wanted
+            .as_deref()
+            .is_some_and(|text| seen.windows(text.len()).any(|w| w == text));
+        if found {
+            *wanted = None;
+        }
+        found
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    while let Ok((client, _)) = listener.accept().await {
+        let shared = shared.clone();
+        tokio::spawn(async move {
+            if shared.cut.load(Ordering::SeqCst) {
+                return;
+            }
+            if let Ok(server) = TcpStream::connect(shared.server).await {
+                carry(client, server, &shared).await;
+            }
+        });
+    }
+}
+
+async fn carry(client: TcpStream, server: TcpStream, shared: &Shared) {
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+    let marked = AtomicBool::new(false);
+    let cut = async {
+        loop {
+            let changed = shared.changed.notified();
+            if shared.cut.load(Ordering::SeqCst) {
+                return;
+            }
+            changed.await;
+        }
+    };
+    tokio::select! {
+        () = upward(from_client, to_server, shared, &marked) => {}
+        () = downward(from_server, to_client, shared, &marked) => {}
+        () = cut => {}
+    }
+}
+
+async fn upward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, marked: &AtomicBool) {
+    let mut buffer = vec![0; 64 * 1024];
+    // The text looked for may be split between two reads.
+    let mut seen: Vec<u8> = Vec::new();
+    while let Ok(n @ 1..) = from.read(&mut buffer).await {
+        if !passes(&shared.to_server, shared).await {
+            continue;
+        }
+        seen.extend_from_slice(&buffer[..n]);
+        if shared.is_to_be_lost(&seen) {
+            marked.store(true, Ordering::SeqCst);
+        }
+        seen.drain(..seen.len().saturating_sub(256));
+        if to.write_all(&buffer[..n]).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn downward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, marked: &AtomicBool) {
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(n @ 1..) = from.read(&mut buffer).await {
+        if marked.load(Ordering::SeqCst) {
+            // The reply to the marked statement: what belongs to it comes within moments.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            shared.lost.fetch_add(1, Ordering::SeqCst);
+            return;
+        }
+        if !passes(&shared.to_client, shared).await {
+            continue;
+        }
+        if to.write_all(&buffer[..n]).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Waits while the direction is held; false when the bytes are to be discarded.
+async fn passes(direction: &AtomicU8, shared: &Shared) -> bool {
+    loop {
+        let changed = shared.changed.notified();
+        match direction.load(Ordering::SeqCst) {
+            flow if flow == Flow::Pass as u8 => return true,
+            flow if flow == Flow::Discard as u8 => return false,
+            _ => changed.await,
+        }
+    }
+}

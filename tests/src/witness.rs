@@ -1,0 +1,182 @@
+//! What the jobs of a test farm wrote down about themselves, and the check that no run ever had two lives.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// CLOCK_BOOTTIME in nanoseconds: the same for every process of this machine, whatever its wall clock says.
+pub fn boot_ns() -> u64 {
+    let mut t = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // The call itself, because a preloaded library may have its own idea of the time.
+    // SAFETY: writes into `t`.
+    unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_BOOTTIME, &raw mut t) };
+    u64::try_from(t.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(t.tv_nsec).unwrap_or(0)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    Start,
+    Beat,
+    End,
+}
+
+/// One line of the witness file.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub at: u64,
+    pub what: What,
+    pub job: String,
+    pub run: i64,
+    pub attempt: i32,
+    pub fence: i64,
+    pub node: String,
+    pub pid: i32,
+}
+
+/// One attempt's life as its own processes saw it.
+#[derive(Clone, Debug)]
+pub struct Life {
+    pub first: u64,
+    pub last: u64,
+    pub fence: i64,
+    pub node: String,
+    pub starts: usize,
+    pub ended: bool,
+    pub pids: Vec<i32>,
+}
+
+/// The file that all jobs of one farm write to.
+#[derive(Clone, Debug)]
+pub struct Witness {
+    path: PathBuf,
+}
+
+impl Witness {
+    pub fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_path_buf(),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Every line so far, in the order in which they were written.
+    pub fn lines(&self) -> Vec<Seen> {
+        let text = std::fs::read_to_string(&self.path).unwrap_or_default();
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        whole
+            .lines()
+            .map(|line| parse(line).unwrap_or_else(|| panic!("witness: {line:?}")))
+            .collect()
+    }
+
+    /// The lives of one run's attempts.
+    pub fn lives(&self, run: i64) -> BTreeMap<i32, Life> {
+        let mut lives = BTreeMap::new();
+        for line in self.lines().iter().filter(|l| l.run == run) {
+            enter(lives.entry(line.attempt).or_insert_with(|| Life::of(line)), line);
+        }
+        lives
+    }
+
+    /// One attempt's life.
+    ///
+    /// # Panics
+    /// When the attempt wrote nothing.
+    pub fn life(&self, run: i64, attempt: i32) -> Life {
+        self.lives(run)
+            .remove(&attempt)
+            .unwrap_or_else(|| panic!("run {run} attempt {attempt} wrote nothing; {:?}", self.lives(run)))
+    }
+
+    /// How many runs of `job` have reached their end.
+    pub fn ends(&self, job: &str) -> usize {
+        self.lines()
+            .iter()
+            .filter(|l| l.job == job && l.what == What::End)
+            .count()
+    }
+
+    /// Checks all that is written: no line of an older attempt after the first line of a newer one; no
+    /// attempt started twice; fences growing with the attempts.
+    ///
+    /// # Panics
+    /// With the lines that contradict it.
+    pub fn check(&self) {
+        // Newest line of the newest attempt, and all starts, by run.
+        let mut newest: BTreeMap<i64, Seen> = BTreeMap::new();
+        let mut starts: BTreeMap<(i64, i32), Seen> = BTreeMap::new();
+        for line in self.lines() {
+            if let Some(before) = newest.get(&line.run) {
+                assert!(
+                    line.attempt >= before.attempt,
+                    "two live attempts of run {}: {line:?} after {before:?}",
+                    line.run
+                );
+                let grows = (line.attempt > before.attempt) == (line.fence > before.fence);
+                assert!(
+                    grows && line.fence >= before.fence,
+                    "the fence of {line:?} after {before:?}"
+                );
+            }
+            if line.what == What::Start
+                && let Some(before) = starts.insert((line.run, line.attempt), line.clone())
+            {
+                panic!("one attempt started twice: {before:?} and {line:?}");
+            }
+            newest.insert(line.run, line);
+        }
+    }
+}
+
+impl Life {
+    fn of(line: &Seen) -> Self {
+        Self {
+            first: line.at,
+            last: line.at,
+            fence: line.fence,
+            node: line.node.clone(),
+            starts: 0,
+            ended: false,
+            pids: Vec::new(),
+        }
+    }
+
+    /// From the last sign of this life to the first of the `next`; zero when they overlap.
+    pub fn gap_to(&self, next: &Life) -> Duration {
+        Duration::from_nanos(next.first.saturating_sub(self.last))
+    }
+}
+
+fn enter(life: &mut Life, line: &Seen) {
+    (life.first, life.last) = (life.first.min(line.at), life.last.max(line.at));
+    life.starts += usize::from(line.what == What::Start);
+    life.ended |= line.what == What::End;
+    if !life.pids.contains(&line.pid) {
+        life.pids.push(line.pid);
+    }
+}
+
+fn parse(line: &str) -> Option<Seen> {
+    let mut words = line.split(' ');
+    Some(Seen {
+        at: words.next()?.parse().ok()?,
+        what: match words.next()? {
+            "start" => What::Start,
+            "beat" => What::Beat,
+            "end" => What::End,
+            _ => return None,
+        },
+        job: words.next()?.to_owned(),
+        run: words.next()?.parse().ok()?,
+        attempt: words.next()?.parse().ok()?,
+        fence: words.next()?.parse().ok()?,
+        node: words.next()?.to_owned(),
+        pid: words.next()?.parse().ok()?,
+    })
+}
