@@ -64,23 +64,14 @@ fn expression() -> impl Strategy<Value = Expression> {
             1 => field(low, high),
         ]
     };
-    let hour = prop_oneof![2 => field(0, 4), 1 => field(22, 23), 1 => field(0, 23)];
-    (field(0, 59), hour, any(1, 31), any(1, 12), any(0, 6)).prop_map(|(minute, hour, dom, month, dow)| {
-        // A star of hours 0-4 would mean every hour.
-        let hour = match hour.text.contains('*') {
-            true => Field {
-                text: "*".to_owned(),
-                values: (0..=23).collect(),
-            },
-            false => hour,
-        };
-        Expression {
-            minute,
-            hour,
-            dom,
-            month,
-            dow,
-        }
+    let minute = prop_oneof![1 => listed(0, 59), 1 => field(0, 59)];
+    let hour = prop_oneof![3 => listed(0, 4), 1 => listed(22, 23), 2 => field(0, 23)];
+    (minute, hour, any(1, 31), any(1, 12), any(0, 6)).prop_map(|(minute, hour, dom, month, dow)| Expression {
+        minute,
+        hour,
+        dom,
+        month,
+        dow,
     })
 }
 
