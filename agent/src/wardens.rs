@@ -118,6 +118,14 @@ impl Wardens {
         }
     }
 
+    /// Attempts that no warden of this kind has been asked to start yet.
+    pub fn waiting(&self, kind: Kind) -> Vec<AttemptId> {
+        match self.slots.get(&kind) {
+            Some(Slot::Starting(waiting) | Slot::Dying(waiting)) => waiting.iter().map(|r| r.id).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The warden is proven dead: starts the successor if anything waits for one.
     pub fn dead(&mut self, kind: Kind, deadlines: Deadlines) {
         if let Some(Slot::Dying(waiting)) = self.slots.remove(&kind)

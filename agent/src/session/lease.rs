@@ -191,18 +191,17 @@ impl Session {
         }
     }
 
-    /// Attempts whose warden is proven dead, whatever they were doing: as `on_lost` says.
+    /// Attempts whose warden is proven dead, whatever they were doing: as `on_lost` says. Not those that
+    /// wait for its successor: they have not been started.
     pub(super) fn lose_all_of(&mut self, kind: Kind, why: LostWhy) -> usize {
+        let waiting = self.wardens.waiting(kind);
         let mut lost = 0;
-        for attempt in self
-            .attempts
-            .values_mut()
-            .filter(|a| a.warden == kind && a.phase != Phase::Ended)
-        {
-            attempt.phase = Phase::Ended;
-            if let Some(slot) = attempt.slot.take() {
-                self.free_slots.insert(slot);
+        for (id, attempt) in &mut self.attempts {
+            if attempt.warden != kind || attempt.phase == Phase::Ended || waiting.contains(id) {
+                continue;
             }
+            attempt.phase = Phase::Ended;
+            self.free_slots.extend(attempt.slot.take());
             lost += 1;
             let report = Report::ended(
                 &self.me,
