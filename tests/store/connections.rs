@@ -1,1 +1,417 @@
+use std::time::{Duration, Instant};
 
+use farmhand_common::store::protocol::{Expired, Renewed, expire, renew};
+use farmhand_common::store::query::now;
+use farmhand_common::store::{Db, DbConfig, Note, PasswordIn, StoreError, jobs};
+use farmhand_tests::pg::{Options, PrivateServer, config};
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::fixture::{Farm, TTL, spec, until_blocked};
+
+fn short(config: DbConfig) -> DbConfig {
+    config.with_timeouts(Duration::from_millis(300), Duration::from_millis(700))
+}
+
+/// Looks until `sql` counts `wanted`.
+async fn until_count(farm: &Farm, sql: &str, wanted: i64) {
+    for _ in 0..1000 {
+        if farm.i64(sql).await == wanted {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("not within 10 s: {sql} = {wanted}");
+}
+
+#[tokio::test]
+async fn a_statement_past_its_bound_loses_its_connection_and_nothing_else() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let db = Db::new(&short(farm.test.config()));
+    let locker = farm.test.client().await;
+    locker
+        .batch_execute("BEGIN; SELECT FROM farmhand.node FOR UPDATE")
+        .await
+        .unwrap();
+    let start = Instant::now();
+    let error = renew(&db, &me, TTL).await.unwrap_err();
+    assert!(matches!(error, StoreError::TimedOut { op: "renew" }), "{error}");
+    assert!(error.outcome_unknown());
+    assert!(start.elapsed() < Duration::from_secs(3));
+    assert_eq!(db.gauge().used, 0);
+    locker.batch_execute("ROLLBACK").await.unwrap();
+    assert!(matches!(
+        renew(&db, &me, TTL).await.unwrap(),
+        Renewed::Alive { .. }
+    ));
+}
+
+#[tokio::test]
+async fn a_transaction_is_bounded_as_a_whole_and_undone() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    let db = Db::new(&short(farm.test.config()));
+    let locker = farm.test.client().await;
+    locker
+        .batch_execute("BEGIN; SELECT FROM farmhand.run_live FOR UPDATE")
+        .await
+        .unwrap();
+    let beat = farm.beat("a").await;
+    // The first statement passes, the second waits.
+    let error = expire(&db, "a", me.session, me.life, beat).await.unwrap_err();
+    assert!(matches!(error, StoreError::TimedOut { .. }), "{error}");
+    locker.batch_execute("ROLLBACK").await.unwrap();
+    until_count(
+        &farm,
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'",
+        0,
+    )
+    .await;
+    assert_eq!(farm.state(run.run_id).await.0, "running");
+    assert!(matches!(
+        renew(&farm.db, &me, TTL).await.unwrap(),
+        Renewed::Alive { .. }
+    ));
+}
+
+#[tokio::test]
+async fn a_future_given_up_in_a_transaction_leaves_no_transaction_open() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.held_run(&me, "j", spec()).await;
+    let locker = farm.test.client().await;
+    locker
+        .batch_execute("BEGIN; SELECT FROM farmhand.run_live FOR UPDATE")
+        .await
+        .unwrap();
+    let beat = farm.beat("a").await;
+    let given_up = tokio::select! {
+        done = expire(&farm.db, "a", me.session, me.life, beat) => Some(done),
+        () = until_blocked(&farm) => None,
+    };
+    assert!(given_up.is_none());
+    locker.batch_execute("ROLLBACK").await.unwrap();
+    assert!(matches!(
+        renew(&farm.db, &me, TTL).await.unwrap(),
+        Renewed::Alive { .. }
+    ));
+    let beat = farm.beat("a").await;
+    assert!(matches!(
+        expire(&farm.db, "a", me.session, me.life, beat).await.unwrap(),
+        Expired::Done { .. }
+    ));
+}
+
+#[tokio::test]
+async fn a_server_that_accepts_and_says_nothing_is_given_up() {
+    let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let db = Db::new(&short(config(&format!("postgresql://u@127.0.0.1:{port}/f"))));
+    let start = Instant::now();
+    let error = now(&db).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+    assert!(error.is_away() && !error.outcome_unknown());
+    assert!(start.elapsed() < Duration::from_secs(3));
+}
+
+#[tokio::test]
+async fn the_next_host_is_tried_when_the_first_is_down() {
+    let farm = Farm::new().await;
+    let name: String = farm
+        .sql
+        .query_one("SELECT current_database()", &[])
+        .await
+        .unwrap()
+        .get(0);
+    let closed = {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let url = format!(
+        "postgresql://farm@127.0.0.1:{closed},127.0.0.1:{}/{name}",
+        farm.test.port()
+    );
+    Db::connect(&config(&url)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_takes_no_writes_is_told_apart() {
+    let farm = Farm::new().await;
+    let name: String = farm
+        .sql
+        .query_one("SELECT current_database()", &[])
+        .await
+        .unwrap()
+        .get(0);
+    farm.sql
+        .batch_execute(&format!(
+            "ALTER DATABASE {name} SET default_transaction_read_only = on"
+        ))
+        .await
+        .unwrap();
+    assert!(matches!(
+        Db::connect(&farm.test.config()).await,
+        Err(StoreError::ReadOnly)
+    ));
+}
+
+#[tokio::test]
+async fn another_isolation_than_read_committed_is_refused() {
+    let farm = Farm::new().await;
+    let name: String = farm
+        .sql
+        .query_one("SELECT current_database()", &[])
+        .await
+        .unwrap()
+        .get(0);
+    farm.sql
+        .batch_execute(&format!(
+            "ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'"
+        ))
+        .await
+        .unwrap();
+    let error = Db::connect(&farm.test.config()).await.err().unwrap();
+    assert!(error.to_string().contains("read committed"), "{error}");
+}
+
+#[tokio::test]
+async fn a_wrong_role_is_denied_and_not_unreachable() {
+    let farm = Farm::new().await;
+    let url = farm.test.url().replace("user=farm", "user=nobody_here");
+    let error = Db::connect(&config(&url)).await.err().unwrap();
+    assert!(matches!(error, StoreError::Denied(_)), "{error}");
+    assert_eq!(error.class(), "denied");
+}
+
+#[tokio::test]
+async fn a_dedicated_connection_hears_and_comes_back_after_it_was_cut() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.job("j", spec(), None).await;
+    let (keeper, mut notes) = Db::dedicated(&farm.test.config());
+    renew(&keeper, &me, TTL).await.unwrap();
+    assert_eq!(notes.recv().await, Some(Note::Reconnected));
+    let run_id = jobs::submit(&farm.db, "j", &json!({}), None, None).await.unwrap();
+    let due = Note::Due {
+        run_id,
+        job: Some("j".to_owned()),
+    };
+    assert_eq!(notes.recv().await, Some(due));
+
+    let admin = farm.test.admin().await;
+    admin
+        .batch_execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+             WHERE datname = current_database() AND query LIKE '%SET beat%' AND pid <> pg_backend_pid()",
+        )
+        .await
+        .unwrap();
+    // At most one statement notices.
+    if let Err(error) = renew(&keeper, &me, TTL).await {
+        assert!(error.is_away(), "{error}");
+        renew(&keeper, &me, TTL).await.unwrap();
+    }
+    assert_eq!(notes.recv().await, Some(Note::Reconnected));
+    assert_eq!(keeper.gauge().max, 1);
+}
+
+#[tokio::test]
+async fn a_commit_that_its_standby_never_confirmed_is_no_confirmation() {
+    let server = PrivateServer::start(Options::default()).await;
+    let db = server.db().await;
+    let admin = server.admin().await;
+    admin
+        .batch_execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        .await
+        .unwrap();
+    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    let canceller = tokio::spawn(async move {
+        for _ in 0..1000 {
+            let hit = admin
+                .query_opt(
+                    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' LIMIT 1",
+                    &[],
+                )
+                .await
+                .unwrap();
+            if hit.is_some() {
+                return admin;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("nobody waited for the standby");
+    });
+    let event = farmhand_common::store::events::Event {
+        kind: "x".to_owned(),
+        severity: farmhand_common::store::Severity::Info,
+        job_id: None,
+        run_id: None,
+        attempt: None,
+        address: None,
+        session: None,
+        fence: None,
+        detail: json!({}),
+    };
+    // The setting takes effect some moments after the reload.
+    let error = loop {
+        let one = std::slice::from_ref(&event);
+        if let Err(error) = farmhand_common::store::events::record_events(&db, one).await {
+            break error;
+        }
+    };
+    assert!(
+        matches!(error, StoreError::NotConfirmed { op: "record_events" }),
+        "{error}"
+    );
+    assert!(error.outcome_unknown());
+    let admin = canceller.await.unwrap();
+    admin
+        .batch_execute("ALTER SYSTEM RESET synchronous_standby_names")
+        .await
+        .unwrap();
+    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    let count: i64 = admin
+        .query_one("SELECT count(*) FROM farmhand.event", &[])
+        .await
+        .unwrap()
+        .get(0);
+    assert!(count > 0, "it did commit");
+}
+
+#[tokio::test]
+async fn a_server_that_turns_read_only_loses_its_connections() {
+    let server = PrivateServer::start(Options::default()).await;
+    let db = server.db().await;
+    now(&db).await.unwrap();
+    let admin = server.admin().await;
+    admin
+        .batch_execute("ALTER SYSTEM SET default_transaction_read_only = on")
+        .await
+        .unwrap();
+    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    let mut seen = None;
+    for _ in 0..500 {
+        if let Err(error) = jobs::set_cordoned(&db, "nobody", true).await {
+            seen = Some(error);
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(matches!(seen, Some(StoreError::ReadOnly)), "{seen:?}");
+    assert_eq!(
+        db.gauge().used + db.gauge().idle,
+        db.gauge().idle,
+        "no connection is in use"
+    );
+    admin
+        .batch_execute("SET default_transaction_read_only = off")
+        .await
+        .unwrap();
+    admin
+        .batch_execute("ALTER SYSTEM RESET default_transaction_read_only")
+        .await
+        .unwrap();
+    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    for _ in 0..500 {
+        if jobs::set_cordoned(&db, "nobody", true).await.is_ok() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the store did not come back by itself");
+}
+
+#[tokio::test]
+async fn a_crash_of_the_server_needs_no_hand() {
+    let mut server = PrivateServer::start(Options::default()).await;
+    let db = Db::new(&short(server.config()));
+    now(&db).await.unwrap();
+    server.kill();
+    let error = now(&db).await.unwrap_err();
+    assert!(error.is_away(), "{error}");
+    assert!(matches!(now(&db).await, Err(StoreError::Unreachable(_))));
+    server.restart(None);
+    now(&db).await.unwrap();
+}
+
+/// A certificate for `name` signed by itself, as (certificate, key).
+fn certificate(dir: &std::path::Path, san: &str) -> (String, String) {
+    let (crt, key) = (dir.join("server.crt"), dir.join("server.key"));
+    let out = std::process::Command::new("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "2",
+        ])
+        .args([
+            "-subj",
+            "/CN=test",
+            "-addext",
+            san,
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
+        ])
+        .arg("-keyout")
+        .arg(&key)
+        .arg("-out")
+        .arg(&crt)
+        .output()
+        .expect("this test needs openssl: apt-get install openssl");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    (crt.display().to_string(), key.display().to_string())
+}
+
+async fn tls_server(san: &str) -> (PrivateServer, String) {
+    let mut server = PrivateServer::start(Options::default()).await;
+    let (crt, key) = certificate(&server.data(), san);
+    server.own(&key);
+    server.own(&crt);
+    let settings = [
+        ("ssl", "on"),
+        ("ssl_cert_file", crt.as_str()),
+        ("ssl_key_file", key.as_str()),
+    ];
+    let settings = settings.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec();
+    server.restart(Some(Options {
+        settings,
+        ..Options::default()
+    }));
+    (server, crt)
+}
+
+#[tokio::test]
+async fn tls_is_verified_against_the_given_root_and_the_hosts_name() {
+    let (server, crt) = tls_server("subjectAltName=IP:127.0.0.1").await;
+    let url = |options: &str| format!("{}?{options}", server.tcp_url());
+    let config = |options: &str| DbConfig::from_url(&url(options), PasswordIn::Allowed).unwrap();
+    let good = config(&format!("sslmode=verify-full&sslrootcert={crt}"));
+    let db = Db::connect(&good).await.unwrap();
+    now(&db).await.unwrap();
+    let encrypted: bool = server
+        .admin()
+        .await
+        .query_one("SELECT bool_or(s.ssl) FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE a.usename = 'farm'", &[])
+        .await
+        .unwrap()
+        .get(0);
+    assert!(encrypted);
+    // Not signed by a root of the system's.
+    let error = Db::connect(&config("sslmode=verify-full")).await.err().unwrap();
+    assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_certificate_for_another_host_is_refused() {
+    let (server, crt) = tls_server("subjectAltName=DNS:other.example").await;
+    let url = format!("{}?sslmode=require&sslrootcert={crt}", server.tcp_url());
+    let error = Db::connect(&config(&url)).await.err().unwrap();
+    assert!(error.to_string().contains("not valid for name"), "{error}");
+}

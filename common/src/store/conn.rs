@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::error::Severity;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Row};
+use tokio_postgres::{AsyncMessage, Client, Row, SimpleQueryMessage};
 
 use super::config::DbConfig;
 use super::error::StoreError;
@@ -81,6 +81,7 @@ impl Conn {
                 busy: false,
                 broken: false,
             };
+            conn.check_isolation().await?;
             if let Some(notes) = notes {
                 conn.client
                     .batch_execute("LISTEN farmhand")
@@ -95,6 +96,28 @@ impl Conn {
             Err(_) => Err(StoreError::Unreachable(format!(
                 "no connection within {:?}",
                 config.connect_timeout
+            ))),
+        }
+    }
+
+    /// Single statements run with the server's default isolation, and their re-checks after a wait are
+    /// those of READ COMMITTED.
+    async fn check_isolation(&self) -> Result<(), StoreError> {
+        let reply = self
+            .client
+            .simple_query("SHOW default_transaction_isolation")
+            .await
+            .map_err(|e| StoreError::from_statement("connect", &e))?;
+        let found = reply.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0),
+            _ => None,
+        });
+        match found {
+            Some("read committed") => Ok(()),
+            other => Err(StoreError::Config(format!(
+                "default_transaction_isolation is {:?}, and only 'read committed' works: \
+                 ALTER ROLE … SET default_transaction_isolation = 'read committed'",
+                other.unwrap_or("unknown")
             ))),
         }
     }

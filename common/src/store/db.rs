@@ -154,13 +154,13 @@ impl Db {
         self.pool.close();
     }
 
-    async fn conn(&self, op: &'static str) -> Result<Object<Opener>, StoreError> {
+    async fn conn(&self, op: &'static str) -> Result<Lease, StoreError> {
         self.shrink();
         // Waiting for a free connection counts like connecting: both are bounded, separately from the
         // statement, so that a slow connect does not cut the statement short.
         let limit = self.config.connect_timeout + self.config.statement_timeout;
         match tokio::time::timeout(limit, self.pool.get()).await {
-            Ok(Ok(conn)) => Ok(conn),
+            Ok(Ok(conn)) => Ok(Lease(Some(conn))),
             Ok(Err(PoolError::Backend(error))) => Err(error),
             Ok(Err(error)) => Err(StoreError::Unreachable(format!("{op}: {error}"))),
             Err(_) => Err(StoreError::Unreachable(format!(
@@ -190,7 +190,8 @@ impl Db {
         let started = StdInstant::now();
         let result = match self.conn(stmt.op).await {
             Ok(mut conn) => {
-                conn.query(stmt.op, stmt.sql, params, self.config.statement_timeout)
+                conn.conn()
+                    .query(stmt.op, stmt.sql, params, self.config.statement_timeout)
                     .await
             }
             Err(error) => Err(error),
@@ -241,8 +242,32 @@ impl Db {
     }
 }
 
+/// A connection out of the pool. One that must not be used again is closed when this is dropped, not when
+/// the pool next looks at it: it may hold locks.
+struct Lease(Option<Object<Opener>>);
+
+impl Lease {
+    fn conn(&mut self) -> &mut Conn {
+        match &mut self.0 {
+            Some(conn) => conn,
+            // Only drop takes it out.
+            None => unreachable!("a lease holds its connection until it is dropped"),
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(conn) = self.0.take()
+            && !conn.is_usable()
+        {
+            drop(Object::take(conn));
+        }
+    }
+}
+
 pub(crate) struct Transaction {
-    conn: Object<Opener>,
+    conn: Lease,
     observer: Option<Observer>,
     op: &'static str,
     deadline: Instant,
@@ -258,11 +283,13 @@ impl Transaction {
         let started = StdInstant::now();
         let result = if self.begun {
             self.conn
+                .conn()
                 .query_within(stmt.op, stmt.sql, params, self.deadline)
                 .await
         } else {
             self.begun = true;
             self.conn
+                .conn()
                 .begin_with(stmt.op, stmt.sql, params, self.deadline)
                 .await
         };
@@ -283,16 +310,17 @@ impl Transaction {
         if !self.begun {
             self.begun = true;
             self.conn
+                .conn()
                 .batch(self.op, "BEGIN ISOLATION LEVEL READ COMMITTED", self.deadline)
                 .await?;
         }
-        self.conn.batch(self.op, sql, self.deadline).await
+        self.conn.conn().batch(self.op, sql, self.deadline).await
     }
 
     /// Gives up what was done; the connection stays.
     pub(crate) async fn rollback(mut self) -> Result<(), StoreError> {
         if self.begun {
-            self.conn.rollback(self.op, self.deadline).await?;
+            self.conn.conn().rollback(self.op, self.deadline).await?;
         }
         Ok(())
     }
@@ -300,7 +328,7 @@ impl Transaction {
     pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
         if self.begun {
             let started = StdInstant::now();
-            let result = self.conn.commit(self.op, self.deadline).await;
+            let result = self.conn.conn().commit(self.op, self.deadline).await;
             observe(self.observer.as_ref(), "commit", started, &result);
             result?;
         }

@@ -84,6 +84,14 @@ impl Cluster {
         );
     }
 
+    /// Gives a file to the server's user, closed to others.
+    pub fn own(&self, file: &Path) {
+        if let Some((uid, gid)) = self.user {
+            chown(file, Some(uid), Some(gid)).expect("a file of ours");
+        }
+        fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("a file of ours");
+    }
+
     /// The server program with its arguments, to be run by the server's user.
     pub fn arguments(&self, settings: &[(&str, &str)]) -> Vec<String> {
         let mut arguments = vec![

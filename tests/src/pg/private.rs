@@ -84,6 +84,11 @@ impl PrivateServer {
         self.cluster.data()
     }
 
+    /// Gives a file to the server's user, closed to others.
+    pub fn own(&self, file: &str) {
+        self.cluster.own(std::path::Path::new(file));
+    }
+
     pub fn config(&self) -> DbConfig {
         config(&self.url())
     }
@@ -110,7 +115,7 @@ impl PrivateServer {
         self.end(libc::SIGKILL);
     }
 
-    /// SIGSTOP to postmaster and backends alike would need their pids; this stops new connections only.
+    /// A signal to the postmaster alone; its backends go on.
     pub fn signal(&self, signal: i32) {
         // SAFETY: plain system call on a process of ours that is not reaped.
         unsafe { libc::kill(self.pid(), signal) };
