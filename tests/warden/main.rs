@@ -1,4 +1,10 @@
 //! The real guard and warden: what they run, and what is left when they are killed or stopped.
 
+mod adopting;
+mod ending;
 mod harness;
+mod killed;
+mod limits;
+mod output;
 mod running;
+mod starting;

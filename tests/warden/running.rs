@@ -1,6 +1,7 @@
 //! What a command gets, and what is told about it.
 
 use farmhand::warden::protocol::*;
+use farmhand_common::core::definition::Isolation;
 
 use super::harness::*;
 
@@ -18,4 +19,145 @@ async fn a_command_runs_and_its_status_and_output_are_told() {
         (8, 0, None)
     );
     assert!(result.max_rss_bytes > 0 && result.ended_ns > result.started_ns);
+}
+
+#[tokio::test]
+async fn a_signal_and_the_cpu_time_are_told() {
+    for isolation in [Isolation::Cgroup, Isolation::Pid] {
+        let mut farmer = Farmer::new().await;
+        let script = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; kill -SEGV $$";
+        let mut request = sh(id(1, 1), script);
+        request.isolation = isolation;
+        let (result, _) = farmer.run(request).await;
+        assert_eq!(result.signal(), Some(libc::SIGSEGV), "{result:?}");
+        assert!(result.user_us > 10_000, "{result:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_environment_is_exactly_what_was_given() {
+    let mut farmer = Farmer::new().await;
+    let mut request = argv(id(1, 1), &["/usr/bin/env"]);
+    request.env = [("LANG".to_owned(), "C.UTF-8".to_owned())].into();
+    let (_, output) = farmer.run(request).await;
+    let mut lines: Vec<&str> = output.stdout.lines().collect();
+    lines.sort_unstable();
+    let dir = format!("FARMHAND_RUN_DIR={}", farmer.paths().run_dir(id(1, 1)).display());
+    assert_eq!(lines, ["FARMHAND_PROGRESS_FD=3", &dir, "LANG=C.UTF-8"]);
+}
+
+#[tokio::test]
+async fn user_groups_umask_nice_directory_and_stdin_are_as_asked() {
+    needs_root();
+    for isolation in [Isolation::Cgroup, Isolation::Pid] {
+        let mut farmer = Farmer::new().await;
+        // games is also in two made-up groups of this machine? Compare with what id says instead.
+        let mut request = sh(
+            id(1, 1),
+            "id -u; id -g; id -G; umask; nice; pwd; cat; stat -c %U:%a \"$FARMHAND_RUN_DIR\"; ulimit -n; ls /proc/$$/fd | wc -w",
+        );
+        request.user = Some("daemon".into());
+        request.umask = Some(0o027);
+        request.nice = Some(7);
+        request.cwd = Some("/usr".into());
+        request.stdin = Some(b"given\n".to_vec());
+        request.isolation = isolation;
+        let (result, output) = farmer.run(request).await;
+        assert!(result.succeeded(), "{result:?} {output:?}");
+        let expected = std::process::Command::new("id")
+            .args(["-G", "daemon"])
+            .output()
+            .unwrap();
+        let groups = String::from_utf8(expected.stdout).unwrap();
+        let limit = std::process::Command::new("sh")
+            .args(["-c", "ulimit -n"])
+            .output()
+            .unwrap();
+        let limit = String::from_utf8(limit.stdout).unwrap();
+        let lines: Vec<&str> = output.stdout.lines().collect();
+        let wanted = [
+            "1",
+            "1",
+            groups.trim(),
+            "0027",
+            "7",
+            "/usr",
+            "given",
+            "daemon:700",
+            limit.trim(),
+            "4",
+        ];
+        // ls may see one descriptor more or less: only that nothing of the warden's leaks through counts.
+        assert_eq!(lines[..9], wanted[..9]);
+        assert!(lines[9].parse::<u32>().unwrap() <= 5, "{lines:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_large_stdin_is_fed_without_holding_anything_up() {
+    let mut farmer = Farmer::new().await;
+    let mut request = sh(id(1, 1), "sleep 0.2; md5sum");
+    request.stdin = Some(vec![b'x'; MAX_STDIN]);
+    farmer.spawn(request).await;
+    let (quick, _) = farmer.run(sh(id(2, 1), "true")).await;
+    assert!(quick.succeeded());
+    let (result, output) = farmer.ended(id(1, 1)).await;
+    assert!(result.succeeded());
+    let sum = "a31e0e4c2d4e7ad6";
+    assert!(output.stdout.len() > sum.len(), "{output:?}");
+    let mut ignored = sh(id(3, 1), "exit 4");
+    ignored.stdin = Some(vec![b'x'; MAX_STDIN]);
+    assert_eq!(farmer.run(ignored).await.0.exit_code(), Some(4));
+}
+
+#[tokio::test]
+async fn a_script_without_an_interpreter_line_runs_as_shells_run_it() {
+    let mut farmer = Farmer::new().await;
+    let script = farmer.dir.path().join("script");
+    std::fs::write(&script, "echo \"hello $1\"\n").unwrap();
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (_, output) = farmer
+        .run(argv(id(1, 1), &[script.to_str().unwrap(), "there"]))
+        .await;
+    assert_eq!(output.stdout, "hello there\n");
+}
+
+#[tokio::test]
+async fn a_state_directory_with_a_very_long_path_works() {
+    let dir = state_dir();
+    let long = dir.path().join("a".repeat(100)).join("b".repeat(100));
+    std::fs::create_dir_all(&long).unwrap();
+    let launch = launch(&long);
+    let (client, _notices) = farmhand::warden::WardenClient::connect_or_spawn(&launch)
+        .await
+        .unwrap();
+    assert!(client.list().await.unwrap().attempts.is_empty());
+    client.proof().kill_warden().unwrap();
+    client.proof().tree_gone().await.unwrap();
+}
+
+#[tokio::test]
+async fn people_find_guard_and_warden_by_their_command_lines() {
+    let farmer = Farmer::new().await;
+    let state_dir = farmer.dir.path().to_str().unwrap();
+    let find = |word: &str| {
+        let all = farmhand_tests::processes::with_command(state_dir);
+        all.into_iter()
+            .filter(|p| p.command.contains(word))
+            .map(|p| p.pid)
+            .collect::<Vec<_>>()
+    };
+    let identity = farmer.client.identity();
+    // The directory's own name holds the word.
+    let is = |pid: i32, word: &str| {
+        farmhand_tests::processes::one(pid)
+            .unwrap()
+            .command
+            .replace(state_dir, "")
+            .contains(word)
+    };
+    assert!(find("guard").contains(&identity.guard_pid));
+    assert!(is(identity.warden_pid, "warden") && !is(identity.warden_pid, "guard"));
+    assert!(is(identity.guard_pid, "guard") && !is(identity.guard_pid, "warden"));
 }

@@ -1,0 +1,210 @@
+//! Agents come and go; the warden and its attempts stay.
+
+use std::time::Duration;
+
+use farmhand::warden::protocol::*;
+use farmhand::warden::{Notice, WardenClient, WardenError};
+
+use super::harness::*;
+
+#[tokio::test]
+async fn after_an_agents_crash_the_next_one_finds_the_same_attempt_and_all_its_output() {
+    let mut farmer = Farmer::new().await;
+    let script = "echo before; echo $$ >up; read x <go; echo after";
+    std::fs::create_dir_all(farmer.paths().runs()).unwrap();
+    let mut request = sh(id(1, 1), &format!("mkfifo go; {script}"));
+    request.extra = serde_json::json!({ "job": "report" });
+    let pid = farmer.spawn(request).await;
+    farmer.file(id(1, 1), "up").await;
+    let identity = farmer.client.identity().clone();
+    let (client, notices) = WardenClient::connect_existing(farmer.dir.path(), Kind::Main)
+        .await
+        .unwrap()
+        .expect("it lives on");
+    // The old agent says nothing and is gone.
+    farmer.client = client;
+    farmer.notices = notices;
+    let now = farmer.client.identity();
+    assert_eq!(
+        (now.serving, now.warden_pid, now.generation),
+        (identity.serving, identity.warden_pid, 2)
+    );
+    let listed = farmer.client.list().await.unwrap();
+    let found = listed.find(id(1, 1)).unwrap();
+    assert_eq!((found.pid, found.state, found.fence), (pid, State::Running, 1001));
+    assert_eq!(found.extra["job"], "report");
+    std::fs::write(farmer.paths().run_dir(id(1, 1)).join("go"), "go\n").unwrap();
+    let (result, output) = farmer.ended(id(1, 1)).await;
+    assert!(result.succeeded());
+    assert_eq!(output.stdout, "before\nafter\n");
+}
+
+#[tokio::test]
+async fn an_exit_is_told_to_every_new_agent_until_it_is_acknowledged() {
+    let mut farmer = Farmer::new().await;
+    farmer.run(sh(id(1, 1), "exit 8")).await;
+    for _ in 0..2 {
+        let found = WardenClient::connect_existing(farmer.dir.path(), Kind::Main)
+            .await
+            .unwrap();
+        (farmer.client, farmer.notices) = found.unwrap();
+        assert_eq!(farmer.exited(id(1, 1)).await.exit_code(), Some(8));
+    }
+    farmer.client.ack(id(1, 1), false).await.unwrap();
+    assert!(farmer.client.list().await.unwrap().attempts.is_empty());
+    assert!(farmer.paths().attempt_dir(id(1, 1)).exists());
+    assert_eq!(farmer.paths().attempts_on_disk().unwrap(), [id(1, 1)]);
+}
+
+#[tokio::test]
+async fn a_superseded_agent_is_told_and_can_do_nothing_more() {
+    let mut farmer = Farmer::new().await;
+    farmer.spawn(sh(id(1, 1), "sleep 1000")).await;
+    let (newer, _notices) = WardenClient::connect_existing(farmer.dir.path(), Kind::Main)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(matches!(
+        farmer.notice().await,
+        Notice::Event(Event::Superseded { generation: 2 })
+    ));
+    assert!(matches!(farmer.notice().await, Notice::Gone));
+    let kill = farmer
+        .client
+        .kill(id(1, 1), Duration::ZERO, KillReason::Cancel)
+        .await;
+    assert!(matches!(kill, Err(WardenError::Gone)));
+    let listed = newer.list().await.unwrap();
+    assert_eq!(listed.find(id(1, 1)).unwrap().state, State::Running);
+}
+
+#[tokio::test]
+async fn asking_who_is_there_takes_nothing_over() {
+    let farmer = Farmer::new().await;
+    let told = WardenClient::identify(farmer.dir.path(), Kind::Main)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (told.generation, told.serving),
+        (1, farmer.client.identity().serving)
+    );
+    assert!(farmer.client.list().await.is_ok());
+}
+
+#[tokio::test]
+async fn nobody_is_there_is_certain() {
+    let dir = state_dir();
+    assert!(
+        WardenClient::connect_existing(dir.path(), Kind::Main)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    let farmer = Farmer::new().await;
+    farmer.kill_warden().await;
+    assert!(
+        WardenClient::connect_existing(farmer.dir.path(), Kind::Main)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    // And a new one can serve there.
+    let next = launch(farmer.dir.path());
+    let (client, _notices) = WardenClient::connect_or_spawn(&next).await.unwrap();
+    assert_eq!(client.identity().serving, next.serving);
+    client.proof().kill_warden().unwrap();
+    client.proof().tree_gone().await.unwrap();
+}
+
+#[tokio::test]
+async fn main_and_hold_wardens_live_side_by_side() {
+    let farmer = Farmer::new().await;
+    let mut hold = launch(farmer.dir.path());
+    hold.kind = Kind::Hold { ms: 600_000 };
+    let (client, _notices) = WardenClient::connect_or_spawn(&hold).await.unwrap();
+    let held = client.spawn(sh(id(1, 1), "sleep 1000")).await.unwrap().0;
+    farmer.kill_warden().await;
+    assert!(alive(held), "the other warden's sweep leaves it alone");
+    client.proof().kill_warden().unwrap();
+    client.proof().tree_gone().await.unwrap();
+    assert!(!alive(held));
+}
+
+#[tokio::test]
+async fn a_stopped_warden_is_no_answer_and_can_be_ended() {
+    let farmer = Farmer::new().await;
+    let main = farmer.spawn(sh(id(1, 1), "sleep 1000")).await;
+    // SAFETY: a process this test started.
+    unsafe { libc::kill(farmer.client.identity().warden_pid, libc::SIGSTOP) };
+    let refused = WardenClient::connect_existing(farmer.dir.path(), Kind::Main).await;
+    let Err(WardenError::NoAnswer { proof: Some(proof) }) = refused else {
+        panic!("{refused:?}")
+    };
+    proof.kill_warden().unwrap();
+    proof.tree_gone().await.unwrap();
+    assert!(!alive(main));
+}
+
+#[tokio::test]
+async fn another_user_may_not_speak_to_a_warden() {
+    needs_root();
+    let farmer = Farmer::new().await;
+    let socket = farmer.dir.path().join("warden/main.sock");
+    // Even where the directory would let it through.
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(
+        farmer.dir.path().join("warden"),
+        std::fs::Permissions::from_mode(0o777),
+    )
+    .unwrap();
+    std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let script = "import socket,sys,struct
+s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+m=b'{\"seq\":1,\"request\":{\"type\":\"identify\"}}'
+try:
+    s.sendall(struct.pack('>I',len(m))+m); print(len(s.recv(100)))
+except OSError: print(0)";
+    let output = std::process::Command::new("setpriv")
+        .args(["--reuid", "65534", "--clear-groups", "python3", "-c", script])
+        .arg(&socket)
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "0", "{output:?}");
+    assert!(farmer.client.list().await.is_ok());
+}
+
+#[tokio::test]
+async fn a_shutdown_kills_tells_and_leaves() {
+    let mut farmer = Farmer::new().await;
+    farmer.spawn(sh(id(1, 1), "sleep 1000")).await;
+    farmer.client.shutdown(Duration::from_secs(1)).await.unwrap();
+    let refused = farmer.client.spawn(sh(id(2, 1), "true")).await;
+    assert!(matches!(
+        refused,
+        Err(WardenError::Refused(Refusal::ShuttingDown))
+    ));
+    assert_eq!(farmer.exited(id(1, 1)).await.killed, Some(KillReason::Shutdown));
+    farmer.client.ack(id(1, 1), true).await.unwrap();
+    farmer.gone().await;
+}
+
+#[tokio::test]
+async fn a_thousand_quick_commands_all_end_and_none_twice() {
+    let mut farmer = Farmer::new().await;
+    let mut waiting: std::collections::BTreeSet<i64> = (0..1000).collect();
+    for run in 0..1000 {
+        farmer.spawn(argv(id(run, 1), &["/bin/true"])).await;
+    }
+    while !waiting.is_empty() {
+        match farmer.notice().await {
+            Notice::Event(Event::Exited(report)) => {
+                assert!(waiting.remove(&report.id.run_id));
+                assert!(report.result.unwrap().succeeded());
+                farmer.client.ack(report.id, true).await.unwrap();
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(farmer.client.list().await.unwrap().attempts.is_empty());
+}

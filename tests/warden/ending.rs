@@ -1,0 +1,201 @@
+//! How attempts end: alone, by their deadlines, by request; and that their tree ends with them.
+
+use std::time::Duration;
+
+use farmhand::warden::protocol::*;
+use farmhand::warden::{MILLISECOND, Notice, SECOND, boottime_ns};
+use farmhand_common::core::definition::Isolation;
+
+use super::harness::*;
+
+#[tokio::test]
+async fn a_timeout_is_sigterm_then_sigkill_for_the_whole_tree() {
+    for cgroup in [true, false] {
+        let mut farmer = Farmer::with(|launch| launch.cgroup = cgroup).await;
+        let script = "setsid sh -c 'trap \"\" TERM; echo $$ >child; while :; do sleep 1; done' &
+            trap 'echo asked >asked' TERM; while :; do sleep 0.05; done";
+        let mut request = sh(id(1, 1), script);
+        (request.timeout_ms, request.grace_ms) = (Some(500), 300);
+        farmer.spawn(request).await;
+        let child = farmer.file(id(1, 1), "child").await.parse::<i32>().unwrap();
+        let result = farmer.exited(id(1, 1)).await;
+        assert!(result.timed_out(), "{result:?}");
+        assert_eq!(result.signal(), Some(libc::SIGKILL));
+        let took = (result.ended_ns - result.started_ns) / MILLISECOND;
+        assert!((800..3_000).contains(&took), "{took} ms");
+        assert_eq!(farmer.file(id(1, 1), "asked").await, "asked");
+        assert!(!alive(child));
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_ends_within_the_grace_keeps_its_own_status() {
+    let mut farmer = Farmer::new().await;
+    let mut request = sh(id(1, 1), "trap 'exit 17' TERM; while :; do sleep 0.05; done");
+    request.timeout_ms = Some(300);
+    let (result, _) = farmer.run(request).await;
+    assert_eq!((result.exit_code(), result.timed_out()), (Some(17), true));
+    assert!(!result.succeeded());
+}
+
+#[tokio::test]
+async fn what_outlives_its_main_process_ends_before_the_exit_is_told() {
+    for (cgroup, isolation) in [
+        (true, Isolation::Cgroup),
+        (false, Isolation::Cgroup),
+        (true, Isolation::Pid),
+    ] {
+        let mut farmer = Farmer::with(|launch| launch.cgroup = cgroup).await;
+        let script = "setsid sh -c 'trap \"\" TERM; echo $$ >child; while :; do sleep 1; done' &
+            (setsid setsid sleep 999.25 &) ; while [ ! -s child ]; do sleep 0.01; done; exit 0";
+        let mut request = sh(id(1, 1), script);
+        request.isolation = isolation;
+        request.grace_ms = 200;
+        let mark = farmer.dir.path().display().to_string();
+        let (result, _) = farmer.run(request).await;
+        assert!(result.succeeded(), "{result:?}");
+        if isolation == Isolation::Cgroup {
+            assert!(result.leftovers >= 1, "{result:?}");
+        }
+        let left: Vec<i32> = marked(&format!("FARMHAND_RUN_DIR={mark}"));
+        assert_eq!(left, Vec::<i32>::new());
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_without_any_mark_ends_with_its_attempt_while_others_run() {
+    let mut farmer = Farmer::new().await;
+    let other = farmer.spawn(sh(id(2, 1), "sleep 1000")).await;
+    let script = "(setsid env -i sh -c 'echo $$ >daemon; exec sleep 1000' </dev/null >/dev/null 2>&1 &)
+        while [ ! -s daemon ]; do sleep 0.01; done";
+    let (result, _) = farmer.run(sh(id(1, 1), script)).await;
+    assert!(result.succeeded() && result.leftovers == 1, "{result:?}");
+    let daemon = farmer.file(id(1, 1), "daemon").await.parse::<i32>().unwrap();
+    assert!(!alive(daemon) && alive(other));
+}
+
+#[tokio::test]
+async fn a_grandchild_that_holds_the_output_open_does_not_hold_the_attempt() {
+    let mut farmer = Farmer::new().await;
+    // Handed to a process outside the tree: it survives, and keeps both pipes open.
+    let keeper = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let mut keeper = Keeper(keeper);
+    let script = format!(
+        "echo before; exec 9>&1; cat /proc/{}/comm >/dev/null; (sleep 1000 &) ; echo after",
+        keeper.0.id()
+    );
+    let (result, output) = farmer.run(sh(id(1, 1), &script)).await;
+    assert!(result.succeeded(), "{result:?}");
+    assert_eq!(output.stdout, "before\nafter\n");
+    let took = (result.ended_ns - result.started_ns) / SECOND;
+    assert!(took < 5, "{took} s");
+    keeper.0.kill().unwrap();
+}
+
+struct Keeper(std::process::Child);
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_says_so_and_a_second_kill_changes_nothing() {
+    let mut farmer = Farmer::new().await;
+    farmer.spawn(sh(id(1, 1), "sleep 1000")).await;
+    let grace = Duration::from_secs(5);
+    farmer
+        .client
+        .kill(id(1, 1), grace, KillReason::Cancel)
+        .await
+        .unwrap();
+    let result = farmer.exited(id(1, 1)).await;
+    assert_eq!(
+        (result.signal(), result.killed),
+        (Some(libc::SIGTERM), Some(KillReason::Cancel))
+    );
+    farmer
+        .client
+        .kill(id(1, 1), grace, KillReason::Fenced)
+        .await
+        .unwrap();
+    let listed = farmer.client.list().await.unwrap();
+    let killed = listed.find(id(1, 1)).unwrap().result.as_ref().unwrap().killed;
+    assert_eq!(killed, Some(KillReason::Cancel));
+    let unknown = farmer.client.kill(id(9, 1), grace, KillReason::Cancel).await;
+    assert!(unknown.is_err());
+}
+
+#[tokio::test]
+async fn sigterm_reaches_a_command_in_its_pid_namespace() {
+    needs_root();
+    let mut farmer = Farmer::new().await;
+    let mut request = sh(
+        id(1, 1),
+        "trap 'exit 21' TERM; echo $$ >up; while :; do sleep 0.05; done",
+    );
+    request.isolation = Isolation::Pid;
+    farmer.spawn(request).await;
+    assert!(farmer.file(id(1, 1), "up").await.parse::<i32>().unwrap() < 10);
+    farmer
+        .client
+        .kill(id(1, 1), Duration::from_secs(5), KillReason::Cancel)
+        .await
+        .unwrap();
+    assert_eq!(farmer.exited(id(1, 1)).await.exit_code(), Some(21));
+}
+
+#[tokio::test]
+async fn a_stopped_command_is_ended_too() {
+    let mut farmer = Farmer::new().await;
+    let pid = farmer
+        .spawn(sh(
+            id(1, 1),
+            "trap 'exit 5' TERM; echo up >up; while :; do sleep 0.05; done",
+        ))
+        .await;
+    farmer.file(id(1, 1), "up").await;
+    // SAFETY: a process this test started.
+    unsafe { libc::kill(pid, libc::SIGSTOP) };
+    farmer
+        .client
+        .kill(id(1, 1), Duration::from_secs(5), KillReason::Cancel)
+        .await
+        .unwrap();
+    assert_eq!(farmer.exited(id(1, 1)).await.exit_code(), Some(5));
+}
+
+#[tokio::test]
+async fn silence_ends_a_command_that_promised_progress() {
+    let mut farmer = Farmer::new().await;
+    let script = "for i in 1 2 3; do echo \"line $i\" >&$FARMHAND_PROGRESS_FD; sleep 0.2; done; sleep 1000";
+    let mut request = sh(id(1, 1), script);
+    request.progress_timeout_ms = Some(500);
+    farmer.spawn(request).await;
+    let mut told = None;
+    let result = loop {
+        match farmer.notice().await {
+            Notice::Event(Event::Progress { checkpoint, .. }) => told = checkpoint,
+            Notice::Event(Event::Exited(report)) => break report.result.unwrap(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(result.killed, Some(KillReason::Progress));
+    assert_eq!(result.checkpoint.as_deref(), Some("line 3"));
+    assert!(told.is_some_and(|t| t.starts_with("line ")));
+    let took = (result.ended_ns - result.started_ns) / MILLISECOND;
+    assert!((850..4_000).contains(&took), "{took} ms");
+}
+
+#[tokio::test]
+async fn the_hard_end_is_kept_by_the_warden_before_the_kernel_must() {
+    let mut farmer = Farmer::new().await;
+    let hard_end = boottime_ns() + 2 * SECOND;
+    let mut request = sh(id(1, 1), "trap '' TERM; while :; do sleep 1; done");
+    (request.grace_ms, request.hard_end_ns) = (500, Some(hard_end));
+    let (result, _) = farmer.run(request).await;
+    assert!(result.timed_out() && result.ended_ns < hard_end, "{result:?}");
+    assert!(farmer.client.list().await.is_ok(), "the warden lives on");
+}

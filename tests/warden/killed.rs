@@ -1,0 +1,239 @@
+//! What is left when warden, guard or both are killed or stopped.
+
+use farmhand::warden::protocol::*;
+use farmhand::warden::{Gone, MILLISECOND, SECOND, boottime_ns};
+use farmhand_common::core::definition::Isolation;
+
+use super::harness::*;
+
+/// A command with everything that tries to stay: a double-forked daemon of its own session that also dropped
+/// its environment, one that ignores SIGTERM, and itself. Their pids are in the run directory.
+const CLINGING: &str = r#"
+    setsid sh -c '(env -i sh -c "echo \$\$ >daemon; exec sleep 1000" &) ; exit' </dev/null >/dev/null 2>&1
+    sh -c 'trap "" TERM HUP INT; echo $$ >stubborn; while :; do sleep 1; done' &
+    echo $$ >main
+    wait
+"#;
+
+async fn clinging(farmer: &Farmer, request: SpawnRequest) -> Vec<i32> {
+    let id = request.id;
+    let isolated = request.isolation == Isolation::Pid;
+    farmer.spawn(request).await;
+    let mut pids = Vec::new();
+    for name in ["main", "daemon", "stubborn"] {
+        pids.push(farmer.file(id, name).await.parse::<i32>().unwrap());
+    }
+    if isolated {
+        // These are numbers of the namespace.
+        pids = farmhand_tests::processes::tree(farmer.client.identity().warden_pid)
+            .into_iter()
+            .map(|p| p.pid)
+            .filter(|pid| *pid != farmer.client.identity().warden_pid)
+            .collect();
+    }
+    assert!(pids.len() >= 3 && pids.iter().all(|pid| alive(*pid)), "{pids:?}");
+    pids
+}
+
+fn all_dead(pids: &[i32]) {
+    let left: Vec<i32> = pids.iter().copied().filter(|pid| alive(*pid)).collect();
+    assert!(left.is_empty(), "still alive: {left:?} of {pids:?}");
+}
+
+#[tokio::test]
+async fn nothing_outlives_a_killed_warden() {
+    let farmer = Farmer::new().await;
+    let pids = clinging(&farmer, sh(id(1, 1), CLINGING)).await;
+    assert_eq!(farmer.kill_warden().await, Gone::Empty { swept: 0 });
+    all_dead(&pids);
+}
+
+#[tokio::test]
+async fn nothing_outlives_a_killed_warden_without_cgroups() {
+    let farmer = Farmer::with(|launch| launch.cgroup = false).await;
+    assert_eq!(farmer.client.identity().cgroup, None);
+    let pids = clinging(&farmer, sh(id(1, 1), CLINGING)).await;
+    assert_eq!(farmer.kill_warden().await, Gone::Empty { swept: 0 });
+    all_dead(&pids);
+}
+
+#[tokio::test]
+async fn a_child_of_another_user_dies_with_the_warden() {
+    needs_root();
+    let farmer = Farmer::with(|launch| launch.cgroup = false).await;
+    // Changing the user clears the death signal, like a setuid program does.
+    let script = "setpriv --reuid 65534 --clear-groups setsid sleep 1000 & echo $! >child; wait";
+    farmer.spawn(sh(id(1, 1), script)).await;
+    let child = farmer.file(id(1, 1), "child").await.parse::<i32>().unwrap();
+    farmer.kill_warden().await;
+    all_dead(&[child]);
+}
+
+async fn bomb_ends(cgroup: bool) {
+    let farmer = Farmer::with(|launch| launch.cgroup = cgroup).await;
+    let mark = format!("BOMB={}", farmer.dir.path().display());
+    // Each level replaces itself for ever; the count of live ones stays below about 200.
+    let script = r#"
+        f() { i=0; while :; do ( exec setsid sleep 0.$((i % 5)) ) & i=$((i+1)); [ $((i % 40)) -eq 0 ] && wait; done; }
+        f & f & f & f &
+        echo up >up; f"#;
+    let mut request = sh(id(1, 1), script);
+    let (name, value) = mark.split_once('=').unwrap();
+    request.env.insert(name.into(), value.into());
+    farmer.spawn(request).await;
+    farmer.file(id(1, 1), "up").await;
+    eventually("many processes", || (marked(&mark).len() > 30).then_some(())).await;
+    farmer.kill_warden().await;
+    assert_eq!(marked(&mark), Vec::<i32>::new());
+}
+
+#[tokio::test]
+async fn a_fork_bomb_ends_with_its_warden() {
+    bomb_ends(true).await;
+}
+
+#[tokio::test]
+async fn a_fork_bomb_ends_with_its_warden_without_cgroups() {
+    bomb_ends(false).await;
+}
+
+#[tokio::test]
+async fn a_stopped_warden_dies_at_its_deadline_and_takes_everything_along() {
+    let farmer = Farmer::new().await;
+    let pids = clinging(&farmer, sh(id(1, 1), CLINGING)).await;
+    let deadline = boottime_ns() + 120 * SECOND + 700 * MILLISECOND;
+    // Only forward; the short deadline of this test is an attempt's hard end.
+    assert!(farmer.client.set_deadline(deadline, deadline).await.unwrap().0 == deadline);
+    let hard_end = boottime_ns() + SECOND;
+    let mut second = sh(id(2, 1), "sleep 1000");
+    second.hard_end_ns = Some(hard_end);
+    farmer.spawn(second).await;
+    // SAFETY: a process this test started.
+    unsafe { libc::kill(farmer.client.identity().warden_pid, libc::SIGSTOP) };
+    farmer.client.proof().warden_dead().await;
+    let late = boottime_ns() - hard_end;
+    assert!(late < SECOND, "{} ms late", late / MILLISECOND);
+    farmer.gone().await;
+    all_dead(&pids);
+}
+
+#[tokio::test]
+async fn a_warden_whose_lease_is_not_renewed_ends_its_attempts_and_dies() {
+    let mut farmer = Farmer::with(|launch| {
+        let now = boottime_ns();
+        launch.deadline_ns = now + 2 * SECOND;
+        launch.soft_ns = now + SECOND / 2;
+    })
+    .await;
+    let pids = clinging(&farmer, sh(id(1, 1), CLINGING)).await;
+    let deadline = farmer.client.identity().deadline_ns;
+    let result = farmer.exited(id(1, 1)).await;
+    assert_eq!(result.killed, Some(KillReason::Lease));
+    assert!(result.ended_ns < deadline, "the result could still be told");
+    all_dead(&pids);
+    let refused = farmer.client.spawn(sh(id(2, 1), "true")).await;
+    assert!(matches!(
+        refused,
+        Err(farmhand::warden::WardenError::Refused(Refusal::Ending))
+    ));
+    farmer.gone().await;
+    assert!(boottime_ns() >= deadline);
+}
+
+#[tokio::test]
+async fn a_renewed_lease_moves_the_end_and_a_late_smaller_one_does_not() {
+    let farmer = Farmer::with(|launch| {
+        let now = boottime_ns();
+        launch.deadline_ns = now + SECOND;
+        launch.soft_ns = now + SECOND / 2;
+    })
+    .await;
+    let far = boottime_ns() + 60 * SECOND;
+    assert_eq!(
+        farmer.client.set_deadline(far, far - 1).await.unwrap(),
+        (far, far - 1)
+    );
+    let near = farmer.client.set_deadline(far - SECOND, 1).await.unwrap();
+    assert_eq!(near, (far, far - 1));
+    let first_end = farmer.client.identity().deadline_ns;
+    eventually("the first end passes", || {
+        (boottime_ns() > first_end + SECOND / 4).then_some(())
+    })
+    .await;
+    assert!(farmer.client.list().await.unwrap().attempts.is_empty());
+}
+
+#[tokio::test]
+async fn with_pid_isolation_nothing_outlives_warden_and_guard_killed_together() {
+    needs_root();
+    for cgroup in [true, false] {
+        let farmer = Farmer::with(|launch| launch.cgroup = cgroup).await;
+        let mut request = sh(id(1, 1), CLINGING);
+        request.isolation = Isolation::Pid;
+        let pids = clinging(&farmer, request).await;
+        let identity = farmer.client.identity();
+        let (warden, guard) = (identity.warden_pid, identity.guard_pid);
+        // Both are stopped first, so that neither can act between the two kills.
+        for signal in [libc::SIGSTOP, libc::SIGKILL] {
+            for pid in [guard, warden] {
+                // SAFETY: processes this test started.
+                unsafe { libc::kill(pid, signal) };
+            }
+        }
+        eventually("everything is dead", || {
+            pids.iter().all(|pid| !alive(*pid)).then_some(())
+        })
+        .await;
+        assert_eq!(farmer.gone().await, Gone::Empty { swept: 0 });
+    }
+}
+
+#[tokio::test]
+async fn what_outlives_warden_and_guard_is_swept_by_whoever_waits_for_their_end() {
+    for cgroup in [true, false] {
+        let farmer = Farmer::with(|launch| launch.cgroup = cgroup).await;
+        let script = "setsid sh -c 'echo $$ >daemon; exec sleep 1000' & wait";
+        farmer.spawn(sh(id(1, 1), script)).await;
+        let daemon = farmer.file(id(1, 1), "daemon").await.parse::<i32>().unwrap();
+        let identity = farmer.client.identity();
+        for signal in [libc::SIGSTOP, libc::SIGKILL] {
+            for pid in [identity.guard_pid, identity.warden_pid] {
+                // SAFETY: processes this test started.
+                unsafe { libc::kill(pid, signal) };
+            }
+        }
+        assert_eq!(farmer.gone().await, Gone::Empty { swept: 1 });
+        all_dead(&[daemon]);
+    }
+}
+
+#[tokio::test]
+async fn a_killed_guard_takes_the_warden_along() {
+    let farmer = Farmer::new().await;
+    let main = farmer.spawn(sh(id(1, 1), "sleep 1000")).await;
+    // SAFETY: a process this test started.
+    unsafe { libc::kill(farmer.client.identity().guard_pid, libc::SIGKILL) };
+    farmer.gone().await;
+    all_dead(&[main]);
+}
+
+#[tokio::test]
+async fn sigterm_lets_a_warden_end_everything_and_leave() {
+    let mut farmer = Farmer::new().await;
+    farmer
+        .spawn(sh(
+            id(1, 1),
+            "trap 'exit 9' TERM; echo up >up; while :; do sleep 0.05; done",
+        ))
+        .await;
+    farmer.file(id(1, 1), "up").await;
+    // SAFETY: a process this test started.
+    unsafe { libc::kill(farmer.client.identity().warden_pid, libc::SIGTERM) };
+    let result = farmer.exited(id(1, 1)).await;
+    assert_eq!(
+        (result.exit_code(), result.killed),
+        (Some(9), Some(KillReason::Shutdown))
+    );
+    farmer.client.ack(id(1, 1), true).await.unwrap();
+    assert_eq!(farmer.gone().await, Gone::Empty { swept: 0 });
+}

@@ -1,0 +1,59 @@
+//! Memory and process limits, enforced by the kernel or watched by the warden.
+
+use farmhand::warden::protocol::*;
+
+use super::harness::*;
+
+#[tokio::test]
+async fn a_tree_with_too_many_processes_is_killed() {
+    for cgroup in [true, false] {
+        let mut farmer = Farmer::with(|launch| launch.cgroup = cgroup).await;
+        let mut request = sh(
+            id(1, 1),
+            "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1000 & done; wait",
+        );
+        request.limits.processes = Some(4);
+        let (result, _) = farmer.run(request).await;
+        let by_controller = result.killed.is_none() && result.exit_code() == Some(2);
+        assert!(
+            by_controller || result.killed == Some(KillReason::LimitProcesses),
+            "{result:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_process_with_too_much_memory_does_not_get_it() {
+    let mut farmer = Farmer::new().await;
+    let mut request = sh(
+        id(1, 1),
+        "x=$(head -c 200000000 /dev/zero | tr '\\0' x); echo ${#x}",
+    );
+    request.limits.memory = Some(64 << 20);
+    let (result, output) = farmer.run(request).await;
+    assert!(!result.succeeded(), "{result:?} {output:?}");
+    let mut modest = sh(
+        id(2, 1),
+        "x=$(head -c 1000000 /dev/zero | tr '\\0' x); echo ${#x}",
+    );
+    modest.limits.memory = Some(64 << 20);
+    let (result, output) = farmer.run(modest).await;
+    assert!(
+        result.succeeded() && output.stdout == "1000000\n",
+        "{result:?} {output:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_tree_with_too_much_memory_together_is_killed() {
+    let mut farmer = Farmer::new().await;
+    let hog = "x=$(head -c 20000000 /dev/zero | tr '\\0' x); sleep 1000";
+    let script = format!(
+        "for i in 1 2 3 4; do sh -c \"{}\" & done; wait",
+        hog.replace('$', "\\$").replace("\\0", "\\\\0")
+    );
+    let mut request = sh(id(1, 1), &script);
+    request.limits.memory = Some(50 << 20);
+    let (result, _) = farmer.run(request).await;
+    assert_eq!(result.killed, Some(KillReason::LimitMemory), "{result:?}");
+}

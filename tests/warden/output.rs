@@ -1,0 +1,114 @@
+//! Floods, full disks, and what is said about them.
+
+use std::path::Path;
+
+use farmhand::warden::protocol::*;
+
+use super::harness::*;
+
+#[tokio::test]
+async fn a_flood_is_bounded_counted_and_its_neighbour_unharmed() {
+    let mut farmer = Farmer::new().await;
+    let mut flood = sh(
+        id(1, 1),
+        "yes 'all work and no play' | head -c 100000000; echo; echo last",
+    );
+    flood.output_local = 1 << 20;
+    farmer.spawn(flood).await;
+    let (quick, _) = farmer.run(sh(id(2, 1), "echo quick")).await;
+    assert!(quick.succeeded());
+    let (result, output) = farmer.ended(id(1, 1)).await;
+    assert!(result.succeeded(), "{result:?}");
+    assert_eq!(result.output.bytes, 100_000_006);
+    assert_eq!(result.output.error, None);
+    assert_eq!(output.stdout.len() as u64 + output.dropped, 100_000_006);
+    assert_eq!(output.dropped, result.output.dropped_bytes);
+    assert!(output.stdout.starts_with("all work") && output.stdout.ends_with("\nlast\n"));
+    assert!(size(&farmer.paths().attempt_dir(id(1, 1))) <= 1 << 20);
+}
+
+fn size(dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(dir).unwrap().flatten();
+    entries
+        .filter(|e| e.path().is_file())
+        .map(|e| e.metadata().unwrap().len())
+        .sum()
+}
+
+struct Mount(std::path::PathBuf);
+
+impl Mount {
+    fn tmpfs(at: &Path, size: &str) -> Mount {
+        std::fs::create_dir_all(at).unwrap();
+        let options = format!("size={size},mode=0711");
+        let status = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &options, "farmhand-test"])
+            .arg(at)
+            .status()
+            .unwrap();
+        assert!(status.success(), "mounting a tmpfs needs root");
+        Mount(at.to_path_buf())
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount")
+            .arg("-l")
+            .arg(&self.0)
+            .status();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_stops_neither_the_attempt_nor_the_warden() {
+    needs_root();
+    let farmer = Farmer::new().await;
+    let _mount = Mount::tmpfs(&farmer.paths().runs(), "256k");
+    let mut farmer = farmer;
+    let (result, output) = farmer
+        .run(sh(id(1, 1), "head -c 2000000 /dev/zero | tr '\\0' x; exit 6"))
+        .await;
+    assert_eq!(result.exit_code(), Some(6), "{result:?}");
+    assert_eq!(result.output.bytes, 2_000_000);
+    let error = result.output.error.clone().unwrap();
+    assert!(error.contains("No space left on device"), "{error}");
+    assert_eq!(
+        output.stdout.len() as u64 + result.output.dropped_bytes,
+        2_000_000
+    );
+    assert!(result.output.dropped_bytes > 1_500_000 && !output.stdout.is_empty());
+    let (second, _) = farmer.run(sh(id(2, 1), "echo still; exit 0")).await;
+    assert!(second.succeeded(), "{second:?}");
+}
+
+#[tokio::test]
+async fn an_unwritable_runs_directory_stops_nothing_either() {
+    needs_root();
+    let mut farmer = Farmer::new().await;
+    std::fs::remove_dir(farmer.paths().runs()).unwrap();
+    std::fs::write(farmer.paths().runs(), "in the way").unwrap();
+    let (result, _) = farmer
+        .run(sh(id(1, 1), "echo lost; test -z \"$FARMHAND_RUN_DIR\""))
+        .await;
+    assert!(result.succeeded(), "{result:?}");
+    assert_eq!((result.output.bytes, result.output.dropped_bytes), (5, 5));
+    assert!(result.output.error.is_some());
+}
+
+#[tokio::test]
+async fn output_of_thousands_of_lines_on_both_streams_is_complete() {
+    let mut farmer = Farmer::new().await;
+    let script = "i=0; while [ $i -lt 3000 ]; do echo o$i; echo e$i >&2; i=$((i+1)); done";
+    let (result, output) = farmer.run(sh(id(1, 1), script)).await;
+    let lines = |letter: char| (0..3000).map(|i| format!("{letter}{i}\n")).collect::<String>();
+    assert!(output.stdout == lines('o') && output.stderr == lines('e'));
+    assert_eq!(
+        result.output,
+        OutputStats {
+            bytes: result.output.bytes,
+            dropped_bytes: 0,
+            error: None
+        }
+    );
+}

@@ -1,0 +1,170 @@
+//! What may start, how often, and what is said when it cannot.
+
+use farmhand::warden::WardenError;
+use farmhand::warden::protocol::*;
+use farmhand_common::core::definition::Isolation;
+
+use super::harness::*;
+
+#[tokio::test]
+async fn a_repeated_spawn_starts_nothing_again() {
+    let mut farmer = Farmer::new().await;
+    let request = sh(id(1, 1), "echo run >>runs; sleep 0.2");
+    let (first, already) = farmer.client.spawn(request.clone()).await.unwrap();
+    assert!(!already);
+    assert_eq!(farmer.client.spawn(request.clone()).await.unwrap(), (first, true));
+    farmer.exited(id(1, 1)).await;
+    assert_eq!(farmer.client.spawn(request.clone()).await.unwrap(), (first, true));
+    assert_eq!(farmer.file(id(1, 1), "runs").await, "run");
+    farmer.client.ack(id(1, 1), true).await.unwrap();
+    farmer.client.ack(id(1, 1), true).await.unwrap();
+    let again = farmer.client.spawn(request).await;
+    assert!(matches!(
+        again,
+        Err(WardenError::Refused(Refusal::Tombstone { .. }))
+    ));
+    assert!(!farmer.paths().attempt_dir(id(1, 1)).exists());
+}
+
+#[tokio::test]
+async fn a_forbidden_attempt_never_starts_and_the_next_one_may() {
+    let mut farmer = Farmer::new().await;
+    assert_eq!(farmer.client.forbid(id(1, 2)).await.unwrap(), None);
+    for attempt in [1, 2] {
+        let refused = farmer.client.spawn(sh(id(1, attempt), "true")).await;
+        assert!(matches!(
+            refused,
+            Err(WardenError::Refused(Refusal::Tombstone { .. }))
+        ));
+    }
+    assert_eq!(farmer.client.list().await.unwrap().tombstones, [id(1, 2)]);
+    assert!(farmer.run(sh(id(1, 3), "true")).await.0.succeeded());
+}
+
+#[tokio::test]
+async fn forbidding_comes_too_late_for_what_runs_or_ended() {
+    let mut farmer = Farmer::new().await;
+    farmer.spawn(sh(id(1, 1), "read x <hold; exit 0")).await;
+    assert_eq!(
+        farmer.client.forbid(id(1, 1)).await.unwrap(),
+        Some(State::Running)
+    );
+    farmer.exited(id(1, 1)).await;
+    assert_eq!(farmer.client.forbid(id(1, 1)).await.unwrap(), Some(State::Ended));
+}
+
+#[tokio::test]
+async fn a_run_never_has_two_live_attempts() {
+    let farmer = Farmer::new().await;
+    farmer.spawn(sh(id(1, 2), "sleep 1000")).await;
+    let newer = farmer.client.spawn(sh(id(1, 3), "true")).await;
+    assert!(matches!(
+        newer,
+        Err(WardenError::Refused(Refusal::OlderAlive { .. }))
+    ));
+    let older = farmer.client.spawn(sh(id(1, 1), "true")).await;
+    assert!(matches!(
+        older,
+        Err(WardenError::Refused(Refusal::Tombstone { .. }))
+    ));
+}
+
+#[tokio::test]
+async fn attempts_are_bounded() {
+    let farmer = Farmer::with(|launch| launch.max_attempts = 2).await;
+    farmer.spawn(sh(id(1, 1), "sleep 1000")).await;
+    farmer.spawn(sh(id(2, 1), "true")).await;
+    let third = farmer.client.spawn(sh(id(3, 1), "true")).await;
+    assert!(matches!(
+        third,
+        Err(WardenError::Refused(Refusal::Full { max: 2, .. }))
+    ));
+}
+
+async fn failure(request: SpawnRequest) -> StartFailure {
+    let mut farmer = Farmer::new().await;
+    match farmer.run(request).await.0.ending {
+        Ending::StartFailed(failure) => failure,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_does_not_exist_is_not_an_exit_127_of_a_command() {
+    let told = failure(argv(id(1, 1), &["no-such-command", "x"])).await;
+    assert_eq!(
+        (told.stage, told.errno, told.exit_code),
+        (Stage::Exec, libc::ENOENT, 127)
+    );
+    assert!(
+        told.message.contains("no such command: no-such-command (PATH="),
+        "{told:?}"
+    );
+    let told = failure(argv(id(1, 1), &["/etc/passwd"])).await;
+    assert_eq!(
+        (told.stage, told.errno, told.exit_code),
+        (Stage::Exec, libc::EACCES, 126)
+    );
+    let mut farmer = Farmer::new().await;
+    let (result, _) = farmer.run(sh(id(1, 1), "exit 127")).await;
+    assert_eq!(result.ending, Ending::Exited { code: 127 });
+}
+
+#[tokio::test]
+async fn a_missing_directory_and_a_missing_user_are_named() {
+    let mut request = sh(id(1, 1), "true");
+    request.cwd = Some("/no/such/dir".into());
+    let told = failure(request).await;
+    assert_eq!((told.stage, told.subject.as_str()), (Stage::Cwd, "/no/such/dir"));
+    let mut request = sh(id(1, 1), "true");
+    request.user = Some("no-such-user".into());
+    let told = failure(request).await;
+    assert_eq!((told.stage, told.errno), (Stage::NoSuchUser, 0));
+    assert_eq!(told.message, "no such user: no-such-user");
+}
+
+#[tokio::test]
+async fn failures_inside_a_pid_namespace_are_told_the_same_way() {
+    let mut request = argv(id(1, 1), &["no-such-command"]);
+    request.isolation = Isolation::Pid;
+    assert_eq!(failure(request).await.stage, Stage::Exec);
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_pass_to_the_run_directory_is_told_where() {
+    needs_root();
+    use std::os::unix::fs::PermissionsExt;
+    let mut farmer = Farmer::new().await;
+    std::fs::set_permissions(farmer.dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    let mut request = sh(id(1, 1), "true");
+    request.user = Some("daemon".into());
+    let (result, _) = farmer.run(request).await;
+    let Ending::StartFailed(failure) = result.ending else {
+        panic!("{result:?}")
+    };
+    assert_eq!((failure.stage, failure.errno), (Stage::Cwd, libc::EACCES));
+    assert!(failure.message.contains("mode 0711"), "{failure:?}");
+}
+
+#[tokio::test]
+async fn a_second_warden_of_a_kind_is_refused() {
+    let farmer = Farmer::new().await;
+    let other = launch(farmer.dir.path());
+    let refused = farmhand::warden::WardenClient::connect_or_spawn(&other).await;
+    assert!(
+        matches!(refused, Err(WardenError::Refused(Refusal::WrongLife { serving })) if serving.session == 7)
+    );
+}
+
+#[tokio::test]
+async fn nonsense_is_refused() {
+    let farmer = Farmer::new().await;
+    let mut request = sh(id(1, 1), "true");
+    request.stdin = Some(vec![0; MAX_STDIN + 1]);
+    assert!(farmer.client.spawn(request).await.is_err());
+    assert!(farmer.client.spawn(argv(id(1, 1), &[])).await.is_err());
+    let mut request = sh(id(1, 1), "true");
+    request.env.insert("A=B".into(), "c".into());
+    assert!(farmer.client.spawn(request).await.is_err());
+    assert!(farmer.client.ack(id(1, 1), false).await.is_err());
+}
