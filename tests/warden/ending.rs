@@ -77,28 +77,32 @@ async fn a_daemon_without_any_mark_ends_with_its_attempt_while_others_run() {
 #[tokio::test]
 async fn a_grandchild_that_holds_the_output_open_does_not_hold_the_attempt() {
     let mut farmer = Farmer::new().await;
-    // Handed to a process outside the tree: it survives, and keeps both pipes open.
-    let keeper = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-    let mut keeper = Keeper(keeper);
-    let script = format!(
-        "echo before; exec 9>&1; cat /proc/{}/comm >/dev/null; (sleep 1000 &) ; echo after",
-        keeper.0.id()
-    );
-    let (result, output) = farmer.run(sh(id(1, 1), &script)).await;
+    let (result, output) = farmer
+        .run(sh(id(1, 1), "echo before; (sleep 1000 &) ; echo after"))
+        .await;
     assert!(result.succeeded(), "{result:?}");
     assert_eq!(output.stdout, "before\nafter\n");
     let took = (result.ended_ns - result.started_ns) / SECOND;
     assert!(took < 5, "{took} s");
-    keeper.0.kill().unwrap();
 }
 
-struct Keeper(std::process::Child);
-
-impl Drop for Keeper {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+#[tokio::test]
+async fn a_stranger_that_holds_the_output_open_does_not_hold_the_attempt_either() {
+    let mut farmer = Farmer::new().await;
+    let pid = farmer
+        .spawn(sh(id(1, 1), "mkfifo go; echo up >up; read x <go; echo said"))
+        .await;
+    farmer.file(id(1, 1), "up").await;
+    // As when the descriptor is handed to another daemon: not of the tree, and alive after it.
+    let held = std::fs::OpenOptions::new()
+        .write(true)
+        .open(format!("/proc/{pid}/fd/1"))
+        .unwrap();
+    std::fs::write(farmer.paths().run_dir(id(1, 1)).join("go"), "go\n").unwrap();
+    let (result, output) = farmer.ended(id(1, 1)).await;
+    assert!(result.succeeded());
+    assert_eq!(output.stdout, "said\n");
+    drop(held);
 }
 
 #[tokio::test]

@@ -202,7 +202,8 @@ async fn what_outlives_warden_and_guard_is_swept_by_whoever_waits_for_their_end(
                 unsafe { libc::kill(pid, signal) };
             }
         }
-        assert_eq!(farmer.gone().await, Gone::Empty { swept: 1 });
+        let gone = farmer.gone().await;
+        assert!(matches!(gone, Gone::Empty { swept: 1.. }), "{gone:?}");
         all_dead(&[daemon]);
     }
 }

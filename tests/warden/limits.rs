@@ -47,12 +47,12 @@ async fn a_process_with_too_much_memory_does_not_get_it() {
 #[tokio::test]
 async fn a_tree_with_too_much_memory_together_is_killed() {
     let mut farmer = Farmer::new().await;
-    let hog = "x=$(head -c 20000000 /dev/zero | tr '\\0' x); sleep 1000";
-    let script = format!(
-        "for i in 1 2 3 4; do sh -c \"{}\" & done; wait",
-        hog.replace('$', "\\$").replace("\\0", "\\\\0")
+    let mut request = sh(
+        id(1, 1),
+        "for i in 1 2 3 4 5 6 7 8; do sh -c \"$HOG\" & done; wait",
     );
-    let mut request = sh(id(1, 1), &script);
+    let hog = "x=$(head -c 8000000 /dev/zero | tr '\\0' x); sleep 1000";
+    request.env.insert("HOG".into(), hog.into());
     request.limits.memory = Some(50 << 20);
     let (result, _) = farmer.run(request).await;
     assert_eq!(result.killed, Some(KillReason::LimitMemory), "{result:?}");

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::args::Args;
 use super::clock::{SECOND, boottime_ns};
 use super::paths::Paths;
+use super::proof::Gone;
 use super::{cgroup, lock, log, sweep};
 
 /// Another guard may still be ending its processes.
@@ -38,7 +39,12 @@ fn guard(args: &Args) -> io::Result<()> {
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
     super::protect_from_oom();
     let lock = take_lock(args, &paths)?;
-    sweep::leftovers(&paths)?;
+    let left = sweep::leftovers(&paths)?;
+    if left != (Gone::Empty { swept: 0 }) {
+        log(format_args!(
+            "guard: the one before left processes behind: {left:?}"
+        ));
+    }
     let cgroup = make_cgroup(args, &paths);
     let warden = start_warden(args, &lock, cgroup.as_deref())?;
     ignore_signals();

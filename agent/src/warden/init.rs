@@ -37,7 +37,10 @@ pub fn run() -> ! {
     loop {
         if wait_for(&signals) == libc::SIGTERM {
             // SAFETY: from process 1 this reaches everything in the namespace, and nothing outside.
-            unsafe { libc::kill(-1, libc::SIGTERM) };
+            unsafe {
+                libc::kill(-1, libc::SIGTERM);
+                libc::kill(-1, libc::SIGCONT);
+            }
         }
         while let Some(Reaped {
             pid,

@@ -10,7 +10,8 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
-use super::client::{Notices, WardenClient, WardenError, broken, dial};
+use super::client::{Notices, WardenClient, WardenError};
+use super::hello::{broken, dial};
 use super::paths::{Paths, named};
 use super::protocol::{Kind, Serving};
 

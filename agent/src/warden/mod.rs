@@ -13,6 +13,7 @@ mod clock;
 mod conversation;
 mod frame;
 mod guard;
+mod hello;
 mod init;
 mod launch;
 mod life;
@@ -27,6 +28,8 @@ mod proof;
 pub mod protocol;
 mod reader;
 pub(crate) mod reap;
+mod reaping;
+mod report;
 mod requests;
 mod server;
 mod signals;
@@ -106,4 +109,11 @@ fn raise_limits() -> plan::Restore {
         open_files,
         oom_score_adj: 0,
     }
+}
+
+/// An attempt has up to eight descriptors open; without this bound the warden could not accept its agent.
+fn room_for_attempts() -> u32 {
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let room = most.unwrap_or(u64::from(u32::MAX)).saturating_sub(64) / 8;
+    u32::try_from(room).unwrap_or(u32::MAX)
 }

@@ -85,13 +85,14 @@ pub fn all() -> Vec<Stat> {
         .collect()
 }
 
-/// Everything below `root`, each with the child of `root` that it descends from. Not a snapshot: what forks
-/// meanwhile may be missing, so whoever wants all of it looks again until nothing new shows.
-pub fn descendants(root: i32) -> Vec<(Stat, i32)> {
+/// These processes and everything below them, each with the one of `tops` that it descends from. Not a
+/// snapshot: what forks meanwhile may be missing, so whoever wants all of it looks again until nothing new
+/// shows.
+pub fn below(tops: Vec<i32>) -> Vec<(Stat, i32)> {
     let mut found = HashMap::new();
-    let mut queue: VecDeque<(i32, i32)> = children(root).into_iter().map(|c| (c, c)).collect();
+    let mut queue: VecDeque<(i32, i32)> = tops.into_iter().map(|c| (c, c)).collect();
     while let Some((pid, top)) = queue.pop_front() {
-        if found.contains_key(&pid) || pid == root {
+        if found.contains_key(&pid) {
             continue;
         }
         if let Some(stat) = stat(pid) {
@@ -102,10 +103,9 @@ pub fn descendants(root: i32) -> Vec<(Stat, i32)> {
     found.into_values().collect()
 }
 
-/// Whether the environment the process was started with has an entry that begins so.
-pub fn environ_has(pid: i32, entry: &[u8]) -> bool {
-    fs::read(format!("/proc/{pid}/environ"))
-        .is_ok_and(|environ| environ.split(|b| *b == 0).any(|e| e.starts_with(entry)))
+/// As [`below`], for all children of a process.
+pub fn descendants(root: i32) -> Vec<(Stat, i32)> {
+    below(children(root))
 }
 
 pub fn rss_bytes(pid: i32) -> Option<u64> {

@@ -10,6 +10,8 @@ use farmhand_common::core::definition::{Command, Isolation, Limits};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use super::report::*;
+
 /// Raised when an older peer could misunderstand a message.
 pub const PROTOCOL: u32 = 1;
 
@@ -309,128 +311,6 @@ impl Listing {
     pub fn find(&self, id: AttemptId) -> Option<&AttemptReport> {
         self.attempts.iter().find(|a| a.id == id)
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    Running,
-    /// SIGTERM was sent.
-    Terminating,
-    /// SIGKILL was sent.
-    Killing,
-    Ended,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct AttemptReport {
-    pub id: AttemptId,
-    pub fence: i64,
-    pub state: State,
-    /// Killed, but the kernel cannot end it: stays held, and is an alert.
-    pub unkillable: bool,
-    pub pid: i32,
-    pub started_wall_ms: i64,
-    pub started_ns: u64,
-    pub checkpoint: Option<String>,
-    pub extra: serde_json::Value,
-    /// When ended.
-    pub result: Option<AttemptResult>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Ending {
-    Exited { code: i32 },
-    Signaled { signal: i32, core: bool },
-    StartFailed(StartFailure),
-}
-
-/// The command never ran. `exit_code` is what a shell would have said: 127 not found, 126 otherwise.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StartFailure {
-    pub stage: Stage,
-    /// The program, directory or user concerned.
-    pub subject: String,
-    /// 0 when no system call failed (no such user).
-    pub errno: i32,
-    /// For people: what happened to what.
-    pub message: String,
-    pub exit_code: i32,
-}
-
-/// What was being prepared when a start failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stage {
-    Cgroup,
-    Isolation,
-    NoSuchUser,
-    /// The user exists, but this warden may not become it.
-    User,
-    RunDir,
-    Cwd,
-    Limits,
-    Nice,
-    Descriptors,
-    Exec,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AttemptResult {
-    pub ending: Ending,
-    /// Set when the warden ended it, whatever status it then left.
-    pub killed: Option<KillReason>,
-    pub started_wall_ms: i64,
-    pub ended_wall_ms: i64,
-    pub started_ns: u64,
-    pub ended_ns: u64,
-    /// Of the whole tree where there is a cgroup, else of what the command waited for.
-    pub user_us: u64,
-    pub sys_us: u64,
-    /// Of the largest process; of the whole tree where the memory controller is available.
-    pub max_rss_bytes: u64,
-    /// Processes that outlived the main one and were ended.
-    pub leftovers: u32,
-    pub checkpoint: Option<String>,
-    pub output: OutputStats,
-}
-
-impl AttemptResult {
-    pub fn timed_out(&self) -> bool {
-        self.killed == Some(KillReason::Timeout)
-    }
-
-    /// As a shell would number it; `None` when a signal ended it.
-    pub fn exit_code(&self) -> Option<i32> {
-        match &self.ending {
-            Ending::Exited { code } => Some(*code),
-            Ending::Signaled { .. } => None,
-            Ending::StartFailed(failure) => Some(failure.exit_code),
-        }
-    }
-
-    pub fn signal(&self) -> Option<i32> {
-        match self.ending {
-            Ending::Signaled { signal, .. } => Some(signal),
-            _ => None,
-        }
-    }
-
-    /// Exit 0, and by itself.
-    pub fn succeeded(&self) -> bool {
-        self.killed.is_none() && self.ending == Ending::Exited { code: 0 }
-    }
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OutputStats {
-    /// Everything the command wrote; also the position after its last byte.
-    pub bytes: u64,
-    /// Of these, not in the local files: over the cap, or not writable.
-    pub dropped_bytes: u64,
-    /// The first failure to write a local file.
-    pub error: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -113,7 +113,7 @@ impl OutputReader {
         Some(item)
     }
 
-    fn next_frame(&mut self) -> io::Result<Option<(u64, Stream, i64, Vec<u8>)>> {
+    fn next_frame(&mut self) -> io::Result<Option<Frame>> {
         loop {
             if self.file.is_none() && !self.open_next()? {
                 return Ok(None);
@@ -133,7 +133,7 @@ impl OutputReader {
         }
     }
 
-    fn read_frame(&mut self) -> io::Result<Option<(u64, Stream, i64, Vec<u8>)>> {
+    fn read_frame(&mut self) -> io::Result<Option<Frame>> {
         let Some(file) = &self.file else { return Ok(None) };
         let mut buffer = vec![0; HEADER + MAX_PAYLOAD];
         let mut filled = 0;
@@ -196,7 +196,10 @@ impl OutputReader {
 
     fn segments(&self) -> io::Result<Vec<u64>> {
         let entries = match std::fs::read_dir(&self.dir) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            // Nor is there any output where the directory could not be made.
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(Vec::new());
+            }
             other => other?,
         };
         let mut found = Vec::new();
@@ -211,6 +214,9 @@ impl OutputReader {
         Ok(found)
     }
 }
+
+/// Position, stream, wall milliseconds, payload.
+type Frame = (u64, Stream, i64, Vec<u8>);
 
 fn array<const N: usize>(header: &[u8], at: usize) -> Option<[u8; N]> {
     header.get(at..)?.first_chunk::<N>().copied()

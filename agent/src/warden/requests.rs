@@ -180,16 +180,12 @@ impl Warden {
             run_id: id.run_id,
             attempt: i32::MIN,
         }..;
-        for alive in self
-            .living
-            .range(run)
-            .map(|(id, _)| *id)
-            .take_while(|other| other.run_id == id.run_id)
-        {
-            return match alive.attempt > id.attempt {
-                true => Err(Refusal::Tombstone { id }),
-                false => Err(Refusal::OlderAlive { alive }),
-            };
+        let other = self.living.range(run).next().map(|(id, _)| *id);
+        if let Some(alive) = other.filter(|other| other.run_id == id.run_id) {
+            return Err(match alive.attempt > id.attempt {
+                true => Refusal::Tombstone { id },
+                false => Refusal::OlderAlive { alive },
+            });
         }
         if self.leaving {
             return Err(Refusal::ShuttingDown);
@@ -229,6 +225,8 @@ impl Warden {
             .map(Group::entry)
             .transpose()
             .map_err(|e| machine("cgroup", e))?;
+        self.arm_fence(request.hard_end_ns)
+            .map_err(|e| machine("timer", e))?;
         let plan = Plan {
             request,
             run_dir: run_dir_made,

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,9 +9,9 @@ use rustix::process::Signal;
 
 use super::clock::{SECOND, boottime_ns};
 use super::paths::Paths;
-use super::process::{self, Stat};
+use super::process;
 use super::proof::Gone;
-use super::{cgroup, reap};
+use super::{census, cgroup, reap};
 
 /// What still exists so long after SIGKILL cannot be ended by the kernel.
 const GIVE_UP_AFTER: u64 = 30 * SECOND;
@@ -80,6 +79,9 @@ pub fn leftovers(paths: &Paths) -> io::Result<Gone> {
         .ok()
         .map(PathBuf::from);
     let cgroup = cgroup.filter(|path| path.is_dir());
+    let mut runs = paths.runs().into_os_string();
+    runs.push("/");
+    let runs = PathBuf::from(runs);
     let mut swept = HashSet::new();
     let give_up = boottime_ns() + GIVE_UP_AFTER;
     loop {
@@ -88,9 +90,10 @@ pub fn leftovers(paths: &Paths) -> io::Result<Gone> {
             left.extend(cgroup::processes(cgroup));
             cgroup::kill(cgroup)?;
         }
-        for stat in marked(paths) {
+        for stat in census::marked(&runs) {
             left.push(stat.pid);
-            process::signal(&stat, Signal::KILL)?;
+            // EPERM: a setuid child, when we are not root. It is told of as unkillable.
+            let _ = process::signal(&stat, Signal::KILL);
         }
         swept.extend(left.iter().copied());
         let empty = cgroup.as_deref().is_none_or(|c| !cgroup::populated(c));
@@ -108,15 +111,4 @@ pub fn leftovers(paths: &Paths) -> io::Result<Gone> {
         }
         pause();
     }
-}
-
-/// Processes that were given a run directory of this warden, whoever their parent is by now.
-fn marked(paths: &Paths) -> Vec<Stat> {
-    let mut entry = b"FARMHAND_RUN_DIR=".to_vec();
-    entry.extend_from_slice(paths.runs().as_os_str().as_bytes());
-    entry.push(b'/');
-    let own = std::process::id().cast_signed();
-    let mut found = process::all();
-    found.retain(|stat| stat.pid != own && !stat.is_zombie() && process::environ_has(stat.pid, &entry));
-    found
 }

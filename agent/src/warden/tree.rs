@@ -11,6 +11,8 @@ use super::{cgroup, reap};
 /// Every process of the tree that can be seen. `census`: those found by descent.
 pub fn members(attempt: &Attempt, census: &[Stat]) -> Vec<Stat> {
     let mut found: Vec<Stat> = census.to_vec();
+    // Between fork and exec it is not in its cgroup yet.
+    found.extend(process::stat(attempt.pid));
     if let Some(path) = attempt.cgroup() {
         let stats: Vec<Stat> = cgroup::processes(path)
             .into_iter()
@@ -34,10 +36,9 @@ pub fn terminate(attempt: &Attempt, census: &[Stat]) {
     }
     for stat in members(attempt, census) {
         let _ = process::signal(&stat, Signal::TERM);
-        // A stopped process acts on nothing but SIGKILL until it is continued.
-        if matches!(stat.state, 'T' | 't') {
-            let _ = process::signal(&stat, Signal::CONT);
-        }
+        // A stopped process acts on nothing but SIGKILL until it is continued. Whether it is stopped cannot be
+        // asked: a SIGSTOP may be on its way.
+        let _ = process::signal(&stat, Signal::CONT);
     }
 }
 

@@ -52,6 +52,8 @@ pub(super) struct Warden {
     pub(super) generation: u64,
     pub(super) leaving: bool,
     pub(super) census: Census,
+    /// In this turn of the loop.
+    pub(super) census_taken: bool,
     /// Empty by our knowledge, but the kernel still holds on to them.
     stale_groups: Vec<PathBuf>,
     pub(super) watch_limits_at: u64,
@@ -82,7 +84,7 @@ pub fn run(args: Args) -> ! {
 }
 
 impl Warden {
-    fn new(args: Args) -> io::Result<Warden> {
+    fn new(mut args: Args) -> io::Result<Warden> {
         child::die_with_parent();
         child::exit_if_orphaned(args.parent);
         // First of all: from here on it cannot outlive its lease, whatever happens.
@@ -93,6 +95,7 @@ impl Warden {
         rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
         let restore = super::raise_limits();
+        args.max_attempts = args.max_attempts.min(super::room_for_attempts());
         let paths = Paths::new(&args.state_dir, args.kind);
         let poller = Poller::new()?;
         let signals = Signals::block()?;
@@ -102,7 +105,7 @@ impl Warden {
         poller.read(signals.fd(), Source::Signals)?;
         poller.read(wake.fd(), Source::Wake)?;
         Ok(Warden {
-            cgroup: args.cgroup.clone(),
+            cgroup: args.cgroup.take(),
             paths,
             poller,
             listener,
@@ -125,6 +128,7 @@ impl Warden {
             generation: 0,
             leaving: false,
             census: Census::default(),
+            census_taken: false,
             stale_groups: Vec::new(),
             watch_limits_at: 0,
             _lock: lock,
@@ -154,7 +158,9 @@ impl Warden {
 
     pub(super) fn run_once(&mut self) -> io::Result<()> {
         self.arm()?;
-        for source in self.poller.wait()? {
+        let sources = self.poller.wait()?;
+        self.census_taken = false;
+        for source in sources {
             match source {
                 Source::Listener => self.accept(),
                 Source::Signals => self.on_signals(),
@@ -176,14 +182,17 @@ impl Warden {
         Ok(())
     }
 
+    /// The session's deadline or the earliest hard end, `also` included: an attempt's counts from before its
+    /// fork, since this process can be stopped right after it.
+    pub(super) fn arm_fence(&mut self, also: Option<u64>) -> io::Result<()> {
+        let living = self.living.values().filter(|a| a.life.needs_hard_end());
+        let hard_ends = living.filter_map(|a| a.request.hard_end_ns).chain(also);
+        self.fence.set(hard_ends.fold(self.deadline_ns, u64::min))
+    }
+
     /// Sets both timers to what the state asks for.
     fn arm(&mut self) -> io::Result<()> {
-        let hard_ends = self
-            .living
-            .values()
-            .filter(|a| a.life.needs_hard_end())
-            .filter_map(|a| a.request.hard_end_ns);
-        self.fence.set(hard_ends.fold(self.deadline_ns, u64::min))?;
+        self.arm_fence(None)?;
         let now = boottime_ns();
         let mut wake = if self.soft_done {
             self.deadline_ns
@@ -292,19 +301,6 @@ impl Warden {
         }
     }
 
-    /// The main process ended: was it the last one?
-    fn look_for_empty(&mut self, id: AttemptId) {
-        self.take_census();
-        let Some(attempt) = self.living.get_mut(&id) else {
-            return;
-        };
-        let census = self.census.of(id);
-        if tree::is_empty(attempt, census) {
-            let act = attempt.life.next(boottime_ns(), Happened::TreeEmpty);
-            self.act(id, act);
-        }
-    }
-
     fn end(&mut self, id: AttemptId) {
         let Some(attempt) = self.living.remove(&id) else {
             return;
@@ -332,73 +328,5 @@ impl Warden {
             });
         }
         self.reap();
-    }
-
-    /// Finds main processes that ended, and reaps everything else.
-    fn reap(&mut self) {
-        while let reap::Peek::Zombie(pid) = reap::peek() {
-            match self.by_pid.get(&pid) {
-                None => {
-                    reap::one(pid);
-                }
-                Some(id) => {
-                    self.main_ended(*id);
-                    if self.by_pid.contains_key(&pid) {
-                        return self.reap_around_zombies();
-                    }
-                }
-            }
-        }
-    }
-
-    /// Some main process stays a zombie until its tree is empty, and is all that a look at any child shows.
-    fn reap_around_zombies(&mut self) {
-        for pid in super::process::children(std::process::id().cast_signed()) {
-            match self.by_pid.get(&pid) {
-                None => {
-                    reap::one(pid);
-                }
-                Some(id) if reap::is_zombie(pid) => self.main_ended(*id),
-                Some(_) => {}
-            }
-        }
-    }
-
-    fn main_ended(&mut self, id: AttemptId) {
-        self.take_census();
-        let Some(attempt) = self.living.get_mut(&id) else {
-            return;
-        };
-        if attempt.life.main_ended() {
-            return;
-        }
-        let census = self.census.of(id);
-        let act = attempt.life.next(boottime_ns(), Happened::MainEnded);
-        if tree::is_empty(attempt, census) {
-            let act = attempt.life.next(boottime_ns(), Happened::TreeEmpty);
-            return self.act(id, act);
-        }
-        attempt.leftovers = tree::members(attempt, census).len() as u32;
-        self.act(id, act);
-    }
-
-    /// With cgroups, only orphans need to be attributed; without, everything.
-    pub(super) fn take_census(&mut self) {
-        let own = std::process::id().cast_signed();
-        let orphans = || {
-            super::process::children(own)
-                .iter()
-                .any(|pid| !self.by_pid.contains_key(pid))
-        };
-        if self.cgroup.is_some() && !orphans() {
-            return self.census.clear();
-        }
-        let members: Vec<_> = self.living.values().map(Attempt::member).collect();
-        self.census.take(&members);
-        if self.living.is_empty() {
-            for stat in &self.census.nobodys {
-                let _ = super::process::signal(stat, rustix::process::Signal::KILL);
-            }
-        }
     }
 }
