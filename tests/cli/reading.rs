@@ -99,3 +99,24 @@ fn a_reader_that_leaves_ends_the_command_quietly() {
         .arg(format!("{farmhand} completion zsh | head -1")));
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn next_shows_a_jobs_instants_and_the_farms() {
+    let farm = Farm::new().await;
+    farm.apply(
+        "[job.noon]\ncommand = 'true'\nschedule = '0 12 * * *'\nend = '2027-01-03'\n[job.hand]\ncommand = 'true'\n",
+    );
+    let list = farm
+        .run(&["next", "noon", "--from", "2027-01-01", "--json"])
+        .json();
+    assert_eq!(
+        list,
+        serde_json::json!(["2027-01-01T12:00:00Z", "2027-01-02T12:00:00Z"])
+    );
+    let all = farm.run(&["next", "--json"]).json();
+    assert_eq!(all.as_array().unwrap().len(), 1);
+    assert_eq!(all[0]["job_id"], "noon");
+    let none = farm.run(&["next", "hand"]).ok();
+    assert!(none.err.contains("it has no schedule"), "{none:?}");
+    farm.run(&["next", "nix"]).refused(3, &["no job nix"]);
+}

@@ -125,7 +125,11 @@ pub async fn all(db: &Db) -> Result<Vec<Listed>, Failure> {
     }
 }
 
-async fn one(db: &Db, name: &str) -> Result<Listed, Failure> {
+/// The job of a name.
+///
+/// # Errors
+/// 3 when there is none.
+pub async fn one(db: &Db, name: &str) -> Result<Listed, Failure> {
     jobs::job(db, name).await?.ok_or_else(|| no_job(name))
 }
 

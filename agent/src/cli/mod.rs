@@ -15,6 +15,7 @@ mod lease;
 mod logs;
 mod migrate;
 mod next;
+mod next_job;
 mod node;
 pub mod out;
 mod run;
@@ -106,7 +107,8 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Migrate(args) => block_on(migrate::run(args, json)),
         Command::Doctor(args) => doctor::run(args, json),
         Command::Events(args) => block_on(events::run(args, json)),
-        Command::Next(args) => next::run_expr(args, json),
+        Command::Next(args) if args.is_about_an_expression() => next::run_expr(args, json),
+        Command::Next(args) => block_on(next_job::run(args, json)),
         Command::Completion(args) => completion::run(args, json),
     }
 }

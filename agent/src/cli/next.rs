@@ -7,12 +7,15 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Exit, Failure, Outcome, out};
+use super::{DatabaseArgs, Exit, Failure, Outcome, out};
 
 #[derive(Args, Debug)]
 pub struct NextArgs {
-    /// A cron expression, macro or "@every 90s"; repeat it for a list
-    #[arg(long, value_name = "CRON", required = true, allow_hyphen_values = true)]
+    /// A job of the farm [default: the next instant of every job]
+    #[arg(conflicts_with_all = ["expr", "tz", "dst", "name"])]
+    pub(super) job: Option<String>,
+    /// A cron expression, macro or "@every 90s"; repeat it for a list. Needs no database
+    #[arg(long, value_name = "CRON", allow_hyphen_values = true)]
     expr: Vec<String>,
     /// The time zone whose clock the expression speaks of
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
@@ -22,12 +25,21 @@ pub struct NextArgs {
     dst: String,
     /// Only times after this one: RFC 3339, or a local date or time in --tz [default: now]
     #[arg(long, value_name = "T")]
-    from: Option<String>,
+    pub(super) from: Option<String>,
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    count: u32,
+    pub(super) count: u32,
     /// The job name that H is chosen by
     #[arg(long, value_name = "JOB", default_value = "")]
     name: String,
+    #[command(flatten)]
+    pub(super) database: DatabaseArgs,
+}
+
+impl NextArgs {
+    /// Whether the question is about an expression, and not about the farm's jobs.
+    pub fn is_about_an_expression(&self) -> bool {
+        !self.expr.is_empty()
+    }
 }
 
 /// `next --expr`; needs no database.
@@ -49,15 +61,15 @@ pub fn run_expr(args: &NextArgs, as_json: bool) -> Outcome {
         Some(text) => moment(text, schedule.timezone())?,
         None => now,
     };
-    show(&schedule, from, now, args.count, as_json);
+    let instants: Vec<Timestamp> = schedule.iter_after(from).take(args.count as usize).collect();
+    show(&schedule, &instants, now, as_json);
     Ok(Exit::Ok)
 }
 
-/// Prints up to `count` instants strictly after `from`: a list of RFC 3339 instants, or a table.
-pub fn show(schedule: &Schedule, from: Timestamp, now: Timestamp, count: u32, as_json: bool) {
-    let instants: Vec<Timestamp> = schedule.iter_after(from).take(count as usize).collect();
+/// Prints instants: a list of RFC 3339 instants, or a table.
+pub fn show(schedule: &Schedule, instants: &[Timestamp], now: Timestamp, as_json: bool) {
     if as_json {
-        out::json(&instants);
+        out::json(instants);
         return;
     }
     out::note(&schedule.describe());
@@ -104,7 +116,7 @@ fn pointed(error: &ExpressionError) -> Failure {
 }
 
 /// An RFC 3339 instant, or a date or date-time on the zone's clock.
-fn moment(text: &str, zone: &TimeZone) -> Result<Timestamp, Failure> {
+pub(super) fn moment(text: &str, zone: &TimeZone) -> Result<Timestamp, Failure> {
     if let Ok(instant) = text.parse::<Timestamp>() {
         return Ok(instant);
     }
@@ -116,7 +128,7 @@ fn moment(text: &str, zone: &TimeZone) -> Result<Timestamp, Failure> {
 }
 
 /// `in 3h 5m`, `2d 4h ago`: the two largest units.
-fn distance(now: Timestamp, at: Timestamp) -> String {
+pub(super) fn distance(now: Timestamp, at: Timestamp) -> String {
     let between: SignedDuration = at.duration_since(now);
     let seconds = between.as_secs().unsigned_abs();
     let units = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];

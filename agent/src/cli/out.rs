@@ -39,7 +39,7 @@ pub fn note(text: &str) {
 }
 
 /// One JSON document, indented when a person looks at it.
-pub fn json(value: &impl Serialize) {
+pub fn json(value: &(impl Serialize + ?Sized)) {
     let text = if io::stdout().is_terminal() {
         serde_json::to_string_pretty(value)
     } else {

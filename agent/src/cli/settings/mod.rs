@@ -65,7 +65,7 @@ pub fn load(args: &AgentArgs, env: &BTreeMap<String, String>) -> Result<AgentCon
     let config = merge.config();
     let Merge { file, mistakes, .. } = merge;
     file.finish(&[("label", "did you mean `labels`?")]);
-    let in_file = Mistakes::check(&[source.clone()], sink.into_problems());
+    let in_file = Mistakes::check(std::slice::from_ref(&source), sink.into_problems());
     match (config, mistakes.is_empty(), in_file) {
         (Some(config), true, Ok(())) => Ok(config),
         (_, _, in_file) => Err(refusal(mistakes, in_file.err())),

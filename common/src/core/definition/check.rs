@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use super::params::{Placeholder, is_param_name, may_be_absent, param_variable, placeholder};
 use super::{Command, JobSpec, ParamSpec, ParamType, check_param, support};
-use crate::core::document::{Found, Reader, Wrong, boolean, closest, filled, one_of, size};
+use crate::core::document::{Found, Reader, Wrong, boolean, closest, filled, one_of, size, text};
 use crate::core::schedule::{ParseContext, Schedule, ScheduleError};
 
 /// An IANA zone that this machine knows.
@@ -76,6 +76,20 @@ pub(super) fn user_name(value: &DeValue<'_>) -> Result<String, Wrong> {
             ))
         } else {
             Ok(name)
+        }
+    })
+}
+
+/// What a warden hands to a command at most.
+const MAX_STDIN: usize = 1 << 20;
+
+pub(super) fn stdin(value: &DeValue<'_>) -> Result<String, Wrong> {
+    text(value).and_then(|s| {
+        if s.len() > MAX_STDIN {
+            let what = format!("it has {} bytes, 1 MiB is the most", s.len());
+            Err(Wrong::new(what, "put it into a file that the command reads"))
+        } else {
+            Ok(s)
         }
     })
 }

@@ -143,7 +143,7 @@ fn read_what(job: &mut Reader<'_>, spec: &mut JobSpec) {
         }),
         None => {}
     }
-    job.maybe("stdin", &mut spec.stdin, text);
+    job.maybe("stdin", &mut spec.stdin, check::stdin);
     job.maybe("cwd", &mut spec.cwd, check::absolute_path);
     job.maybe("user", &mut spec.user, check::user_name);
     job.maybe("umask", &mut spec.umask, check::umask);
@@ -238,11 +238,10 @@ fn read_how(job: &mut Reader<'_>, spec: &mut JobSpec) {
 }
 
 fn read_where(job: &mut Reader<'_>, spec: &mut JobSpec) {
-    job.set(
-        "run_on",
-        &mut spec.run_on,
-        one_of(&[("one", RunOn::One), ("each-node", RunOn::EachNode)]),
-    );
+    let run_on = one_of(&[("one", RunOn::One), ("each-node", RunOn::EachNode)]);
+    job.set("run_on", &mut spec.run_on, |v| {
+        run_on(v).and_then(support::refuse_each_node)
+    });
     if let Some(labels) = job.table("where") {
         spec.placement = labels.strings().into_iter().map(|(k, v)| (k, v.value)).collect();
     }

@@ -104,6 +104,18 @@ fn each_mistake_names_its_place_and_its_mend() {
             "not supported by this version yet",
             "systemd",
         ),
+        (
+            "command = ['x']\nrun_on = 'each-node'",
+            (3, 10),
+            "not supported by this version yet",
+            "where",
+        ),
+        (
+            "command = ['x']\nrun_on = 'each'",
+            (3, 10),
+            "unknown value",
+            "each-node",
+        ),
         ("command = 5", (2, 11), "expected a string", "/bin/sh -c"),
         ("command = []", (2, 11), "it is empty", "program"),
         ("command = ['']", (2, 12), "program is empty", "program"),

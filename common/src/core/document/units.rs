@@ -115,7 +115,7 @@ pub fn size_text(bytes: u64) -> String {
     SIZE_UNITS[..5]
         .iter()
         .rev()
-        .find(|(_, factor)| bytes >= *factor && bytes % factor == 0)
+        .find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor))
         .map_or_else(
             || format!("{bytes}B"),
             |(name, factor)| format!("{}{name}", bytes / factor),

@@ -1,0 +1,82 @@
+//! `farmhand next` for the jobs of the farm.
+
+use farmhand_common::core::due::{self, DuePolicy};
+use farmhand_common::core::schedule::Schedule;
+use farmhand_common::store::jobs::Listed;
+use farmhand_common::store::{Db, query};
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::next::{NextArgs, distance, moment, show};
+use super::{Exit, Failure, Outcome, due_now, job, out};
+
+pub async fn run(args: &NextArgs, as_json: bool) -> Outcome {
+    let db = args.database.connect().await?;
+    let now = query::now(&db).await?;
+    match &args.job {
+        Some(name) => one(&db, name, args, now, as_json).await,
+        None => all(&db, args, now, as_json).await,
+    }
+}
+
+/// The instants of one job as its definition has them, paused or not.
+async fn one(db: &Db, name: &str, args: &NextArgs, now: Timestamp, as_json: bool) -> Outcome {
+    let row = job::one(db, name).await?;
+    let (schedule, policy) = compiled(&row)?;
+    let from = match &args.from {
+        Some(text) => moment(text, schedule.timezone())?,
+        None => now,
+    };
+    let instants = instants(&schedule, &policy, from, args.count);
+    if !as_json {
+        let why = match (row.enabled, row.paused, row.scheduled || !instants.is_empty()) {
+            (false, ..) => Some("it is disabled: none of these will fire"),
+            (_, true, _) => Some("it is paused: none of these fires before `farmhand job resume`"),
+            (.., false) => Some("it has no schedule"),
+            _ => None,
+        };
+        if let Some(why) = why {
+            out::note(&format!("{name}: {why}"));
+        }
+    }
+    show(&schedule, &instants, now, as_json);
+    Ok(Exit::Ok)
+}
+
+fn instants(schedule: &Schedule, policy: &DuePolicy, from: Timestamp, count: u32) -> Vec<Timestamp> {
+    let next = |after: &Timestamp| due::next_run(schedule, policy, *after);
+    std::iter::successors(next(&from), next)
+        .take(count as usize)
+        .collect()
+}
+
+/// What fires next in the farm, each job once.
+async fn all(db: &Db, args: &NextArgs, now: Timestamp, as_json: bool) -> Outcome {
+    if args.from.is_some() {
+        return Err(Failure::usage("--from needs a job or an --expr"));
+    }
+    let mut next: Vec<(Timestamp, String)> = job::all(db)
+        .await?
+        .into_iter()
+        .filter_map(|row| row.next_run.map(|at| (at, row.job_id)))
+        .collect();
+    next.sort();
+    next.truncate(args.count as usize);
+    if as_json {
+        let list: Vec<_> = next
+            .iter()
+            .map(|(at, name)| json!({"job_id": name, "at": at}))
+            .collect();
+        out::json(&list);
+        return Ok(Exit::Ok);
+    }
+    let rows = next
+        .into_iter()
+        .map(|(at, name)| vec![out::time(at), distance(now, at), name]);
+    out::table(&["UTC", "IN", "JOB"], rows.collect());
+    Ok(Exit::Ok)
+}
+
+fn compiled(row: &Listed) -> Result<(Schedule, DuePolicy), Failure> {
+    due::compile(&row.job_id, &job::spec(row)?).map_err(due_now::unusable)
+}
