@@ -416,28 +416,40 @@ CREATE FUNCTION farmhand.ensure_partitions(weeks_ahead integer) RETURNS SETOF te
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET timezone = 'UTC'
+SET lock_timeout = '500ms'
 AS $$
 DECLARE
     parent text;
     week timestamptz;
     part text;
+    key text;
 BEGIN
-    FOREACH parent IN ARRAY ARRAY['run_history', 'attempt', 'run_log', 'event'] LOOP
+    FOR parent, key IN VALUES ('run_history', 'finished_at'), ('attempt', 'ended_at'), ('run_log', 'stored_at'),
+            ('event', 'at') LOOP
         FOR week IN SELECT date_trunc('week', statement_timestamp()) + n * interval '7 days'
                     FROM generate_series(0, weeks_ahead) n LOOP
             part := format('%s_%s', parent, to_char(week, 'YYYYMMDD'));
             CONTINUE WHEN to_regclass(format('farmhand.%I', part)) IS NOT NULL;
-            -- Of two that get here at once, the second waits here; its look-up by name may still say no.
-            PERFORM pg_advisory_xact_lock(7377299466905054821);
             BEGIN
-                EXECUTE format('CREATE TABLE farmhand.%I PARTITION OF farmhand.%I FOR VALUES FROM (%L) TO (%L)',
-                    part, parent, week, week + interval '7 days');
+                -- Of two that get here at once, the second waits here; its look-up by name may still say no.
+                PERFORM pg_advisory_xact_lock(7377299466905054821);
+                -- Made apart and attached: PARTITION OF would lock out everybody who ends a run, behind
+                -- the longest reader (a dump, say).
+                EXECUTE format('CREATE TABLE farmhand.%I (LIKE farmhand.%I INCLUDING ALL, '
+                    'CHECK (%I IS NOT NULL AND %I >= %L AND %I < %L))', part, parent, key, key, week, key,
+                    week + interval '7 days');
+                EXECUTE format('ALTER TABLE farmhand.%I ATTACH PARTITION farmhand.%I FOR VALUES FROM (%L) TO (%L)',
+                    parent, part, week, week + interval '7 days');
                 RETURN NEXT part;
-            EXCEPTION WHEN duplicate_table THEN
-                NULL;
-            WHEN check_violation THEN
-                -- The default partition already holds rows of that week and keeps taking them.
-                RAISE NOTICE 'rows of % are in the default partition', part;
+            EXCEPTION
+                WHEN duplicate_table THEN
+                    NULL;
+                WHEN check_violation THEN
+                    -- The default partition already holds rows of that week and keeps taking them.
+                    RAISE NOTICE 'rows of % are in the default partition', part;
+                WHEN lock_not_available THEN
+                    RAISE NOTICE '% is in use; the next call makes %', parent, part;
+                    RETURN;
             END;
         END LOOP;
     END LOOP;
@@ -457,7 +469,7 @@ WHERE n.nspname = 'farmhand' AND p.relkind = 'p' AND c.relkind = 'r';
 CREATE FUNCTION farmhand.drop_partitions(runs integer, logs integer, events integer) RETURNS SETOF text
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET lock_timeout = '2s'
+SET lock_timeout = '500ms'
 AS $$
 DECLARE
     part record;
@@ -472,7 +484,9 @@ BEGIN
             EXECUTE format('DROP TABLE farmhand.%I', part.name);
             RETURN NEXT part.name;
         EXCEPTION WHEN lock_not_available OR undefined_table THEN
+            -- Whoever ends a run waits behind us meanwhile: no second try.
             RAISE NOTICE 'partition % is in use; the next call drops it', part.name;
+            EXIT;
         END;
     END LOOP;
     -- The net's rows have no partition to drop.

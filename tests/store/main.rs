@@ -9,6 +9,7 @@ mod fixture;
 mod holds;
 mod looking;
 mod overlap;
+mod pooler;
 mod races;
 mod records;
 mod schema;

@@ -224,3 +224,28 @@ async fn a_partition_in_use_is_left_for_the_next_call() {
         ["event_20200106"]
     );
 }
+
+#[tokio::test]
+async fn a_long_reader_delays_new_partitions_and_no_run() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    let reader = farm.test.client().await;
+    reader
+        .batch_execute("BEGIN; SELECT 1 FROM farmhand.run_history")
+        .await
+        .unwrap();
+    assert!(
+        !ensure_partitions(&farm.db, AHEAD + 1)
+            .await
+            .unwrap()
+            .iter()
+            .any(|p| p.starts_with("run_history"))
+    );
+    farmhand_common::store::protocol::finish(&farm.db, &[success(&me, &run)])
+        .await
+        .unwrap();
+    reader.batch_execute("COMMIT").await.unwrap();
+    let made = ensure_partitions(&farm.db, AHEAD + 1).await.unwrap();
+    assert!(made.iter().any(|p| p.starts_with("run_history")), "{made:?}");
+}

@@ -177,6 +177,22 @@ fn programs() -> PathBuf {
         .expect("these tests need a real PostgreSQL server: apt-get install postgresql")
 }
 
+/// Has a program that refuses to run as root run as the server's user.
+pub fn as_server_user(command: &mut Command) {
+    if let Some((uid, gid)) = server_user() {
+        command.uid(uid).gid(gid);
+    }
+}
+
+/// Gives a directory and the files right in it to the server's user.
+pub fn give_to_server_user(dir: &Path) {
+    let Some((uid, gid)) = server_user() else { return };
+    chown(dir, Some(uid), Some(gid)).expect("a directory of ours");
+    for entry in fs::read_dir(dir).expect("a directory").flatten() {
+        chown(entry.path(), Some(uid), Some(gid)).expect("a file of ours");
+    }
+}
+
 /// PostgreSQL refuses to run as root.
 fn server_user() -> Option<(u32, u32)> {
     // SAFETY: geteuid cannot fail.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use farmhand_common::store::{Db, DbConfig, PasswordIn, migrate};
 use tokio_postgres::{Client, NoTls};
 
+pub use cluster::{as_server_user, give_to_server_user};
 pub use private::{Options, PrivateServer};
 use shared::Shared;
 

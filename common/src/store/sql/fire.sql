@@ -68,18 +68,18 @@ WITH given AS MATERIALIZED (
     ON CONFLICT DO NOTHING
     RETURNING run_id, job_id
 ), skips AS MATERIALIZED (
-    SELECT f.job_id, f.skip AS reason, min(f.due_at) AS first, max(f.due_at) AS last,
+    SELECT f.job_id, f.node, f.skip AS reason, min(f.due_at) AS first, max(f.due_at) AS last,
         count(DISTINCT f.due_at) AS count, true AS own
-    FROM firing f WHERE f.skip IS NOT NULL GROUP BY f.job_id, f.skip
+    FROM firing f WHERE f.skip IS NOT NULL GROUP BY f.job_id, f.node, f.skip
     UNION ALL
-    SELECT g.job_id, s.reason, s.first, s.last, s.count, false
+    SELECT g.job_id, NULL, s.reason, s.first, s.last, s.count, false
     FROM given g
     CROSS JOIN LATERAL jsonb_to_recordset(g.skipped)
         AS s(reason text, first timestamptz, last timestamptz, count bigint)
 ), recorded AS (
-    INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state,
+    INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, state,
         reason, ended_by, attempt, retries, takeovers, params, created_at, finished_at, first_due, last_due, count)
-    SELECT nextval('farmhand.run_id_seq'), s.job_id, g.rev, 'scheduled', 0, g.instances, s.first, s.first,
+    SELECT nextval('farmhand.run_id_seq'), s.job_id, g.rev, 'scheduled', 0, g.instances, s.node, s.first, s.first,
         'skipped', s.reason, 'schedule', 0, 0, 0, '{}', statement_timestamp(), statement_timestamp(),
         s.first, s.last, s.count
     FROM skips s JOIN given g ON g.job_id = s.job_id
