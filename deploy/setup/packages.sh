@@ -46,18 +46,33 @@ install_missing() {
         if [ -t 0 ]; then SUDO="sudo"; else SUDO="sudo -n"; fi
     fi
     echo "installing$MISSING" >&2
-    # The server programs are wanted, not another cluster running on this machine.
-    no_cluster=/etc/postgresql-common/createcluster.d/farmhand-setup.conf
-    case "$MISSING" in
-    *postgresql*)
-        $SUDO mkdir -p "${no_cluster%/*}"
-        echo "create_main_cluster = false" | $SUDO tee "$no_cluster" >/dev/null
-        ;;
-    esac
+    trap no_services_undo EXIT INT TERM
+    no_services
     # shellcheck disable=SC2086 # a list of packages
     apt install --no-install-recommends $MISSING 2>/dev/null ||
         { apt update && apt install --no-install-recommends $MISSING; } ||
-        { $SUDO rm -f "$no_cluster"; die "apt-get could not install$MISSING"; }
-    $SUDO rm -f "$no_cluster"
+        die "apt-get could not install$MISSING"
+    no_services_undo
+    trap - EXIT INT TERM
     MISSING=""
+}
+
+# Programs are wanted here, not servers that run on this machine from now on: for the time of the installation
+# PostgreSQL makes no cluster, and no service is started.
+NO_CLUSTER=/etc/postgresql-common/createcluster.d/farmhand-setup.conf
+NO_START=/usr/sbin/policy-rc.d
+
+no_services() {
+    $SUDO mkdir -p "${NO_CLUSTER%/*}"
+    echo "create_main_cluster = false" | $SUDO tee "$NO_CLUSTER" >/dev/null
+    if [ -e "$NO_START" ]; then
+        NO_START=""
+    else
+        printf '#!/bin/sh\nexit 101\n' | $SUDO tee "$NO_START" >/dev/null
+        $SUDO chmod 755 "$NO_START"
+    fi
+}
+
+no_services_undo() {
+    $SUDO rm -f "$NO_CLUSTER" $NO_START
 }
