@@ -28,11 +28,14 @@ pub fn needs_root() {
 
 pub struct Farmer {
     pub dir: TempDir,
+    state_dir: PathBuf,
     pub client: WardenClient,
     pub notices: Notices,
 }
 
 pub fn launch(dir: &Path) -> Launch {
+    // Building it may take longer than the first lease.
+    let exe = farmhand_tests::bin::farmhand();
     let now = boottime_ns();
     let serving = Serving {
         session: 7,
@@ -45,7 +48,7 @@ pub fn launch(dir: &Path) -> Launch {
         now + 120_000 * MILLISECOND,
         now + 110_000 * MILLISECOND,
     );
-    launch.exe = Some(farmhand_tests::bin::farmhand().to_path_buf());
+    launch.exe = Some(exe.to_path_buf());
     launch
 }
 
@@ -69,14 +72,25 @@ impl Farmer {
         let dir = state_dir();
         let mut launch = launch(dir.path());
         change(&mut launch);
-        let started = WardenClient::connect_or_spawn(&launch).await;
+        Farmer::start(dir, &launch).await
+    }
+
+    /// `launch.state_dir` is `dir` or in it.
+    pub async fn start(dir: TempDir, launch: &Launch) -> Farmer {
+        let started = WardenClient::connect_or_spawn(launch).await;
+        let state_dir = launch.state_dir.clone();
         let (client, notices) =
-            started.unwrap_or_else(|e| panic!("{e}\n{}", log(&Paths::new(dir.path(), Kind::Main))));
-        Farmer { dir, client, notices }
+            started.unwrap_or_else(|e| panic!("{e}\n{}", log(&Paths::new(&state_dir, Kind::Main))));
+        Farmer {
+            dir,
+            state_dir,
+            client,
+            notices,
+        }
     }
 
     pub fn paths(&self) -> Paths {
-        Paths::new(self.dir.path(), Kind::Main)
+        Paths::new(&self.state_dir, Kind::Main)
     }
 
     pub async fn spawn(&self, request: SpawnRequest) -> i32 {

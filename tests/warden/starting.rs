@@ -168,3 +168,43 @@ async fn nonsense_is_refused() {
     assert!(farmer.client.spawn(request).await.is_err());
     assert!(farmer.client.ack(id(1, 1), false).await.is_err());
 }
+
+/// The rest of this test's process is an ordinary user; the binary is copied to where that one may read it.
+fn become_ordinary(dir: &std::path::Path) -> std::path::PathBuf {
+    let binary = dir.join("farmhand");
+    std::fs::copy(farmhand_tests::bin::farmhand(), &binary).unwrap();
+    std::os::unix::fs::chown(dir, Some(65534), Some(65534)).unwrap();
+    // SAFETY: the system calls themselves, unlike their wrappers, change this thread alone.
+    unsafe {
+        assert_eq!(libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()), 0);
+        assert_eq!(libc::syscall(libc::SYS_setresgid, 65534, 65534, 65534), 0);
+        assert_eq!(libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534), 0);
+    }
+    binary
+}
+
+#[tokio::test]
+async fn an_ordinary_user_runs_commands_but_not_as_others() {
+    needs_root();
+    let dir = state_dir();
+    let mut launch = launch(&dir.path().join("state"));
+    launch.exe = Some(become_ordinary(dir.path()));
+    let mut farmer = Farmer::start(dir, &launch).await;
+    let (result, output) = farmer.run(sh(id(1, 1), "id -u; (setsid sleep 1000 &)")).await;
+    assert!(result.succeeded() && output.stdout == "65534\n", "{result:?}");
+    let mut as_daemon = sh(id(2, 1), "true");
+    as_daemon.user = Some("daemon".into());
+    let Ending::StartFailed(failure) = farmer.run(as_daemon).await.0.ending else {
+        panic!()
+    };
+    assert_eq!((failure.stage, failure.errno), (Stage::User, libc::EPERM));
+    let mut isolated = sh(id(3, 1), "id -u; echo $$; exit 3");
+    isolated.isolation = Isolation::Pid;
+    let (result, output) = farmer.run(isolated).await;
+    match result.ending {
+        Ending::Exited { code: 3 } => assert_eq!(output.stdout, "65534\n2\n"),
+        // A machine without user namespaces says so.
+        Ending::StartFailed(failure) => assert_eq!(failure.stage, Stage::Isolation),
+        other => panic!("{other:?}"),
+    }
+}

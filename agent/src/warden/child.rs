@@ -138,7 +138,7 @@ fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::In
     if let Some(name) = &request.user {
         let user = user::find(name)?;
         if let Some(dir) = &plan.run_dir {
-            user.own(dir)?;
+            user.own(dir, name)?;
         }
         user.become_it(name)?;
         // Changing credentials clears it.

@@ -53,9 +53,12 @@ pub fn find(name: &str) -> Result<User, StartFailure> {
 }
 
 impl User {
-    pub fn own(&self, dir: &Path) -> Result<(), StartFailure> {
-        std::os::unix::fs::chown(dir, Some(self.uid), Some(self.gid))
-            .map_err(|e| system(Stage::RunDir, &dir.display().to_string(), &e))
+    pub fn own(&self, dir: &Path, name: &str) -> Result<(), StartFailure> {
+        std::os::unix::fs::chown(dir, Some(self.uid), Some(self.gid)).map_err(|e| match e.raw_os_error() {
+            // Whoever may not give files away may not become the user either; that says it better.
+            Some(libc::EPERM) => system(Stage::User, name, &e),
+            _ => system(Stage::RunDir, &dir.display().to_string(), &e),
+        })
     }
 
     /// User, group and supplementary groups, for good.
