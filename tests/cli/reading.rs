@@ -120,3 +120,20 @@ async fn next_shows_a_jobs_instants_and_the_farms() {
     assert!(none.err.contains("it has no schedule"), "{none:?}");
     farm.run(&["next", "nix"]).refused(3, &["no job nix"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_shown_as_it_was_written() {
+    let farm = Farm::new().await;
+    farm.apply(
+        "[job.a]\ncommand = 'true'\ntimeout = '90s'\nretry = { max = 2, base = '1m' }\nlimits = { memory = '512MiB' }\numask = '077'\n",
+    );
+    let shown = farm.run(&["job", "show", "a"]).ok().out;
+    for line in [
+        "timeout = \"1m30s\"",
+        "base = \"1m\"",
+        "limits = { memory = \"512MiB\" }",
+        "umask = \"077\"",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+}

@@ -39,8 +39,8 @@ impl DatabaseArgs {
     pub async fn connect(&self) -> Result<Db, Failure> {
         let config = self.config()?;
         match Db::connect(&config).await {
-            Err(StoreError::Denied(why)) if terminal::can_ask() => {
-                let question = format!("{why}\nPassword for {}: ", config.target());
+            Err(StoreError::PasswordMissing) if terminal::can_ask() => {
+                let question = format!("Password for {}: ", config.target());
                 let password = terminal::ask_secret(&question)?;
                 let config = config.with_password(&password);
                 Db::connect(&config).await.map_err(|e| located(e, &config))
@@ -75,7 +75,7 @@ impl From<StoreError> for Failure {
                 "the database did not confirm; whether it did it is unknown",
                 "look before doing it again",
             ),
-            StoreError::Denied(_) => (
+            StoreError::Denied(_) | StoreError::PasswordMissing => (
                 Exit::Denied,
                 "the database denies access",
                 "check the user, its password (FARMHAND_DATABASE_URL or PGPASSFILE) and its rights",

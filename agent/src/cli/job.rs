@@ -1,7 +1,10 @@
 //! `farmhand job`: definitions, and what people do with them.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use farmhand_common::core::definition::{Command, JobSpec, parse_params};
+use farmhand_common::core::document::{duration_text, size_text};
 use farmhand_common::store::jobs::{self, Listed, Paused, Resumed};
 use farmhand_common::store::{Db, query};
 use jiff::Timestamp;
@@ -163,7 +166,7 @@ async fn show(db: &Db, name: &str, as_json: bool) -> Outcome {
             .iter()
             .filter(|(k, v)| *k != "command" && plain.get(k) != Some(*v))
         {
-            out::line(&out::printable(&format!("{key} = {value}")));
+            out::line(&out::printable(&format!("{key} = {}", as_written(key, value))));
         }
     }
     out::line("");
@@ -270,6 +273,32 @@ pub fn spec(job: &Listed) -> Result<JobSpec, Failure> {
         .why(error)
         .next("a newer version may have applied it: use that one")
     })
+}
+
+/// Durations are stored in milliseconds and sizes in bytes; people wrote them with units.
+fn as_written(key: &str, value: &Value) -> String {
+    match (key, value) {
+        ("timeout" | "grace" | "hold" | "spread" | "missed_within" | "base" | "cap", Value::Number(n)) => {
+            format!(
+                "\"{}\"",
+                duration_text(Duration::from_millis(n.as_u64().unwrap_or(0)))
+            )
+        }
+        ("memory" | "keep" | "local", Value::Number(n)) => {
+            format!("\"{}\"", size_text(n.as_u64().unwrap_or(0)))
+        }
+        ("umask", Value::Number(n)) => format!("\"{:03o}\"", n.as_u64().unwrap_or(0)),
+        ("env" | "where", Value::Object(_)) => value.to_string(),
+        (_, Value::Object(map)) => {
+            let pairs: Vec<_> = map
+                .iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(key, value)| format!("{key} = {}", as_written(key, value)))
+                .collect();
+            format!("{{ {} }}", pairs.join(", "))
+        }
+        _ => value.to_string(),
+    }
 }
 
 fn state(job: &Listed) -> &'static str {

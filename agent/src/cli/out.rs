@@ -1,8 +1,10 @@
 //! Data on stdout, messages on stderr.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::time::Duration;
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
+use farmhand_common::core::document::duration_text;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -158,6 +160,15 @@ pub fn time(at: Timestamp) -> String {
 /// As [`time`], or a dash.
 pub fn maybe_time(at: Option<Timestamp>) -> String {
     at.map_or_else(dash, time)
+}
+
+/// A span for people: exact while it is short.
+pub fn span(duration: Duration) -> String {
+    match duration.as_secs() {
+        0 => format!("{}ms", duration.as_millis()),
+        1..60 => format!("{:.1}s", duration.as_secs_f64()),
+        seconds => duration_text(Duration::from_secs(seconds)),
+    }
 }
 
 /// A value, or a dash.

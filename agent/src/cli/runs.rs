@@ -1,7 +1,7 @@
 //! Tables of runs, and one run in full.
 
 use clap::Args;
-use farmhand_common::core::document::{duration_text, size_text};
+use farmhand_common::core::document::size_text;
 use farmhand_common::core::run::RunState;
 use farmhand_common::store::Db;
 use farmhand_common::store::query::{self, AttemptRow, RunFilter, RunRow};
@@ -106,7 +106,7 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
         (
             "CPU time",
             row.cpu_ms
-                .map_or_else(|| "-".to_owned(), |ms| duration_text(millis(ms))),
+                .map_or_else(|| "-".to_owned(), |ms| out::span(millis(ms))),
         ),
         ("peak memory", bytes(row.max_rss_bytes)),
         ("output", output(&row)),
@@ -192,7 +192,7 @@ fn ending(exit_code: Option<i32>, signal: Option<i32>) -> String {
 
 fn took(from: Option<Timestamp>, to: Option<Timestamp>) -> String {
     match (from, to) {
-        (Some(from), Some(to)) => duration_text(millis((to.as_millisecond() - from.as_millisecond()).max(0))),
+        (Some(from), Some(to)) => out::span(millis((to.as_millisecond() - from.as_millisecond()).max(0))),
         _ => "-".to_owned(),
     }
 }

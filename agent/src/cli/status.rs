@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use farmhand_common::core::document::duration_text;
 use farmhand_common::store::query::{self, FarmStatus};
 
 use super::{DatabaseArgs, Exit, Outcome, out};
@@ -62,7 +61,7 @@ fn due(status: &FarmStatus) -> String {
     match status.oldest_ready {
         Some(oldest) => {
             let age = status.db_now.duration_since(oldest).unsigned_abs();
-            format!("{}, the oldest for {}", status.due, duration_text(age))
+            format!("{}, the oldest for {}", status.due, out::span(age))
         }
         None => status.due.to_string(),
     }

@@ -19,6 +19,8 @@ pub enum StoreError {
     ConnectionLost { op: &'static str, cause: String },
     #[error("the database denies access: {0}")]
     Denied(String),
+    #[error("the database wants a password, and none was given")]
+    PasswordMissing,
     #[error("the database is read-only (a standby, or default_transaction_read_only)")]
     ReadOnly,
     #[error("the database has no Farmhand schema; run `farmhand migrate`")]
@@ -60,7 +62,7 @@ impl StoreError {
             Self::Unreachable(_) => "unreachable",
             Self::TimedOut { .. } => "timeout",
             Self::ConnectionLost { .. } => "connection_lost",
-            Self::Denied(_) => "denied",
+            Self::Denied(_) | Self::PasswordMissing => "denied",
             Self::ReadOnly => "read_only",
             Self::SchemaMissing
             | Self::SchemaTooOld { .. }
@@ -88,6 +90,7 @@ impl StoreError {
             self,
             Self::Config(_)
                 | Self::Denied(_)
+                | Self::PasswordMissing
                 | Self::SchemaMissing
                 | Self::SchemaTooOld { .. }
                 | Self::SchemaTooNew { .. }
@@ -147,7 +150,7 @@ impl StoreError {
             return if text.contains("database does not allow writes") {
                 Self::ReadOnly
             } else if text.contains("password missing") {
-                Self::Denied("it wants a password, and none was given".to_owned())
+                Self::PasswordMissing
             } else {
                 Self::Unreachable(text)
             };
