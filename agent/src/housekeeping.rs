@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use farmhand_common::store::partitions::{self, Retention};
 use farmhand_common::store::{StoreError, protocol};
@@ -14,6 +15,9 @@ use crate::session::Context;
 
 /// The scheduler's event channels must hold a tick of every job at once.
 const CHANNEL: usize = 64;
+
+/// How long an each-node run waits for a node that has closed or died.
+const GONE_FOR: Duration = Duration::from_secs(3600);
 
 /// The running timetable.
 pub struct Housekeeper(JobScheduler);
@@ -75,6 +79,10 @@ fn sweep(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError
         let freed = protocol::sweep(&ctx.db).await?;
         if !freed.is_empty() {
             ctx.events.emit(Event::Swept { freed: freed.len() });
+        }
+        let abandoned = protocol::abandon(&ctx.db, GONE_FOR).await?;
+        if abandoned > 0 {
+            ctx.events.emit(Event::Abandoned { runs: abandoned });
         }
         Ok(())
     })

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use farmhand_common::core::definition::{JobSpec, RunOn};
 use farmhand_common::store::jobs::{set_cordoned, set_draining};
-use farmhand_common::store::protocol::{Started, claim, started};
+use farmhand_common::store::protocol::{Started, abandon, claim, close, started};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio_postgres::types::Type;
@@ -142,6 +142,37 @@ async fn an_each_node_job_runs_once_on_every_ready_node_and_nowhere_else() {
     assert_eq!(farm.fire_at("j", at, &[at]).await[0].run_ids.len(), 2);
     assert_eq!(claim(&farm.db, &a, 9, None).await.unwrap().len(), 1);
     assert_eq!(claim(&farm.db, &b, 9, None).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_each_node_run_whose_node_is_gone_for_long_is_lost_and_no_sooner() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    let at = past(7200);
+    let each = JobSpec {
+        run_on: RunOn::EachNode,
+        ..spec()
+    };
+    farm.job("j", each, Some(at)).await;
+    farm.fire_at("j", at, &[at]).await;
+    close(&farm.db, &b).await.unwrap();
+    let hour = Duration::from_secs(3600);
+    assert_eq!(abandon(&farm.db, hour).await.unwrap(), 0);
+    farm.sql
+        .execute(
+            "UPDATE farmhand.node SET lease_until = now() - interval '2 hours'",
+            &[],
+        )
+        .await
+        .unwrap();
+    assert_eq!(abandon(&farm.db, hour).await.unwrap(), 1);
+    assert_eq!(
+        farm.text("SELECT state FROM farmhand.run_history")
+            .await
+            .as_deref(),
+        Some("lost")
+    );
+    assert_eq!(claim(&farm.db, &a, 9, None).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -143,6 +143,10 @@ pub enum Event {
     Swept {
         freed: usize,
     },
+    /// Each-node runs whose node is gone.
+    Abandoned {
+        runs: usize,
+    },
     TimelineOpened {
         timeline: i64,
     },
@@ -289,6 +293,7 @@ fn severity(event: &Event) -> Severity {
         | Event::Condemned { .. }
         | Event::HoldReleased { .. }
         | Event::Swept { .. }
+        | Event::Abandoned { .. }
         | Event::Superseded
         | Event::OutputDropped { .. }
         | Event::TimelineChanged { .. }

@@ -113,6 +113,7 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
             row.detail = json!({"held_by": address});
         }
         Event::Swept { freed } => row.detail = json!({"freed": freed}),
+        Event::Abandoned { runs } => row.detail = json!({"runs": runs}),
         Event::TimelineOpened { timeline } => row.detail = json!({"timeline": timeline}),
         Event::TimelineChanged { from, to } => row.detail = json!({"from": from, "to": to}),
         Event::ClockSlewed { slewed } => row.detail = json!({"slewed": slewed}),
@@ -167,6 +168,7 @@ fn kind(event: &Event) -> Option<&'static str> {
         Event::Condemned { .. } => "condemned",
         Event::HoldReleased { .. } => "hold_released",
         Event::Swept { .. } => "swept",
+        Event::Abandoned { .. } => "abandoned",
         Event::TimelineOpened { .. } => "timeline_opened",
         Event::TimelineChanged { .. } => "timeline_changed",
         Event::ClockSlewed { .. } => "clock_slewed",

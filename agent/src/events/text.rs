@@ -147,6 +147,12 @@ impl std::fmt::Display for Text<'_> {
                 f,
                 "released run {run_id} attempt {attempt} that node {address} session {session} held past its lease"
             ),
+            Event::Abandoned { runs } => {
+                write!(
+                    f,
+                    "{runs} runs waited too long for nodes that are gone; they are lost"
+                )
+            }
             Event::Swept { freed } => write!(f, "freed {freed} runs claimed by sessions that had ended"),
             Event::TimelineOpened { timeline } => {
                 write!(f, "opened PostgreSQL timeline {timeline} for claims")

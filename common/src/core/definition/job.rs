@@ -239,9 +239,7 @@ fn read_how(job: &mut Reader<'_>, spec: &mut JobSpec) {
 
 fn read_where(job: &mut Reader<'_>, spec: &mut JobSpec) {
     let run_on = one_of(&[("one", RunOn::One), ("each-node", RunOn::EachNode)]);
-    job.set("run_on", &mut spec.run_on, |v| {
-        run_on(v).and_then(support::refuse_each_node)
-    });
+    job.set("run_on", &mut spec.run_on, run_on);
     if let Some(labels) = job.table("where") {
         spec.placement = labels.strings().into_iter().map(|(k, v)| (k, v.value)).collect();
     }

@@ -1,7 +1,6 @@
 //! Keys that the design knows and this version's agents do not honour. Refusing them is the promise that no
 //! key is ever silently ignored; a key leaves this list in the change that makes it work end to end.
 
-use super::RunOn;
 use crate::core::document::{Reader, Wrong};
 use crate::core::schedule::Schedule;
 
@@ -53,17 +52,6 @@ const FILE_KEYS: &[(&str, &str)] = &[
 /// Reports the keys of a job that are for later.
 pub(super) fn refuse_job_keys(job: &mut Reader<'_>) {
     refuse(job, JOB_KEYS);
-}
-
-/// Refuses jobs of every node.
-pub(super) fn refuse_each_node(value: RunOn) -> Result<RunOn, Wrong> {
-    match value {
-        RunOn::One => Ok(value),
-        RunOn::EachNode => Err(Wrong::new(
-            "\"each-node\" is not supported by this version yet",
-            "write one job per node, with `where`",
-        )),
-    }
 }
 
 /// Refuses kinds of schedules that are for later.

@@ -105,12 +105,6 @@ fn each_mistake_names_its_place_and_its_mend() {
             "systemd",
         ),
         (
-            "command = ['x']\nrun_on = 'each-node'",
-            (3, 10),
-            "not supported by this version yet",
-            "where",
-        ),
-        (
             "command = ['x']\nrun_on = 'each'",
             (3, 10),
             "unknown value",

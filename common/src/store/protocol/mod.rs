@@ -15,6 +15,6 @@ pub use outcome::{
     Finish, FinishResult, Lose, LostWhy, Now, Release, Retry, finish, lose, rehold, release, retry,
 };
 pub use session::{
-    Closed, Expired, Freed, FreedTo, Held, NodeInfo, Opened, Renewed, close, condemn, expire, open,
+    Closed, Expired, Freed, FreedTo, Held, NodeInfo, Opened, Renewed, abandon, close, condemn, expire, open,
     open_timeline, release_held, renew, sweep,
 };

@@ -313,6 +313,19 @@ pub async fn release_held(
     Ok(freed.pop())
 }
 
+/// Ends due runs of each-node jobs whose node has been closed for `gone_for` as lost: nobody else may run
+/// them. Returns how many.
+pub async fn abandon(db: &Db, gone_for: Duration) -> Result<usize, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        #[expect(dead_code, reason = "only counted")]
+        run_id: i64,
+    }
+    let seconds = i64::try_from(gone_for.as_secs()).unwrap_or(i64::MAX);
+    let rows: Vec<Row> = db.rows(stmt!("abandon"), &[(&seconds, Type::INT8)]).await?;
+    Ok(rows.len())
+}
+
 /// Marks a session whose holder keeps a run past its hard end: it can renew no more, and lapses.
 pub async fn condemn(db: &Db, address: &str, session: i64, life: Uuid) -> Result<bool, StoreError> {
     let row: Option<Ended> = db
