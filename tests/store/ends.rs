@@ -175,13 +175,36 @@ async fn a_set_of_ends_is_judged_run_by_run() {
 }
 
 #[tokio::test]
+async fn a_stale_and_a_fresh_attempt_of_one_run_are_told_apart_in_one_set() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    let old = farm.held_run(&a, "j", spec()).await;
+    expire_now(&farm, &a).await;
+    let again = farm.node("a").await;
+    let new = claim(&farm.db, &again, 1, None).await.unwrap().remove(0);
+    // And one of them twice over.
+    let set = [success(&a, &old), success(&again, &new), success(&again, &new)];
+    let answers = finish(&farm.db, &set).await.unwrap();
+    assert!(
+        matches!(answers[0].1, FinishResult::Fenced { .. }),
+        "{:?}",
+        answers[0]
+    );
+    assert_eq!(
+        (&answers[1].1, &answers[2].1),
+        (&FinishResult::Done, &FinishResult::Done)
+    );
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_history").await, 1);
+}
+
+#[tokio::test]
 async fn a_retry_waits_for_its_backoff_and_counts() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", spec()).await;
     let wait = failure(&me, &run, Duration::from_secs(3600));
     assert_eq!(
-        retry(&farm.db, &[wait.clone()]).await.unwrap()[0].1,
+        retry(&farm.db, std::slice::from_ref(&wait)).await.unwrap()[0].1,
         FinishResult::Done
     );
     assert_eq!(

@@ -14,4 +14,5 @@ mod races;
 mod records;
 mod schema;
 mod sessions;
+mod storm;
 mod submit;

@@ -138,7 +138,9 @@ async fn start(dir: &Path) -> Cluster {
             Ok(())
         });
     }
-    keeper.spawn().expect("a shell for the server's keeper");
+    let mut keeper = keeper.spawn().expect("a shell for the server's keeper");
+    // It outlives this process as a rule; when it does not, it must not stay as a zombie.
+    std::thread::spawn(move || keeper.wait());
     let deadline = Instant::now() + START;
     while !cluster.is_ready() {
         assert!(

@@ -307,7 +307,7 @@ impl AttemptEnd {
 }
 
 /// The fence, as every write carries it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 struct Key {
     run_id: i64,
     attempt: i32,
@@ -337,7 +337,8 @@ impl Key {
 
 #[derive(Deserialize)]
 struct Ended {
-    run_id: i64,
+    #[serde(flatten)]
+    key: Key,
     job_id: String,
     /// The final state, or None for a run that is due again.
     ended: Option<Final>,
@@ -366,11 +367,12 @@ async fn write<T: Serialize + std::fmt::Debug + Sync>(
     if let Err(error) = promote(db, &jobs).await {
         tracing::warn!(%error, "queued runs wait for the next sweep");
     }
-    let changed: HashMap<i64, Ended> = changed.into_iter().map(|e| (e.run_id, e)).collect();
+    // By the whole fence: a set may hold a stale and a fresh attempt of one run.
+    let changed: HashMap<Key, Option<Final>> = changed.into_iter().map(|e| (e.key, e.ended)).collect();
     let missed: Vec<i64> = keys
         .iter()
+        .filter(|k| !changed.contains_key(k))
         .map(|k| k.run_id)
-        .filter(|id| !changed.contains_key(id))
         .collect();
     let standing = if missed.is_empty() {
         HashMap::new()
@@ -381,10 +383,8 @@ async fn write<T: Serialize + std::fmt::Debug + Sync>(
     Ok(keys
         .into_iter()
         .map(|key| {
-            let result = match changed.get(&key.run_id) {
-                Some(Ended {
-                    ended: Some(state), ..
-                }) if !finish => FinishResult::Ended(*state),
+            let result = match changed.get(&key) {
+                Some(Some(state)) if !finish => FinishResult::Ended(*state),
                 Some(_) => FinishResult::Done,
                 None => judge(&key, standing.get(&key.run_id)),
             };

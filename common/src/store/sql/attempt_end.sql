@@ -1,7 +1,7 @@
 -- A holder's attempt ends and its run goes on: due again, unless it is to be cancelled or may not be
 -- run twice.
 WITH given AS MATERIALIZED (
-    SELECT e.value AS ending, g.*
+    SELECT DISTINCT ON (g.run_id, g.attempt, g.address, g.session) e.value AS ending, g.*
     FROM json_array_elements($1) e
     CROSS JOIN LATERAL json_to_record(e.value) AS g(run_id bigint, attempt integer, address text,
         session bigint, outcome text, ran boolean, counts_retry boolean, counts_takeover boolean, delay_ms bigint,
@@ -48,7 +48,8 @@ WITH given AS MATERIALIZED (
         (m.given).output_dropped
     FROM mine m WHERE m.final IS NULL
 )
-SELECT (m.run).run_id, (m.run).job_id, m.final AS ended,
+SELECT (m.run).run_id, (m.run).attempt, (m.run).running_at AS address, (m.run).session, (m.run).job_id,
+    m.final AS ended,
     m.final IS NOT NULL AND ((m.run).overlap IN ('queue', 'replace') OR EXISTS (SELECT FROM farmhand.run_live w
         WHERE w.job_id = (m.run).job_id AND w.gate = 'overlap')) AS promotes,
     CASE WHEN row_number() OVER () = 1 THEN pg_notify('farmhand',

@@ -1,5 +1,5 @@
 WITH given AS MATERIALIZED (
-    SELECT e.value AS ending, g.*
+    SELECT DISTINCT ON (g.run_id, g.attempt, g.address, g.session) e.value AS ending, g.*
     FROM json_array_elements($1) e
     CROSS JOIN LATERAL json_to_record(e.value)
         AS g(run_id bigint, attempt integer, address text, session bigint, state text, reason text)
@@ -18,7 +18,8 @@ WITH given AS MATERIALIZED (
     SELECT k.* FROM mine m
     CROSS JOIN LATERAL farmhand.ended(m.run, m.state, m.reason, 'holder', m.ending::jsonb) k
 )
-SELECT (m.run).run_id, (m.run).job_id, m.state AS ended,
+SELECT (m.run).run_id, (m.run).attempt, (m.run).running_at AS address, (m.run).session, (m.run).job_id,
+    m.state AS ended,
     (m.run).overlap IN ('queue', 'replace') OR EXISTS (SELECT FROM farmhand.run_live w
         WHERE w.job_id = (m.run).job_id AND w.gate = 'overlap') AS promotes
 FROM mine m
