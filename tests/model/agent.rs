@@ -1,0 +1,363 @@
+//! What an agent makes of a reply. Agent and warden share a machine and a socket: what one does at the
+//! other is one step, for the step may come arbitrarily late and the kernel's timer does not wait for it.
+
+use crate::config::{Config, Guard};
+use crate::state::{
+    Agent, Held, HeldOver, Host, Op, Phase, RUNS, Reply, RunState, Slot, State, Stmt, Warden, Watch,
+};
+
+impl State {
+    pub fn agent(&mut self, h: usize, g: usize) -> &mut Agent {
+        self.hosts[h].agents[g]
+            .as_mut()
+            .expect("the action names a live agent")
+    }
+
+    /// A newer agent talks to the warden; this one leaves and touches nothing.
+    pub fn superseded(&self, cfg: &Config, h: usize, g: usize) -> bool {
+        let obeys = |w: &Warden| w.dead || usize::from(w.obeys) == g;
+        let host = &self.hosts[h];
+        cfg.has(Guard::OlderAgentCutOff)
+            && !(host.warden.iter().all(obeys) && host.hold_warden.iter().all(obeys))
+    }
+
+    pub fn deliver(&mut self, cfg: &Config, h: usize, g: usize, lane: usize) {
+        let op = self.agent(h, g).lanes[lane]
+            .take()
+            .expect("the action names an operation");
+        let Phase::Done(reply) = op.phase else {
+            unreachable!("only a finished statement has a reply")
+        };
+        if self.superseded(cfg, h, g) {
+            return self.end_agent(h, g);
+        }
+        match op.stmt {
+            Stmt::Open { life } => self.opened(cfg, h, g, &op, life, reply),
+            Stmt::Renew { .. } => self.renewed(cfg, h, g, &op, reply),
+            Stmt::Look { address } => self.looked(cfg, h, g, &op, address, reply),
+            Stmt::Close { .. } => {
+                self.agent(h, g).session = None;
+                self.hosts[h].warden = self.hosts[h].warden.filter(|w| !w.tree_empty());
+            }
+            Stmt::Claim { .. } => self.claimed(cfg, h, g, &op, reply),
+            Stmt::Finish { held } => {
+                if reply != Reply::NoRow || !cfg.has(Guard::ZeroRowFinishIsRead) {
+                    let run = &self.db.runs[usize::from(held.run)];
+                    let true_report = run.state == RunState::Final && run.attempt == held.attempt;
+                    self.broken.false_report |= !true_report && !cfg.features.lossy;
+                }
+                self.forget(h, held);
+            }
+            Stmt::Retry { held } => self.forget(h, held),
+            Stmt::Release { held } => {
+                let pending = &mut self.agent(h, g).release[usize::from(held.run)];
+                if *pending == Some(held) {
+                    *pending = None;
+                }
+            }
+            Stmt::Expire { .. } => self.agent(h, g).watch = None,
+            Stmt::ReleaseHeldOver { held } => self.agent(h, g).held_over[usize::from(held.run)] = None,
+            Stmt::Rehold { held, session, life } => self.reheld(cfg, h, &op, held, (session, life), reply),
+            Stmt::OpenTimeline { .. } => self.agent(h, g).timeline_watch = None,
+            Stmt::Sweep | Stmt::Condemn { .. } => {}
+        }
+    }
+
+    fn opened(&mut self, cfg: &Config, h: usize, g: usize, op: &Op, life: u8, reply: Reply) {
+        let Reply::Opened { session, timeline } = reply else {
+            return;
+        };
+        let late = op.age >= cfg.lease_ticks && cfg.has(Guard::LateOpenClosed);
+        let agent = self.agent(h, g);
+        agent.opening = 0;
+        agent.session = Some((session, life));
+        agent.timeline = timeline;
+        if !late {
+            let from_sending = cfg.has(Guard::DeadlineFromSending) && cfg.has(Guard::LateOpenClosed);
+            let age = if from_sending { op.age } else { 0 };
+            self.hosts[h].warden = Some(Warden::new(session, life, age, generation(g)));
+        }
+    }
+
+    fn renewed(&mut self, cfg: &Config, h: usize, g: usize, op: &Op, reply: Reply) {
+        let Stmt::Renew { session, life, known } = op.stmt else {
+            return;
+        };
+        if self.agent(h, g).session != Some((session, life)) {
+            return;
+        }
+        let age = if cfg.has(Guard::DeadlineFromSending) {
+            op.age
+        } else {
+            0
+        };
+        let (held, timeline) = match reply {
+            Reply::Renewed { held, timeline } => (held, timeline),
+            _ if cfg.has(Guard::ZeroRowRenewalKills) => {
+                self.hosts[h].warden = None;
+                self.agent(h, g).session = None;
+                return;
+            }
+            _ => {
+                self.hosts[h].extend(session, age);
+                return;
+            }
+        };
+        if self.hosts[h].warden.is_none() && cfg.features.keep_session && age < cfg.lease_ticks {
+            self.hosts[h].warden = Some(Warden::new(session, life, age, generation(g)));
+            // An older agent cannot know; it is cut off instead.
+            for op in self.agent(h, g).lanes.iter_mut().flatten() {
+                op.before_warden |= matches!(op.stmt, Stmt::Claim { .. });
+            }
+        }
+        if !self.agent(h, g).hung {
+            self.reconcile(cfg, h, g, (session, life), held, known);
+        }
+        self.agent(h, g).timeline = timeline;
+        self.hosts[h].extend(session, age);
+    }
+
+    /// Held but not running is given back; running but not held is killed.
+    fn reconcile(&mut self, cfg: &Config, h: usize, g: usize, own: (u8, u8), held: [u8; RUNS], known: u8) {
+        for r in 0..RUNS {
+            let warden = self.hosts[h].warden_of(cfg, r);
+            if let Some(w) = warden {
+                let slot = w.slots[r];
+                let has = match slot {
+                    Slot::Empty => 0,
+                    Slot::Live(n) | Slot::Exited { attempt: n, .. } => n,
+                };
+                if w.session != own.0 {
+                    if has != 0 && has == held[r] {
+                        // The reply to a re-adoption was lost.
+                        (w.session, w.life) = own;
+                    }
+                    continue;
+                }
+                if has == held[r] {
+                    continue;
+                }
+                let unheld = matches!(slot, Slot::Live(_)) && known & 1 << r != 0;
+                if unheld && cfg.has(Guard::UnheldIsKilled) {
+                    w.slots[r] = Slot::Empty;
+                    self.hosts[h].bar(r, has);
+                }
+                if held[r] <= has {
+                    continue;
+                }
+            }
+            if cfg.has(Guard::TombstoneBeforeRelease) {
+                self.hosts[h].bar(r, held[r]);
+            }
+            if held[r] != 0 {
+                let address = cfg.addresses[h];
+                let run = u8::try_from(r).expect("few runs");
+                self.agent(h, g).release[r] = Some(Held {
+                    run,
+                    attempt: held[r],
+                    address,
+                    session: own.0,
+                });
+            }
+        }
+    }
+
+    fn looked(&mut self, cfg: &Config, h: usize, g: usize, op: &Op, address: u8, reply: Reply) {
+        let Reply::Looked {
+            node,
+            held_over,
+            timeline,
+            timeline_open,
+        } = reply
+        else {
+            return;
+        };
+        let own_attempt = |held: &Held| {
+            let w = self.hosts[h].hold_warden;
+            cfg.addresses[h] == held.address
+                && w.is_some_and(|w| w.slots[usize::from(held.run)] != Slot::Empty)
+        };
+        let held_over = held_over.map(|o| o.filter(|o| !own_attempt(o)));
+        let age = if cfg.has(Guard::StopwatchFromReceipt) {
+            0
+        } else {
+            op.age
+        };
+        let agent = self.agent(h, g);
+        let seen = Watch {
+            address,
+            session: node.session,
+            life: node.life,
+            beat: node.beat,
+            age,
+        };
+        agent.watch = match agent.watch {
+            _ if !node.open => None,
+            Some(before)
+                if before
+                    == (Watch {
+                        age: before.age,
+                        ..seen
+                    }) =>
+            {
+                Some(before)
+            }
+            _ => Some(seen),
+        };
+        for r in 0..RUNS {
+            agent.held_over[r] = match (agent.held_over[r], held_over[r]) {
+                (Some(before), Some(held)) if before.held == held => Some(before),
+                (_, now) => now.map(|held| HeldOver { held, age: 0 }),
+            };
+        }
+        agent.timeline_watch = match agent.timeline_watch {
+            _ if timeline_open => None,
+            Some((t, age)) if t == timeline => Some((t, age)),
+            _ => Some((timeline, 0)),
+        };
+    }
+
+    fn claimed(&mut self, cfg: &Config, h: usize, g: usize, op: &Op, reply: Reply) {
+        let Stmt::Claim { session, life, .. } = op.stmt else {
+            return;
+        };
+        let Reply::Claimed { run, attempt } = reply else {
+            return;
+        };
+        let r = usize::from(run);
+        let held = Held {
+            run,
+            attempt,
+            address: op.address,
+            session,
+        };
+        let host = &mut self.hosts[h];
+        if host.warden.is_none() && !cfg.has(Guard::LateClaimReleased) {
+            host.warden = Some(Warden::new(
+                session,
+                life,
+                op.age.min(cfg.lease_ticks - 1),
+                generation(g),
+            ));
+        }
+        let serves = |w: &Warden| {
+            !w.dead && ((w.session == session && w.life == life) || !cfg.has(Guard::WardenServesOneSession))
+        };
+        let stale = op.before_warden && cfg.has(Guard::FreshWardenDropsClaims);
+        let Some(main) = host.warden.filter(|w| serves(w) && !stale) else {
+            self.agent(h, g).release[r] = Some(held);
+            return;
+        };
+        if cfg.hold[r] > 0 {
+            let idle = |w: &Warden| w.slots.iter().all(|s| *s == Slot::Empty);
+            if host.hold_warden.as_ref().is_none_or(idle) {
+                host.hold_warden = Some(Warden::new(session, life, main.age, generation(g)));
+            }
+        }
+        let Some(w) = host.warden_of(cfg, r) else { return };
+        if main.barred[r] < attempt {
+            self.broken.two_live |= matches!(w.slots[r], Slot::Live(_));
+            w.slots[r] = Slot::Live(attempt);
+        }
+    }
+
+    fn reheld(&mut self, cfg: &Config, h: usize, op: &Op, held: Held, own: (u8, u8), reply: Reply) {
+        let r = usize::from(held.run);
+        let Some(w) = &mut self.hosts[h].hold_warden else {
+            return;
+        };
+        if w.session != held.session {
+            return;
+        }
+        if reply == Reply::Updated {
+            (w.session, w.life) = own;
+            let age = if cfg.has(Guard::ReholdDeadlineFromSending) {
+                op.age
+            } else {
+                0
+            };
+            w.age = w.age.min(age);
+        } else {
+            w.slots[r] = Slot::Empty;
+            self.hosts[h].bar(r, held.attempt);
+        }
+    }
+
+    /// The attempt is recorded, or its run moved on; it may never start here again.
+    fn forget(&mut self, h: usize, held: Held) {
+        let r = usize::from(held.run);
+        for w in [&mut self.hosts[h].warden, &mut self.hosts[h].hold_warden]
+            .into_iter()
+            .flatten()
+        {
+            if matches!(w.slots[r], Slot::Exited { attempt, .. } if attempt == held.attempt) {
+                w.slots[r] = Slot::Empty;
+            }
+        }
+        self.hosts[h].bar(r, held.attempt);
+    }
+
+    /// The process ends; what it sent may still be executed.
+    pub fn end_agent(&mut self, h: usize, g: usize) {
+        for lane in 0..2 {
+            self.cut(h, g, lane);
+        }
+        let host = &mut self.hosts[h];
+        host.agents[g] = None;
+        if g == 0 && host.agents[1].is_some() {
+            host.agents.swap(0, 1);
+            for w in [&mut host.warden, &mut host.hold_warden].into_iter().flatten() {
+                w.obeys = 0;
+            }
+        }
+    }
+
+    /// The connection is gone: no reply will come, but what was sent may be executed at any later time.
+    pub fn cut(&mut self, h: usize, g: usize, lane: usize) {
+        let Some(op) = self.agent(h, g).lanes[lane].take() else {
+            return;
+        };
+        let lost = matches!(op.phase, Phase::Done(_)) || matches!(op.stmt, Stmt::Look { .. });
+        if !lost {
+            if let Some(place) = self.adrift.iter_mut().find(|p| p.is_none()) {
+                *place = Some(Op {
+                    age: 0,
+                    before_warden: false,
+                    ..op
+                });
+            }
+        }
+    }
+}
+
+impl Host {
+    /// The warden that runs attempts of this run.
+    pub fn warden_of(&mut self, cfg: &Config, run: usize) -> Option<&mut Warden> {
+        if cfg.hold[run] > 0 {
+            self.hold_warden.as_mut()
+        } else {
+            self.warden.as_mut()
+        }
+    }
+
+    /// Attempts of this run up to this one never start here. The main warden keeps the list for both, as
+    /// the other one may not exist yet.
+    fn bar(&mut self, run: usize, attempt: u8) {
+        if let Some(w) = &mut self.warden {
+            w.barred[run] = w.barred[run].max(attempt);
+        }
+    }
+
+    /// A confirmed renewal of `session` that was sent `age` ticks ago. A timer is only ever put off.
+    fn extend(&mut self, session: u8, age: u8) {
+        for w in [&mut self.warden, &mut self.hold_warden].into_iter().flatten() {
+            if w.session == session && !w.dead {
+                w.age = w.age.min(age);
+            }
+        }
+    }
+}
+
+fn generation(g: usize) -> u8 {
+    u8::try_from(g).expect("two generations")
+}

@@ -1,0 +1,207 @@
+//! What a scenario contains, how far it goes, and which guards are in force.
+
+use std::time::Duration;
+
+use farmhand_common::core::lease::{CLOCK_RATE_TOLERANCE_PPM, LeaseTiming, TAKEOVER_MARGIN};
+
+use crate::state::{HOSTS, RUNS};
+
+/// One thing the protocol does against one danger. A mutation removes one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Guard {
+    AttemptInFinish,
+    SessionInFinish,
+    AddressInFinish,
+    StateInFinish,
+    KernelTimer,
+    DeadlineFromSending,
+    RateMargin,
+    TakeoverMargin,
+    BeatInExpire,
+    SessionInExpire,
+    LifeInExpire,
+    LifeInRenew,
+    SessionInRenew,
+    OpenInExpire,
+    LifeInOpen,
+    SessionGrowsAtEnd,
+    StopwatchFromReceipt,
+    StopwatchAnewAfterFailover,
+    KeyShareInClaim,
+    SessionInClaim,
+    OpenInClaim,
+    RowLockInClaim,
+    OneAttemptPerClaim,
+    TwoSnapshotsInExpire,
+    LessInSweep,
+    Sweep,
+    TombstoneBeforeRelease,
+    TreeEmptyBeforeClose,
+    LateClaimReleased,
+    LateOpenClosed,
+    ZeroRowRenewalKills,
+    OlderAgentCutOff,
+    WardenServesOneSession,
+    TimelineOpenInClaim,
+    TimelineOpenInExpire,
+    TimelineOpenInOpen,
+    TimelineWatchedForW,
+    KillBeforeClaimOnNewTimeline,
+    TimelineInFence,
+    UnheldIsKilled,
+    HoldWaitsLonger,
+    HoldSurvivesExpire,
+    ReholdNamesOldSession,
+    ReholdChecksOpen,
+    ReholdDeadlineFromSending,
+    HeldOverStopwatchOwn,
+    FreshWardenDropsClaims,
+    CondemnedIsNotRenewed,
+    CondemnedClaimsNothing,
+    ZeroRowFinishIsRead,
+    NoWallClock,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Config {
+    pub name: &'static str,
+    pub removed: [Option<Guard>; 2],
+    /// Address of each host; the same one twice is a configuration mistake that must do no harm.
+    pub addresses: [u8; HOSTS],
+    pub hosts: usize,
+    pub runs: usize,
+    /// Ticks that an attempt of this run may outlive its lease; 0 for none.
+    pub hold: [u8; RUNS],
+    /// Processes of a lease are gone at this age, in ticks since the confirmed renewal was sent.
+    pub lease_ticks: u8,
+    /// A challenger may act when its stopwatch shows this many ticks.
+    pub wait_ticks: u8,
+    pub max_attempts: u8,
+    /// Per address; sessions begin at 1 and every end counts too.
+    pub max_session: [u8; HOSTS],
+    pub max_lives: u8,
+    /// By a failover to a standby that lags.
+    pub max_lost_commits: u8,
+    pub faults: Faults,
+    pub features: Features,
+    pub start: Start,
+}
+
+/// How often each fault may happen on one path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Faults {
+    pub crashes: u8,
+    pub second_agents: u8,
+    pub lost_replies: u8,
+    pub warden_kills: u8,
+    pub restarts: u8,
+    pub failovers: u8,
+    pub wall_steps: u8,
+    pub hangs: u8,
+}
+
+/// What takes part in a scenario; what does not cannot add states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Features {
+    /// Attempts may fail and be retried.
+    pub failures: bool,
+    pub sweeps: bool,
+    /// Claim, expire and close may be sent long before they are executed.
+    pub delays: bool,
+    /// The standby may lack the last commits.
+    pub lossy: bool,
+    /// After its warden died with the session not ended, the agent keeps the session.
+    pub keep_session: bool,
+    /// The hosts that watch others, one bit each.
+    pub watchers: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Start {
+    /// Nobody has a session.
+    Empty,
+    /// The first host has session 1 and a warden, nothing claimed.
+    FirstOpen,
+    /// Every host has session 1 and a warden, nothing claimed.
+    AllOpen,
+    /// As `AllOpen`, and run 0 is held by session 1 of the first host, whose session is 3 by now: what a
+    /// careless hand at the SQL prompt leaves behind.
+    Orphan,
+}
+
+impl Config {
+    pub fn has(&self, guard: Guard) -> bool {
+        !self.removed.contains(&Some(guard))
+    }
+
+    pub fn without(mut self, guard: Guard) -> Self {
+        let free = self.removed.iter().position(Option::is_none);
+        self.removed[free.expect("at most two guards are removed")] = Some(guard);
+        if matches!(guard, Guard::RateMargin | Guard::TakeoverMargin) {
+            (self.lease_ticks, self.wait_ticks) = exact_ticks(&self);
+        }
+        self
+    }
+
+    pub fn held_ticks(&self, run: usize) -> u8 {
+        self.lease_ticks + self.hold[run]
+    }
+
+    pub fn release_ticks(&self, run: usize) -> u8 {
+        self.wait_ticks
+            + if self.has(Guard::HoldWaitsLonger) {
+                self.hold[run]
+            } else {
+                0
+            }
+    }
+
+    /// Where counters of time stop.
+    pub fn horizon(&self) -> u8 {
+        let hold = self.hold.iter().max().copied().unwrap_or(0);
+        self.lease_ticks.max(self.wait_ticks) + hold
+    }
+}
+
+/// The coarsest tick at which both limits of a 3.1 s lease fall on the same tick: with the holder's
+/// clock slow by ρ and the challenger's fast by ρ its processes are gone at the very tick at which the
+/// challenger may act, so that nothing is hidden by slack.
+pub fn tight_ticks(per_lease: u32) -> (u8, u8) {
+    let lease = LeaseTiming::new(Duration::from_millis(3100)).expect("3.1 s is long enough");
+    let tick = Duration::from_millis(3300) / per_lease;
+    let gone = slow(lease.lifetime() + lease.kill_allowance());
+    (ticks(gone, tick), ticks(fast(lease.challenge_after()), tick))
+}
+
+/// With a lease so long that ρ outweighs the takeover margin, and a tick of exactly a third of it.
+fn exact_ticks(cfg: &Config) -> (u8, u8) {
+    let lease = LeaseTiming::new(Duration::from_secs(999)).expect("999 s are long enough");
+    let tick = Duration::from_secs(333);
+    let gone = if cfg.has(Guard::RateMargin) {
+        lease.lifetime() + lease.kill_allowance()
+    } else {
+        lease.ttl()
+    };
+    let margin = if cfg.has(Guard::TakeoverMargin) {
+        Duration::ZERO
+    } else {
+        TAKEOVER_MARGIN
+    };
+    (
+        ticks(slow(gone), tick),
+        ticks(fast(lease.challenge_after() - margin), tick),
+    )
+}
+
+/// The first tick at or after `d`.
+fn ticks(d: Duration, tick: Duration) -> u8 {
+    u8::try_from(d.as_nanos().div_ceil(tick.as_nanos())).expect("a few ticks")
+}
+
+fn slow(d: Duration) -> Duration {
+    d + d * CLOCK_RATE_TOLERANCE_PPM / 1_000_000
+}
+
+fn fast(d: Duration) -> Duration {
+    d - d * CLOCK_RATE_TOLERANCE_PPM / 1_000_000
+}

@@ -1,0 +1,375 @@
+//! What each statement means under READ COMMITTED, step by step where steps matter.
+//!
+//! A statement that updates one row found by its key is one step: it waits for the row's lock, reads the
+//! newest version, writes, commits; nothing else looks at what it read. Three statements are more: a
+//! claim (locks, then commits), expire and close (two statements in one transaction), and a sweep (its
+//! snapshot is older than the rows it locks).
+
+use crate::config::{Config, Guard};
+use crate::state::{Db, Held, Node, Op, Phase, RUNS, Reply, RunState, State, Stmt};
+
+/// The locks that other transactions hold.
+#[derive(Clone, Copy, Default)]
+pub struct Locks {
+    /// FOR KEY SHARE, per address.
+    key_share: [bool; 2],
+    /// By an update that changes the session.
+    exclusive: [bool; 2],
+    run: [bool; RUNS],
+}
+
+impl Locks {
+    pub fn of(state: &State, cfg: &Config) -> Locks {
+        let mut locks = Locks::default();
+        let lanes = state
+            .hosts
+            .iter()
+            .flat_map(|h| h.agents.iter().flatten())
+            .flat_map(|a| a.lanes.iter());
+        for op in lanes.chain(state.adrift.iter()).flatten() {
+            if let Phase::Locked { pick, .. } = op.phase {
+                match op.stmt {
+                    Stmt::Claim { .. } => {
+                        locks.key_share[usize::from(op.address)] |= cfg.has(Guard::KeyShareInClaim);
+                        locks.run[usize::from(pick)] |= cfg.has(Guard::RowLockInClaim);
+                    }
+                    Stmt::Expire { address, .. } => locks.exclusive[usize::from(address)] = true,
+                    Stmt::Close { .. } => locks.exclusive[usize::from(op.address)] = true,
+                    _ => {}
+                }
+            }
+        }
+        locks
+    }
+}
+
+impl State {
+    /// The next phase of a statement on the server, or `None` while it waits for a lock. A claim has one
+    /// next phase per run that it may pick, hence `pick`.
+    pub fn server_step(&mut self, cfg: &Config, op: &Op, pick: u8) -> Option<Phase> {
+        let locks = Locks::of(self, cfg);
+        let done = |reply| Some(Phase::Done(reply));
+        match (op.stmt, op.phase) {
+            (Stmt::Open { life }, Phase::Sent) => {
+                let free = !locks.exclusive[usize::from(op.address)];
+                free.then(|| Phase::Done(self.db.open(cfg, op.address, life)))
+            }
+            (Stmt::Renew { session, life, .. }, Phase::Sent) => {
+                let free = !locks.exclusive[usize::from(op.address)];
+                free.then(|| Phase::Done(self.db.renew(cfg, op.address, session, life)))
+            }
+            (Stmt::Look { address }, Phase::Sent) => done(self.db.look(cfg, address)),
+            (Stmt::Claim { .. }, _) => self.claim_step(cfg, op, pick, locks),
+            (Stmt::Expire { .. } | Stmt::Close { .. }, _) => self.end_session_step(cfg, op, locks),
+            (Stmt::Sweep, Phase::Sent) => Some(Phase::Snapshot(self.db.orphans(cfg))),
+            (Stmt::Sweep, Phase::Snapshot(seen)) => {
+                (0..RUNS).all(|r| seen[r] == 0 || !locks.run[r]).then(|| {
+                    self.sweep(cfg, seen);
+                    Phase::Done(Reply::Updated)
+                })
+            }
+            (Stmt::Finish { held }, Phase::Sent) => done(self.write_attempt(cfg, held, RunState::Final)),
+            (Stmt::Retry { held } | Stmt::Release { held }, Phase::Sent) => {
+                done(self.write_attempt(cfg, held, RunState::Due))
+            }
+            (Stmt::ReleaseHeldOver { held }, Phase::Sent) => {
+                done(self.write_attempt(cfg, held, RunState::Due))
+            }
+            (Stmt::Rehold { held, session, life }, Phase::Sent) => {
+                let free = !locks.exclusive[usize::from(held.address)];
+                free.then(|| Phase::Done(self.db.rehold(cfg, held, session, life)))
+            }
+            (Stmt::OpenTimeline { timeline }, Phase::Sent) => {
+                self.db.timeline_open |= self.db.timeline == timeline;
+                done(Reply::Updated)
+            }
+            (
+                Stmt::Condemn {
+                    address,
+                    session,
+                    life,
+                },
+                Phase::Sent,
+            ) => {
+                let node = &mut self.db.nodes[usize::from(address)];
+                node.condemned |= node.session == session && node.life == life && node.open;
+                done(Reply::Updated)
+            }
+            _ => None,
+        }
+    }
+
+    /// Snapshot, `me` and `pick` in one step, since KEY SHARE keeps `me` as it was and the row lock keeps
+    /// `pick`; then the commit.
+    fn claim_step(&mut self, cfg: &Config, op: &Op, pick: u8, locks: Locks) -> Option<Phase> {
+        let Stmt::Claim {
+            session,
+            life,
+            timeline,
+        } = op.stmt
+        else {
+            return None;
+        };
+        let r = usize::from(pick);
+        match op.phase {
+            Phase::Sent => {
+                if locks.exclusive[usize::from(op.address)] && cfg.has(Guard::KeyShareInClaim) {
+                    return None;
+                }
+                let due = self.db.runs[r].state == RunState::Due && !locks.run[r];
+                if !due || !self.db.may_claim(cfg, op.address, session, life, timeline) {
+                    return Some(Phase::Done(Reply::NoRow));
+                }
+                self.broken.condemned_claimed |= self.db.nodes[usize::from(op.address)].condemned;
+                Some(Phase::Locked {
+                    pick,
+                    seen: [0; RUNS],
+                })
+            }
+            Phase::Locked { pick, .. } => {
+                let r = usize::from(pick);
+                let run = &mut self.db.runs[r];
+                self.broken.final_changed |= run.state == RunState::Final;
+                run.state = RunState::Running;
+                run.address = op.address;
+                run.session = session;
+                run.attempt += u8::from(cfg.has(Guard::OneAttemptPerClaim));
+                let attempt = run.attempt;
+                self.broken.attempt_not_growing |= attempt <= self.last_attempt[r] && !cfg.features.lossy;
+                self.last_attempt[r] = self.last_attempt[r].max(attempt);
+                if cfg.faults.failovers > 0 {
+                    self.db.sequence += 1;
+                    let timeline = if cfg.has(Guard::TimelineInFence) {
+                        self.db.timeline
+                    } else {
+                        0
+                    };
+                    let fence = (timeline, self.db.sequence);
+                    self.broken.fence_not_growing |= fence <= self.last_fence[r];
+                    self.last_fence[r] = fence;
+                }
+                Some(Phase::Done(Reply::Claimed { run: pick, attempt }))
+            }
+            _ => None,
+        }
+    }
+
+    /// First the node's row, then, with a snapshot of its own, the runs.
+    fn end_session_step(&mut self, cfg: &Config, op: &Op, locks: Locks) -> Option<Phase> {
+        let (address, session, life, beat) = match op.stmt {
+            Stmt::Expire {
+                address,
+                session,
+                life,
+                beat,
+            } => (address, session, life, Some(beat)),
+            Stmt::Close { session, life } => (op.address, session, life, None),
+            _ => return None,
+        };
+        let a = usize::from(address);
+        match op.phase {
+            Phase::Sent if !cfg.has(Guard::TwoSnapshotsInExpire) => {
+                Some(Phase::Snapshot(self.db.held_by(cfg, address, session)))
+            }
+            Phase::Sent | Phase::Snapshot(_) => {
+                // An update that leaves the key alone does not wait for FOR KEY SHARE.
+                if locks.exclusive[a] || (locks.key_share[a] && cfg.has(Guard::SessionGrowsAtEnd)) {
+                    return None;
+                }
+                let node = self.db.nodes[a];
+                let same = (node.session == session || (!cfg.has(Guard::SessionInExpire) && beat.is_some()))
+                    && (node.life == life || !cfg.has(Guard::LifeInExpire))
+                    && (node.open || !cfg.has(Guard::OpenInExpire))
+                    && beat.is_none_or(|b| b == node.beat || !cfg.has(Guard::BeatInExpire))
+                    && (self.db.timeline_open || beat.is_none() || !cfg.has(Guard::TimelineOpenInExpire));
+                let seen = if let Phase::Snapshot(seen) = op.phase {
+                    seen
+                } else {
+                    [0; RUNS]
+                };
+                Some(if same {
+                    Phase::Locked { pick: 0, seen }
+                } else {
+                    Phase::Done(Reply::NoRow)
+                })
+            }
+            Phase::Locked { seen, .. } => {
+                let held = if cfg.has(Guard::TwoSnapshotsInExpire) {
+                    self.db.held_by(cfg, address, self.db.nodes[a].session)
+                } else {
+                    seen
+                };
+                let node = &mut self.db.nodes[a];
+                node.session += u8::from(cfg.has(Guard::SessionGrowsAtEnd));
+                node.open = false;
+                for (r, run) in self.db.runs.iter_mut().enumerate() {
+                    if held[r] != 0 && run.state == RunState::Running && run.address == address {
+                        run.state = RunState::Due;
+                    }
+                }
+                Some(Phase::Done(Reply::Updated))
+            }
+            Phase::Done(_) => None,
+        }
+    }
+
+    /// finish, retry, release: one fence for all of them.
+    fn write_attempt(&mut self, cfg: &Config, held: Held, to: RunState) -> Reply {
+        let r = usize::from(held.run);
+        let run = &mut self.db.runs[r];
+        let attempt = run.attempt == held.attempt;
+        let address = run.address == held.address;
+        let session = run.session == held.session;
+        let own = attempt && address && session;
+        let fits = (attempt || !cfg.has(Guard::AttemptInFinish))
+            && (address || !cfg.has(Guard::AddressInFinish))
+            && (session || !cfg.has(Guard::SessionInFinish));
+        let running = run.state == RunState::Running;
+        if fits && (running || !cfg.has(Guard::StateInFinish)) {
+            self.broken.stale_write |= !own || !running;
+            self.broken.final_changed |= run.state == RunState::Final;
+            run.state = to;
+            return Reply::Updated;
+        }
+        if own && run.state == RunState::Final {
+            Reply::AlreadyOwn
+        } else {
+            Reply::NoRow
+        }
+    }
+
+    /// The row lock waits, then the condition is checked again on the run's newest version, but with the
+    /// node's row of the snapshot (EvalPlanQual).
+    fn sweep(&mut self, cfg: &Config, seen: [u8; RUNS]) {
+        for r in 0..RUNS {
+            let run = &mut self.db.runs[r];
+            let (address, session) = (seen[r] >> 5, seen[r] & 31);
+            let again = if cfg.has(Guard::LessInSweep) {
+                run.session < session
+            } else {
+                run.session != session
+            };
+            if seen[r] != 0 && run.state == RunState::Running && run.address == address && again {
+                let live = self.db.nodes[usize::from(run.address)];
+                self.broken.stale_write |= live.open && live.session == run.session;
+                run.state = RunState::Due;
+            }
+        }
+    }
+}
+
+impl Db {
+    pub fn open(&mut self, cfg: &Config, address: u8, life: u8) -> Reply {
+        let timeline = self.timeline;
+        if !self.timeline_open && cfg.has(Guard::TimelineOpenInOpen) {
+            return Reply::Taken;
+        }
+        let node = &mut self.nodes[usize::from(address)];
+        if node.open && node.life != life && cfg.has(Guard::LifeInOpen) {
+            return Reply::Taken;
+        }
+        node.session += u8::from(!node.open);
+        node.life = life;
+        node.open = true;
+        node.condemned = false;
+        node.beat += 1;
+        Reply::Opened {
+            session: node.session,
+            timeline,
+        }
+    }
+
+    fn renew(&mut self, cfg: &Config, address: u8, session: u8, life: u8) -> Reply {
+        let node = &mut self.nodes[usize::from(address)];
+        let same = (node.session == session || !cfg.has(Guard::SessionInRenew))
+            && (node.life == life || !cfg.has(Guard::LifeInRenew));
+        if !same || !node.open || (node.condemned && cfg.has(Guard::CondemnedIsNotRenewed)) {
+            return Reply::NoRow;
+        }
+        node.beat += 1;
+        let held = std::array::from_fn(|r| {
+            let run = &self.runs[r];
+            let mine = run.state == RunState::Running && run.address == address && run.session == session;
+            if mine { run.attempt } else { 0 }
+        });
+        Reply::Renewed {
+            held,
+            timeline: self.timeline,
+        }
+    }
+
+    fn look(&self, cfg: &Config, address: u8) -> Reply {
+        let held_over = std::array::from_fn(|r| {
+            let run = &self.runs[r];
+            let over = run.state == RunState::Running
+                && cfg.hold[r] > 0
+                && run.session < self.nodes[usize::from(run.address)].session;
+            let held = Held {
+                run: u8::try_from(r).expect("few runs"),
+                attempt: run.attempt,
+                address: run.address,
+                session: run.session,
+            };
+            over.then_some(held)
+        });
+        let node = self.nodes[usize::from(address)];
+        Reply::Looked {
+            node,
+            held_over,
+            timeline: self.timeline,
+            timeline_open: self.timeline_open,
+        }
+    }
+
+    fn may_claim(&self, cfg: &Config, address: u8, session: u8, life: u8, timeline: u8) -> bool {
+        let Node {
+            session: s,
+            life: l,
+            open,
+            condemned,
+            ..
+        } = self.nodes[usize::from(address)];
+        let me = (s == session && l == life) || !cfg.has(Guard::SessionInClaim);
+        let allowed =
+            (open || !cfg.has(Guard::OpenInClaim)) && (!condemned || !cfg.has(Guard::CondemnedClaimsNothing));
+        let timeline = (self.timeline_open || !cfg.has(Guard::TimelineOpenInClaim))
+            && (self.timeline == timeline || !cfg.has(Guard::KillBeforeClaimOnNewTimeline));
+        me && allowed && timeline
+    }
+
+    /// Runs with a hold stay with the attempt that may outlive its session.
+    fn held_by(&self, cfg: &Config, address: u8, session: u8) -> [u8; RUNS] {
+        std::array::from_fn(|r| {
+            let run = &self.runs[r];
+            let held = run.state == RunState::Running && run.address == address && run.session == session;
+            let stays = cfg.hold[r] > 0 && cfg.has(Guard::HoldSurvivesExpire);
+            if held && !stays { session } else { 0 }
+        })
+    }
+
+    /// What a sweep's snapshot matches: per run the address and the session of the node that holds it no
+    /// longer.
+    fn orphans(&self, cfg: &Config) -> [u8; RUNS] {
+        std::array::from_fn(|r| {
+            let run = &self.runs[r];
+            let node = self.nodes[usize::from(run.address)].session;
+            let orphan = run.state == RunState::Running && run.session < node && cfg.hold[r] == 0;
+            if orphan { run.address << 5 | node } else { 0 }
+        })
+    }
+
+    fn rehold(&mut self, cfg: &Config, held: Held, session: u8, life: u8) -> Reply {
+        let node = self.nodes[usize::from(held.address)];
+        let me = node.session == session && node.life == life && node.open;
+        let run = &mut self.runs[usize::from(held.run)];
+        let fits = run.state == RunState::Running
+            && run.attempt == held.attempt
+            && run.address == held.address
+            && (run.session == held.session || !cfg.has(Guard::ReholdNamesOldSession));
+        if fits && (me || !cfg.has(Guard::ReholdChecksOpen)) {
+            run.session = session;
+            return Reply::Updated;
+        }
+        Reply::NoRow
+    }
+}

@@ -1,0 +1,87 @@
+//! Is a state a dead end? From a state in which nothing is in flight the faults stop, everybody who is
+//! there does what is due, in a fixed order, and time passes: then every run must end.
+
+use stateright::Model;
+
+use crate::actions::{Action, Protocol};
+use crate::config::{Config, Faults};
+use crate::state::{RunState, State, Stmt};
+
+const ROUNDS: usize = 60;
+
+/// True also for a state that is not quiet; its quiet successors are asked.
+pub fn can_end(cfg: &Config, state: &State) -> bool {
+    let agents = || state.hosts.iter().flat_map(|h| h.agents.iter().flatten());
+    let quiet =
+        agents().all(|a| a.lanes.iter().all(Option::is_none)) && state.adrift.iter().all(Option::is_none);
+    let spent = state.budget.crashes == 0 && state.budget.lost_replies == 0 && state.budget.failovers == 0;
+    !quiet || !spent || ends(cfg, *state)
+}
+
+fn ends(cfg: &Config, mut state: State) -> bool {
+    let unlimited = Config {
+        max_attempts: 60,
+        max_session: [30; 2],
+        max_lives: 15,
+        faults: Faults::default(),
+        ..*cfg
+    };
+    let unlimited = Config {
+        faults: Faults {
+            hangs: cfg.faults.hangs,
+            ..unlimited.faults
+        },
+        ..unlimited
+    };
+    let model = Protocol(unlimited);
+    let mut actions = Vec::new();
+    for _ in 0..ROUNDS {
+        if state.db.runs.iter().all(|r| r.state == RunState::Final) {
+            return true;
+        }
+        // Within one tick each kind of step happens at most a few times, so renewals cannot starve time.
+        for _ in 0..24 {
+            actions.clear();
+            model.actions(&state, &mut actions);
+            actions.retain(helpful);
+            actions.sort_by_key(urgency);
+            let Some(after) = actions.iter().find_map(|a| state.after(&unlimited, *a)) else {
+                break;
+            };
+            state = after;
+        }
+        state = state.after(&unlimited, Action::Tick).unwrap_or(state);
+    }
+    false
+}
+
+fn helpful(action: &Action) -> bool {
+    match action {
+        Action::Exit { ok, .. } => *ok,
+        Action::Send { .. }
+        | Action::Server { .. }
+        | Action::Deliver { .. }
+        | Action::GuardKills { .. }
+        | Action::StartAgent { .. }
+        | Action::Adopt { .. } => true,
+        _ => false,
+    }
+}
+
+fn urgency(action: &Action) -> u8 {
+    match action {
+        Action::Deliver { .. } => 0,
+        Action::Server { .. } => 1,
+        Action::GuardKills { .. } | Action::Adopt { .. } | Action::StartAgent { .. } => 2,
+        Action::Send { stmt, .. } => match stmt {
+            Stmt::Release { .. } | Stmt::Finish { .. } | Stmt::Retry { .. } => 3,
+            Stmt::Expire { .. } | Stmt::Sweep | Stmt::ReleaseHeldOver { .. } | Stmt::Rehold { .. } => 4,
+            Stmt::Condemn { .. } | Stmt::OpenTimeline { .. } | Stmt::Close { .. } | Stmt::Open { .. } => 5,
+            Stmt::Renew { .. } => 6,
+            Stmt::Claim { .. } => 8,
+            Stmt::Look { .. } => 7,
+        },
+        Action::Exit { .. } => 9,
+        _ => 10,
+    }
+}

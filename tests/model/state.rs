@@ -1,0 +1,422 @@
+//! One state: the database as committed, the statements in flight, the agents, the wardens.
+//!
+//! Time is not a number here. Every timer is an age in ticks since the event that it counts from, as real
+//! time has it; the clocks' different rates are in the ages at which the timers end (`config`).
+
+use crate::config::{Config, Start};
+
+pub const HOSTS: usize = 2;
+pub const ADDRESSES: usize = 2;
+pub const RUNS: usize = 2;
+/// An older and a newer agent on one host.
+pub const GENERATIONS: usize = 2;
+/// Statements whose client is gone and that the server may still execute.
+pub const ADRIFT: usize = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    pub session: u8,
+    pub life: u8,
+    pub open: bool,
+    pub condemned: bool,
+    pub beat: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RunState {
+    Due,
+    Running,
+    Final,
+}
+
+/// `address` and `session` stay as they were when the run is no longer held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Run {
+    pub state: RunState,
+    pub address: u8,
+    pub session: u8,
+    pub attempt: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Db {
+    pub timeline: u8,
+    pub timeline_open: bool,
+    pub nodes: [Node; ADDRESSES],
+    pub runs: [Run; RUNS],
+    /// The fence sequence; stays 0 where no failover can turn it back.
+    pub sequence: u8,
+}
+
+/// Who wrote an attempt: the words of every fenced write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Held {
+    pub run: u8,
+    pub attempt: u8,
+    pub address: u8,
+    pub session: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stmt {
+    Open {
+        life: u8,
+    },
+    /// `known`: the attempts that the warden had when this was sent, one bit per run.
+    Renew {
+        session: u8,
+        life: u8,
+        known: u8,
+    },
+    Look {
+        address: u8,
+    },
+    Close {
+        session: u8,
+        life: u8,
+    },
+    Claim {
+        session: u8,
+        life: u8,
+        timeline: u8,
+    },
+    Finish {
+        held: Held,
+    },
+    Retry {
+        held: Held,
+    },
+    Release {
+        held: Held,
+    },
+    Expire {
+        address: u8,
+        session: u8,
+        life: u8,
+        beat: u8,
+    },
+    Sweep,
+    OpenTimeline {
+        timeline: u8,
+    },
+    ReleaseHeldOver {
+        held: Held,
+    },
+    Rehold {
+        held: Held,
+        session: u8,
+        life: u8,
+    },
+    Condemn {
+        address: u8,
+        session: u8,
+        life: u8,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    Sent,
+    /// A snapshot is taken, nothing is locked. Per run, what a sweep or a one-statement expire saw:
+    /// the node's session, or 0 for a row that did not match.
+    Snapshot([u8; RUNS]),
+    /// Row locks are held, nothing is committed. For a claim the run it picked.
+    Locked {
+        pick: u8,
+        seen: [u8; RUNS],
+    },
+    Done(Reply),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reply {
+    Opened {
+        session: u8,
+        timeline: u8,
+    },
+    Taken,
+    Renewed {
+        held: [u8; RUNS],
+        timeline: u8,
+    },
+    Looked {
+        node: Node,
+        held_over: [Option<Held>; RUNS],
+        timeline: u8,
+        timeline_open: bool,
+    },
+    Claimed {
+        run: u8,
+        attempt: u8,
+    },
+    /// One row updated.
+    Updated,
+    /// No row; for a finish: nor was it this attempt that ended the run.
+    NoRow,
+    /// A finish found its run ended by its own attempt.
+    AlreadyOwn,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Op {
+    pub stmt: Stmt,
+    pub phase: Phase,
+    /// Whose statement it is, after the client is gone too.
+    pub address: u8,
+    /// Since it was sent.
+    pub age: u8,
+    /// Sent before the host's present warden was started; see `FreshWardenDropsClaims`.
+    pub before_warden: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Slot {
+    Empty,
+    Live(u8),
+    /// Kept until the agent has recorded it.
+    Exited {
+        attempt: u8,
+        ok: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Warden {
+    /// Killed, its guard has not yet ended what is left: live slots are orphans.
+    pub dead: bool,
+    pub session: u8,
+    pub life: u8,
+    /// Since the confirmed renewal that its timer counts from was sent.
+    pub age: u8,
+    /// The generation whose orders it takes.
+    pub obeys: u8,
+    pub slots: [Slot; RUNS],
+    /// Attempts of each run up to this one never start here (again).
+    pub barred: [u8; RUNS],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Watch {
+    pub address: u8,
+    pub session: u8,
+    pub life: u8,
+    pub beat: u8,
+    pub age: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HeldOver {
+    pub held: Held,
+    pub age: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Agent {
+    pub session: Option<(u8, u8)>,
+    /// The life of an open whose outcome is not known yet, 0 for none.
+    pub opening: u8,
+    /// The timeline for which it has compared its attempts with the database.
+    pub timeline: u8,
+    /// Attempts to give back.
+    pub release: [Option<Held>; RUNS],
+    pub lanes: [Option<Op>; 2],
+    pub watch: Option<Watch>,
+    pub held_over: [Option<HeldOver>; RUNS],
+    /// Since a reply first showed the timeline that is not open.
+    pub timeline_watch: Option<(u8, u8)>,
+    /// It renews and does nothing else: the hung executor.
+    pub hung: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Host {
+    pub agents: [Option<Agent>; GENERATIONS],
+    pub warden: Option<Warden>,
+    /// For attempts with `hold`; its timer is that much later.
+    pub hold_warden: Option<Warden>,
+    pub lives: u8,
+}
+
+/// What a path may still do to the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Budget {
+    pub crashes: u8,
+    pub second_agents: u8,
+    pub lost_replies: u8,
+    pub warden_kills: u8,
+    pub restarts: u8,
+    pub failovers: u8,
+    pub wall_steps: u8,
+    pub hangs: u8,
+}
+
+/// What happened on the way here and must never happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Broken {
+    pub two_live: bool,
+    pub stale_write: bool,
+    pub final_changed: bool,
+    pub attempt_not_growing: bool,
+    pub fence_not_growing: bool,
+    pub false_report: bool,
+    pub condemned_claimed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    pub db: Db,
+    pub standby: Option<Db>,
+    /// Commits that the standby lacks.
+    pub unreplicated: u8,
+    pub hosts: [Host; HOSTS],
+    pub adrift: [Option<Op>; ADRIFT],
+    pub budget: Budget,
+    pub last_attempt: [u8; RUNS],
+    pub last_fence: [(u8, u8); RUNS],
+    pub wall_stepped: bool,
+    pub broken: Broken,
+}
+
+pub const NO_NODE: Node = Node {
+    session: 0,
+    life: 0,
+    open: false,
+    condemned: false,
+    beat: 0,
+};
+
+impl Agent {
+    pub fn new() -> Self {
+        Agent {
+            session: None,
+            opening: 0,
+            timeline: 0,
+            release: [None; RUNS],
+            lanes: [None; 2],
+            watch: None,
+            held_over: [None; RUNS],
+            timeline_watch: None,
+            hung: false,
+        }
+    }
+}
+
+impl Warden {
+    pub fn new(session: u8, life: u8, age: u8, obeys: u8) -> Self {
+        Warden {
+            dead: false,
+            session,
+            life,
+            age,
+            obeys,
+            slots: [Slot::Empty; RUNS],
+            barred: [0; RUNS],
+        }
+    }
+
+    pub fn tree_empty(&self) -> bool {
+        !self.slots.iter().any(|s| matches!(s, Slot::Live(_)))
+    }
+}
+
+impl Host {
+    pub fn live(&self, run: usize) -> usize {
+        let in_warden =
+            |w: &Option<Warden>| usize::from(w.is_some_and(|w| matches!(w.slots[run], Slot::Live(_))));
+        in_warden(&self.warden) + in_warden(&self.hold_warden)
+    }
+}
+
+impl State {
+    pub fn initial(cfg: &Config) -> State {
+        let agent = Agent {
+            timeline: 1,
+            ..Agent::new()
+        };
+        let host = |i: usize| Host {
+            agents: [(i < cfg.hosts).then_some(agent), None],
+            warden: None,
+            hold_warden: None,
+            lives: 0,
+        };
+        let f = cfg.faults;
+        let run = Run {
+            state: RunState::Due,
+            address: 0,
+            session: 0,
+            attempt: 0,
+        };
+        let absent = Run {
+            state: RunState::Final,
+            ..run
+        };
+        let mut state = State {
+            db: Db {
+                timeline: 1,
+                timeline_open: true,
+                nodes: [NO_NODE; ADDRESSES],
+                runs: std::array::from_fn(|r| if r < cfg.runs { run } else { absent }),
+                sequence: 0,
+            },
+            standby: None,
+            unreplicated: 0,
+            hosts: std::array::from_fn(host),
+            adrift: [None; ADRIFT],
+            budget: Budget {
+                crashes: f.crashes,
+                second_agents: f.second_agents,
+                lost_replies: f.lost_replies,
+                warden_kills: f.warden_kills,
+                restarts: f.restarts,
+                failovers: f.failovers,
+                wall_steps: f.wall_steps,
+                hangs: f.hangs,
+            },
+            last_attempt: [0; RUNS],
+            last_fence: [(0, 0); RUNS],
+            wall_stepped: false,
+            broken: Broken::default(),
+        };
+        let open = match cfg.start {
+            Start::Empty => 0,
+            Start::FirstOpen => 1,
+            Start::AllOpen | Start::Orphan => cfg.hosts,
+        };
+        for h in 0..open {
+            state.start_open(cfg, h, 1);
+        }
+        if cfg.start == Start::Orphan {
+            state.start_open(cfg, 0, 3);
+            state.db.runs[0] = Run {
+                state: RunState::Running,
+                address: 0,
+                session: 1,
+                attempt: 1,
+            };
+            state.last_attempt[0] = 1;
+        }
+        state
+    }
+
+    fn start_open(&mut self, cfg: &Config, h: usize, session: u8) {
+        let life = life(h, 1);
+        let host = &mut self.hosts[h];
+        host.lives = 1;
+        host.warden = Some(Warden::new(session, life, 0, 0));
+        if let Some(agent) = &mut host.agents[0] {
+            agent.session = Some((session, life));
+        }
+        self.db.nodes[usize::from(cfg.addresses[h])] = Node {
+            session,
+            life,
+            open: true,
+            condemned: false,
+            beat: 1,
+        };
+    }
+}
+
+/// Lives are never equal, on whatever host they begin.
+pub fn life(host: usize, n: u8) -> u8 {
+    u8::try_from(host).expect("few hosts") * 16 + n
+}
