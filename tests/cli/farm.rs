@@ -74,6 +74,11 @@ impl Farm {
         self.run(&["job", "apply", file.to_str().unwrap()]).ok();
     }
 
+    /// Ends every agent, and what it runs.
+    pub fn stop_agents(&mut self) {
+        self.agents.clear();
+    }
+
     /// An agent that is ready to claim.
     pub fn agent(&mut self, name: &str) {
         let state = self.dir.path().join(name);

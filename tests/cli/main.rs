@@ -6,3 +6,4 @@ mod bad_input;
 mod farm;
 mod reading;
 mod running;
+mod schedules;

@@ -1,5 +1,6 @@
 //! The store against real PostgreSQL.
 
+mod boots;
 mod claims;
 mod connections;
 mod definitions;

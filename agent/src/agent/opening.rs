@@ -21,6 +21,9 @@ use crate::wardens::{self, Wardens};
 /// Nodes whose TTLs say how long a new timeline is watched.
 const NODES_LOOKED_AT: u32 = 512;
 
+/// Random, made by the kernel at each boot.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
 /// A session of this node: the one its warden serves, or a new one.
 pub(super) async fn begin(
     ctx: &Arc<Context>,
@@ -52,12 +55,35 @@ pub(super) async fn begin(
     }
     let (me, sent) = open(ctx).await?;
     ctx.events.emit(Event::SessionOpened { session: me.session });
+    fire_boot(ctx, &me).await?;
     let mut wardens = new_wardens(ctx, &me, channel.0.clone());
     if let Err(e) = wardens.start_main(deadlines(ctx, sent, Kind::Main)).await {
         retrying(ctx, "close", || protocol::close(&ctx.db, &me)).await?;
         return Err(setup("starting the warden", e));
     }
     Ok(Session::new(ctx.clone(), me, sent, wardens, Vec::new(), channel))
+}
+
+/// What this machine's boot fires, at the first session after it.
+async fn fire_boot(ctx: &Context, me: &Me) -> Result<(), AgentError> {
+    let boot_id = match std::fs::read_to_string(BOOT_ID) {
+        Ok(id) => id.trim().to_owned(),
+        Err(error) => {
+            tracing::warn!("cannot read {BOOT_ID}, so @reboot fires nothing here: {error}");
+            return Ok(());
+        }
+    };
+    let booted = retrying(ctx, "fire_boot", || protocol::fire_boot(&ctx.db, me, &boot_id)).await?;
+    for (job_id, error) in booted.unusable {
+        ctx.events.emit(Event::BadDefinition { job_id, error });
+    }
+    if !booted.run_ids.is_empty() {
+        ctx.events.emit(Event::Booted {
+            boot_id,
+            runs: booted.run_ids.len(),
+        });
+    }
+    Ok(())
 }
 
 /// Connects to every warden of the state directory, which cuts an older agent off.

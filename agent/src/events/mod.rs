@@ -34,6 +34,11 @@ pub enum Event {
         session: i64,
         attempts: usize,
     },
+    /// The first session of a boot fired the `@reboot` jobs.
+    Booted {
+        boot_id: String,
+        runs: usize,
+    },
     SessionLost {
         session: i64,
     },

@@ -25,6 +25,7 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
             row.session = Some(*session);
             row.detail = json!({"attempts": attempts});
         }
+        Event::Booted { boot_id, runs } => row.detail = json!({"boot_id": boot_id, "runs": runs}),
         Event::SessionClosed { session, freed } => {
             row.session = Some(*session);
             row.detail = json!({"freed": freed});
@@ -148,6 +149,7 @@ fn kind(event: &Event) -> Option<&'static str> {
     Some(match event {
         Event::SessionOpened { .. } => "session_opened",
         Event::SessionAdopted { .. } => "session_adopted",
+        Event::Booted { .. } => "booted",
         Event::SessionLost { .. } => "session_lost",
         Event::SessionClosed { .. } => "session_closed",
         Event::Superseded => "superseded",

@@ -15,6 +15,12 @@ impl std::fmt::Display for Text<'_> {
                     "adopted session {session} with {attempts} running attempts from its warden"
                 )
             }
+            Event::Booted { boot_id, runs } => {
+                write!(
+                    f,
+                    "boot {boot_id} is new to the farm: {runs} runs of @reboot jobs"
+                )
+            }
             Event::SessionLost { session } => {
                 write!(
                     f,

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::definition::{JobSpec, Missed};
-use super::schedule::{Calendar, ParseContext, Schedule, ScheduleError};
+use super::schedule::{Calendar, CalendarDates, CalendarError, ParseContext, Schedule, ScheduleError};
 
 /// An instant found this late still counts as on time: agents were there, only slow.
 pub const ON_TIME: Duration = Duration::from_secs(10);
@@ -109,6 +109,13 @@ pub enum CompileError {
     Schedule(#[from] ScheduleError),
     #[error("{key} {value:?} is not an RFC 3339 instant")]
     Instant { key: &'static str, value: String },
+    #[error("calendar: {}", list(.0))]
+    Calendar(Vec<CalendarError>),
+}
+
+fn list(errors: &[CalendarError]) -> String {
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    texts.join("; ")
 }
 
 /// The schedule of a stored definition and how it treats what was missed.
@@ -126,7 +133,9 @@ pub fn compile(job_id: &str, spec: &JobSpec) -> Result<(Schedule, DuePolicy), Co
         missed_max: spec.missed_max,
         start: instant("start", spec.start.as_deref())?,
         end: instant("end", spec.end.as_deref())?,
-        calendar: Calendar::default(),
+        calendar: CalendarDates::parse(&spec.exclude)
+            .map_err(CompileError::Calendar)?
+            .in_zone(schedule.timezone()),
     };
     Ok((schedule, policy))
 }
@@ -152,6 +161,18 @@ pub fn next_run(schedule: &Schedule, policy: &DuePolicy, after: Timestamp) -> Op
     schedule
         .next_after(after)
         .filter(|t| policy.end.is_none_or(|end| *t < end))
+}
+
+/// Why a boot at `at` does not run a job that has `@reboot`; None when it does.
+pub fn skipped_at(policy: &DuePolicy, at: Timestamp) -> Option<SkipReason> {
+    let inside = policy.start.is_none_or(|s| s <= at) && policy.end.is_none_or(|e| at < e);
+    if !inside {
+        Some(SkipReason::Ended)
+    } else if policy.calendar.excluded_until(at).is_some() {
+        Some(SkipReason::Calendar)
+    } else {
+        None
+    }
 }
 
 /// Decides every due instant in [seen, following), where `following` is the first one after `now`, or the
@@ -255,12 +276,8 @@ impl<'a> Record<'a> {
 
     fn add(&mut self, instant: Timestamp) {
         debug_assert!(instant <= self.now);
-        let policy = self.policy;
-        let inside = policy.start.is_none_or(|s| s <= instant) && policy.end.is_none_or(|e| instant < e);
-        let reason = if !inside {
-            SkipReason::Ended
-        } else if policy.calendar.excluded_until(instant).is_some() {
-            SkipReason::Calendar
+        let reason = if let Some(reason) = skipped_at(self.policy, instant) {
+            reason
         } else if self.oldest.is_some_and(|oldest| instant < oldest) {
             SkipReason::Missed
         } else {

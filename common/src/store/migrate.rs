@@ -24,11 +24,18 @@ pub struct Migration {
 }
 
 /// Every step this binary knows, in order.
-pub const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "foundation",
-    sql: include_str!("../../migrations/0001_foundation.sql"),
-}];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "foundation",
+        sql: include_str!("../../migrations/0001_foundation.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "boot",
+        sql: include_str!("../../migrations/0002_boot.sql"),
+    },
+];
 
 /// A step as the database remembers it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

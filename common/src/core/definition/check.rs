@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use toml::de::DeValue;
 
 use super::params::{Placeholder, is_param_name, may_be_absent, param_variable, placeholder};
-use super::{Command, JobSpec, ParamSpec, ParamType, check_param, support};
+use super::{Command, JobSpec, ParamSpec, ParamType, RunOn, check_param, support};
 use crate::core::document::{Found, Reader, Wrong, boolean, closest, filled, one_of, size, text};
 use crate::core::schedule::{ParseContext, Schedule, ScheduleError};
 
@@ -222,8 +222,26 @@ pub(super) fn whole(job: &mut Reader<'_>, spec: &JobSpec, name: &Range<usize>) {
             "no instant lies between them: swap them?",
         );
     }
+    boot(job, spec);
     command(job, spec);
     params(job, spec);
+}
+
+/// A boot is a node's own, so is what it fires.
+fn boot(job: &mut Reader<'_>, spec: &JobSpec) {
+    let at_boot = spec.schedule.iter().any(|text| {
+        Schedule::parse(&[text], &ParseContext::default()).is_ok_and(|schedule| schedule.fires_at_boot())
+    });
+    if at_boot
+        && spec.run_on != RunOn::EachNode
+        && let Some(found) = job.raw("schedule")
+    {
+        job.sink().report(
+            found.span,
+            "`schedule`: @reboot fires once per boot of each node",
+            "add run_on = \"each-node\", and `where` for some nodes only",
+        );
+    }
 }
 
 fn command(job: &mut Reader<'_>, spec: &JobSpec) {

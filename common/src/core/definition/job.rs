@@ -6,6 +6,7 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use toml::de::DeValue;
 
+use super::calendar::Calendars;
 use super::spec::*;
 use super::{check, support};
 use crate::core::document::{
@@ -50,10 +51,15 @@ const HINTS: &[(&str, &str)] = &[
     ("disabled", "write enabled = false"),
     ("memory", "write limits = { memory = \"512MiB\" }"),
     ("labels", "did you mean `where`?"),
+    ("calendar", "did you mean `calendars`?"),
+    (
+        "exclude",
+        "write [calendar.NAME] with the days, and calendars = [\"NAME\"] here",
+    ),
 ];
 
 /// Reads a job. What is wrong goes to the reader's sink, and the result is then not to be used.
-pub(super) fn read_job(mut job: Reader<'_>, layer: &JobLayer) -> JobSpec {
+pub(super) fn read_job(mut job: Reader<'_>, layer: &JobLayer, calendars: &Calendars) -> JobSpec {
     let mut spec = JobSpec::default();
     if let JobLayer::Defaults = layer {
         for key in OWN_KEYS {
@@ -64,6 +70,7 @@ pub(super) fn read_job(mut job: Reader<'_>, layer: &JobLayer) -> JobSpec {
         }
     }
     read_when(&mut job, &mut spec);
+    read_calendars(&mut job, &mut spec, calendars);
     read_what(&mut job, &mut spec);
     read_how(&mut job, &mut spec);
     read_where(&mut job, &mut spec);
@@ -110,9 +117,6 @@ fn read_when(job: &mut Reader<'_>, spec: &mut JobSpec) {
     let zone = TimeZone::get(&spec.timezone).unwrap_or(TimeZone::UTC);
     job.maybe("start", &mut spec.start, |v| instant(v, &zone));
     job.maybe("end", &mut spec.end, |v| instant(v, &zone));
-    if let Some(list) = job.list("calendars", false, filled) {
-        spec.calendars = values(list);
-    }
     if let Some(list) = job.list("triggered_by", true, filled) {
         spec.triggered_by = values(list);
     }
@@ -126,6 +130,17 @@ fn read_when(job: &mut Reader<'_>, spec: &mut JobSpec) {
         ]),
     );
     job.set("enabled", &mut spec.enabled, boolean);
+}
+
+fn read_calendars(job: &mut Reader<'_>, spec: &mut JobSpec, calendars: &Calendars) {
+    let Some(names) = job.list("calendars", true, filled) else {
+        return;
+    };
+    match calendars.resolve(&names) {
+        Ok(days) => spec.exclude = days,
+        Err((span, wrong)) => job.sink().wrong(span, "calendars", wrong),
+    }
+    spec.calendars = values(names);
 }
 
 fn read_what(job: &mut Reader<'_>, spec: &mut JobSpec) {

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use toml::de::DeTable;
 
+use super::calendar::Calendars;
 use super::job::{JobLayer, read_job};
 use super::{JobSpec, support};
 use crate::core::document::{Mistakes, Problem, Reader, Related, Sink, Source, parse_table};
@@ -24,26 +25,45 @@ pub struct JobDefinition {
 /// # Errors
 /// Every mistake of every file.
 pub fn load(sources: &[Source]) -> Result<Vec<JobDefinition>, Mistakes> {
-    let mut jobs = Vec::new();
-    let mut problems = Vec::new();
-    for (index, source) in sources.iter().enumerate() {
-        let sink = Sink::new(index, &source.text);
-        let table = parse_table(&sink, &source.text);
-        read_file(index, &table, &sink, &mut jobs);
-        problems.extend(sink.into_problems());
+    let sinks: Vec<Sink<'_>> = (sources.iter().enumerate())
+        .map(|(index, source)| Sink::new(index, &source.text))
+        .collect();
+    let tables: Vec<DeTable<'_>> = (sources.iter().zip(&sinks))
+        .map(|(source, sink)| parse_table(sink, &source.text))
+        .collect();
+    // What jobs refer to may stand in another file.
+    let mut calendars = Calendars::default();
+    for (index, (table, sink)) in tables.iter().zip(&sinks).enumerate() {
+        if let Some(table) = Reader::new(vec![table], sink).table("calendar") {
+            calendars.read(index, &table);
+        }
     }
+    let mut jobs = Vec::new();
+    for (index, (table, sink)) in tables.iter().zip(&sinks).enumerate() {
+        read_file(index, table, sink, &calendars, &mut jobs);
+    }
+    drop(tables);
+    let mut problems: Vec<Problem> = sinks.into_iter().flat_map(Sink::into_problems).collect();
     problems.extend(duplicates(sources, &jobs));
+    problems.extend(calendars.duplicates(sources));
     Mistakes::check(sources, problems)?;
     jobs.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(jobs)
 }
 
-fn read_file(index: usize, table: &DeTable<'_>, sink: &Sink<'_>, jobs: &mut Vec<JobDefinition>) {
+fn read_file<'a>(
+    index: usize,
+    table: &'a DeTable<'a>,
+    sink: &'a Sink<'a>,
+    calendars: &Calendars,
+    jobs: &mut Vec<JobDefinition>,
+) {
     let mut file = Reader::new(vec![table], sink);
+    file.key_span("calendar");
     let defaults = file.layer("defaults");
     if let Some(defaults) = defaults {
         let reader = Reader::new(vec![defaults], sink);
-        read_job(reader, &JobLayer::Defaults);
+        read_job(reader, &JobLayer::Defaults, calendars);
     }
     if let Some(table) = file.table("job") {
         for (name, value) in table.entries() {
@@ -72,7 +92,7 @@ fn read_file(index: usize, table: &DeTable<'_>, sink: &Sink<'_>, jobs: &mut Vec<
             };
             jobs.push(JobDefinition {
                 name: name.value.to_owned(),
-                spec: read_job(Reader::new(layers, sink), &layer),
+                spec: read_job(Reader::new(layers, sink), &layer, calendars),
                 source: index,
                 span: name.span,
             });
@@ -82,6 +102,7 @@ fn read_file(index: usize, table: &DeTable<'_>, sink: &Sink<'_>, jobs: &mut Vec<
     file.finish(&[
         ("jobs", "write [job.NAME]"),
         ("default", "did you mean `defaults`?"),
+        ("calendars", "write [calendar.NAME]"),
     ]);
 }
 

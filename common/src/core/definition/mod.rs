@@ -1,5 +1,6 @@
 //! What a job is: job files, and the validated form of a definition as stored in `job.spec`.
 
+mod calendar;
 mod check;
 mod job;
 mod load;

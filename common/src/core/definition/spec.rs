@@ -18,6 +18,9 @@ pub struct JobSpec {
     pub timezone: String,
     pub dst: DstPolicy,
     pub calendars: Vec<String>,
+    /// The days (`2026-12-24`, `2026-12-24..2026-12-26`) that these calendars excluded when the job was applied.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
     pub command: Option<Command>,
     /// Per attempt, counted from exec.
     #[serde(with = "opt_millis")]
@@ -76,6 +79,7 @@ impl Default for JobSpec {
             timezone: "UTC".to_owned(),
             dst: DstPolicy::Once,
             calendars: Vec::new(),
+            exclude: Vec::new(),
             command: None,
             timeout: None,
             grace: Duration::from_secs(10),

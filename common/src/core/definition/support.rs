@@ -23,7 +23,6 @@ const JOB_KEYS: &[(&str, &str)] = &[
     ),
     ("locks", "take the lock in the command, for example with flock(1)"),
     ("rate", "choose a schedule that keeps the rate"),
-    ("calendars", "test the date in the command"),
     (
         "triggered_by",
         "submit the second job at the end of the first one's command",
@@ -41,13 +40,10 @@ const JOB_KEYS: &[(&str, &str)] = &[
     ("resume", "make the command itself skip what is done"),
 ];
 
-const FILE_KEYS: &[(&str, &str)] = &[
-    (
-        "pool",
-        "bound the concurrency with `overlap` or the agents' slots",
-    ),
-    ("calendar", "test the date in the command"),
-];
+const FILE_KEYS: &[(&str, &str)] = &[(
+    "pool",
+    "bound the concurrency with `overlap` or the agents' slots",
+)];
 
 /// Reports the keys of a job that are for later.
 pub(super) fn refuse_job_keys(job: &mut Reader<'_>) {
@@ -56,16 +52,12 @@ pub(super) fn refuse_job_keys(job: &mut Reader<'_>) {
 
 /// Refuses kinds of schedules that are for later.
 pub(super) fn refuse_schedule(text: &str, schedule: &Schedule) -> Result<(), Wrong> {
-    let mend = if schedule.is_continuous() {
-        "use \"@every 1s\" with overlap = \"skip\""
-    } else if schedule.fires_at_boot() {
-        "use a systemd unit for what runs at boot"
-    } else {
+    if !schedule.is_continuous() {
         return Ok(());
-    };
+    }
     Err(Wrong::new(
         format!("`{text}` is not supported by this version yet"),
-        mend,
+        "use \"@every 1s\" with overlap = \"skip\"",
     ))
 }
 

@@ -2,12 +2,14 @@
 //!
 //! Lock order: node, job, run. READ COMMITTED. Only `claim` raises `attempt`.
 
+mod boot;
 mod claim;
 mod fire;
 mod look;
 mod outcome;
 mod session;
 
+pub use boot::{Booted, fire_boot};
 pub use claim::{Claimed, Started, claim, started};
 pub use fire::{Fire, Fired, SkipFold, fire, promote, promote_all};
 pub use look::{CancelWanted, HeldOver, JobRow, Look, NodeBeat, Overdue, Running, jobs_since, look, overdue};
