@@ -101,7 +101,7 @@ fn usable(parent: &Path) -> io::Result<()> {
     }
     let entered = super::spawn::in_child(|| fs::write(probe.join("cgroup.procs"), "0").is_ok());
     // The probing child is reaped, but the kernel may take a moment to let go of it.
-    let _ = remove(&probe);
+    let _ = remove_soon(&probe);
     match entered? {
         true => Ok(()),
         false => Err(io::Error::other(format!("{} cannot be entered", probe.display()))),
@@ -121,6 +121,17 @@ pub fn remove(path: &Path) -> io::Result<()> {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
         _ => Ok(()),
     }
+}
+
+/// As [`remove`], waiting a little: the kernel lets go of a process some time after its death.
+pub fn remove_soon(path: &Path) -> io::Result<()> {
+    for _ in 0..100 {
+        if remove(path).is_ok() {
+            return Ok(());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    remove(path)
 }
 
 /// SIGKILL for everything in a cgroup and below, atomically with respect to fork.

@@ -61,7 +61,7 @@ fn guard(args: &Args) -> io::Result<()> {
         ));
     }
     if let Some(cgroup) = &cgroup {
-        let _ = cgroup::remove(cgroup);
+        let _ = cgroup::remove_soon(cgroup);
     }
     log(format_args!("guard: done"));
     Ok(())

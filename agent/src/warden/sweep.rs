@@ -100,7 +100,7 @@ pub fn leftovers(paths: &Paths) -> io::Result<Gone> {
         if left.is_empty() && empty {
             if let Some(cgroup) = &cgroup {
                 // Whatever keeps it is found by the next sweep.
-                let _ = cgroup::remove(cgroup);
+                let _ = cgroup::remove_soon(cgroup);
             }
             return Ok(Gone::Empty {
                 swept: swept.len() as u32,
