@@ -1,5 +1,6 @@
 //! One agent on one server: decides, talks SQL, and hands commands to its warden.
 
+mod accounts;
 pub mod agent;
 mod claimer;
 pub mod cli;
@@ -15,6 +16,7 @@ mod http;
 mod keeper;
 mod metrics;
 mod output;
+mod path_hash;
 mod random;
 mod reporter;
 mod runner;

@@ -1,13 +1,13 @@
-use std::ffi::CString;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::{EmbeddedError, at};
+use crate::accounts::{self, Account};
+use crate::path_hash::path_hash;
 
 /// Where one embedded PostgreSQL keeps its data and its socket, and whose process it is.
 #[derive(Clone, Debug)]
@@ -19,13 +19,7 @@ pub struct Place {
     pub sockets: PathBuf,
     pub log: PathBuf,
     /// The user to become; `None` when this process is not root and stays who it is.
-    pub user: Option<User>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct User {
-    pub uid: u32,
-    pub gid: u32,
+    pub(super) user: Option<Account>,
 }
 
 impl Place {
@@ -41,7 +35,7 @@ impl Place {
             0 => Some(postgres_user()?),
             _ => None,
         };
-        let name = format!("farmhand-dev-{:016x}", fnv1a(dir.as_os_str().as_bytes()));
+        let name = format!("farmhand-dev-{:016x}", path_hash(&dir));
         let home = home(&dir, &name, user)?;
         let sockets = socket_root(user).join(&name);
         Ok(Self {
@@ -81,37 +75,14 @@ impl Place {
     }
 }
 
-fn postgres_user() -> Result<User, EmbeddedError> {
-    let name = CString::from(c"postgres");
-    let mut buffer = vec![0_u8; 16 * 1024];
-    // SAFETY: passwd is plain data for which all zeroes is a valid value.
-    let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
-    let mut found: *mut libc::passwd = std::ptr::null_mut();
-    // SAFETY: every pointer is valid for the call, and the length is the buffer's.
-    let status = unsafe {
-        libc::getpwnam_r(
-            name.as_ptr(),
-            &mut entry,
-            buffer.as_mut_ptr().cast(),
-            buffer.len(),
-            &mut found,
-        )
-    };
-    match (status, found.is_null()) {
-        (0, false) => Ok(User {
-            uid: entry.pw_uid,
-            gid: entry.pw_gid,
-        }),
-        (0, true) => Err(EmbeddedError::NoUser),
-        (code, _) => Err(at("looking for the user postgres")(io::Error::from_raw_os_error(
-            code,
-        ))),
-    }
+fn postgres_user() -> Result<Account, EmbeddedError> {
+    let found = accounts::find("postgres").map_err(at("looking for the user postgres"))?;
+    found.ok_or(EmbeddedError::NoUser)
 }
 
 /// An existing `postgres` entry is used whatever it is, so that data is found again; a new one goes where
 /// its user can reach it.
-fn home(dir: &Path, name: &str, user: Option<User>) -> Result<PathBuf, EmbeddedError> {
+fn home(dir: &Path, name: &str, user: Option<Account>) -> Result<PathBuf, EmbeddedError> {
     let entry = dir.join("postgres");
     if let Ok(home) = entry.canonicalize() {
         return Ok(home);
@@ -132,7 +103,7 @@ fn home(dir: &Path, name: &str, user: Option<User>) -> Result<PathBuf, EmbeddedE
 }
 
 /// Whether `user` can pass through `dir`, asked of the kernel by going there as that user.
-fn passable(dir: &Path, user: User) -> bool {
+fn passable(dir: &Path, user: Account) -> bool {
     let went = Command::new("/bin/true")
         .gid(user.gid)
         .uid(user.uid)
@@ -142,7 +113,7 @@ fn passable(dir: &Path, user: User) -> bool {
 }
 
 /// A socket's path may have 107 bytes, fewer than a data directory's: sockets live in a short directory.
-fn socket_root(user: Option<User>) -> PathBuf {
+fn socket_root(user: Option<Account>) -> PathBuf {
     let runtime = match user {
         Some(_) => Some(PathBuf::from("/run")),
         None => std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from),
@@ -153,7 +124,7 @@ fn socket_root(user: Option<User>) -> PathBuf {
 
 /// Makes a directory of mode 0700 that belongs to the server's user, or finds that it is one. Anything else
 /// of that name, in `/tmp` perhaps put there by somebody, is refused.
-fn private_directory(path: &Path, user: Option<User>) -> Result<(), EmbeddedError> {
+fn private_directory(path: &Path, user: Option<Account>) -> Result<(), EmbeddedError> {
     let failed = || at(path.display().to_string());
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => {
@@ -179,14 +150,6 @@ fn private_directory(path: &Path, user: Option<User>) -> Result<(), EmbeddedErro
     }
 }
 
-/// FNV-1a, 64 bits: <https://datatracker.ietf.org/doc/html/draft-eastlake-fnv>. A short name for a path that
-/// is the same at every start.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,12 +159,6 @@ mod tests {
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir(&dir).unwrap();
         dir
-    }
-
-    #[test]
-    fn short_names_follow_fnv_1a() {
-        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use farmhand_common::core::definition::Limits;
 
 use super::paths::{Paths, named};
 use super::protocol::AttemptId;
+use crate::path_hash::path_hash;
 
 struct Base {
     path: PathBuf,
@@ -47,26 +48,13 @@ fn base() -> Option<Base> {
     })
 }
 
-/// FNV-1a: a name that differs between state directories and is the same for each new warden in one.
-fn hash(path: &Path) -> u64 {
-    use std::os::unix::ffi::OsStrExt;
-    let canonical = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    canonical
-        .as_os_str()
-        .as_bytes()
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-        })
-}
-
 /// Makes the directory for a warden's attempts. `Err` says why there is none: the attempts are then
 /// followed by descent.
 pub fn make_parent(paths: &Paths) -> io::Result<PathBuf> {
     let base = base().ok_or_else(|| io::Error::other("no cgroup v2 is mounted"))?;
     let parent = base.path.join(format!(
         "farmhand-{:016x}-{}",
-        hash(paths.state_dir()),
+        path_hash(paths.state_dir()),
         paths.kind().name()
     ));
     match fs::create_dir(&parent) {

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::child::system;
 use super::protocol::{Stage, StartFailure};
+use crate::accounts::{self, Account};
 
 #[derive(Debug)]
 pub struct User {
@@ -17,38 +18,13 @@ pub struct User {
 
 pub fn find(name: &str) -> Result<User, StartFailure> {
     let no_such = || system(Stage::NoSuchUser, name, &io::Error::other(""));
-    let c_name = CString::new(name).map_err(|_| no_such())?;
-    let mut buffer = vec![0u8; 16 << 10];
-    loop {
-        // SAFETY: passwd is plain data for which all zeroes is a valid value.
-        let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
-        let mut found: *mut libc::passwd = std::ptr::null_mut();
-        // SAFETY: every pointer is valid for the call and the buffer's length is its own.
-        let error = unsafe {
-            libc::getpwnam_r(
-                c_name.as_ptr(),
-                &mut entry,
-                buffer.as_mut_ptr().cast(),
-                buffer.len(),
-                &mut found,
-            )
-        };
-        if error == libc::ERANGE && buffer.len() < 16 << 20 {
-            buffer.resize(buffer.len() * 4, 0);
-            continue;
+    match accounts::find(name) {
+        Ok(Some(Account { uid, gid })) => {
+            let name = CString::new(name).map_err(|_| no_such())?;
+            Ok(User { uid, gid, name })
         }
-        if !found.is_null() {
-            return Ok(User {
-                uid: entry.pw_uid,
-                gid: entry.pw_gid,
-                name: c_name,
-            });
-        }
-        return Err(match error {
-            0 | libc::ENOENT | libc::ESRCH => no_such(),
-            // The directory did not answer: that is not "no such user".
-            error => system(Stage::User, name, &io::Error::from_raw_os_error(error)),
-        });
+        Ok(None) => Err(no_such()),
+        Err(error) => Err(system(Stage::User, name, &error)),
     }
 }
 
