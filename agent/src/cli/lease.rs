@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use farmhand_common::store::events::{Event, record_events};
-use farmhand_common::store::protocol::{Expired, Freed, expire};
+use farmhand_common::store::protocol::{Expired, Freed, force_expire};
 use farmhand_common::store::query;
 use farmhand_common::store::{Db, Severity};
 use serde_json::json;
@@ -120,7 +120,7 @@ async fn end_session(db: &Db, address: &str, session: i64) -> Result<Vec<Freed>,
             )
             .next("look again with `farmhand lease ls`"));
         }
-        if let Expired::Done { freed } = expire(db, address, session, node.life, node.beat).await? {
+        if let Expired::Done { freed } = force_expire(db, address, session, node.life, node.beat).await? {
             return Ok(freed);
         }
     }

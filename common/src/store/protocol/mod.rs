@@ -17,6 +17,6 @@ pub use outcome::{
     Finish, FinishResult, Lose, LostWhy, Now, Release, Retry, finish, lose, rehold, release, retry,
 };
 pub use session::{
-    Closed, Expired, Freed, FreedTo, Held, NodeInfo, Opened, Renewed, abandon, close, condemn, expire, open,
-    open_timeline, release_held, renew, sweep,
+    Closed, Expired, Freed, FreedTo, Held, NodeInfo, Opened, Renewed, abandon, close, condemn, expire,
+    force_expire, open, open_timeline, release_held, renew, sweep,
 };

@@ -204,6 +204,28 @@ pub async fn expire(
     life: Uuid,
     beat: i64,
 ) -> Result<Expired, StoreError> {
+    end(db, address, session, life, beat, Cause::Expired).await
+}
+
+/// `expire` by a person who takes it upon themselves that nothing of the session lives.
+pub async fn force_expire(
+    db: &Db,
+    address: &str,
+    session: i64,
+    life: Uuid,
+    beat: i64,
+) -> Result<Expired, StoreError> {
+    end(db, address, session, life, beat, Cause::Forced).await
+}
+
+async fn end(
+    db: &Db,
+    address: &str,
+    session: i64,
+    life: Uuid,
+    beat: i64,
+    cause: Cause,
+) -> Result<Expired, StoreError> {
     let mut tx = db.transaction("expire").await?;
     let ended: Option<Ended> = tx
         .row(
@@ -224,7 +246,7 @@ pub async fn expire(
         &mut tx,
         Scope {
             address: Some(address),
-            takeover: true,
+            cause,
             ..Scope::default()
         },
     )
@@ -281,7 +303,7 @@ pub async fn sweep(db: &Db) -> Result<Vec<Freed>, StoreError> {
     let freed = free(
         &mut tx,
         Scope {
-            takeover: true,
+            cause: Cause::Expired,
             ..Scope::default()
         },
     )
@@ -304,7 +326,7 @@ pub async fn release_held(
     let scope = Scope {
         address: Some(address),
         holds: true,
-        takeover: true,
+        cause: Cause::Expired,
         run: Some((run_id, attempt, session)),
     };
     let mut freed = free(&mut tx, scope).await?;
@@ -364,13 +386,32 @@ struct Ended {
 }
 
 /// Which held runs of ended sessions to free.
+/// Why held runs are freed; the reason they are due again with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Cause {
+    /// By the holder itself, with nothing left alive: no takeover.
+    #[default]
+    Drained,
+    Expired,
+    Forced,
+}
+
+impl Cause {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Drained => "drained",
+            Self::Expired => "expired",
+            Self::Forced => "forced",
+        }
+    }
+}
+
 #[derive(Default)]
 struct Scope<'a> {
     address: Option<&'a str>,
     /// Runs with `hold` too.
     holds: bool,
-    /// A takeover, as opposed to the holder's own close.
-    takeover: bool,
+    cause: Cause,
     run: Option<(i64, i32, i64)>,
 }
 
@@ -380,10 +421,11 @@ async fn free(tx: &mut Transaction, scope: Scope<'_>) -> Result<Vec<Freed>, Stor
         &[
             (&scope.address, Type::TEXT),
             (&scope.holds, Type::BOOL),
-            (&scope.takeover, Type::BOOL),
+            (&(scope.cause != Cause::Drained), Type::BOOL),
             (&scope.run.map(|r| r.0), Type::INT8),
             (&scope.run.map(|r| r.1), Type::INT4),
             (&scope.run.map(|r| r.2), Type::INT8),
+            (&scope.cause.as_str(), Type::TEXT),
         ],
     )
     .await

@@ -27,7 +27,8 @@ WITH held AS MATERIALIZED (
 ), again AS (
     -- ready_at stays: a server clock that steps back must not make a taken-over run wait.
     UPDATE farmhand.run_live r
-    SET state = 'due', running_at = NULL, session = NULL, takeovers = r.takeovers + $3::int, reason = CASE WHEN $3 THEN 'expired' ELSE 'drained' END
+    SET state = 'due', running_at = NULL, session = NULL, takeovers = r.takeovers + $3::int,
+        reason = $7
     FROM held h WHERE r.run_id = (h.run).run_id AND h.goes_to = 'due'
 ), lost AS (
     INSERT INTO farmhand.attempt (run_id, job_id, attempt, address, session, fence, claimed_at, started_at,
