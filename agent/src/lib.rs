@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod embedded;
 mod events;
 pub mod examples;
+pub mod flow;
 mod housekeeping;
 mod http;
 mod keeper;

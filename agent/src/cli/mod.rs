@@ -9,6 +9,7 @@ mod doctor;
 mod due_now;
 mod events;
 mod exit;
+mod flow;
 mod follow;
 mod job;
 mod lease;
@@ -61,6 +62,8 @@ enum Command {
     Node(node::NodeArgs),
     /// Leases: list, release by force
     Lease(lease::LeaseArgs),
+    /// Flows: plan and run tasks in dependency order on this machine
+    Flow(flow::FlowArgs),
     /// The farm at a glance
     Status(status::StatusArgs),
     /// Bring the database's schema to this version
@@ -103,6 +106,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Run(args) => block_on(run::run(args, json)),
         Command::Node(args) => block_on(node::run(args, json)),
         Command::Lease(args) => block_on(lease::run(args, json)),
+        Command::Flow(args) => flow::run(args, json),
         Command::Status(args) => block_on(status::run(args, json)),
         Command::Migrate(args) => block_on(migrate::run(args, json)),
         Command::Doctor(args) => doctor::run(args, json),

@@ -3,6 +3,8 @@
 pub mod definition;
 pub mod document;
 pub mod due;
+pub mod flow;
+pub mod graph;
 pub mod lease;
 pub mod retry;
 pub mod run;

@@ -1,0 +1,163 @@
+//! Cycles, and the lines that make them.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use serde::Serialize;
+
+use super::{Edge, Graph, Node, Place};
+
+/// More than anybody mends in one sitting.
+const MAX_CYCLES: usize = 100;
+
+/// A cycle: each step comes before the next, the last before the first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cycle {
+    pub steps: Vec<Step>,
+}
+
+/// `from` comes before `to`, because of the line at `at`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Step {
+    pub from: String,
+    pub to: String,
+    #[serde(flatten)]
+    pub at: Place,
+}
+
+impl Cycle {
+    /// Names of the tasks, each once.
+    pub fn tasks(&self, graph: &Graph) -> Vec<String> {
+        let tasks = |name: &&Step| graph.labels.contains(&name.from);
+        let names = self.steps.iter().filter(tasks);
+        names.map(|s| s.from.clone()).collect()
+    }
+}
+
+impl fmt::Display for Cycle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, step) in self.steps.iter().enumerate() {
+            let end = if index + 1 < self.steps.len() { "\n" } else { "" };
+            write!(f, "{} before {} ({}){end}", step.from, step.to, step.at)?;
+        }
+        Ok(())
+    }
+}
+
+impl Graph {
+    /// Enough cycles that without one edge of each nothing is left of them (up to 100); short ones first.
+    pub fn cycles(&self) -> Vec<Cycle> {
+        let mut gone = vec![false; self.edges.len()];
+        let mut cycles = Vec::new();
+        while cycles.len() < MAX_CYCLES {
+            let component = self.components(&gone);
+            let Some(cycle) = self.one_cycle(&component, &gone) else {
+                break;
+            };
+            for edge in &cycle {
+                gone[*edge as usize] = true;
+            }
+            cycles.push(self.show(&cycle));
+        }
+        cycles
+    }
+
+    fn show(&self, cycle: &[u32]) -> Cycle {
+        let label = |node: usize| match self.nodes[node] {
+            Node::Task(_) => self.label(node).to_owned(),
+            Node::Begin(_) | Node::End(_) => format!("mark {}", self.label(node)),
+        };
+        let step = |edge: &Edge| Step {
+            from: label(edge.from),
+            to: label(edge.to),
+            at: edge.at.clone(),
+        };
+        let steps = cycle.iter().map(|e| step(&self.edges[*e as usize]));
+        Cycle {
+            steps: steps.collect(),
+        }
+    }
+
+    /// The shortest cycle through the first node that is on one, as edges in their order.
+    fn one_cycle(&self, component: &[usize], gone: &[bool]) -> Option<Vec<u32>> {
+        let inside = |e: &u32| {
+            let edge = &self.edges[*e as usize];
+            !gone[*e as usize] && component[edge.from] == component[edge.to]
+        };
+        let start = (0..self.nodes.len()).find(|n| self.out[*n].iter().any(inside))?;
+        let mut came: Vec<Option<u32>> = vec![None; self.nodes.len()];
+        let mut queue = VecDeque::from([start]);
+        while let Some(node) = queue.pop_front() {
+            for e in self.out[node].iter().copied().filter(inside) {
+                let to = self.edges[e as usize].to;
+                if to == start {
+                    return Some(self.trace(start, e, &came));
+                }
+                if came[to].is_none() {
+                    came[to] = Some(e);
+                    queue.push_back(to);
+                }
+            }
+        }
+        None
+    }
+
+    fn trace(&self, start: usize, last: u32, came: &[Option<u32>]) -> Vec<u32> {
+        let mut path = vec![last];
+        let mut node = self.edges[last as usize].from;
+        while node != start {
+            let Some(edge) = came[node] else { break };
+            path.push(edge);
+            node = self.edges[edge as usize].from;
+        }
+        path.reverse();
+        path
+    }
+
+    /// The strongly connected component of every node (Tarjan 1972, without recursion: chains may be long).
+    fn components(&self, gone: &[bool]) -> Vec<usize> {
+        const NEW: usize = usize::MAX;
+        let n = self.nodes.len();
+        let (mut index, mut low, mut component) = (vec![NEW; n], vec![0; n], vec![NEW; n]);
+        let (mut stack, mut calls, mut count) = (Vec::new(), Vec::new(), 0);
+        for root in 0..n {
+            if index[root] != NEW {
+                continue;
+            }
+            calls.push((root, 0));
+            while let Some((node, next)) = calls.pop() {
+                if next == 0 {
+                    index[node] = count;
+                    low[node] = count;
+                    count += 1;
+                    stack.push(node);
+                }
+                if let Some(e) = self.out[node].get(next) {
+                    calls.push((node, next + 1));
+                    let to = self.edges[*e as usize].to;
+                    if gone[*e as usize] {
+                        continue;
+                    }
+                    if index[to] == NEW {
+                        calls.push((to, 0));
+                    } else if component[to] == NEW {
+                        low[node] = low[node].min(index[to]);
+                    }
+                    continue;
+                }
+                if low[node] == index[node] {
+                    while let Some(member) = stack.pop() {
+                        component[member] = node;
+                        if member == node {
+                            break;
+                        }
+                    }
+                }
+                if let Some((parent, _)) = calls.last() {
+                    low[*parent] = low[*parent].min(low[node]);
+                }
+            }
+        }
+        component
+    }
+}
