@@ -1,43 +1,13 @@
 use std::time::Duration;
 
 use farmhand_common::core::definition::{JobSpec, OnLost};
-use farmhand_common::store::jobs::{Cancelled, Retried, cancel, retry_run};
+use farmhand_common::store::Final;
+use farmhand_common::store::jobs::{Retried, retry_run};
 use farmhand_common::store::protocol::{
-    Claimed, Finish, FinishResult, Now, Release, Retry, claim, close, expire, finish, release, retry,
+    Finish, FinishResult, Now, Release, claim, close, finish, release, retry,
 };
-use farmhand_common::store::{AttemptOutcome, Final, Me};
 
-use crate::fixture::{Farm, spec, success};
-
-fn failure(me: &Me, run: &Claimed, delay: Duration) -> Retry {
-    Retry {
-        run_id: run.run_id,
-        attempt: run.attempt,
-        address: me.address.clone(),
-        session: me.session,
-        outcome: AttemptOutcome::Failed,
-        exit_code: Some(3),
-        signal: None,
-        reason: None,
-        started_at: None,
-        cpu_ms: None,
-        max_rss_bytes: None,
-        output_bytes: None,
-        output_dropped: None,
-        delay,
-    }
-}
-
-async fn expire_now(farm: &Farm, me: &Me) {
-    let beat = farm.beat(&me.address).await;
-    expire(&farm.db, &me.address, me.session, me.life, beat)
-        .await
-        .unwrap();
-}
-
-async fn one(farm: &Farm, end: Finish) -> FinishResult {
-    finish(&farm.db, &[end]).await.unwrap().remove(0).1
-}
+use crate::fixture::{Farm, expire_now, failure, one, spec, success};
 
 #[tokio::test]
 async fn a_finish_moves_the_run_to_history_with_what_was_measured() {
@@ -287,59 +257,6 @@ async fn a_run_that_never_started_is_given_back_even_at_most_once() {
         .await
         .unwrap();
     assert_eq!(given, [(run.run_id, FinishResult::Ended(Final::Lost))]);
-}
-
-#[tokio::test]
-async fn cancelling_a_due_run_ends_it_at_once() {
-    let farm = Farm::new().await;
-    let me = farm.node("a").await;
-    let run = farm.held_run(&me, "j", spec()).await;
-    release(&farm.db, &me, &[(run.run_id, 1)], Release::Drained)
-        .await
-        .unwrap();
-    assert_eq!(cancel(&farm.db, run.run_id, "eve").await.unwrap(), Cancelled::Now);
-    assert_eq!(farm.state(run.run_id).await.0, "cancelled");
-    assert_eq!(
-        farm.text("SELECT cancel_by FROM farmhand.run_history")
-            .await
-            .as_deref(),
-        Some("eve")
-    );
-    assert_eq!(
-        cancel(&farm.db, run.run_id, "eve").await.unwrap(),
-        Cancelled::AlreadyFinal(Final::Cancelled)
-    );
-    assert_eq!(
-        cancel(&farm.db, 999_999, "eve").await.unwrap(),
-        Cancelled::NotFound
-    );
-}
-
-#[tokio::test]
-async fn cancelling_a_held_run_asks_its_holder_and_survives_its_end() {
-    let farm = Farm::new().await;
-    let (a, b) = (farm.node("a").await, farm.node("b").await);
-    let asked = Cancelled::Requested { node: "a".to_owned() };
-    // The holder ends it.
-    let run = farm.held_run(&a, "j", spec()).await;
-    assert_eq!(cancel(&farm.db, run.run_id, "eve").await.unwrap(), asked);
-    assert_eq!(farm.state(run.run_id).await.0, "running");
-    let mut end = success(&a, &run);
-    end.state = Final::Cancelled;
-    assert_eq!(one(&farm, end).await, FinishResult::Done);
-    // The holder retries it.
-    let run = farm.held_run(&a, "k", spec()).await;
-    cancel(&farm.db, run.run_id, "eve").await.unwrap();
-    let ended = retry(&farm.db, &[failure(&a, &run, Duration::ZERO)])
-        .await
-        .unwrap();
-    assert_eq!(ended[0].1, FinishResult::Ended(Final::Cancelled));
-    // The holder is lost.
-    let run = farm.held_run(&a, "l", spec()).await;
-    cancel(&farm.db, run.run_id, "eve").await.unwrap();
-    expire_now(&farm, &a).await;
-    assert_eq!(farm.state(run.run_id).await.0, "cancelled");
-    assert!(claim(&farm.db, &b, 9, None).await.unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use farmhand_common::core::definition::{Command, JobSpec};
 use farmhand_common::store::jobs::{ApplyOutcome, JobChange, apply};
-use farmhand_common::store::protocol::{Claimed, Finish, Fire, Fired, NodeInfo, Opened, claim, fire, open};
-use farmhand_common::store::{Db, Final, Me};
+use farmhand_common::store::protocol::{
+    Claimed, Finish, FinishResult, Fire, Fired, NodeInfo, Opened, Retry, claim, expire, finish, fire, open,
+};
+use farmhand_common::store::{AttemptOutcome, Db, Final, Me};
 use farmhand_tests::pg::TestDb;
 use jiff::Timestamp;
 use serde_json::json;
@@ -179,4 +181,36 @@ pub fn success(me: &Me, run: &Claimed) -> Finish {
         output_bytes: Some(3),
         output_dropped: Some(0),
     }
+}
+
+pub fn failure(me: &Me, run: &Claimed, delay: Duration) -> Retry {
+    Retry {
+        run_id: run.run_id,
+        attempt: run.attempt,
+        address: me.address.clone(),
+        session: me.session,
+        outcome: AttemptOutcome::Failed,
+        exit_code: Some(3),
+        signal: None,
+        reason: None,
+        started_at: None,
+        cpu_ms: None,
+        max_rss_bytes: None,
+        output_bytes: None,
+        output_dropped: None,
+        delay,
+    }
+}
+
+/// As a challenger whose stopwatch ran out.
+pub async fn expire_now(farm: &Farm, me: &Me) {
+    let beat = farm.beat(&me.address).await;
+    expire(&farm.db, &me.address, me.session, me.life, beat)
+        .await
+        .unwrap();
+}
+
+/// Finishes one run.
+pub async fn one(farm: &Farm, end: Finish) -> FinishResult {
+    finish(&farm.db, &[end]).await.unwrap().remove(0).1
 }

@@ -1,6 +1,7 @@
 //! The store against real PostgreSQL.
 
 mod boots;
+mod cancels;
 mod claims;
 mod connections;
 mod definitions;
@@ -17,3 +18,4 @@ mod schema;
 mod sessions;
 mod storm;
 mod submit;
+mod tls;

@@ -7,15 +7,15 @@ use std::time::Duration;
 use farmhand_common::core::definition::{JobSpec, Overlap};
 use farmhand_common::store::jobs::{cancel, submit};
 use farmhand_common::store::protocol::{
-    Claimed, Expired, FinishResult, Opened, Release, Renewed, Retry, claim, close, expire, finish, fire,
-    look, open, overdue, release, renew, retry, sweep,
+    Claimed, Expired, FinishResult, Opened, Release, Renewed, claim, close, expire, finish, fire, look, open,
+    overdue, release, renew, retry, sweep,
 };
-use farmhand_common::store::{AttemptOutcome, Db, Me};
+use farmhand_common::store::{Db, Me};
 use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::fixture::{Farm, TTL, firing, info, past, spec, success};
+use crate::fixture::{Farm, TTL, failure, firing, info, past, spec, success};
 
 /// SplitMix64: <https://prng.di.unimi.it/splitmix64.c>. A storm is repeatable as far as its choices go.
 struct Chance(u64);
@@ -80,7 +80,9 @@ impl Agent {
             30..55 => self.finish_some(chance).await,
             55..62 => {
                 if let Some(run) = self.held.pop() {
-                    retry(&self.db, &[failed(&self.me, &run)]).await.unwrap();
+                    retry(&self.db, &[failure(&self.me, &run, Duration::ZERO)])
+                        .await
+                        .unwrap();
                 }
             }
             62..66 => {
@@ -167,25 +169,6 @@ async fn session(db: &Db, address: &str) -> Option<Me> {
             life,
         }),
         _ => None,
-    }
-}
-
-fn failed(me: &Me, run: &Claimed) -> Retry {
-    Retry {
-        run_id: run.run_id,
-        attempt: run.attempt,
-        address: me.address.clone(),
-        session: me.session,
-        outcome: AttemptOutcome::Failed,
-        exit_code: Some(1),
-        signal: None,
-        reason: None,
-        started_at: None,
-        cpu_ms: None,
-        max_rss_bytes: None,
-        output_bytes: None,
-        output_dropped: None,
-        delay: Duration::ZERO,
     }
 }
 

@@ -4,6 +4,8 @@
 
 mod boot;
 mod claim;
+mod ending;
+mod fenced;
 mod fire;
 mod look;
 mod outcome;
@@ -11,12 +13,11 @@ mod session;
 
 pub use boot::{Booted, fire_boot};
 pub use claim::{Claimed, Started, claim, started};
+pub use ending::{
+    Closed, Expired, Freed, FreedTo, abandon, close, expire, force_expire, release_held, sweep,
+};
+pub use fenced::{FinishResult, Now};
 pub use fire::{Fire, Fired, SkipFold, fire, promote, promote_all};
 pub use look::{CancelWanted, HeldOver, JobRow, Look, NodeBeat, Overdue, Running, jobs_since, look, overdue};
-pub use outcome::{
-    Finish, FinishResult, Lose, LostWhy, Now, Release, Retry, finish, lose, rehold, release, retry,
-};
-pub use session::{
-    Closed, Expired, Freed, FreedTo, Held, NodeInfo, Opened, Renewed, abandon, close, condemn, expire,
-    force_expire, open, open_timeline, release_held, renew, sweep,
-};
+pub use outcome::{Finish, Lose, LostWhy, Release, Retry, finish, lose, release, retry};
+pub use session::{Held, NodeInfo, Opened, Renewed, condemn, open, open_timeline, rehold, renew};

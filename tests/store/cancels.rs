@@ -1,0 +1,60 @@
+use std::time::Duration;
+
+use farmhand_common::store::Final;
+use farmhand_common::store::jobs::{Cancelled, cancel};
+use farmhand_common::store::protocol::{FinishResult, Release, claim, release, retry};
+
+use crate::fixture::{Farm, expire_now, failure, one, spec, success};
+
+#[tokio::test]
+async fn cancelling_a_due_run_ends_it_at_once() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    release(&farm.db, &me, &[(run.run_id, 1)], Release::Drained)
+        .await
+        .unwrap();
+    assert_eq!(cancel(&farm.db, run.run_id, "eve").await.unwrap(), Cancelled::Now);
+    assert_eq!(farm.state(run.run_id).await.0, "cancelled");
+    assert_eq!(
+        farm.text("SELECT cancel_by FROM farmhand.run_history")
+            .await
+            .as_deref(),
+        Some("eve")
+    );
+    assert_eq!(
+        cancel(&farm.db, run.run_id, "eve").await.unwrap(),
+        Cancelled::AlreadyFinal(Final::Cancelled)
+    );
+    assert_eq!(
+        cancel(&farm.db, 999_999, "eve").await.unwrap(),
+        Cancelled::NotFound
+    );
+}
+
+#[tokio::test]
+async fn cancelling_a_held_run_asks_its_holder_and_survives_its_end() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    let asked = Cancelled::Requested { node: "a".to_owned() };
+    // The holder ends it.
+    let run = farm.held_run(&a, "j", spec()).await;
+    assert_eq!(cancel(&farm.db, run.run_id, "eve").await.unwrap(), asked);
+    assert_eq!(farm.state(run.run_id).await.0, "running");
+    let mut end = success(&a, &run);
+    end.state = Final::Cancelled;
+    assert_eq!(one(&farm, end).await, FinishResult::Done);
+    // The holder retries it.
+    let run = farm.held_run(&a, "k", spec()).await;
+    cancel(&farm.db, run.run_id, "eve").await.unwrap();
+    let ended = retry(&farm.db, &[failure(&a, &run, Duration::ZERO)])
+        .await
+        .unwrap();
+    assert_eq!(ended[0].1, FinishResult::Ended(Final::Cancelled));
+    // The holder is lost.
+    let run = farm.held_run(&a, "l", spec()).await;
+    cancel(&farm.db, run.run_id, "eve").await.unwrap();
+    expire_now(&farm, &a).await;
+    assert_eq!(farm.state(run.run_id).await.0, "cancelled");
+    assert!(claim(&farm.db, &b, 9, None).await.unwrap().is_empty());
+}
