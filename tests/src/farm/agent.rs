@@ -185,9 +185,10 @@ impl Agent {
         self.kill();
     }
 
-    /// Lets go of a process that shall live on; it is ended with the farm.
-    pub fn release(&mut self) -> Option<Child> {
-        self.child.take()
+    /// Makes room for a newer agent of the same state directory, on a port of its own.
+    pub fn set_aside(&mut self) -> Child {
+        self.port = free_port();
+        self.child.take().expect("a running agent")
     }
 
     /// Its exit status, once it has ended.

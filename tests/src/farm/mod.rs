@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio_postgres::Client;
 
-pub use agent::Agent;
+pub use agent::{Agent, send, stop};
 pub use builder::FarmBuilder;
 pub use database::Database;
 pub use rows::{Attempt, Run};
@@ -123,6 +123,14 @@ impl Farm {
     /// Processes that belong to this farm, by their command line or environment.
     pub fn processes(&self) -> Vec<processes::Process> {
         processes_of(self.dir.path())
+    }
+
+    /// Living processes of a run, whatever they did to get away.
+    pub fn processes_of_run(&self, run_id: i64) -> Vec<processes::Process> {
+        let mark = format!("FARMHAND_RUN={run_id}");
+        let mut found = self.processes();
+        found.retain(|p| p.environment.contains(&mark));
+        found
     }
 
     /// Checks what must hold whatever happened: no two lives of one run, one outcome per due instant, no

@@ -1,0 +1,196 @@
+//! SIGSTOP: the process lives, the lease does not.
+
+use std::time::Duration;
+
+use farmhand_tests::farm::{Farm, SOON, TAKEOVER, send, stop};
+use farmhand_tests::witness::boot_ns;
+
+const JOBS: &str = "
+    [job.long]
+    command = [WITNESS, '4000', 'ignore-term', 'daemon']
+    [job.short]
+    command = [WITNESS, '800']
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_processes_of_a_stopped_agent_are_dead_before_the_takeover_and_its_finish_is_refused() {
+    let mut farm = Farm::new().agents(2).jobs(JOBS).start().await;
+    // Both on one node: the other is full of nothing, but asks later.
+    let (long, short) = (farm.submit("long").await, farm.submit("short").await);
+    let home = farm.lives(long, 1).await.running_at.expect("a node");
+    let near = farm.lives(short, 1).await.running_at.as_deref() == Some(home.as_str());
+    let stopped = boot_ns();
+    farm.agent(&home).stop();
+    farm.lives(long, 2).await;
+    let (before, after) = (farm.witness.life(long, 1), farm.witness.life(long, 2));
+    let delay = Duration::from_nanos(after.first - stopped);
+    eprintln!(
+        "takeover after {delay:?}; the old processes ended {:?} before",
+        before.gap_to(&after)
+    );
+    assert!(before.last < after.first);
+    assert!(delay <= TAKEOVER, "{delay:?}");
+    farm.agent(&home).resume();
+    farm.event("session_lost").await;
+    farm.eventually("a new session", SOON, async || {
+        let session: i64 = farm
+            .value(&format!(
+                "SELECT session FROM farmhand.node WHERE address = '{home}' AND open"
+            ))
+            .await;
+        if session > 1 {
+            Ok(())
+        } else {
+            Err(format!("session {session}"))
+        }
+    })
+    .await;
+    if near {
+        farm.event("fenced").await;
+        let refused = farm
+            .agent(&home)
+            .metric("farmhand_fence_rejections_total", &["op=\"finish\""])
+            .await;
+        assert!(refused >= 1.0, "{refused}");
+    }
+    assert!(
+        farm.agent(&home)
+            .metric("farmhand_timeouts_total", &["type=\"lease\""])
+            .await
+            >= 1.0
+    );
+    farm.succeeds(long).await;
+    farm.succeeds(short).await;
+    let again = farm.submit("short").await;
+    farm.succeeds(again).await;
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_finish_of_a_node_whose_session_was_expired_is_refused_and_counted() {
+    let mut farm = Farm::new().agents(1).jobs(JOBS).start().await;
+    let short = farm.submit("short").await;
+    farm.lives(short, 1).await;
+    farm.agents[0].stop();
+    farm.add_agent("n2").await;
+    farm.lives(short, 2).await;
+    assert!(
+        farm.witness.life(short, 1).ended,
+        "it had ended when its agent could not see it"
+    );
+    farm.agents[0].resume();
+    farm.event("fenced").await;
+    let refused = farm.agents[0]
+        .metric("farmhand_fence_rejections_total", &["op=\"finish\""])
+        .await;
+    assert!((refused - 1.0).abs() < 0.1, "{refused}");
+    let done = farm.succeeds(short).await;
+    assert_eq!(
+        (done.attempt, done.running_at.as_deref()),
+        (2, Some("n2")),
+        "{done:?}"
+    );
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_warden_is_ended_by_the_kernel_with_its_processes_and_the_run_goes_again() {
+    let mut farm = Farm::new().agents(1).jobs(JOBS).start().await;
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+    let warden = farm.agents[0].wardens()[0].pid;
+    let stopped = boot_ns();
+    stop(warden);
+    farm.lives(long, 2).await;
+    let (before, after) = (farm.witness.life(long, 1), farm.witness.life(long, 2));
+    assert!(before.last < after.first);
+    let delay = Duration::from_nanos(after.first - stopped);
+    assert!(delay <= TAKEOVER, "{delay:?}");
+    assert_eq!(
+        farm.value::<i64>("SELECT session FROM farmhand.node").await,
+        1,
+        "the lease itself is fine"
+    );
+    farm.succeeds(long).await;
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_agent_and_warden_stopped_the_processes_are_dead_before_the_takeover() {
+    let mut farm = Farm::new().agents(2).jobs(JOBS).start().await;
+    let long = farm.submit("long").await;
+    let home = farm.lives(long, 1).await.running_at.expect("a node");
+    let stopped = boot_ns();
+    for warden in farm.agent(&home).wardens() {
+        stop(warden.pid);
+    }
+    farm.agent(&home).stop();
+    farm.lives(long, 2).await;
+    let (before, after) = (farm.witness.life(long, 1), farm.witness.life(long, 2));
+    assert!(before.last < after.first);
+    assert!(Duration::from_nanos(after.first - stopped) <= TAKEOVER);
+    farm.agent(&home).resume();
+    farm.event("session_lost").await;
+    farm.succeeds(long).await;
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_agent_that_wakes_up_after_a_newer_one_adopted_leaves_and_touches_nothing() {
+    let mut farm = Farm::new().agents(1).jobs(JOBS).start().await;
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+    farm.agents[0].stop();
+    let mut older = farm.agents[0].set_aside();
+    farm.agents[0].start().await;
+    farm.event("session_adopted").await;
+    send(older.id().cast_signed(), libc::SIGCONT);
+    let status = farm
+        .eventually("the older one leaves", SOON, async || {
+            older
+                .try_wait()
+                .expect("waiting for a child")
+                .ok_or_else(|| "it lives".to_owned())
+        })
+        .await;
+    assert!(status.success(), "{status}");
+    assert!(farm.agents[0].log().contains("a newer agent has taken over"));
+    let done = farm.succeeds(long).await;
+    assert_eq!(done.attempt, 1, "{done:?}");
+    assert_eq!(
+        farm.events("expired").await + farm.events("session_lost").await,
+        0
+    );
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_agent_that_wakes_up_after_its_session_is_over_touches_nothing_of_the_newer_one() {
+    let mut farm = Farm::new().agents(1).jobs(JOBS).start().await;
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+    farm.agents[0].stop();
+    let mut older = farm.agents[0].set_aside();
+    // The lease ends first: the newer one finds no warden and waits the dead session out.
+    farm.eventually("the old warden is gone", SOON, async || {
+        if farm.agents[0].wardens().is_empty() {
+            Ok(())
+        } else {
+            Err("it lives".to_owned())
+        }
+    })
+    .await;
+    farm.agents[0].start().await;
+    farm.lives(long, 2).await;
+    send(older.id().cast_signed(), libc::SIGCONT);
+    let done = farm.succeeds(long).await;
+    assert_eq!(done.attempt, 2, "{done:?}");
+    // Whatever it makes of it, it does not get the address back while the newer one lives.
+    let state = farm
+        .value::<i64>("SELECT session FROM farmhand.node WHERE open")
+        .await;
+    assert_eq!(state, 2);
+    farm.check().await;
+    let _ = older.kill();
+    let _ = older.wait();
+}
