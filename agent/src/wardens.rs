@@ -1,7 +1,7 @@
 //! The wardens of one session: the main one, and one per distinct `hold`, started when first needed.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use farmhand_common::core::lease::BootInstant;
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::session::Input;
 use crate::warden::protocol::{AttemptId, Event, KillReason, Kind, Serving, SpawnRequest};
-use crate::warden::{Gone, Launch, Notice, Notices, WardenClient, WardenError};
+use crate::warden::{Gone, Launch, Notice, Notices, Paths, ProofOfDeath, WardenClient, WardenError};
 
 /// What the session learns from its wardens.
 pub enum WardenInput {
@@ -30,7 +30,7 @@ enum Slot {
     Starting(Vec<SpawnRequest>),
     Up(WardenClient),
     /// The connection is gone; whether the warden is, is being proven. Requests wait for its successor.
-    Dying(Vec<SpawnRequest>),
+    Dying(Vec<SpawnRequest>, ProofOfDeath),
 }
 
 /// Owns the connections; everything it does is answered by an [`Input`].
@@ -113,22 +113,24 @@ impl Wardens {
 
     /// The connection ended. What waits now is for the successor.
     pub fn disconnected(&mut self, kind: Kind) {
-        if matches!(self.slots.get(&kind), Some(Slot::Up(_))) {
-            self.slots.insert(kind, Slot::Dying(Vec::new()));
+        if let Some(slot) = self.slots.get_mut(&kind)
+            && let Slot::Up(client) = slot
+        {
+            *slot = Slot::Dying(Vec::new(), client.proof().clone());
         }
     }
 
     /// Attempts that no warden of this kind has been asked to start yet.
     pub fn waiting(&self, kind: Kind) -> Vec<AttemptId> {
         match self.slots.get(&kind) {
-            Some(Slot::Starting(waiting) | Slot::Dying(waiting)) => waiting.iter().map(|r| r.id).collect(),
+            Some(Slot::Starting(waiting) | Slot::Dying(waiting, _)) => waiting.iter().map(|r| r.id).collect(),
             _ => Vec::new(),
         }
     }
 
     /// The warden is proven dead: starts the successor if anything waits for one.
     pub fn dead(&mut self, kind: Kind, deadlines: Deadlines) {
-        if let Some(Slot::Dying(waiting)) = self.slots.remove(&kind)
+        if let Some(Slot::Dying(waiting, _)) = self.slots.remove(&kind)
             && !waiting.is_empty()
         {
             self.start(kind, waiting, deadlines);
@@ -139,7 +141,7 @@ impl Wardens {
     pub fn spawn(&mut self, kind: Kind, request: SpawnRequest, deadlines: Deadlines) {
         match self.slots.get_mut(&kind) {
             None => self.start(kind, vec![request], deadlines),
-            Some(Slot::Starting(waiting) | Slot::Dying(waiting)) => waiting.push(request),
+            Some(Slot::Starting(waiting) | Slot::Dying(waiting, _)) => waiting.push(request),
             Some(Slot::Up(client)) => {
                 let (client, tx, id) = (client.clone(), self.tx.clone(), request.id);
                 tokio::spawn(async move {
@@ -227,7 +229,7 @@ impl Wardens {
 
     /// Whether a death is still being proven.
     pub fn uncertain(&self) -> bool {
-        self.slots.values().any(|s| matches!(s, Slot::Dying(_)))
+        self.slots.values().any(|s| matches!(s, Slot::Dying(..)))
     }
 
     fn tell<F, Fut>(&self, kind: Kind, say: F)
@@ -247,14 +249,31 @@ impl Wardens {
 
     /// Ends every warden and returns when all of them, with their trees, are proven gone.
     pub async fn end_all(&mut self, grace: Duration) -> Vec<(Kind, std::io::Result<Gone>)> {
-        let clients: Vec<(Kind, WardenClient)> = self.up().map(|(k, c)| (k, c.clone())).collect();
-        self.slots.clear();
         let mut ended = Vec::new();
-        for (kind, client) in clients {
-            ended.push((kind, end(client, grace).await));
+        for (kind, slot) in std::mem::take(&mut self.slots) {
+            match slot {
+                Slot::Up(client) => ended.push((kind, end(client, grace).await)),
+                Slot::Dying(_, proof) => ended.push((kind, proof.tree_gone().await)),
+                // It has been asked for nothing yet, and will not be.
+                Slot::Starting(_) => {}
+            }
         }
         ended
     }
+}
+
+/// Whether a warden of this state directory serves another lease than the `last` one of this agent: then a
+/// newer agent has started it. Asked without taking it over.
+pub async fn superseded(state_dir: &Path, last: Serving) -> bool {
+    for kind in Paths::kinds(state_dir).unwrap_or_default() {
+        // One that does not answer is dealt with, and waited for, by whoever wants to begin.
+        if let Ok(Some(found)) = WardenClient::identify(state_dir, kind).await
+            && found.serving != last
+        {
+            return true;
+        }
+    }
+    false
 }
 
 /// Ends one warden: politely, then by the pidfd; returns when its tree is proven gone.

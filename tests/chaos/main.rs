@@ -1,4 +1,7 @@
 //! Whole farms of real agents, and what may happen to them.
 
+mod clocks;
+mod database;
 mod killed;
+mod network;
 mod stopped;

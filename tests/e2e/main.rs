@@ -1,3 +1,9 @@
 //! Whole farms of real agents, one file per feature.
 
+mod attempts;
+mod leaving;
+mod many;
+mod pooler;
+mod process;
+mod refusals;
 mod running;

@@ -18,7 +18,7 @@ use crate::reporter::{Outlet, Reporter};
 use crate::session::{Context, Input, SessionEnd};
 use crate::warden::Paths;
 use crate::warden::protocol::Kind;
-use crate::{housekeeping, http, signals};
+use crate::{housekeeping, http, signals, wardens};
 
 /// Inputs of a session that may wait; senders then wait too.
 const INPUTS: usize = 4_096;
@@ -170,16 +170,23 @@ async fn live(
             return Ok(Ended::Stopped);
         }
     }
-    let mut adoptable = true;
+    let mut last = None;
     loop {
+        if let Some(last) = last
+            && wardens::superseded(&ctx.config.state_dir, last).await
+        {
+            ctx.events.emit(Event::Superseded);
+            return Ok(Ended::Superseded);
+        }
         let (tx, rx) = mpsc::channel(INPUTS);
         let session = tokio::select! {
-            session = opening::begin(ctx, std::mem::take(&mut adoptable), (tx.clone(), rx)) => session?,
+            session = opening::begin(ctx, last.is_none(), (tx.clone(), rx)) => session?,
             signal = leave_signal(signals) => {
                 tracing::info!("leaving on {signal:?} without a session");
                 return Ok(Ended::Stopped);
             }
         };
+        last = Some(session.serving());
         outlet.set(Some(tx.clone()));
         health.ready(true);
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);

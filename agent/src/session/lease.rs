@@ -12,7 +12,12 @@ use crate::events::Event;
 use crate::random::random;
 use crate::reporter::Report;
 use crate::runner::Verdict;
+use crate::warden::Gone;
 use crate::warden::protocol::{AttemptId, KillReason, Kind};
+use crate::wardens;
+
+/// While waiting for the wardens' end: how often to ask whether a newer agent has started its own.
+const SUPERSEDED_EVERY: Duration = Duration::from_millis(500);
 
 impl Session {
     pub(super) fn renew_if_due(&mut self, now: BootInstant) {
@@ -175,7 +180,25 @@ impl Session {
                 });
             }
         }
-        self.end_wardens(Duration::ZERO).await;
+        let (ctx, serving) = (self.ctx.clone(), self.serving());
+        let gone = {
+            let mut ending = std::pin::pin!(self.end_wardens(Duration::ZERO));
+            loop {
+                tokio::select! {
+                    gone = &mut ending => break gone,
+                    () = tokio::time::sleep(SUPERSEDED_EVERY) => {}
+                }
+                // Ours are gone, and the proof waits for one that is not ours.
+                if wardens::superseded(&ctx.config.state_dir, serving).await {
+                    ctx.events.emit(Event::Superseded);
+                    return SessionEnd::Superseded;
+                }
+            }
+        };
+        // Nobody may take what has a hold until that is over, unless told that it is dead.
+        for kind in gone.into_iter().filter(|k| *k != Kind::Main) {
+            self.lose_all_of(kind, LostWhy::Lease);
+        }
         // Condemned rather than expired, it is open still; nothing of it lives, so it need not lapse.
         if let Err(e) = protocol::close(&self.ctx.db, &self.me).await {
             tracing::debug!("closing the lost session: {e}");
@@ -183,12 +206,18 @@ impl Session {
         SessionEnd::Lost
     }
 
-    /// Ends every warden and waits for the proof, whatever it takes: the kernel's timer bounds it.
-    pub(super) async fn end_wardens(&mut self, grace: Duration) {
+    /// Ends every warden and waits for the proof, whatever it takes: the kernel's timer bounds it. Answers
+    /// with those that left nothing alive.
+    pub(super) async fn end_wardens(&mut self, grace: Duration) -> Vec<Kind> {
         self.mode = Mode::Killing;
+        let mut empty = Vec::new();
         for (kind, gone) in self.wardens.end_all(grace).await {
+            if matches!(gone, Ok(Gone::Empty { .. })) {
+                empty.push(kind);
+            }
             self.note_gone(kind, gone);
         }
+        empty
     }
 
     /// Attempts whose warden is proven dead, whatever they were doing: as `on_lost` says. Not those that

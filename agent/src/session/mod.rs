@@ -28,7 +28,7 @@ use crate::keeper::Keeper;
 use crate::reporter::{Report, Settled};
 use crate::runner::Assignment;
 use crate::signals::Signal;
-use crate::warden::protocol::{AttemptId, AttemptReport, Kind};
+use crate::warden::protocol::{AttemptId, AttemptReport, Kind, Serving};
 use crate::wardens::{WardenInput, Wardens};
 use crate::watcher::Watcher;
 
@@ -206,6 +206,14 @@ impl Session {
         };
         session.adopt(adopted, opened_sent);
         session
+    }
+
+    /// What its wardens serve.
+    pub fn serving(&self) -> Serving {
+        Serving {
+            session: self.me.session,
+            life: self.me.life,
+        }
     }
 
     /// Runs until the session is over, however it ends.

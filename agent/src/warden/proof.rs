@@ -114,12 +114,23 @@ impl ProofOfDeath {
 /// Waits until neither guard nor warden of this state directory lives, then sweeps what they left.
 /// For an agent that never spoke to them.
 pub async fn nobody_lives(paths: &Paths) -> io::Result<Gone> {
-    // The lock has no readiness to wait for.
-    while super::lock::is_held(&paths.lock())? {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    // The lock has no readiness to wait for. It is kept while sweeping: what a guard that starts meanwhile
+    // lets run is none of the sweep's business.
+    let lock = loop {
+        match super::lock::acquire(&paths.lock()) {
+            Ok(Some(lock)) => break Some(lock),
+            Ok(None) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+            // No directory: nothing ever lived here.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => break None,
+            Err(e) => return Err(e),
+        }
+    };
     let paths = paths.clone();
-    tokio::task::spawn_blocking(move || sweep::leftovers(&paths))
-        .await
-        .map_err(io::Error::other)?
+    tokio::task::spawn_blocking(move || {
+        let gone = sweep::leftovers(&paths);
+        drop(lock);
+        gone
+    })
+    .await
+    .map_err(io::Error::other)?
 }

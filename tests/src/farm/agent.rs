@@ -62,6 +62,13 @@ impl Agent {
         )
     }
 
+    /// Another agent under the same address, with a state directory of its own, not started.
+    pub fn double(&self, dir: &Path) -> Self {
+        let mut double = self.another(dir, &format!("{}-double", self.address));
+        double.address.clone_from(&self.address);
+        double
+    }
+
     /// The proxy between it and its database.
     ///
     /// # Panics

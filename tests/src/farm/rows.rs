@@ -134,6 +134,17 @@ impl Farm {
         .await
     }
 
+    /// Waits until the first attempt of the run has begun, however short it is.
+    pub async fn lives_or_is_over(&self, run_id: i64) {
+        self.eventually("the run begins", SOON, async || {
+            match self.witness.lives(run_id).is_empty() {
+                false => Ok(()),
+                true => Err(format!("{:?}", self.run(run_id).await)),
+            }
+        })
+        .await;
+    }
+
     /// The first run of a job, once there is one.
     pub async fn first_run(&self, job: &str) -> Run {
         self.eventually("the job has a run", SOON, async || {

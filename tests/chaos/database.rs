@@ -1,0 +1,149 @@
+//! The database server itself fails, stops, or has another idea of the time.
+
+use std::time::Duration;
+
+use farmhand_tests::farm::{Farm, SOON, TTL, send};
+use farmhand_tests::pg::{Options, PrivateServer};
+use farmhand_tests::witness::boot_ns;
+
+const JOBS: &str = "
+    [job.long]
+    command = [WITNESS, '4000', 'say=100']
+    [job.short]
+    command = [WITNESS, '100']
+    [job.tick]
+    schedule = '* * * * * *'
+    missed = 'all'
+    overlap = 'allow'
+    command = [WITNESS, '20']
+";
+
+async fn farm(agents: usize) -> Farm {
+    let server = PrivateServer::start(Options::default()).await;
+    Farm::new().agents(agents).on(server).jobs(JOBS).start().await
+}
+
+/// Every second from the first instant to the last has its record.
+async fn no_instant_is_missing(farm: &Farm) {
+    let gaps: i64 = farm
+        .value(
+            "SELECT count(*) FROM (SELECT first_due - lag(last_due) OVER (ORDER BY first_due) AS gap
+             FROM farmhand.run WHERE job_id = 'tick') g WHERE gap <> interval '1 second'",
+        )
+        .await;
+    assert_eq!(gaps, 0, "{:?}", farm.runs("tick").await);
+}
+
+async fn goes_on(farm: &Farm) {
+    let before = farm.runs("tick").await.len();
+    farm.eventually("the schedule goes on", SOON, async || {
+        match farm.runs("tick").await.len() {
+            now if now > before + 2 => Ok(()),
+            now => Err(format!("{now} runs, {before} before")),
+        }
+    })
+    .await;
+    let short = farm.submit("short").await;
+    farm.succeeds(short).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_of_the_database_loses_nothing_and_ends_no_run() {
+    let mut farm = farm(2).await;
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+    farm.database.server().restart(None);
+    farm.sql = farm.database.client().await;
+    goes_on(&farm).await;
+    let done = farm.succeeds(long).await;
+    assert_eq!((done.attempt, done.takeovers), (1, 0), "{done:?}");
+    let expected: String = (1..=100).map(|n| format!("line {n}\n")).collect();
+    assert_eq!(farm.output(long, 1).await, expected);
+    no_instant_is_missing(&farm).await;
+    assert_eq!(farm.events("expired").await, 0);
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_of_the_database_loses_nothing_and_ends_no_run() {
+    let mut farm = farm(2).await;
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+    farm.database.server().kill();
+    farm.database.server().restart(None);
+    farm.sql = farm.database.client().await;
+    goes_on(&farm).await;
+    let done = farm.succeeds(long).await;
+    assert_eq!((done.attempt, done.takeovers), (1, 0), "{done:?}");
+    no_instant_is_missing(&farm).await;
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_an_outage_longer_than_the_lease_every_run_and_instant_has_its_outcome() {
+    let mut farm = farm(2).await;
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+    farm.database.server().stop();
+    let stopped = boot_ns();
+    farm.eventually("longer than the lease", SOON, async || {
+        let gone = Duration::from_nanos(boot_ns() - stopped);
+        if gone > TTL + TTL / 2 {
+            Ok(())
+        } else {
+            Err(format!("{gone:?}"))
+        }
+    })
+    .await;
+    let life = farm.witness.life(long, 1);
+    assert!(
+        Duration::from_nanos(life.last - stopped) < TTL,
+        "it died with its lease"
+    );
+    for agent in &mut farm.agents {
+        assert!(agent.exited().is_none(), "{} waits", agent.address);
+    }
+    farm.database.server().restart(None);
+    farm.sql = farm.database.client().await;
+    assert_eq!(farm.succeeds(long).await.attempt, 2);
+    goes_on(&farm).await;
+    no_instant_is_missing(&farm).await;
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_database_ends_the_leases_and_a_thawed_one_starts_them_again() {
+    let mut farm = farm(2).await;
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+    let server = farm.database.server().pid();
+    let everything: Vec<i32> = farmhand_tests::processes::tree(server)
+        .iter()
+        .map(|p| p.pid)
+        .collect();
+    for pid in &everything {
+        send(*pid, libc::SIGSTOP);
+    }
+    let stopped = boot_ns();
+    farm.eventually("longer than the lease", SOON, async || {
+        let gone = Duration::from_nanos(boot_ns() - stopped);
+        if gone > TTL + TTL / 2 {
+            Ok(())
+        } else {
+            Err(format!("{gone:?}"))
+        }
+    })
+    .await;
+    let life = farm.witness.life(long, 1);
+    for pid in &everything {
+        send(*pid, libc::SIGCONT);
+    }
+    assert!(
+        Duration::from_nanos(life.last - stopped) < TTL,
+        "it died with its lease"
+    );
+    assert_eq!(farm.succeeds(long).await.attempt, 2);
+    goes_on(&farm).await;
+    no_instant_is_missing(&farm).await;
+    farm.check().await;
+}

@@ -1,0 +1,228 @@
+//! An agent cut off from PostgreSQL: the same promises, by its own clock.
+
+use std::time::Duration;
+
+use farmhand_tests::farm::{Farm, SOON, TAKEOVER, TTL};
+use farmhand_tests::proxy::{Flow, Proxy};
+use farmhand_tests::witness::boot_ns;
+
+const JOBS: &str = "
+    [job.long]
+    command = [WITNESS, '2500', 'ignore-term']
+    [job.short]
+    command = [WITNESS, '300']
+";
+
+/// Breaks the network of the node that runs a long run; checks the takeover; heals; checks that all is well.
+async fn a_node_loses_its_runs_in_time(fault: impl FnOnce(&Proxy)) {
+    let mut farm = Farm::new().agents(2).proxied().jobs(JOBS).start().await;
+    let long = farm.submit("long").await;
+    let home = farm.lives(long, 1).await.running_at.expect("a node");
+    let broken = boot_ns();
+    fault(farm.agent(&home).proxy());
+    farm.lives(long, 2).await;
+    let (before, after) = (farm.witness.life(long, 1), farm.witness.life(long, 2));
+    let delay = Duration::from_nanos(after.first - broken);
+    eprintln!(
+        "takeover after {delay:?}; the old processes ended {:?} before",
+        before.gap_to(&after)
+    );
+    assert!(before.last < after.first);
+    assert!(delay <= TAKEOVER, "{delay:?}");
+    assert_ne!(after.node, home);
+    farm.agent(&home).proxy().heal();
+    let sql = format!("SELECT count(*) FROM farmhand.node WHERE address = '{home}' AND open AND session > 1");
+    farm.eventually("a new session", SOON, async || {
+        match farm.value::<i64>(&sql).await {
+            1 => Ok(()),
+            _ => Err("none yet".to_owned()),
+        }
+    })
+    .await;
+    let done = farm.succeeds(long).await;
+    assert_eq!((done.attempt, done.takeovers), (2, 1), "{done:?}");
+    // The node that came back works: the other is asked to stand aside.
+    let other = farm.other_than(&home).address.clone();
+    farm.ok(&["node", "cordon", &other]);
+    let short = farm.submit("short").await;
+    assert_eq!(farm.succeeds(short).await.running_at, Some(home));
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_packets_to_the_server_are_lost_loses_its_runs_in_time() {
+    a_node_loses_its_runs_in_time(|network| network.to_server(Flow::Hold)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_packets_from_the_server_are_lost_loses_its_runs_in_time() {
+    a_node_loses_its_runs_in_time(|network| network.to_client(Flow::Hold)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_connections_are_refused_loses_its_runs_in_time() {
+    a_node_loses_its_runs_in_time(Proxy::cut).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_finish_whose_reply_is_lost_is_recorded_once() {
+    let farm = Farm::new().proxied().jobs(JOBS).start().await;
+    let run_id = farm.submit("short").await;
+    farm.lives(run_id, 1).await;
+    farm.agents[0].proxy().lose_reply_after("AS ended");
+    let done = farm.succeeds(run_id).await;
+    assert_eq!(done.attempt, 1, "{done:?}");
+    farm.eventually("a lost reply", SOON, async || {
+        match farm.agents[0].proxy().replies_lost() {
+            1 => Ok(()),
+            n => Err(format!("{n}")),
+        }
+    })
+    .await;
+    // The agent has understood that too: nothing is held, nothing is refused, the next one runs.
+    let next = farm.submit("short").await;
+    farm.succeeds(next).await;
+    assert_eq!(farm.events("fenced").await, 0);
+    let busy = farm.agents[0].metric("farmhand_runs_in_progress", &[]).await;
+    assert!(busy.abs() < 0.1, "{busy}");
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_whose_reply_is_lost_is_given_back_and_run() {
+    let farm = Farm::new().proxied().jobs(JOBS).start().await;
+    farm.agents[0].proxy().lose_reply_after("SET state = 'running'");
+    let run_id = farm.submit("short").await;
+    let done = farm.succeeds(run_id).await;
+    assert_eq!(farm.agents[0].proxy().replies_lost(), 1);
+    assert_eq!((done.attempt, done.takeovers), (2, 0), "{done:?}");
+    assert_eq!(
+        farm.witness.lives(run_id).len(),
+        1,
+        "the first attempt never started"
+    );
+    assert_eq!(farm.attempts(run_id).await[0].outcome, "never_started");
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_firing_whose_reply_is_lost_fires_each_instant_once() {
+    let farm = Farm::new().proxied().start().await;
+    farm.apply("[job.tick]\nschedule = '* * * * * *'\nmissed = 'all'\ncommand = [WITNESS, '50']\n");
+    farm.first_run("tick").await;
+    for _ in 0..2 {
+        let before = farm.agents[0].proxy().replies_lost();
+        farm.agents[0].proxy().lose_reply_after("decided_until");
+        farm.eventually("a lost reply", SOON, async || {
+            match farm.agents[0].proxy().replies_lost() {
+                now if now > before => Ok(()),
+                _ => Err("none".to_owned()),
+            }
+        })
+        .await;
+    }
+    let runs = farm.runs("tick").await.len();
+    farm.eventually("it goes on", SOON, async || match farm.runs("tick").await.len() {
+        now if now >= runs + 2 => Ok(()),
+        now => Err(format!("{now} runs")),
+    })
+    .await;
+    let gaps: i64 = farm
+        .value(
+            "SELECT count(*) FROM (SELECT first_due - lag(last_due) OVER (ORDER BY first_due) AS gap
+             FROM farmhand.run WHERE job_id = 'tick') g WHERE gap <> interval '1 second'",
+        )
+        .await;
+    assert_eq!(gaps, 0, "{:?}", farm.runs("tick").await);
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_with_hold_survives_an_outage_longer_than_the_lease_and_one_without_is_run_again() {
+    let farm = Farm::new()
+        .agents(2)
+        .proxied()
+        .jobs(
+            "[job.held]\nhold = '20s'\ncommand = [WITNESS, '8000', 'say=300']\n
+             [job.plain]\ncommand = [WITNESS, '3000']\n",
+        )
+        .start()
+        .await;
+    let (held, plain) = (farm.submit("held").await, farm.submit("plain").await);
+    farm.lives(held, 1).await;
+    farm.lives(plain, 1).await;
+    for agent in &farm.agents {
+        agent.proxy().cut();
+    }
+    let cut = boot_ns();
+    farm.eventually(
+        "twice the lease passes",
+        SOON,
+        async || match Duration::from_nanos(boot_ns() - cut) {
+            gone if gone > TTL * 2 => Ok(()),
+            gone => Err(format!("{gone:?}")),
+        },
+    )
+    .await;
+    let (held_life, plain_life) = (farm.witness.life(held, 1), farm.witness.life(plain, 1));
+    assert!(
+        Duration::from_nanos(plain_life.last - cut) <= TTL,
+        "the plain one died with the lease"
+    );
+    assert!(boot_ns() - held_life.last < 1_000_000_000, "the held one lives");
+    for agent in &farm.agents {
+        agent.proxy().heal();
+    }
+    let done = farm.succeeds(held).await;
+    assert_eq!((done.attempt, done.takeovers), (1, 0), "{done:?}");
+    let expected: String = (1..=300).map(|n| format!("line {n}\n")).collect();
+    assert_eq!(farm.output(held, 1).await, expected);
+    assert_eq!(farm.succeeds(plain).await.attempt, 2);
+    assert_eq!(
+        farm.events("expired").await,
+        0,
+        "nobody takes over because the database was away"
+    );
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_run_of_a_dead_node_waits_for_its_hold_and_then_runs_elsewhere() {
+    let mut farm = Farm::new()
+        .agents(2)
+        .jobs("[job.held]\nhold = '4s'\ncommand = [WITNESS, '2000']\n")
+        .start()
+        .await;
+    let held = farm.submit("held").await;
+    let home = farm.lives(held, 1).await.running_at.expect("a node");
+    let killed = boot_ns();
+    farm.agent(&home).kill_with_wardens();
+    farm.lives(held, 2).await;
+    let delay = Duration::from_nanos(farm.witness.life(held, 2).first - killed);
+    eprintln!("held run taken over after {delay:?}");
+    assert!(delay >= Duration::from_secs(4), "{delay:?}");
+    assert!(delay <= TAKEOVER + TAKEOVER + Duration::from_secs(4), "{delay:?}");
+    farm.succeeds(held).await;
+    farm.check().await;
+}
+
+/// Its lease is lost, its hold is not: the run is still its own when it comes back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_run_of_a_node_that_was_cut_off_is_never_run_twice() {
+    let mut farm = Farm::new()
+        .agents(2)
+        .proxied()
+        .jobs("[job.held]\nhold = '15s'\ncommand = [WITNESS, '9000']\n")
+        .start()
+        .await;
+    let held = farm.submit("held").await;
+    let home = farm.lives(held, 1).await.running_at.expect("a node");
+    farm.agent(&home).proxy().cut();
+    farm.event("expired").await;
+    assert_eq!(farm.run(held).await.state, "running", "held");
+    farm.agent(&home).proxy().heal();
+    let done = farm.over(held, SOON * 2).await;
+    eprintln!("after its node came back: {done:?}");
+    assert_eq!(done.state, "succeeded", "{done:?}");
+    farm.check().await;
+}

@@ -1,0 +1,150 @@
+//! Signals, and a second agent where one is.
+
+use std::time::Duration;
+
+use farmhand_tests::farm::{Farm, SOON};
+use farmhand_tests::witness::boot_ns;
+
+const JOBS: &str = "
+    [job.long]
+    command = [WITNESS, '1500']
+    [job.endless]
+    grace = '300ms'
+    command = [WITNESS, '60000', 'ignore-term', 'daemon']
+    [job.short]
+    command = [WITNESS, '50']
+";
+
+async fn closed(farm: &Farm) {
+    let open = farm
+        .value::<i64>("SELECT count(*) FROM farmhand.node WHERE open")
+        .await;
+    assert_eq!(open, 0, "the session is closed");
+    assert!(farm.agents[0].wardens().is_empty() && farm.agents[0].guards().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sigint_drains_what_runs_finishes_and_nothing_new_starts() {
+    let mut farm = Farm::new().jobs(JOBS).start().await;
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+    farm.agents[0].signal(libc::SIGINT);
+    farm.event("draining").await;
+    let short = farm.submit("short").await;
+    let status = farm.agents[0].exit(SOON).await;
+    assert!(status.success(), "{status}");
+    assert_eq!(farm.run(long).await.state, "succeeded");
+    assert_eq!(farm.run(short).await.state, "due");
+    closed(&farm).await;
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_sigint_and_sigquit_kill_at_once_and_the_runs_are_free() {
+    for signals in [&[libc::SIGINT, libc::SIGINT][..], &[libc::SIGQUIT]] {
+        let mut farm = Farm::new().jobs(JOBS).start().await;
+        let endless = farm.submit("endless").await;
+        farm.lives(endless, 1).await;
+        let asked = boot_ns();
+        for signal in signals {
+            farm.agents[0].signal(*signal);
+            if signals.len() > 1 {
+                farm.event("draining").await;
+            }
+        }
+        let status = farm.agents[0].exit(Duration::from_secs(9)).await;
+        assert!(status.success(), "{status}");
+        eprintln!("gone after {:?}", Duration::from_nanos(boot_ns() - asked));
+        assert!(farm.processes_of_run(endless).is_empty());
+        let run = farm.run(endless).await;
+        assert_eq!((run.state.as_str(), run.attempt), ("due", 1), "{run:?}");
+        closed(&farm).await;
+        farm.check().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sigterm_drains_until_the_stop_timeout_and_kills_what_is_left() {
+    let mut farm = Farm::new()
+        .arguments(&["--stop-timeout", "3s"])
+        .jobs(JOBS)
+        .start()
+        .await;
+    let (long, endless) = (farm.submit("long").await, farm.submit("endless").await);
+    farm.lives(long, 1).await;
+    farm.lives(endless, 1).await;
+    let asked = boot_ns();
+    farm.agents[0].signal(libc::SIGTERM);
+    let status = farm.agents[0].exit(SOON).await;
+    let took = Duration::from_nanos(boot_ns() - asked);
+    assert!(
+        status.success() && took < Duration::from_secs(7),
+        "{status} after {took:?}"
+    );
+    assert_eq!(farm.run(long).await.state, "succeeded");
+    assert_eq!(farm.run(endless).await.state, "due");
+    closed(&farm).await;
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sigterm_under_systemd_leaves_the_jobs_to_the_next_agent() {
+    let mut farm = Farm::new()
+        .env("NOTIFY_SOCKET", "/nowhere")
+        .env("INVOCATION_ID", "0123456789abcdef0123456789abcdef")
+        .jobs(JOBS)
+        .start()
+        .await;
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+    farm.agents[0].signal(libc::SIGTERM);
+    assert!(farm.agents[0].exit(Duration::from_secs(3)).await.success());
+    assert_eq!(farm.agents[0].wardens().len(), 1);
+    farm.agents[0].start().await;
+    let done = farm.succeeds(long).await;
+    assert_eq!((done.attempt, done.takeovers), (1, 0), "{done:?}");
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_notifications_work_is_found_by_looking_and_sigalrm_looks_at_once() {
+    let farm = Farm::new()
+        .arguments(&["--notify", "off"])
+        .jobs(JOBS)
+        .start()
+        .await;
+    let short = farm.submit("short").await;
+    farm.succeeds(short).await;
+    let asked = boot_ns();
+    let short = farm.submit("short").await;
+    farm.agents[0].signal(libc::SIGALRM);
+    farm.lives_or_is_over(short).await;
+    let delay = Duration::from_nanos(farm.witness.life(short, 1).first - asked);
+    assert!(delay < Duration::from_millis(700), "{delay:?}");
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_agent_under_the_same_address_is_refused_and_the_first_notices_nothing() {
+    let mut farm = Farm::new().jobs(JOBS).start().await;
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+    let mut second = farm.agents[0].double(farm.dir());
+    second.spawn();
+    let status = second.exit(SOON).await;
+    assert_eq!(status.code(), Some(4), "{}", second.log_tail(10));
+    assert!(
+        second.log().contains("belongs to another live agent"),
+        "{}",
+        second.log_tail(10)
+    );
+    let done = farm.succeeds(long).await;
+    assert_eq!(done.attempt, 1, "{done:?}");
+    assert_eq!(
+        farm.value::<i64>("SELECT session FROM farmhand.node WHERE open")
+            .await,
+        1
+    );
+    assert!(farm.agents[0].exited().is_none());
+    farm.check().await;
+}

@@ -1,0 +1,106 @@
+//! What the command finds, and what is said when it cannot be started.
+
+use farmhand_tests::farm::{Farm, SOON};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_runs_as_the_user_in_the_directory_with_the_mask_and_environment_defined() {
+    let farm = Farm::new()
+        .env("SECRET_OF_THE_AGENT", "hush")
+        .jobs(
+            r#"
+            [job.who]
+            user = "nobody"
+            cwd = "/usr"
+            umask = "027"
+            env = { COLOUR = "blue" }
+            stdin = "from the file"
+            params = { day = { type = "date", default = "2026-12-01" } }
+            command = "id -un; pwd; umask; echo $COLOUR; cat; echo; echo $FARMHAND_PARAM_DAY; touch $FARMHAND_RUN_DIR/mine && echo touched; env"
+            "#,
+        )
+        .start()
+        .await;
+    let run_id = farm.submit("who").await;
+    farm.succeeds(run_id).await;
+    let output = farm.output(run_id, 1).await;
+    assert!(
+        output.starts_with("nobody\n/usr\n0027\nblue\nfrom the file\n2026-12-01\ntouched\n"),
+        "{output}"
+    );
+    for secret in ["SECRET_OF_THE_AGENT", "DATABASE_URL", "postgresql://"] {
+        assert!(!output.contains(secret), "{secret} in {output}");
+    }
+    for variable in [
+        "FARMHAND_JOB=who",
+        "FARMHAND_ATTEMPT=1",
+        "FARMHAND_NODE=n1",
+        "FARMHAND_FENCE=",
+        "FARMHAND_DUE=",
+    ] {
+        assert!(output.contains(variable), "{variable} is not in {output}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_started_fails_with_the_reason() {
+    let farm = Farm::new()
+        .jobs(
+            "[job.missing]\ncommand = ['/no/such/program']\n
+             [job.forbidden]\nuser = 'nobody'\ncommand = ['DIR/secret.sh']\n
+             [job.nobody-there]\nuser = 'no-such-user'\ncommand = ['true']\n
+             [job.nowhere]\ncwd = '/no/such/directory'\ncommand = ['true']\n",
+        )
+        .start()
+        .await;
+    use std::os::unix::fs::PermissionsExt;
+    let script = farm.dir().join("secret.sh");
+    std::fs::write(&script, "#!/bin/sh\ntrue\n").expect("a script");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).expect("its mode");
+    for (job, named) in [
+        ("missing", "/no/such/program"),
+        ("forbidden", "secret.sh"),
+        ("nobody-there", "no-such-user"),
+        ("nowhere", "/no/such/directory"),
+    ] {
+        let run_id = farm.submit(job).await;
+        let done = farm.over(run_id, SOON).await;
+        assert_eq!((done.state.as_str(), done.attempt), ("failed", 1), "{done:?}");
+        let reason = done.reason.unwrap_or_default();
+        eprintln!("{job}: {reason}");
+        assert!(reason.contains(named), "{job}: {reason}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_is_complete_within_its_cap_and_what_is_cut_is_said() {
+    let farm = Farm::new()
+        .jobs(
+            "[job.chatty]\ncommand = 'for i in $(seq 1 20000); do echo line $i; done; echo bad >&2'\n
+             [job.flood]\noutput = { keep = '64KiB' }\ncommand = 'head -c 3000000 /dev/zero | tr \"\\\\0\" x; echo; echo end'\n",
+        )
+        .start()
+        .await;
+    let (chatty, flood) = (farm.submit("chatty").await, farm.submit("flood").await);
+    farm.succeeds(chatty).await;
+    let output = farm.output(chatty, 1).await;
+    let lines: Vec<&str> = output.lines().filter(|l| *l != "bad").collect();
+    assert_eq!(lines.len(), 20_000);
+    assert_eq!(lines[19_999], "line 20000");
+    assert!(output.contains("bad\n"));
+    farm.succeeds(flood).await;
+    let kept = farm.output(flood, 1).await;
+    assert!(kept.len() <= 70 << 10, "{} bytes", kept.len());
+    assert!(
+        kept.ends_with("end\n"),
+        "the end of the output is what matters: {:?}",
+        &kept[kept.len() - 40..]
+    );
+    let shown = farm.ok(&["run", "logs", &flood.to_string()]);
+    assert!(shown.len() > 1000);
+    let said = farm
+        .value::<i64>(&format!(
+            "SELECT count(*) FROM farmhand.run_log WHERE run_id = {flood} AND stream = 'agent'"
+        ))
+        .await;
+    assert!(said >= 1, "nothing says that output was cut");
+}
