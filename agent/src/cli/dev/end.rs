@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::orphans;
 use super::signals::{Event, Signals};
+use super::{kin, orphans};
 use crate::warden::process::{self, Stat};
 
 /// For the agents: they end their jobs and close their sessions.
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// then hangs in the kernel.
 pub fn agents(dir: &Path, signals: &Signals, database: i32) -> Vec<i32> {
     let farm = || members(dir, database);
-    for agent in farm().iter().filter(|member| is_agent(member.pid)) {
+    for agent in farm().iter().filter(|member| kin::is(member.pid, "agent", dir)) {
         let _ = process::signal(agent, Signal::QUIT);
     }
     if !wait_for(farm, signals, GENTLE, None) {
@@ -65,10 +65,9 @@ fn members(dir: &Path, database: i32) -> Vec<Stat> {
     let own = std::process::id().cast_signed();
     orphans::reap(&[database]);
     let kept: HashSet<i32> = std::iter::once(database).chain(below(database)).collect();
-    let strays = process::all()
-        .into_iter()
-        .filter(|stat| stat.pid != own && names(stat.pid, dir));
-    let roots: Vec<i32> = std::iter::once(own).chain(strays.map(|stat| stat.pid)).collect();
+    let strays = process::all().into_iter().map(|stat| stat.pid);
+    let strays = strays.filter(|pid| *pid != own && kin::WORDS.iter().any(|word| kin::is(*pid, word, dir)));
+    let roots: Vec<i32> = std::iter::once(own).chain(strays).collect();
     let mut found: HashSet<i32> = roots.iter().copied().flat_map(below).collect();
     found.extend(roots);
     found.retain(|pid| *pid != own && !kept.contains(pid));
@@ -84,25 +83,4 @@ fn below(root: i32) -> Vec<i32> {
         .into_iter()
         .map(|(stat, _)| stat.pid)
         .collect()
-}
-
-fn arguments(pid: i32) -> Vec<String> {
-    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    bytes
-        .split(|b| *b == 0)
-        .map(|word| String::from_utf8_lossy(word).into_owned())
-        .collect()
-}
-
-fn is_agent(pid: i32) -> bool {
-    arguments(pid).get(1).is_some_and(|word| word == "agent")
-}
-
-/// An agent, guard or warden with its state below `dir`.
-fn names(pid: i32, dir: &Path) -> bool {
-    let words = arguments(pid);
-    let ours = words
-        .get(1)
-        .is_some_and(|word| ["agent", "guard", "warden"].contains(&word.as_str()));
-    ours && words.iter().skip(2).any(|word| Path::new(word).starts_with(dir))
 }

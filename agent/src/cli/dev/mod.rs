@@ -2,6 +2,7 @@
 
 mod agents;
 mod end;
+mod kin;
 mod orphans;
 mod ready;
 mod signals;

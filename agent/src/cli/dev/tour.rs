@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::agents::{Agents, Dead, shell_word};
+use super::kin;
 use crate::cli::out;
 
 /// How long a dead node's runs may take to be elsewhere: promise 4 of the design.
@@ -26,7 +27,7 @@ pub fn print(dir: &Path, url: &str, agents: &Agents, ttl: Duration) {
     let victim = agents.all().last();
     let name = victim.map_or("the agent", |agent| &agent.name);
     let pid = victim.and_then(|agent| agent.pid()).unwrap_or(0);
-    let state = shell_word(&dir.join(name).display().to_string());
+    let warden = kin::warden(&dir.join(name)).map_or(String::new(), |pid| pid.to_string());
     text += &format!(
         "
 In another terminal:
@@ -48,10 +49,9 @@ The database, and a run submitted from SQL:
 
 Take a node away, and see its runs move within {takeover:.1} s:
 
-  kill -9 {pid} $(pgrep -f 'farmhand warden.*'{state})
-                                          {name} and its warden: its commands die with them, other nodes
+  kill -9 {pid} {warden:<24}{name} and its warden: its commands die with them, other nodes
                                           run them again (attempt 2 in `farmhand run ls`)
-  kill -9 {pid}                            the agent alone: its commands go on, and a new agent under the same
+  kill -9 {pid:<32}the agent alone: its commands go on, and a new agent under the same
                                           name adopts them if it is there within {ttl:.1} s
 
 Logs are {dir}/farm-*.log. Ctrl-C ends all of it; the next start finds its data again.
