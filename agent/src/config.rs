@@ -26,3 +26,43 @@ pub struct AgentConfig {
     /// How long finished runs, their output and events are kept.
     pub retention: Duration,
 }
+
+/// What a running agent takes over when it reads its configuration again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tunable {
+    pub slots: u32,
+    pub labels: BTreeMap<String, String>,
+    pub stop_timeout: Duration,
+    pub retention: Duration,
+}
+
+impl AgentConfig {
+    pub fn tunable(&self) -> Tunable {
+        Tunable {
+            slots: self.slots,
+            labels: self.labels.clone(),
+            stop_timeout: self.stop_timeout,
+            retention: self.retention,
+        }
+    }
+
+    /// Keys that differ in `new` and are taken over only by a restart.
+    pub fn restart_needed(&self, new: &Self) -> Vec<&'static str> {
+        let differs = [
+            ("database_url", self.database_url != new.database_url),
+            ("node_name", self.node_name != new.node_name),
+            ("address", self.address != new.address),
+            ("listen", self.listen != new.listen),
+            (
+                "state_dir",
+                std::path::absolute(&new.state_dir).is_ok_and(|dir| self.state_dir != dir),
+            ),
+            ("lease_ttl", self.lease_ttl != new.lease_ttl),
+            ("notify", self.notify != new.notify),
+        ];
+        differs
+            .into_iter()
+            .filter_map(|(key, differs)| differs.then_some(key))
+            .collect()
+    }
+}

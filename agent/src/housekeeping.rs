@@ -99,7 +99,7 @@ fn ensure_partitions(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<()
 fn drop_old(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>> {
     Box::pin(async move {
         {
-            let days = i32::try_from(ctx.config.retention.as_secs() / 86_400)
+            let days = i32::try_from(ctx.tunable().retention.as_secs() / 86_400)
                 .unwrap_or(i32::MAX)
                 .max(1);
             let default = Retention::default();

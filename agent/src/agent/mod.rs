@@ -2,7 +2,7 @@
 
 mod opening;
 
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use farmhand_common::core::lease::LeaseTiming;
@@ -15,7 +15,7 @@ use crate::events::{Event, Events};
 use crate::metrics::Metrics;
 use crate::random::random;
 use crate::reporter::{Outlet, Reporter};
-use crate::session::{Context, Input, SessionEnd};
+use crate::session::{Context, Input, Reload, SessionEnd};
 use crate::warden::Paths;
 use crate::warden::protocol::Kind;
 use crate::{housekeeping, http, signals, wardens};
@@ -60,12 +60,12 @@ pub enum Ended {
     Superseded,
 }
 
-/// Runs one agent until it is told to leave.
+/// Runs one agent until it is told to leave. `reload` reads the configuration again on SIGHUP.
 ///
 /// # Errors
 /// What makes going on pointless: a wrong password, a missing or newer schema, a taken address or port, an
 /// unusable state directory. A database that is merely away is waited for.
-pub async fn run(mut config: AgentConfig) -> Result<Ended, AgentError> {
+pub async fn run(mut config: AgentConfig, reload: Reload) -> Result<Ended, AgentError> {
     config.state_dir = std::path::absolute(&config.state_dir)
         .map_err(|e| setup(format!("state directory {}", config.state_dir.display()), e))?;
     let timing = LeaseTiming::new(config.lease_ttl).map_err(|e| setup("--lease-ttl", e))?;
@@ -102,6 +102,8 @@ pub async fn run(mut config: AgentConfig) -> Result<Ended, AgentError> {
     }
     let ctx = Arc::new(Context {
         hand_over: handed_over_on_term(),
+        reload,
+        tunable: RwLock::new(config.tunable()),
         config,
         db,
         keeper_db,

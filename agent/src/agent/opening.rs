@@ -53,15 +53,38 @@ pub(super) async fn begin(
             .await
             .map_err(|e| setup(format!("the {} warden", kind.name()), e))?;
     }
+    if adoptable {
+        purge(ctx, &[]);
+    }
     let (me, sent) = open(ctx).await?;
     ctx.events.emit(Event::SessionOpened { session: me.session });
-    fire_boot(ctx, &me).await?;
     let mut wardens = new_wardens(ctx, &me, channel.0.clone());
     if let Err(e) = wardens.start_main(deadlines(ctx, sent, Kind::Main)).await {
         retrying(ctx, "close", || protocol::close(&ctx.db, &me)).await?;
         return Err(setup("starting the warden", e));
     }
+    let (boot_ctx, boot_me) = (ctx.clone(), me.clone());
+    tokio::spawn(async move {
+        if let Err(e) = fire_boot(&boot_ctx, &boot_me).await {
+            tracing::error!("@reboot jobs were not fired: {e}");
+        }
+    });
     Ok(Session::new(ctx.clone(), me, sent, wardens, Vec::new(), channel))
+}
+
+/// Removes the directories of attempts that no warden has any more: an agent that was killed left them.
+fn purge(ctx: &Context, living: &[(Kind, AttemptReport)]) {
+    for kind in Paths::kinds(&ctx.config.state_dir).unwrap_or_default() {
+        let paths = Paths::new(&ctx.config.state_dir, kind);
+        for id in paths.attempts_on_disk().unwrap_or_default() {
+            if living.iter().any(|(k, report)| *k == kind && report.id == id) {
+                continue;
+            }
+            if let Err(e) = paths.remove_attempt(id) {
+                tracing::warn!("{}: {e}", paths.attempt_dir(id).display());
+            }
+        }
+    }
 }
 
 /// What this machine's boot fires, at the first session after it.
@@ -140,6 +163,7 @@ async fn adopt(
         adopted.extend(listing.attempts.into_iter().map(|a| (kind, a)));
         wardens.insert(kind, client, notices, deadlines(ctx, sent, kind));
     }
+    purge(ctx, &adopted);
     wardens.ensure(Kind::Main, deadlines(ctx, sent, Kind::Main));
     ctx.events.emit(Event::SessionAdopted {
         session: me.session,
@@ -263,7 +287,7 @@ fn new_wardens(ctx: &Context, me: &Me, tx: mpsc::Sender<Input>) -> Wardens {
         life: me.life,
     };
     // Ended attempts stay with the warden until they are written down.
-    let max_attempts = ctx.config.slots.saturating_mul(4).saturating_add(1_024);
+    let max_attempts = ctx.tunable().slots.saturating_mul(4).saturating_add(1_024);
     Wardens::new(ctx.config.state_dir.clone(), serving, max_attempts, tx)
 }
 

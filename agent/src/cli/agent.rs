@@ -53,6 +53,9 @@ pub struct AgentArgs {
 
 pub fn run(args: &AgentArgs, as_json: bool) -> Outcome {
     let config = settings::load(args, &settings::environment())?;
+    let again = args.clone();
+    let reload =
+        Box::new(move || settings::load(&again, &settings::environment()).map_err(|e| e.to_string()));
     let logs = tracing_subscriber::fmt()
         .with_env_filter(log_filter())
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
@@ -67,7 +70,7 @@ pub fn run(args: &AgentArgs, as_json: bool) -> Outcome {
         .enable_all()
         .worker_threads(2)
         .build()?;
-    let ended = runtime.block_on(agent::run(config));
+    let ended = runtime.block_on(agent::run(config, reload));
     // What still waits for the database waits no longer than this.
     runtime.shutdown_timeout(Duration::from_secs(1));
     match ended? {

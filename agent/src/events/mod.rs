@@ -181,7 +181,13 @@ pub enum Event {
         job_id: String,
         error: String,
     },
-    Reloaded,
+    /// The configuration was read again; what is named waits for a restart.
+    Reloaded {
+        restart_needed: Vec<&'static str>,
+    },
+    ReloadFailed {
+        error: String,
+    },
     Draining {
         why: &'static str,
     },
@@ -302,6 +308,7 @@ fn severity(event: &Event) -> Severity {
         | Event::Superseded
         | Event::OutputDropped { .. }
         | Event::TimelineChanged { .. }
+        | Event::ReloadFailed { .. }
         | Event::ClockSlewed { .. } => Severity::Warning,
         Event::Housekeeping { error: Some(_), .. } => Severity::Warning,
         Event::Claimed { .. } | Event::Started { .. } | Event::Housekeeping { .. } => Severity::Debug,

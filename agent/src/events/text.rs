@@ -195,7 +195,17 @@ impl std::fmt::Display for Text<'_> {
                 )
             }
             Event::BadDefinition { job_id, error } => write!(f, "job {job_id} cannot be used: {error}"),
-            Event::Reloaded => write!(f, "configuration read again"),
+            Event::Reloaded { restart_needed } if restart_needed.is_empty() => {
+                write!(f, "configuration read again")
+            }
+            Event::Reloaded { restart_needed } => {
+                write!(
+                    f,
+                    "configuration read again; these need a restart: {}",
+                    restart_needed.join(", ")
+                )
+            }
+            Event::ReloadFailed { error } => write!(f, "the configuration stays as it was: {error}"),
             Event::Draining { why } => write!(f, "draining: {why}"),
             Event::Housekeeping { task, error: None } => write!(f, "housekeeping: {task} done"),
             Event::Housekeeping { task, error: Some(e) } => write!(f, "housekeeping: {task} failed: {e}"),

@@ -332,9 +332,9 @@ impl Session {
             return;
         }
         attempt.phase = Phase::Ended;
-        if let Some(slot) = attempt.slot.take() {
-            self.free_slots.insert(slot);
-        }
+        // A slot above the present number was taken before a reload.
+        self.free_slots
+            .extend(attempt.slot.take().filter(|slot| *slot <= self.slots));
         let verdict = runner::verdict(&attempt.assignment, &result, attempt.cancelled, random());
         let report = Report::ended(&self.me, &attempt.assignment, kind, Some(result), verdict);
         let _ = self.ctx.reports.send(report);
@@ -363,7 +363,8 @@ impl Session {
 
     fn forget(&mut self, id: AttemptId) {
         if let Some(attempt) = self.attempts.remove(&id) {
-            self.free_slots.extend(attempt.slot);
+            self.free_slots
+                .extend(attempt.slot.filter(|slot| *slot <= self.slots));
             self.show_slots();
         }
     }

@@ -230,7 +230,8 @@ impl Session {
                 continue;
             }
             attempt.phase = Phase::Ended;
-            self.free_slots.extend(attempt.slot.take());
+            self.free_slots
+                .extend(attempt.slot.take().filter(|slot| *slot <= self.slots));
             lost += 1;
             let report = Report::ended(
                 &self.me,

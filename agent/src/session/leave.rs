@@ -1,5 +1,7 @@
 //! Leaving: draining, killing, or handing the jobs over to the next agent.
 
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use farmhand_common::core::lease::BootInstant;
@@ -20,16 +22,44 @@ impl Session {
             Signal::Terminate if self.ctx.hand_over => return Some(SessionEnd::HandedOver),
             Signal::Terminate if self.mode != Mode::Working => {}
             Signal::Terminate => {
-                let until = boot_now() + self.ctx.config.stop_timeout;
+                let until = boot_now() + self.ctx.tunable().stop_timeout;
                 self.drain("SIGTERM", Some(until));
             }
-            Signal::Reload => self.emit(Event::Reloaded),
+            Signal::Reload => self.reload(),
             Signal::Look => {
                 self.claimer.hint();
                 self.watcher.look_now();
             }
         }
         None
+    }
+
+    /// Takes over what may change while running, and tells the database.
+    fn reload(&mut self) {
+        let new = match (self.ctx.reload)() {
+            Ok(new) => new,
+            Err(error) => {
+                self.emit(Event::ReloadFailed { error });
+                return;
+            }
+        };
+        let tunable = new.tunable();
+        self.slots = tunable.slots;
+        let used: BTreeSet<u32> = self.attempts.values().filter_map(|a| a.slot).collect();
+        self.free_slots = (1..=tunable.slots).filter(|slot| !used.contains(slot)).collect();
+        self.ctx.events.metrics.slots.set(i64::from(tunable.slots));
+        *self.ctx.tunable.write().unwrap_or_else(PoisonError::into_inner) = tunable;
+        self.emit(Event::Reloaded {
+            restart_needed: self.ctx.config.restart_needed(&new),
+        });
+        let (ctx, info) = (self.ctx.clone(), self.ctx.node_info(self.me.life));
+        // Opening an open session again changes what the node says about itself, and nothing else.
+        tokio::spawn(async move {
+            if let Err(e) = protocol::open(&ctx.db, &info).await {
+                ctx.events.emit(Event::ReloadFailed { error: e.to_string() });
+            }
+        });
+        self.claimer.hint();
     }
 
     fn drain(&mut self, why: &'static str, until: Option<BootInstant>) {

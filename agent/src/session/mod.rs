@@ -9,7 +9,7 @@ mod leave;
 mod watch;
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use farmhand_common::core::lease::{BootInstant, LeaseTiming};
@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use crate::claimer::Claimer;
 use crate::clock::{self, boot_now};
-use crate::config::AgentConfig;
+use crate::config::{AgentConfig, Tunable};
 use crate::dbclock::DbClock;
 use crate::events::{Event, Events};
 use crate::keeper::Keeper;
@@ -44,19 +44,33 @@ pub struct Context {
     pub reports: mpsc::UnboundedSender<Report>,
     /// SIGTERM leaves the jobs to the next agent.
     pub hand_over: bool,
+    /// Reads flags, environment and file again; the error is for people.
+    pub reload: Reload,
+    pub tunable: RwLock<Tunable>,
 }
 
+/// How the configuration is read again.
+pub type Reload = Box<dyn Fn() -> Result<AgentConfig, String> + Send + Sync>;
+
 impl Context {
+    /// The part of the configuration that may change while the agent runs.
+    pub fn tunable(&self) -> Tunable {
+        self.tunable
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
     /// What this node says about itself when it opens a session under `life`.
     pub fn node_info(&self, life: Uuid) -> NodeInfo {
-        let config = &self.config;
+        let (config, tunable) = (&self.config, self.tunable());
         NodeInfo {
             address: config.address.clone(),
             name: config.node_name.clone(),
             life,
             ttl: config.lease_ttl,
-            slots: i32::try_from(config.slots).unwrap_or(i32::MAX),
-            labels: json!(config.labels),
+            slots: i32::try_from(tunable.slots).unwrap_or(i32::MAX),
+            labels: json!(tunable.labels),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
@@ -157,6 +171,7 @@ pub struct Session {
     watcher: Watcher,
     wardens: Wardens,
     attempts: HashMap<AttemptId, Attempt>,
+    slots: u32,
     free_slots: BTreeSet<u32>,
     mode: Mode,
     /// Set in the node's row by an operator.
@@ -190,7 +205,8 @@ impl Session {
             watcher: Watcher::new(timing, slewed),
             wardens,
             attempts: HashMap::new(),
-            free_slots: (1..=ctx.config.slots).collect(),
+            free_slots: (1..=ctx.tunable().slots).collect(),
+            slots: ctx.tunable().slots,
             mode: Mode::Working,
             withheld: false,
             db_clock: DbClock::default(),
