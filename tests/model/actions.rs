@@ -237,7 +237,11 @@ impl State {
             watcher
         };
         let new = self.db.nodes[usize::from(address)].open && a.watch.is_none();
-        let over = cfg.hold.iter().any(|h| *h > 0) && a.held_over.iter().all(Option::is_none);
+        let over = watcher
+            && (0..RUNS).any(|r| {
+                let seen = |o: crate::state::HeldOver| o.held.session == self.db.runs[r].session;
+                cfg.hold[r] > 0 && !a.held_over[r].is_some_and(seen) && self.db.is_held_over(r)
+            });
         let timeline = watcher && !self.db.timeline_open && a.timeline_watch.is_none();
         if (watches && new) || over || timeline {
             send(Stmt::Look { address });
@@ -702,6 +706,11 @@ impl crate::state::Node {
 }
 
 impl Db {
+    fn is_held_over(&self, r: usize) -> bool {
+        let run = &self.runs[r];
+        run.state == RunState::Running && run.session < self.nodes[usize::from(run.address)].session
+    }
+
     pub fn has_orphan(&self, cfg: &Config) -> bool {
         (0..RUNS).any(|r| {
             let run = &self.runs[r];

@@ -207,6 +207,9 @@ impl State {
         for r in 0..RUNS {
             agent.held_over[r] = match (agent.held_over[r], held_over[r]) {
                 (Some(before), Some(held)) if before.held == held => Some(before),
+                (Some(before), Some(held)) if !cfg.has(Guard::HeldOverNamesSession) => {
+                    Some(HeldOver { held, ..before })
+                }
                 (_, now) => now.map(|held| HeldOver { held, age: 0 }),
             };
         }

@@ -54,7 +54,7 @@ pub enum Guard {
     ReholdNamesOldSession,
     ReholdChecksOpen,
     ReholdDeadlineFromSending,
-    HeldOverStopwatchOwn,
+    HeldOverNamesSession,
     FreshWardenDropsClaims,
     CondemnedIsNotRenewed,
     CondemnedClaimsNothing,
@@ -127,6 +127,8 @@ pub enum Start {
     /// As `AllOpen`, and run 0 is held by session 1 of the first host, whose session is 3 by now: what a
     /// careless hand at the SQL prompt leaves behind.
     Orphan,
+    /// The first host's session was expired at the first possible moment; its attempt with `hold` lives.
+    HeldOver,
 }
 
 impl Config {

@@ -5,9 +5,10 @@ use stateright::Property;
 use crate::actions::Protocol;
 use crate::config::Config;
 use crate::progress;
-use crate::state::{RUNS, State};
+use crate::state::{RUNS, RunState, State};
 
 pub const TWO_LIVE: &str = "a run has at most one live attempt";
+pub const FREED: &str = "a run is let go only when its attempt is gone";
 pub const STALE_WRITE: &str = "a stale holder changes nothing";
 pub const FINAL_CHANGED: &str = "a run ends with exactly one outcome";
 pub const ATTEMPTS_GROW: &str = "attempt numbers grow";
@@ -21,6 +22,10 @@ pub fn all() -> Vec<Property<Protocol>> {
     vec![
         Property::always(TWO_LIVE, |_, s: &State| {
             !s.broken.two_live && (0..RUNS).all(|r| s.live(r) <= 1)
+        }),
+        Property::always(FREED, |m: &Protocol, s: &State| {
+            let gone = |r: usize| s.db.runs[r].state == RunState::Running || s.live(r) == 0;
+            m.0.features.lossy || (0..RUNS).all(gone)
         }),
         Property::always(STALE_WRITE, |_, s: &State| !s.broken.stale_write),
         Property::always(FINAL_CHANGED, |_, s: &State| !s.broken.final_changed),

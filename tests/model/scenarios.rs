@@ -33,6 +33,29 @@ pub fn takeover() -> Config {
     }
 }
 
+/// Two agents, two runs: what one run's attempt may do to the other.
+pub fn two_by_two() -> Config {
+    Config {
+        name: "two by two",
+        runs: 2,
+        max_attempts: 1,
+        ..takeover()
+    }
+}
+
+/// As `takeover`, with the database server's wall clock stepped and the server restarted.
+pub fn wall_clock() -> Config {
+    Config {
+        name: "wall clock, restart",
+        faults: Faults {
+            wall_steps: 1,
+            restarts: 1,
+            ..Faults::default()
+        },
+        ..takeover()
+    }
+}
+
 /// The first host opens again after its session was taken.
 pub fn return_of_the_first() -> Config {
     Config {
@@ -67,8 +90,6 @@ pub fn adoption() -> Config {
     Config {
         name: "adoption",
         hosts: 1,
-        max_session: [3, 1],
-        max_lives: 2,
         faults: Faults {
             crashes: 1,
             second_agents: 1,
@@ -166,6 +187,22 @@ pub fn lossy_failover_alone() -> Config {
     }
 }
 
+/// Two machines with one address, and a failover that loses the session of the first.
+pub fn lossy_same_address() -> Config {
+    Config {
+        name: "lossy, same address",
+        addresses: [0, 0],
+        features: Features {
+            lossy: true,
+            keep_session: true,
+            watchers: 0b10,
+            ..Features::default()
+        },
+        start: Start::Empty,
+        ..failover()
+    }
+}
+
 /// The run may outlive its session by a tick.
 pub fn hold() -> Config {
     Config {
@@ -174,6 +211,26 @@ pub fn hold() -> Config {
         max_session: [3, 1],
         max_lives: 2,
         ..takeover()
+    }
+}
+
+/// A hold longer than W, so that W alone would be too early.
+pub fn long_hold() -> Config {
+    Config {
+        name: "long hold",
+        hold: [3, 0],
+        ..hold()
+    }
+}
+
+/// The holder comes back while its attempt with `hold` still lives, and takes it into its new session.
+pub fn re_adoption() -> Config {
+    Config {
+        name: "re-adoption",
+        hold: [4, 0],
+        max_session: [3, 0],
+        start: Start::HeldOver,
+        ..hold()
     }
 }
 
@@ -230,7 +287,7 @@ fn explore(cfg: Config, daily: Option<usize>) {
     }
     let begun = Instant::now();
     let checker = builder.spawn_bfs().join();
-    if let Some((property, steps, last)) = counter_example(&checker) {
+    if let Some((property, steps, last)) = counter_examples(&checker).into_iter().next() {
         panic!("{}: not so: {property}\n{}\n{last:?}", cfg.name, steps.join("\n"));
     }
     let (states, depth) = (checker.unique_state_count(), checker.max_depth());
@@ -246,16 +303,18 @@ fn explore(cfg: Config, daily: Option<usize>) {
     );
 }
 
-/// The property, the steps and the state they lead to.
-pub fn counter_example(checker: &impl Checker<Protocol>) -> Option<(&'static str, Vec<String>, State)> {
-    let (property, path) = checker.discoveries().into_iter().next()?;
-    let last = *path.last_state();
-    let steps = path
-        .into_actions()
-        .into_iter()
-        .map(|a| format!("  {a:?}"))
-        .collect();
-    Some((property, steps, last))
+/// Each broken property, the steps and the state they lead to.
+pub fn counter_examples(checker: &impl Checker<Protocol>) -> Vec<(&'static str, Vec<String>, State)> {
+    let found = checker.discoveries().into_iter().map(|(property, path)| {
+        let last = *path.last_state();
+        let steps = path
+            .into_actions()
+            .into_iter()
+            .map(|a| format!("  {a:?}"))
+            .collect();
+        (property, steps, last)
+    });
+    found.collect()
 }
 
 macro_rules! holds {
@@ -271,16 +330,21 @@ macro_rules! holds {
 
 holds! {
     takeover;
+    two_by_two to 4;
+    wall_clock;
     return_of_the_first;
     lost_replies;
-    adoption to 2;
+    adoption;
     killed_warden to 2;
     same_address;
     orphan;
     failover;
     lossy_failover to 2;
     lossy_failover_alone;
+    lossy_same_address to 2;
     hold to 2;
+    long_hold to 2;
+    re_adoption;
     kept_session;
     kept_session_adopted;
     hung_executor;

@@ -379,7 +379,7 @@ impl State {
         };
         let open = match cfg.start {
             Start::Empty => 0,
-            Start::FirstOpen => 1,
+            Start::FirstOpen | Start::HeldOver => 1,
             Start::AllOpen | Start::Orphan => cfg.hosts,
         };
         for h in 0..open {
@@ -395,7 +395,31 @@ impl State {
             };
             state.last_attempt[0] = 1;
         }
+        if cfg.start == Start::HeldOver {
+            state.start_held_over(cfg);
+        }
         state
+    }
+
+    fn start_held_over(&mut self, cfg: &Config) {
+        let host = &mut self.hosts[0];
+        let main = host.warden.take();
+        host.hold_warden = main.map(|w| Warden {
+            age: cfg.wait_ticks,
+            slots: [Slot::Live(1), Slot::Empty],
+            ..w
+        });
+        host.agents[0].iter_mut().for_each(|a| a.session = None);
+        let address = cfg.addresses[0];
+        let node = &mut self.db.nodes[usize::from(address)];
+        (node.session, node.open) = (node.session + 1, false);
+        self.db.runs[0] = Run {
+            state: RunState::Running,
+            address,
+            session: 1,
+            attempt: 1,
+        };
+        self.last_attempt[0] = 1;
     }
 
     fn start_open(&mut self, cfg: &Config, h: usize, session: u8) {
