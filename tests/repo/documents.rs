@@ -30,6 +30,29 @@ fn names_a_file(word: &str) -> bool {
 }
 
 #[test]
+fn every_link_of_a_document_leads_to_a_file() {
+    let files = files();
+    let mut gone = Vec::new();
+    for document in files
+        .iter()
+        .filter(|f| f.ends_with(".md") && !f.starts_with("tests/data/"))
+    {
+        let text = super::read(document);
+        let here = super::root().join(document);
+        let targets = text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split([')', '#']).next());
+        for target in targets.filter(|t| !t.is_empty() && !t.contains("://")) {
+            if !here.with_file_name(target).exists() {
+                gone.push(format!("{document}: {target}"));
+            }
+        }
+    }
+    assert!(gone.is_empty(), "links that lead nowhere:\n{}", gone.join("\n"));
+}
+
+#[test]
 fn every_file_that_readme_and_architecture_name_exists() {
     let files = files();
     let mut gone = Vec::new();
