@@ -1,10 +1,11 @@
 //! Writes down how attempts ended, their output before that, and events; in sets, until it is confirmed.
 
+mod outlet;
+mod report;
 mod rows;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use farmhand_common::core::retry::full_jitter;
@@ -15,14 +16,17 @@ use farmhand_common::store::{Db, Me, StoreError};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::outlet::Outlet;
+use self::report::Ended;
+pub use self::report::Report;
 use self::rows::{finish_row, lose_row, op, retry_row};
 use crate::events::{Event, Events};
 use crate::output::Shipper;
 use crate::random::random;
-use crate::runner::{self, Assignment, Verdict};
+use crate::runner::{self, Verdict};
 use crate::session::Input;
 use crate::warden::Paths;
-use crate::warden::protocol::{AttemptId, AttemptResult, Kind};
+use crate::warden::protocol::{AttemptId, Kind};
 
 /// Live output reaches the database this often.
 const SHIP_EVERY: Duration = Duration::from_secs(1);
@@ -33,60 +37,6 @@ const SHIP_SET: usize = 16;
 /// Event rows written in one statement.
 const EVENT_SET: usize = 500;
 
-/// An attempt to follow, or one that ended.
-pub enum Report {
-    Follow {
-        id: AttemptId,
-        kind: Kind,
-        keep: u64,
-        fresh: bool,
-    },
-    /// The warden has started it.
-    Started {
-        me: Me,
-        id: AttemptId,
-        at: Timestamp,
-    },
-    Ended(Box<Ended>),
-}
-
-/// How one attempt ended, as the session decided.
-pub struct Ended {
-    address: String,
-    assignment: Assignment,
-    kind: Kind,
-    result: Option<AttemptResult>,
-    verdict: Verdict,
-}
-
-impl Report {
-    /// `fresh`: claimed by this agent, so that nothing of its output can have been stored yet.
-    pub fn follow(assignment: &Assignment, kind: Kind, fresh: bool) -> Self {
-        Self::Follow {
-            id: assignment.id(),
-            kind,
-            keep: assignment.spec.output.keep,
-            fresh,
-        }
-    }
-
-    pub fn ended(
-        me: &Me,
-        assignment: &Assignment,
-        kind: Kind,
-        result: Option<AttemptResult>,
-        verdict: Verdict,
-    ) -> Self {
-        Self::Ended(Box::new(Ended {
-            address: me.address.clone(),
-            assignment: assignment.clone(),
-            kind,
-            result,
-            verdict,
-        }))
-    }
-}
-
 /// What became of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
@@ -96,25 +46,6 @@ pub enum Settled {
     Again(Duration),
     /// Refused: the run had moved on.
     Fenced,
-}
-
-/// Where answers go: the session of the moment, if any.
-#[derive(Clone, Default)]
-pub struct Outlet(Arc<Mutex<Option<mpsc::Sender<Input>>>>);
-
-impl Outlet {
-    pub fn set(&self, to: Option<mpsc::Sender<Input>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = to;
-    }
-
-    /// True if a session took it.
-    pub async fn send(&self, input: Input) -> bool {
-        let to = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match to {
-            Some(to) => to.send(input).await.is_ok(),
-            None => false,
-        }
-    }
 }
 
 /// One per agent; outlives its sessions, so that what ended in one is still tried after it.

@@ -5,7 +5,7 @@ use farmhand_common::store::protocol::{Finish, Lose, Retry};
 use farmhand_common::store::{AttemptOutcome, Final};
 use jiff::Timestamp;
 
-use super::Ended;
+use super::report::Ended;
 use crate::runner::Verdict;
 use crate::warden::protocol::AttemptResult;
 

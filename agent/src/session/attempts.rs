@@ -6,17 +6,16 @@ use farmhand_common::core::definition::JobSpec;
 use farmhand_common::core::lease::BootInstant;
 use farmhand_common::core::run::Outcome;
 use farmhand_common::store::StoreError;
-use farmhand_common::store::protocol::{self, Claimed, Fired, JobRow, LostWhy, Overdue};
+use farmhand_common::store::protocol::{self, Claimed, Fired, JobRow, Overdue};
 use jiff::Timestamp;
 
-use super::{Attempt, Input, Phase, Session, SessionEnd};
+use super::{Attempt, Input, Phase, Session};
 use crate::clock::boot_now;
 use crate::events::{Event, TakeoverCause};
 use crate::random::random;
 use crate::reporter::{Report, Settled};
 use crate::runner::{self, Assignment, Verdict};
-use crate::warden::protocol::{AttemptId, AttemptReport, Event as WardenEvent, KillReason, Kind, State};
-use crate::wardens::WardenInput;
+use crate::warden::protocol::{AttemptId, AttemptReport, KillReason, Kind, State};
 
 /// Ended attempts that may wait to be written down before no more are claimed: a bound on memory.
 const UNSETTLED_MAX: usize = 4_096;
@@ -278,50 +277,7 @@ impl Session {
         }
     }
 
-    pub(super) async fn on_warden(&mut self, input: WardenInput) -> Option<SessionEnd> {
-        match input {
-            WardenInput::Event(_, WardenEvent::Superseded { .. }) => {
-                self.emit(Event::Superseded);
-                return Some(SessionEnd::Superseded);
-            }
-            WardenInput::Event(kind, WardenEvent::Exited(report)) => self.on_exited(kind, *report),
-            WardenInput::Event(_, WardenEvent::Unkillable { id, .. }) => {
-                self.emit(Event::Unkillable {
-                    run_id: id.run_id,
-                    attempt: id.attempt,
-                });
-            }
-            WardenInput::Event(_, WardenEvent::Progress { .. }) => {}
-            WardenInput::Disconnected(kind) => self.wardens.disconnected(kind),
-            WardenInput::Dead(kind, gone) => {
-                self.note_gone(kind, gone);
-                let lapsed = self.keeper.lapsed(boot_now());
-                let lost = self.lose_all_of(kind, if lapsed { LostWhy::Lease } else { LostWhy::Warden });
-                if lapsed || lost > 0 {
-                    self.emit(Event::LeaseLapsed {
-                        session: self.me.session,
-                        attempts: lost,
-                    });
-                }
-                let deadlines = self.keeper.deadlines(kind.hold());
-                self.wardens.dead(kind, deadlines);
-                self.show_slots();
-            }
-            WardenInput::Started(kind, Ok((client, notices))) => {
-                let deadlines = self.keeper.deadlines(kind.hold());
-                self.wardens.insert(kind, client, notices, deadlines);
-            }
-            WardenInput::Started(kind, Err(e)) => {
-                tracing::error!("the {} warden did not start: {e}", kind.name());
-                for id in self.wardens.start_failed(kind) {
-                    self.forget(id);
-                }
-            }
-        }
-        None
-    }
-
-    fn on_exited(&mut self, kind: Kind, report: AttemptReport) {
+    pub(super) fn on_exited(&mut self, kind: Kind, report: AttemptReport) {
         let id = report.id;
         let (Some(attempt), Some(result)) = (self.attempts.get_mut(&id), report.result) else {
             // Settled before the warden heard so.
@@ -361,7 +317,7 @@ impl Session {
         self.show_slots();
     }
 
-    fn forget(&mut self, id: AttemptId) {
+    pub(super) fn forget(&mut self, id: AttemptId) {
         if let Some(attempt) = self.attempts.remove(&id) {
             self.free_slots
                 .extend(attempt.slot.filter(|slot| *slot <= self.slots));

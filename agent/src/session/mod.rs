@@ -6,6 +6,7 @@
 mod attempts;
 mod lease;
 mod leave;
+mod notices;
 mod watch;
 
 use std::collections::{BTreeSet, HashMap};

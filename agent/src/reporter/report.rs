@@ -1,0 +1,61 @@
+//! What a session tells the reporter.
+
+use farmhand_common::store::Me;
+use jiff::Timestamp;
+
+use crate::runner::{Assignment, Verdict};
+use crate::warden::protocol::{AttemptId, AttemptResult, Kind};
+
+/// An attempt to follow, or one that ended.
+pub enum Report {
+    Follow {
+        id: AttemptId,
+        kind: Kind,
+        keep: u64,
+        fresh: bool,
+    },
+    /// The warden has started it.
+    Started {
+        me: Me,
+        id: AttemptId,
+        at: Timestamp,
+    },
+    Ended(Box<Ended>),
+}
+
+/// How one attempt ended, as the session decided.
+pub struct Ended {
+    pub(super) address: String,
+    pub(super) assignment: Assignment,
+    pub(super) kind: Kind,
+    pub(super) result: Option<AttemptResult>,
+    pub(super) verdict: Verdict,
+}
+
+impl Report {
+    /// `fresh`: claimed by this agent, so that nothing of its output can have been stored yet.
+    pub fn follow(assignment: &Assignment, kind: Kind, fresh: bool) -> Self {
+        Self::Follow {
+            id: assignment.id(),
+            kind,
+            keep: assignment.spec.output.keep,
+            fresh,
+        }
+    }
+
+    pub fn ended(
+        me: &Me,
+        assignment: &Assignment,
+        kind: Kind,
+        result: Option<AttemptResult>,
+        verdict: Verdict,
+    ) -> Self {
+        Self::Ended(Box::new(Ended {
+            address: me.address.clone(),
+            assignment: assignment.clone(),
+            kind,
+            result,
+            verdict,
+        }))
+    }
+}

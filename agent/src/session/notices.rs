@@ -1,0 +1,54 @@
+//! What the wardens say by themselves: ends, deaths, starts of their own.
+
+use farmhand_common::store::protocol::LostWhy;
+
+use super::{Session, SessionEnd};
+use crate::clock::boot_now;
+use crate::events::Event;
+use crate::warden::protocol::Event as WardenEvent;
+use crate::wardens::WardenInput;
+
+impl Session {
+    pub(super) async fn on_warden(&mut self, input: WardenInput) -> Option<SessionEnd> {
+        match input {
+            WardenInput::Event(_, WardenEvent::Superseded { .. }) => {
+                self.emit(Event::Superseded);
+                return Some(SessionEnd::Superseded);
+            }
+            WardenInput::Event(kind, WardenEvent::Exited(report)) => self.on_exited(kind, *report),
+            WardenInput::Event(_, WardenEvent::Unkillable { id, .. }) => {
+                self.emit(Event::Unkillable {
+                    run_id: id.run_id,
+                    attempt: id.attempt,
+                });
+            }
+            WardenInput::Event(_, WardenEvent::Progress { .. }) => {}
+            WardenInput::Disconnected(kind) => self.wardens.disconnected(kind),
+            WardenInput::Dead(kind, gone) => {
+                self.note_gone(kind, gone);
+                let lapsed = self.keeper.lapsed(boot_now());
+                let lost = self.lose_all_of(kind, if lapsed { LostWhy::Lease } else { LostWhy::Warden });
+                if lapsed || lost > 0 {
+                    self.emit(Event::LeaseLapsed {
+                        session: self.me.session,
+                        attempts: lost,
+                    });
+                }
+                let deadlines = self.keeper.deadlines(kind.hold());
+                self.wardens.dead(kind, deadlines);
+                self.show_slots();
+            }
+            WardenInput::Started(kind, Ok((client, notices))) => {
+                let deadlines = self.keeper.deadlines(kind.hold());
+                self.wardens.insert(kind, client, notices, deadlines);
+            }
+            WardenInput::Started(kind, Err(e)) => {
+                tracing::error!("the {} warden did not start: {e}", kind.name());
+                for id in self.wardens.start_failed(kind) {
+                    self.forget(id);
+                }
+            }
+        }
+        None
+    }
+}
