@@ -1,2 +1,4 @@
+mod fifo;
 mod fixture;
 mod plan;
+mod run;

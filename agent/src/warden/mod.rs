@@ -33,7 +33,7 @@ mod report;
 mod requests;
 mod server;
 mod signals;
-mod spawn;
+pub(crate) mod spawn;
 mod sweep;
 mod timer;
 mod tombstones;

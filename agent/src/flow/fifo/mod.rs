@@ -170,7 +170,7 @@ impl Fifos {
 }
 
 /// Encoded; see `encode_name`.
-fn file_name(name: &str) -> OsString {
+pub fn file_name(name: &str) -> OsString {
     OsString::from_vec(encode_name(name.as_bytes()))
 }
 

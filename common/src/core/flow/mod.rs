@@ -1,5 +1,8 @@
 //! Flows: tasks with dependencies, from annotated scripts, functions of a shell file, or pairs of names.
 
+mod course;
+#[cfg(test)]
+mod course_tests;
 mod facilities;
 mod functions;
 mod lsb;
@@ -18,6 +21,7 @@ use serde::Serialize;
 use super::definition::{Command, Retry};
 use super::graph::{Member, Place, Reference, Relation};
 
+pub use course::{Course, End};
 pub use facilities::Facilities;
 pub use functions::functions;
 pub use names::encode_name;

@@ -9,7 +9,7 @@ mod order;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -135,7 +135,12 @@ impl Graph {
             ..Self::default()
         };
         let providers = providers(members);
-        let targets = graph.resolve_names(&providers);
+        let bare: BTreeSet<&str> = members
+            .iter()
+            .flat_map(|m| &m.aliases)
+            .map(String::as_str)
+            .collect();
+        let targets = graph.resolve_names(&providers, &bare);
         for (task, member) in members.iter().enumerate() {
             for reference in &member.references {
                 match targets.get(reference.name.as_str()) {
@@ -152,15 +157,25 @@ impl Graph {
         }
         graph.missing.sort();
         graph.missing.dedup();
-        graph.targets = targets.iter().map(|(n, t)| ((*n).to_owned(), t.end)).collect();
+        let own = members.iter().enumerate().map(|(task, m)| (m.name.clone(), task));
+        graph.targets = own.collect();
+        let named = targets.iter().map(|(n, t)| ((*n).to_owned(), t.end));
+        graph.targets.extend(named);
         graph.index();
         graph
     }
 
-    fn resolve_names<'m>(&mut self, providers: &BTreeMap<&'m str, Providers>) -> BTreeMap<&'m str, Target> {
+    fn resolve_names<'m>(
+        &mut self,
+        providers: &BTreeMap<&'m str, Providers>,
+        bare: &BTreeSet<&str>,
+    ) -> BTreeMap<&'m str, Target> {
         let mut targets = BTreeMap::new();
         for (name, list) in providers {
-            if let [(only, _)] = list.as_slice() {
+            // A name of its own for one task needs no mark; another name may be marked before the task ends.
+            if let [(only, _)] = list.as_slice()
+                && (self.labels[*only] == **name || bare.contains(name))
+            {
                 targets.insert(
                     *name,
                     Target {
@@ -246,6 +261,11 @@ impl Graph {
         self.out[node].iter().map(|e| &self.edges[*e as usize])
     }
 
+    /// Indices into [`Self::edges`].
+    pub fn edges_out(&self, node: usize) -> &[u32] {
+        &self.out[node]
+    }
+
     pub fn into(&self, node: usize) -> impl Iterator<Item = &Edge> {
         self.into[node].iter().map(|e| &self.edges[*e as usize])
     }
@@ -259,7 +279,7 @@ impl Graph {
         &self.missing
     }
 
-    /// Every name that may be waited for, and the node whose end it is.
+    /// Every name that may be waited for, those of the tasks included, and the node whose end it is.
     pub fn names(&self) -> &BTreeMap<String, usize> {
         &self.targets
     }

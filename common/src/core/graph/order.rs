@@ -43,6 +43,17 @@ impl Graph {
         (nodes.len() == self.nodes.len()).then_some(Order { nodes, levels })
     }
 
+    /// By node: the number of tasks in the longest chain from there to the end. Nothing when there is a cycle.
+    pub fn ranks(&self) -> Option<Vec<usize>> {
+        let order = self.order()?;
+        let mut ranks = vec![0; self.nodes.len()];
+        for &node in order.nodes.iter().rev() {
+            let after = self.out(node).map(|e| ranks[e.to]).max().unwrap_or(0);
+            ranks[node] = after + usize::from(self.is_task(node));
+        }
+        Some(ranks)
+    }
+
     /// The chain with the largest sum of `duration(task)`.
     pub fn critical_path(&self, order: &Order, duration: impl Fn(usize) -> Duration) -> CriticalPath {
         let mut ends = vec![Duration::ZERO; self.nodes.len()];

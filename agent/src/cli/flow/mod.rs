@@ -1,5 +1,8 @@
 //! `farmhand flow`: tasks in dependency order on this machine; needs no database.
 
+mod run;
+mod wait;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -20,6 +23,12 @@ pub struct FlowArgs {
 enum FlowCommand {
     /// Show order, levels, critical path, cycles and missing names; run nothing
     Plan(PlanArgs),
+    /// Run the tasks, each as soon as what it waits for has ended
+    Run(Box<run::RunArgs>),
+    /// Called from a task: sleep until others have ended; fails when one of them did not succeed
+    Wait(wait::WaitArgs),
+    /// Called from a task that goes on, say a daemon: what waits for it need wait no longer
+    Mark(wait::MarkArgs),
     /// Print the graph for Graphviz, or for Mermaid
     Graph(GraphArgs),
 }
@@ -80,6 +89,9 @@ struct GraphArgs {
 pub fn run(args: &FlowArgs, json: bool) -> Outcome {
     match &args.command {
         FlowCommand::Plan(args) => show_plan(args, json),
+        FlowCommand::Run(args) => run::run(args, json),
+        FlowCommand::Wait(args) => wait::run_wait(args, json),
+        FlowCommand::Mark(args) => wait::run_mark(args),
         FlowCommand::Graph(args) => {
             let (tasks, graph) = args.source.read()?;
             let plan = plan::plan(&tasks, &graph);
@@ -101,6 +113,14 @@ impl SourceArgs {
         Ok((tasks, graph))
     }
 
+    fn direction(&self) -> Direction {
+        if self.stop {
+            Direction::Stop
+        } else {
+            Direction::Start
+        }
+    }
+
     fn selection(&self) -> Result<Selection, Failure> {
         let mut facilities = Facilities::default();
         for path in &self.facilities {
@@ -110,11 +130,7 @@ impl SourceArgs {
             facilities.extend(Facilities::parse(&text));
         }
         Ok(Selection {
-            direction: if self.stop {
-                Direction::Stop
-            } else {
-                Direction::Start
-            },
+            direction: self.direction(),
             skip: self.skip.clone(),
             keep: self.keep.clone(),
             facilities,

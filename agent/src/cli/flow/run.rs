@@ -1,0 +1,220 @@
+//! `farmhand flow run`.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use farmhand_common::core::document::parse_duration;
+use farmhand_common::core::flow::{Action, Course, Task};
+use farmhand_common::core::graph::Graph;
+
+use super::SourceArgs;
+use crate::cli::{Exit, Failure, Outcome, out};
+use crate::flow::engine::{Engine, Options, Tools};
+use crate::flow::events::{Reporter, Style};
+use crate::flow::fifo::{Directory, Fifos};
+use crate::flow::guardian::Guardian;
+use crate::flow::plan;
+use crate::flow::report::Report;
+use crate::flow::rundir::{RunDir, RunDirError};
+use crate::flow::signals::Signals;
+use crate::flow::spawn::Spawner;
+
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// At most this many tasks at a time [default: 64, or 4 for each CPU if that is more]
+    #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Say what would run, in order, and run nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// For each task that has no timeout of its own
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    timeout: Option<Duration>,
+    /// Between asking a task to end and ending it
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    grace: Duration,
+    /// Where FIFOs, output and the record go [default: a private directory that is deleted after success]
+    #[arg(long, value_name = "DIR")]
+    run_dir: Option<PathBuf>,
+    /// Go on where the last run in --run-dir ended: what succeeded is not run again
+    #[arg(long, requires = "run_dir")]
+    resume: bool,
+    /// Do not show the output of tasks; it is in the run directory
+    #[arg(short, long)]
+    quiet: bool,
+    /// Draw when each task waited and ran
+    #[arg(long)]
+    gantt: bool,
+}
+
+pub(super) fn time(text: &str) -> Result<Duration, String> {
+    parse_duration(text)
+}
+
+pub fn run(args: &RunArgs, json: bool) -> Outcome {
+    let (tasks, graph) = args.source.read()?;
+    args.source.judge(&graph)?;
+    refuse_unexecutable(&tasks)?;
+    if args.dry_run {
+        return dry_run(&tasks, &graph, json);
+    }
+    let dir = RunDir::prepare(args.run_dir.as_deref(), args.resume)?;
+    let done = if args.resume {
+        dir.finished()?
+    } else {
+        BTreeSet::new()
+    };
+    let (report, total) = execute(args, json, &tasks, &graph, dir, &done)?;
+    conclude(args, json, &tasks, &graph, report, total)
+}
+
+fn execute(
+    args: &RunArgs,
+    json: bool,
+    tasks: &[Task],
+    graph: &Graph,
+    dir: RunDir,
+    done: &BTreeSet<String>,
+) -> Result<(Report, usize), Failure> {
+    let course = Course::new(tasks, graph, args.limit(), done)
+        .ok_or_else(|| Failure::new(Exit::Error, "the tasks wait for each other in a cycle"))?;
+    let deps = dir.deps();
+    let no_deps = |e: std::io::Error| RunDirError::Io {
+        path: deps.clone(),
+        source: e,
+    };
+    let fifos = Directory::create(&deps).and_then(Fifos::new).map_err(no_deps)?;
+    let set: [(&str, OsString); 2] = [
+        ("FARMHAND_DEPS", deps.clone().into()),
+        ("FARMHAND_RUN_DIR", dir.path().into()),
+    ];
+    // SAFETY: this command runs in a process that has made no thread.
+    let guardian = unsafe { Guardian::start(&deps)? };
+    let style = match (json, args.quiet) {
+        (true, _) => Style::Json,
+        (false, true) => Style::Quiet,
+        (false, false) => Style::People,
+    };
+    let names: Vec<_> = tasks
+        .iter()
+        .filter(|t| t.left_out.is_none())
+        .map(Task::name)
+        .collect();
+    let tools = Tools {
+        fifos,
+        spawner: Spawner::new(&set)?,
+        signals: Signals::block()?,
+        guardian,
+        reporter: Reporter::new(style, &names, names.len()),
+        dir,
+    };
+    let options = Options {
+        direction: args.source.direction(),
+        grace: args.grace,
+        timeout: args.timeout,
+    };
+    let total = names.len();
+    Ok((Engine::new(tasks, graph, course, tools, options).run(), total))
+}
+
+impl RunArgs {
+    fn limit(&self) -> usize {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.map_or_else(|| (4 * cpus).max(64), usize::from)
+    }
+}
+
+fn refuse_unexecutable(tasks: &[Task]) -> Result<(), Failure> {
+    let lacks = |t: &&Task| {
+        matches!(
+            &t.action,
+            Action::Script {
+                executable: false,
+                ..
+            }
+        ) && t.left_out.is_none()
+    };
+    let list: Vec<_> = tasks
+        .iter()
+        .filter(lacks)
+        .map(|t| t.at.file.to_string())
+        .collect();
+    if list.is_empty() {
+        return Ok(());
+    }
+    let failure = Failure::new(Exit::Error, "scripts of the flow have no run bit");
+    let next = format!("chmod +x {}", list.join(" "));
+    Err(list.into_iter().fold(failure, Failure::why).next(next))
+}
+
+fn dry_run(tasks: &[Task], graph: &Graph, json: bool) -> Outcome {
+    let plan = plan::plan(tasks, graph);
+    if json {
+        out::json(&plan);
+    } else {
+        plan.order.iter().for_each(|name| out::line(name));
+    }
+    Ok(Exit::Ok)
+}
+
+fn conclude(
+    args: &RunArgs,
+    json: bool,
+    tasks: &[Task],
+    graph: &Graph,
+    report: Report,
+    total: usize,
+) -> Outcome {
+    if args.gantt {
+        let width = out::width().unwrap_or(100).into();
+        let chart = report.gantt(tasks, graph, width);
+        if json {
+            out::raw_err(chart.as_bytes())
+        } else {
+            out::raw(chart.as_bytes())
+        }
+    }
+    if !args.quiet || !report.is_good() {
+        out::note(&format!("{total} tasks: {}", report.summary()));
+        if let Some(critical) = report.critical(tasks, graph) {
+            out::note(&critical);
+        }
+    }
+    let good = report.is_good();
+    let exit = match (report.interrupted, good) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::Ok,
+        (false, false) => Exit::Error,
+    };
+    if !good {
+        out::note(&format!(
+            "the output of each task is in {}",
+            report.dir.path().join("log").display()
+        ));
+    }
+    if let Some(trouble) = report.trouble {
+        return Err(Failure::new(Exit::Error, "the flow was ended before its time").why(trouble));
+    }
+    if good {
+        report.dir.remove();
+    }
+    Ok(exit)
+}
+
+impl From<RunDirError> for Failure {
+    fn from(error: RunDirError) -> Self {
+        let what = error.to_string();
+        match error {
+            RunDirError::Io { source, .. } => Self::new(Exit::Error, what)
+                .why(source)
+                .next("choose another place with --run-dir"),
+            RunDirError::Taken(_) => Self::new(Exit::Refused, what)
+                .next("wait for its end, or choose another place with --run-dir"),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Where a flow keeps its FIFOs, its tasks' output and its record: a directory private to its user.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use farmhand_common::core::flow::encode_name;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use super::fifo::{Directory, Fifos};
+
+/// Time for waiters of a dead engine's flow to hear of it.
+const RECOVERY: Duration = Duration::from_secs(2);
+
+#[derive(Debug, thiserror::Error)]
+pub enum RunDirError {
+    #[error("the flow's directory {} cannot be used", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("another engine is running a flow in {}", .0.display())]
+    Taken(PathBuf),
+}
+
+/// Held by one engine at a time.
+#[derive(Debug)]
+pub struct RunDir {
+    path: PathBuf,
+    temporary: bool,
+    record: File,
+    _lock: File,
+}
+
+/// One line of the record: a task that ended.
+#[derive(Debug, Serialize, Deserialize)]
+struct Line {
+    task: String,
+    good: bool,
+}
+
+impl RunDir {
+    /// Makes a new one, or takes the given one over from an engine that is gone; whoever waits for that
+    /// one's tasks is woken and told `engine-lost`. `resume` keeps its record.
+    ///
+    /// # Errors
+    /// When it cannot be made (no space, read-only) or a living engine uses it.
+    pub fn prepare(given: Option<&Path>, resume: bool) -> Result<Self, RunDirError> {
+        let (path, temporary) = match given {
+            Some(path) => (path.to_owned(), false),
+            None => temporary_path().map_err(|e| failed(&std::env::temp_dir(), e))?,
+        };
+        Self::take(&path, temporary, resume)
+    }
+
+    fn take(path: &Path, temporary: bool, resume: bool) -> Result<Self, RunDirError> {
+        let io = |e| failed(path, e);
+        private().recursive(true).create(path).map_err(io)?;
+        let path = fs::canonicalize(path).map_err(io)?;
+        let lock = open(&path.join("lock")).map_err(io)?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(RunDirError::Taken(path)),
+            Err(e) => return Err(failed(&path, e.into())),
+        }
+        let record = path.join("record");
+        if !resume {
+            remove(fs::remove_file(&record)).map_err(io)?;
+        }
+        let dir = Self {
+            record: open(&record).map_err(io)?,
+            path,
+            temporary,
+            _lock: lock,
+        };
+        dir.clear().map_err(|e| failed(&dir.path, e))?;
+        Ok(dir)
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        let deps = self.deps();
+        if deps.exists() {
+            if let Ok(mut fifos) = Directory::open(&deps).and_then(Fifos::new) {
+                fifos.recover()?;
+                fifos.settle(RECOVERY);
+            }
+            fs::remove_dir_all(&deps)?;
+        }
+        remove(fs::remove_dir_all(self.path.join("log")))?;
+        private().create(self.path.join("log"))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What `$FARMHAND_DEPS` says.
+    pub fn deps(&self) -> PathBuf {
+        self.path.join("deps")
+    }
+
+    pub fn log_path(&self, task: &str) -> PathBuf {
+        let mut name = encode_name(task.as_bytes());
+        name.extend(b".log");
+        self.path.join("log").join(OsString::from_vec(name))
+    }
+
+    /// The file a task's output goes to; further tries add to it.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn log(&self, task: &str) -> io::Result<File> {
+        open(&self.log_path(task))
+    }
+
+    /// Writes down that a task ended.
+    ///
+    /// # Errors
+    /// When there is no space.
+    pub fn record(&mut self, task: &str, good: bool) -> io::Result<()> {
+        let line = Line {
+            task: task.to_owned(),
+            good,
+        };
+        let mut text = serde_json::to_vec(&line)?;
+        text.push(b'\n');
+        self.record.write_all(&text)
+    }
+
+    /// The tasks that the record says succeeded. A line that a crash cut short counts for nothing.
+    ///
+    /// # Errors
+    /// When the record cannot be read.
+    pub fn finished(&self) -> io::Result<BTreeSet<String>> {
+        let mut finished = BTreeSet::new();
+        for line in BufReader::new(File::open(self.path.join("record"))?).lines() {
+            let Ok(line) = serde_json::from_str::<Line>(&line?) else {
+                continue;
+            };
+            if line.good {
+                finished.insert(line.task);
+            } else {
+                finished.remove(&line.task);
+            }
+        }
+        Ok(finished)
+    }
+
+    /// Whether it goes when the flow has succeeded.
+    pub fn is_temporary(&self) -> bool {
+        self.temporary
+    }
+
+    /// Deletes it, when nobody asked for it by name.
+    pub fn remove(self) {
+        if self.temporary {
+            // What is left behind in /tmp harms nobody.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+fn temporary_path() -> io::Result<(PathBuf, bool)> {
+    if let Some(run) = std::env::var_os("FARMHAND_RUN_DIR").filter(|d| !d.is_empty()) {
+        return Ok((Path::new(&run).join("flow"), false));
+    }
+    let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let base = own.filter(|d| d.is_dir()).unwrap_or_else(std::env::temp_dir);
+    for _ in 0..100 {
+        let path = base.join(format!("farmhand-flow-{}", uuid::Uuid::new_v4().simple()));
+        match private().create(&path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(e),
+            Ok(()) => return Ok((path, true)),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+fn private() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .create(true)
+        .read(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
+}
+
+fn remove(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn failed(path: &Path, source: io::Error) -> RunDirError {
+    RunDirError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}

@@ -1,0 +1,124 @@
+//! Ends of children and requests to stop, as something to poll; and the group signals of tasks.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+#[derive(Debug)]
+pub struct Signals(OwnedFd);
+
+const WATCHED: [i32; 5] = [
+    libc::SIGCHLD,
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+];
+
+impl Signals {
+    /// Blocks them for good; tasks are started with none blocked.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn block() -> io::Result<Self> {
+        // SAFETY: changes this thread's mask by an initialised set; the descriptor that comes back is new.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            for signal in WATCHED {
+                libc::sigaddset(&raw mut set, signal);
+            }
+            if libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            match libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
+                -1 => Err(io::Error::last_os_error()),
+                fd => Ok(Self(OwnedFd::from_raw_fd(fd))),
+            }
+        }
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    /// Takes all that arrived; how many of them ask to stop.
+    pub fn take(&self) -> u32 {
+        let mut stops = 0;
+        loop {
+            // SAFETY: plain data, and the buffer is as large as it.
+            let signal = unsafe {
+                let mut info: libc::signalfd_siginfo = std::mem::zeroed();
+                let size = size_of::<libc::signalfd_siginfo>();
+                if libc::read(self.0.as_raw_fd(), (&raw mut info).cast(), size) != size as isize {
+                    return stops;
+                }
+                info.ssi_signo.cast_signed()
+            };
+            stops += u32::from(signal != libc::SIGCHLD);
+        }
+    }
+}
+
+/// A child that ended. Its number, and so its group's, stays taken until it is reaped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended(i32);
+
+/// How it ended, and what it used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exit {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    pub cpu: Duration,
+    pub max_rss_bytes: u64,
+}
+
+impl Exit {
+    /// As a shell says it.
+    pub fn shell_code(&self) -> i32 {
+        self.code.or(self.signal.map(|s| 128 + s)).unwrap_or(1)
+    }
+}
+
+impl Ended {
+    /// The next child that has ended, if any.
+    pub fn next() -> Option<Self> {
+        // SAFETY: fills a zeroed plain struct; looks without reaping.
+        unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+            let found = libc::waitid(libc::P_ALL, 0, &raw mut info, flags) == 0 && info.si_pid() != 0;
+            found.then(|| Self(info.si_pid()))
+        }
+    }
+
+    pub fn pid(self) -> i32 {
+        self.0
+    }
+
+    pub fn reap(self) -> Exit {
+        let mut status = 0;
+        // SAFETY: reaps a child that is known to have ended, into initialised plain data.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::wait4(self.0, &raw mut status, 0, &raw mut usage);
+            usage
+        };
+        let time = |t: libc::timeval| {
+            let micros = t.tv_sec * 1_000_000 + t.tv_usec;
+            Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+        };
+        Exit {
+            code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
+            signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
+            cpu: time(usage.ru_utime) + time(usage.ru_stime),
+            max_rss_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+        }
+    }
+}
+
+/// Signals the group of a child that has not been reaped.
+pub fn signal_group(leader: i32, signal: i32) {
+    // SAFETY: the number is that of an unreaped child, so nobody else's.
+    unsafe { libc::kill(-leader, signal) };
+}
