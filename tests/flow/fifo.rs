@@ -315,7 +315,7 @@ fn waiting_tells_how_it_ended_that_time_is_over_and_that_nobody_provides_it() {
 
 #[test]
 fn a_successor_wakes_the_waiters_of_a_dead_engine_at_every_stage() {
-    let (_dir, mut fifos) = fresh();
+    let (_dir, fifos) = fresh();
     let deps = fifos.directory().path().to_owned();
     for name in ["waits", "told", "exchanged"] {
         fifos.announce(name).unwrap();

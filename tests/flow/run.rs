@@ -1,6 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use farmhand_tests::wait::eventually;
@@ -9,10 +8,10 @@ use serde_json::Value;
 use super::fixture::*;
 
 /// Start and end of every executed task, in microseconds since the flow began, and how each task ended.
-struct Log {
-    times: BTreeMap<String, (u64, u64)>,
-    outcomes: BTreeMap<String, String>,
-    events: Vec<Value>,
+pub struct Log {
+    pub times: BTreeMap<String, (u64, u64)>,
+    pub outcomes: BTreeMap<String, String>,
+    pub events: Vec<Value>,
 }
 
 fn log(stdout: &[u8]) -> Log {
@@ -60,7 +59,7 @@ fn respects(log: &Log, edges: &BTreeSet<(String, String)>) {
     }
 }
 
-fn run(args: &[&str]) -> (Log, i32, String) {
+pub fn run(args: &[&str]) -> (Log, i32, String) {
     let out = flow(&[&["run", "--json"], args].concat());
     let err = text(&out.stderr);
     (
@@ -70,7 +69,7 @@ fn run(args: &[&str]) -> (Log, i32, String) {
     )
 }
 
-fn scripts(scripts: &[(&str, &str)]) -> tempfile::TempDir {
+pub fn scripts(scripts: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (name, body) in scripts {
         write_script(dir.path(), name, &format!("#!/bin/sh\n{body}\n"));
@@ -132,7 +131,7 @@ fn a_failure_skips_what_requires_it_and_says_who_is_to_blame() {
         ("c", "# PROVIDE: c\n# REQUIRE: b\n"),
         ("d", "# PROVIDE: d\n"),
     ]);
-    let (log, code, err) = run(&[path(&dir)]);
+    let (log, code, _) = run(&[path(&dir)]);
     assert_eq!(code, 1);
     assert_eq!(log.outcomes["a"], "failed");
     assert_eq!(
@@ -301,116 +300,4 @@ fn functions_of_one_file_are_tasks() {
     let out = flow(&["run", file.to_str().unwrap()]);
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
     assert_eq!(text(&out.stdout), "up_net | net start\n    db | db start\n");
-}
-
-#[test]
-fn a_script_without_the_run_bit_is_refused_before_anything_starts() {
-    let dir = scripts(&[("a", "# PROVIDE: a\n")]);
-    fs::write(dir.path().join("b"), "#!/bin/sh\n# REQUIRE: a\n").unwrap();
-    let (log, code, err) = run(&[path(&dir)]);
-    assert_eq!((code, log.events.len()), (1, 0));
-    assert!(
-        err.contains("no run bit") && err.contains("next: chmod +x"),
-        "{err}"
-    );
-}
-
-#[test]
-fn ten_thousand_tasks_run() {
-    let place = tempfile::tempdir().unwrap();
-    let edges = place.path().join("edges");
-    let pairs: String = (1..10_000).map(|n| format!("t{} t{n}\n", n / 2)).collect();
-    fs::write(&edges, pairs).unwrap();
-    let (log, code, err) = run(&["--edges", edges.to_str().unwrap()]);
-    assert_eq!(code, 0, "{err}");
-    assert_eq!(log.outcomes.len(), 10_000);
-}
-
-#[test]
-fn a_task_that_deletes_the_fifos_ends_the_flow_with_a_clear_error() {
-    let dir = scripts(&[
-        ("bad", "sleep 0.2; rm -rf \"$FARMHAND_DEPS\""),
-        ("waiter", "true < \"$FARMHAND_DEPS/never\""),
-        ("never", "# PROVIDE: never\nsleep 600"),
-    ]);
-    let before = Instant::now();
-    let (_, code, err) = run(&["--grace", "1s", path(&dir)]);
-    assert_eq!(code, 1);
-    assert!(err.contains("somebody deleted"), "{err}");
-    assert!(before.elapsed() < Duration::from_secs(20));
-}
-
-/// Mounts a small tmpfs in a mount namespace of its own and runs the flow in there.
-fn in_tmpfs(options: &str, prepare: &str, dir: &Path) -> std::process::Output {
-    let place = tempfile::tempdir().unwrap();
-    let at = place.path().display();
-    let script = format!(
-        "mount -t tmpfs -o size=64k,nr_inodes=200 tmpfs {at} && {{ {prepare} }} && mount -o remount,{options} {at} && exec {} flow run --run-dir {at}/run {}",
-        farmhand_tests::bin::farmhand().display(),
-        dir.display()
-    );
-    std::process::Command::new("unshare")
-        .args(["-m", "sh", "-c", &script.replace("$AT", &at.to_string())])
-        .output()
-        .expect("unshare runs: apt-get install util-linux, as root")
-}
-
-#[test]
-fn a_read_only_or_full_directory_is_a_clear_error() {
-    let dir = scripts(&[("a", "# PROVIDE: a\n")]);
-    let out = in_tmpfs("ro", "true;", dir.path());
-    let err = text(&out.stderr);
-    assert_eq!(out.status.code(), Some(1), "{err}");
-    assert!(
-        err.contains("Read-only file system") && err.contains("next: choose another place with --run-dir"),
-        "{err}"
-    );
-
-    let out = in_tmpfs(
-        "rw",
-        "i=0; while true > $AT/$i; do i=$((i+1)); done 2>/dev/null;",
-        dir.path(),
-    );
-    let err = text(&out.stderr);
-    assert_eq!(out.status.code(), Some(1), "{err}");
-    assert!(err.contains("No space left on device"), "{err}");
-}
-
-#[test]
-fn a_disk_that_fills_up_during_the_flow_ends_it_with_a_clear_error() {
-    let dir = scripts(&[
-        (
-            "a",
-            "# PROVIDE: a\nhead -c 200000 /dev/zero > \"$FARMHAND_RUN_DIR/fill\"; exit 0",
-        ),
-        ("b", "# REQUIRE: a\n"),
-    ]);
-    let out = in_tmpfs("rw", "true;", dir.path());
-    let err = text(&out.stderr);
-    assert_eq!(out.status.code(), Some(1), "{err}");
-    assert!(
-        err.contains("the flow was ended before its time") && err.contains("No space left"),
-        "{err}"
-    );
-}
-
-#[test]
-fn two_engines_do_not_share_a_directory() {
-    let dir = scripts(&[("a", "sleep 600")]);
-    let place = tempfile::tempdir().unwrap();
-    let run_dir = place.path().join("run");
-    let args = ["run", "--run-dir", run_dir.to_str().unwrap(), path(&dir)];
-    let mut first = command(&args).spawn().unwrap();
-    eventually("the task runs", Duration::from_secs(20), || {
-        run_dir
-            .join("log/a.log")
-            .exists()
-            .then_some(())
-            .ok_or_else(|| "it does not".to_owned())
-    });
-    let second = flow(&args);
-    assert_eq!(second.status.code(), Some(4), "{}", text(&second.stderr));
-    // SAFETY: a child of ours that has not been waited for.
-    unsafe { libc::kill(first.id().cast_signed(), libc::SIGTERM) };
-    first.wait().unwrap();
 }
