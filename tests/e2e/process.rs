@@ -46,7 +46,7 @@ async fn what_cannot_be_started_fails_with_the_reason() {
     let farm = Farm::new()
         .jobs(
             "[job.missing]\ncommand = ['/no/such/program']\n
-             [job.forbidden]\nuser = 'nobody'\ncommand = ['DIR/secret.sh']\n
+             [job.forbidden]\nuser = 'nobody'\ncommand = ['@DIR@/secret.sh']\n
              [job.nobody-there]\nuser = 'no-such-user'\ncommand = ['true']\n
              [job.nowhere]\ncwd = '/no/such/directory'\ncommand = ['true']\n",
         )
@@ -95,12 +95,7 @@ async fn output_is_complete_within_its_cap_and_what_is_cut_is_said() {
         "the end of the output is what matters: {:?}",
         &kept[kept.len() - 40..]
     );
-    let shown = farm.ok(&["run", "logs", &flood.to_string()]);
-    assert!(shown.len() > 1000);
-    let said = farm
-        .value::<i64>(&format!(
-            "SELECT count(*) FROM farmhand.run_log WHERE run_id = {flood} AND stream = 'agent'"
-        ))
-        .await;
-    assert!(said >= 1, "nothing says that output was cut");
+    let shown = farm.farmhand(&["run", "logs", &flood.to_string()]);
+    let said = String::from_utf8_lossy(&shown.stderr);
+    assert!(said.contains("bytes"), "nothing says that output was cut: {said}");
 }

@@ -72,13 +72,13 @@ impl Farm {
     }
 
     /// Stores job definitions as a user does: with `farmhand job apply`. `WITNESS` in the text becomes the
-    /// beginning of a command list, as in `command = [WITNESS, "500"]`; `DIR` the farm's directory.
+    /// beginning of a command list, as in `command = [WITNESS, "500"]`; `@DIR@` is the farm's directory.
     pub fn apply(&self, jobs: &str) {
         let file = self.dir.path().join("jobs.toml");
         let witness = format!("{:?}, {:?}", witness_program(), self.witness.path());
         let text = jobs
             .replace("WITNESS", &witness)
-            .replace("DIR", &self.dir.path().display().to_string());
+            .replace("@DIR@", &self.dir.path().display().to_string());
         std::fs::write(&file, text).expect("the job file");
         self.ok(&["job", "apply", &file.display().to_string()]);
     }
