@@ -16,6 +16,9 @@ const ROUND_MAX: u64 = 4 << 20;
 /// Neighbouring pieces of one stream share a row up to this size.
 const ROW_MAX: usize = 64 << 10;
 
+/// The window over the end leaves out at most one of so many parts of what it could hold.
+const WINDOW_ROWS: u64 = 8;
+
 /// Follows one attempt's local files. What it has read stays pending until [`Shipper::sent`].
 pub struct Shipper {
     id: AttemptId,
@@ -29,6 +32,7 @@ pub struct Shipper {
     window_bytes: u64,
     rows: VecDeque<LogChunk>,
     trim: Option<(i64, i64)>,
+    cut: u64,
     more: bool,
 }
 
@@ -45,6 +49,7 @@ impl Shipper {
             window_bytes: 0,
             rows: VecDeque::new(),
             trim: None,
+            cut: 0,
             more: false,
         }
     }
@@ -112,6 +117,11 @@ impl Shipper {
         self.trim = None;
     }
 
+    /// Bytes that the database does not keep.
+    pub fn cut(&self) -> u64 {
+        self.cut
+    }
+
     /// The last round stopped before the end.
     pub fn more(&self) -> bool {
         self.more
@@ -126,15 +136,24 @@ impl Shipper {
         if rest.is_empty() {
             return;
         }
-        let (at, length) = (position + in_head, rest.len() as u64);
-        self.add(at, stream, at_ms, rest, false);
-        self.window.push_back((at, length));
-        self.window_bytes += length;
+        // What the window cannot hold never enters it; what does comes in pieces that leave it one by one.
+        let too_much = (rest.len() as u64).saturating_sub(self.tail);
+        self.cut += too_much;
+        let mut at = position + in_head + too_much;
+        let piece = usize::try_from(self.tail / WINDOW_ROWS).map_or(ROW_MAX, |n| n.clamp(1 << 10, ROW_MAX));
+        for part in rest[usize::try_from(too_much).unwrap_or(rest.len())..].chunks(piece) {
+            self.add(at, stream, at_ms, part.to_vec(), false);
+            let length = part.len() as u64;
+            self.window.push_back((at, length));
+            self.window_bytes += length;
+            at += length;
+        }
         while self.window_bytes > self.tail {
             let Some((gone, length)) = self.window.pop_front() else {
                 break;
             };
             self.window_bytes -= length;
+            self.cut += length;
             match self.rows.iter().position(|r| r.seq == signed(gone)) {
                 Some(unsent) => {
                     self.rows.remove(unsent);
@@ -174,4 +193,54 @@ impl Shipper {
 
 fn signed(position: u64) -> i64 {
     i64::try_from(position).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: AttemptId = AttemptId {
+        run_id: 1,
+        attempt: 1,
+    };
+
+    /// What is in the database after `pieces` of these lengths, sent one by one: positions and lengths.
+    fn kept(keep: u64, pieces: &[usize]) -> (Vec<(u64, u64)>, u64) {
+        let mut shipper = Shipper::new(ID, PathBuf::new(), keep, true);
+        let mut stored: Vec<(u64, u64)> = Vec::new();
+        let mut position = 0;
+        for length in pieces {
+            shipper.push(position, Stream::Stdout, 0, vec![b'x'; *length]);
+            position += *length as u64;
+            let (rows, trim) = shipper.pending();
+            let rows: Vec<(u64, u64)> = rows
+                .iter()
+                .map(|r| (r.seq as u64, r.bytes.len() as u64))
+                .collect();
+            if let Some((from, to)) = trim {
+                stored.retain(|(at, _)| !(from as u64..to as u64).contains(at));
+            }
+            stored.extend(rows);
+            shipper.sent();
+        }
+        (stored, shipper.cut())
+    }
+
+    #[test]
+    fn the_end_is_kept_however_large_its_last_piece_is() {
+        for pieces in [
+            &[200_000][..],
+            &[10, 200_000],
+            &[70_000, 70_000, 5],
+            &[100; 2_000],
+        ] {
+            let total: u64 = pieces.iter().map(|n| *n as u64).sum();
+            let (stored, cut) = kept(64 << 10, pieces);
+            let last = stored.last().expect("rows");
+            assert_eq!(last.0 + last.1, total, "{pieces:?}");
+            let bytes: u64 = stored.iter().map(|(_, n)| n).sum();
+            assert!(bytes <= 64 << 10 && bytes >= 56 << 10, "{bytes} of {pieces:?}");
+            assert_eq!(bytes + cut, total, "what is not kept is counted");
+        }
+    }
 }

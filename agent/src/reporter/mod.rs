@@ -244,8 +244,9 @@ impl Reporter {
         for part in ids.chunks(SHIP_SET) {
             self.ship(part, true).await?;
         }
-        let finish: Vec<Finish> = ended.iter().filter_map(finish_row).collect();
-        let retry: Vec<Retry> = ended.iter().filter_map(retry_row).collect();
+        let cut = |e: &Ended| self.shippers.get(&e.assignment.id()).map_or(0, Shipper::cut);
+        let finish: Vec<Finish> = ended.iter().filter_map(|e| finish_row(e, cut(e))).collect();
+        let retry: Vec<Retry> = ended.iter().filter_map(|e| retry_row(e, cut(e))).collect();
         let lose: Vec<Lose> = ended.iter().filter_map(lose_row).collect();
         let mut results = HashMap::new();
         results.extend(protocol::finish(&self.db, &finish).await?);

@@ -30,7 +30,8 @@ struct Measured {
 }
 
 impl Measured {
-    fn of(result: Option<&AttemptResult>) -> Self {
+    /// `cut`: bytes that are not in the database because of the job's `output.keep`.
+    fn of(result: Option<&AttemptResult>, cut: u64) -> Self {
         let Some(r) = result else { return Self::default() };
         let signed = |n: u64| i64::try_from(n).ok();
         Self {
@@ -40,16 +41,16 @@ impl Measured {
             cpu_ms: signed((r.user_us + r.sys_us) / 1000),
             max_rss_bytes: signed(r.max_rss_bytes),
             output_bytes: signed(r.output.bytes),
-            output_dropped: signed(r.output.dropped_bytes),
+            output_dropped: signed(r.output.dropped_bytes.saturating_add(cut)),
         }
     }
 }
 
-pub(super) fn finish_row(e: &Ended) -> Option<Finish> {
+pub(super) fn finish_row(e: &Ended, cut: u64) -> Option<Finish> {
     let Verdict::Final { outcome, reason } = &e.verdict else {
         return None;
     };
-    let m = Measured::of(e.result.as_ref());
+    let m = Measured::of(e.result.as_ref(), cut);
     Some(Finish {
         run_id: e.assignment.run_id,
         attempt: e.assignment.attempt,
@@ -72,7 +73,7 @@ pub(super) fn finish_row(e: &Ended) -> Option<Finish> {
     })
 }
 
-pub(super) fn retry_row(e: &Ended) -> Option<Retry> {
+pub(super) fn retry_row(e: &Ended, cut: u64) -> Option<Retry> {
     let Verdict::Retry {
         outcome,
         reason,
@@ -81,7 +82,7 @@ pub(super) fn retry_row(e: &Ended) -> Option<Retry> {
     else {
         return None;
     };
-    let m = Measured::of(e.result.as_ref());
+    let m = Measured::of(e.result.as_ref(), cut);
     let timed_out = *outcome == Outcome::TimedOut;
     Some(Retry {
         run_id: e.assignment.run_id,
