@@ -4,6 +4,7 @@ mod agent;
 mod apply;
 mod bad_input;
 mod farm;
+mod import;
 mod reading;
 mod running;
 mod schedules;

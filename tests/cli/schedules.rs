@@ -65,3 +65,138 @@ async fn a_reboot_job_runs_once_on_each_node_whatever_restarts() {
     let runs = farm.run(&["run", "ls", "--json"]).json();
     assert_eq!(runs.as_array().unwrap().len(), 3, "{runs:#}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backfill_makes_the_missing_runs_in_order_and_none_twice() {
+    let mut farm = Farm::new().await;
+    farm.apply("[job.a]\ncommand = 'true'\nschedule = '0 * * * *'\noverlap = 'skip'\n");
+    let range = ["--from", "2026-01-01T00:00:00Z", "--to", "2026-01-01T05:00:00Z"];
+    let with = |more: &[&str]| -> Vec<String> {
+        let all = [&["job", "backfill", "a"][..], &range[..], more].concat();
+        all.into_iter().map(str::to_owned).collect()
+    };
+    let run = |farm: &Farm, args: Vec<String>| farm.run(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    let preview = run(&farm, with(&["--dry-run"])).ok();
+    assert_eq!(preview.out.lines().count(), 5, "{preview:?}");
+    assert!(preview.err.contains("5 runs would be made"), "{preview:?}");
+    assert_eq!(farm.run(&["run", "ls", "--json"]).json(), json!([]));
+    let refused = run(&farm, with(&["--max", "4"]));
+    assert_eq!(refused.code, 4, "{refused:?}");
+    assert!(refused.err.contains("more than --max 4"), "{refused:?}");
+
+    let made = run(&farm, with(&["--yes", "--json"])).json();
+    assert_eq!(made["run_ids"].as_array().unwrap().len(), 5, "{made}");
+    let again = run(&farm, with(&["--yes", "--json"])).json();
+    assert_eq!(again["run_ids"], json!([]));
+    assert_eq!(again["already_run"], 5);
+    // They wait for each other, the oldest first.
+    let runs = farm.run(&["run", "ls", "--json"]).json();
+    let waiting = runs
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|r| r["reason"] == "overlap")
+        .count();
+    assert_eq!(waiting, 4, "{runs:#}");
+    farm.agent("n1");
+    let ended = eventually("all ran", Duration::from_secs(30), || {
+        let runs = farm.run(&["run", "ls", "--json"]).json();
+        let mut done: Vec<(String, String)> = (runs.as_array().unwrap().iter())
+            .filter(|r| r["state"] == "succeeded" && r["kind"] == "backfill")
+            .map(|r| {
+                let text = |key: &str| r[key].as_str().unwrap().to_owned();
+                (text("started_at"), text("due_at"))
+            })
+            .collect();
+        done.sort();
+        if done.len() == 5 {
+            Ok(done)
+        } else {
+            Err(format!("{runs:#}"))
+        }
+    });
+    let due: Vec<&str> = ended.iter().map(|(_, due)| due.as_str()).collect();
+    assert!(due.is_sorted(), "in the order of their instants: {ended:?}");
+    let events = farm.run(&["events", "--json"]).ok();
+    assert!(events.out.contains("\"backfill\""), "{events:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn explain_names_the_gate_and_what_would_free_it() {
+    let farm = Farm::new().await;
+    farm.apply("[job.a]\ncommand = 'true'\nschedule = '0 3 * * *'\nwhere = { role = 'db' }\n");
+    let nothing = farm.run(&["explain", "job", "nix", "--json"]).json();
+    assert_eq!(nothing["held_by"], "exists");
+    let idle = farm.run(&["explain", "job", "a", "--json"]).json();
+    assert_eq!(idle["held_by"], "schedule", "{idle}");
+    farm.run(&["job", "run", "a"]).ok();
+    let waiting = farm.run(&["explain", "job", "a", "--json"]).json();
+    assert_eq!(waiting["held_by"], "nodes", "{waiting}");
+    farm.run(&["job", "pause", "a", "--reason", "audit"]).ok();
+    let paused = farm
+        .run(&["explain", "job", "a", "--at", "2099-01-01T03:00:00Z"])
+        .ok();
+    assert!(paused.out.starts_with("a: it is paused by tester@"), "{paused:?}");
+    assert!(
+        paused.out.contains("what would free it: `farmhand job resume a`"),
+        "{paused:?}"
+    );
+    let before = farm
+        .run(&["explain", "job", "a", "--at", "2001-01-01T03:00:00Z", "--json"])
+        .json();
+    assert_eq!(before["held_by"], "exists");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn revisions_are_compared_and_rolled_back() {
+    let farm = Farm::new().await;
+    farm.apply("[job.a]\ncommand = 'true'\npriority = 1\n");
+    let new = "[job.a]\ncommand = 'true'\npriority = 2\ntimeout = '5m'\n[job.b]\ncommand = 'true'\n";
+    let file = farm.file("new.toml", new);
+    let diff = farm.run(&["job", "diff", file.to_str().unwrap()]).ok();
+    assert_eq!(
+        diff.out,
+        "~ a\n  - priority = 1\n  + priority = 2\n  - timeout = null\n  + timeout = 300000\n+ b\n"
+    );
+    farm.run(&["job", "apply", file.to_str().unwrap()]).ok();
+    assert_eq!(farm.run(&["job", "diff", file.to_str().unwrap()]).ok().out, "");
+    let diff = farm.run(&["job", "diff", "--job", "a", "--json"]).json();
+    assert_eq!(diff[0]["keys"]["priority"], json!({"old": 1, "new": 2}));
+
+    farm.run(&["job", "rollback", "a", "1", "--dry-run"]).ok();
+    assert_eq!(farm.run(&["job", "show", "a", "--json"]).json()["job"]["rev"], 2);
+    let back = farm.run(&["job", "rollback", "a", "1", "--json"]).json();
+    assert_eq!((&back["rev"], &back["applied"]), (&json!(3), &json!(true)));
+    let job = farm.run(&["job", "show", "a", "--json"]).json();
+    assert_eq!(job["job"]["spec"]["priority"], 1);
+    assert_eq!(job["job"]["spec"]["timeout"], json!(null));
+    let by = job["revisions"][0]["applied_by"].as_str().unwrap();
+    assert!(by.starts_with("tester@"), "{by}");
+    let from = job["revisions"][0]["source"].as_str().unwrap();
+    assert!(from.starts_with("rollback to revision 1"), "{from}");
+    farm.run(&["job", "rollback", "a", "1"]).ok();
+    assert_eq!(farm.run(&["job", "show", "a", "--json"]).json()["job"]["rev"], 3);
+    farm.run(&["job", "rollback", "a", "9"])
+        .refused(3, &["has no revision 9"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn next_of_a_frequent_job_is_folded_and_leaves_excluded_days_out() {
+    let farm = Farm::new().await;
+    farm.apply(
+        "[calendar.c]\nexclude = ['2030-01-02..2030-01-03']\n\
+         [job.often]\ncommand = 'true'\nschedule = '* * * * *'\n\
+         [job.days]\ncommand = 'true'\nschedule = '@daily'\ncalendars = ['c']\n",
+    );
+    let often = farm
+        .run(&["next", "often", "--from", "2030-01-01", "--count", "60"])
+        .ok();
+    assert_eq!(
+        often.out,
+        "2030-01-01 00:01:00Z to 2030-01-01 01:00:00Z: every 1m, 60 times\n"
+    );
+    let list = farm
+        .run(&["next", "days", "--from", "2030-01-01", "--count", "2", "--json"])
+        .json();
+    assert_eq!(list, json!(["2030-01-04T00:00:00Z", "2030-01-05T00:00:00Z"]));
+}

@@ -1,6 +1,7 @@
 //! The schedule decisions against published vectors, against brute force, and against themselves.
 
 mod calendar;
+mod crontab;
 mod describe;
 mod dst_vectors;
 mod due;

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use farmhand_common::core::definition::{JobDefinition, load};
+use farmhand_common::core::definition::{JobDefinition, JobSpec, load};
 use farmhand_common::core::document::{Mistakes, Source};
 use farmhand_common::core::due;
 use farmhand_common::store::jobs::{ApplyOutcome, Blocked, JobChange, Listed, apply};
@@ -32,6 +32,14 @@ pub struct ApplyArgs {
     yes: bool,
 }
 
+/// A definition to be stored.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub name: String,
+    pub spec: JobSpec,
+    pub source: String,
+}
+
 /// One line of the plan.
 #[derive(Debug, Serialize)]
 struct Step {
@@ -52,8 +60,7 @@ enum Kind {
 }
 
 pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Outcome {
-    let sources = read_all(&args.path)?;
-    let wanted = load(&sources).map_err(|mistakes| refuse(&mistakes, as_json))?;
+    let wanted = read_jobs(&args.path, as_json)?;
     let db = database.connect().await?;
     let steps = plan(&wanted, &job::all(&db).await?, args.prune);
     if !as_json {
@@ -62,7 +69,7 @@ pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Ou
     let changes = steps.iter().any(|step| step.change != Kind::Unchanged);
     if changes && !args.dry_run {
         confirm(&steps, args)?;
-        store(&db, &wanted, &sources, args.prune).await?;
+        store(&db, &wanted, args.prune).await?;
     }
     if as_json {
         out::json(&json!({"applied": changes && !args.dry_run, "jobs": steps}));
@@ -70,6 +77,21 @@ pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Ou
         out::note(&summary(&steps, args.dry_run));
     }
     Ok(Exit::Ok)
+}
+
+/// The jobs of all files.
+///
+/// # Errors
+/// Files that cannot be read, and every mistake in them.
+pub(super) fn read_jobs(paths: &[PathBuf], as_json: bool) -> Result<Vec<Wanted>, Failure> {
+    let sources = read_all(paths)?;
+    let jobs = load(&sources).map_err(|mistakes| refuse(&mistakes, as_json))?;
+    let wanted = |job: JobDefinition| Wanted {
+        source: sources[job.source].name.clone(),
+        name: job.name,
+        spec: job.spec,
+    };
+    Ok(jobs.into_iter().map(wanted).collect())
 }
 
 /// The files of all paths, in the order given, each directory's by name.
@@ -144,14 +166,14 @@ fn refuse(mistakes: &Mistakes, as_json: bool) -> Failure {
     Failure::usage(what).next("mend the files; nothing was applied")
 }
 
-fn plan(wanted: &[JobDefinition], present: &[Listed], prune: bool) -> Vec<Step> {
+fn plan(wanted: &[Wanted], present: &[Listed], prune: bool) -> Vec<Step> {
     let before: BTreeMap<&str, &Listed> = present.iter().map(|job| (job.job_id.as_str(), job)).collect();
     let mut steps: Vec<Step> = wanted
         .iter()
         .map(|job| {
             let keys = before
                 .get(job.name.as_str())
-                .map(|old| differences(&old.spec, job));
+                .map(|old| differences(&old.spec, &value_of(&job.spec)));
             Step {
                 job_id: job.name.clone(),
                 change: match &keys {
@@ -175,9 +197,13 @@ fn plan(wanted: &[JobDefinition], present: &[Listed], prune: bool) -> Vec<Step> 
     steps
 }
 
+/// A definition as the database has it.
+pub(super) fn value_of(spec: &JobSpec) -> Value {
+    serde_json::to_value(spec).unwrap_or(Value::Null)
+}
+
 /// The keys that differ, those of an older or newer version's spec included: the store compares whole values.
-fn differences(old: &Value, job: &JobDefinition) -> Vec<String> {
-    let new = serde_json::to_value(&job.spec).unwrap_or(Value::Null);
+pub(super) fn differences(old: &Value, new: &Value) -> Vec<String> {
     let keys = |v: &Value| -> BTreeSet<String> {
         v.as_object()
             .into_iter()
@@ -185,7 +211,7 @@ fn differences(old: &Value, job: &JobDefinition) -> Vec<String> {
             .collect()
     };
     keys(old)
-        .union(&keys(&new))
+        .union(&keys(new))
         .filter(|key| old.get(key.as_str()) != new.get(key.as_str()))
         .cloned()
         .collect()
@@ -232,13 +258,13 @@ fn confirm(steps: &[Step], args: &ApplyArgs) -> Result<(), Failure> {
 }
 
 /// Applies in one transaction, firing first what is overdue under the present definitions.
-async fn store(db: &Db, wanted: &[JobDefinition], sources: &[Source], prune: bool) -> Result<(), Failure> {
+pub(super) async fn store(db: &Db, wanted: &[Wanted], prune: bool) -> Result<(), Failure> {
     let mut decided: BTreeMap<String, Timestamp> = BTreeMap::new();
     for _ in 0..due_now::TRIES {
         let now = query::now(db).await?;
         let changes = wanted
             .iter()
-            .map(|job| change(job, sources, decided.get(&job.name).map_or(now, |d| now.max(*d))))
+            .map(|job| change(job, decided.get(&job.name).map_or(now, |d| now.max(*d))))
             .collect::<Result<Vec<_>, _>>()?;
         let blocked = match apply(db, &changes, prune, &super::who()).await? {
             ApplyOutcome::Done { .. } => return Ok(()),
@@ -263,12 +289,12 @@ async fn store(db: &Db, wanted: &[JobDefinition], sources: &[Source], prune: boo
     Err(due_now::busy("a job"))
 }
 
-fn change(job: &JobDefinition, sources: &[Source], after: Timestamp) -> Result<JobChange, Failure> {
+fn change(job: &Wanted, after: Timestamp) -> Result<JobChange, Failure> {
     let (schedule, policy) = due::compile(&job.name, &job.spec).map_err(due_now::unusable)?;
     Ok(JobChange {
         job_id: job.name.clone(),
         spec: job.spec.clone(),
         next_run: due::next_run(&schedule, &policy, after),
-        source: sources[job.source].name.clone(),
+        source: job.source.clone(),
     })
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::apply::{self, ApplyArgs};
 use super::follow::{Follow, follow};
-use super::{DatabaseArgs, Exit, Failure, Outcome, due_now, out, runs};
+use super::{DatabaseArgs, Exit, Failure, Outcome, backfill, diff, due_now, out, runs};
 
 #[derive(Args, Debug)]
 pub struct JobArgs {
@@ -26,6 +26,8 @@ pub struct JobArgs {
 enum JobCommand {
     /// Check job files, show what they change, and store their jobs
     Apply(ApplyArgs),
+    /// What applying files would change, value by value; or what a revision changed
+    Diff(diff::DiffArgs),
     /// All jobs
     Ls,
     /// One job: its definition, state and revisions
@@ -41,6 +43,10 @@ enum JobCommand {
     },
     /// Start a paused job's schedule again; what fell into the pause is recorded as skipped
     Resume { name: String },
+    /// Make an earlier revision the present one, as a new revision
+    Rollback(diff::RollbackArgs),
+    /// Make runs for instants of the past that have none
+    Backfill(backfill::BackfillArgs),
     /// A job's runs, the newest first
     History {
         name: String,
@@ -69,6 +75,9 @@ pub async fn run(args: &JobArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     match &args.command {
         JobCommand::Apply(_) => Ok(Exit::Ok),
+        JobCommand::Diff(args) => diff::run(&db, args, as_json).await,
+        JobCommand::Rollback(args) => diff::rollback(&db, args, as_json).await,
+        JobCommand::Backfill(args) => backfill::run(&db, args, as_json).await,
         JobCommand::Ls => list(&db, as_json).await,
         JobCommand::Show { name } => show(&db, name, as_json).await,
         JobCommand::Run(args) => submit(&db, args, as_json).await,
@@ -136,7 +145,7 @@ pub async fn one(db: &Db, name: &str) -> Result<Listed, Failure> {
     jobs::job(db, name).await?.ok_or_else(|| no_job(name))
 }
 
-fn no_job(name: &str) -> Failure {
+pub(super) fn no_job(name: &str) -> Failure {
     Failure::new(Exit::NotFound, format!("there is no job {name}")).next("`farmhand job ls` shows the jobs")
 }
 

@@ -2,15 +2,19 @@
 
 mod agent;
 mod apply;
+mod backfill;
 mod completion;
 mod database;
 mod dev;
+mod diff;
 mod doctor;
 mod due_now;
 mod events;
 mod exit;
+mod explain;
 mod flow;
 mod follow;
+mod import;
 mod job;
 mod lease;
 mod logs;
@@ -72,8 +76,12 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// What happened
     Events(events::EventsArgs),
+    /// Why a job does not run
+    Explain(explain::ExplainArgs),
     /// Show when a schedule fires
     Next(next::NextArgs),
+    /// Turn what another scheduler ran into a job file
+    Import(import::ImportArgs),
     /// Print a completion script for a shell
     Completion(completion::CompletionArgs),
 }
@@ -113,6 +121,8 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Events(args) => block_on(events::run(args, json)),
         Command::Next(args) if args.is_about_an_expression() => next::run_expr(args, json),
         Command::Next(args) => block_on(next_job::run(args, json)),
+        Command::Explain(args) => block_on(explain::run(args, json)),
+        Command::Import(args) => import::run(args, json),
         Command::Completion(args) => completion::run(args, json),
     }
 }

@@ -58,7 +58,7 @@ pub fn run_expr(args: &NextArgs, as_json: bool) -> Outcome {
     let schedule = Schedule::parse(&args.expr, &context).map_err(refused)?;
     let now = Timestamp::now();
     let from = match &args.from {
-        Some(text) => moment(text, schedule.timezone())?,
+        Some(text) => moment("--from", text, schedule.timezone())?,
         None => now,
     };
     let instants: Vec<Timestamp> = schedule.iter_after(from).take(args.count as usize).collect();
@@ -116,13 +116,13 @@ fn pointed(error: &ExpressionError) -> Failure {
 }
 
 /// An RFC 3339 instant, or a date or date-time on the zone's clock.
-pub(super) fn moment(text: &str, zone: &TimeZone) -> Result<Timestamp, Failure> {
+pub(super) fn moment(flag: &str, text: &str, zone: &TimeZone) -> Result<Timestamp, Failure> {
     if let Ok(instant) = text.parse::<Timestamp>() {
         return Ok(instant);
     }
     let local = text.parse::<DateTime>().ok().and_then(|t| zone.to_zoned(t).ok());
     local.map(|t| t.timestamp()).ok_or_else(|| {
-        Failure::usage(format!("--from {text:?} is no time"))
+        Failure::usage(format!("{flag} {text:?} is no time"))
             .next("write 2026-03-29T01:00:00Z, 2026-03-29T01:00 or 2026-03-29")
     })
 }
@@ -168,14 +168,16 @@ mod tests {
     fn a_moment_without_an_offset_is_on_the_zones_clock() {
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
         assert_eq!(
-            moment("2026-07-01", &berlin).unwrap().to_string(),
+            moment("--from", "2026-07-01", &berlin).unwrap().to_string(),
             "2026-06-30T22:00:00Z"
         );
         assert_eq!(
-            moment("2026-07-01T00:00:00Z", &berlin).unwrap().to_string(),
+            moment("--from", "2026-07-01T00:00:00Z", &berlin)
+                .unwrap()
+                .to_string(),
             "2026-07-01T00:00:00Z"
         );
-        assert_eq!(moment("soon", &berlin).unwrap_err().exit, Exit::Usage);
+        assert_eq!(moment("--from", "soon", &berlin).unwrap_err().exit, Exit::Usage);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! `farmhand next` for the jobs of the farm.
 
+use farmhand_common::core::document::duration_text;
 use farmhand_common::core::due::{self, DuePolicy};
 use farmhand_common::core::schedule::Schedule;
 use farmhand_common::store::jobs::Listed;
 use farmhand_common::store::{Db, query};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::next::{NextArgs, distance, moment, show};
@@ -24,12 +25,13 @@ async fn one(db: &Db, name: &str, args: &NextArgs, now: Timestamp, as_json: bool
     let row = job::one(db, name).await?;
     let (schedule, policy) = compiled(&row)?;
     let from = match &args.from {
-        Some(text) => moment(text, schedule.timezone())?,
+        Some(text) => moment("--from", text, schedule.timezone())?,
         None => now,
     };
     let instants = instants(&schedule, &policy, from, args.count);
     if !as_json {
         let why = match (row.enabled, row.paused, row.scheduled || !instants.is_empty()) {
+            (_, _, false) if schedule.fires_at_boot() => Some("it fires once per boot of each node"),
             (false, ..) => Some("it is disabled: none of these will fire"),
             (_, true, _) => Some("it is paused: none of these fires before `farmhand job resume`"),
             (.., false) => Some("it has no schedule"),
@@ -39,15 +41,49 @@ async fn one(db: &Db, name: &str, args: &NextArgs, now: Timestamp, as_json: bool
             out::note(&format!("{name}: {why}"));
         }
     }
+    if !as_json && let Some(text) = fold(&instants) {
+        out::note(&schedule.describe());
+        out::line(&text);
+        return Ok(Exit::Ok);
+    }
     show(&schedule, &instants, now, as_json);
     Ok(Exit::Ok)
 }
 
+/// Those that will run: what a calendar excludes is left out.
 fn instants(schedule: &Schedule, policy: &DuePolicy, from: Timestamp, count: u32) -> Vec<Timestamp> {
-    let next = |after: &Timestamp| due::next_run(schedule, policy, *after);
+    let next = |after: &Timestamp| {
+        let mut at = due::next_run(schedule, policy, *after)?;
+        while let Some(open) = policy.calendar.excluded_until(at) {
+            at = due::next_run(schedule, policy, open - SignedDuration::from_nanos(1))?;
+        }
+        Some(at)
+    };
     std::iter::successors(next(&from), next)
         .take(count as usize)
         .collect()
+}
+
+/// The shortest row of equal distances that is worth folding, and the longest distance.
+const FOLDED: usize = 4;
+const FREQUENT: SignedDuration = SignedDuration::from_mins(5);
+
+/// Neighbours that follow each other as fast and as regularly as to make a table unreadable become one line.
+fn fold(instants: &[Timestamp]) -> Option<String> {
+    let (first, last) = (instants.first()?, instants.last()?);
+    let gap = instants.get(1)?.duration_since(*first);
+    let regular = instants.windows(2).all(|w| w[1].duration_since(w[0]) == gap);
+    if !regular || gap > FREQUENT || instants.len() < FOLDED {
+        return None;
+    }
+    let every = duration_text(gap.unsigned_abs());
+    let text = format!(
+        "{} to {}: every {every}, {} times",
+        out::time(*first),
+        out::time(*last),
+        instants.len()
+    );
+    Some(text)
 }
 
 /// What fires next in the farm, each job once.

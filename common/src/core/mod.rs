@@ -1,8 +1,10 @@
 //! The pure part: no async, no clock, no randomness, no I/O.
 
+pub mod crontab;
 pub mod definition;
 pub mod document;
 pub mod due;
+pub mod explain;
 pub mod flow;
 pub mod graph;
 pub mod lease;

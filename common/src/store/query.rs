@@ -88,6 +88,36 @@ pub async fn run(db: &Db, run_id: i64) -> Result<Option<RunRow>, StoreError> {
     db.row(stmt!("run"), &[(&run_id, Type::INT8)]).await
 }
 
+/// What is recorded for one due instant of a job's schedule: its runs, or the fold it was skipped in.
+pub async fn runs_at(db: &Db, job_id: &str, due_at: Timestamp) -> Result<Vec<RunRow>, StoreError> {
+    db.rows(
+        stmt!("runs_at"),
+        &[(&job_id, Type::TEXT), (&due_at, Type::TIMESTAMPTZ)],
+    )
+    .await
+}
+
+/// A run that has not ended, as far as it matters to what waits for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LiveRun {
+    pub run_id: i64,
+    pub due_at: Timestamp,
+    pub ready_at: Timestamp,
+    pub created_at: Timestamp,
+    /// Why it cannot be claimed, if so.
+    pub gate: Option<String>,
+    pub reason: Option<String>,
+    pub running_at: Option<String>,
+    pub claimed_at: Option<Timestamp>,
+    /// The node that an each-node run belongs to.
+    pub node: Option<String>,
+}
+
+/// The runs of a job that have not ended, the oldest instant first; at most 1,000.
+pub async fn live_runs(db: &Db, job_id: &str) -> Result<Vec<LiveRun>, StoreError> {
+    db.rows(stmt!("live_runs"), &[(&job_id, Type::TEXT)]).await
+}
+
 /// An attempt that ended without ending its run; the last or present one is in the run itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttemptRow {

@@ -23,7 +23,7 @@ pub(super) enum JobLayer {
 }
 
 /// Keys that say what one job is; nobody inherits them.
-const OWN_KEYS: &[&str] = &["command", "schedule", "params", "stdin"];
+pub(super) const OWN_KEYS: &[&str] = &["command", "schedule", "params", "stdin"];
 
 /// Words that other schedulers use.
 const HINTS: &[(&str, &str)] = &[

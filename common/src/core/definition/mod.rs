@@ -5,6 +5,9 @@ mod check;
 mod job;
 mod load;
 mod params;
+mod schema;
+#[cfg(test)]
+mod schema_tests;
 mod spec;
 mod support;
 #[cfg(test)]
@@ -14,4 +17,5 @@ pub use load::{JobDefinition, load};
 pub use params::{
     ParamError, ParamErrors, argv, check_param, param_text, param_variable, parse_params, resolve_params,
 };
+pub use schema::json_schema;
 pub use spec::*;

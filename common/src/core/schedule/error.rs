@@ -42,7 +42,15 @@ impl fmt::Display for ExpressionError {
     }
 }
 
+/// How the refusal of an expression without any instant begins.
+pub(super) const NEVER: &str = "can never fire";
+
 impl ExpressionError {
+    /// The expression is well formed, and names no day that ever comes.
+    pub fn never_fires(&self) -> bool {
+        self.problem.starts_with(NEVER)
+    }
+
     /// The expression with a caret under the column, for a terminal; two lines.
     pub fn caret(&self) -> String {
         format!(

@@ -1,7 +1,7 @@
 //! One expression: a macro or five or six fields.
 
 use super::cron::{Cron, Days};
-use super::error::Fault;
+use super::error::{Fault, NEVER};
 use super::field::{self, DAY_OF_MONTH, DAY_OF_WEEK, HOUR, Kind, MINUTE, MONTH, SECOND};
 use super::hash::JobHash;
 use super::interval;
@@ -110,7 +110,7 @@ fn cron(text: &str, words: &[(usize, &str)], hash: &JobHash) -> Result<Cron, Fau
         return Err(Fault {
             field: Some(DAY_OF_MONTH.name),
             at,
-            problem: format!("can never fire: no month it names has such a day ({day})"),
+            problem: format!("{NEVER}: no month it names has such a day ({day})"),
             mend: "use L for the last day of a month, or name a month that has the day".to_owned(),
         });
     }

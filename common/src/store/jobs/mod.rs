@@ -1,10 +1,12 @@
 //! Definitions and what people do with them: apply, pause, submit, cancel.
 
 mod apply;
+mod backfill;
 mod hands;
 mod list;
 
 pub use apply::{Applied, ApplyOutcome, Blocked, Change, JobChange, apply, delete};
+pub use backfill::{Backfilled, backfill, ran_instants};
 pub use hands::{
     Cancelled, Paused, Resumed, Retried, cancel, pause, resume, retry_run, set_cordoned, set_draining, submit,
 };

@@ -1,0 +1,124 @@
+//! Names for lines that have none.
+
+use std::collections::BTreeSet;
+
+/// Words that stand before the program that a line is about.
+const PASSED_OVER: &[&str] = &[
+    "if", "then", "test", "command", "type", "which", "exec", "nice", "ionice", "sudo", "env", "time",
+    "timeout", "flock", "nohup", "chronic", "cronic", "cd", "bash", "sh", "dash", "zsh", "ksh", "perl",
+    "php", "ruby", "node", "java", "true", "sleep", "echo", "export", "source", "not", "while", "for", "do",
+    "setsid", "su", "runuser",
+];
+
+/// Names given so far.
+#[derive(Debug, Default)]
+pub(super) struct Names(BTreeSet<String>);
+
+impl Names {
+    /// A name for a line of `file`, not given before: letters, digits, `.`, `_` and `-`.
+    pub fn give(&mut self, file: &str, command: &str) -> String {
+        let stem = stem(file);
+        let program = program(command);
+        let mut base = match (stem.is_empty(), program.is_empty()) {
+            (true, true) => "cron".to_owned(),
+            (true, false) => program,
+            (false, true) => stem,
+            (false, false) if program.starts_with(&stem) => program,
+            (false, false) => format!("{stem}-{program}"),
+        };
+        base.truncate(90);
+        let base = base.trim_end_matches(['-', '.', '_']).to_owned();
+        let name = std::iter::once(base.clone())
+            .chain((2..).map(|n| format!("{base}-{n}")))
+            .find(|name| !self.0.contains(name))
+            .unwrap_or(base);
+        self.0.insert(name.clone());
+        name
+    }
+}
+
+/// `/etc/cron.d/sysstat` → sysstat; files whose name says nothing give nothing.
+fn stem(file: &str) -> String {
+    let last = file.rsplit('/').next().unwrap_or(file);
+    let stem = ["crontab", "cron", "txt", "tab"].iter().fold(last, |name, end| {
+        name.strip_suffix(end)
+            .and_then(|n| n.strip_suffix('.'))
+            .filter(|n| !n.is_empty())
+            .unwrap_or(name)
+    });
+    if ["crontab", "cron", "-", "tabs"].contains(&stem) {
+        return String::new();
+    }
+    plain(stem)
+}
+
+/// The program that a command line is about, as far as its words tell.
+fn program(command: &str) -> String {
+    let words = command.split(|c: char| c.is_whitespace() || "|&;()[]{}`\"'<>$!".contains(c));
+    for word in words {
+        let last = word.rsplit('/').next().unwrap_or(word);
+        let name = match last.rsplit_once('.') {
+            Some((name, "sh" | "py" | "pl" | "php" | "rb" | "js" | "bash")) => name,
+            _ => last,
+        };
+        let python = name.starts_with("python");
+        let odd = !name.starts_with(|c: char| c.is_ascii_alphabetic())
+            || name.contains('=')
+            || word.starts_with('-');
+        if odd || python || PASSED_OVER.contains(&name) || name == "null" {
+            continue;
+        }
+        return plain(name);
+    }
+    String::new()
+}
+
+fn plain(text: &str) -> String {
+    let good: String = text
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "._-".contains(c) {
+                c
+            } else {
+                '-'
+            }
+        })
+        .collect();
+    good.trim_matches(['-', '.', '_']).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_named_after_its_file_and_its_program() {
+        let mut names = Names::default();
+        for (file, command, name) in [
+            (
+                "/etc/cron.d/sysstat",
+                "command -v debian-sa1 > /dev/null && debian-sa1 1 1",
+                "sysstat-debian-sa1",
+            ),
+            (
+                "sysstat",
+                "command -v debian-sa1 > /dev/null && debian-sa1 60 2",
+                "sysstat-debian-sa1-2",
+            ),
+            (
+                "debian-logcheck.crontab",
+                "if [ -x /usr/sbin/logcheck ]; then nice -n10 /usr/sbin/logcheck; fi",
+                "debian-logcheck-logcheck",
+            ),
+            (
+                "crontab",
+                "/usr/bin/python /home/ubuntu/vanish-logger.py > /dev/null",
+                "vanish-logger",
+            ),
+            ("-", "$HOME/bin/ping.bash >> /tmp/x", "ping"),
+            ("crontab", "PATH=/bin 1>&2", "cron"),
+        ] {
+            assert_eq!(names.give(file, command), name, "{command}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The JSON Schema of job files, for editors. A test holds its keys against those that the reader knows.
+
+use serde_json::{Map, Value, json};
+
+use super::JobSpec;
+use super::job::OWN_KEYS;
+
+/// What a value looks like.
+enum Kind {
+    Text,
+    /// With an example of it.
+    TextLike(&'static str),
+    Duration,
+    Size,
+    Boolean,
+    Integer(i64, i64),
+    Words(&'static [&'static str]),
+    /// A string or a list of them.
+    Texts(&'static str),
+    Command,
+    Instant,
+    /// Strings by names that people choose.
+    Strings,
+    Table(&'static [Key]),
+    Params,
+}
+
+struct Key {
+    name: &'static str,
+    kind: Kind,
+    doc: &'static str,
+}
+
+const fn key(name: &'static str, kind: Kind, doc: &'static str) -> Key {
+    Key { name, kind, doc }
+}
+
+const RETRY: &[Key] = &[
+    key("max", Kind::Integer(0, 1_000_000), "Retries, not attempts."),
+    key(
+        "backoff",
+        Kind::Words(&["constant", "linear", "exponential"]),
+        "How the pause grows.",
+    ),
+    key("base", Kind::Duration, "The first pause's bound."),
+    key("cap", Kind::Duration, "The bound of every pause."),
+];
+
+const LIMITS: &[Key] = &[
+    key("memory", Kind::Size, "Of all processes of an attempt together."),
+    key(
+        "processes",
+        Kind::Integer(1, 4_194_304),
+        "At most so many at once.",
+    ),
+];
+
+const OUTPUT: &[Key] = &[
+    key("keep", Kind::Size, "Of an attempt's output, in the database."),
+    key("local", Kind::Size, "Of an attempt's output, on the node."),
+];
+
+const JOB: &[Key] = &[
+    key(
+        "command",
+        Kind::Command,
+        "A list is executed as it is, a string runs under /bin/sh -c.",
+    ),
+    key("params", Kind::Params, "Parameters of the job."),
+    key("stdin", Kind::Text, "What the command reads."),
+    key("env", Kind::Strings, "Variables of the command."),
+    key("cwd", Kind::TextLike("/srv/mail"), "Where it starts; absolute."),
+    key(
+        "user",
+        Kind::TextLike("mailer"),
+        "Who it runs as; the agent's own user by default.",
+    ),
+    key("umask", Kind::TextLike("022"), "Octal, as a string."),
+    key("nice", Kind::Integer(-20, 19), "Scheduling priority."),
+    key("limits", Kind::Table(LIMITS), "What an attempt may use."),
+    key(
+        "isolation",
+        Kind::Words(&["cgroup", "pid"]),
+        "pid: a PID namespace of its own.",
+    ),
+    key("output", Kind::Table(OUTPUT), "How much output is kept."),
+    key(
+        "schedule",
+        Kind::Texts("*/5 8-18 * * MON-FRI"),
+        "Cron expressions of 5 or 6 fields, macros, \"@every 90s\".",
+    ),
+    key("timezone", Kind::TextLike("Europe/Berlin"), "IANA name."),
+    key(
+        "dst",
+        Kind::Words(&["once", "skip", "both"]),
+        "What a clock change does to fixed times.",
+    ),
+    key(
+        "calendars",
+        Kind::Texts("de"),
+        "Names of [calendar.NAME]: no runs on their days.",
+    ),
+    key("start", Kind::Instant, "No instant before it."),
+    key("end", Kind::Instant, "No instant from it on."),
+    key(
+        "spread",
+        Kind::Duration,
+        "A fixed delay below this, chosen by the job's name.",
+    ),
+    key(
+        "missed",
+        Kind::Words(&["latest", "all", "skip"]),
+        "Which missed instants are still run.",
+    ),
+    key("missed_within", Kind::Duration, "Older ones are skipped."),
+    key(
+        "missed_max",
+        Kind::Integer(1, 10_000),
+        "At most so many with missed = \"all\".",
+    ),
+    key(
+        "enabled",
+        Kind::Boolean,
+        "Whether it fires and takes submissions.",
+    ),
+    key("timeout", Kind::Duration, "Of an attempt, from its start."),
+    key("grace", Kind::Duration, "Between SIGTERM and SIGKILL."),
+    key(
+        "overlap",
+        Kind::Words(&["skip", "queue", "replace", "allow"]),
+        "When an earlier run has not ended.",
+    ),
+    key("retry", Kind::Table(RETRY), "After a failure."),
+    key("on_lost", Kind::Words(&["rerun", "fail"]), "When its node dies."),
+    key("hold", Kind::Duration, "How long it may outlive its lease."),
+    key(
+        "priority",
+        Kind::Integer(-1_000_000, 1_000_000),
+        "Higher is claimed first.",
+    ),
+    key("where", Kind::Strings, "Labels that a node must have."),
+    key("run_on", Kind::Words(&["one", "each-node"]), "One node, or each."),
+];
+
+const CALENDAR: &[Key] = &[key(
+    "exclude",
+    Kind::Texts("2026-12-24..2026-12-26"),
+    "Days, and ranges of days with both ends included.",
+)];
+
+/// The schema, draft 2020-12.
+pub fn json_schema() -> Value {
+    let spec = serde_json::to_value(JobSpec::default()).unwrap_or(Value::Null);
+    let mut job = table(JOB, Some(&spec));
+    job["required"] = json!(["command"]);
+    let inherited: Vec<&Key> = JOB.iter().filter(|key| !OWN_KEYS.contains(&key.name)).collect();
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Farmhand job file",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "defaults": of_keys(&inherited, None),
+            "job": {
+                "type": "object",
+                "propertyNames": {"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"},
+                "additionalProperties": job,
+            },
+            "calendar": {"type": "object", "additionalProperties": table(CALENDAR, None)},
+        },
+    })
+}
+
+fn table(keys: &[Key], defaults: Option<&Value>) -> Value {
+    of_keys(&keys.iter().collect::<Vec<_>>(), defaults)
+}
+
+fn of_keys(keys: &[&Key], defaults: Option<&Value>) -> Value {
+    let properties: Map<String, Value> = (keys.iter())
+        .map(|key| (key.name.to_owned(), property(key, defaults)))
+        .collect();
+    json!({"type": "object", "additionalProperties": false, "properties": properties})
+}
+
+fn property(key: &Key, defaults: Option<&Value>) -> Value {
+    let mut value = match &key.kind {
+        Kind::Text => json!({"type": "string"}),
+        Kind::TextLike(example) => json!({"type": "string", "examples": [example]}),
+        Kind::Duration => json!({"type": "string", "examples": ["90s", "1h30m"],
+            "pattern": "^([0-9]+(w|d|h|ms|m|s))+$"}),
+        Kind::Size => json!({"type": "string", "examples": ["512MiB"],
+            "pattern": "^[0-9]+(B|[KMGT]iB|[kKMGT]B)$"}),
+        Kind::Boolean => json!({"type": "boolean"}),
+        Kind::Integer(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
+        Kind::Words(words) => json!({"enum": words}),
+        Kind::Texts(example) => {
+            json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+            "examples": [example]})
+        }
+        Kind::Command => json!({"anyOf": [{"type": "string", "minLength": 1},
+            {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+        Kind::Instant => json!({"type": "string", "examples": ["2026-12-01", "2026-12-01T08:00:00Z"]}),
+        Kind::Strings => json!({"type": "object", "additionalProperties": {"type": "string"}}),
+        Kind::Table(keys) => table(keys, None),
+        Kind::Params => json!({"type": "object", "additionalProperties": {
+            "type": "object", "additionalProperties": false, "required": ["type"],
+            "properties": {
+                "type": {"enum": ["string", "integer", "number", "boolean", "duration", "date"]},
+                "default": true,
+                "required": {"type": "boolean"},
+            },
+        }}),
+    };
+    value["description"] = key.doc.into();
+    // Where the file's form is the stored form.
+    let plain = matches!(key.kind, Kind::Words(_) | Kind::Boolean | Kind::Integer(..));
+    if let Some(default) = defaults
+        .and_then(|d| d.get(key.name))
+        .filter(|d| plain && !d.is_null())
+    {
+        value["default"] = default.clone();
+    }
+    value
+}

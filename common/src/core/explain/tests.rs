@@ -1,0 +1,413 @@
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::*;
+use crate::core::definition::Command;
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+const NOON: &str = "2027-03-10T12:00:00Z";
+
+/// A job that fires daily at noon; now is one o'clock, one node is ready and has room.
+fn facts() -> Facts {
+    Facts {
+        job: "j".to_owned(),
+        now: at("2027-03-10T13:00:00Z"),
+        at: Some(at(NOON)),
+        known: Some(Known {
+            spec: JobSpec {
+                schedule: vec!["0 12 * * *".to_owned()],
+                command: Some(Command::Shell("true".to_owned())),
+                ..JobSpec::default()
+            },
+            since: at("2027-01-01T00:00:00Z"),
+            applied_at: at("2027-01-01T00:00:00Z"),
+            paused: None,
+            next_run: Some(at("2027-03-11T12:00:00Z")),
+            decided_until: Some(at(NOON)),
+            outcomes: Vec::new(),
+            live: Vec::new(),
+        }),
+        nodes: vec![Node {
+            address: "n1".to_owned(),
+            state: "ready".to_owned(),
+            slots: 4,
+            running: 0,
+            labels: BTreeMap::new(),
+        }],
+        timeline_open: true,
+    }
+}
+
+fn live(gate: Option<&str>) -> Live {
+    Live {
+        run_id: 7,
+        due_at: at(NOON),
+        ready_at: at(NOON),
+        created_at: at(NOON),
+        gate: gate.map(str::to_owned),
+        reason: None,
+        running_at: None,
+        claimed_at: None,
+        node: None,
+    }
+}
+
+fn outcome(state: RunState, reason: Option<&str>) -> Outcome {
+    Outcome {
+        run_id: 5,
+        state,
+        reason: reason.map(str::to_owned),
+        first_due: at(NOON),
+        finished_at: Some(at(NOON)),
+        running_at: None,
+    }
+}
+
+type Case = (
+    &'static str,
+    fn(&mut Facts, &mut Known),
+    Option<Gate>,
+    &'static str,
+);
+
+/// What is changed about the facts above, the gate that holds, and a part of the answer.
+const CASES: &[Case] = &[
+    (
+        "it ran",
+        |_, k| k.outcomes = vec![outcome(RunState::Succeeded, None)],
+        None,
+        "run 5 succeeded",
+    ),
+    (
+        "it failed",
+        |_, k| k.outcomes = vec![outcome(RunState::Failed, Some("exit code 3"))],
+        None,
+        "exit code 3",
+    ),
+    (
+        "calendar skip",
+        |_, k| k.outcomes = vec![outcome(RunState::Skipped, Some("calendar"))],
+        Some(Gate::Calendar),
+        "excluded",
+    ),
+    (
+        "overlap skip",
+        |_, k| k.outcomes = vec![outcome(RunState::Skipped, Some("overlap"))],
+        Some(Gate::Overlap),
+        "had not ended",
+    ),
+    (
+        "missed skip",
+        |_, k| k.outcomes = vec![outcome(RunState::Skipped, Some("missed"))],
+        Some(Gate::Fired),
+        "no agent",
+    ),
+    (
+        "paused skip",
+        |_, k| k.outcomes = vec![outcome(RunState::Skipped, Some("paused"))],
+        Some(Gate::Paused),
+        "paused",
+    ),
+    (
+        "dst skip",
+        |_, k| k.outcomes = vec![outcome(RunState::Skipped, Some("dst"))],
+        Some(Gate::Dst),
+        "clock change",
+    ),
+    (
+        "no node skip",
+        |_, k| k.outcomes = vec![outcome(RunState::Skipped, Some("no_node"))],
+        Some(Gate::Nodes),
+        "no node",
+    ),
+    (
+        "before it existed",
+        |_, k| k.since = at("2027-03-10T12:30:00Z"),
+        Some(Gate::Exists),
+        "did not exist",
+    ),
+    (
+        "disabled",
+        |_, k| k.spec.enabled = false,
+        Some(Gate::Enabled),
+        "enabled = false",
+    ),
+    (
+        "paused",
+        |_, k| {
+            k.paused = Some(Paused {
+                by: Some("eve".to_owned()),
+                at: Some(at("2027-03-01T00:00:00Z")),
+                reason: Some("holiday".to_owned()),
+            })
+        },
+        Some(Gate::Paused),
+        "by eve: holiday",
+    ),
+    (
+        "not an instant",
+        |f, _| f.at = Some(at("2027-03-10T12:00:01Z")),
+        Some(Gate::Schedule),
+        "the last one before is 2027-03-10T12:00:00Z; the next one is 2027-03-11",
+    ),
+    (
+        "no schedule",
+        |f, k| {
+            k.spec.schedule.clear();
+            k.next_run = None;
+            f.at = None
+        },
+        Some(Gate::Schedule),
+        "submitted",
+    ),
+    (
+        "before start",
+        |_, k| k.spec.start = Some("2027-04-01T00:00:00Z".to_owned()),
+        Some(Gate::Window),
+        "before `start`",
+    ),
+    (
+        "after end",
+        |_, k| k.spec.end = Some("2027-02-01T00:00:00Z".to_owned()),
+        Some(Gate::Window),
+        "not before `end`",
+    ),
+    (
+        "calendar today",
+        |_, k| {
+            k.spec.calendars = vec!["de".to_owned()];
+            k.spec.exclude = vec!["2027-03-10".to_owned()];
+        },
+        Some(Gate::Calendar),
+        "calendar de excludes",
+    ),
+    (
+        "second occurrence",
+        |f, k| {
+            k.spec.schedule = vec!["30 2 * * *".to_owned()];
+            k.spec.timezone = "Europe/Berlin".to_owned();
+            f.at = Some(at("2027-10-31T01:30:00Z"));
+            f.now = at("2027-11-01T00:00:00Z");
+        },
+        Some(Gate::Dst),
+        "clock change",
+    ),
+    (
+        "removed and skipped",
+        |f, k| {
+            k.spec.schedule = vec!["30 2 * * *".to_owned()];
+            k.spec.timezone = "Europe/Berlin".to_owned();
+            k.spec.dst = crate::core::definition::DstPolicy::Skip;
+            f.at = Some(at("2027-03-28T01:00:00Z"));
+            f.now = at("2027-04-01T00:00:00Z");
+        },
+        Some(Gate::Dst),
+        "clock change",
+    ),
+    (
+        "still to come",
+        |f, _| f.at = Some(at("2027-03-12T12:00:00Z")),
+        None,
+        "still to come",
+    ),
+    (
+        "nobody fires",
+        |_, k| k.next_run = Some(at(NOON)),
+        Some(Gate::Fired),
+        "3600 s after its time",
+    ),
+    ("record gone", |_, _| {}, Some(Gate::Fired), "its record is gone"),
+    (
+        "earlier revision",
+        |_, k| k.applied_at = at("2027-03-10T12:30:00Z"),
+        Some(Gate::Fired),
+        "earlier revision",
+    ),
+    (
+        "waits for a run",
+        |_, k| {
+            let running = Live {
+                run_id: 6,
+                running_at: Some("n1".to_owned()),
+                due_at: at("2027-03-09T12:00:00Z"),
+                ..live(None)
+            };
+            k.live = vec![running, live(Some("overlap"))];
+        },
+        Some(Gate::Overlap),
+        "run 7 waits for run 6 on n1",
+    ),
+    (
+        "waits for a pool",
+        |_, k| {
+            k.spec.pool = Some("mailer".to_owned());
+            k.live = vec![live(Some("pool"))];
+        },
+        Some(Gate::Pool),
+        "pool mailer",
+    ),
+    (
+        "waits for a lock",
+        |_, k| {
+            k.spec.locks = vec!["db".to_owned()];
+            k.live = vec![live(Some("lock"))];
+        },
+        Some(Gate::Lock),
+        "locks db",
+    ),
+    (
+        "waits for its rate",
+        |_, k| {
+            k.spec.rate = Some("10/1m".to_owned());
+            k.live = vec![live(Some("rate"))];
+        },
+        Some(Gate::Rate),
+        "rate 10/1m",
+    ),
+    (
+        "waits for a retry",
+        |_, k| {
+            k.live = vec![Live {
+                ready_at: at("2027-03-10T13:05:00Z"),
+                reason: Some("exit code 1".to_owned()),
+                ..live(None)
+            }];
+        },
+        Some(Gate::Ready),
+        "waits until 2027-03-10T13:05:00Z",
+    ),
+    (
+        "no such label",
+        |_, k| {
+            k.spec.placement = [("role".to_owned(), "db".to_owned())].into();
+            k.live = vec![live(None)];
+        },
+        Some(Gate::Placement),
+        "role = \"db\"",
+    ),
+    (
+        "cordoned",
+        |f, k| {
+            f.nodes[0].state = "cordoned".to_owned();
+            k.live = vec![live(None)];
+        },
+        Some(Gate::Nodes),
+        "n1 is cordoned",
+    ),
+    (
+        "no node at all",
+        |f, k| {
+            f.nodes.clear();
+            k.live = vec![live(None)];
+        },
+        Some(Gate::Nodes),
+        "no node",
+    ),
+    (
+        "its node is gone",
+        |_, k| {
+            k.live = vec![Live {
+                node: Some("n9".to_owned()),
+                ..live(None)
+            }]
+        },
+        Some(Gate::Placement),
+        "node n9",
+    ),
+    (
+        "slots are full",
+        |f, k| {
+            f.nodes[0].running = 4;
+            k.live = vec![live(None)];
+        },
+        Some(Gate::Slots),
+        "all 4 slots",
+    ),
+    (
+        "failover",
+        |f, k| {
+            f.timeline_open = false;
+            k.live = vec![live(None)];
+        },
+        Some(Gate::Database),
+        "timeline",
+    ),
+    (
+        "about to be claimed",
+        |_, k| k.live = vec![live(None)],
+        None,
+        "nothing holds it back",
+    ),
+    (
+        "nothing is due",
+        |f, _| f.at = None,
+        Some(Gate::Schedule),
+        "its next instant is 2027-03-11T12:00:00Z",
+    ),
+    (
+        "running",
+        |f, k| {
+            f.at = None;
+            k.live = vec![Live {
+                running_at: Some("n1".to_owned()),
+                ..live(None)
+            }];
+        },
+        None,
+        "it is running, on n1",
+    ),
+    (
+        "at boot",
+        |f, k| {
+            f.at = None;
+            k.next_run = None;
+            k.spec.schedule = vec!["@reboot".to_owned()];
+        },
+        Some(Gate::Schedule),
+        "boots",
+    ),
+    (
+        "schedule is over",
+        |f, k| {
+            f.at = None;
+            k.next_run = None;
+            k.spec.end = Some("2027-02-01T00:00:00Z".to_owned());
+        },
+        Some(Gate::Window),
+        "not before `end`",
+    ),
+];
+
+#[test]
+fn each_closed_gate_is_named_and_explained() {
+    for (name, change, gate, answer) in CASES {
+        let mut facts = facts();
+        let mut known = facts.known.take().unwrap();
+        change(&mut facts, &mut known);
+        facts.known = Some(known);
+        let explanation = explain(&facts);
+        assert_eq!(explanation.held_by, *gate, "{name}: {explanation:#?}");
+        assert!(explanation.answer.contains(answer), "{name}: {explanation:#?}");
+        let closed = explanation.gates.iter().find(|finding| !finding.open);
+        assert!(closed.is_none_or(|c| c.frees.is_some()), "{name}");
+        assert!(
+            explanation.gates.iter().map(|g| g.gate).is_sorted(),
+            "{name}: in order: {explanation:#?}"
+        );
+    }
+}
+
+#[test]
+fn an_unknown_job_is_the_first_gate() {
+    let facts = Facts {
+        known: None,
+        ..facts()
+    };
+    let explanation = explain(&facts);
+    assert_eq!(explanation.held_by, Some(Gate::Exists));
+    assert_eq!(explanation.gates.len(), 1);
+}

@@ -1,0 +1,140 @@
+//! `farmhand import crontab`.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::farm::{Farm, Ran, command, ran};
+
+fn run(dir: &Path, args: &[&str]) -> Ran {
+    ran(command("", dir)
+        .env_remove("FARMHAND_DATABASE_URL")
+        .env("TZ", "America/New_York")
+        .args(["import", "crontab"])
+        .args(args))
+}
+
+fn sample(name: &str) -> String {
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "data/crontabs.sample", name]
+        .iter()
+        .collect();
+    path.to_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_imported_crontab_applies_as_it_is_and_its_jobs_fire_when_its_lines_did() {
+    let farm = Farm::new().await;
+    let out = farm.dir.path().join("jobs.toml");
+    let out = out.to_str().unwrap();
+    let text = "CRON_TZ=Europe/Berlin\n30 2 * * * /usr/local/bin/report\n*/20 1-3 * * 7 x\n";
+    let crontab = farm.file("mine", text);
+    let made = run(farm.dir.path(), &[crontab.to_str().unwrap(), "-o", out]).ok();
+    assert_eq!(made.out, "");
+    farm.run(&["job", "apply", out]).ok();
+    for (job, expr) in [("mine-report", "30 2 * * *"), ("mine-x", "*/20 1-3 * * 7")] {
+        let from = ["--from", "2026-01-01", "--count", "1500", "--json"];
+        let of_job = farm.run(&[&["next", job][..], &from].concat()).json();
+        let of_line = farm
+            .run(&[&["next", "--expr", expr, "--tz", "Europe/Berlin"][..], &from].concat())
+            .json();
+        assert_eq!(of_job, of_line, "{job}");
+    }
+    farm.run(&["job", "apply", out]).ok();
+    assert_eq!(
+        farm.run(&["job", "show", "mine-x", "--json"]).json()["job"]["rev"],
+        1
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_system_sample_applies_together() {
+    let farm = Farm::new().await;
+    let out = farm.dir.path().join("jobs.toml");
+    let manifest: Vec<Value> =
+        serde_json::from_str(include_str!("../data/crontabs.sample/manifest.json")).unwrap();
+    let system: Vec<&Value> = manifest.iter().filter(|m| m["format"] == "system").collect();
+    let mut args: Vec<String> = system
+        .iter()
+        .map(|m| sample(m["file"].as_str().unwrap()))
+        .collect();
+    args.extend(["--system", "--json", "-o"].map(str::to_owned));
+    args.push(out.to_str().unwrap().to_owned());
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let report = run(farm.dir.path(), &args).json();
+    let wanted: u64 = system.iter().map(|m| m["expected_jobs"].as_u64().unwrap()).sum();
+    assert_eq!(report["jobs"].as_array().unwrap().len() as u64, wanted);
+    farm.run(&["job", "apply", out.to_str().unwrap()]).ok();
+    assert_eq!(
+        farm.run(&["job", "ls", "--json"])
+            .json()
+            .as_array()
+            .unwrap()
+            .len() as u64,
+        wanted
+    );
+}
+
+#[test]
+fn a_file_without_jobs_is_written_all_the_same_and_what_is_wrong_is_said() {
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    let out = dir.path().join("jobs.toml");
+    let out = out.to_str().unwrap();
+    run(
+        dir.path(),
+        &[&sample("debian-rsnapshot.crontab"), "--system", "-o", out],
+    )
+    .ok();
+    assert!(
+        std::fs::read_to_string(out)
+            .unwrap()
+            .contains("timezone = \"America/New_York\"")
+    );
+
+    let bad = dir.path().join("bad");
+    std::fs::write(&bad, "MAILTO=ops\n0 25 * * * x\n").unwrap();
+    // A file that this command made is written over, another one is not.
+    let ran = run(dir.path(), &[bad.to_str().unwrap(), "-o", out]).ok();
+    assert!(
+        ran.err
+            .contains("bad:2:3: not imported: hour: 25 is out of range"),
+        "{ran:?}"
+    );
+    assert!(ran.err.contains("bad:1: MAILTO=ops: no mail is sent"), "{ran:?}");
+    std::fs::write(out, "[job.precious]\n").unwrap();
+    let args = [bad.to_str().unwrap(), "-o", out];
+    run(dir.path(), &args).refused(4, &["did not make it", "--force"]);
+    run(dir.path(), &[&args[..], &["--force"]].concat()).ok();
+    run(dir.path(), &["/nowhere/crontab"]).refused(2, &["/nowhere/crontab cannot be read"]);
+}
+
+#[test]
+fn a_dry_run_shows_both_sides_and_writes_nothing() {
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    let out = dir.path().join("jobs.toml");
+    let args = [
+        &sample("debian-logcheck.crontab"),
+        "--system",
+        "--dry-run",
+        "--json",
+        "-o",
+        out.to_str().unwrap(),
+    ];
+    let report = run(dir.path(), &args).json();
+    assert_eq!(report["jobs"][0]["cron"], json!([]));
+    assert_eq!(report["jobs"][1]["cron"].as_array().unwrap().len(), 3);
+    assert_eq!(report["jobs"][1]["cron"], report["jobs"][1]["farmhand"]);
+    assert!(!out.exists());
+    let table = run(
+        dir.path(),
+        &[&sample("debian-logcheck.crontab"), "--system", "--dry-run"],
+    )
+    .ok();
+    assert!(
+        table.out.contains("at boot") && table.out.contains("the same"),
+        "{table:?}"
+    );
+    let hint = run(dir.path(), &[&sample("gh-awsmonitors.crontab")]).ok();
+    assert!(!hint.err.contains("--system"), "ubuntu is no user here: {hint:?}");
+    let hint = run(dir.path(), &[&sample("debian-mdadm.crontab")]).ok();
+    assert!(hint.err.contains("import it with --system"), "{hint:?}");
+}
