@@ -24,6 +24,7 @@ impl Names {
             (true, false) => program,
             (false, true) => stem,
             (false, false) if program.starts_with(&stem) => program,
+            (false, false) if stem.ends_with(&program) => stem,
             (false, false) => format!("{stem}-{program}"),
         };
         base.truncate(90);
@@ -63,7 +64,7 @@ fn program(command: &str) -> String {
         };
         let python = name.starts_with("python");
         let odd = !name.starts_with(|c: char| c.is_ascii_alphabetic())
-            || name.contains('=')
+            || word.contains('=')
             || word.starts_with('-');
         if odd || python || PASSED_OVER.contains(&name) || name == "null" {
             continue;
@@ -108,7 +109,7 @@ mod tests {
             (
                 "debian-logcheck.crontab",
                 "if [ -x /usr/sbin/logcheck ]; then nice -n10 /usr/sbin/logcheck; fi",
-                "debian-logcheck-logcheck",
+                "debian-logcheck",
             ),
             (
                 "crontab",

@@ -1,6 +1,8 @@
 //! What a job is: job files, and the validated form of a definition as stored in `job.spec`.
 
 mod calendar;
+#[cfg(test)]
+mod calendar_tests;
 mod check;
 mod job;
 mod load;

@@ -1,15 +1,9 @@
 //! The gates, one function each.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
-use super::{Explanation, Facts, Finding, Gate, Known, Live, Node, Outcome};
-use crate::core::definition::{DstPolicy, JobSpec, Overlap};
-use crate::core::due::{self, DuePolicy};
+use super::{Explanation, Facts, Finding, Gate, Known, Live, Outcome};
 use crate::core::run::RunState;
-use crate::core::schedule::Schedule;
-
-/// How late an agent may fire before it counts as nobody's doing it.
-const FIRED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// Walks the gates.
 pub fn explain(facts: &Facts) -> Explanation {
@@ -40,12 +34,12 @@ pub fn explain(facts: &Facts) -> Explanation {
     }
 }
 
-struct Walk {
-    gates: Vec<Finding>,
+pub(super) struct Walk {
+    pub(super) gates: Vec<Finding>,
 }
 
 impl Walk {
-    fn open(&mut self, gate: Gate, what: impl Into<String>) {
+    pub(super) fn open(&mut self, gate: Gate, what: impl Into<String>) {
         let what = what.into();
         self.gates.push(Finding {
             gate,
@@ -56,7 +50,7 @@ impl Walk {
         });
     }
 
-    fn closed(
+    pub(super) fn closed(
         &mut self,
         gate: Gate,
         what: impl Into<String>,
@@ -244,322 +238,6 @@ impl Walk {
         let frees = format!("`farmhand job resume {job}`");
         self.closed(Gate::Paused, format!("it is paused{by}{why}"), paused.at, frees);
     }
-
-    /// The gates of the definition for one instant that has no run.
-    fn instant(&mut self, facts: &Facts, known: &Known, at: Timestamp) -> Option<String> {
-        let Some((schedule, policy)) = self.compiled(facts, &known.spec) else {
-            return None;
-        };
-        if is_instant(&schedule, at) {
-            self.open(
-                Gate::Schedule,
-                format!("the schedule has it: {}", schedule.describe()),
-            );
-        } else {
-            self.no_instant(facts, &known.spec, &schedule, at);
-            return None;
-        }
-        self.window(&policy, at);
-        match policy.calendar.excluded_until(at) {
-            Some(end) => self.closed(
-                Gate::Calendar,
-                format!("calendar {} excludes the day", known.spec.calendars.join(", ")),
-                None,
-                format!("the exclusion ends at {end}"),
-            ),
-            None => self.open(Gate::Calendar, "no calendar excludes the day"),
-        }
-        if at > facts.now {
-            return Some(format!("it is due at {at}, which is still to come"));
-        }
-        if self.gates.iter().any(|finding| !finding.open) {
-            return None;
-        }
-        self.unfired(facts, known, at)
-    }
-
-    /// An instant of the past without any record.
-    fn unfired(&mut self, facts: &Facts, known: &Known, at: Timestamp) -> Option<String> {
-        if known.next_run.is_some_and(|next| next <= at) {
-            if facts.now.duration_since(at) < FIRED_WITHIN {
-                return Some("it has just become due".to_owned());
-            }
-            self.closed(
-                Gate::Fired,
-                format!(
-                    "no agent has fired it, {} s after its time",
-                    facts.now.duration_since(at).as_secs()
-                ),
-                Some(at),
-                "a ready agent fires what is overdue; `farmhand node ls` shows the agents",
-            );
-        } else if at < known.applied_at {
-            self.closed(
-                Gate::Fired,
-                "nothing is recorded: an earlier revision of the job was in force, or the history was dropped",
-                None,
-                "`farmhand job show` lists the revisions",
-            );
-        } else {
-            self.closed(
-                Gate::Fired,
-                "it was decided, and its record is gone: the history is kept for a limited time",
-                None,
-                "keep the history for longer",
-            );
-        }
-        None
-    }
-
-    fn window(&mut self, policy: &DuePolicy, at: Timestamp) {
-        match (policy.start, policy.end) {
-            (Some(start), _) if at < start => {
-                self.closed(
-                    Gate::Window,
-                    "it is before `start`",
-                    None,
-                    format!("the job starts at {start}"),
-                );
-            }
-            (_, Some(end)) if at >= end => {
-                self.closed(
-                    Gate::Window,
-                    "it is not before `end`",
-                    Some(end),
-                    "move `end`, or take it out",
-                );
-            }
-            _ => self.open(Gate::Window, "it is within `start` and `end`"),
-        }
-    }
-
-    fn no_instant(&mut self, facts: &Facts, spec: &JobSpec, schedule: &Schedule, at: Timestamp) {
-        let other = [DstPolicy::Both, DstPolicy::Once].into_iter().find(|dst| {
-            let spec = JobSpec {
-                dst: *dst,
-                ..spec.clone()
-            };
-            due::compile(&facts.job, &spec).is_ok_and(|(schedule, _)| is_instant(&schedule, at))
-        });
-        if let Some(dst) = other {
-            let word = if dst == DstPolicy::Both { "both" } else { "once" };
-            self.open(Gate::Schedule, "the schedule has its time of day");
-            self.closed(
-                Gate::Dst,
-                "a clock change repeats or removes the time, and `dst` leaves this occurrence out",
-                None,
-                format!("dst = \"{word}\" has it"),
-            );
-            return;
-        }
-        let before =
-            last_before(schedule, at).map_or_else(String::new, |t| format!("; the last one before is {t}"));
-        let after = schedule
-            .next_after(at)
-            .map_or_else(String::new, |t| format!("; the next one is {t}"));
-        self.closed(
-            Gate::Schedule,
-            format!("the schedule has no instant at {at}{before}{after}"),
-            None,
-            format!("it fires {}", schedule.describe()),
-        );
-    }
-
-    fn compiled(&mut self, facts: &Facts, spec: &JobSpec) -> Option<(Schedule, DuePolicy)> {
-        if spec.schedule.is_empty() {
-            self.closed(
-                Gate::Schedule,
-                "it has no schedule: it runs only when it is submitted or triggered",
-                None,
-                format!("`farmhand job run {}`, or give it a schedule", facts.job),
-            );
-            return None;
-        }
-        match due::compile(&facts.job, spec) {
-            Ok(compiled) => Some(compiled),
-            Err(error) => {
-                let frees = "apply the job again with this version";
-                self.closed(
-                    Gate::Schedule,
-                    format!("its definition cannot be used: {error}"),
-                    None,
-                    frees,
-                );
-                None
-            }
-        }
-    }
-
-    /// No run waits: the schedule says what comes next.
-    fn nothing_due(&mut self, facts: &Facts, known: &Known) -> Option<String> {
-        let running: Vec<String> = known.live.iter().filter_map(|l| l.running_at.clone()).collect();
-        if !running.is_empty() {
-            return Some(format!("it is running, on {}", running.join(", ")));
-        }
-        let (schedule, policy) = self.compiled(facts, &known.spec)?;
-        if schedule.fires_at_boot() && !schedule.has_instants() {
-            self.closed(Gate::Schedule, "it fires when a node boots, once", None, "a boot");
-            return None;
-        }
-        let next = known
-            .next_run
-            .or_else(|| due::next_run(&schedule, &policy, facts.now));
-        let Some(next) = next else {
-            self.window(&policy, facts.now);
-            if self.gates.iter().all(|finding| finding.open) {
-                let frees = "give it a schedule with instants to come";
-                self.closed(Gate::Schedule, "its schedule has no instant left", None, frees);
-            }
-            return None;
-        };
-        if next <= facts.now {
-            return self.unfired(facts, known, next);
-        }
-        self.closed(
-            Gate::Schedule,
-            format!("nothing of it is due: its next instant is {next}"),
-            known.decided_until,
-            format!("the time comes; `farmhand job run {}` runs it now", facts.job),
-        );
-        None
-    }
-
-    /// What the run itself waits for.
-    fn gate_of(&mut self, live: Option<&Live>, known: &Known) {
-        let Some(live) = live else { return };
-        let Some(gate) = live.gate.as_deref() else {
-            self.open(Gate::Overlap, "it waits for no other run");
-            return;
-        };
-        let spec = &known.spec;
-        let (gate, what, frees) = match gate {
-            "overlap" => {
-                let before: Vec<String> = (known.live.iter())
-                    .filter(|other| {
-                        other.run_id != live.run_id && (other.gate.is_none() || other.due_at < live.due_at)
-                    })
-                    .map(|other| match &other.running_at {
-                        Some(node) => format!("run {} on {node}", other.run_id),
-                        None => format!("run {}", other.run_id),
-                    })
-                    .collect();
-                let rule = match spec.overlap {
-                    Overlap::Replace => "the end of what it replaces",
-                    _ => "their end; `farmhand run cancel` ends one",
-                };
-                (
-                    Gate::Overlap,
-                    format!("run {} waits for {}", live.run_id, before.join(", ")),
-                    rule.to_owned(),
-                )
-            }
-            "pool" => (
-                Gate::Pool,
-                format!("run {} waits for a place in {}", live.run_id, pools(spec)),
-                "a run in the pool ends, or `farmhand pool set` makes it larger".to_owned(),
-            ),
-            "lock" => (
-                Gate::Lock,
-                format!(
-                    "run {} waits for the locks {}",
-                    live.run_id,
-                    spec.locks.join(", ")
-                ),
-                "the run that holds them ends".to_owned(),
-            ),
-            "rate" => (
-                Gate::Rate,
-                format!(
-                    "run {} would go over the rate {}",
-                    live.run_id,
-                    spec.rate.as_deref().unwrap_or("")
-                ),
-                "time passes".to_owned(),
-            ),
-            other => (
-                Gate::Trigger,
-                format!("run {} waits: {other}", live.run_id),
-                "`farmhand run show`".to_owned(),
-            ),
-        };
-        self.closed(gate, what, Some(live.created_at), frees);
-    }
-
-    fn places(&mut self, facts: &Facts, spec: &JobSpec, live: Option<&Live>) {
-        let fits = |node: &&Node| {
-            spec.placement
-                .iter()
-                .all(|(label, value)| node.labels.get(label) == Some(value))
-                && live
-                    .and_then(|l| l.node.as_ref())
-                    .is_none_or(|only| *only == node.address)
-        };
-        let ready = |node: &&Node| node.state == "ready";
-        let fitting: Vec<&Node> = facts.nodes.iter().filter(fits).collect();
-        if fitting.is_empty() && !facts.nodes.is_empty() {
-            let labels: Vec<String> = spec
-                .placement
-                .iter()
-                .map(|(k, v)| format!("{k} = {v:?}"))
-                .collect();
-            let only = live.and_then(|l| l.node.clone());
-            let what = match only {
-                Some(node) => format!("it belongs to node {node}, which the farm does not know"),
-                None => format!("no node has the labels {}", labels.join(", ")),
-            };
-            self.closed(
-                Gate::Placement,
-                what,
-                None,
-                "start an agent with these labels, or change `where`",
-            );
-            return;
-        }
-        self.open(Gate::Placement, format!("{} nodes may run it", fitting.len()));
-        let able: Vec<&Node> = fitting.iter().copied().filter(|n| ready(&n)).collect();
-        if able.is_empty() {
-            let states: Vec<String> = fitting
-                .iter()
-                .map(|n| format!("{} is {}", n.address, n.state))
-                .collect();
-            let what = if states.is_empty() {
-                "the farm has no node".to_owned()
-            } else {
-                format!("none of them is ready: {}", states.join(", "))
-            };
-            self.closed(
-                Gate::Nodes,
-                what,
-                None,
-                "start an agent, or `farmhand node resume`",
-            );
-            return;
-        }
-        self.open(Gate::Nodes, format!("{} of them are ready", able.len()));
-        if live.is_none_or(|l| l.running_at.is_some()) {
-            return;
-        }
-        if able.iter().any(|node| node.running < node.slots) {
-            self.open(Gate::Slots, "one of them has a free slot");
-        } else {
-            let total: i64 = able.iter().map(|node| node.slots).sum();
-            self.closed(
-                Gate::Slots,
-                format!("all {total} slots of these nodes are taken"),
-                None,
-                "a run ends, more slots or more agents, or a higher `priority`",
-            );
-        }
-    }
-}
-
-fn pools(spec: &JobSpec) -> String {
-    let names: Vec<&str> = [&spec.pool, &spec.node_pool]
-        .into_iter()
-        .flatten()
-        .map(String::as_str)
-        .collect();
-    format!("pool {}", names.join(", "))
 }
 
 /// The run that has waited longest.
@@ -567,18 +245,4 @@ fn waiting(live: &[Live]) -> Option<&Live> {
     live.iter()
         .filter(|run| run.running_at.is_none())
         .min_by_key(|run| (run.due_at, run.run_id))
-}
-
-fn is_instant(schedule: &Schedule, at: Timestamp) -> bool {
-    let after = at + SignedDuration::from_nanos(1);
-    schedule.between(at, after).next().is_some()
-}
-
-/// The last instant before `at`, looked for in ever longer stretches of up to four years.
-fn last_before(schedule: &Schedule, at: Timestamp) -> Option<Timestamp> {
-    const STRETCHES: [i64; 5] = [60, 3_600, 86_400, 40 * 86_400, 4 * 366 * 86_400];
-    STRETCHES.into_iter().find_map(|seconds| {
-        let from = at.checked_sub(SignedDuration::from_secs(seconds)).ok()?;
-        schedule.between(from, at).last()
-    })
 }

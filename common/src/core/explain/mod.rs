@@ -3,6 +3,10 @@
 //! Pure: what the database knows comes in as [`Facts`].
 
 mod gates;
+mod instant;
+mod places;
+#[cfg(test)]
+mod sample;
 #[cfg(test)]
 mod tests;
 

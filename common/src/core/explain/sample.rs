@@ -1,0 +1,70 @@
+//! Facts that the tests change one by one.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::*;
+use crate::core::definition::Command;
+
+pub(super) fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+pub(super) const NOON: &str = "2027-03-10T12:00:00Z";
+
+/// A job that fires daily at noon; now is one o'clock, one node is ready and has room.
+pub(super) fn facts() -> Facts {
+    Facts {
+        job: "j".to_owned(),
+        now: at("2027-03-10T13:00:00Z"),
+        at: Some(at(NOON)),
+        known: Some(Known {
+            spec: JobSpec {
+                schedule: vec!["0 12 * * *".to_owned()],
+                command: Some(Command::Shell("true".to_owned())),
+                ..JobSpec::default()
+            },
+            since: at("2027-01-01T00:00:00Z"),
+            applied_at: at("2027-01-01T00:00:00Z"),
+            paused: None,
+            next_run: Some(at("2027-03-11T12:00:00Z")),
+            decided_until: Some(at(NOON)),
+            outcomes: Vec::new(),
+            live: Vec::new(),
+        }),
+        nodes: vec![Node {
+            address: "n1".to_owned(),
+            state: "ready".to_owned(),
+            slots: 4,
+            running: 0,
+            labels: BTreeMap::new(),
+        }],
+        timeline_open: true,
+    }
+}
+
+pub(super) fn live(gate: Option<&str>) -> Live {
+    Live {
+        run_id: 7,
+        due_at: at(NOON),
+        ready_at: at(NOON),
+        created_at: at(NOON),
+        gate: gate.map(str::to_owned),
+        reason: None,
+        running_at: None,
+        claimed_at: None,
+        node: None,
+    }
+}
+
+pub(super) fn outcome(state: RunState, reason: Option<&str>) -> Outcome {
+    Outcome {
+        run_id: 5,
+        state,
+        reason: reason.map(str::to_owned),
+        first_due: at(NOON),
+        finished_at: Some(at(NOON)),
+        running_at: None,
+    }
+}
