@@ -125,8 +125,9 @@ async fn a_backfill_makes_the_missing_runs_in_order_and_none_twice() {
 async fn explain_names_the_gate_and_what_would_free_it() {
     let farm = Farm::new().await;
     farm.apply("[job.a]\ncommand = 'true'\nschedule = '0 3 * * *'\nwhere = { role = 'db' }\n");
-    let nothing = farm.run(&["explain", "job", "nix", "--json"]).json();
-    assert_eq!(nothing["held_by"], "exists");
+    let nothing = farm.run(&["explain", "job", "nix", "--json"]);
+    assert_eq!(nothing.code, 3, "{nothing:?}");
+    assert!(nothing.out.contains("\"held_by\":\"exists\""), "{nothing:?}");
     let idle = farm.run(&["explain", "job", "a", "--json"]).json();
     assert_eq!(idle["held_by"], "schedule", "{idle}");
     farm.run(&["job", "run", "a"]).ok();
@@ -199,4 +200,34 @@ async fn next_of_a_frequent_job_is_folded_and_leaves_excluded_days_out() {
         .run(&["next", "days", "--from", "2030-01-01", "--count", "2", "--json"])
         .json();
     assert_eq!(list, json!(["2030-01-04T00:00:00Z", "2030-01-05T00:00:00Z"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn start_end_and_spread_shape_what_is_due() {
+    let farm = Farm::new().await;
+    farm.apply(
+        "[job.a]\ncommand = 'true'\nschedule = '0 * * * *'\nspread = '10m'\ntimezone = 'Europe/Berlin'\n\
+         start = '2030-01-01'\nend = '2030-01-02'\n",
+    );
+    let list = farm.run(&["next", "a", "--count", "100", "--json"]).json();
+    let instants: Vec<jiff::Timestamp> = serde_json::from_value(list).unwrap();
+    assert_eq!(instants.len(), 24);
+    let offset = instants[0].as_second().rem_euclid(3600);
+    assert!(offset < 600, "{instants:?}");
+    assert!(instants.iter().all(|t| t.as_second().rem_euclid(3600) == offset));
+    let (start, end) = ("2029-12-31T23:00:00Z", "2030-01-01T23:00:00Z");
+    assert!(instants[0] >= start.parse().unwrap() && instants[23] < end.parse().unwrap());
+    let job = farm.run(&["job", "show", "a", "--json"]).json();
+    assert_eq!(job["job"]["next_run"], json!(instants[0]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_calendar_that_runs_backwards_is_refused_with_its_place() {
+    let farm = Farm::new().await;
+    let file = farm.file(
+        "jobs.toml",
+        "[calendar.de]\nexclude = ['2026-12-26..2026-12-24']\n[job.a]\ncommand = 'true'\ncalendars = ['de']\n",
+    );
+    farm.run(&["job", "apply", file.to_str().unwrap()])
+        .refused(2, &["runs backwards", "jobs.toml:2:12", "2026-12-24..2026-12-26"]);
 }

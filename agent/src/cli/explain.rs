@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use farmhand_common::core::explain::{
-    Explanation, Facts, Known, Live, Node, Outcome as Recorded, Paused, explain,
+    Explanation, Facts, Gate, Known, Live, Node, Outcome as Recorded, Paused, explain,
 };
 use farmhand_common::store::jobs::{self, Listed};
 use farmhand_common::store::{Db, query};
@@ -40,7 +40,10 @@ pub async fn run(args: &ExplainArgs, as_json: bool) -> Outcome {
     } else {
         show(&explanation);
     }
-    Ok(Exit::Ok)
+    Ok(match explanation.held_by {
+        Some(Gate::Exists) if at.is_none() => Exit::NotFound,
+        _ => Exit::Ok,
+    })
 }
 
 async fn facts(db: &Db, name: &str, at: Option<&str>) -> Result<Facts, Failure> {

@@ -105,7 +105,7 @@ fn job(out: &mut String, job: &Draft) {
         key(out, "timezone", &quoted(zone));
     }
     if let Some(minutes) = job.spread {
-        key(out, "spread", &quoted(&format!("{minutes}m")));
+        key(out, "spread", &quoted(format!("{minutes}m")));
     }
     match &job.shell {
         None => key(out, "command", &quoted(&job.command)),

@@ -14,9 +14,7 @@ const FIRED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 impl Walk {
     /// The gates of the definition for one instant that has no run.
     pub(super) fn instant(&mut self, facts: &Facts, known: &Known, at: Timestamp) -> Option<String> {
-        let Some((schedule, policy)) = self.compiled(facts, &known.spec) else {
-            return None;
-        };
+        let (schedule, policy) = self.compiled(facts, &known.spec)?;
         if is_instant(&schedule, at) {
             self.open(
                 Gate::Schedule,

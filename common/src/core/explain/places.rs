@@ -97,7 +97,7 @@ impl Walk {
             return;
         }
         self.open(Gate::Placement, format!("{} nodes may run it", fitting.len()));
-        let able: Vec<&Node> = fitting.iter().copied().filter(|n| ready(&n)).collect();
+        let able: Vec<&Node> = fitting.iter().copied().filter(ready).collect();
         if able.is_empty() {
             let states: Vec<String> = fitting
                 .iter()
