@@ -108,6 +108,7 @@ fn drop_old(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreEr
                 logs: default.logs.min(days),
                 events: default.events.min(days),
             };
+            farmhand_common::store::tasks::drop_older_than(&ctx.db, days).await?;
             partitions::drop_older_than(&ctx.db, retention).await.map(|_| ())
         }
     })

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::events::AttemptRef;
+use crate::flow::handed::{self, Handed};
 use crate::warden::protocol::{AttemptId, AttemptResult, Ending, KillReason, MAX_STDIN, SpawnRequest};
 
 /// Where cron's jobs find their programs too.
@@ -92,12 +93,22 @@ pub fn request(
         other => return Err(format!("parameters must be a JSON object, not {other}")),
     };
     let resolved = resolve_params(spec, &given).map_err(|e| e.to_string())?;
-    let command = spec.command.as_ref().ok_or("the job has no command")?;
-    let command = match command {
-        Command::Shell(_) => command.clone(),
-        Command::Argv(_) => Command::Argv(argv(command, &resolved).map_err(|e| e.to_string())?),
+    let (command, stdin) = match (&spec.flow, &spec.command) {
+        (Some(flow), _) => {
+            let handed = Handed {
+                flow: flow.clone(),
+                done: claimed.done.iter().flatten().cloned().collect(),
+            };
+            let text = serde_json::to_vec(&handed).map_err(|e| e.to_string())?;
+            (handed::command(), Some(text))
+        }
+        (None, Some(command @ Command::Argv(_))) => {
+            let argv = argv(command, &resolved).map_err(|e| e.to_string())?;
+            (Command::Argv(argv), spec.stdin.clone().map(String::into_bytes))
+        }
+        (None, Some(command)) => (command.clone(), spec.stdin.clone().map(String::into_bytes)),
+        (None, None) => return Err("the job has no command".to_owned()),
     };
-    let stdin = spec.stdin.as_ref().map(|text| text.clone().into_bytes());
     if stdin.as_ref().is_some_and(|s| s.len() > MAX_STDIN) {
         return Err(format!("stdin is longer than {MAX_STDIN} bytes"));
     }

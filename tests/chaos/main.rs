@@ -2,6 +2,7 @@
 
 mod clocks;
 mod database;
+mod flows;
 mod killed;
 mod network;
 mod stopped;

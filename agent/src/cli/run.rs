@@ -32,6 +32,9 @@ enum RunCommand {
     /// Run a finished run's job again, with its parameters, as a new run
     Retry {
         run: i64,
+        /// Of a flow, only the tasks that did not succeed
+        #[arg(long)]
+        from_failed: bool,
         #[command(flatten)]
         follow: Follow,
     },
@@ -44,15 +47,19 @@ pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
         RunCommand::Show { run } => runs::show(&db, *run, as_json).await,
         RunCommand::Logs(args) => logs::run(&db, args, as_json).await,
         RunCommand::Cancel { run } => cancel(&db, run, as_json).await,
-        RunCommand::Retry { run, follow: how } => {
-            let new = retry(&db, *run).await?;
+        RunCommand::Retry {
+            run,
+            from_failed,
+            follow: how,
+        } => {
+            let new = retry(&db, *run, *from_failed).await?;
             follow(&db, new, how, as_json).await
         }
     }
 }
 
-async fn retry(db: &Db, run_id: i64) -> Result<i64, Failure> {
-    match jobs::retry_run(db, run_id, &super::who()).await? {
+async fn retry(db: &Db, run_id: i64, from_failed: bool) -> Result<i64, Failure> {
+    match jobs::retry_run(db, run_id, &super::who(), from_failed).await? {
         Retried::Run(new) => Ok(new),
         Retried::NotFinal => Err(Failure::new(Exit::Refused, format!("run {run_id} has not ended"))
             .next(format!("wait for it, or `farmhand run cancel {run_id}` first"))),

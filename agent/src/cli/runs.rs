@@ -5,6 +5,7 @@ use farmhand_common::core::document::size_text;
 use farmhand_common::core::run::RunState;
 use farmhand_common::store::Db;
 use farmhand_common::store::query::{self, AttemptRow, RunFilter, RunRow};
+use farmhand_common::store::tasks::{self, TaskRow};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -83,8 +84,9 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
         return Err(no_run(run_id));
     };
     let attempts = query::attempts(db, run_id).await?;
+    let tasks = tasks::tasks(db, run_id).await?;
     if as_json {
-        out::json(&json!({"run": row, "attempts": attempts}));
+        out::json(&json!({"run": row, "attempts": attempts, "tasks": tasks}));
         return Ok(Exit::Ok);
     }
     out::pairs(&[
@@ -122,7 +124,36 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
     } else {
         out::table(&headers, rows);
     }
+    if !tasks.is_empty() {
+        out::line("");
+        let headers = [
+            "TASK", "OUTCOME", "TRY", "NODE", "STARTED", "TOOK", "EXIT", "REASON",
+        ];
+        out::table(&headers, tasks.iter().map(task).collect());
+    }
     Ok(Exit::Ok)
+}
+
+fn task(row: &TaskRow) -> Vec<String> {
+    let end = &row.end;
+    let reason = match end.blame.as_slice() {
+        [] => end.reason.clone().unwrap_or_default(),
+        chain => format!("because of {}", chain.join(", because of ")),
+    };
+    vec![
+        end.task.clone(),
+        end.outcome.clone(),
+        if row.attempt == 0 {
+            "earlier run".to_owned()
+        } else {
+            row.attempt.to_string()
+        },
+        out::maybe(row.address.as_ref()),
+        out::maybe_time(end.started_at),
+        took(end.started_at, Some(end.ended_at)),
+        ending(end.exit_code, end.signal),
+        reason,
+    ]
 }
 
 fn attempt(row: &AttemptRow) -> Vec<String> {

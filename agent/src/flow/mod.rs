@@ -4,6 +4,7 @@ pub mod engine;
 pub mod events;
 pub mod fifo;
 pub mod guardian;
+pub mod handed;
 pub mod load;
 pub mod marks;
 mod output;

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use farmhand_common::core::flow::encode_name;
 use rustix::fs::{FlockOperation, flock};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use super::events::Event;
 use super::fifo::{Directory, Fifos};
 
 /// Time for waiters of a dead engine's flow to hear of it.
@@ -35,11 +36,11 @@ pub struct RunDir {
     _lock: File,
 }
 
-/// One line of the record: a task that ended.
-#[derive(Debug, Serialize, Deserialize)]
+/// What counts of a line of the record: an event as `--json` prints it.
+#[derive(Debug, Deserialize)]
 struct Line {
     task: String,
-    good: bool,
+    outcome: String,
 }
 
 impl RunDir {
@@ -120,12 +121,8 @@ impl RunDir {
     ///
     /// # Errors
     /// When there is no space.
-    pub fn record(&mut self, task: &str, good: bool) -> io::Result<()> {
-        let line = Line {
-            task: task.to_owned(),
-            good,
-        };
-        let mut text = serde_json::to_vec(&line)?;
+    pub fn record(&mut self, end: &Event<'_>) -> io::Result<()> {
+        let mut text = serde_json::to_vec(end)?;
         text.push(b'\n');
         self.record.write_all(&text)
     }
@@ -140,7 +137,7 @@ impl RunDir {
             let Ok(line) = serde_json::from_str::<Line>(&line?) else {
                 continue;
             };
-            if line.good {
+            if line.outcome == "succeeded" {
                 finished.insert(line.task);
             } else {
                 finished.remove(&line.task);

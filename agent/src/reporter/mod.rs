@@ -3,6 +3,7 @@
 mod outlet;
 mod report;
 mod rows;
+mod tasks;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ pub use self::outlet::Outlet;
 use self::report::Ended;
 pub use self::report::Report;
 use self::rows::{finish_row, lose_row, op, retry_row};
+use self::tasks::TaskShippers;
 use crate::events::{Event, Events};
 use crate::output::Shipper;
 use crate::random::random;
@@ -55,6 +57,7 @@ pub struct Reporter {
     state_dir: PathBuf,
     outlet: Outlet,
     shippers: HashMap<AttemptId, Shipper>,
+    tasks: TaskShippers,
     /// Starts to be shown to people; those that end within a tick never are.
     starts: HashMap<AttemptId, (Me, Timestamp)>,
 }
@@ -67,6 +70,7 @@ impl Reporter {
             state_dir,
             outlet,
             shippers: HashMap::new(),
+            tasks: TaskShippers::default(),
             starts: HashMap::new(),
         }
     }
@@ -80,6 +84,8 @@ impl Reporter {
     ) {
         let mut ticks = tokio::time::interval(SHIP_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut looks = tokio::time::interval(tasks::LOOK_EVERY);
+        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let (mut batch, mut events) = (Vec::new(), Vec::new());
         loop {
             tokio::select! {
@@ -89,6 +95,7 @@ impl Reporter {
                     self.show_starts().await;
                     self.ship_live().await;
                 }
+                _ = looks.tick(), if !self.tasks.is_empty() => self.tasks.ship_live(&self.db).await,
                 _ = &mut stop => break,
             }
         }
@@ -111,7 +118,13 @@ impl Reporter {
                     kind,
                     keep,
                     fresh,
-                } => self.follow(id, kind, keep, fresh),
+                    flow_of,
+                } => {
+                    self.follow(id, kind, keep, fresh);
+                    if let Some(session) = flow_of {
+                        self.tasks.follow(id, session, &self.state_dir, kind);
+                    }
+                }
                 Report::Started { me, id, at } => {
                     self.starts.insert(id, (me, at));
                 }
@@ -244,6 +257,15 @@ impl Reporter {
         for part in ids.chunks(SHIP_SET) {
             self.ship(part, true).await?;
         }
+        for e in ended
+            .iter()
+            .filter(|e| e.result.is_some() && e.assignment.spec.flow.is_some())
+        {
+            let id = e.assignment.id();
+            self.tasks
+                .follow(id, e.assignment.session, &self.state_dir, e.kind);
+            self.tasks.ship(&self.db, id).await?;
+        }
         let cut = |e: &Ended| self.shippers.get(&e.assignment.id()).map_or(0, Shipper::cut);
         let finish: Vec<Finish> = ended.iter().filter_map(|e| finish_row(e, cut(e))).collect();
         let retry: Vec<Retry> = ended.iter().filter_map(|e| retry_row(e, cut(e))).collect();
@@ -278,6 +300,7 @@ impl Reporter {
     async fn finish(&mut self, ended: &[Ended], settled: &[Settled]) {
         for (e, how) in ended.iter().zip(settled) {
             self.shippers.remove(&e.assignment.id());
+            self.tasks.forget(e.assignment.id());
             if *how != Settled::Fenced {
                 self.tell(e);
             }

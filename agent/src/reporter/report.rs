@@ -13,6 +13,8 @@ pub enum Report {
         kind: Kind,
         keep: u64,
         fresh: bool,
+        /// The session that holds it, when it is a flow: its tasks are followed too.
+        flow_of: Option<i64>,
     },
     /// The warden has started it.
     Started {
@@ -40,6 +42,7 @@ impl Report {
             kind,
             keep: assignment.spec.output.keep,
             fresh,
+            flow_of: assignment.spec.flow.as_ref().map(|_| assignment.session),
         }
     }
 

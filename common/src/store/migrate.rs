@@ -35,6 +35,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "boot",
         sql: include_str!("../../migrations/0002_boot.sql"),
     },
+    Migration {
+        version: 3,
+        name: "task",
+        sql: include_str!("../../migrations/0003_task.sql"),
+    },
 ];
 
 /// A step as the database remembers it.

@@ -18,6 +18,7 @@ mod passfile;
 pub mod protocol;
 pub mod query;
 pub mod survey;
+pub mod tasks;
 mod text;
 mod tls;
 

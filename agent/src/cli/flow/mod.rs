@@ -37,7 +37,7 @@ enum FlowCommand {
 #[derive(Args, Debug)]
 pub struct SourceArgs {
     /// A directory of annotated scripts, or one shell file with annotated functions
-    #[arg(value_name = "DIR|FILE", required_unless_present = "edges")]
+    #[arg(value_name = "DIR|FILE")]
     path: Option<PathBuf>,
     /// Pairs `dependency dependent`, as tsort reads them; - is stdin
     #[arg(long, value_name = "FILE")]
@@ -104,13 +104,22 @@ pub fn run(args: &FlowArgs, json: bool) -> Outcome {
 impl SourceArgs {
     /// The tasks and their graph, whatever is wrong with it.
     fn read(&self) -> Result<(Vec<Task>, Graph), Failure> {
-        let source = Source {
-            path: self.path.clone(),
-            edges: self.edges.clone(),
-        };
-        let tasks = load(&source, &self.selection()?)?;
+        if self.path.is_none() && self.edges.is_none() {
+            return Err(
+                Failure::usage("it is not said which flow").next("name a directory or a file, or --edges")
+            );
+        }
+        let tasks = self.tasks_of(self.path.clone())?;
         let graph = plan::graph(&tasks);
         Ok((tasks, graph))
+    }
+
+    fn tasks_of(&self, path: Option<PathBuf>) -> Result<Vec<Task>, Failure> {
+        let source = Source {
+            path,
+            edges: self.edges.clone(),
+        };
+        Ok(load(&source, &self.selection()?)?)
     }
 
     fn direction(&self) -> Direction {

@@ -16,6 +16,7 @@ use crate::flow::engine::{Engine, Options, Tools};
 use crate::flow::events::{Reporter, Style};
 use crate::flow::fifo::{Directory, Fifos};
 use crate::flow::guardian::Guardian;
+use crate::flow::handed::Handed;
 use crate::flow::plan;
 use crate::flow::report::Report;
 use crate::flow::rundir::{RunDir, RunDirError};
@@ -44,6 +45,9 @@ pub struct RunArgs {
     /// Go on where the last run in --run-dir ended: what succeeded is not run again
     #[arg(long, requires = "run_dir")]
     resume: bool,
+    /// Called by an agent: the flow stands on stdin
+    #[arg(long, hide = true)]
+    from_run: bool,
     /// Do not show the output of tasks; it is in the run directory
     #[arg(short, long)]
     quiet: bool,
@@ -57,18 +61,14 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
 }
 
 pub fn run(args: &RunArgs, json: bool) -> Outcome {
-    let (tasks, graph) = args.source.read()?;
+    let (tasks, graph, done) = flow(args)?;
     args.source.judge(&graph)?;
     refuse_unexecutable(&tasks)?;
     if args.dry_run {
         return dry_run(&tasks, &graph, json);
     }
     let dir = RunDir::prepare(args.run_dir.as_deref(), args.resume)?;
-    let done = if args.resume {
-        dir.finished()?
-    } else {
-        BTreeSet::new()
-    };
+    let done = if args.resume { dir.finished()? } else { done };
     let (report, total) = execute(args, json, &tasks, &graph, dir, &done)?;
     conclude(args, json, &tasks, &graph, report, total)
 }
@@ -120,6 +120,23 @@ fn execute(
     };
     let total = names.len();
     Ok((Engine::new(tasks, graph, course, tools, options).run(), total))
+}
+
+/// The tasks, and those that are not to run again.
+fn flow(args: &RunArgs) -> Result<(Vec<Task>, Graph, BTreeSet<String>), Failure> {
+    if !args.from_run {
+        let (tasks, graph) = args.source.read()?;
+        return Ok((tasks, graph, BTreeSet::new()));
+    }
+    let handed: Handed = serde_json::from_reader(std::io::stdin().lock()).map_err(|e| {
+        Failure::new(Exit::Error, "the agent's description of the flow cannot be read").why(e)
+    })?;
+    let tasks = match &handed.flow.dir {
+        Some(dir) => args.source.tasks_of(Some(dir.into()))?,
+        None => handed.flow.tasks(),
+    };
+    let graph = plan::graph(&tasks);
+    Ok((tasks, graph, handed.done))
 }
 
 impl RunArgs {

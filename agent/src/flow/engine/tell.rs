@@ -47,9 +47,6 @@ impl Engine<'_> {
         if matches!(end, End::LeftOut | End::Done) {
             return;
         }
-        if let Err(error) = self.tools.dir.record(name, end.is_good()) {
-            self.give_up(format!("the end of `{name}` cannot be written down: {error}"));
-        }
         let record = &self.records[task];
         let blame = match end {
             End::Skipped => self.course.chain_of_blame(task),
@@ -58,13 +55,18 @@ impl Engine<'_> {
         let blame = blame.into_iter().map(|t| self.tasks[t].name()).collect();
         let mut ended = Told::new(end, record.exit.as_ref(), record.duration(), blame);
         ended.reason = record.reason.as_deref();
-        self.tools.reporter.event(&Event::End {
+        let event = Event::End {
             task: name,
             at: Timestamp::now(),
             elapsed_us: micros(record.ended.unwrap_or_else(|| self.began.elapsed())),
             attempt: self.course.tries(task),
             ended,
-        });
+        };
+        let written = self.tools.dir.record(&event);
+        self.tools.reporter.event(&event);
+        if let Err(error) = written {
+            self.give_up(format!("the end of `{name}` cannot be written down: {error}"));
+        }
     }
 
     fn status(&self, node: usize, end: Option<&End>) -> Status {

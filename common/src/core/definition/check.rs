@@ -133,6 +133,21 @@ pub(super) fn variable_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
+/// Variables of a command.
+pub(super) fn environment(env: Reader<'_>, into: &mut std::collections::BTreeMap<String, String>) {
+    let sink = env.sink();
+    for (name, value) in env.strings() {
+        if let Err(rule) = variable_name(&name) {
+            sink.report(
+                value.span,
+                format!("`{name}` is no name for a variable here"),
+                rule,
+            );
+        }
+        into.insert(name, value.value);
+    }
+}
+
 pub(super) fn param(mut table: Reader<'_>, name: &Found<&str>) -> ParamSpec {
     let sink = table.sink();
     if !is_param_name(name.value) {

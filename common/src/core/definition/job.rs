@@ -8,9 +8,9 @@ use toml::de::DeValue;
 
 use super::calendar::Calendars;
 use super::spec::*;
-use super::{check, support};
+use super::{check, flow, retry, support};
 use crate::core::document::{
-    Found, Reader, Wrong, boolean, count, duration, filled, integer, one_of, positive_duration, size, text,
+    Found, Reader, Wrong, boolean, duration, filled, integer, one_of, positive_duration, size, text,
 };
 
 /// Whether a table is a job or what jobs inherit.
@@ -23,7 +23,7 @@ pub(super) enum JobLayer {
 }
 
 /// Keys that say what one job is; nobody inherits them.
-pub(super) const OWN_KEYS: &[&str] = &["command", "schedule", "params", "stdin"];
+pub(super) const OWN_KEYS: &[&str] = &["command", "flow", "task", "schedule", "params", "stdin"];
 
 /// Words that other schedulers use.
 const HINTS: &[(&str, &str)] = &[
@@ -75,6 +75,7 @@ pub(super) fn read_job(mut job: Reader<'_>, layer: &JobLayer, calendars: &Calend
     read_how(&mut job, &mut spec);
     read_where(&mut job, &mut spec);
     read_params(&mut job, &mut spec);
+    flow::read_flow(&mut job, &mut spec);
     if let JobLayer::Job { name } = layer {
         check::whole(&mut job, &spec, name);
     }
@@ -166,17 +167,7 @@ fn read_what(job: &mut Reader<'_>, spec: &mut JobSpec) {
         integer(-20..=19)(v).map(|n| i32::try_from(n).unwrap_or(0))
     });
     if let Some(env) = job.table("env") {
-        let sink = env.sink();
-        for (name, value) in env.strings() {
-            if let Err(rule) = check::variable_name(&name) {
-                sink.report(
-                    value.span,
-                    format!("`{name}` is no name for a variable here"),
-                    rule,
-                );
-            }
-            spec.env.insert(name, value.value);
-        }
+        check::environment(env, &mut spec.env);
     }
     if let Some(mut limits) = job.table("limits") {
         limits.maybe("memory", &mut spec.limits.memory, check::memory);
@@ -210,36 +201,7 @@ fn read_how(job: &mut Reader<'_>, spec: &mut JobSpec) {
             ("allow", Overlap::Allow),
         ]),
     );
-    if let Some(mut retry) = job.table("retry") {
-        retry.set("max", &mut spec.retry.max, count(1_000_000));
-        retry.set(
-            "backoff",
-            &mut spec.retry.backoff,
-            one_of(&[
-                ("constant", Backoff::Constant),
-                ("linear", Backoff::Linear),
-                ("exponential", Backoff::Exponential),
-            ]),
-        );
-        retry.set("base", &mut spec.retry.base, duration);
-        // A base above the default cap, with no cap given, means the base.
-        spec.retry.cap = spec.retry.cap.max(spec.retry.base);
-        let cap = retry.read("cap", duration);
-        if let Some(Found { value, span }) = cap {
-            spec.retry.cap = value;
-            if value < spec.retry.base {
-                retry.sink().report(
-                    span,
-                    "`cap`: it is below `base`",
-                    "make the cap at least as long as the base",
-                );
-            }
-        }
-        retry.finish(&[
-            ("delay", "did you mean `base`?"),
-            ("limit", "did you mean `max`?"),
-        ]);
-    }
+    retry::read_retry(job, &mut spec.retry);
     job.set(
         "on_lost",
         &mut spec.on_lost,

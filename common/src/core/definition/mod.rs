@@ -4,9 +4,11 @@ mod calendar;
 #[cfg(test)]
 mod calendar_tests;
 mod check;
+mod flow;
 mod job;
 mod load;
 mod params;
+mod retry;
 mod schema;
 #[cfg(test)]
 mod schema_tests;
@@ -15,6 +17,7 @@ mod support;
 #[cfg(test)]
 mod tests;
 
+pub use flow::{FlowSpec, Resume, TaskSpec};
 pub use load::{JobDefinition, load};
 pub use params::{
     ParamError, ParamErrors, argv, check_param, param_text, param_variable, parse_params, resolve_params,

@@ -22,6 +22,8 @@ enum Kind {
     /// Strings by names that people choose.
     Strings,
     Table(&'static [Key]),
+    /// Tables by names that people choose.
+    Tables(&'static [Key]),
     Params,
 }
 
@@ -60,7 +62,56 @@ const OUTPUT: &[Key] = &[
     key("local", Kind::Size, "Of an attempt's output, on the node."),
 ];
 
+const TASK: &[Key] = &[
+    key(
+        "command",
+        Kind::Command,
+        "As a job's; a task without one is a name to wait for.",
+    ),
+    key(
+        "requires",
+        Kind::Texts("db"),
+        "After these, and only if they succeeded.",
+    ),
+    key("after", Kind::Texts("db"), "After these, however they ended."),
+    key("before", Kind::Texts("db"), "These come later."),
+    key(
+        "provides",
+        Kind::Texts("storage"),
+        "Further names; one that several tasks provide has ended when all have.",
+    ),
+    key("locks", Kind::Texts("disk"), "Taken all at once, or none."),
+    key(
+        "conflicts",
+        Kind::Texts("backup"),
+        "Never at the same time as these.",
+    ),
+    key("timeout", Kind::Duration, "Of a try."),
+    key("retry", Kind::Table(RETRY), "After a failure."),
+    key("env", Kind::Strings, "Further variables."),
+    key(
+        "always_run",
+        Kind::Boolean,
+        "Again, although it had succeeded before the flow was resumed.",
+    ),
+];
+
 const JOB: &[Key] = &[
+    key(
+        "task",
+        Kind::Tables(TASK),
+        "Tasks in dependency order, instead of a command.",
+    ),
+    key(
+        "flow",
+        Kind::TextLike("/etc/rc.d"),
+        "A directory of annotated scripts, or one shell file, instead of a command.",
+    ),
+    key(
+        "resume",
+        Kind::Words(&["restart", "skip-finished"]),
+        "What a flow does after a takeover.",
+    ),
     key(
         "command",
         Kind::Command,
@@ -152,7 +203,7 @@ const CALENDAR: &[Key] = &[key(
 pub fn json_schema() -> Value {
     let spec = serde_json::to_value(JobSpec::default()).unwrap_or(Value::Null);
     let mut job = table(JOB, Some(&spec));
-    job["required"] = json!(["command"]);
+    job["oneOf"] = json!([{"required": ["command"]}, {"required": ["task"]}, {"required": ["flow"]}]);
     let inherited: Vec<&Key> = JOB.iter().filter(|key| !OWN_KEYS.contains(&key.name)).collect();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -202,6 +253,7 @@ fn property(key: &Key, defaults: Option<&Value>) -> Value {
         Kind::Instant => json!({"type": "string", "examples": ["2026-12-01", "2026-12-01T08:00:00Z"]}),
         Kind::Strings => json!({"type": "object", "additionalProperties": {"type": "string"}}),
         Kind::Table(keys) => table(keys, None),
+        Kind::Tables(keys) => json!({"type": "object", "additionalProperties": table(keys, None)}),
         Kind::Params => json!({"type": "object", "additionalProperties": {
             "type": "object", "additionalProperties": false, "required": ["type"],
             "properties": {

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::flow::{FlowSpec, Resume};
+
 /// A job after validation: durations parsed, defaults filled in, references checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -22,6 +24,9 @@ pub struct JobSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
     pub command: Option<Command>,
+    /// Instead of a command.
+    pub flow: Option<FlowSpec>,
+    pub resume: Resume,
     /// Per attempt, counted from exec.
     #[serde(with = "opt_millis")]
     pub timeout: Option<Duration>,
@@ -81,6 +86,8 @@ impl Default for JobSpec {
             calendars: Vec::new(),
             exclude: Vec::new(),
             command: None,
+            flow: None,
+            resume: Resume::Restart,
             timeout: None,
             grace: Duration::from_secs(10),
             overlap: Overlap::Skip,
@@ -286,7 +293,7 @@ mod millis {
     }
 }
 
-mod opt_millis {
+pub(super) mod opt_millis {
     use std::time::Duration;
 
     use serde::{Deserialize, Deserializer, Serializer};

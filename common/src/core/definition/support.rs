@@ -11,8 +11,6 @@ const JOB_KEYS: &[(&str, &str)] = &[
         "insert a run from a trigger on your table with farmhand.submit(…)",
     ),
     ("stream", "loop over the list in the command"),
-    ("task", "make each task a job, or order them in the command"),
-    ("flow", "name the programs in `command`, in their order"),
     (
         "pool",
         "bound the concurrency with `overlap` or the agents' slots",
@@ -37,7 +35,6 @@ const JOB_KEYS: &[(&str, &str)] = &[
     ("instances", "write one job per shard"),
     ("idle_exit", "use a schedule"),
     ("idle_delay", "use a schedule"),
-    ("resume", "make the command itself skip what is done"),
 ];
 
 const FILE_KEYS: &[(&str, &str)] = &[(

@@ -205,8 +205,8 @@ pub enum Retried {
     NoJob,
 }
 
-/// Makes a new run from a finished one.
-pub async fn retry_run(db: &Db, run_id: i64, by: &str) -> Result<Retried, StoreError> {
+/// Makes a new run from a finished one. With `from_failed`, a flow does not run again what succeeded.
+pub async fn retry_run(db: &Db, run_id: i64, by: &str, from_failed: bool) -> Result<Retried, StoreError> {
     #[derive(Deserialize)]
     struct Row {
         ended: bool,
@@ -214,7 +214,14 @@ pub async fn retry_run(db: &Db, run_id: i64, by: &str) -> Result<Retried, StoreE
         new_run: Option<i64>,
     }
     let row: Option<Row> = db
-        .row(stmt!("retry_run"), &[(&run_id, Type::INT8), (&by, Type::TEXT)])
+        .row(
+            stmt!("retry_run"),
+            &[
+                (&run_id, Type::INT8),
+                (&by, Type::TEXT),
+                (&from_failed, Type::BOOL),
+            ],
+        )
         .await?;
     Ok(match row {
         Some(Row {

@@ -33,6 +33,8 @@ pub struct Claimed {
     pub reason: Option<String>,
     /// The job's definition at `rev`; null only if it was deleted from `job_revision` by hand.
     pub spec: Value,
+    /// Tasks of a flow that are not to run again.
+    pub done: Option<Vec<String>>,
     /// When the claim was made, by the database's clock.
     pub claimed_at: Timestamp,
 }

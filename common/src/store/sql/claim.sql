@@ -44,7 +44,15 @@ WITH RECURSIVE me AS MATERIALIZED (
 )
 SELECT w.run_id, w.job_id, w.rev, w.kind, w.instance, w.instances, w.due_at, w.ready_at, w.attempt, w.fence,
     w.retries, w.takeovers, w.priority, w.params, w.parent_run, w.reason, w.claimed_at,
-    coalesce(v.spec, 'null') AS spec
+    coalesce(v.spec, 'null') AS spec,
+    -- Tasks of a flow that are not to run again; looked for in no other run.
+    CASE WHEN jsonb_typeof(v.spec->'flow') = 'object' THEN (
+        SELECT jsonb_agg(l.task)
+        FROM (SELECT DISTINCT ON (t.task) t.task, t.outcome FROM farmhand.task t
+            WHERE t.run_id = w.run_id AND (t.attempt = 0 OR v.spec->>'resume' = 'skip_finished')
+            ORDER BY t.task, t.attempt DESC) l
+        WHERE l.outcome = 'succeeded'
+    ) END AS done
 FROM won w
 LEFT JOIN farmhand.job_revision v ON v.job_id = w.job_id AND v.rev = w.rev
 ORDER BY w.priority DESC, w.ready_at, w.run_id

@@ -7,6 +7,16 @@ WITH old AS (
         j.priority, j.placement, j.on_lost, j.hold_ms, 'allow', j.hard_ms, o.params, $2, o.run_id
     FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND NOT j.deleted
     RETURNING run_id, job_id
+), kept AS (
+    -- With from-failed ($3) the new run takes over, as attempt 0, the tasks that succeeded in the old one.
+    INSERT INTO farmhand.task (run_id, task, attempt, address, outcome, started_at, ended_at, exit_code,
+        signal, cpu_ms, max_rss_bytes, reason, blame, stored_at)
+    SELECT m.run_id, l.task, 0, l.address, l.outcome, l.started_at, l.ended_at, l.exit_code, l.signal,
+        l.cpu_ms, l.max_rss_bytes, l.reason, l.blame, statement_timestamp()
+    FROM made m
+    CROSS JOIN (SELECT DISTINCT ON (t.task) t.* FROM farmhand.task t WHERE t.run_id = $1
+        ORDER BY t.task, t.attempt DESC) l
+    WHERE $3 AND l.outcome = 'succeeded'
 )
 SELECT EXISTS (SELECT FROM old) AS ended,
     EXISTS (SELECT FROM farmhand.run_live WHERE run_id = $1) AS live,

@@ -1,0 +1,10 @@
+WITH old AS (
+    SELECT t.run_id, t.task, t.attempt
+    FROM farmhand.task t
+    WHERE t.stored_at < statement_timestamp() - $1 * interval '1 day'
+        AND NOT EXISTS (SELECT FROM farmhand.run_live r WHERE r.run_id = t.run_id)
+    LIMIT 10000
+)
+DELETE FROM farmhand.task t USING old o
+WHERE t.run_id = o.run_id AND t.task = o.task AND t.attempt = o.attempt
+RETURNING t.task

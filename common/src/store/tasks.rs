@@ -1,0 +1,73 @@
+//! Ends of a flow's tasks.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio_postgres::types::{Json, Type};
+
+use super::db::{Db, stmt};
+use super::error::StoreError;
+
+/// How a task ended. `cpu_ms` and `max_rss_bytes` are its process's and those it waited for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskEnd {
+    pub task: String,
+    pub outcome: String,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Timestamp,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    pub cpu_ms: Option<i64>,
+    pub max_rss_bytes: Option<i64>,
+    pub reason: Option<String>,
+    pub blame: Vec<String>,
+}
+
+/// A task's last end in a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskRow {
+    /// 0: taken over from the run that this one repeats.
+    pub attempt: i32,
+    pub address: Option<String>,
+    #[serde(flatten)]
+    pub end: TaskEnd,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    #[expect(dead_code, reason = "only counted")]
+    task: String,
+}
+
+/// Records ends of an attempt that `session` holds; returns how many were new. Nothing is recorded when the
+/// run has moved on.
+pub async fn record_tasks(
+    db: &Db,
+    run_id: i64,
+    attempt: i32,
+    session: i64,
+    ends: &[TaskEnd],
+) -> Result<usize, StoreError> {
+    let rows: Vec<Named> = db
+        .rows(
+            stmt!("record_tasks"),
+            &[
+                (&run_id, Type::INT8),
+                (&attempt, Type::INT4),
+                (&session, Type::INT8),
+                (&Json(ends), Type::JSONB),
+            ],
+        )
+        .await?;
+    Ok(rows.len())
+}
+
+/// The last end of every task of a run, by name.
+pub async fn tasks(db: &Db, run_id: i64) -> Result<Vec<TaskRow>, StoreError> {
+    db.rows(stmt!("tasks"), &[(&run_id, Type::INT8)]).await
+}
+
+/// Deletes up to 10,000 ends older than `days` of runs that have ended; returns how many.
+pub async fn drop_older_than(db: &Db, days: i32) -> Result<usize, StoreError> {
+    let rows: Vec<Named> = db.rows(stmt!("drop_tasks"), &[(&days, Type::INT4)]).await?;
+    Ok(rows.len())
+}
