@@ -5,6 +5,8 @@ mod calendar;
 mod calendar_tests;
 mod check;
 mod flow;
+#[cfg(test)]
+mod flow_tests;
 mod job;
 mod load;
 mod params;

@@ -129,9 +129,9 @@ fn each_mistake_names_its_place_and_its_mend() {
         ),
         (
             "command = ['x']\nflow = 'd'",
-            (3, 1),
-            "not supported by this version yet",
-            "order",
+            (3, 8),
+            "`d` is not absolute",
+            "begin it with /",
         ),
         (
             "command = ['x']\nlocks = ['a']",

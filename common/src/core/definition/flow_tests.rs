@@ -1,0 +1,58 @@
+use super::{Command, Resume, load};
+use crate::core::document::{Located, Source};
+
+fn read(text: &str) -> Result<super::JobSpec, Vec<Located>> {
+    let source = Source {
+        name: "j.toml".to_owned(),
+        text: text.to_owned(),
+    };
+    load(&[source])
+        .map(|mut jobs| jobs.remove(0).spec)
+        .map_err(|m| m.located())
+}
+
+#[test]
+fn tasks_of_a_job_file_are_a_flow_and_survive_storage() {
+    let spec = read(
+        "[job.n]\nresume = 'skip-finished'\n[job.n.task.a]\ncommand = 'true'\nprovides = 'm'\n\
+         [job.n.task.b]\ncommand = ['x', '{y}']\nrequires = ['m']\nlocks = ['l']\ntimeout = '5s'\nretry = { max = 2 }\nalways_run = true\n",
+    )
+    .unwrap();
+    assert_eq!(spec.resume, Resume::SkipFinished);
+    let stored = serde_json::to_value(&spec).unwrap();
+    assert_eq!(stored["resume"], "skip_finished");
+    let back: super::JobSpec = serde_json::from_value(stored).unwrap();
+    assert_eq!(back, spec);
+    let flow = spec.flow.unwrap();
+    let b = &flow.tasks["b"];
+    assert_eq!(
+        b.command,
+        Some(Command::Argv(vec!["x".to_owned(), "{y}".to_owned()]))
+    );
+    assert_eq!(
+        (b.retry.max, b.always_run, b.locks.as_slice()),
+        (2, true, &["l".to_owned()][..])
+    );
+    assert_eq!(flow.tasks().len(), 2);
+}
+
+#[test]
+fn a_cycle_and_a_missing_name_are_shown_where_they_are_written() {
+    let wrong =
+        read("[job.n.task.a]\nrequires = ['b', 'nobody']\n[job.n.task.b]\nafter = ['a']\n").unwrap_err();
+    let told: Vec<_> = wrong.iter().map(|w| (w.line, w.what.as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            (2, "`b` comes before `a`, in a cycle of `a`, `b`"),
+            (2, "nobody provides `nobody`"),
+            (4, "`a` comes before `b`, in a cycle of `a`, `b`"),
+        ]
+    );
+}
+
+#[test]
+fn a_command_and_tasks_exclude_each_other() {
+    let wrong = read("[job.n]\ncommand = 'x'\n[job.n.task.a]\ncommand = 'y'\n").unwrap_err();
+    assert!(wrong[0].what.contains("exclude each other"), "{wrong:?}");
+}
