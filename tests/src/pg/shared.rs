@@ -109,10 +109,6 @@ impl Shared {
     }
 }
 
-#[expect(
-    clippy::zombie_processes,
-    reason = "the keeper outlives the test that started it"
-)]
 async fn start(dir: &Path) -> Cluster {
     for left in ["data", "log", "port"] {
         let path = dir.join(left);
