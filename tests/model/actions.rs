@@ -253,14 +253,16 @@ impl State {
         if a.hung {
             return;
         }
-        if let (Some((session, life)), Some(w)) = (a.session, host.warden) {
-            if !w.dead && w.session == session && self.db.runs.iter().any(|r| r.claimable(cfg)) {
-                send(Stmt::Claim {
-                    session,
-                    life,
-                    timeline: a.timeline,
-                });
-            }
+        if let (Some((session, life)), Some(w)) = (a.session, host.warden)
+            && !w.dead
+            && w.session == session
+            && self.db.runs.iter().any(|r| r.claimable(cfg))
+        {
+            send(Stmt::Claim {
+                session,
+                life,
+                timeline: a.timeline,
+            });
         }
         if !self.superseded(cfg, h, g) {
             self.endings(cfg, h, send);
@@ -289,10 +291,10 @@ impl State {
                 send(Stmt::Rehold { held, session, life });
             }
         }
-        if let Some((timeline, age)) = a.timeline_watch {
-            if age >= cfg.wait_ticks || !cfg.has(Guard::TimelineWatchedForW) {
-                send(Stmt::OpenTimeline { timeline });
-            }
+        if let Some((timeline, age)) = a.timeline_watch
+            && (age >= cfg.wait_ticks || !cfg.has(Guard::TimelineWatchedForW))
+        {
+            send(Stmt::OpenTimeline { timeline });
         }
         if cfg.features.sweeps && cfg.has(Guard::Sweep) && self.db.has_orphan(cfg) {
             send(Stmt::Sweep);
@@ -525,10 +527,10 @@ impl State {
         let phase = self.server_step(cfg, &op, pick)?;
         self.count_unreplicated(cfg, &op, phase)?;
         self.agent(host, agent).lanes[lane] = Some(Op { phase, ..op });
-        if let Phase::Done(reply) = phase {
-            if op.stmt.reply_at_once(reply) {
-                self.deliver(cfg, host, agent, lane);
-            }
+        if let Phase::Done(reply) = phase
+            && op.stmt.reply_at_once(reply)
+        {
+            self.deliver(cfg, host, agent, lane);
         }
         Some(())
     }

@@ -321,14 +321,12 @@ impl State {
             return;
         };
         let lost = matches!(op.phase, Phase::Done(_)) || matches!(op.stmt, Stmt::Look { .. });
-        if !lost {
-            if let Some(place) = self.adrift.iter_mut().find(|p| p.is_none()) {
-                *place = Some(Op {
-                    age: 0,
-                    before_warden: false,
-                    ..op
-                });
-            }
+        if !lost && let Some(place) = self.adrift.iter_mut().find(|p| p.is_none()) {
+            *place = Some(Op {
+                age: 0,
+                before_warden: false,
+                ..op
+            });
         }
     }
 }

@@ -29,7 +29,7 @@ enum Guard {
 
 /// The schedule is a set of instants: at first each, after an apply the even ones only.
 fn due(even: bool, at: u8) -> bool {
-    !even || at % 2 == 0
+    !even || at.is_multiple_of(2)
 }
 
 fn following(even: bool, after: u8) -> u8 {

@@ -1,5 +1,10 @@
 //! The lease protocol, explored exhaustively. What is modelled, and what was found: `README.md` here.
 
+#![expect(
+    clippy::needless_range_loop,
+    reason = "a run's number indexes several arrays at once"
+)]
+
 mod actions;
 mod agent;
 mod config;
