@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -40,10 +40,8 @@ impl Dev {
     fn start_on(home: &TempDir, port: u16) -> Self {
         let said = home.path().join("said");
         let log = fs::File::create(&said).unwrap();
-        let child = Command::new(farmhand())
-            .args(["dev", "--port", &port.to_string(), "--data"])
-            .arg(home.path().join("farm"))
-            .stdin(Stdio::null())
+        let mut command = Self::command_for(&home.path().join("farm"), port);
+        let child = command
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn()
@@ -64,6 +62,19 @@ impl Dev {
                 .ok_or_else(|| dev.said())
         });
         dev
+    }
+
+    fn command_for(dir: &Path, port: u16) -> Command {
+        let mut command = Command::new(farmhand());
+        command
+            .args(["dev", "--port", &port.to_string(), "--data"])
+            .arg(dir)
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn command(&self) -> Command {
+        Self::command_for(&self.dir, self.port)
     }
 
     fn pid(&self) -> i32 {
@@ -317,6 +328,34 @@ fn a_farm_that_was_killed_ends_by_itself_and_starts_again() {
         }
     });
     Dev::start(&home).end(libc::SIGINT);
+}
+
+#[test]
+fn a_farm_whose_terminal_is_gone_still_ends_whole() {
+    let home = scratch();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut dev = Dev::start(&home);
+    // The same farm again, with nobody at the other end of its output.
+    kill(dev.pid(), libc::SIGINT);
+    dev.child.wait().unwrap();
+    let mut command = dev.command();
+    let child = command
+        .stdout(writer.try_clone().unwrap())
+        .stderr(writer)
+        .spawn()
+        .unwrap();
+    drop(command);
+    dev.child = child;
+    eventually("the farm is ready", START, || {
+        if http(dev.port, "/readyz").starts_with("HTTP/1.0 200") {
+            Ok(())
+        } else {
+            Err(String::new())
+        }
+    });
+    kill(dev.agent("farm-2").pid, libc::SIGKILL);
+    drop(reader);
+    dev.end(libc::SIGHUP);
 }
 
 #[test]

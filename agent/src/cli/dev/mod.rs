@@ -16,7 +16,7 @@ use std::time::Duration;
 use clap::Args;
 use farmhand_common::store::{DbConfig, PasswordIn, migrate};
 
-use super::{Exit, Failure, Outcome, database, out, settings};
+use super::{Exit, Failure, Outcome, database, settings};
 use crate::embedded::{Embedded, EmbeddedError, Place};
 use crate::examples;
 use agents::Agents;
@@ -112,13 +112,13 @@ impl Farm {
     /// Everything within ten seconds: first the agents, which end their jobs themselves; then whatever is
     /// still there; the database last, since the agents close their sessions in it.
     fn end(self) {
-        out::note("ending the farm …");
+        say("ending the farm …");
         let left = end::agents(self.agents.dir(), &self.signals, self.server.pid());
         self.server.stop(Duration::from_millis(2500));
         orphans::reap(&[]);
         match left.as_slice() {
-            [] => out::note("ended; nothing is left running"),
-            left => out::note(&format!("ended; the kernel has not ended yet: pid {left:?}")),
+            [] => say("ended; nothing is left running"),
+            left => say(&format!("ended; the kernel has not ended yet: pid {left:?}")),
         }
     }
 }
@@ -159,7 +159,7 @@ fn lock(dir: &Path) -> Result<File, Failure> {
 }
 
 fn start_database(dir: &Path) -> Result<Embedded, Failure> {
-    out::note(&format!("starting PostgreSQL in {}", dir.display()));
+    say(&format!("starting PostgreSQL in {}", dir.display()));
     let server = Place::prepare(dir).and_then(Embedded::start);
     server.map_err(|error| {
         let exit = match error {
@@ -188,6 +188,11 @@ fn apply(url: &str, jobs: &Path) -> Result<(), Failure> {
     // The next start tries again.
     fs::remove_dir_all(jobs)?;
     Err(Failure::new(Exit::Error, "the example jobs were not applied").why(status))
+}
+
+/// For people. A terminal that is gone must not keep the farm from being ended.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Readers see the old file or the new one.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::agents::{Agent, Agents, Dead};
 use super::signals::{Event, Signals};
-use crate::cli::{Exit, Failure, out};
+use crate::cli::{Exit, Failure};
 
 /// A node whose last farm was killed has to wait until its old lease is over; more than that is an error.
 const BOUND: Duration = Duration::from_secs(90);
@@ -17,7 +17,7 @@ const BOUND: Duration = Duration::from_secs(90);
 /// An agent ended, or the leases do not come.
 pub fn wait(agents: &mut Agents, signals: &Signals) -> Result<bool, Failure> {
     let deadline = Instant::now() + BOUND;
-    out::note(&format!("starting {}", names(agents.all().iter())));
+    super::say(&format!("starting {}", names(agents.all().iter())));
     loop {
         let mut late = agents
             .all()

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::agents::{Agents, Dead, shell_word};
 use super::kin;
-use crate::cli::out;
 
 /// How long a dead node's runs may take to be elsewhere: promise 4 of the design.
 fn takeover(ttl: Duration) -> f64 {
@@ -62,12 +61,12 @@ Logs are {dir}/farm-*.log. Ctrl-C ends all of it; the next start finds its data 
         ttl = ttl.as_secs_f64(),
         dir = dir.display(),
     );
-    out::line(&text);
+    super::say(&text);
 }
 
 /// An agent that dies stays dead: what happens to its runs is worth seeing.
 pub fn print_death(dead: &Dead, ttl: Duration) {
-    out::line(&format!(
+    super::say(&format!(
         "
 {name} (pid {pid}) ended: {status}. Unless it is started again before its lease is over, its runs are on
 other nodes within {takeover:.1} s: see `farmhand run ls` and `farmhand events`. To start it again:
