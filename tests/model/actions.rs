@@ -198,7 +198,7 @@ impl State {
                     }
                 }
                 Some(w) if !w.tree_empty() && cfg.has(Guard::TreeEmptyBeforeClose) => {}
-                None if cfg.features.keep_session => {
+                None if cfg.features.keep_session || host.holds() => {
                     send(Stmt::Renew {
                         session,
                         life,
@@ -724,6 +724,12 @@ impl Db {
 }
 
 impl Host {
+    /// An attempt lives on under the second warden. Closing could free its run: whatever session the
+    /// warden knows it by, a re-adoption may be on its way.
+    fn holds(&self) -> bool {
+        self.hold_warden.is_some_and(|w| !w.tree_empty())
+    }
+
     fn known(&self) -> u8 {
         let live = |r: &usize| self.live(*r) > 0;
         (0..RUNS).filter(live).map(|r| 1 << r).sum()

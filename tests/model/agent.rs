@@ -103,7 +103,7 @@ impl State {
                 return;
             }
         };
-        if self.hosts[h].warden.is_none() && cfg.features.keep_session && age < cfg.lease_ticks {
+        if self.hosts[h].warden.is_none() && age < cfg.lease_ticks {
             self.hosts[h].warden = Some(Warden::new(session, life, age, generation(g)));
             // An older agent cannot know; it is cut off instead.
             for op in self.agent(h, g).lanes.iter_mut().flatten() {

@@ -37,6 +37,7 @@ pub enum Guard {
     Sweep,
     TombstoneBeforeRelease,
     TreeEmptyBeforeClose,
+    CloseFreesItsOwn,
     LateClaimReleased,
     LateOpenClosed,
     ZeroRowRenewalKills,

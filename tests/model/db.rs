@@ -73,7 +73,13 @@ impl State {
                 done(self.write_attempt(cfg, held, RunState::Due))
             }
             (Stmt::ReleaseHeldOver { held }, Phase::Sent) => {
-                done(self.write_attempt(cfg, held, RunState::Due))
+                let over = held.session < self.db.nodes[usize::from(held.address)].session;
+                let reply = if over {
+                    self.write_attempt(cfg, held, RunState::Due)
+                } else {
+                    Reply::NoRow
+                };
+                done(reply)
             }
             (Stmt::Rehold { held, session, life }, Phase::Sent) => {
                 let free = !locks.exclusive[usize::from(held.address)];
@@ -92,8 +98,9 @@ impl State {
                 Phase::Sent,
             ) => {
                 let node = &mut self.db.nodes[usize::from(address)];
-                node.condemned |= node.session == session && node.life == life && node.open;
-                done(Reply::Updated)
+                let same = node.session == session && node.life == life && node.open;
+                node.condemned |= same;
+                done(if same { Reply::Updated } else { Reply::NoRow })
             }
             _ => None,
         }
@@ -194,10 +201,11 @@ impl State {
                 })
             }
             Phase::Locked { seen, .. } => {
-                let held = if cfg.has(Guard::TwoSnapshotsInExpire) {
-                    self.db.held_by(cfg, address, self.db.nodes[a].session)
-                } else {
-                    seen
+                let ended = self.db.nodes[a].session;
+                let held = match beat {
+                    None => self.db.closed_with(cfg, address, ended),
+                    Some(_) if cfg.has(Guard::TwoSnapshotsInExpire) => self.db.held_by(cfg, address, ended),
+                    Some(_) => seen,
                 };
                 let node = &mut self.db.nodes[a];
                 node.session += u8::from(cfg.has(Guard::SessionGrowsAtEnd));
@@ -270,8 +278,8 @@ impl Db {
         }
         node.session += u8::from(!node.open);
         node.life = life;
+        node.condemned &= node.open;
         node.open = true;
-        node.condemned = false;
         node.beat += 1;
         Reply::Opened {
             session: node.session,
@@ -347,6 +355,17 @@ impl Db {
         })
     }
 
+    /// The holder itself says that nothing is left alive, so holds end too; only its own, for an earlier
+    /// session of the address may live on elsewhere.
+    fn closed_with(&self, cfg: &Config, address: u8, session: u8) -> [u8; RUNS] {
+        std::array::from_fn(|r| {
+            let run = &self.runs[r];
+            let own = run.session == session || !cfg.has(Guard::CloseFreesItsOwn);
+            let held = run.state == RunState::Running && run.address == address && own;
+            if held { session } else { 0 }
+        })
+    }
+
     /// What a sweep's snapshot matches: per run the address and the session of the node that holds it no
     /// longer.
     fn orphans(&self, cfg: &Config) -> [u8; RUNS] {
@@ -360,9 +379,14 @@ impl Db {
 
     fn rehold(&mut self, cfg: &Config, held: Held, session: u8, life: u8) -> Reply {
         let node = self.nodes[usize::from(held.address)];
-        let me = node.session == session && node.life == life && node.open;
+        let me = node.session == session
+            && node.life == life
+            && node.open
+            && !node.condemned
+            && self.timeline_open;
         let run = &mut self.runs[usize::from(held.run)];
         let fits = run.state == RunState::Running
+            && cfg.hold[usize::from(held.run)] > 0
             && run.attempt == held.attempt
             && run.address == held.address
             && (run.session == held.session || !cfg.has(Guard::ReholdNamesOldSession));

@@ -110,6 +110,7 @@ missed! {
     sweep: Sweep in orphan() => STUCK;
     tombstone_before_release: TombstoneBeforeRelease in lost_replies() => TWO_LIVE;
     tree_empty_before_close: TreeEmptyBeforeClose in killed_warden() => TWO_LIVE;
+    close_frees_its_own: CloseFreesItsOwn in held_over_elsewhere() => FREED;
     warden_serves_one_session: WardenServesOneSession in lost_replies() => TWO_LIVE;
     older_agent_cut_off: OlderAgentCutOff in kept_session_adopted() => TWO_LIVE;
     fresh_warden_drops_claims: FreshWardenDropsClaims in kept_session() => TWO_LIVE;

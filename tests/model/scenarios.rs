@@ -234,6 +234,18 @@ pub fn re_adoption() -> Config {
     }
 }
 
+/// The address goes to another machine while the attempt with `hold` lives on the first.
+pub fn held_over_elsewhere() -> Config {
+    Config {
+        name: "held over elsewhere",
+        addresses: [0, 0],
+        max_session: [5, 0],
+        start: Start::HeldOver,
+        hold: [2, 0],
+        ..hold()
+    }
+}
+
 /// After its warden died by the timer, the agent keeps the session that nobody ended.
 pub fn kept_session() -> Config {
     Config {
@@ -345,6 +357,7 @@ holds! {
     hold to 2;
     long_hold to 2;
     re_adoption;
+    held_over_elsewhere to 2;
     kept_session;
     kept_session_adopted;
     hung_executor;

@@ -1,0 +1,343 @@
+//! The same statements through the store, with the model's small numbers turned into real ones.
+
+use std::time::Duration;
+
+use farmhand_common::core::definition::{Command, JobSpec};
+use farmhand_common::store::jobs::{ApplyOutcome, JobChange, apply, submit};
+use farmhand_common::store::protocol::{
+    self, Closed, Expired, Finish, FinishResult, NodeInfo, Opened, Release, Renewed, Retry,
+};
+use farmhand_common::store::{AttemptOutcome, Db, Final, Me};
+use farmhand_tests::pg::TestDb;
+use serde_json::json;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use crate::state::{self, Held, Node, RUNS, Reply, Run, RunState, Stmt};
+
+const TTL: Duration = Duration::from_secs(30);
+const JOBS: [&str; RUNS] = ["plain", "held"];
+
+pub struct Real {
+    db: Db,
+    sql: Client,
+    _test: TestDb,
+    runs: [i64; RUNS],
+}
+
+impl Real {
+    pub async fn new() -> Self {
+        let test = TestDb::new().await;
+        let (db, sql) = (test.db().await, test.client().await);
+        for job in JOBS {
+            let hold = if job == "held" {
+                Duration::from_secs(600)
+            } else {
+                Duration::ZERO
+            };
+            let command = Some(Command::Argv(vec!["true".to_owned()]));
+            let spec = JobSpec {
+                command,
+                hold,
+                ..JobSpec::default()
+            };
+            let change = JobChange {
+                job_id: job.to_owned(),
+                spec,
+                next_run: None,
+                source: "t.toml".to_owned(),
+            };
+            let applied = apply(&db, &[change], false, "model").await.unwrap();
+            assert!(matches!(applied, ApplyOutcome::Done { .. }));
+        }
+        Self {
+            db,
+            sql,
+            _test: test,
+            runs: [0; RUNS],
+        }
+    }
+
+    /// Two new due runs, no node.
+    pub async fn begin(&mut self) {
+        self.sql
+            .batch_execute("DELETE FROM farmhand.run_live; DELETE FROM farmhand.node")
+            .await
+            .unwrap();
+        for (run, job) in self.runs.iter_mut().zip(JOBS) {
+            *run = submit(&self.db, job, &json!({}), None, None).await.unwrap();
+        }
+    }
+
+    pub async fn run(&self, address: u8, stmt: Stmt, pick: u8) -> Reply {
+        let db = &self.db;
+        let row = |held: Held| self.runs[usize::from(held.run)];
+        match stmt {
+            Stmt::Open { life } => {
+                let opened = protocol::open(db, &info(address, life)).await.unwrap();
+                match opened {
+                    Opened::Session(session) => Reply::Opened {
+                        session: small(session),
+                        timeline: 0,
+                    },
+                    Opened::Taken { .. } | Opened::TimelineClosed => Reply::Taken,
+                }
+            }
+            Stmt::Renew { session, life, .. } => {
+                match protocol::renew(db, &me(address, session, life), TTL)
+                    .await
+                    .unwrap()
+                {
+                    Renewed::Lost => Reply::NoRow,
+                    Renewed::Alive { held, .. } => {
+                        let attempt =
+                            |r: usize| held.iter().find(|h| h.run_id == self.runs[r]).map(|h| h.attempt);
+                        let held = std::array::from_fn(|r| attempt(r).map_or(0, |a| small(i64::from(a))));
+                        Reply::Renewed { held, timeline: 0 }
+                    }
+                }
+            }
+            Stmt::Close { session, life } => {
+                let closed = protocol::close(db, &me(address, session, life)).await.unwrap();
+                updated(matches!(closed, Closed::Done { .. }))
+            }
+            Stmt::Claim { session, life, .. } => {
+                let only = [self.runs[usize::from(pick)]];
+                let won = protocol::claim(db, &me(address, session, life), 1, Some(&only))
+                    .await
+                    .unwrap();
+                assert!(won.len() <= 1);
+                won.first().map_or(Reply::NoRow, |c| {
+                    assert_eq!(c.run_id, only[0]);
+                    Reply::Claimed {
+                        run: pick,
+                        attempt: small(i64::from(c.attempt)),
+                    }
+                })
+            }
+            Stmt::Finish { held } => {
+                let end = success(row(held), held);
+                fenced(protocol::finish(db, &[end]).await.unwrap().remove(0).1)
+            }
+            Stmt::Retry { held } => {
+                let end = failure(row(held), held);
+                fenced(protocol::retry(db, &[end]).await.unwrap().remove(0).1)
+            }
+            Stmt::Release { held } => {
+                let given = [(row(held), i32::from(held.attempt))];
+                let me = me(held.address, held.session, 1);
+                fenced(
+                    protocol::release(db, &me, &given, Release::NeverStarted)
+                        .await
+                        .unwrap()
+                        .remove(0)
+                        .1,
+                )
+            }
+            Stmt::Expire {
+                address,
+                session,
+                life,
+                beat,
+            } => {
+                let (name, life) = (name_of(address), uuid(life));
+                let ended = protocol::expire(db, name, i64::from(session), life, i64::from(beat))
+                    .await
+                    .unwrap();
+                updated(matches!(ended, Expired::Done { .. }))
+            }
+            Stmt::Sweep => {
+                protocol::sweep(db).await.unwrap();
+                Reply::Updated
+            }
+            Stmt::Rehold { held, session, life } => {
+                let me = me(held.address, session, life);
+                let (attempt, old) = (i32::from(held.attempt), i64::from(held.session));
+                updated(protocol::rehold(db, row(held), attempt, old, &me).await.unwrap())
+            }
+            Stmt::Condemn {
+                address,
+                session,
+                life,
+            } => updated(
+                protocol::condemn(db, name_of(address), i64::from(session), uuid(life))
+                    .await
+                    .unwrap(),
+            ),
+            Stmt::ReleaseHeldOver { held } => {
+                let (attempt, session) = (i32::from(held.attempt), i64::from(held.session));
+                let freed =
+                    protocol::release_held(db, row(held), attempt, name_of(held.address), session).await;
+                updated(freed.unwrap().is_some())
+            }
+            Stmt::Look { .. } | Stmt::OpenTimeline { .. } => unreachable!("not drawn"),
+        }
+    }
+
+    /// The tables as the model would have them. Who held a run that is no longer held is the model's own
+    /// memory.
+    pub async fn db(&self, model: &state::Db) -> state::Db {
+        let mut db = *model;
+        db.nodes = [state::NO_NODE; 2];
+        let nodes = "SELECT address, session, life, open, condemned, beat FROM farmhand.node";
+        for row in self.sql.query(nodes, &[]).await.unwrap() {
+            let life: Uuid = row.get(2);
+            db.nodes[usize::from(row.get::<_, String>(0) == name_of(1))] = Node {
+                session: small(row.get(1)),
+                life: u8::try_from(life.as_u128()).unwrap(),
+                open: row.get(3),
+                condemned: row.get(4),
+                beat: small(row.get(5)),
+            };
+        }
+        for r in 0..RUNS {
+            let sql = "SELECT state, running_at, session, attempt FROM farmhand.run WHERE run_id = $1";
+            let row = self.sql.query_one(sql, &[&self.runs[r]]).await.unwrap();
+            let attempt = small(i64::from(row.get::<_, i32>(3)));
+            let state = match row.get(0) {
+                "due" => RunState::Due,
+                "running" => RunState::Running,
+                _ => RunState::Final,
+            };
+            let held = state == RunState::Running;
+            db.runs[r] = Run {
+                state,
+                attempt,
+                address: if held {
+                    u8::from(row.get::<_, String>(1) == name_of(1))
+                } else {
+                    model.runs[r].address
+                },
+                session: if held {
+                    small(row.get(2))
+                } else {
+                    model.runs[r].session
+                },
+            };
+        }
+        db
+    }
+
+    pub async fn takeovers(&self) -> u32 {
+        let sql = "SELECT coalesce(max(takeovers), 0)::bigint FROM farmhand.run_live";
+        u32::try_from(self.sql.query_one(sql, &[]).await.unwrap().get::<_, i64>(0)).unwrap()
+    }
+}
+
+/// As much of a reply as both sides tell; `expected` is the model's.
+pub fn told(stmt: &Stmt, reply: Reply, expected: Reply) -> Reply {
+    match (stmt, reply) {
+        (_, Reply::Opened { session, .. }) => Reply::Opened { session, timeline: 0 },
+        (_, Reply::Renewed { held, .. }) => Reply::Renewed { held, timeline: 0 },
+        // The store also remembers the ends of attempts that did not end their run; the model does not.
+        (Stmt::Retry { .. } | Stmt::Release { .. } | Stmt::ReleaseHeldOver { .. }, Reply::AlreadyOwn) => {
+            Reply::NoRow
+        }
+        (Stmt::Finish { .. }, Reply::AlreadyOwn) if expected == Reply::NoRow => Reply::NoRow,
+        _ => reply,
+    }
+}
+
+pub fn changed(reply: &Reply) -> bool {
+    !matches!(reply, Reply::NoRow | Reply::Taken | Reply::AlreadyOwn)
+}
+
+pub fn name(stmt: &Stmt) -> &'static str {
+    match stmt {
+        Stmt::Open { .. } => "open",
+        Stmt::Renew { .. } => "renew",
+        Stmt::Close { .. } => "close",
+        Stmt::Claim { .. } => "claim",
+        Stmt::Finish { .. } => "finish",
+        Stmt::Retry { .. } => "retry",
+        Stmt::Release { .. } => "release",
+        Stmt::Expire { .. } => "expire",
+        Stmt::Sweep => "sweep",
+        Stmt::Rehold { .. } => "rehold",
+        Stmt::Condemn { .. } => "condemn",
+        Stmt::ReleaseHeldOver { .. } => "release_held",
+        _ => "other",
+    }
+}
+
+fn fenced(result: FinishResult) -> Reply {
+    match result {
+        FinishResult::Done => Reply::Updated,
+        FinishResult::AlreadyOwn => Reply::AlreadyOwn,
+        FinishResult::Fenced { .. } => Reply::NoRow,
+        FinishResult::Ended(state) => panic!("nothing was cancelled, yet {state:?}"),
+    }
+}
+
+fn updated(done: bool) -> Reply {
+    if done { Reply::Updated } else { Reply::NoRow }
+}
+
+fn small(n: i64) -> u8 {
+    u8::try_from(n).expect("a short sequence")
+}
+
+fn name_of(address: u8) -> &'static str {
+    ["a", "b"][usize::from(address)]
+}
+
+fn uuid(life: u8) -> Uuid {
+    Uuid::from_u128(u128::from(life))
+}
+
+fn me(address: u8, session: u8, life: u8) -> Me {
+    Me {
+        address: name_of(address).to_owned(),
+        session: i64::from(session),
+        life: uuid(life),
+    }
+}
+
+fn info(address: u8, life: u8) -> NodeInfo {
+    NodeInfo {
+        address: name_of(address).to_owned(),
+        name: name_of(address).to_owned(),
+        life: uuid(life),
+        ttl: TTL,
+        slots: 8,
+        labels: json!({}),
+        version: "test".to_owned(),
+    }
+}
+
+fn success(run_id: i64, held: Held) -> Finish {
+    Finish {
+        run_id,
+        attempt: i32::from(held.attempt),
+        address: name_of(held.address).to_owned(),
+        session: i64::from(held.session),
+        state: Final::Succeeded,
+        exit_code: Some(0),
+        signal: None,
+        reason: None,
+        started_at: None,
+        cpu_ms: None,
+        max_rss_bytes: None,
+        output_bytes: None,
+        output_dropped: None,
+    }
+}
+
+fn failure(run_id: i64, held: Held) -> Retry {
+    Retry {
+        run_id,
+        attempt: i32::from(held.attempt),
+        address: name_of(held.address).to_owned(),
+        session: i64::from(held.session),
+        outcome: AttemptOutcome::Failed,
+        exit_code: Some(1),
+        signal: None,
+        reason: None,
+        started_at: None,
+        cpu_ms: None,
+        max_rss_bytes: None,
+        output_bytes: None,
+        output_dropped: None,
+        delay: Duration::ZERO,
+    }
+}
