@@ -137,3 +137,21 @@ async fn a_close_ends_holds_too() {
     close(&farm.db, &a).await.unwrap();
     assert_eq!(farm.state(run.run_id).await.0, "due");
 }
+
+#[tokio::test]
+async fn a_close_leaves_alone_what_an_earlier_session_holds_on() {
+    let farm = Farm::new().await;
+    let first = farm.node("a").await;
+    let run = farm.held_run(&first, "j", holding()).await;
+    expire_now(&farm, &first).await;
+    // Another machine gets the address, while the attempt lives on where it was.
+    let second = farm.node("a").await;
+    close(&farm.db, &second).await.unwrap();
+    assert_eq!(farm.state(run.run_id).await.0, "running");
+    assert!(
+        release_held(&farm.db, run.run_id, run.attempt, "a", first.session)
+            .await
+            .unwrap()
+            .is_some()
+    );
+}

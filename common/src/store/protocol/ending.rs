@@ -153,6 +153,8 @@ pub async fn close(db: &Db, me: &Me) -> Result<Closed, StoreError> {
         Scope {
             address: Some(&me.address),
             holds: true,
+            // An earlier session's attempt may live on, under `hold`, on the machine that had the address.
+            session: Some(me.session),
             ..Scope::default()
         },
     )
@@ -193,7 +195,8 @@ pub async fn release_held(
         address: Some(address),
         holds: true,
         cause: Cause::Expired,
-        run: Some((run_id, attempt, session)),
+        run: Some((run_id, attempt)),
+        session: Some(session),
     };
     let mut freed = free(&mut tx, scope).await?;
     tx.commit().await?;
@@ -247,7 +250,9 @@ struct Scope<'a> {
     /// Runs with `hold` too.
     holds: bool,
     cause: Cause,
-    run: Option<(i64, i32, i64)>,
+    run: Option<(i64, i32)>,
+    /// Only what this session held.
+    session: Option<i64>,
 }
 
 async fn free(tx: &mut Transaction, scope: Scope<'_>) -> Result<Vec<Freed>, StoreError> {
@@ -259,7 +264,7 @@ async fn free(tx: &mut Transaction, scope: Scope<'_>) -> Result<Vec<Freed>, Stor
             (&(scope.cause != Cause::Drained), Type::BOOL),
             (&scope.run.map(|r| r.0), Type::INT8),
             (&scope.run.map(|r| r.1), Type::INT4),
-            (&scope.run.map(|r| r.2), Type::INT8),
+            (&scope.session, Type::INT8),
             (&scope.cause.as_str(), Type::TEXT),
         ],
     )

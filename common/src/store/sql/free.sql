@@ -11,7 +11,8 @@ WITH held AS MATERIALIZED (
     WHERE r.state = 'running' AND r.session < n.session
         AND ($1::text IS NULL OR r.running_at = $1)
         AND (r.hold_ms = 0 OR $2)
-        AND ($4::bigint IS NULL OR (r.run_id = $4 AND r.attempt = $5 AND r.session = $6))
+        AND ($4::bigint IS NULL OR (r.run_id = $4 AND r.attempt = $5))
+        AND ($6::bigint IS NULL OR r.session = $6)
         -- A holder may always close; taking away needs an open timeline.
         AND (NOT $3 OR EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline()))
     ORDER BY r.run_id
