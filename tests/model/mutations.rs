@@ -143,9 +143,6 @@ made_up_for! {
 }
 
 missed_together! {
-    session_and_life_in_renew: SessionInRenew, LifeInRenew in return_of_the_first() => TWO_LIVE, STALE_WRITE;
     session_grows_and_open_in_claim: SessionGrowsAtEnd, OpenInClaim in takeover() => ORPHAN;
     kill_before_claim_and_w: KillBeforeClaimOnNewTimeline, TimelineWatchedForW in lossy_failover_alone() => TWO_LIVE;
-    stopwatch_anew_and_timeline_in_expire: StopwatchAnewAfterFailover, TimelineOpenInExpire
-        in lossy_failover() => TWO_LIVE, ORPHAN, STALE_WRITE;
 }
