@@ -19,6 +19,14 @@ use crate::wardens;
 /// While waiting for the wardens' end: how often to ask whether a newer agent has started its own.
 const SUPERSEDED_EVERY: Duration = Duration::from_millis(500);
 
+/// What ending the wardens proved.
+pub(super) struct EndedWardens {
+    /// Those that left nothing alive.
+    pub empty: Vec<Kind>,
+    /// Whether all of them did: only then may the session be closed.
+    pub all: bool,
+}
+
 impl Session {
     pub(super) fn renew_if_due(&mut self, now: BootInstant) {
         if !self.keeper.take_due(now) {
@@ -196,28 +204,33 @@ impl Session {
             }
         };
         // Nobody may take what has a hold until that is over, unless told that it is dead.
-        for kind in gone.into_iter().filter(|k| *k != Kind::Main) {
-            self.lose_all_of(kind, LostWhy::Lease);
+        for kind in gone.empty.iter().filter(|k| **k != Kind::Main) {
+            self.lose_all_of(*kind, LostWhy::Lease);
         }
-        // Condemned rather than expired, it is open still; nothing of it lives, so it need not lapse.
-        if let Err(e) = protocol::close(&self.ctx.db, &self.me).await {
+        // Condemned rather than expired, it is open still; if nothing of it lives, it need not lapse.
+        if gone.all
+            && let Err(e) = protocol::close(&self.ctx.db, &self.me).await
+        {
             tracing::debug!("closing the lost session: {e}");
         }
         SessionEnd::Lost
     }
 
-    /// Ends every warden and waits for the proof, whatever it takes: the kernel's timer bounds it. Answers
-    /// with those that left nothing alive.
-    pub(super) async fn end_wardens(&mut self, grace: Duration) -> Vec<Kind> {
+    /// Ends every warden and waits for the proof, whatever it takes: the kernel's timer bounds it.
+    pub(super) async fn end_wardens(&mut self, grace: Duration) -> EndedWardens {
         self.mode = Mode::Killing;
-        let mut empty = Vec::new();
+        let mut ended = EndedWardens {
+            empty: Vec::new(),
+            all: true,
+        };
         for (kind, gone) in self.wardens.end_all(grace).await {
-            if matches!(gone, Ok(Gone::Empty { .. })) {
-                empty.push(kind);
+            match gone {
+                Ok(Gone::Empty { .. }) => ended.empty.push(kind),
+                _ => ended.all = false,
             }
-            self.note_gone(kind, gone);
+            self.note_gone(kind, &gone);
         }
-        empty
+        ended
     }
 
     /// Attempts whose warden is proven dead, whatever they were doing: as `on_lost` says. Not those that

@@ -106,7 +106,13 @@ impl Session {
 
     /// Nothing runs: ends the wardens, then the session.
     async fn close(&mut self) -> SessionEnd {
-        self.end_wardens(Duration::ZERO).await;
+        if !self.end_wardens(Duration::ZERO).await.all {
+            tracing::error!(
+                "session {} is left to lapse: something of it may live",
+                self.me.session
+            );
+            return SessionEnd::Closed;
+        }
         match protocol::close(&self.ctx.db, &self.me).await {
             Ok(Closed::Done { freed }) => {
                 self.emit(Event::SessionClosed {
@@ -124,7 +130,7 @@ impl Session {
         SessionEnd::Closed
     }
 
-    pub(super) fn note_gone(&self, kind: Kind, gone: std::io::Result<Gone>) {
+    pub(super) fn note_gone(&self, kind: Kind, gone: &std::io::Result<Gone>) {
         match gone {
             Ok(Gone::Empty { swept: 0 }) => {}
             Ok(Gone::Empty { swept }) => {

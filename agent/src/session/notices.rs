@@ -5,6 +5,7 @@ use farmhand_common::store::protocol::LostWhy;
 use super::{Session, SessionEnd};
 use crate::clock::boot_now;
 use crate::events::Event;
+use crate::warden::Gone;
 use crate::warden::protocol::Event as WardenEvent;
 use crate::wardens::WardenInput;
 
@@ -25,9 +26,15 @@ impl Session {
             WardenInput::Event(_, WardenEvent::Progress { .. }) => {}
             WardenInput::Disconnected(kind) => self.wardens.disconnected(kind),
             WardenInput::Dead(kind, gone) => {
-                self.note_gone(kind, gone);
+                self.note_gone(kind, &gone);
                 let lapsed = self.keeper.lapsed(boot_now());
-                let lost = self.lose_all_of(kind, if lapsed { LostWhy::Lease } else { LostWhy::Warden });
+                let why = if lapsed { LostWhy::Lease } else { LostWhy::Warden };
+                // What the kernel cannot end, or nobody could look for, stays held: an alert, and no second attempt.
+                let lost = if matches!(gone, Ok(Gone::Empty { .. })) {
+                    self.lose_all_of(kind, why)
+                } else {
+                    0
+                };
                 if lapsed || lost > 0 {
                     self.emit(Event::LeaseLapsed {
                         session: self.me.session,
