@@ -1,0 +1,286 @@
+//! What may happen next.
+
+use crate::actions::*;
+use crate::config::{Config, Guard};
+use crate::state::*;
+
+impl State {
+    pub fn agent_actions(&self, cfg: &Config, host: usize, agent: usize, a: &Agent, out: &mut Vec<Action>) {
+        for lane in [RENEWALS, WORK] {
+            match &a.lanes[lane] {
+                None => {
+                    let mut send = |stmt| {
+                        if matches!(stmt, Stmt::Claim { .. }) && cfg.at_once(&stmt) {
+                            let claimable = (0..cfg.runs).filter(|r| self.db.runs[*r].claimable(cfg));
+                            out.extend(claimable.map(|r| Action::Send {
+                                host,
+                                agent,
+                                lane,
+                                stmt,
+                                pick: r as u8,
+                            }));
+                        } else {
+                            out.push(Action::Send {
+                                host,
+                                agent,
+                                lane,
+                                stmt,
+                                pick: 0,
+                            });
+                        }
+                    };
+                    if lane == RENEWALS {
+                        self.renewal_lane(cfg, host, agent, a, &mut send);
+                    } else {
+                        self.work_lane(cfg, host, agent, a, &mut send);
+                    }
+                    if !a.hung {
+                        a.release
+                            .iter()
+                            .flatten()
+                            .for_each(|held| send(Stmt::Release { held: *held }));
+                    }
+                }
+                Some(op) => {
+                    if matches!(op.phase, Phase::Done(_)) {
+                        out.push(Action::Deliver { host, agent, lane });
+                    }
+                    self.server_actions(cfg, op, At::Lane { host, agent, lane }, out);
+                    let room = self.adrift.iter().any(Option::is_none);
+                    if self.budget.lost_replies > 0 && room {
+                        out.push(Action::LoseConnection { host, agent, lane });
+                    }
+                }
+            }
+        }
+        let newest = agent == 1 || self.hosts[host].agents[1].is_none();
+        if a.session.is_none() && newest && self.hosts[host].warden.is_some_and(|w| !w.dead) {
+            out.push(Action::Adopt { host, agent });
+        }
+        if self.budget.crashes > 0 && self.adrift.iter().all(Option::is_none) {
+            out.push(Action::CrashAgent { host, agent });
+        }
+    }
+
+    pub fn renewal_lane(&self, cfg: &Config, h: usize, g: usize, a: &Agent, send: &mut impl FnMut(Stmt)) {
+        let host = &self.hosts[h];
+        let own = cfg.addresses[h];
+        if let Some((session, life)) = a.session {
+            match host.warden {
+                // A renewal at age 0 changes nothing that a later one would not.
+                Some(w) if !w.dead => {
+                    if w.session == session && w.age > 0 {
+                        send(Stmt::Renew {
+                            session,
+                            life,
+                            known: host.known(),
+                        });
+                    }
+                }
+                Some(w) if !w.tree_empty() && cfg.has(Guard::TreeEmptyBeforeClose) => {}
+                None if cfg.features.keep_session || host.holds() => {
+                    send(Stmt::Renew {
+                        session,
+                        life,
+                        known: host.known(),
+                    });
+                }
+                _ => send(Stmt::Close { session, life }),
+            }
+        } else if host.warden.is_none_or(|w| w.dead && w.tree_empty()) && !self.superseded(cfg, h, g) {
+            let again = a.opening != 0;
+            let node = self.db.nodes[usize::from(own)];
+            let life = if again { a.opening } else { life(h, host.lives + 1) };
+            let bounded =
+                (again || host.lives < cfg.max_lives) && node.session < cfg.max_session[usize::from(own)];
+            // One that finds the address taken changes nothing.
+            let taken = node.open && node.life != life && cfg.has(Guard::LifeInOpen)
+                || !self.db.timeline_open && cfg.has(Guard::TimelineOpenInOpen);
+            if bounded && !taken {
+                send(Stmt::Open { life });
+            }
+        }
+        if a.hung {
+            return;
+        }
+        let address = if a.session.is_some() && cfg.hosts > 1 {
+            cfg.addresses[1 - h]
+        } else {
+            own
+        };
+        let watcher = cfg.features.watchers & (1 << h) != 0;
+        // Its own address once it has none, to open it again.
+        let again = self.db.nodes[usize::from(own)].session + 1 < cfg.max_session[usize::from(own)];
+        let watches = if address == own {
+            a.session.is_none() && again
+        } else {
+            watcher
+        };
+        let new = self.db.nodes[usize::from(address)].open && a.watch.is_none();
+        let over = watcher
+            && (0..RUNS).any(|r| {
+                let seen = |o: crate::state::HeldOver| o.held.session == self.db.runs[r].session;
+                cfg.hold[r] > 0 && !a.held_over[r].is_some_and(seen) && self.db.is_held_over(r)
+            });
+        let timeline = watcher && !self.db.timeline_open && a.timeline_watch.is_none();
+        if (watches && new) || over || timeline {
+            send(Stmt::Look { address });
+        }
+    }
+
+    pub fn work_lane(&self, cfg: &Config, h: usize, g: usize, a: &Agent, send: &mut impl FnMut(Stmt)) {
+        let host = &self.hosts[h];
+        if a.hung {
+            return;
+        }
+        if let (Some((session, life)), Some(w)) = (a.session, host.warden)
+            && !w.dead
+            && w.session == session
+            && self.db.runs.iter().any(|r| r.claimable(cfg))
+        {
+            send(Stmt::Claim {
+                session,
+                life,
+                timeline: a.timeline,
+            });
+        }
+        if !self.superseded(cfg, h, g) {
+            self.endings(cfg, h, send);
+        }
+        if let Some(w) = a.watch {
+            let wall = !cfg.has(Guard::NoWallClock) && self.wall_stepped;
+            if w.age >= cfg.wait_ticks || wall {
+                send(Stmt::Expire {
+                    address: w.address,
+                    session: w.session,
+                    life: w.life,
+                    beat: w.beat,
+                });
+            }
+        }
+        for (r, over) in a.held_over.iter().enumerate() {
+            if let Some(o) = over.filter(|o| o.age >= cfg.release_ticks(r)) {
+                send(Stmt::ReleaseHeldOver { held: o.held });
+            }
+        }
+        if let (Some((session, life)), Some(w)) = (a.session, host.hold_warden) {
+            for held in w
+                .attempts(cfg.addresses[h])
+                .filter(|held| held.session != session)
+            {
+                send(Stmt::Rehold { held, session, life });
+            }
+        }
+        if let Some((timeline, age)) = a.timeline_watch
+            && (age >= cfg.wait_ticks || !cfg.has(Guard::TimelineWatchedForW))
+        {
+            send(Stmt::OpenTimeline { timeline });
+        }
+        if cfg.features.sweeps && cfg.has(Guard::Sweep) && self.db.has_orphan(cfg) {
+            send(Stmt::Sweep);
+        }
+        if cfg.hosts > 1 && cfg.faults.hangs > self.budget.hangs {
+            let address = cfg.addresses[1 - h];
+            let node = self.db.nodes[usize::from(address)];
+            if node.open && !node.condemned {
+                send(Stmt::Condemn {
+                    address,
+                    session: node.session,
+                    life: node.life,
+                });
+            }
+        }
+    }
+
+    /// What ended in a warden and is not recorded yet.
+    pub fn endings(&self, cfg: &Config, h: usize, send: &mut impl FnMut(Stmt)) {
+        for w in [self.hosts[h].warden, self.hosts[h].hold_warden]
+            .into_iter()
+            .flatten()
+            .filter(|w| !w.dead)
+        {
+            for held in w.attempts(cfg.addresses[h]) {
+                match w.slots[usize::from(held.run)] {
+                    Slot::Exited { ok: true, .. } => send(Stmt::Finish { held }),
+                    Slot::Exited { ok: false, .. } => send(Stmt::Retry { held }),
+                    Slot::Live(_) | Slot::Empty => {}
+                }
+            }
+        }
+    }
+
+    pub fn server_actions(&self, cfg: &Config, op: &Op, at: At, out: &mut Vec<Action>) {
+        match (op.stmt, op.phase) {
+            (_, Phase::Done(_)) => {}
+            (Stmt::Claim { .. }, Phase::Sent) => {
+                let before = out.len();
+                for r in (0..RUNS).filter(|r| self.db.runs[*r].claimable(cfg)) {
+                    out.push(Action::Server {
+                        at,
+                        pick: u8::try_from(r).expect("few runs"),
+                    });
+                }
+                if out.len() == before {
+                    out.push(Action::Server {
+                        at,
+                        pick: RUNS as u8 - 1,
+                    });
+                }
+            }
+            _ => out.push(Action::Server { at, pick: 0 }),
+        }
+    }
+
+    pub fn host_actions(&self, cfg: &Config, h: usize, out: &mut Vec<Action>) {
+        let host = &self.hosts[h];
+        for w in [host.warden, host.hold_warden]
+            .into_iter()
+            .flatten()
+            .filter(|w| !w.dead)
+        {
+            for run in (0..cfg.runs).filter(|r| matches!(w.slots[*r], Slot::Live(_))) {
+                out.push(Action::Exit {
+                    host: h,
+                    run,
+                    ok: true,
+                });
+                if cfg.features.failures && self.db.runs[run].attempt < cfg.max_attempts {
+                    out.push(Action::Exit {
+                        host: h,
+                        run,
+                        ok: false,
+                    });
+                }
+            }
+        }
+        match host.warden {
+            Some(w) if w.dead => out.push(Action::GuardKills { host: h }),
+            Some(_) if self.budget.warden_kills > 0 => out.push(Action::KillWarden { host: h }),
+            _ => {}
+        }
+        let second = host.agents[1].is_none() && self.budget.second_agents > 0;
+        if host.agents[0].is_none() || second {
+            out.push(Action::StartAgent { host: h });
+        }
+        let idle = host.agents[0].is_some_and(|a| !a.hung && a.session.is_some());
+        if h == 0 && self.budget.hangs > 0 && idle {
+            out.push(Action::Hang { host: h });
+        }
+    }
+
+    pub fn world_actions(&self, cfg: &Config, out: &mut Vec<Action>) {
+        let b = &self.budget;
+        if b.restarts > 0 {
+            out.push(Action::RestartDatabase);
+        }
+        if b.failovers > 0 && (!cfg.features.lossy || self.standby.is_some()) {
+            out.push(Action::Failover);
+        }
+        if b.failovers > 0 && cfg.features.lossy && self.standby.is_none() {
+            out.push(Action::Replicate);
+        }
+        if b.wall_steps > 0 {
+            out.push(Action::StepWallClock);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Where a scenario begins.
+
+use crate::config::{Config, Start};
+use crate::state::*;
+
+impl State {
+    pub fn initial(cfg: &Config) -> State {
+        let agent = Agent {
+            timeline: 1,
+            ..Agent::new()
+        };
+        let host = |i: usize| Host {
+            agents: [(i < cfg.hosts).then_some(agent), None],
+            warden: None,
+            hold_warden: None,
+            lives: 0,
+        };
+        let f = cfg.faults;
+        let run = Run {
+            state: RunState::Due,
+            address: 0,
+            session: 0,
+            attempt: 0,
+        };
+        let absent = Run {
+            state: RunState::Final,
+            ..run
+        };
+        let mut state = State {
+            db: Db {
+                timeline: 1,
+                timeline_open: true,
+                nodes: [NO_NODE; ADDRESSES],
+                runs: std::array::from_fn(|r| if r < cfg.runs { run } else { absent }),
+                sequence: 0,
+            },
+            standby: None,
+            unreplicated: 0,
+            hosts: std::array::from_fn(host),
+            adrift: [None; ADRIFT],
+            budget: Budget {
+                crashes: f.crashes,
+                second_agents: f.second_agents,
+                lost_replies: f.lost_replies,
+                warden_kills: f.warden_kills,
+                restarts: f.restarts,
+                failovers: f.failovers,
+                wall_steps: f.wall_steps,
+                hangs: f.hangs,
+            },
+            last_attempt: [0; RUNS],
+            last_fence: [(0, 0); RUNS],
+            wall_stepped: false,
+            broken: Broken::default(),
+        };
+        let open = match cfg.start {
+            Start::Empty => 0,
+            Start::FirstOpen | Start::HeldOver => 1,
+            Start::AllOpen | Start::Orphan => cfg.hosts,
+        };
+        for h in 0..open {
+            state.start_open(cfg, h, 1);
+        }
+        if cfg.start == Start::Orphan {
+            state.start_open(cfg, 0, 3);
+            state.db.runs[0] = Run {
+                state: RunState::Running,
+                address: 0,
+                session: 1,
+                attempt: 1,
+            };
+            state.last_attempt[0] = 1;
+        }
+        if cfg.start == Start::HeldOver {
+            state.start_held_over(cfg);
+        }
+        state
+    }
+
+    fn start_held_over(&mut self, cfg: &Config) {
+        let host = &mut self.hosts[0];
+        let main = host.warden.take();
+        host.hold_warden = main.map(|w| Warden {
+            age: cfg.wait_ticks,
+            slots: [Slot::Live(1), Slot::Empty],
+            ..w
+        });
+        host.agents[0].iter_mut().for_each(|a| a.session = None);
+        let address = cfg.addresses[0];
+        let node = &mut self.db.nodes[usize::from(address)];
+        (node.session, node.open) = (node.session + 1, false);
+        self.db.runs[0] = Run {
+            state: RunState::Running,
+            address,
+            session: 1,
+            attempt: 1,
+        };
+        self.last_attempt[0] = 1;
+    }
+
+    fn start_open(&mut self, cfg: &Config, h: usize, session: u8) {
+        let life = life(h, 1);
+        let host = &mut self.hosts[h];
+        host.lives = 1;
+        host.warden = Some(Warden::new(session, life, 0, 0));
+        if let Some(agent) = &mut host.agents[0] {
+            agent.session = Some((session, life));
+        }
+        self.db.nodes[usize::from(cfg.addresses[h])] = Node {
+            session,
+            life,
+            open: true,
+            condemned: false,
+            beat: 1,
+        };
+    }
+}

@@ -1,0 +1,222 @@
+//! Time, failures, and what the actions lean on.
+
+use crate::config::{Config, Guard};
+use crate::state::*;
+
+impl State {
+    /// What a failover may lose is bounded.
+    pub fn count_unreplicated(&mut self, cfg: &Config, op: &Op, phase: Phase) -> Option<()> {
+        let read = matches!(op.stmt, Stmt::Look { .. }) || matches!(phase, Phase::Done(Reply::NoRow));
+        if self.standby.is_some() && matches!(phase, Phase::Done(_)) && !read {
+            self.unreplicated += 1;
+        }
+        (self.unreplicated <= cfg.max_lost_commits).then_some(())
+    }
+
+    pub fn adopt(&mut self, host: usize, agent: usize) {
+        let h = &mut self.hosts[host];
+        let mut session = None;
+        for w in [&mut h.hold_warden, &mut h.warden].into_iter().flatten() {
+            w.obeys = u8::from(agent == 1);
+            session = Some((w.session, w.life));
+        }
+        self.agent(host, agent).session = session;
+    }
+
+    pub fn forget_watches(&mut self, host: usize, agent: usize) {
+        let a = self.agent(host, agent);
+        a.watch = None;
+        a.held_over = [None; RUNS];
+        a.timeline_watch = None;
+    }
+
+    pub fn drop_connections(&mut self, _cfg: &Config, watches_too: bool) {
+        self.adrift = [None; 2];
+        for host in 0..HOSTS {
+            for agent in 0..GENERATIONS {
+                if let Some(a) = &mut self.hosts[host].agents[agent] {
+                    a.lanes = [None; 2];
+                    a.timeline_watch = None;
+                    if watches_too {
+                        self.forget_watches(host, agent);
+                    }
+                }
+            }
+        }
+    }
+
+    pub fn tick(&mut self, cfg: &Config) {
+        let end = cfg.horizon();
+        let older = |age: u8| (age + 1).min(end);
+        for host in &mut self.hosts {
+            for a in host.agents.iter_mut().flatten() {
+                for op in a.lanes.iter_mut().flatten().filter(|op| cfg.age_matters(op)) {
+                    op.age = older(op.age);
+                }
+                a.watch
+                    .iter_mut()
+                    .for_each(|w| w.age = older(w.age).min(cfg.wait_ticks));
+                a.held_over
+                    .iter_mut()
+                    .flatten()
+                    .for_each(|o| o.age = older(o.age));
+                a.timeline_watch
+                    .iter_mut()
+                    .for_each(|t| t.1 = older(t.1).min(cfg.wait_ticks));
+            }
+            for w in [&mut host.warden, &mut host.hold_warden].into_iter().flatten() {
+                w.age = older(w.age);
+            }
+            if cfg.has(Guard::KernelTimer) {
+                host.warden = host.warden.filter(|w| w.age < cfg.lease_ticks);
+                let held = (0..RUNS).map(|r| cfg.held_ticks(r)).max().unwrap_or(0);
+                host.hold_warden = host.hold_warden.filter(|w| w.age < held);
+            }
+        }
+    }
+
+    /// Only whether beats are equal matters; counting on would make the same state look new.
+    pub fn number_beats_anew(&mut self) {
+        let mut s = *self;
+        for address in 0..ADDRESSES {
+            let mut used: [u8; 16] = [0; 16];
+            let mut n = 0;
+            s.beats(address, |beat| {
+                if !used[..n].contains(beat) {
+                    used[n] = *beat;
+                    n += 1;
+                }
+            });
+            used[..n].sort_unstable();
+            self.beats(address, |beat| {
+                let rank = used[..n].iter().position(|u| u == beat).unwrap_or(0);
+                *beat = rank as u8;
+            });
+        }
+    }
+
+    pub fn beats(&mut self, address: usize, mut each: impl FnMut(&mut u8)) {
+        each(&mut self.db.nodes[address].beat);
+        if let Some(db) = &mut self.standby {
+            each(&mut db.nodes[address].beat);
+        }
+        let agents = self.hosts.iter_mut().flat_map(|h| h.agents.iter_mut().flatten());
+        for a in agents {
+            a.watch
+                .iter_mut()
+                .filter(|w| usize::from(w.address) == address)
+                .for_each(|w| each(&mut w.beat));
+            for op in a.lanes.iter_mut().flatten() {
+                op.beats(address, &mut each);
+            }
+        }
+        for op in self.adrift.iter_mut().flatten() {
+            op.beats(address, &mut each);
+        }
+    }
+}
+
+impl Op {
+    pub fn beats(&mut self, address: usize, each: &mut impl FnMut(&mut u8)) {
+        match &mut self.stmt {
+            Stmt::Expire { address: a, beat, .. } if usize::from(*a) == address => each(beat),
+            Stmt::Look { address: a } if usize::from(*a) == address => {
+                if let Phase::Done(Reply::Looked { node, .. }) = &mut self.phase {
+                    each(&mut node.beat);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Stmt {
+    /// A reply whose delay could only keep its lane busy is delivered with the commit. That it may be lost
+    /// instead is a step of its own, before the commit.
+    pub fn reply_at_once(&self, reply: Reply) -> bool {
+        match self {
+            Stmt::Open { .. } | Stmt::Renew { .. } | Stmt::Rehold { .. } => false,
+            Stmt::Claim { .. } => reply == Reply::NoRow,
+            _ => true,
+        }
+    }
+}
+
+impl crate::state::Run {
+    pub fn claimable(&self, cfg: &Config) -> bool {
+        self.state == RunState::Due && self.attempt < cfg.max_attempts
+    }
+}
+
+impl Config {
+    /// A statement whose late arrival is the same as its being sent later is executed when it is sent.
+    pub fn at_once(&self, stmt: &Stmt) -> bool {
+        match stmt {
+            Stmt::Look { .. } => self.has(Guard::StopwatchFromReceipt),
+            Stmt::Sweep => true,
+            Stmt::Expire { .. } | Stmt::Close { .. } | Stmt::Claim { .. } => !self.features.delays,
+            _ => false,
+        }
+    }
+
+    /// Ages that nobody asks for would only multiply states.
+    pub fn age_matters(&self, op: &Op) -> bool {
+        match op.stmt {
+            Stmt::Open { .. } | Stmt::Renew { .. } | Stmt::Rehold { .. } => true,
+            Stmt::Look { .. } => !self.has(Guard::StopwatchFromReceipt),
+            Stmt::Claim { .. } => !self.has(Guard::LateClaimReleased),
+            _ => false,
+        }
+    }
+}
+
+impl crate::state::Node {
+    pub fn ended(&self, session: u8) -> bool {
+        session < self.session || (session == self.session && !self.open)
+    }
+}
+
+impl Db {
+    pub fn is_held_over(&self, r: usize) -> bool {
+        let run = &self.runs[r];
+        run.state == RunState::Running && run.session < self.nodes[usize::from(run.address)].session
+    }
+
+    pub fn has_orphan(&self, cfg: &Config) -> bool {
+        (0..RUNS).any(|r| {
+            let run = &self.runs[r];
+            run.state == RunState::Running
+                && cfg.hold[r] == 0
+                && self.nodes[usize::from(run.address)].ended(run.session)
+        })
+    }
+}
+
+impl Host {
+    /// An attempt lives on under the second warden. Closing could free its run: whatever session the
+    /// warden knows it by, a re-adoption may be on its way.
+    pub fn holds(&self) -> bool {
+        self.hold_warden.is_some_and(|w| !w.tree_empty())
+    }
+
+    pub fn known(&self) -> u8 {
+        let live = |r: &usize| self.live(*r) > 0;
+        (0..RUNS).filter(live).map(|r| 1 << r).sum()
+    }
+}
+
+impl crate::state::Warden {
+    /// The attempts that it runs or has run and that are not recorded.
+    pub fn attempts(&self, address: u8) -> impl Iterator<Item = Held> {
+        let (slots, session) = (self.slots, self.session);
+        (0..RUNS).filter_map(move |r| match slots[r] {
+            Slot::Empty => None,
+            Slot::Live(attempt) | Slot::Exited { attempt, .. } => Some(Held {
+                run: u8::try_from(r).expect("few runs"),
+                attempt,
+                address,
+                session,
+            }),
+        })
+    }
+}
