@@ -1,5 +1,6 @@
 //! Calendars, boots, backfills: what becomes of a job's schedule, seen from the command line.
 
+use jiff::Timestamp;
 use std::time::Duration;
 
 use farmhand_tests::wait::eventually;
@@ -101,11 +102,11 @@ async fn a_backfill_makes_the_missing_runs_in_order_and_none_twice() {
     farm.agent("n1");
     let ended = eventually("all ran", Duration::from_secs(30), || {
         let runs = farm.run(&["run", "ls", "--json"]).json();
-        let mut done: Vec<(String, String)> = (runs.as_array().unwrap().iter())
+        let mut done: Vec<(Timestamp, String)> = (runs.as_array().unwrap().iter())
             .filter(|r| r["state"] == "succeeded" && r["kind"] == "backfill")
             .map(|r| {
                 let text = |key: &str| r[key].as_str().unwrap().to_owned();
-                (text("started_at"), text("due_at"))
+                (text("started_at").parse().unwrap(), text("due_at"))
             })
             .collect();
         done.sort();
