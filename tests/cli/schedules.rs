@@ -1,9 +1,9 @@
 //! Calendars, boots, backfills: what becomes of a job's schedule, seen from the command line.
 
-use jiff::Timestamp;
 use std::time::Duration;
 
 use farmhand_tests::wait::eventually;
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::farm::Farm;
