@@ -8,7 +8,13 @@
 #[expect(dead_code, reason = "the model's own tests use the rest")]
 mod config;
 #[path = "../model/db.rs"]
+#[expect(
+    clippy::needless_range_loop,
+    reason = "a run's number indexes several arrays at once"
+)]
 mod db;
+#[path = "../model/start.rs"]
+mod start;
 #[path = "../model/state.rs"]
 #[expect(dead_code, reason = "the model's own tests use the rest")]
 mod state;
