@@ -1,5 +1,6 @@
 //! What most store tests begin with: a database, nodes with sessions, jobs with due runs.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use farmhand_common::core::definition::{Command, JobSpec};
@@ -149,9 +150,12 @@ pub fn spec() -> JobSpec {
     }
 }
 
-/// Whole seconds before now: what the database stores comes back equal.
+/// Whole seconds before this test began: the same instant however often it is asked for, and what the
+/// database stores comes back equal.
 pub fn past(seconds: i64) -> Timestamp {
-    Timestamp::from_second(Timestamp::now().as_second() - seconds).unwrap()
+    static BEGAN: OnceLock<Timestamp> = OnceLock::new();
+    let now = BEGAN.get_or_init(|| Timestamp::from_second(Timestamp::now().as_second()).unwrap());
+    *now - jiff::SignedDuration::from_secs(seconds)
 }
 
 pub fn firing(job_id: &str, rev: i64, at: Timestamp, due: &[Timestamp]) -> Fire {
