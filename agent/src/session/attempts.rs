@@ -1,12 +1,13 @@
 //! Attempts: from a claim's answer to the warden, and from its report to what is written down.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use farmhand_common::core::definition::JobSpec;
 use farmhand_common::core::lease::BootInstant;
 use farmhand_common::core::run::Outcome;
 use farmhand_common::store::StoreError;
-use farmhand_common::store::protocol::{self, Claimed, Fired, JobRow, Overdue};
+use farmhand_common::store::protocol::{self, Claimed, Fire, Fired, JobRow, Overdue};
 use jiff::Timestamp;
 
 use super::{Attempt, Input, Phase, Session};
@@ -59,16 +60,13 @@ impl Session {
             self.fires_in_flight += 1;
             let ctx = self.ctx.clone();
             self.spawn(async move {
-                let asked = fires.len();
-                Input::Fired {
-                    asked,
-                    result: protocol::fire(&ctx.db, &fires).await,
-                }
+                let result = protocol::fire(&ctx.db, &fires).await;
+                Input::Fired { fires, result }
             });
         }
     }
 
-    pub(super) fn on_fired(&mut self, asked: usize, result: Result<Vec<Fired>, StoreError>) {
+    pub(super) fn on_fired(&mut self, fires: &[Fire], result: Result<Vec<Fired>, StoreError>) {
         self.fires_in_flight -= 1;
         self.note_db("fire", &result);
         let Ok(fired) = result else {
@@ -76,8 +74,11 @@ impl Session {
             self.watcher.look_now();
             return;
         };
+        let planned: HashMap<&str, &Fire> = fires.iter().map(|f| (f.job_id.as_str(), f)).collect();
         for job in &fired {
-            for skip in &job.skipped {
+            // The statement's own skips, and those of the plan that it recorded.
+            let of_plan = planned.get(job.job_id.as_str()).map(|f| f.skipped.as_slice());
+            for skip in job.skipped.iter().chain(of_plan.unwrap_or_default()) {
                 self.emit(Event::Skipped {
                     job_id: job.job_id.clone(),
                     reason: skip.reason.clone(),
@@ -85,7 +86,7 @@ impl Session {
                 });
             }
         }
-        if fired.len() < asked {
+        if fired.len() < fires.len() {
             self.emit(Event::ClaimLost { kind: "scheduled" });
             // Usually a later rank finds the work done. Alone, the clock was not there yet after all.
             if self.claimer.live().len() == 1 {

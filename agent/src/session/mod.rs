@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use farmhand_common::core::lease::{BootInstant, LeaseTiming};
-use farmhand_common::store::protocol::{Claimed, Fired, JobRow, Look, NodeInfo, Overdue, Renewed};
+use farmhand_common::store::protocol::{Claimed, Fire, Fired, JobRow, Look, NodeInfo, Overdue, Renewed};
 use farmhand_common::store::{Db, Me, Note, StoreError};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -97,7 +97,7 @@ pub enum Input {
     JobsLoaded(Result<Vec<JobRow>, StoreError>),
     OverdueLoaded(Result<Vec<Overdue>, StoreError>),
     Fired {
-        asked: usize,
+        fires: Vec<Fire>,
         result: Result<Vec<Fired>, StoreError>,
     },
     Claimed {
@@ -268,7 +268,7 @@ impl Session {
             } => self.on_looked(sent, received, result),
             Input::JobsLoaded(result) => self.on_jobs(result),
             Input::OverdueLoaded(result) => self.on_overdue(result),
-            Input::Fired { asked, result } => self.on_fired(asked, result),
+            Input::Fired { fires, result } => self.on_fired(&fires, result),
             Input::Claimed { sent, took, result } => self.on_claimed(sent, took, result),
             Input::Spawned { id, result } => self.on_spawned(id, result),
             Input::Forbidden(ids) => self.give_back(&ids, "a claim's reply was lost"),

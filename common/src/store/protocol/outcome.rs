@@ -66,13 +66,12 @@ pub async fn finish(db: &Db, ends: &[Finish]) -> Result<Vec<(i64, FinishResult)>
 /// requested ends as cancelled instead.
 pub async fn retry(db: &Db, retries: &[Retry]) -> Result<Vec<(i64, FinishResult)>, StoreError> {
     let records: Vec<AttemptEnd> = retries.iter().map(AttemptEnd::of_retry).collect();
-    write(
-        db,
-        stmt!("attempt_end"),
-        &records,
-        records.iter().map(Key::of_end).collect(),
-    )
-    .await
+    end_attempts(db, &records).await
+}
+
+async fn end_attempts(db: &Db, records: &[AttemptEnd]) -> Result<Vec<(i64, FinishResult)>, StoreError> {
+    let keys = records.iter().map(Key::of_end).collect();
+    write(db, stmt!("attempt_end"), records, keys).await
 }
 
 /// Why a holder gives a run back.
@@ -95,13 +94,7 @@ pub async fn release(
         .iter()
         .map(|&(run_id, attempt)| AttemptEnd::of_release(run_id, attempt, me, why))
         .collect();
-    write(
-        db,
-        stmt!("attempt_end"),
-        &records,
-        records.iter().map(Key::of_end).collect(),
-    )
-    .await
+    end_attempts(db, &records).await
 }
 
 /// Why an attempt that ran here was ended before it could end by itself.
@@ -142,13 +135,7 @@ pub struct Lose {
 /// Frees runs whose attempts their holder lost, as `on_lost` says; all but a drain counts as a takeover.
 pub async fn lose(db: &Db, lost: &[Lose]) -> Result<Vec<(i64, FinishResult)>, StoreError> {
     let records: Vec<AttemptEnd> = lost.iter().map(AttemptEnd::of_lost).collect();
-    write(
-        db,
-        stmt!("attempt_end"),
-        &records,
-        records.iter().map(Key::of_end).collect(),
-    )
-    .await
+    end_attempts(db, &records).await
 }
 
 #[derive(Debug, Serialize)]
