@@ -46,3 +46,39 @@ async fn a_scheduled_command_is_claimed_executed_recorded_and_visible() {
     assert!(done >= 3.0, "{done}");
     farm.check().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn instants_that_were_missed_are_recorded_and_counted_as_skipped() {
+    let farm = Farm::new()
+        .agents(1)
+        .jobs(
+            r#"
+            [job.late]
+            schedule = "0 0 1 1 *"
+            missed = "skip"
+            command = [WITNESS, "10"]
+            "#,
+        )
+        .start()
+        .await;
+    // As if the farm had been away over New Year.
+    farm.sql
+        .execute(
+            "UPDATE farmhand.job SET next_run = date_trunc('year', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'",
+            &[],
+        )
+        .await
+        .unwrap();
+    farm.eventually("the skip is counted", SOON, async || {
+        let missed = ["reason=\"missed\""];
+        match farm.agents[0].metric("farmhand_skips_total", &missed).await {
+            1.0 => Ok(()),
+            other => Err(format!("{other}")),
+        }
+    })
+    .await;
+    let runs = farm.runs("late").await;
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    assert_eq!(runs[0].state, "skipped", "{runs:?}");
+    farm.check().await;
+}
