@@ -103,7 +103,8 @@ impl State {
                 return;
             }
         };
-        if self.hosts[h].warden.is_none() && age < cfg.lease_ticks {
+        let keeps = cfg.features.keep_session || self.hosts[h].holds();
+        if self.hosts[h].warden.is_none() && keeps && age < cfg.lease_ticks {
             self.hosts[h].warden = Some(Warden::new(session, life, age, generation(g)));
             // An older agent cannot know; it is cut off instead.
             for op in self.agent(h, g).lanes.iter_mut().flatten() {

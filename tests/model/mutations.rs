@@ -83,6 +83,14 @@ fn delayed(cfg: Config) -> Config {
     }
 }
 
+/// Whoever would claim what was freed too early: that it was freed is enough to be found.
+fn unclaimed(cfg: Config) -> Config {
+    Config {
+        max_attempts: 1,
+        ..cfg
+    }
+}
+
 missed! {
     attempt_in_finish: AttemptInFinish in lost_replies() => STALE_WRITE;
     state_in_finish: StateInFinish in lost_replies() => STALE_WRITE, FINAL_CHANGED;
@@ -137,8 +145,8 @@ made_up_for! {
     kill_before_claim_on_a_new_timeline: KillBeforeClaimOnNewTimeline in lossy_failover_alone();
     timeline_open_in_open: TimelineOpenInOpen in lossy_failover_alone();
     timeline_open_in_expire: TimelineOpenInExpire in failover();
-    rehold_names_old_session: ReholdNamesOldSession in re_adoption();
-    rehold_checks_open: ReholdChecksOpen in re_adoption();
+    rehold_names_old_session: ReholdNamesOldSession in unclaimed(re_adoption());
+    rehold_checks_open: ReholdChecksOpen in unclaimed(re_adoption());
     stopwatch_anew_after_failover: StopwatchAnewAfterFailover in failover();
 }
 

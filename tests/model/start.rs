@@ -55,8 +55,10 @@ impl State {
         };
         let open = match cfg.start {
             Start::Empty => 0,
-            Start::FirstOpen | Start::HeldOver => 1,
-            Start::AllOpen | Start::Orphan => cfg.hosts,
+            Start::FirstOpen => 1,
+            // An address cannot be open twice.
+            Start::HeldOver if cfg.addresses[0] == cfg.addresses[1] => 1,
+            Start::AllOpen | Start::Orphan | Start::HeldOver => cfg.hosts,
         };
         for h in 0..open {
             state.start_open(cfg, h, 1);
