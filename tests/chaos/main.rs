@@ -2,7 +2,10 @@
 
 mod clocks;
 mod database;
+mod drain;
 mod flows;
 mod killed;
 mod network;
+mod overlap;
+mod placement;
 mod stopped;

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use farmhand_common::core::definition::{JobSpec, RunOn};
-use farmhand_common::store::jobs::{set_cordoned, set_draining};
+use farmhand_common::store::jobs::{Withhold, withhold};
 use farmhand_common::store::protocol::{Started, abandon, claim, close, started};
 use jiff::Timestamp;
 use serde_json::json;
@@ -132,7 +132,7 @@ async fn an_each_node_job_runs_once_on_every_ready_node_and_nowhere_else() {
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);
     farm.node("c").await;
-    assert!(set_cordoned(&farm.db, "c", true).await.unwrap());
+    assert!(withhold(&farm.db, "c", Withhold::Cordon, "eve").await.unwrap());
     let at = past(60);
     let each = JobSpec {
         run_on: RunOn::EachNode,
@@ -206,14 +206,18 @@ async fn cordoned_and_draining_nodes_claim_nothing_until_told_otherwise() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     many_due(&farm, "j", 1).await;
-    set_cordoned(&farm.db, "a", true).await.unwrap();
+    withhold(&farm.db, "a", Withhold::Cordon, "eve").await.unwrap();
     assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap(), vec![]);
-    set_cordoned(&farm.db, "a", false).await.unwrap();
-    set_draining(&farm.db, "a", true).await.unwrap();
+    let drain = Withhold::Drain { within: None };
+    withhold(&farm.db, "a", drain, "eve").await.unwrap();
     assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap(), vec![]);
-    set_draining(&farm.db, "a", false).await.unwrap();
+    withhold(&farm.db, "a", Withhold::Resume, "eve").await.unwrap();
     assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap().len(), 1);
-    assert!(!set_cordoned(&farm.db, "nobody", true).await.unwrap());
+    assert!(
+        !withhold(&farm.db, "nobody", Withhold::Cordon, "eve")
+            .await
+            .unwrap()
+    );
 }
 
 #[tokio::test]

@@ -304,7 +304,7 @@ async fn a_server_that_turns_read_only_loses_its_connections() {
     admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
     let mut seen = None;
     for _ in 0..500 {
-        if let Err(error) = jobs::set_cordoned(&db, "nobody", true).await {
+        if let Err(error) = jobs::withhold(&db, "nobody", jobs::Withhold::Cordon, "eve").await {
             seen = Some(error);
             break;
         }
@@ -326,7 +326,10 @@ async fn a_server_that_turns_read_only_loses_its_connections() {
         .unwrap();
     admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
     for _ in 0..500 {
-        if jobs::set_cordoned(&db, "nobody", true).await.is_ok() {
+        if jobs::withhold(&db, "nobody", jobs::Withhold::Cordon, "eve")
+            .await
+            .is_ok()
+        {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use farmhand_common::core::definition::JobSpec;
-use farmhand_common::store::jobs::{cancel, set_cordoned};
+use farmhand_common::store::jobs::{Withhold, cancel, withhold};
 use farmhand_common::store::protocol::{Release, close, condemn, look, release};
 use serde_json::json;
 
@@ -109,7 +109,7 @@ async fn runs_with_a_hard_end_are_shown_to_the_neighbours() {
 async fn a_look_tells_a_node_that_it_is_cordoned() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    set_cordoned(&farm.db, "a", true).await.unwrap();
+    withhold(&farm.db, "a", Withhold::Cordon, "eve").await.unwrap();
     let look = look(&farm.db, &me, 3).await.unwrap();
     assert!(look.cordoned && !look.draining);
     assert!(look.live_addresses.is_empty());

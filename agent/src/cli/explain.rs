@@ -71,6 +71,12 @@ async fn facts(db: &Db, name: &str, at: Option<&str>) -> Result<Facts, Failure> 
                 slots: node.slots.into(),
                 running: node.running,
                 labels: node.labels,
+                since: if node.open {
+                    node.withheld_at
+                } else {
+                    Some(node.lease_until)
+                },
+                by: node.withheld_by.filter(|_| node.open),
             })
             .collect(),
         timeline_open: status.timeline_open,

@@ -1,11 +1,12 @@
 //! `farmhand node`: the servers of the farm.
 
 use clap::{Args, Subcommand};
+use farmhand_common::store::jobs::{Withhold, withhold};
 use farmhand_common::store::query::{self, NodeRow};
-use farmhand_common::store::{Db, StoreError, jobs};
+use farmhand_common::store::{Db, StoreError};
 use serde_json::json;
 
-use super::{DatabaseArgs, Exit, Failure, Outcome, out};
+use super::{DatabaseArgs, Exit, Failure, Outcome, drain, out};
 
 #[derive(Args, Debug)]
 pub struct NodeArgs {
@@ -23,8 +24,9 @@ enum NodeCommand {
     Show { address: String },
     /// Let a node claim nothing more; what it runs goes on
     Cordon { address: String },
-    /// As cordon, and let what it runs come to its end
-    Drain { address: String },
+    /// As cordon, and let what it runs come to its end; with a deadline, what still runs then is ended and run again
+    /// elsewhere
+    Drain(drain::DrainArgs),
     /// Let a cordoned or draining node claim again
     Resume { address: String },
 }
@@ -35,22 +37,15 @@ pub async fn run(args: &NodeArgs, as_json: bool) -> Outcome {
         NodeCommand::Ls => list(&db, as_json).await,
         NodeCommand::Show { address } => show(&db, address, as_json).await,
         NodeCommand::Cordon { address } => {
-            let known = jobs::set_cordoned(&db, address, true).await;
+            let known = withhold(&db, address, Withhold::Cordon, &super::who()).await;
             changed(&db, address, known, as_json).await
         }
-        NodeCommand::Drain { address } => {
-            let known = jobs::set_draining(&db, address, true).await;
-            changed(&db, address, known, as_json).await
-        }
+        NodeCommand::Drain(args) => drain::run(&db, args, as_json).await,
         NodeCommand::Resume { address } => {
-            let known = resume(&db, address).await;
+            let known = withhold(&db, address, Withhold::Resume, &super::who()).await;
             changed(&db, address, known, as_json).await
         }
     }
-}
-
-async fn resume(db: &Db, address: &str) -> Result<bool, StoreError> {
-    Ok(jobs::set_draining(db, address, false).await? && jobs::set_cordoned(db, address, false).await?)
 }
 
 async fn changed(db: &Db, address: &str, known: Result<bool, StoreError>, as_json: bool) -> Outcome {
@@ -61,7 +56,7 @@ async fn changed(db: &Db, address: &str, known: Result<bool, StoreError>, as_jso
     if as_json {
         out::json(&node);
     } else {
-        out::line(&format!("{}: {}", node.address, node.state));
+        out::line(&format!("{}: {}", node.address, state(&node)));
     }
     Ok(Exit::Ok)
 }
@@ -85,7 +80,7 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
     let rows = nodes.iter().map(|node| {
         vec![
             node.address.clone(),
-            node.state.clone(),
+            short_state(node).to_owned(),
             node.session.to_string(),
             node.running.to_string(),
             node.slots.to_string(),
@@ -109,7 +104,7 @@ async fn show(db: &Db, address: &str, as_json: bool) -> Outcome {
     out::pairs(&[
         ("address", node.address.clone()),
         ("name", node.name.clone()),
-        ("state", node.state.clone()),
+        ("state", state(&node)),
         ("session", node.session.to_string()),
         ("lease until", out::time(node.lease_until)),
         ("lease TTL", format!("{} ms", node.ttl_ms)),
@@ -150,7 +145,7 @@ pub async fn one(db: &Db, address: &str) -> Result<NodeRow, Failure> {
         .ok_or_else(|| no_node(address))
 }
 
-fn no_node(address: &str) -> Failure {
+pub(super) fn no_node(address: &str) -> Failure {
     Failure::new(
         Exit::NotFound,
         format!("there is no node with the address {address}"),
@@ -161,4 +156,37 @@ fn no_node(address: &str) -> Failure {
 fn labels(node: &NodeRow) -> String {
     let pairs: Vec<_> = node.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
     pairs.join(" ")
+}
+
+fn short_state(node: &NodeRow) -> &str {
+    match node.state.as_str() {
+        "draining" if node.running == 0 => "drained",
+        state => state,
+    }
+}
+
+/// The state with who wanted it and until when.
+pub(super) fn state(node: &NodeRow) -> String {
+    let mut text = short_state(node).to_owned();
+    if let (true, Some(by), Some(at)) = (
+        matches!(node.state.as_str(), "cordoned" | "draining"),
+        &node.withheld_by,
+        node.withheld_at,
+    ) {
+        text.push_str(&format!(", by {by} at {}", out::time(at)));
+    }
+    match node.drain_until {
+        Some(until) if node.running > 0 => {
+            text.push_str(&format!(
+                "; {} runs have until {}",
+                node.running,
+                out::time(until)
+            ));
+        }
+        None if node.state == "draining" && node.running > 0 => {
+            text.push_str(&format!("; it waits for {} runs", node.running));
+        }
+        _ => {}
+    }
+    text
 }

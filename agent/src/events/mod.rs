@@ -191,6 +191,12 @@ pub enum Event {
     Draining {
         why: &'static str,
     },
+    /// The drain's deadline passed: these are ended, to run elsewhere.
+    DrainDeadline {
+        attempts: usize,
+    },
+    /// A node that was told to drain runs nothing any more.
+    Drained,
     Housekeeping {
         task: &'static str,
         error: Option<String>,
@@ -297,6 +303,7 @@ fn severity(event: &Event) -> Severity {
             takeover: Some(_), ..
         }
         | Event::AttemptLost { .. }
+        | Event::DrainDeadline { .. }
         | Event::TimedOut { .. }
         | Event::Fenced { .. }
         | Event::FenceKill { .. }

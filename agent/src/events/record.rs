@@ -132,6 +132,7 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
             row.detail = json!({"error": error});
         }
         Event::Draining { why } => row.detail = json!({"why": why}),
+        Event::DrainDeadline { attempts } => row.detail = json!({"attempts": attempts}),
         _ => {}
     }
     Some(row)
@@ -177,6 +178,8 @@ fn kind(event: &Event) -> Option<&'static str> {
         Event::OutputDropped { .. } => "output_dropped",
         Event::BadDefinition { .. } => "bad_definition",
         Event::Draining { .. } => "draining",
+        Event::DrainDeadline { .. } => "drain_deadline",
+        Event::Drained => "drained",
         _ => return None,
     })
 }

@@ -207,6 +207,13 @@ impl std::fmt::Display for Text<'_> {
             }
             Event::ReloadFailed { error } => write!(f, "the configuration stays as it was: {error}"),
             Event::Draining { why } => write!(f, "draining: {why}"),
+            Event::DrainDeadline { attempts } => {
+                write!(
+                    f,
+                    "the drain's deadline has passed; {attempts} attempts are ended"
+                )
+            }
+            Event::Drained => write!(f, "drained: nothing runs here"),
             Event::Housekeeping { task, error: None } => write!(f, "housekeeping: {task} done"),
             Event::Housekeeping { task, error: Some(e) } => write!(f, "housekeeping: {task} failed: {e}"),
             Event::Renewed { .. }

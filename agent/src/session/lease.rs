@@ -65,6 +65,7 @@ impl Session {
                 held,
                 cordoned,
                 draining,
+                drain_until,
                 db_now,
                 tli,
             }) => {
@@ -77,7 +78,7 @@ impl Session {
                 self.emit(Event::Renewed {
                     remaining: self.keeper.remaining(now),
                 });
-                self.withheld = cordoned || draining;
+                self.ordered(cordoned, draining.then_some(drain_until), db_now, now);
                 for wanted in held.iter().filter(|h| h.cancel) {
                     self.cancel(AttemptId {
                         run_id: wanted.run_id,

@@ -7,6 +7,7 @@ mod attempts;
 mod lease;
 mod leave;
 mod notices;
+mod order;
 mod watch;
 
 use std::collections::{BTreeSet, HashMap};
@@ -177,6 +178,7 @@ pub struct Session {
     mode: Mode,
     /// Set in the node's row by an operator.
     withheld: bool,
+    drain: Option<order::Drain>,
     db_clock: DbClock,
     db_up: bool,
     slewed: bool,
@@ -210,6 +212,7 @@ impl Session {
             slots: ctx.tunable().slots,
             mode: Mode::Working,
             withheld: false,
+            drain: None,
             db_clock: DbClock::default(),
             db_up: true,
             slewed,
@@ -287,6 +290,7 @@ impl Session {
         self.look_if_due(now);
         self.fire_if_due(now);
         self.claim_if_wanted(now);
+        self.drain_if_due(now);
     }
 
     fn next_wakeup(&self, now: BootInstant) -> BootInstant {
@@ -300,6 +304,7 @@ impl Session {
         if let Mode::Draining { until: Some(until) } = self.mode {
             wakes.push(until);
         }
+        wakes.extend(self.drain.as_ref().and_then(|drain| drain.next_wakeup(now)));
         wakes.into_iter().min().unwrap_or(now)
     }
 

@@ -78,7 +78,8 @@ impl Session {
                 attempt: wanted.attempt,
             });
         }
-        self.withheld = look.cordoned || look.draining;
+        let drain = look.draining.then_some(look.drain_until);
+        self.ordered(look.cordoned, drain, look.db_now, received);
         self.act_on_ripe(received);
     }
 

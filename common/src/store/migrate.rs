@@ -40,6 +40,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "task",
         sql: include_str!("../../migrations/0003_task.sql"),
     },
+    Migration {
+        version: 4,
+        name: "drain",
+        sql: include_str!("../../migrations/0004_drain.sql"),
+    },
 ];
 
 /// A step as the database remembers it.

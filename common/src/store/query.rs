@@ -163,6 +163,11 @@ pub struct NodeRow {
     pub labels: BTreeMap<String, String>,
     pub version: String,
     pub started_at: Timestamp,
+    /// When what still runs on a draining node is to be ended.
+    pub drain_until: Option<Timestamp>,
+    /// Who cordoned or drained it last, and when.
+    pub withheld_by: Option<String>,
+    pub withheld_at: Option<Timestamp>,
 }
 
 /// Every node, or the one of an address, in the order of addresses.

@@ -103,12 +103,7 @@ impl FarmBuilder {
     /// Starts the agents; each of them has its session when this returns.
     pub async fn start(self) -> Farm {
         let mut farm = self.prepare().await;
-        for agent in &mut farm.agents {
-            agent.spawn();
-        }
-        for agent in &mut farm.agents {
-            agent.ready().await;
-        }
+        farm.start_agents().await;
         farm
     }
 

@@ -85,13 +85,20 @@ impl Farm {
 
     /// Runs a `farmhand` command against this farm's database.
     pub fn farmhand(&self, arguments: &[&str]) -> Output {
-        std::process::Command::new(farmhand())
+        self.command(arguments).output().expect("farmhand starts")
+    }
+
+    /// The same, not yet started.
+    pub fn command(&self, arguments: &[&str]) -> std::process::Command {
+        let mut command = std::process::Command::new(farmhand());
+        command
             .args(arguments)
             .env("FARMHAND_DATABASE_URL", self.database.url())
             .env("NO_COLOR", "1")
             .stdin(std::process::Stdio::null())
-            .output()
-            .expect("farmhand starts")
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
+        command
     }
 
     /// The same, for its output.
@@ -110,6 +117,16 @@ impl Farm {
             output.status
         );
         out.into_owned()
+    }
+
+    /// Starts the agents of a prepared farm; each of them has its session when this returns.
+    pub async fn start_agents(&mut self) {
+        for agent in &mut self.agents {
+            agent.spawn();
+        }
+        for agent in &mut self.agents {
+            agent.ready().await;
+        }
     }
 
     /// Starts one more agent with the same settings as the first, under its own address.

@@ -119,6 +119,9 @@ pub struct Node {
     pub slots: i64,
     pub running: i64,
     pub labels: std::collections::BTreeMap<String, String>,
+    /// Since when it is not ready, and who wanted that.
+    pub since: Option<Timestamp>,
+    pub by: Option<String>,
 }
 
 /// One gate.

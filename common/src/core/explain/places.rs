@@ -101,8 +101,13 @@ impl Walk {
         if able.is_empty() {
             let states: Vec<String> = fitting
                 .iter()
-                .map(|n| format!("{} is {}", n.address, n.state))
+                .map(|n| match &n.by {
+                    Some(by) => format!("{} is {} by {by}", n.address, n.state),
+                    None => format!("{} is {}", n.address, n.state),
+                })
                 .collect();
+            // The last one to leave closed the gate.
+            let since = fitting.iter().filter_map(|n| n.since).max();
             let what = if states.is_empty() {
                 "the farm has no node".to_owned()
             } else {
@@ -111,7 +116,7 @@ impl Walk {
             self.closed(
                 Gate::Nodes,
                 what,
-                None,
+                since,
                 "start an agent, or `farmhand node resume`",
             );
             return;

@@ -39,6 +39,8 @@ pub(super) fn facts() -> Facts {
             slots: 4,
             running: 0,
             labels: BTreeMap::new(),
+            since: None,
+            by: None,
         }],
         timeline_open: true,
     }

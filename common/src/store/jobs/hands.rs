@@ -232,32 +232,3 @@ pub async fn retry_run(db: &Db, run_id: i64, by: &str, from_failed: bool) -> Res
         _ => Retried::NotFound,
     })
 }
-
-/// Cordons a node (it claims nothing more) or lets it claim again; false for an unknown address.
-pub async fn set_cordoned(db: &Db, address: &str, cordoned: bool) -> Result<bool, StoreError> {
-    set_node(db, address, Some(cordoned), None).await
-}
-
-/// Asks a node to drain, or takes that back; false for an unknown address.
-pub async fn set_draining(db: &Db, address: &str, draining: bool) -> Result<bool, StoreError> {
-    set_node(db, address, None, Some(draining)).await
-}
-
-async fn set_node(
-    db: &Db,
-    address: &str,
-    cordoned: Option<bool>,
-    draining: Option<bool>,
-) -> Result<bool, StoreError> {
-    let row: Option<Value> = db
-        .row(
-            stmt!("set_node"),
-            &[
-                (&address, Type::TEXT),
-                (&cordoned, Type::BOOL),
-                (&draining, Type::BOOL),
-            ],
-        )
-        .await?;
-    Ok(row.is_some())
-}

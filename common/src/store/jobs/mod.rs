@@ -4,10 +4,10 @@ mod apply;
 mod backfill;
 mod hands;
 mod list;
+mod withhold;
 
 pub use apply::{Applied, ApplyOutcome, Blocked, Change, JobChange, apply, delete};
 pub use backfill::{Backfilled, backfill, ran_instants};
-pub use hands::{
-    Cancelled, Paused, Resumed, Retried, cancel, pause, resume, retry_run, set_cordoned, set_draining, submit,
-};
+pub use hands::{Cancelled, Paused, Resumed, Retried, cancel, pause, resume, retry_run, submit};
 pub use list::{Listed, Revision, job, list_jobs, revisions};
+pub use withhold::{Withhold, withhold};

@@ -38,6 +38,8 @@ pub struct Look {
     pub unswept: bool,
     pub cordoned: bool,
     pub draining: bool,
+    /// When what still runs on the draining caller is to be ended.
+    pub drain_until: Option<Timestamp>,
 }
 
 /// What a stopwatch watches.

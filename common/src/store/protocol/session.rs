@@ -106,6 +106,8 @@ pub enum Renewed {
         held: Vec<Held>,
         cordoned: bool,
         draining: bool,
+        /// When what still runs here is to be ended, while draining.
+        drain_until: Option<Timestamp>,
         db_now: Timestamp,
         /// The timeline of the server that answered.
         tli: i64,
@@ -121,6 +123,7 @@ pub async fn renew(db: &Db, me: &Me, ttl: Duration) -> Result<Renewed, StoreErro
         held: Vec<Held>,
         cordoned: bool,
         draining: bool,
+        drain_until: Option<Timestamp>,
         db_now: Timestamp,
         tli: i64,
     }
@@ -139,6 +142,7 @@ pub async fn renew(db: &Db, me: &Me, ttl: Duration) -> Result<Renewed, StoreErro
         held: row.held,
         cordoned: row.cordoned,
         draining: row.draining,
+        drain_until: row.drain_until,
         db_now: row.db_now,
         tli: row.tli,
     }))

@@ -11,6 +11,11 @@ WITH target AS MATERIALIZED (
 ), asked AS (
     UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = coalesce(r.cancel_by, $2)
     FROM target t WHERE r.run_id = (t.run).run_id AND (t.run).state = 'running'
+), told AS (
+    INSERT INTO farmhand.event (at, kind, severity, job_id, run_id, attempt, detail)
+    SELECT statement_timestamp(), 'cancel', 'info', (t.run).job_id, (t.run).run_id, nullif((t.run).attempt, 0),
+        jsonb_build_object('by', $2)
+    FROM target t
 )
 SELECT (t.run).job_id, (t.run).running_at AS node,
     CASE WHEN (t.run).state = 'running' THEN pg_notify('farmhand',

@@ -1,5 +1,5 @@
 WITH RECURSIVE self AS (
-    SELECT labels, cordoned, draining FROM farmhand.node WHERE address = $1
+    SELECT labels, cordoned, draining, drain_until FROM farmhand.node WHERE address = $1
 ), watched AS MATERIALIZED (
     SELECT a.* FROM (
         (SELECT n.*, 0 AS round FROM farmhand.node n WHERE n.address > $1 AND n.open ORDER BY n.address LIMIT $3)
@@ -49,4 +49,5 @@ SELECT clock_timestamp() AS db_now,
     EXISTS (SELECT FROM farmhand.node n JOIN farmhand.run_live r ON r.running_at = n.address
         AND r.session < n.session WHERE r.state = 'running' AND r.hold_ms = 0) AS unswept,
     coalesce((SELECT cordoned FROM self), false) AS cordoned,
-    coalesce((SELECT draining FROM self), false) AS draining
+    coalesce((SELECT draining FROM self), false) AS draining,
+    (SELECT drain_until FROM self) AS drain_until

@@ -7,5 +7,11 @@ WITH j AS MATERIALIZED (
     UPDATE farmhand.job t SET paused = true, paused_by = $3, paused_at = statement_timestamp(),
         pause_reason = $4, next_run = NULL, seq = $2
     FROM j WHERE t.job_id = j.job_id AND NOT j.was_paused AND j.overdue IS NULL
+    RETURNING t.job_id
+), told AS (
+    INSERT INTO farmhand.event (at, kind, severity, job_id, detail)
+    SELECT statement_timestamp(), 'job_paused', 'info', d.job_id,
+        jsonb_strip_nulls(jsonb_build_object('by', $3, 'reason', $4))
+    FROM done d
 )
 SELECT rev, was_paused, overdue, pg_notify('farmhand', json_build_object('jobs', $2)::text)::text AS note FROM j

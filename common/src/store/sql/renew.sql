@@ -2,9 +2,9 @@ WITH me AS (
     UPDATE farmhand.node
     SET beat = beat + 1, lease_until = clock_timestamp() + $4 * interval '1 millisecond', ttl_ms = $4
     WHERE address = $1 AND session = $2 AND life = $3 AND open AND NOT condemned
-    RETURNING cordoned, draining
+    RETURNING cordoned, draining, drain_until
 )
-SELECT me.cordoned, me.draining, clock_timestamp() AS db_now, farmhand.current_timeline() AS tli,
+SELECT me.cordoned, me.draining, me.drain_until, clock_timestamp() AS db_now, farmhand.current_timeline() AS tli,
     (SELECT coalesce(jsonb_agg(jsonb_build_object(
             'run_id', r.run_id, 'attempt', r.attempt, 'cancel', r.cancel_requested)), '[]')
         FROM farmhand.run_live r

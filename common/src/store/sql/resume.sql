@@ -8,6 +8,10 @@ WITH j AS MATERIALIZED (
         decided_until = greatest(t.decided_until,
             (SELECT max(s.last) FROM json_to_recordset($5) AS s(last timestamptz)))
     FROM j WHERE t.job_id = j.job_id AND j.was_paused AND j.stale IS NULL
+    RETURNING t.job_id
+), told AS (
+    INSERT INTO farmhand.event (at, kind, severity, job_id, detail)
+    SELECT statement_timestamp(), 'job_resumed', 'info', d.job_id, jsonb_build_object('by', $3) FROM done d
 ), recorded AS (
     INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state,
         reason, ended_by, attempt, retries, takeovers, params, submitted_by, created_at, finished_at, first_due,

@@ -17,6 +17,11 @@ WITH old AS (
     CROSS JOIN (SELECT DISTINCT ON (t.task) t.* FROM farmhand.task t WHERE t.run_id = $1
         ORDER BY t.task, t.attempt DESC) l
     WHERE $3 AND l.outcome = 'succeeded'
+), told AS (
+    INSERT INTO farmhand.event (at, kind, severity, job_id, run_id, detail)
+    SELECT statement_timestamp(), 'retry_by_hand', 'info', m.job_id, m.run_id,
+        jsonb_build_object('by', $2, 'of', $1)
+    FROM made m
 )
 SELECT EXISTS (SELECT FROM old) AS ended,
     EXISTS (SELECT FROM farmhand.run_live WHERE run_id = $1) AS live,

@@ -1,0 +1,1 @@
+//! `overlap` in its four ways, with kill -9 of the holder in the middle.

@@ -1,0 +1,211 @@
+//! Where runs may be: labels, each node, cordons; and what a kill -9 changes about it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use farmhand_tests::farm::{Farm, SOON};
+
+/// n1, n2 and so on, each with a label `name` of its own and the role given.
+async fn labelled(roles: &[&str], jobs: &str) -> Farm {
+    let mut farm = Farm::new().agents(roles.len()).jobs(jobs).prepare().await;
+    for (agent, role) in farm.agents.iter_mut().zip(roles) {
+        let name = format!("name={}", agent.address);
+        agent.arguments.extend(["--label".to_owned(), name]);
+        agent
+            .arguments
+            .extend(["--label".to_owned(), format!("role={role}")]);
+    }
+    farm.start_agents().await;
+    farm
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_a_node_with_the_labels_runs_it_also_after_the_first_one_dies() {
+    let jobs = "[job.batch]\nwhere = { role = 'batch' }\ncommand = [WITNESS, '3000', 'daemon']\n";
+    let mut farm = labelled(&["web", "batch", "batch"], jobs).await;
+    let run_id = farm.submit("batch").await;
+    let first = farm.lives(run_id, 1).await.running_at.expect("a node");
+    assert_ne!(first, "n1");
+    farm.agent(&first).kill_with_wardens();
+    let second = farm.lives(run_id, 2).await.running_at.expect("a node");
+    assert!(second != first && second != "n1", "{second} after {first}");
+    farm.agent(&second).kill_with_wardens();
+    farm.eventually("nobody may take it", SOON, async || {
+        match farm.run(run_id).await {
+            run if run.state == "due" && run.takeovers == 2 => Ok(()),
+            run => Err(format!("{run:?}")),
+        }
+    })
+    .await;
+    let why = farm.ok(&["explain", "job", "batch"]);
+    assert!(
+        why.contains("none of them is ready: n2 is closed, n3 is closed"),
+        "{why}"
+    );
+    farm.agent(&first).start().await;
+    let done = farm.succeeds(run_id).await;
+    assert_eq!(
+        (done.attempt, done.running_at.as_deref()),
+        (3, Some(first.as_str())),
+        "{done:?}"
+    );
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_for_each_node_reaches_later_joiners_and_its_runs_never_move() {
+    let mut farm = Farm::new()
+        .agents(2)
+        .jobs("[job.each]\nschedule = '*/2 * * * * *'\nrun_on = 'each-node'\ncommand = [WITNESS, '900']\n")
+        .start()
+        .await;
+    farm.eventually("both nodes have run it", SOON, async || {
+        match runs_by_node(&farm).await {
+            runs if runs.len() == 2 => Ok(()),
+            runs => Err(format!("{runs:?}")),
+        }
+    })
+    .await;
+    farm.add_agent("n3").await;
+    farm.eventually("the third has run it", SOON, async || {
+        match runs_by_node(&farm).await {
+            runs if runs.len() == 3 => Ok(()),
+            runs => Err(format!("{runs:?}")),
+        }
+    })
+    .await;
+    let early: i64 = farm
+        .value(
+            "SELECT count(*) FROM farmhand.run r JOIN farmhand.node n ON n.address = r.node
+             WHERE r.node = 'n3' AND r.due_at < n.started_at - interval '1 second'",
+        )
+        .await;
+    assert_eq!(early, 0, "an instant from before a node joined is not run there");
+
+    // One dies with its run: nobody else does it, and it is done there later.
+    let running = farm
+        .eventually("n2 runs it", SOON, async || {
+            let runs = farm.runs("each").await;
+            let held = runs
+                .into_iter()
+                .find(|r| r.state == "running" && r.running_at.as_deref() == Some("n2"));
+            held.filter(|r| !farm.witness.lives(r.run_id).is_empty())
+                .ok_or_else(|| "not now".to_owned())
+        })
+        .await;
+    farm.agent("n2").kill_with_wardens();
+    farm.event("expired").await;
+    farm.agent("n2").start().await;
+    let done = farm.succeeds(running.run_id).await;
+    assert_eq!(
+        (done.attempt, done.running_at.as_deref()),
+        (2, Some("n2")),
+        "{done:?}"
+    );
+    farm.ok(&["job", "pause", "each"]);
+    let strays: i64 = farm
+        .value("SELECT count(*) FROM farmhand.run WHERE node IS NULL OR running_at <> node")
+        .await;
+    assert_eq!(strays, 0, "a run of an each-node job was elsewhere");
+    farm.check().await;
+}
+
+async fn runs_by_node(farm: &Farm) -> BTreeMap<String, usize> {
+    let mut count = BTreeMap::new();
+    for run in farm
+        .runs("each")
+        .await
+        .into_iter()
+        .filter(|r| r.state == "succeeded")
+    {
+        *count.entry(run.running_at.expect("a node")).or_default() += 1;
+    }
+    count
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cordon_holds_through_a_restart_of_the_agent_and_ends_with_resume() {
+    let jobs = "[job.here]\nwhere = { name = 'n1' }\ncommand = [WITNESS, '50']\n
+        [job.any]\ncommand = [WITNESS, '50']\n
+        [job.long]\nwhere = { name = 'n1' }\ncommand = [WITNESS, '3000']\n";
+    let mut farm = labelled(&["a", "a"], jobs).await;
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+    assert!(
+        farm.ok(&["node", "cordon", "n1"])
+            .starts_with("n1: cordoned, by ")
+    );
+    let here = farm.submit("here").await;
+    for round in 0..2 {
+        for _ in 0..3 {
+            let any = farm.submit("any").await;
+            assert_eq!(
+                farm.succeeds(any).await.running_at.as_deref(),
+                Some("n2"),
+                "round {round}"
+            );
+        }
+        if round == 0 {
+            farm.agent("n1").kill();
+            farm.agent("n1").start().await;
+        }
+    }
+    // What ran when the cordon came goes on.
+    let done = farm.succeeds(long).await;
+    assert_eq!((done.attempt, done.running_at.as_deref()), (1, Some("n1")));
+    farm.agent("n1").kill_with_wardens();
+    farm.agent("n1").start().await;
+    assert_eq!(farm.run(here).await.state, "due");
+    assert!(farm.ok(&["node", "ls"]).contains("cordoned"));
+    assert_eq!(farm.ok(&["node", "resume", "n1"]), "n1: ready\n");
+    assert_eq!(farm.succeeds(here).await.running_at.as_deref(), Some("n1"));
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sighup_changes_slots_and_labels_of_a_running_agent_and_costs_its_jobs_nothing() {
+    let jobs = "[job.gpu]\nwhere = { gpu = 'yes' }\ncommand = [WITNESS, '50']\n
+        [job.long]\ncommand = [WITNESS, '1500']\n";
+    let mut farm = Farm::new().agents(1).jobs(jobs).prepare().await;
+    let config = farm.dir().join("agent.toml");
+    std::fs::write(&config, "slots = 1\nlabels = { zone = 'a' }\n").expect("a configuration");
+    let agent = &mut farm.agents[0];
+    // The file alone says how many slots there are.
+    agent.arguments.retain(|a| a != "--slots" && a != "4");
+    agent
+        .arguments
+        .extend(["--config".to_owned(), config.display().to_string()]);
+    farm.start_agents().await;
+    let (long, waiting, gpu) = (
+        farm.submit("long").await,
+        farm.submit("long").await,
+        farm.submit("gpu").await,
+    );
+    farm.lives(long, 1).await;
+    assert_eq!(farm.run(waiting).await.state, "due");
+    std::fs::write(&config, "slots = 3\nlabels = { zone = 'a', gpu = 'yes' }\n").expect("a configuration");
+    farm.agents[0].signal(libc::SIGHUP);
+    farm.lives(waiting, 1).await;
+    assert_eq!(farm.succeeds(gpu).await.attempt, 1);
+    assert_eq!(
+        farm.run(long).await.state,
+        "running",
+        "it was free while the first one ran"
+    );
+    assert_eq!(farm.agents[0].metric("farmhand_slots", &[]).await, 3.0);
+    assert_eq!(farm.value::<i32>("SELECT slots FROM farmhand.node").await, 3);
+    // A mistake changes nothing, and is told.
+    std::fs::write(&config, "slots = 'many'\n").expect("a configuration");
+    farm.agents[0].signal(libc::SIGHUP);
+    farm.eventually("the mistake is told", SOON, async || {
+        let log = farm.agents[0].log_tail(20);
+        if log.contains("many") { Ok(()) } else { Err(log) }
+    })
+    .await;
+    assert_eq!(farm.value::<i32>("SELECT slots FROM farmhand.node").await, 3);
+    for run_id in [long, waiting] {
+        let done = farm.over(run_id, Duration::from_secs(20)).await;
+        assert_eq!((done.state.as_str(), done.attempt), ("succeeded", 1), "{done:?}");
+    }
+    farm.check().await;
+}
