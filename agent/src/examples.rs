@@ -21,6 +21,10 @@ const FILES: &[(&str, &str)] = &[
         include_str!("../../deploy/examples/heartbeat.toml"),
     ),
     (
+        "inbox-worker.toml",
+        include_str!("../../deploy/examples/inbox-worker.toml"),
+    ),
+    (
         "load-sampler.toml",
         include_str!("../../deploy/examples/load-sampler.toml"),
     ),

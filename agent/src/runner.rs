@@ -5,9 +5,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use farmhand_common::core::continuous::after_round;
 use farmhand_common::core::definition::{Command, JobSpec, argv, param_text, param_variable, resolve_params};
 use farmhand_common::core::lease::BootInstant;
 use farmhand_common::core::run::{AfterAttempt, AttemptEnd, Outcome, after_attempt};
+use farmhand_common::store::Kind;
 use farmhand_common::store::protocol::{Claimed, LostWhy};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -56,6 +58,11 @@ impl Assignment {
             run_id: self.run_id,
             attempt: self.attempt,
         }
+    }
+
+    /// Whether it is a round of a continuous job: its end makes the next one.
+    pub fn is_round(&self) -> bool {
+        self.kind == Kind::Continuous.as_str()
     }
 
     pub fn about(&self) -> AttemptRef {
@@ -170,6 +177,8 @@ pub enum Verdict {
     Final {
         outcome: Outcome,
         reason: Option<String>,
+        /// Until the next round of a continuous job.
+        again: Option<Duration>,
     },
     /// Due again after `delay`.
     Retry {
@@ -200,8 +209,15 @@ pub fn verdict(a: &Assignment, result: &AttemptResult, cancelled: bool, random: 
         (None, Ending::Exited { code }) => AttemptEnd::Exited(*code),
     };
     let reason = reason(result);
+    if a.is_round() {
+        return round_over(a, end, reason, cancelled, random);
+    }
     match after_attempt(end, &a.spec.retry, a.retries.unsigned_abs(), cancelled, random) {
-        AfterAttempt::Final(outcome) => Verdict::Final { outcome, reason },
+        AfterAttempt::Final(outcome) => Verdict::Final {
+            outcome,
+            reason,
+            again: None,
+        },
         AfterAttempt::Retry { delay } => {
             let outcome = if end == AttemptEnd::TimedOut {
                 Outcome::TimedOut
@@ -214,6 +230,37 @@ pub fn verdict(a: &Assignment, result: &AttemptResult, cancelled: bool, random: 
                 delay,
             }
         }
+    }
+}
+
+fn round_over(
+    a: &Assignment,
+    end: AttemptEnd,
+    reason: Option<String>,
+    cancelled: bool,
+    random: u64,
+) -> Verdict {
+    let round = after_round(end, &a.spec, a.retries.unsigned_abs(), cancelled, random);
+    Verdict::Final {
+        outcome: round.outcome,
+        reason: if round.idle {
+            Some("idle".to_owned())
+        } else {
+            reason
+        },
+        again: Some(round.again),
+    }
+}
+
+/// The end of a run that could not be started, as if its command had failed.
+pub fn refusal(a: &Assignment, why: String, random: u64) -> Verdict {
+    if a.is_round() {
+        return round_over(a, AttemptEnd::NotStarted, Some(why), false, random);
+    }
+    Verdict::Final {
+        outcome: Outcome::Failed,
+        reason: Some(why),
+        again: None,
     }
 }
 

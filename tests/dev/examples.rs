@@ -47,6 +47,8 @@ impl Bench {
             .env("FARMHAND_DUE", due)
             .env("FARMHAND_NODE", "farm-1")
             .env("FARMHAND_ATTEMPT", attempt.to_string())
+            .env("FARMHAND_INSTANCE", "0")
+            .env("FARMHAND_INSTANCES", "1")
             .env(
                 "FARMHAND_FENCE",
                 format!("{}", 1_099_511_627_776 + u64::from(attempt)),
@@ -230,4 +232,22 @@ fn the_slow_one_shows_its_progress() {
     let said = bench.succeed("slow-verify", "2026-11-21T08:00:30Z");
     assert_eq!(said.lines().count(), 2, "{said}");
     assert!(said.starts_with("attempt 1 on farm-1: slice 1 of 2"), "{said}");
+}
+
+#[test]
+fn the_inbox_worker_packs_a_file_per_round_and_says_when_there_is_none() {
+    let bench = Bench::new();
+    let due = "2026-11-21T08:00:15Z";
+    assert_eq!(bench.attempt("inbox-worker", 1, due).status.code(), Some(250));
+    let spec = &bench.jobs["inbox-worker"].spec;
+    assert!(spec.is_continuous() && spec.idle_exit == [250]);
+    for name in ["a b", "-c"] {
+        std::fs::write(bench.work.path().join("inbox").join(name), name).unwrap();
+    }
+    for _ in 0..2 {
+        assert!(bench.succeed("inbox-worker", due).starts_with("packed "));
+    }
+    assert_eq!(bench.attempt("inbox-worker", 1, due).status.code(), Some(250));
+    assert_eq!(bench.files("inbox"), Vec::<String>::new());
+    assert_eq!(bench.files("outbox"), ["-c.gz", "a b.gz"]);
 }

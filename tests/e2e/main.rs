@@ -1,6 +1,7 @@
 //! Whole farms of real agents, one file per feature.
 
 mod attempts;
+mod continuous;
 mod leaving;
 mod many;
 mod pooler;

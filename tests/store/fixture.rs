@@ -184,6 +184,7 @@ pub fn success(me: &Me, run: &Claimed) -> Finish {
         max_rss_bytes: Some(1 << 20),
         output_bytes: Some(3),
         output_dropped: Some(0),
+        again: None,
     }
 }
 

@@ -14,6 +14,8 @@ mod overlap;
 mod pooler;
 mod races;
 mod records;
+mod rounds;
+mod rounds_races;
 mod schema;
 mod sessions;
 mod storm;

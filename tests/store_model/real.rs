@@ -320,6 +320,7 @@ fn success(run_id: i64, held: Held) -> Finish {
         max_rss_bytes: None,
         output_bytes: None,
         output_dropped: None,
+        again: None,
     }
 }
 

@@ -28,9 +28,16 @@ async fn one(db: &Db, name: &str, args: &NextArgs, now: Timestamp, as_json: bool
         Some(text) => moment("--from", text, schedule.timezone())?,
         None => now,
     };
-    let instants = instants(&schedule, &policy, from, args.count);
+    let instants = if schedule.is_continuous() {
+        waiting_rounds(db, name, from, args.count).await?
+    } else {
+        instants(&schedule, &policy, from, args.count)
+    };
     if !as_json {
         let why = match (row.enabled, row.paused, row.scheduled || !instants.is_empty()) {
+            (true, false, _) if schedule.is_continuous() => {
+                Some("it is continuous: again as soon as it has ended; these are the rounds that wait")
+            }
             (_, _, false) if schedule.fires_at_boot() => Some("it fires once per boot of each node"),
             (false, ..) => Some("it is disabled: none of these will fire"),
             (_, true, _) => Some("it is paused: none of these fires before `farmhand job resume`"),
@@ -48,6 +55,19 @@ async fn one(db: &Db, name: &str, args: &NextArgs, now: Timestamp, as_json: bool
     }
     show(&schedule, &instants, now, as_json);
     Ok(Exit::Ok)
+}
+
+/// When the rounds of a continuous job that rest after a failure, or found nothing to do, come again.
+async fn waiting_rounds(db: &Db, name: &str, from: Timestamp, count: u32) -> Result<Vec<Timestamp>, Failure> {
+    let live = query::live_runs(db, name).await?;
+    let mut ready: Vec<Timestamp> = (live.iter())
+        .filter(|run| run.running_at.is_none() && run.ready_at > from)
+        .map(|run| run.ready_at)
+        .collect();
+    ready.sort_unstable();
+    ready.dedup();
+    ready.truncate(count as usize);
+    Ok(ready)
 }
 
 /// Those that will run: what a calendar excludes is left out.

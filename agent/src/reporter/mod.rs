@@ -291,7 +291,8 @@ impl Reporter {
                     (Some(FinishResult::Ended(_)), _) => Settled::Done,
                     (_, Verdict::Retry { delay, .. }) => Settled::Again(*delay),
                     (_, Verdict::Lost { .. }) => Settled::Again(Duration::ZERO),
-                    (_, Verdict::Final { .. }) => Settled::Done,
+                    // The next round of a continuous job.
+                    (_, Verdict::Final { again, .. }) => again.map_or(Settled::Done, Settled::Again),
                 }
             })
             .collect())

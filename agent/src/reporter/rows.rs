@@ -47,7 +47,12 @@ impl Measured {
 }
 
 pub(super) fn finish_row(e: &Ended, cut: u64) -> Option<Finish> {
-    let Verdict::Final { outcome, reason } = &e.verdict else {
+    let Verdict::Final {
+        outcome,
+        reason,
+        again,
+    } = &e.verdict
+    else {
         return None;
     };
     let m = Measured::of(e.result.as_ref(), cut);
@@ -70,6 +75,7 @@ pub(super) fn finish_row(e: &Ended, cut: u64) -> Option<Finish> {
         max_rss_bytes: m.max_rss_bytes,
         output_bytes: m.output_bytes,
         output_dropped: m.output_dropped,
+        again: *again,
     })
 }
 

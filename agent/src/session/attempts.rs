@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use farmhand_common::core::definition::JobSpec;
 use farmhand_common::core::lease::BootInstant;
-use farmhand_common::core::run::Outcome;
 use farmhand_common::store::StoreError;
 use farmhand_common::store::protocol::{self, Claimed, Fire, Fired, JobRow, Overdue};
 use jiff::Timestamp;
@@ -15,7 +14,7 @@ use crate::clock::boot_now;
 use crate::events::{Event, TakeoverCause};
 use crate::random::random;
 use crate::reporter::{Report, Settled};
-use crate::runner::{self, Assignment, Verdict};
+use crate::runner::{self, Assignment};
 use crate::warden::protocol::{AttemptId, AttemptReport, KillReason, Kind, State};
 
 /// Ended attempts that may wait to be written down before no more are claimed: a bound on memory.
@@ -234,10 +233,7 @@ impl Session {
     fn refuse(&mut self, run: &Claimed, spec: JobSpec, why: String) {
         let assignment = Assignment::new(run, spec, self.me.session);
         let id = assignment.id();
-        let verdict = Verdict::Final {
-            outcome: Outcome::Failed,
-            reason: Some(why),
-        };
+        let verdict = runner::refusal(&assignment, why, random());
         let report = Report::ended(&self.me, &assignment, Kind::Main, None, verdict);
         self.attempts.insert(
             id,

@@ -1,5 +1,6 @@
 //! The pure part: no async, no clock, no randomness, no I/O.
 
+pub mod continuous;
 pub mod crontab;
 pub mod definition;
 pub mod document;

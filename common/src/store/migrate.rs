@@ -45,6 +45,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "drain",
         sql: include_str!("../../migrations/0004_drain.sql"),
     },
+    Migration {
+        version: 5,
+        name: "continuous",
+        sql: include_str!("../../migrations/0005_continuous.sql"),
+    },
 ];
 
 /// A step as the database remembers it.

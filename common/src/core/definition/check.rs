@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use toml::de::DeValue;
 
 use super::params::{Placeholder, is_param_name, may_be_absent, param_variable, placeholder};
-use super::{Command, JobSpec, ParamSpec, ParamType, RunOn, check_param, support};
+use super::{Command, JobSpec, ParamSpec, ParamType, RunOn, check_param, continuous};
 use crate::core::document::{Found, Reader, Wrong, boolean, closest, filled, one_of, size, text};
 use crate::core::schedule::{ParseContext, Schedule, ScheduleError};
 
@@ -28,9 +28,7 @@ pub(super) fn timezone(value: &DeValue<'_>) -> Result<String, Wrong> {
 /// One cron expression, macro or interval. Each is checked by itself, so that every wrong one is reported.
 pub(super) fn expression(value: &DeValue<'_>) -> Result<String, Wrong> {
     let text = filled(value)?;
-    let schedule =
-        Schedule::parse(&[&text], &ParseContext::default()).map_err(|error| faulty(&text, &error))?;
-    support::refuse_schedule(&text, &schedule)?;
+    Schedule::parse(&[&text], &ParseContext::default()).map_err(|error| faulty(&text, &error))?;
     Ok(text)
 }
 
@@ -238,6 +236,7 @@ pub(super) fn whole(job: &mut Reader<'_>, spec: &JobSpec, name: &Range<usize>) {
         );
     }
     boot(job, spec);
+    continuous::check(job, spec);
     command(job, spec);
     params(job, spec);
 }

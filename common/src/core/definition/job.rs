@@ -8,7 +8,7 @@ use toml::de::DeValue;
 
 use super::calendar::Calendars;
 use super::spec::*;
-use super::{check, flow, retry, support};
+use super::{check, continuous, flow, retry, support};
 use crate::core::document::{
     Found, Reader, Wrong, boolean, duration, filled, integer, one_of, positive_duration, size, text,
 };
@@ -23,7 +23,16 @@ pub(super) enum JobLayer {
 }
 
 /// Keys that say what one job is; nobody inherits them.
-pub(super) const OWN_KEYS: &[&str] = &["command", "flow", "task", "schedule", "params", "stdin"];
+pub(super) const OWN_KEYS: &[&str] = &[
+    "command",
+    "flow",
+    "task",
+    "schedule",
+    "params",
+    "stdin",
+    "idle_exit",
+    "idle_delay",
+];
 
 /// Words that other schedulers use.
 const HINTS: &[(&str, &str)] = &[
@@ -201,6 +210,7 @@ fn read_how(job: &mut Reader<'_>, spec: &mut JobSpec) {
             ("allow", Overlap::Allow),
         ]),
     );
+    continuous::read(job, spec);
     retry::read_retry(job, &mut spec.retry);
     job.set(
         "on_lost",

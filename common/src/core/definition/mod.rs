@@ -4,6 +4,7 @@ mod calendar;
 #[cfg(test)]
 mod calendar_tests;
 mod check;
+mod continuous;
 mod flow;
 #[cfg(test)]
 mod flow_tests;

@@ -18,6 +18,8 @@ enum Kind {
     /// A string or a list of them.
     Texts(&'static str),
     Command,
+    /// An exit code or a list of them.
+    Codes,
     Instant,
     /// Strings by names that people choose.
     Strings,
@@ -182,6 +184,17 @@ const JOB: &[Key] = &[
         "When an earlier run has not ended.",
     ),
     key("retry", Kind::Table(RETRY), "After a failure."),
+    key(
+        "idle_exit",
+        Kind::Codes,
+        "Exit codes by which a continuous job says that it found nothing to do.",
+    ),
+    key("idle_delay", Kind::Duration, "The pause after one of them."),
+    key(
+        "instances",
+        Kind::Integer(1, 10_000),
+        "How many runs each firing makes, or how many loops a continuous job has.",
+    ),
     key("on_lost", Kind::Words(&["rerun", "fail"]), "When its node dies."),
     key("hold", Kind::Duration, "How long it may outlive its lease."),
     key(
@@ -250,6 +263,10 @@ fn property(key: &Key, defaults: Option<&Value>) -> Value {
         }
         Kind::Command => json!({"anyOf": [{"type": "string", "minLength": 1},
             {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+        Kind::Codes => {
+            let code = json!({"type": "integer", "minimum": 1, "maximum": 255});
+            json!({"anyOf": [code.clone(), {"type": "array", "items": code}], "examples": [[250]]})
+        }
         Kind::Instant => json!({"type": "string", "examples": ["2026-12-01", "2026-12-01T08:00:00Z"]}),
         Kind::Strings => json!({"type": "object", "additionalProperties": {"type": "string"}}),
         Kind::Table(keys) => table(keys, None),

@@ -104,7 +104,11 @@ fn what_the_schema_shows_is_accepted() {
     let schema = json_schema();
     let job = &schema["properties"]["job"]["additionalProperties"]["properties"];
     let check = |before: &str, table: &str, key: &str, value: &Value| {
-        let command = if key == "flow" { "" } else { "command = 'x'\n" };
+        let command = match key {
+            "flow" => "",
+            "idle_exit" | "idle_delay" => "command = 'x'\nschedule = '@continuous'\n",
+            _ => "command = 'x'\n",
+        };
         let text = format!(
             "[calendar.de]\nexclude = []\n[job.a]\n{command}{before}{table}{key} = {}\n",
             toml_of(value)

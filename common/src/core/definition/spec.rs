@@ -39,6 +39,11 @@ pub struct JobSpec {
     pub missed_within: Option<Duration>,
     pub missed_max: u32,
     pub retry: Retry,
+    /// Exit codes by which a continuous job says that it found nothing to do.
+    pub idle_exit: Vec<i32>,
+    /// The pause after one of them.
+    #[serde(with = "millis")]
+    pub idle_delay: Duration,
     pub on_lost: OnLost,
     /// How long an attempt may outlive its lease while the database is away.
     #[serde(with = "millis")]
@@ -95,6 +100,8 @@ impl Default for JobSpec {
             missed_within: None,
             missed_max: 100,
             retry: Retry::default(),
+            idle_exit: Vec::new(),
+            idle_delay: Duration::from_secs(30),
             on_lost: OnLost::Rerun,
             hold: Duration::ZERO,
             run_on: RunOn::One,
@@ -124,6 +131,15 @@ impl Default for JobSpec {
             instances: 1,
             enabled: true,
         }
+    }
+}
+
+impl JobSpec {
+    /// Whether it is due again whenever it has ended.
+    pub fn is_continuous(&self) -> bool {
+        self.schedule
+            .iter()
+            .any(|text| text.trim().eq_ignore_ascii_case("@continuous"))
     }
 }
 

@@ -1,8 +1,7 @@
 //! Keys that the design knows and this version's agents do not honour. Refusing them is the promise that no
 //! key is ever silently ignored; a key leaves this list in the change that makes it work end to end.
 
-use crate::core::document::{Reader, Wrong};
-use crate::core::schedule::Schedule;
+use crate::core::document::Reader;
 
 /// Key of a job, and what to do meanwhile.
 const JOB_KEYS: &[(&str, &str)] = &[
@@ -32,9 +31,6 @@ const JOB_KEYS: &[(&str, &str)] = &[
         "child_limits",
         "bound the whole attempt with `timeout` and `limits`",
     ),
-    ("instances", "write one job per shard"),
-    ("idle_exit", "use a schedule"),
-    ("idle_delay", "use a schedule"),
 ];
 
 const FILE_KEYS: &[(&str, &str)] = &[(
@@ -45,17 +41,6 @@ const FILE_KEYS: &[(&str, &str)] = &[(
 /// Reports the keys of a job that are for later.
 pub(super) fn refuse_job_keys(job: &mut Reader<'_>) {
     refuse(job, JOB_KEYS);
-}
-
-/// Refuses kinds of schedules that are for later.
-pub(super) fn refuse_schedule(text: &str, schedule: &Schedule) -> Result<(), Wrong> {
-    if !schedule.is_continuous() {
-        return Ok(());
-    }
-    Err(Wrong::new(
-        format!("`{text}` is not supported by this version yet"),
-        "use \"@every 1s\" with overlap = \"skip\"",
-    ))
 }
 
 /// Reports the tables of a file that are for later.

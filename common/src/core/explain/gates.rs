@@ -115,6 +115,9 @@ impl Walk {
                 format!("run {} waits until {}", live.run_id, live.ready_at),
                 Some(live.created_at),
                 match &live.reason {
+                    Some(reason) if reason == "idle" => {
+                        "it looks again then, having found nothing to do".to_owned()
+                    }
                     Some(reason) => format!("it is tried again then ({reason})"),
                     None => "its time comes".to_owned(),
                 },
@@ -199,6 +202,11 @@ impl Walk {
                 Gate::Nodes,
                 "no node was ready to run it",
                 "start an agent with the labels it wants",
+            ),
+            "withdrawn" => (
+                Gate::Fired,
+                "its job was changed, disabled or deleted before it began",
+                "`farmhand job show` lists the revisions",
             ),
             "trigger" => (Gate::Trigger, "its triggers did not meet", "`trigger_on`"),
             _ => (Gate::Fired, "it was skipped", "`farmhand run show` tells more"),

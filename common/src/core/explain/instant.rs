@@ -15,6 +15,12 @@ impl Walk {
     /// The gates of the definition for one instant that has no run.
     pub(super) fn instant(&mut self, facts: &Facts, known: &Known, at: Timestamp) -> Option<String> {
         let (schedule, policy) = self.compiled(facts, &known.spec)?;
+        if schedule.is_continuous() {
+            let job = &facts.job;
+            return Some(format!(
+                "no round became due at that very moment; `farmhand job history {job}` has the rounds"
+            ));
+        }
         if is_instant(&schedule, at) {
             self.open(
                 Gate::Schedule,
@@ -162,6 +168,15 @@ impl Walk {
             return Some(format!("it is running, on {}", running.join(", ")));
         }
         let (schedule, policy) = self.compiled(facts, &known.spec)?;
+        if schedule.is_continuous() {
+            self.closed(
+                Gate::Fired,
+                "it is continuous, and there is no round of it",
+                None,
+                "an agent makes what lacks within a minute; `farmhand node ls` shows the agents",
+            );
+            return None;
+        }
         if schedule.fires_at_boot() && !schedule.has_instants() {
             self.closed(Gate::Schedule, "it fires when a node boots, once", None, "a boot");
             return None;

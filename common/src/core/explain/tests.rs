@@ -53,6 +53,37 @@ const CASES: &[Case] = &[
         "clock change",
     ),
     (
+        "withdrawn round",
+        |_, k| k.outcomes = vec![outcome(RunState::Skipped, Some("withdrawn"))],
+        Some(Gate::Fired),
+        "before it began",
+    ),
+    (
+        "a continuous job without a round",
+        |f, k| (f.at, k.spec.schedule) = (None, vec!["@continuous".to_owned()]),
+        Some(Gate::Fired),
+        "no round",
+    ),
+    (
+        "a continuous job between rounds",
+        |_, k| k.spec.schedule = vec!["@continuous".to_owned()],
+        None,
+        "job history",
+    ),
+    (
+        "a round that found nothing to do",
+        |f, k| {
+            let idle = Live {
+                ready_at: at("2027-03-10T13:00:20Z"),
+                reason: Some("idle".to_owned()),
+                ..live(None)
+            };
+            (f.at, k.live) = (None, vec![idle]);
+        },
+        Some(Gate::Ready),
+        "waits until",
+    ),
+    (
         "no node skip",
         |_, k| k.outcomes = vec![outcome(RunState::Skipped, Some("no_node"))],
         Some(Gate::Nodes),

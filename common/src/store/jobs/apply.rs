@@ -10,6 +10,7 @@ use tokio_postgres::types::{Json, Type};
 use crate::core::definition::{JobSpec, RunOn};
 use crate::store::db::{Db, Transaction, stmt};
 use crate::store::error::StoreError;
+use crate::store::protocol::rounds;
 
 /// What an attempt with a timeout may take beyond timeout and grace before its neighbours condemn its
 /// node: the time to start it and to record its end.
@@ -94,6 +95,7 @@ struct Columns<'a> {
     placement: Option<&'a BTreeMap<String, String>>,
     instances: u32,
     each_node: bool,
+    continuous: bool,
     source: &'a str,
     spec: &'a JobSpec,
 }
@@ -183,6 +185,10 @@ pub async fn apply(
             ],
         )
         .await?;
+    let changed: Vec<&str> = (columns.iter().map(|c| c.job_id))
+        .chain(gone.iter().copied())
+        .collect();
+    rounds(&mut tx, &changed).await?;
     tx.commit().await?;
     Ok(ApplyOutcome::Done { seq, applied })
 }
@@ -230,6 +236,7 @@ pub async fn delete(db: &Db, jobs: &[String], by: &str) -> Result<ApplyOutcome, 
             change: Change::Deleted,
         })
         .collect();
+    rounds(&mut tx, &names).await?;
     tx.commit().await?;
     Ok(ApplyOutcome::Done { seq, applied })
 }
@@ -285,6 +292,7 @@ impl<'a> Columns<'a> {
             placement: (!spec.placement.is_empty()).then_some(&spec.placement),
             instances: spec.instances.max(1),
             each_node: spec.run_on == RunOn::EachNode,
+            continuous: spec.is_continuous(),
             source: &change.source,
             spec,
         }

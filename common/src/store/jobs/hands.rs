@@ -9,7 +9,7 @@ use super::apply::bump;
 use crate::store::Final;
 use crate::store::db::{Db, stmt};
 use crate::store::error::StoreError;
-use crate::store::protocol::{SkipFold, promote};
+use crate::store::protocol::{SkipFold, promote, rounds};
 
 /// The answer to `pause`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +54,7 @@ pub async fn pause(db: &Db, job_id: &str, by: &str, reason: Option<&str>) -> Res
             ..
         }) => Paused::Overdue { rev, next_run },
         Some(_) => {
+            rounds(&mut tx, &[job_id]).await?;
             tx.commit().await?;
             return Ok(Paused::Done);
         }
@@ -111,6 +112,7 @@ pub async fn resume(
             ..
         }) => Resumed::Stale { decided_until },
         Some(_) => {
+            rounds(&mut tx, &[job_id]).await?;
             tx.commit().await?;
             return Ok(Resumed::Done);
         }

@@ -118,7 +118,7 @@ pub(super) async fn write<T: Serialize + std::fmt::Debug + Sync>(
     } else {
         read_back(db, &missed).await?
     };
-    let finish = statement.op == "finish";
+    let finish = statement.op.starts_with("finish");
     Ok(keys
         .into_iter()
         .map(|key| {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
 
 use super::session::set;
-use crate::store::db::{Db, stmt};
+use crate::store::db::{Db, Transaction, stmt};
 use crate::store::error::StoreError;
 
 /// Jobs fired by one statement at most: bounds how long their rows stay locked.
@@ -83,7 +83,8 @@ async fn fire_set(db: &Db, fires: &[Fire]) -> Result<Vec<Fired>, StoreError> {
     Ok(fired)
 }
 
-/// Lets the oldest queued run go of each of these jobs that has nothing else live; returns the runs.
+/// Lets the oldest queued run go of each of these jobs that has nothing else live, and sees to the rounds of
+/// those that are continuous; returns the runs.
 pub async fn promote(db: &Db, jobs: &[String]) -> Result<Vec<i64>, StoreError> {
     if jobs.is_empty() {
         return Ok(Vec::new());
@@ -91,7 +92,7 @@ pub async fn promote(db: &Db, jobs: &[String]) -> Result<Vec<i64>, StoreError> {
     promote_some(db, Some(jobs)).await
 }
 
-/// `promote` for every job with queued runs: the net under promotions that a crash prevented.
+/// `promote` for every job with queued runs or missing rounds: the net under what a crash prevented.
 pub async fn promote_all(db: &Db) -> Result<Vec<i64>, StoreError> {
     promote_some(db, None).await
 }
@@ -100,10 +101,7 @@ async fn promote_some(db: &Db, jobs: Option<&[String]>) -> Result<Vec<i64>, Stor
     #[derive(Deserialize)]
     struct Locked {
         job_id: String,
-    }
-    #[derive(Deserialize)]
-    struct Promoted {
-        run_id: i64,
+        continuous: bool,
     }
     let mut tx = db.transaction("promote").await?;
     // Locked first: a firing that counts on our end waits for nobody, one in progress is waited for.
@@ -111,11 +109,28 @@ async fn promote_some(db: &Db, jobs: Option<&[String]>) -> Result<Vec<i64>, Stor
         .rows(stmt!("promote_lock"), &[(&jobs, Type::TEXT_ARRAY)])
         .await?;
     let names: Vec<&str> = locked.iter().map(|l| l.job_id.as_str()).collect();
-    let promoted: Vec<Promoted> = if names.is_empty() {
+    let mut promoted: Vec<Promoted> = if names.is_empty() {
         Vec::new()
     } else {
         tx.rows(stmt!("promote"), &[(&names, Type::TEXT_ARRAY)]).await?
     };
+    if locked.iter().any(|l| l.continuous) {
+        promoted.extend(rounds(&mut tx, &names).await?);
+    }
     tx.commit().await?;
     Ok(promoted.into_iter().map(|p| p.run_id).collect())
+}
+
+#[derive(Deserialize)]
+pub(in crate::store) struct Promoted {
+    run_id: i64,
+}
+
+/// Gives these jobs, which the transaction has locked, the rounds that their definitions ask for. A statement
+/// of its own after the lock: its snapshot then holds every round that ended before.
+pub(in crate::store) async fn rounds(
+    tx: &mut Transaction,
+    jobs: &[&str],
+) -> Result<Vec<Promoted>, StoreError> {
+    tx.rows(stmt!("rounds"), &[(&jobs, Type::TEXT_ARRAY)]).await
 }

@@ -17,6 +17,7 @@ pub use ending::{
     Closed, Expired, Freed, FreedTo, abandon, close, expire, force_expire, release_held, sweep,
 };
 pub use fenced::{FinishResult, Now};
+pub(in crate::store) use fire::rounds;
 pub use fire::{Fire, Fired, SkipFold, fire, promote, promote_all};
 pub use look::{CancelWanted, HeldOver, JobRow, Look, NodeBeat, Overdue, Running, jobs_since, look, overdue};
 pub use outcome::{Finish, Lose, LostWhy, Release, Retry, finish, lose, release, retry};

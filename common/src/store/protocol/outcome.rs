@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::fenced::{FinishResult, Key, write};
+use super::fenced::{FinishResult, Key, Now, write};
 use super::session::millis;
 use crate::store::db::{Db, stmt};
 use crate::store::error::StoreError;
@@ -28,6 +28,9 @@ pub struct Finish {
     pub output_bytes: Option<i64>,
     /// Bytes that the caps kept out.
     pub output_dropped: Option<i64>,
+    /// For a round of a continuous job: until the next one is due.
+    #[serde(rename = "again_ms", serialize_with = "opt_millis")]
+    pub again: Option<Duration>,
 }
 
 /// The end of an attempt whose run is to be tried again.
@@ -51,15 +54,23 @@ pub struct Retry {
     pub delay: Duration,
 }
 
-/// Ends runs, and lets queued ones of the same jobs go. Answers are in the order of `ends`.
+/// Ends runs, and lets queued ones of the same jobs go; a round of a continuous job makes the next one.
 pub async fn finish(db: &Db, ends: &[Finish]) -> Result<Vec<(i64, FinishResult)>, StoreError> {
-    write(
-        db,
-        stmt!("finish"),
-        ends,
-        ends.iter().map(Key::of_finish).collect(),
-    )
-    .await
+    let (rounds, ends): (Vec<&Finish>, Vec<&Finish>) = ends.iter().partition(|e| e.again.is_some());
+    let keys = |ends: &[&Finish]| ends.iter().map(|e| Key::of_finish(e)).collect();
+    let mut results = write(db, stmt!("finish"), &ends, keys(&ends)).await?;
+    let ended = write(db, stmt!("finish_round"), &rounds, keys(&rounds)).await?;
+    for (round, (run_id, result)) in rounds.iter().zip(ended) {
+        let gone = matches!(result, FinishResult::Fenced { now: Now::Gone });
+        // A success is what folds away; its first reply was lost.
+        let own = gone && round.state == Final::Succeeded;
+        results.push((run_id, if own { FinishResult::AlreadyOwn } else { result }));
+    }
+    Ok(results)
+}
+
+fn opt_millis<S: serde::Serializer>(delay: &Option<Duration>, s: S) -> Result<S::Ok, S::Error> {
+    delay.map(millis).serialize(s)
 }
 
 /// Makes runs due again after their backoff and records the attempts. A run whose cancelling was

@@ -1,0 +1,71 @@
+-- As finish, for rounds of continuous jobs. A round hands its row to the next one, under a new run number: so
+-- there is always one, and never two. Its job is locked before its run (lock order: node, job, run), so that pausing or
+-- applying it comes wholly before or after. A success folds into the success before it.
+WITH given AS MATERIALIZED (
+    SELECT DISTINCT ON (g.run_id, g.attempt, g.address, g.session) e.value AS ending, g.*
+    FROM json_array_elements($1) e
+    CROSS JOIN LATERAL json_to_record(e.value)
+        AS g(run_id bigint, attempt integer, address text, session bigint, state text, reason text,
+            again_ms bigint)
+), loop AS MATERIALIZED (
+    SELECT j.* FROM farmhand.job j
+    WHERE j.job_id IN (SELECT r.job_id FROM farmhand.run_live r JOIN given g ON g.run_id = r.run_id
+        WHERE r.kind = 'continuous')
+    ORDER BY j.job_id
+    FOR SHARE OF j
+), mine AS MATERIALIZED (
+    SELECT r AS run, g.state, g.reason, g.ending, g.again_ms
+    FROM farmhand.run_live r
+    JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt
+        AND g.address = r.running_at AND g.session = r.session
+    -- Only to have the jobs locked first.
+    WHERE r.state = 'running' AND (SELECT count(*) FROM loop) >= 0
+    ORDER BY r.run_id
+    FOR UPDATE OF r
+), round AS MATERIALIZED (
+    SELECT (m.run).run_id, j.*, m.state AS ended,
+        statement_timestamp() + coalesce(m.again_ms, 1000) * interval '1 millisecond' AS ready
+    FROM mine m JOIN loop j ON j.job_id = (m.run).job_id
+    WHERE (m.run).kind = 'continuous' AND j.continuous AND j.enabled AND NOT j.paused AND NOT j.deleted
+        AND (m.run).instance < j.instances
+), again AS (
+    UPDATE farmhand.run_live r
+    SET run_id = nextval('farmhand.run_id_seq'), rev = n.rev, instances = n.instances,
+        due_at = n.ready, ready_at = n.ready, gate = NULL,
+        reason = CASE WHEN n.ended IN ('failed', 'timed_out') THEN 'backoff'
+            WHEN n.ready > statement_timestamp() THEN 'idle' END,
+        state = 'due', running_at = NULL, session = NULL, attempt = 0, fence = NULL,
+        retries = CASE WHEN n.ended IN ('failed', 'timed_out') THEN r.retries + 1 ELSE 0 END, takeovers = 0,
+        priority = n.priority, placement = n.placement, on_lost = n.on_lost, hold_ms = n.hold_ms,
+        hard_ms = n.hard_ms, created_at = clock_timestamp(), claimed_at = NULL, started_at = NULL,
+        cancel_requested = false, cancel_by = NULL,
+        fold_run = CASE WHEN n.ended = 'succeeded' AND r.attempt = 1 THEN n.run_id END,
+        fold_at = CASE WHEN n.ended = 'succeeded' AND r.attempt = 1 THEN statement_timestamp() END
+    FROM round n WHERE r.run_id = n.run_id
+), gone AS (
+    DELETE FROM farmhand.run_live r USING mine m
+    WHERE r.run_id = (m.run).run_id AND NOT EXISTS (SELECT FROM round n WHERE n.run_id = r.run_id)
+), folded AS (
+    -- A round that was taken over keeps a record of its own.
+    DELETE FROM farmhand.run_history h USING mine m
+    WHERE (m.run).kind = 'continuous' AND m.state = 'succeeded' AND (m.run).attempt = 1
+        AND h.run_id = (m.run).fold_run AND h.finished_at = (m.run).fold_at AND h.rev = (m.run).rev
+    RETURNING (m.run).run_id AS into_run, h.run_id, h.first_due, h.count, h.output_bytes
+), kept AS (
+    INSERT INTO farmhand.run_history
+    SELECT p.* FROM mine m
+    LEFT JOIN folded f ON f.into_run = (m.run).run_id
+    CROSS JOIN LATERAL farmhand.ended(m.run, m.state, m.reason, 'holder', m.ending::jsonb) k
+    CROSS JOIN LATERAL jsonb_populate_record(k, CASE WHEN f.run_id IS NULL THEN '{}'
+        ELSE jsonb_build_object('first_due', f.first_due, 'count', f.count + 1) END) p
+), unlogged AS (
+    DELETE FROM farmhand.run_log l USING folded f
+    WHERE l.run_id = f.run_id AND f.output_bytes IS DISTINCT FROM 0
+), untasked AS (
+    DELETE FROM farmhand.task t USING folded f WHERE t.run_id = f.run_id
+)
+SELECT (m.run).run_id, (m.run).attempt, (m.run).running_at AS address, (m.run).session, (m.run).job_id,
+    m.state AS ended,
+    EXISTS (SELECT FROM farmhand.run_live w
+        WHERE w.job_id = (m.run).job_id AND w.gate = 'overlap') AS promotes
+FROM mine m

@@ -1,0 +1,133 @@
+//! A round's end against what changes its job meanwhile, each held in place by a real lock.
+
+use farmhand_common::store::jobs::{ApplyOutcome, JobChange, apply, pause};
+use farmhand_common::store::protocol::{Finish, FinishResult, close, finish, sweep};
+use tokio_postgres::Client;
+use tokio_postgres::types::{Json, Type};
+
+use crate::fixture::{Farm, expire_now, one, until_blocked};
+use crate::rounds::{claimed, done, live, looping, one_claimed};
+
+const FINISH: &str = include_str!("../../common/src/store/sql/finish_round.sql");
+
+/// A round's end whose transaction stays open.
+async fn finish_in_flight(client: &Client, end: &Finish) {
+    client.batch_execute("BEGIN").await.unwrap();
+    let ends = [end];
+    client
+        .query_typed(FINISH, &[(&Json(&ends[..]), Type::JSON)])
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_pause_waits_for_the_end_in_flight_and_takes_the_round_it_made() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.job("loop", looping(1), None).await;
+    let run = one_claimed(&farm, &me).await;
+    let holder = farm.test.client().await;
+    finish_in_flight(&holder, &done(&me, &run)).await;
+    let db = farm.db.clone();
+    let pausing = tokio::spawn(async move { pause(&db, "loop", "ops", None).await.unwrap() });
+    until_blocked(&farm).await;
+    holder.batch_execute("COMMIT").await.unwrap();
+    pausing.await.unwrap();
+    assert_eq!(live(&farm).await, 0);
+}
+
+#[tokio::test]
+async fn an_end_that_waits_for_a_pause_makes_no_round() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.job("loop", looping(1), None).await;
+    let run = one_claimed(&farm, &me).await;
+    let ops = farm.test.client().await;
+    let pausing = "BEGIN; SELECT FROM farmhand.job FOR UPDATE; UPDATE farmhand.job SET paused = true";
+    ops.batch_execute(pausing).await.unwrap();
+    let (db, end) = (farm.db.clone(), done(&me, &run));
+    let finishing = tokio::spawn(async move { finish(&db, &[end]).await.unwrap() });
+    until_blocked(&farm).await;
+    ops.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(finishing.await.unwrap()[0].1, FinishResult::Done);
+    assert_eq!(live(&farm).await, 0);
+}
+
+#[tokio::test]
+async fn an_end_that_waits_for_an_apply_makes_a_round_of_the_new_revision() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.job("loop", looping(1), None).await;
+    let run = one_claimed(&farm, &me).await;
+    let ops = farm.test.client().await;
+    ops.batch_execute(
+        "BEGIN; SELECT FROM farmhand.job FOR UPDATE;
+         INSERT INTO farmhand.job_revision SELECT job_id, 2, spec, source, applied_by, applied_at
+             FROM farmhand.job_revision;
+         UPDATE farmhand.job SET rev = 2, instances = 4",
+    )
+    .await
+    .unwrap();
+    let (db, end) = (farm.db.clone(), done(&me, &run));
+    let finishing = tokio::spawn(async move { finish(&db, &[end]).await.unwrap() });
+    until_blocked(&farm).await;
+    ops.batch_execute("COMMIT").await.unwrap();
+    finishing.await.unwrap();
+    let next = one_claimed(&farm, &me).await;
+    assert_eq!((next.rev, next.instances), (2, 4));
+    sweep(&farm.db).await.unwrap();
+    assert_eq!(claimed(&farm, &me).await.len(), 3, "a sweep makes what lacks");
+}
+
+#[tokio::test]
+async fn an_apply_waits_for_the_end_in_flight_and_renews_the_round_it_made() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.job("loop", looping(1), None).await;
+    let run = one_claimed(&farm, &me).await;
+    let holder = farm.test.client().await;
+    finish_in_flight(&holder, &done(&me, &run)).await;
+    let db = farm.db.clone();
+    let change = JobChange {
+        job_id: "loop".to_owned(),
+        spec: looping(2),
+        next_run: None,
+        source: "test.toml".to_owned(),
+    };
+    let applying = tokio::spawn(async move { apply(&db, &[change], false, "ops").await.unwrap() });
+    until_blocked(&farm).await;
+    holder.batch_execute("COMMIT").await.unwrap();
+    assert!(matches!(applying.await.unwrap(), ApplyOutcome::Done { .. }));
+    let runs = claimed(&farm, &me).await;
+    let seen: Vec<_> = runs.iter().map(|r| (r.instance, r.rev)).collect();
+    assert_eq!(seen.len(), 2);
+    assert!(seen.contains(&(0, 2)) && seen.contains(&(1, 2)), "{seen:?}");
+}
+
+#[tokio::test]
+async fn an_expiry_and_an_end_in_flight_leave_one_round_however_they_meet() {
+    for end_first in [true, false] {
+        let farm = Farm::new().await;
+        let (a, b) = (farm.node("a").await, farm.node("b").await);
+        farm.job("loop", looping(1), None).await;
+        let run = one_claimed(&farm, &a).await;
+        if end_first {
+            let holder = farm.test.client().await;
+            finish_in_flight(&holder, &done(&a, &run)).await;
+            let (db, dead) = (farm.db.clone(), a.clone());
+            let closing = tokio::spawn(async move { close(&db, &dead).await.unwrap() });
+            until_blocked(&farm).await;
+            holder.batch_execute("COMMIT").await.unwrap();
+            closing.await.unwrap();
+        } else {
+            expire_now(&farm, &a).await;
+            assert!(matches!(
+                one(&farm, done(&a, &run)).await,
+                FinishResult::Fenced { .. }
+            ));
+        }
+        let next = one_claimed(&farm, &b).await;
+        assert_eq!(next.run_id == run.run_id, !end_first);
+        assert_eq!(live(&farm).await, 1);
+    }
+}
