@@ -149,7 +149,7 @@ fn each_mistake_names_its_place_and_its_mend() {
             "command = ['x']\nschedule = '@continuous'\nidle_exit = [0]",
             (4, 14),
             "0",
-            "between 1 and 255",
+            "from 1 to 255",
         ),
         (
             "command = ['x']\nschedule = '@continuous'\nend = '2027-01-01'",
@@ -167,7 +167,7 @@ fn each_mistake_names_its_place_and_its_mend() {
             "command = ['x']\ninstances = 0",
             (3, 13),
             "0",
-            "between 1 and 10000",
+            "from 1 to 10000",
         ),
         (
             "command = ['x']\ntimeout = 90",
