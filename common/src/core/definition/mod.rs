@@ -9,6 +9,8 @@ mod flow;
 #[cfg(test)]
 mod flow_tests;
 mod job;
+#[cfg(test)]
+mod kinds_tests;
 mod load;
 mod params;
 mod retry;

@@ -140,36 +140,6 @@ fn each_mistake_names_its_place_and_its_mend() {
             "flock",
         ),
         (
-            "command = ['x']\nidle_exit = 250",
-            (3, 1),
-            "`idle_exit` is for continuous jobs",
-            "@continuous",
-        ),
-        (
-            "command = ['x']\nschedule = '@continuous'\nidle_exit = [0]",
-            (4, 14),
-            "0",
-            "from 1 to 255",
-        ),
-        (
-            "command = ['x']\nschedule = '@continuous'\nend = '2027-01-01'",
-            (4, 1),
-            "`end` has no meaning for a continuous job",
-            "pause",
-        ),
-        (
-            "command = ['x']\nschedule = '@continuous'\nrun_on = 'each-node'",
-            (4, 1),
-            "a continuous job has `instances`",
-            "`where`",
-        ),
-        (
-            "command = ['x']\ninstances = 0",
-            (3, 13),
-            "0",
-            "from 1 to 10000",
-        ),
-        (
             "command = ['x']\ntimeout = 90",
             (3, 11),
             "expected a duration, found an integer",
