@@ -25,6 +25,8 @@ pub struct AgentConfig {
     pub stop_timeout: Duration,
     /// How long finished runs, their output and events are kept.
     pub retention: Duration,
+    /// Between two snapshots of the farm for its metrics; whole seconds that divide a minute.
+    pub snapshot_every: Duration,
 }
 
 /// What a running agent takes over when it reads its configuration again.
@@ -59,6 +61,7 @@ impl AgentConfig {
             ),
             ("lease_ttl", self.lease_ttl != new.lease_ttl),
             ("notify", self.notify != new.notify),
+            ("snapshot_every", self.snapshot_every != new.snapshot_every),
         ];
         differs
             .into_iter()

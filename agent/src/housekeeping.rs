@@ -12,6 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::events::Event;
 use crate::session::Context;
+use crate::snapshot::{self, Snapshots};
 
 /// The scheduler's event channels must hold a tick of every job at once.
 const CHANNEL: usize = 64;
@@ -20,12 +21,20 @@ const CHANNEL: usize = 64;
 const GONE_FOR: Duration = Duration::from_secs(3600);
 
 /// The running timetable.
-pub struct Housekeeper(JobScheduler);
+pub struct Housekeeper {
+    scheduler: JobScheduler,
+    /// None where nobody could fetch them.
+    snapshots: Option<Arc<Snapshots>>,
+}
 
 impl Housekeeper {
-    pub async fn stop(mut self) {
-        if let Err(e) = self.0.shutdown().await {
+    pub async fn stop(mut self, ctx: &Context) {
+        if let Err(e) = self.scheduler.shutdown().await {
             tracing::debug!("housekeeping did not stop: {e}");
+        }
+        if let Some(snapshots) = self.snapshots {
+            // Others take it over by themselves when the database is away.
+            let _ = tokio::time::timeout(Duration::from_secs(1), snapshots.release(&ctx.db)).await;
         }
     }
 }
@@ -68,8 +77,30 @@ pub async fn start(ctx: Arc<Context>) -> Result<Housekeeper, JobSchedulerError> 
         })?;
         scheduler.add(job).await?;
     }
+    let snapshots = ctx.config.listen.map(|_| {
+        let metrics = ctx.events.metrics.clone();
+        Arc::new(Snapshots::new(
+            &ctx.config.address,
+            ctx.config.snapshot_every,
+            metrics,
+        ))
+    });
+    if let Some(snapshots) = snapshots.clone() {
+        let when = snapshot::timetable(ctx.config.snapshot_every, own);
+        let job = Job::new_async(when.as_str(), move |_, _| {
+            let (ctx, snapshots) = (ctx.clone(), snapshots.clone());
+            Box::pin(async move {
+                let error = snapshots.run_once(&ctx.db).await.err().map(|e| e.to_string());
+                ctx.events.emit(Event::Housekeeping {
+                    task: "snapshot",
+                    error,
+                });
+            })
+        })?;
+        scheduler.add(job).await?;
+    }
     scheduler.start().await?;
-    Ok(Housekeeper(scheduler))
+    Ok(Housekeeper { scheduler, snapshots })
 }
 
 type Task = fn(Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;

@@ -12,6 +12,7 @@ use axum::routing::get;
 use farmhand_common::store::Db;
 use tokio::net::TcpListener;
 
+use crate::clock::boot_now;
 use crate::metrics::Metrics;
 
 /// Whether this agent holds a session.
@@ -54,7 +55,7 @@ pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>, db: Db, health:
 async fn render(State(app): State<App>) -> Response {
     let pool = app.db.gauge();
     app.metrics.connections(pool.idle, pool.used);
-    match app.metrics.render() {
+    match app.metrics.render(boot_now()) {
         Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response(),
         Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{e}\n")).into_response(),
     }

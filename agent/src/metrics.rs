@@ -1,5 +1,9 @@
 //! Every metric of one agent, by name. Updated by [`crate::events`] and by nobody else.
 
+use std::sync::{Mutex, PoisonError};
+
+use farmhand_common::core::lease::BootInstant;
+use prometheus::proto::MetricFamily;
 use prometheus::{
     Encoder, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
     Opts, Registry, TextEncoder,
@@ -30,7 +34,11 @@ pub struct Metrics {
     pub takeover_delay: Histogram,
     pub timeouts: IntCounterVec,
     pub renewals: IntCounterVec,
-    pub lease_remaining: Gauge,
+    lease_remaining: Gauge,
+    /// Fraction left, when, and the TTL in seconds.
+    lease: Mutex<Option<(f64, BootInstant, f64)>>,
+    /// The farm's gauges while this agent exposes them, and until when it may.
+    farm: Mutex<(Vec<MetricFamily>, BootInstant)>,
     pub fence_rejections: IntCounterVec,
     pub fence_kills: IntCounterVec,
     pub db_up: IntGauge,
@@ -124,8 +132,10 @@ impl Metrics {
             lease_remaining: gauge(
                 &r,
                 "farmhand_lease_remaining_ratio",
-                "Lease left, as a fraction of its TTL, when last renewed or looked at",
+                "Lease left, as a fraction of its TTL; 0 without a session",
             )?,
+            lease: Mutex::new(None),
+            farm: Mutex::new((Vec::new(), BootInstant(0))),
             fence_rejections: counters(
                 &r,
                 "farmhand_fence_rejections_total",
@@ -179,7 +189,41 @@ impl Metrics {
         for result in ["ok", "lost", "error"] {
             m.renewals.with_label_values(&[result]);
         }
+        // An increase from nothing to one is not seen by rate().
+        for result in ["killed", "lapsed", "unkillable"] {
+            m.fence_kills.with_label_values(&[result]);
+        }
         Ok(m)
+    }
+
+    /// The lease had this fraction of `ttl` seconds left at `now`, and runs down from there.
+    pub fn lease(&self, fraction: f64, now: BootInstant, ttl: f64) {
+        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = Some((fraction, now, ttl));
+    }
+
+    /// There is no lease.
+    pub fn no_lease(&self) {
+        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Shows the farm's gauges until then, by this machine's stopwatch.
+    pub fn expose_farm(&self, families: Vec<MetricFamily>, until: BootInstant) {
+        *self.farm.lock().unwrap_or_else(PoisonError::into_inner) = (families, until);
+    }
+
+    /// Everything that is exposed at `now`.
+    pub fn gather(&self, now: BootInstant) -> Vec<MetricFamily> {
+        let lease = *self.lease.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = lease.map_or(0.0, |(left, at, ttl)| {
+            left - now.saturating_since(at).as_secs_f64() / ttl
+        });
+        self.lease_remaining.set(left.max(0.0));
+        let mut all = self.registry.gather();
+        let farm = self.farm.lock().unwrap_or_else(PoisonError::into_inner);
+        if now < farm.1 {
+            all.extend_from_slice(&farm.0);
+        }
+        all
     }
 
     /// Connections of the pool, as they are now.
@@ -192,9 +236,9 @@ impl Metrics {
     }
 
     /// The text exposition format.
-    pub fn render(&self) -> Result<Vec<u8>, prometheus::Error> {
+    pub fn render(&self, now: BootInstant) -> Result<Vec<u8>, prometheus::Error> {
         let mut out = Vec::with_capacity(16 * 1024);
-        TextEncoder::new().encode(&self.registry.gather(), &mut out)?;
+        TextEncoder::new().encode(&self.gather(now), &mut out)?;
         Ok(out)
     }
 }

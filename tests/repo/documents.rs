@@ -2,7 +2,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Every file that git knows, and those that are about to be added.
-fn files() -> Vec<String> {
+pub fn files() -> Vec<String> {
     let out = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
         .current_dir(super::root())

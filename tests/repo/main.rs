@@ -3,6 +3,7 @@
 
 mod dependencies;
 mod documents;
+mod metrics;
 
 use std::path::PathBuf;
 

@@ -1,5 +1,6 @@
 //! The test harness.
 
+pub mod alerts;
 pub mod bin;
 pub mod farm;
 pub mod pg;

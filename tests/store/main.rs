@@ -18,6 +18,7 @@ mod rounds;
 mod rounds_races;
 mod schema;
 mod sessions;
+mod snapshots;
 mod storm;
 mod submit;
 mod tls;

@@ -116,7 +116,7 @@ pub async fn run(mut config: AgentConfig, reload: Reload) -> Result<Ended, Agent
         .await
         .map_err(|e| setup("housekeeping", e))?;
     let result = live(&ctx, &outlet, &health, &mut signals).await;
-    housekeeper.stop().await;
+    housekeeper.stop(&ctx).await;
     outlet.set(None);
     drop(stop_reporter);
     // What is still to be written down: bounded, because the database may be away.

@@ -46,6 +46,9 @@ pub struct AgentArgs {
     /// How long finished runs, their output and the events are kept [default: 30d]
     #[arg(long, value_name = "DURATION")]
     pub retention: Option<String>,
+    /// How often the farm is read for its metrics, by one agent at a time: a part of a minute [default: 15s]
+    #[arg(long, value_name = "DURATION")]
+    pub snapshot_every: Option<String>,
     /// A TOML file with the same keys (dashes as underscores, labels as a table)
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

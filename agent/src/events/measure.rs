@@ -1,27 +1,28 @@
 //! Events as metrics.
 
 use super::Event;
+use crate::clock::boot_now;
 use crate::metrics::Metrics;
 
 /// Updates the metrics that an event names.
 pub(super) fn measure(m: &Metrics, event: &Event) {
     match event {
-        Event::Renewed { remaining } => {
+        Event::Renewed { remaining, ttl } => {
             m.renewals.with_label_values(&["ok"]).inc();
-            m.lease_remaining.set(*remaining);
+            m.lease(*remaining, boot_now(), ttl.as_secs_f64());
         }
         Event::RenewalFailed { .. } => m.renewals.with_label_values(&["error"]).inc(),
         Event::SessionLost { .. } => {
             m.renewals.with_label_values(&["lost"]).inc();
             m.timeouts.with_label_values(&["lease"]).inc();
-            m.lease_remaining.set(0.0);
+            m.no_lease();
         }
         Event::LeaseLapsed { attempts, .. } => {
             m.timeouts.with_label_values(&["lease"]).inc();
             m.fence_kills
                 .with_label_values(&["lapsed"])
                 .inc_by(*attempts as u64);
-            m.lease_remaining.set(0.0);
+            m.no_lease();
         }
         Event::Claimed {
             attempt,

@@ -49,7 +49,9 @@ pub enum Event {
     /// A newer agent has taken the warden over.
     Superseded,
     Renewed {
+        /// Fraction of the TTL.
         remaining: f64,
+        ttl: Duration,
     },
     RenewalFailed {
         error: String,
@@ -250,9 +252,11 @@ impl Events {
             if let Some(error) = error {
                 metrics.db_errors.with_label_values(&[op, error.class()]).inc();
             }
-            metrics
-                .db_up
-                .set(i64::from(!error.is_some_and(StoreError::is_away)));
+            // A snapshot that took too long says nothing about the database being there.
+            if !op.starts_with("snapshot") {
+                let away = error.is_some_and(StoreError::is_away);
+                metrics.db_up.set(i64::from(!away));
+            }
         })
     }
 

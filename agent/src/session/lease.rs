@@ -77,6 +77,7 @@ impl Session {
                 });
                 self.emit(Event::Renewed {
                     remaining: self.keeper.remaining(now),
+                    ttl: self.ctx.timing.ttl(),
                 });
                 self.ordered(cordoned, draining.then_some(drain_until), db_now, now);
                 for wanted in held.iter().filter(|h| h.cancel) {

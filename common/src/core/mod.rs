@@ -2,6 +2,7 @@
 
 pub mod continuous;
 pub mod crontab;
+pub mod deadline;
 pub mod definition;
 pub mod document;
 pub mod due;

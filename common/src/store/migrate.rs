@@ -50,6 +50,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "continuous",
         sql: include_str!("../../migrations/0005_continuous.sql"),
     },
+    Migration {
+        version: 6,
+        name: "snapshot",
+        sql: include_str!("../../migrations/0006_snapshot.sql"),
+    },
 ];
 
 /// A step as the database remembers it.

@@ -17,6 +17,7 @@ pub mod partitions;
 mod passfile;
 pub mod protocol;
 pub mod query;
+pub mod snapshot;
 pub mod survey;
 pub mod tasks;
 mod text;

@@ -24,6 +24,7 @@ pub struct Server {
     pub now: Timestamp,
     /// Longer than this client is connected when a pooler lent the backend.
     pub backend_age_seconds: f64,
+    #[serde(default)]
     pub oldest_snapshot: Option<Snapshot>,
 }
 
@@ -54,7 +55,12 @@ pub struct Farm {
 /// # Errors
 /// The database is away or denies it.
 pub async fn server(db: &Db) -> Result<Server, StoreError> {
-    row("survey_server", db.row(stmt!("survey_server"), &[]).await?)
+    let server: Server = row("survey_server", db.row(stmt!("survey_server"), &[]).await?)?;
+    let oldest_snapshot = db.row(stmt!("oldest_snapshot"), &[]).await?;
+    Ok(Server {
+        oldest_snapshot,
+        ..server
+    })
 }
 
 /// # Errors

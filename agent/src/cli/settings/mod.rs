@@ -143,6 +143,12 @@ impl Merge<'_> {
         let retention = self.setting("retention", &self.args.retention.clone(), retention, || {
             Ok(Duration::from_secs(30 * 86_400))
         });
+        let snapshot_every = self.setting(
+            "snapshot_every",
+            &self.args.snapshot_every.clone(),
+            snapshot_every,
+            || Ok(Duration::from_secs(15)),
+        );
         let labels = self.labels();
         Some(AgentConfig {
             database_url: database_url?,
@@ -156,6 +162,7 @@ impl Merge<'_> {
             notify: notify?,
             stop_timeout: stop_timeout?,
             retention: retention?,
+            snapshot_every: snapshot_every?,
         })
     }
 

@@ -85,6 +85,14 @@ pub(super) fn retention(text: &str) -> Result<Duration, String> {
     Ok(kept)
 }
 
+pub(super) fn snapshot_every(text: &str) -> Result<Duration, String> {
+    let every = parse_duration(text)?;
+    let whole = every.subsec_nanos() == 0 && every.as_secs() > 0 && 60 % every.as_secs() == 0;
+    whole
+        .then_some(every)
+        .ok_or_else(|| "write 1s, 2s, 3s, 4s, 5s, 6s, 10s, 12s, 15s, 20s, 30s or 60s".to_owned())
+}
+
 pub(super) fn on_off(text: &str) -> Result<bool, String> {
     match text {
         "on" | "true" | "1" => Ok(true),

@@ -4,7 +4,7 @@ INSERT INTO farmhand.node AS n (address, name, session, life, open, beat, ttl_ms
 SELECT $1, $2, 1, $3, true, 1, $4, clock_timestamp() + $4 * interval '1 millisecond', $5, $6, $7, clock_timestamp()
 WHERE EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline())
 ON CONFLICT (address) DO UPDATE SET
-    session = n.session + (NOT n.open)::int,
+    session = n.session + (NOT n.open)::int, lost_at = NULL,
     condemned = n.open AND n.condemned,
     started_at = CASE WHEN n.open THEN n.started_at ELSE excluded.started_at END,
     name = excluded.name, life = excluded.life, open = true, beat = n.beat + 1, ttl_ms = excluded.ttl_ms,

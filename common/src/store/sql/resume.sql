@@ -4,6 +4,7 @@ WITH j AS MATERIALIZED (
     FROM farmhand.job WHERE job_id = $1 AND NOT deleted FOR UPDATE
 ), done AS (
     UPDATE farmhand.job t SET paused = false, paused_by = NULL, paused_at = NULL, pause_reason = NULL,
+        resumed_at = statement_timestamp(),
         scheduled = $4 IS NOT NULL, next_run = CASE WHEN j.enabled THEN $4 END, seq = $2,
         decided_until = greatest(t.decided_until,
             (SELECT max(s.last) FROM json_to_recordset($5) AS s(last timestamptz)))

@@ -1,0 +1,205 @@
+//! The farm as its metrics show it, read by one agent at a time.
+//!
+//! The lease on that is renewed in the transaction that reads: an agent that cannot read loses it. Exclusive is
+//! what is *exposed*, and that ends by the holder's own stopwatch before a challenger's allows another to begin.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::db::{Db, stmt};
+use super::error::StoreError;
+use super::survey;
+
+/// Leases that are listed one by one; the rest is in the counts.
+const LISTED: i64 = 100;
+
+/// Who holds the lease, at which beat. The nil holder is nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Stand {
+    pub holder: Uuid,
+    pub beat: i64,
+}
+
+/// The farm at one instant of the database's clock.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct FarmSnapshot {
+    /// Seconds since the epoch.
+    pub at: f64,
+    /// By state; `expired`: open past its lease; `lost`: its session was ended by another, within the last day.
+    pub nodes: BTreeMap<String, i64>,
+    /// `running`, `due`, `delayed` (its time has not come), or the gate that holds it.
+    pub queue: BTreeMap<String, i64>,
+    /// Seconds; 0 while nothing is due.
+    pub oldest_due_age: f64,
+    /// Leases on runs that are not as they should be, by state.
+    pub unhealthy: BTreeMap<String, i64>,
+    /// The oldest 100 of them.
+    pub stuck: Vec<Stuck>,
+    /// The 100 nodes lost last.
+    pub missing: Vec<Missing>,
+    /// Rows that vacuum has not removed, as PostgreSQL's statistics estimate them, by table.
+    pub dead_rows: BTreeMap<String, i64>,
+    /// Enabled jobs, the first `max_jobs` by interest.
+    #[serde(skip)]
+    pub jobs: Vec<JobPoint>,
+    /// Enabled jobs beyond these.
+    #[serde(skip)]
+    pub jobs_left_out: i64,
+    /// Age of the oldest snapshot held open: transactions, and seconds where known.
+    #[serde(skip)]
+    pub oldest_snapshot: (i64, f64),
+}
+
+impl FarmSnapshot {
+    /// One with something of everything, for those who ask which metrics exist.
+    pub fn sample() -> Self {
+        Self {
+            stuck: vec![Stuck {
+                job_id: "job".to_owned(),
+                node: "node".to_owned(),
+                state: "stalled".to_owned(),
+                age: 1.0,
+            }],
+            missing: vec![Missing {
+                address: "node".to_owned(),
+                age: 1.0,
+            }],
+            dead_rows: [("run_live".to_owned(), 1)].into(),
+            jobs: vec![JobPoint {
+                job_id: "job".to_owned(),
+                rev: 1,
+                waits: true,
+                next_run: Some(Timestamp::UNIX_EPOCH),
+                hard_ms: None,
+                last_success: None,
+                since: Timestamp::UNIX_EPOCH,
+                consecutive_failures: 0,
+                recent_takeovers: 0,
+                total: 1,
+            }],
+            ..Self::default()
+        }
+    }
+}
+
+/// Runs of one job held by one node, in a state in which they should not be for long.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Stuck {
+    pub job_id: String,
+    pub node: String,
+    /// `expired`, `stalled` or `overrun`.
+    pub state: String,
+    /// Seconds, of the oldest.
+    pub age: f64,
+}
+
+/// A node whose session was ended by another agent.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Missing {
+    pub address: String,
+    /// Seconds since then.
+    pub age: f64,
+}
+
+/// One job as its gauges show it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct JobPoint {
+    pub job_id: String,
+    pub rev: i64,
+    /// Has a schedule and is not paused.
+    pub waits: bool,
+    pub next_run: Option<Timestamp>,
+    /// From a claim to the attempt's hard end, for a job with a timeout.
+    pub hard_ms: Option<i64>,
+    pub last_success: Option<Timestamp>,
+    /// The last success, definition or resumption: what its deadline counts from.
+    pub since: Timestamp,
+    pub consecutive_failures: i64,
+    /// Attempts lost to a node's or a warden's end and tried again, within the last hour.
+    pub recent_takeovers: i64,
+    #[serde(default)]
+    total: i64,
+}
+
+/// A revision's definition.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Spec {
+    pub job_id: String,
+    pub rev: i64,
+    pub spec: Value,
+}
+
+/// Who holds the lease now.
+pub async fn stand(db: &Db) -> Result<Stand, StoreError> {
+    db.row(stmt!("snapshot_stand"), &[])
+        .await?
+        .ok_or_else(|| StoreError::Decode {
+            op: "snapshot_stand",
+            message: "no row".to_owned(),
+        })
+}
+
+/// Renews the lease of `me` and reads the farm, all within `limit`, on the server as well. `None`: the lease is
+/// neither ours nor still as `seen`.
+pub async fn take(
+    db: &Db,
+    me: Uuid,
+    address: &str,
+    seen: Stand,
+    limit: Duration,
+    max_jobs: i64,
+) -> Result<Option<FarmSnapshot>, StoreError> {
+    let bound = limit.as_millis().to_string();
+    let mut tx = db.transaction_within("snapshot", limit).await?;
+    let renewed: Option<Value> = tx
+        .row(
+            stmt!("snapshot_renew"),
+            &[
+                (&me, Type::UUID),
+                (&address, Type::TEXT),
+                (&seen.holder, Type::UUID),
+                (&seen.beat, Type::INT8),
+                (&bound, Type::TEXT),
+            ],
+        )
+        .await?;
+    if renewed.is_none() {
+        tx.rollback().await?;
+        return Ok(None);
+    }
+    let farm: Option<FarmSnapshot> = tx.row(stmt!("snapshot_farm"), &[(&LISTED, Type::INT8)]).await?;
+    let jobs: Vec<JobPoint> = tx
+        .rows(stmt!("snapshot_jobs"), &[(&max_jobs, Type::INT8)])
+        .await?;
+    let held: Option<survey::Snapshot> = tx.row(stmt!("oldest_snapshot"), &[]).await?;
+    tx.commit().await?;
+    let mut farm = farm.unwrap_or_default();
+    let total = jobs.first().map_or(0, |j| j.total);
+    farm.jobs_left_out = total - i64::try_from(jobs.len()).unwrap_or(i64::MAX);
+    farm.jobs = jobs;
+    farm.oldest_snapshot = held.map_or((0, 0.0), |h| (h.transactions, h.seconds.unwrap_or(0.0)));
+    Ok(Some(farm))
+}
+
+/// Lets the next agent have it at once.
+pub async fn release(db: &Db, me: Uuid) -> Result<(), StoreError> {
+    db.raw(stmt!("snapshot_release"), &[(&me, Type::UUID)])
+        .await
+        .map(drop)
+}
+
+/// The definitions of these revisions; those that are gone are left out.
+pub async fn specs(db: &Db, wanted: &[(&str, i64)]) -> Result<Vec<Spec>, StoreError> {
+    let given: Vec<Value> = wanted
+        .iter()
+        .map(|(job_id, rev)| json!({"job_id": job_id, "rev": rev}))
+        .collect();
+    db.rows(stmt!("snapshot_specs"), &[(&json!(given), Type::JSON)])
+        .await
+}

@@ -1,0 +1,52 @@
+-- The farm at one instant. Reads what is live, never the history. "lease_until" may be compared with the
+-- server's clock here: it was written by it, and nothing but a number on a screen hangs on it.
+WITH queue AS (
+    SELECT CASE WHEN r.state = 'running' THEN 'running' WHEN r.gate IS NOT NULL THEN r.gate
+            WHEN r.ready_at > statement_timestamp() THEN 'delayed' ELSE 'due' END AS state,
+        count(*) AS n, min(r.ready_at) AS oldest
+    FROM farmhand.run_live r GROUP BY 1
+), seat AS (
+    SELECT n.address, n.lost_at,
+        CASE WHEN n.open AND n.lease_until < statement_timestamp() THEN 'expired'
+            WHEN n.open THEN n.state
+            WHEN n.lost_at > statement_timestamp() - interval '1 day' THEN 'lost' ELSE 'closed' END AS state
+    FROM farmhand.node n
+), held AS MATERIALIZED (
+    -- The instant since when a lease is not as it should be; NULL for one that is.
+    SELECT r.job_id, r.running_at AS node, l.state, l.since
+    FROM farmhand.run_live r
+    JOIN farmhand.node n ON n.address = r.running_at
+    CROSS JOIN LATERAL (
+        SELECT 'stalled' AS state, CASE WHEN n.lease_until < statement_timestamp() THEN n.lease_until
+                ELSE r.claimed_at END + r.hold_ms * interval '1 millisecond' AS since
+            WHERE r.session < n.session
+        UNION ALL
+        SELECT 'expired', n.lease_until
+            WHERE r.session = n.session AND n.lease_until < statement_timestamp()
+        UNION ALL
+        SELECT 'overrun', r.claimed_at + r.hard_ms * interval '1 millisecond'
+            WHERE r.session = n.session AND n.lease_until >= statement_timestamp()
+        UNION ALL
+        SELECT 'stalled', r.claimed_at + interval '5 seconds'
+            WHERE r.session = n.session AND n.lease_until >= statement_timestamp() AND r.started_at IS NULL
+    ) l
+    WHERE r.state = 'running' AND l.since < statement_timestamp()
+), stuck AS (
+    SELECT h.job_id, h.node, h.state, extract(epoch FROM statement_timestamp() - min(h.since))::float8 AS age
+    FROM held h GROUP BY h.job_id, h.node, h.state ORDER BY 4 DESC, 1, 2, 3 LIMIT $1
+), missing AS (
+    SELECT s.address, extract(epoch FROM statement_timestamp() - s.lost_at)::float8 AS age
+    FROM seat s WHERE s.state = 'lost' ORDER BY 2, 1 LIMIT $1
+)
+SELECT extract(epoch FROM clock_timestamp())::float8 AS at,
+    (SELECT coalesce(jsonb_object_agg(s.state, s.n), '{}')
+        FROM (SELECT s.state, count(*) AS n FROM seat s GROUP BY s.state) s) AS nodes,
+    (SELECT coalesce(jsonb_object_agg(q.state, q.n), '{}') FROM queue q) AS queue,
+    coalesce((SELECT extract(epoch FROM statement_timestamp() - q.oldest) FROM queue q WHERE q.state = 'due'), 0)::float8
+        AS oldest_due_age,
+    (SELECT coalesce(jsonb_object_agg(h.state, h.n), '{}')
+        FROM (SELECT h.state, count(*) AS n FROM held h GROUP BY h.state) h) AS unhealthy,
+    (SELECT coalesce(jsonb_agg(s), '[]') FROM stuck s) AS stuck,
+    (SELECT coalesce(jsonb_agg(m), '[]') FROM missing m) AS missing,
+    (SELECT coalesce(jsonb_object_agg(t.relname, t.n_dead_tup), '{}') FROM pg_stat_user_tables t
+        WHERE t.schemaname = 'farmhand' AND t.relname IN ('run_live', 'node', 'job')) AS dead_rows

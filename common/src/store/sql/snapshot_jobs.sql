@@ -1,0 +1,22 @@
+-- At most $1 jobs: first those that something is the matter with (failing, taken over, or with an instant
+-- decided since the last success), then those with a schedule.
+WITH lost AS MATERIALIZED (
+    SELECT a.job_id, count(*) AS n FROM farmhand.attempt a
+    WHERE a.outcome = 'lost' AND a.ended_at > statement_timestamp() - interval '1 hour'
+    GROUP BY a.job_id
+), seen AS (
+    SELECT j.job_id, j.rev, j.scheduled AND NOT j.paused AS waits, j.next_run, j.hard_ms, s.last_success,
+        greatest(s.last_success, j.applied_at, j.resumed_at) AS since,
+        coalesce(s.consecutive_failures, 0) AS consecutive_failures, coalesce(l.n, 0) AS recent_takeovers,
+        j.decided_until, count(*) OVER () AS total
+    FROM farmhand.job j
+    LEFT JOIN farmhand.job_stat s ON s.job_id = j.job_id
+    LEFT JOIN lost l ON l.job_id = j.job_id
+    WHERE j.enabled AND NOT j.deleted
+)
+SELECT s.job_id, s.rev, s.waits, s.next_run, s.hard_ms, s.last_success, s.since, s.consecutive_failures,
+    s.recent_takeovers, s.total
+FROM seen s
+ORDER BY s.consecutive_failures > 0 OR s.recent_takeovers > 0 OR coalesce(s.decided_until > s.since, false) DESC,
+    s.waits DESC, s.job_id
+LIMIT $1

@@ -1,0 +1,1 @@
+SELECT holder, beat FROM farmhand.snapshot_lease

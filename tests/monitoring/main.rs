@@ -1,0 +1,4 @@
+//! Metrics, rules and dashboards, on real Prometheus and Alertmanager.
+
+mod holder;
+mod rules;

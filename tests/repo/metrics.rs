@@ -1,0 +1,68 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Every `farmhand_[a-z_]+` of a text.
+fn names(text: &str) -> BTreeSet<String> {
+    let part = |c: char| c.is_ascii_lowercase() || c == '_';
+    text.match_indices("farmhand_")
+        .filter(|(at, _)| !text[..*at].ends_with(part))
+        .map(|(at, _)| text[at..].chars().take_while(|c| part(*c)).collect::<String>())
+        .map(|name| name.trim_end_matches('_').to_owned())
+        .collect()
+}
+
+/// Every metric of the code: the agent's by its one file of names, the farm's as they are built.
+fn in_code() -> BTreeSet<String> {
+    let text = super::read("agent/src/metrics.rs");
+    let literal = |line: &str| {
+        let name = line.trim().strip_prefix('"')?.split('"').next()?.to_owned();
+        name.starts_with("farmhand_").then_some(name)
+    };
+    let mut found: BTreeSet<String> = text.split(['(', ',', '\n']).filter_map(literal).collect();
+    assert!(found.len() > 20, "{found:?}");
+    found.extend(farmhand::snapshot::sample().iter().map(|f| f.name().to_owned()));
+    found
+}
+
+#[test]
+fn every_metric_of_the_code_is_documented_and_every_documented_one_exists() {
+    let docs: BTreeSet<String> = super::read("docs/metrics.md")
+        .lines()
+        .filter_map(|l| l.strip_prefix("| `farmhand_")?.split('`').next())
+        .map(|name| format!("farmhand_{name}"))
+        .collect();
+    assert_eq!(docs, in_code());
+}
+
+#[test]
+fn every_name_under_grafana_is_a_metric_of_the_code() {
+    let code = in_code();
+    let mut unknown: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for file in super::documents::files() {
+        if !file.starts_with("grafana/") {
+            continue;
+        }
+        for name in names(&super::read(&file)) {
+            let series = ["_bucket", "_sum", "_count"]
+                .iter()
+                .find_map(|s| name.strip_suffix(s))
+                .unwrap_or(&name);
+            if !code.contains(&name) && !code.contains(series) {
+                unknown.entry(file.clone()).or_default().insert(name);
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "no such metrics: {unknown:#?}");
+}
+
+#[test]
+fn every_series_of_the_agent_is_there_from_the_start_or_has_a_bounded_label() {
+    let metrics = farmhand::metrics::Metrics::new().expect("the metrics");
+    let now = farmhand::clock::boot_now();
+    let bad = ["job", "instance"];
+    for family in metrics.gather(now) {
+        for metric in family.get_metric() {
+            let label = metric.get_label().iter().find(|l| bad.contains(&l.name()));
+            assert!(label.is_none(), "{} has {label:?}", family.name());
+        }
+    }
+}

@@ -1,0 +1,202 @@
+use std::time::Duration;
+
+use farmhand_common::store::protocol::{Finish, close, finish};
+use farmhand_common::store::snapshot::{FarmSnapshot, Stand, release, specs, stand, take};
+use farmhand_common::store::{Final, StoreError};
+use uuid::Uuid;
+
+use crate::fixture::{Farm, expire_now, past, spec, success};
+
+const LIMIT: Duration = Duration::from_secs(5);
+
+fn id(n: u128) -> Uuid {
+    Uuid::from_u128(n)
+}
+
+async fn snapshot(farm: &Farm, max_jobs: i64) -> FarmSnapshot {
+    let seen = stand(&farm.db).await.unwrap();
+    let taken = take(&farm.db, seen.holder, "a", seen, LIMIT, max_jobs).await;
+    taken.unwrap().expect("the lease")
+}
+
+#[tokio::test]
+async fn the_lease_goes_to_its_holder_and_to_who_saw_the_very_beat_it_stands_at() {
+    let farm = Farm::new().await;
+    let nobody = stand(&farm.db).await.unwrap();
+    let first = async |me: u128, seen: Stand| {
+        let taken = take(&farm.db, id(me), "a", seen, LIMIT, 10).await.unwrap();
+        taken.is_some()
+    };
+    assert!(first(1, nobody).await);
+    assert!(!first(2, nobody).await, "it moved on");
+    assert!(first(1, nobody).await, "the holder renews whatever it saw");
+    let seen = stand(&farm.db).await.unwrap();
+    assert_eq!((seen.holder, seen.beat), (id(1), 2));
+    assert!(first(2, seen).await);
+    assert!(!first(1, seen).await, "the old holder has lost it");
+    release(&farm.db, id(1)).await.unwrap();
+    assert_eq!(stand(&farm.db).await.unwrap().holder, id(2), "not its to release");
+    release(&farm.db, id(2)).await.unwrap();
+    assert!(stand(&farm.db).await.unwrap().holder.is_nil());
+}
+
+#[tokio::test]
+async fn of_many_challengers_at_once_one_wins() {
+    let farm = Farm::new().await;
+    let seen = stand(&farm.db).await.unwrap();
+    let tries = (1..=8).map(|n| {
+        let db = farm.db.clone();
+        tokio::spawn(async move { take(&db, id(n), "a", seen, LIMIT, 10).await.unwrap().is_some() })
+    });
+    let mut won = 0;
+    for t in tries.collect::<Vec<_>>() {
+        won += usize::from(t.await.unwrap());
+    }
+    assert_eq!(won, 1);
+}
+
+#[tokio::test]
+async fn nodes_and_queue_are_counted_by_state_and_a_lost_node_is_named_until_it_comes_back() {
+    let farm = Farm::new().await;
+    let (a, b, c) = (farm.node("a").await, farm.node("b").await, farm.node("c").await);
+    let at = past(60);
+    farm.job("j", spec(), Some(at)).await;
+    farm.fire_at("j", at, &[at]).await;
+    farm.held_run(&a, "held", spec()).await;
+    expire_now(&farm, &b).await;
+    close(&farm.db, &c).await.unwrap();
+    let seen = snapshot(&farm, 10).await;
+    let of = |map: &std::collections::BTreeMap<String, i64>| format!("{map:?}");
+    assert_eq!(of(&seen.nodes), r#"{"closed": 1, "lost": 1, "ready": 1}"#);
+    assert_eq!(of(&seen.queue), r#"{"due": 1, "running": 1}"#);
+    assert!(seen.oldest_due_age >= 59.0, "{seen:?}");
+    assert_eq!(seen.missing.len(), 1);
+    assert_eq!(seen.missing[0].address, "b");
+    farm.node("b").await;
+    assert!(snapshot(&farm, 10).await.missing.is_empty());
+}
+
+#[tokio::test]
+async fn a_lease_is_expired_stalled_or_overrun_and_says_since_when() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    let set = async |sql: &str| farm.sql.batch_execute(sql).await.unwrap();
+    let state = async || {
+        let seen = snapshot(&farm, 10).await;
+        let stuck = seen.stuck.first().map(|s| (s.state.clone(), s.age.round()));
+        assert_eq!(seen.stuck.len(), seen.unhealthy.len());
+        stuck
+    };
+    assert_eq!(state().await, None);
+    set("UPDATE farmhand.run_live SET claimed_at = now() - interval '45 s'").await;
+    assert_eq!(state().await, Some(("stalled".into(), 40.0)), "never started");
+    set("UPDATE farmhand.run_live SET started_at = now()").await;
+    assert_eq!(state().await, None);
+    set("UPDATE farmhand.run_live SET hard_ms = 15000").await;
+    assert_eq!(state().await, Some(("overrun".into(), 30.0)));
+    set("UPDATE farmhand.node SET lease_until = now() - interval '20 s'").await;
+    assert_eq!(state().await, Some(("expired".into(), 20.0)));
+    set("UPDATE farmhand.node SET session = session + 1, open = false").await;
+    assert_eq!(state().await, Some(("stalled".into(), 20.0)));
+    set("UPDATE farmhand.run_live SET hold_ms = 60000").await;
+    assert_eq!(state().await, None, "a hold is waited for");
+    assert_eq!(run.attempt, 1);
+}
+
+#[tokio::test]
+async fn jobs_beyond_the_ceiling_are_counted_and_those_in_trouble_come_first() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let later = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    for n in 0..5 {
+        farm.job(&format!("a{n}"), spec(), Some(later)).await;
+    }
+    let failed = |run: &farmhand_common::store::protocol::Claimed| Finish {
+        state: Final::Failed,
+        ..success(&me, run)
+    };
+    let run = farm.held_run(&me, "z-fails", spec()).await;
+    finish(&farm.db, &[failed(&run)]).await.unwrap();
+    farm.held_run(&me, "z-lost", spec()).await;
+    expire_now(&farm, &me).await;
+    let seen = snapshot(&farm, 3).await;
+    let names: Vec<&str> = seen.jobs.iter().map(|j| j.job_id.as_str()).collect();
+    assert_eq!(names, ["z-fails", "z-lost", "a0"]);
+    assert_eq!(seen.jobs_left_out, 4);
+    let of = |n: usize| (seen.jobs[n].consecutive_failures, seen.jobs[n].recent_takeovers);
+    assert_eq!((of(0), of(1), of(2)), ((1, 0), (0, 1), (0, 0)));
+    let wanted: Vec<(&str, i64)> = seen.jobs.iter().map(|j| (j.job_id.as_str(), j.rev)).collect();
+    assert_eq!(specs(&farm.db, &wanted).await.unwrap().len(), 3);
+    assert_eq!(specs(&farm.db, &[("gone", 1)]).await.unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_snapshot_held_open_elsewhere_is_seen() {
+    let farm = Farm::new().await;
+    let other = farm.test.client().await;
+    other
+        .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM farmhand.node")
+        .await
+        .unwrap();
+    for _ in 0..3 {
+        farm.i64("SELECT nextval('farmhand.run_id_seq') + txid_current()")
+            .await;
+    }
+    let (transactions, seconds) = snapshot(&farm, 1).await.oldest_snapshot;
+    assert!(transactions >= 3 && seconds > 0.0, "{transactions} {seconds}");
+}
+
+#[tokio::test]
+async fn a_snapshot_that_takes_too_long_is_ended_on_both_sides_and_the_lease_not_renewed() {
+    let farm = Farm::new().await;
+    let seen = stand(&farm.db).await.unwrap();
+    let lock = farm.test.client().await;
+    lock.batch_execute("BEGIN; LOCK TABLE farmhand.run_live IN ACCESS EXCLUSIVE MODE")
+        .await
+        .unwrap();
+    let began = std::time::Instant::now();
+    let limit = Duration::from_millis(500);
+    let error = take(&farm.db, id(1), "a", seen, limit, 10).await.unwrap_err();
+    assert!(
+        matches!(error, StoreError::TimedOut { .. } | StoreError::Sql { .. }),
+        "{error}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(3));
+    let busy = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+        AND state = 'active' AND pid <> pg_backend_pid()";
+    for _ in 0..200 {
+        if farm.i64(busy).await == 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(farm.i64(busy).await, 0, "nothing goes on at the server");
+    assert_eq!(stand(&farm.db).await.unwrap(), seen);
+}
+
+#[tokio::test]
+async fn of_the_history_only_the_index_of_lost_attempts_is_read() {
+    let farm = Farm::new().await;
+    farm.sql
+        .batch_execute(
+            "INSERT INTO farmhand.attempt (run_id, job_id, attempt, address, session, fence, claimed_at, ended_at,
+                outcome, ended_by)
+             SELECT i, 'j', 1, 'a', 1, i, now(), now() - i * interval '10 s',
+                CASE WHEN i % 10 = 0 THEN 'lost' ELSE 'failed' END, 'holder' FROM generate_series(1, 50000) i;
+             ANALYZE farmhand.attempt",
+        )
+        .await
+        .unwrap();
+    let jobs = include_str!("../../common/src/store/sql/snapshot_jobs.sql").replace("$1", "1000");
+    let whole = include_str!("../../common/src/store/sql/snapshot_farm.sql").replace("$1", "100");
+    for (statement, counts) in [(jobs, true), (whole, false)] {
+        let explain = format!("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) {statement}");
+        let rows = farm.sql.query(&explain, &[]).await.unwrap();
+        let plan: Vec<String> = rows.iter().map(|r| r.get(0)).collect();
+        let plan = plan.join("\n");
+        assert!(!plan.contains("run_history"), "{plan}");
+        // A scan without the index would read rows and throw them away.
+        assert!(!(counts && plan.contains("Rows Removed")), "{plan}");
+    }
+}
