@@ -1,6 +1,6 @@
 //! One agent on one server: decides, talks SQL, and hands commands to its warden.
 
-mod accounts;
+pub mod accounts;
 pub mod agent;
 mod claimer;
 pub mod cli;

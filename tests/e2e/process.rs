@@ -36,8 +36,36 @@ async fn the_command_runs_as_the_user_in_the_directory_with_the_mask_and_environ
         "FARMHAND_NODE=n1",
         "FARMHAND_FENCE=",
         "FARMHAND_DUE=",
+        "HOME=/nonexistent",
+        "USER=nobody",
+        "LOGNAME=nobody",
+        "SHELL=/bin/sh",
     ] {
         assert!(output.contains(variable), "{variable} is not in {output}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn home_and_user_are_the_agents_own_unless_the_job_names_others() {
+    let farm = Farm::new()
+        .jobs(
+            "[job.own]\ncommand = 'echo $HOME $USER $LOGNAME $SHELL'\n
+             [job.named]\nisolation = 'pid'\nenv = { HOME = '/srv', SHELL = '/bin/bash' }\n
+             command = 'echo $HOME $USER $LOGNAME $SHELL'\n",
+        )
+        .start()
+        .await;
+    // SAFETY: a plain system call.
+    let me = farmhand::accounts::of(unsafe { libc::geteuid() }).expect("a directory of users");
+    let me = me.expect("this user has an entry");
+    let (name, home) = (me.name.to_string_lossy(), me.home.to_string_lossy());
+    for (job, expected) in [
+        ("own", format!("{home} {name} {name} /bin/sh\n")),
+        ("named", format!("/srv {name} {name} /bin/bash\n")),
+    ] {
+        let run_id = farm.submit(job).await;
+        farm.succeeds(run_id).await;
+        assert_eq!(farm.output(run_id, 1).await, expected, "{job}");
     }
 }
 

@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::progress::Progress;
 use super::{DatabaseArgs, Exit, Failure, Outcome, due_now, job, out, terminal};
 
 #[derive(Args, Debug)]
@@ -69,7 +70,10 @@ pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Ou
     let changes = steps.iter().any(|step| step.change != Kind::Unchanged);
     if changes && !args.dry_run {
         confirm(&steps, args)?;
-        store(&db, &wanted, args.prune).await?;
+        let what = format!("applying {} jobs", wanted.len());
+        Progress::default()
+            .during(&what, store(&db, &wanted, args.prune))
+            .await?;
     }
     if as_json {
         out::json(&json!({"applied": changes && !args.dry_run, "jobs": steps}));
@@ -108,7 +112,9 @@ fn read_all(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
     let mut seen = BTreeSet::new();
     files.retain(|file| seen.insert(file.clone()));
     let mut sources = Vec::new();
-    for file in files {
+    let (mut progress, count) = (Progress::default(), files.len());
+    for (nth, file) in files.into_iter().enumerate() {
+        progress.say(|_| format!("reading {}, {nth} of {count} files", file.display()));
         match read(&file) {
             Ok(text) => sources.push(Source {
                 name: file.display().to_string(),

@@ -10,13 +10,15 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::next::moment;
-use super::{Exit, Failure, Outcome, due_now, job, out, terminal};
+use super::progress::Progress;
+use super::{Exit, Failure, Outcome, completion, due_now, job, out, terminal};
 
 /// Instants looked at by one command.
 const LOOKED_AT: usize = 1_000_000;
 
 #[derive(Args, Debug)]
 pub struct BackfillArgs {
+    #[arg(add = completion::job_names())]
     name: String,
     /// From this time on: RFC 3339, or a date or time on the clock of the job's zone
     #[arg(long, value_name = "T")]
@@ -64,8 +66,11 @@ pub async fn run(db: &Db, args: &BackfillArgs, as_json: bool) -> Outcome {
     let mut run_ids = Vec::new();
     if !args.dry_run && count > 0 {
         confirm(args, count)?;
+        let who = super::who();
+        let work = backfill(db, &args.name, row.rev, &plan.missing, &who);
+        let mut progress = Progress::default();
         run_ids = made(
-            backfill(db, &args.name, row.rev, &plan.missing, &super::who()).await?,
+            progress.during(&format!("making {count} runs"), work).await?,
             &args.name,
         )?;
     }
@@ -114,7 +119,11 @@ async fn plan(
         .into_iter()
         .collect();
     let mut plan = Plan::default();
+    let mut progress = Progress::default();
     for (looked, at) in schedule.between(from, end).enumerate() {
+        if looked.is_multiple_of(1_000) {
+            progress.say(|_| format!("looking at {}, {looked} instants so far", out::time(at)));
+        }
         if looked == LOOKED_AT {
             return Err(Failure::new(
                 Exit::Refused,

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::apply::{Wanted, differences, read_jobs, store, value_of};
-use super::{Exit, Failure, Outcome, job, out};
+use super::{Exit, Failure, Outcome, completion, job, out};
 
 /// Revisions looked through.
 const REVISIONS: i64 = 10_000;
@@ -21,7 +21,7 @@ pub struct DiffArgs {
     #[arg(required_unless_present = "job", conflicts_with = "job")]
     path: Vec<PathBuf>,
     /// A job, whose revisions are compared
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = completion::job_names())]
     job: Option<String>,
     /// The older revision [default: the one before --to]
     #[arg(long, value_name = "REV", requires = "job")]
@@ -33,6 +33,7 @@ pub struct DiffArgs {
 
 #[derive(Args, Debug)]
 pub struct RollbackArgs {
+    #[arg(add = completion::job_names())]
     name: String,
     /// As `farmhand job show` lists them
     rev: i64,

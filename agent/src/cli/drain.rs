@@ -9,12 +9,13 @@ use farmhand_common::store::jobs::{Withhold, withhold};
 use farmhand_common::store::query::NodeRow;
 
 use super::progress::Progress;
-use super::{Exit, Failure, Outcome, node, out};
+use super::{Exit, Failure, Outcome, completion, node, out};
 
 const PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Args, Debug)]
 pub struct DrainArgs {
+    #[arg(add = completion::node_names())]
     address: String,
     /// What still runs after this is ended by SIGTERM, and SIGKILL after its grace, and runs elsewhere [default: none]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]

@@ -4,27 +4,31 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
-use farmhand_common::store::Db;
 use farmhand_common::store::events::{EventFilter, Recorded, events_after, recent_events};
+use farmhand_common::store::{Db, StoreError};
 use serde_json::Value;
 
-use super::{DatabaseArgs, Exit, Outcome, out};
+use super::{DatabaseArgs, Exit, Outcome, completion, out};
 
-const PAUSE: Duration = Duration::from_millis(500);
+/// Between looks: after something happened, and when nothing did.
+const SOON: Duration = Duration::from_millis(300);
+const LATER: Duration = Duration::from_secs(1);
 /// How far back each look goes, and how many numbers are remembered to know what was shown.
 const BACK: i64 = 200;
 const KEPT: usize = 1000;
+/// Events of one look.
+const BATCH: i64 = 1000;
 
 #[derive(Args, Debug)]
 pub struct EventsArgs {
     /// Events of this job only
-    #[arg(long)]
+    #[arg(long, add = completion::job_names())]
     job: Option<String>,
     /// Events of this run only
-    #[arg(long)]
+    #[arg(long, add = completion::run_numbers())]
     run: Option<i64>,
     /// Events of this node only
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", add = completion::node_names())]
     node: Option<String>,
     /// Events of this kind only
     #[arg(long)]
@@ -49,40 +53,57 @@ pub async fn run(args: &EventsArgs, as_json: bool) -> Outcome {
         kind: args.kind.clone(),
         since: None,
     };
-    // One more than nothing, so that following knows where to go on.
-    let mut events = recent_events(&db, &filter, None, args.limit.max(1)).await?;
-    events.reverse();
-    let mut seen: BTreeSet<i64> = events.iter().map(|event| event.event_id).collect();
-    if args.limit == 0 {
-        events.clear();
+    // Before the list is read, so that what happens meanwhile is seen by the first look.
+    let (mut newest_id, mut seen) = (0, BTreeSet::new());
+    if args.follow {
+        newest_id = newest(&db).await?;
+        let old = events_after(&db, &filter, newest_id - BACK, BATCH).await?;
+        seen.extend(
+            old.iter()
+                .map(|event| event.event_id)
+                .filter(|id| *id <= newest_id),
+        );
     }
+    let mut events = match args.limit {
+        0 => Vec::new(),
+        limit => recent_events(&db, &filter, None, limit).await?,
+    };
+    events.reverse();
     match (as_json, args.follow) {
         (true, false) => out::json(&events),
         _ => events.iter().for_each(|event| show(event, as_json)),
     }
-    if args.follow {
-        go_on(&db, &filter, &mut seen, as_json).await
-    } else {
-        Ok(Exit::Ok)
+    if !args.follow {
+        return Ok(Exit::Ok);
     }
+    seen.extend(events.iter().map(|event| event.event_id));
+    go_on(&db, &filter, newest_id, seen, as_json).await
+}
+
+/// The number of the newest event of all, whatever is asked for: looks start there, and read no older ones.
+async fn newest(db: &Db) -> Result<i64, StoreError> {
+    let newest = recent_events(db, &EventFilter::default(), None, 1).await?;
+    Ok(newest.first().map_or(0, |event| event.event_id))
 }
 
 /// Numbers are given before commits: an event may become visible after one with a higher number, so each look
-/// goes a little back.
-async fn go_on(db: &Db, filter: &EventFilter, seen: &mut BTreeSet<i64>, as_json: bool) -> Outcome {
-    let mut away = false;
+/// goes a little back. What was there when the following began is not shown again.
+async fn go_on(db: &Db, filter: &EventFilter, start: i64, mut seen: BTreeSet<i64>, as_json: bool) -> Outcome {
+    let (mut reached, mut away, mut pause) = (start, false, SOON);
     loop {
         tokio::select! {
-            () = tokio::time::sleep(PAUSE) => {}
+            () = tokio::time::sleep(pause) => {}
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
         }
-        let last = seen.last().copied().unwrap_or(0);
-        match events_after(db, filter, last - BACK, 1000).await {
-            Ok(events) => {
+        match look(db, filter, reached).await {
+            Ok((events, upto)) => {
                 away = false;
+                pause = LATER;
+                reached = upto;
                 for event in &events {
                     if seen.insert(event.event_id) {
                         show(event, as_json);
+                        pause = SOON;
                     }
                 }
                 while seen.len() > 2 * KEPT {
@@ -90,6 +111,7 @@ async fn go_on(db: &Db, filter: &EventFilter, seen: &mut BTreeSet<i64>, as_json:
                 }
             }
             Err(error) if error.is_away() => {
+                pause = LATER;
                 if !std::mem::replace(&mut away, true) {
                     out::note(&format!("{error}; trying on"));
                 }
@@ -97,6 +119,18 @@ async fn go_on(db: &Db, filter: &EventFilter, seen: &mut BTreeSet<i64>, as_json:
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// What was recorded since, and up to which number that is all there was.
+async fn look(db: &Db, filter: &EventFilter, reached: i64) -> Result<(Vec<Recorded>, i64), StoreError> {
+    let newest = newest(db).await?;
+    let events = events_after(db, filter, reached - BACK, BATCH).await?;
+    let full = i64::try_from(events.len()) == Ok(BATCH);
+    let upto = match events.last() {
+        Some(last) if full => last.event_id,
+        _ => newest.max(reached),
+    };
+    Ok((events, upto))
 }
 
 fn show(recorded: &Recorded, as_json: bool) {

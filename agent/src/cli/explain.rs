@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::next::moment;
-use super::{DatabaseArgs, Exit, Failure, Outcome, job, out};
+use super::{DatabaseArgs, Exit, Failure, Outcome, completion, job, out};
 
 #[derive(Args, Debug)]
 pub struct ExplainArgs {
@@ -24,6 +24,7 @@ pub struct ExplainArgs {
 enum What {
     /// Walks the gates that a run passes and says which holds the job back, since when, and what would free it
     Job {
+        #[arg(add = completion::job_names())]
         name: String,
         /// The due instant in question: RFC 3339, or a date and time on the clock of the job's zone [default: now]
         #[arg(long, value_name = "T")]

@@ -11,6 +11,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::logs::Printer;
+use super::progress::Progress;
 use super::{Exit, Failure, Outcome, out};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -49,13 +50,16 @@ pub async fn follow(db: &Db, run_id: i64, how: &Follow, as_json: bool) -> Outcom
         out::line(&run_id.to_string());
     }
     let mut printer = how.follow.then(|| Printer::all(run_id, false));
+    let mut progress = Progress::default();
     let ended = tokio::select! {
-        ended = until_final(db, run_id, printer.as_mut()) => ended?,
+        ended = until_final(db, run_id, printer.as_mut(), &mut progress) => ended?,
         () = expiry(how.wait_timeout) => {
+            progress.clear();
             out::note(&format!("run {run_id} has not ended yet and goes on; `farmhand run show {run_id}` tells more"));
             return Ok(Exit::WaitExpired);
         }
         _ = tokio::signal::ctrl_c() => {
+            progress.clear();
             out::note(&format!("run {run_id} goes on; `farmhand run cancel {run_id}` would end it"));
             return Ok(Exit::Interrupted);
         }
@@ -72,7 +76,12 @@ pub async fn follow(db: &Db, run_id: i64, how: &Follow, as_json: bool) -> Outcom
 ///
 /// # Errors
 /// 3 when there is no such run.
-pub async fn until_final(db: &Db, run_id: i64, mut printer: Option<&mut Printer>) -> Result<RunRow, Failure> {
+pub async fn until_final(
+    db: &Db,
+    run_id: i64,
+    mut printer: Option<&mut Printer>,
+    progress: &mut Progress,
+) -> Result<RunRow, Failure> {
     let mut pause = FIRST_PAUSE;
     let mut away = false;
     loop {
@@ -80,7 +89,12 @@ pub async fn until_final(db: &Db, run_id: i64, mut printer: Option<&mut Printer>
             Ok(Some((row, printed))) => {
                 away = false;
                 if row.state.is_final() {
+                    progress.clear();
                     return Ok(row);
+                }
+                // Its own output says more.
+                if printer.is_none() {
+                    progress.say(|elapsed| under_way(&row, elapsed));
                 }
                 pause = if printed {
                     FIRST_PAUSE
@@ -91,6 +105,7 @@ pub async fn until_final(db: &Db, run_id: i64, mut printer: Option<&mut Printer>
             Ok(None) => return Err(no_run(run_id)),
             Err(error) if error.is_away() => {
                 if !std::mem::replace(&mut away, true) {
+                    progress.clear();
                     out::note(&format!("{error}; still waiting for run {run_id}"));
                 }
                 pause = LONGEST_PAUSE;
@@ -129,6 +144,16 @@ pub fn no_run(run_id: i64) -> Failure {
     Failure::new(Exit::NotFound, format!("there is no run {run_id}"))
         .why("it never was, or its history has been dropped by now")
         .next("`farmhand run ls` shows the newest runs")
+}
+
+fn under_way(row: &RunRow, elapsed: Duration) -> String {
+    let mut text = format!("run {} is {}", row.run_id, row.state.as_str());
+    if let (RunState::Running, Some(node)) = (row.state, &row.running_at) {
+        text.push_str(&format!(" on {node}, attempt {}", row.attempt));
+    } else if let Some(reason) = &row.reason {
+        text.push_str(&format!(" ({reason})"));
+    }
+    format!("{text}, {}", out::span(elapsed))
 }
 
 fn exit_of(state: RunState) -> Exit {

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
+use super::progress::Progress;
 use super::{Exit, Failure, Outcome, out};
 
 #[derive(Args, Debug)]
@@ -90,7 +91,9 @@ pub fn run(args: &ImportArgs, as_json: bool) -> Outcome {
 
 fn read_all(args: &CrontabArgs) -> Result<Vec<File>, Failure> {
     let mut files = Vec::new();
-    for path in &args.file {
+    let mut progress = Progress::default();
+    for (nth, path) in args.file.iter().enumerate() {
+        progress.say(|_| format!("reading {}, {nth} of {} files", path.display(), args.file.len()));
         let bytes = read(path).map_err(|error| {
             Failure::usage(format!("{} cannot be read; nothing was written", path.display())).why(error)
         })?;

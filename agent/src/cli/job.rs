@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::apply::{self, ApplyArgs};
 use super::follow::{Follow, follow};
-use super::{DatabaseArgs, Exit, Failure, Outcome, backfill, diff, due_now, out, runs};
+use super::{DatabaseArgs, Exit, Failure, Outcome, backfill, completion, diff, due_now, out, runs};
 
 #[derive(Args, Debug)]
 pub struct JobArgs {
@@ -31,24 +31,32 @@ enum JobCommand {
     /// All jobs
     Ls,
     /// One job: its definition, state and revisions
-    Show { name: String },
+    Show {
+        #[arg(add = completion::job_names())]
+        name: String,
+    },
     /// Run a job now
     Run(RunArgs),
     /// Stop a job's schedule; it can still be run by hand
     Pause {
+        #[arg(add = completion::job_names())]
         name: String,
         /// Why, for the others
         #[arg(long)]
         reason: Option<String>,
     },
     /// Start a paused job's schedule again; what fell into the pause is recorded as skipped
-    Resume { name: String },
+    Resume {
+        #[arg(add = completion::job_names())]
+        name: String,
+    },
     /// Make an earlier revision the present one, as a new revision
     Rollback(diff::RollbackArgs),
     /// Make runs for instants of the past that have none
     Backfill(backfill::BackfillArgs),
     /// A job's runs, the newest first
     History {
+        #[arg(add = completion::job_names())]
         name: String,
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
         limit: i64,
@@ -57,6 +65,7 @@ enum JobCommand {
 
 #[derive(Args, Debug)]
 struct RunArgs {
+    #[arg(add = completion::job_names())]
     name: String,
     /// A parameter; may be repeated
     #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = pair)]
@@ -97,7 +106,6 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
         "JOB",
         "STATE",
         "SCHEDULE",
-        "ZONE",
         "NEXT",
         "LAST START",
         "LAST STATE",
@@ -108,7 +116,6 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
             job.job_id.clone(),
             state(job).to_owned(),
             schedule(&job.spec),
-            text(&job.spec, "timezone"),
             out::maybe_time(job.next_run),
             out::maybe_time(job.last_run_started),
             last_state(job),
@@ -346,7 +353,10 @@ fn schedule(spec: &Value) -> String {
     if list.is_empty() {
         return "-".to_owned();
     }
-    list.join(", ")
+    match spec["timezone"].as_str() {
+        Some(zone) if zone != "UTC" => format!("{} {zone}", list.join(", ")),
+        _ => list.join(", "),
+    }
 }
 
 fn command(spec: &Value) -> String {
@@ -354,10 +364,6 @@ fn command(spec: &Value) -> String {
         Ok(Some(Command::Shell(script))) => script,
         _ => spec["command"].to_string(),
     }
-}
-
-fn text(spec: &Value, key: &str) -> String {
-    out::maybe(spec[key].as_str())
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

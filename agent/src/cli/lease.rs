@@ -7,7 +7,7 @@ use farmhand_common::store::query;
 use farmhand_common::store::{Db, Severity};
 use serde_json::json;
 
-use super::{DatabaseArgs, Exit, Failure, Outcome, node, out, terminal};
+use super::{DatabaseArgs, Exit, Failure, Outcome, completion, node, out, terminal};
 
 /// A node that renews may move its beat between the look and the release.
 const TRIES: usize = 20;
@@ -30,6 +30,7 @@ enum LeaseCommand {
 
 #[derive(Args, Debug)]
 struct ReleaseArgs {
+    #[arg(add = completion::node_names())]
     address: String,
     /// Say that the runs may then run twice
     #[arg(long)]

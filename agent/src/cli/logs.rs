@@ -7,13 +7,15 @@ use farmhand_common::store::{Db, LogStream, StoreError};
 use serde_json::{Value, json};
 
 use super::follow::{no_run, until_final};
-use super::{Exit, Failure, Outcome, out};
+use super::progress::Progress;
+use super::{Exit, Failure, Outcome, completion, out};
 
 /// Pieces read at once; each is at most some tens of kB.
 const BATCH: i64 = 200;
 
 #[derive(Args, Debug)]
 pub struct LogArgs {
+    #[arg(add = completion::run_numbers())]
     run: i64,
     /// Only this attempt [default: the last one; with -f all]
     #[arg(long, value_name = "N")]
@@ -37,7 +39,7 @@ pub async fn run(db: &Db, args: &LogArgs, as_json: bool) -> Outcome {
         None => Printer::one(args.run, row.attempt, as_json),
     };
     if args.follow {
-        let row = until_final(db, args.run, Some(&mut printer)).await?;
+        let row = until_final(db, args.run, Some(&mut printer), &mut Progress::default()).await?;
         printer.say_what_is_missing(&row);
     } else {
         printer.list = as_json.then(Vec::new);

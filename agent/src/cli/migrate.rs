@@ -3,6 +3,7 @@
 use clap::Args;
 use farmhand_common::store::migrate;
 
+use super::progress::Progress;
 use super::{DatabaseArgs, Exit, Outcome, database, out};
 
 #[derive(Args, Debug)]
@@ -13,7 +14,9 @@ pub struct MigrateArgs {
 
 pub async fn run(args: &MigrateArgs, as_json: bool) -> Outcome {
     let config = args.database.config()?;
-    let done = migrate::migrate(&config)
+    let work = migrate::migrate(&config);
+    let done = Progress::default()
+        .during("migrating, or waiting for another migration", work)
         .await
         .map_err(|e| database::located(e, &config))?;
     if as_json {

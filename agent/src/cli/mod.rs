@@ -19,6 +19,7 @@ mod import;
 mod job;
 mod lease;
 mod logs;
+mod man;
 mod migrate;
 mod next;
 mod next_job;
@@ -30,6 +31,7 @@ mod runs;
 mod settings;
 mod status;
 mod terminal;
+mod top;
 
 use std::process::ExitCode;
 
@@ -38,13 +40,22 @@ use clap::{Parser, Subcommand};
 pub use database::DatabaseArgs;
 pub use exit::{Exit, Failure, Outcome};
 
+/// What holds for every command; part of the manual page.
+const AFTER_HELP: &str = "\
+Exit codes: 0 done; 1 error; 2 usage; 3 not found; 4 refused; 5 database out of reach; 6 denied; with --wait 10 failed, \
+11 timed out, 12 cancelled, 13 skipped; 124 the waiting expired; 130 Ctrl-C.
+
+Environment: FARMHAND_DATABASE_URL, then DATABASE_URL, names the database; PGPASSFILE a file with its password; \
+FARMHAND_LOG filters an agent's log; NO_COLOR and COLUMNS are respected.";
+
 /// A farm of identical agents that run jobs from PostgreSQL.
 #[derive(Parser, Debug)]
 #[command(
     name = "farmhand",
     version,
     max_term_width = 100,
-    disable_help_subcommand = true
+    disable_help_subcommand = true,
+    after_long_help = AFTER_HELP
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -84,12 +95,17 @@ enum Command {
     Next(next::NextArgs),
     /// Turn what another scheduler ran into a job file
     Import(import::ImportArgs),
-    /// Print a completion script for a shell
+    /// Nodes, runs and the queue as they are now, until q
+    Top(top::TopArgs),
+    /// Print a completion script for a shell; it knows the names of jobs, nodes and runs
     Completion(completion::CompletionArgs),
+    /// Write the manual pages, one for each command, into a directory
+    Man(man::ManArgs),
 }
 
 /// Runs the command that this process was started with.
 pub fn main() -> ExitCode {
+    completion::answer();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -125,7 +141,9 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Next(args) => block_on(next_job::run(args, json)),
         Command::Explain(args) => block_on(explain::run(args, json)),
         Command::Import(args) => import::run(args, json),
+        Command::Top(args) => block_on(top::run(args, json)),
         Command::Completion(args) => completion::run(args, json),
+        Command::Man(args) => man::run(args, json),
     }
 }
 
@@ -142,6 +160,13 @@ fn who() -> String {
     let user = ["SUDO_USER", "USER", "LOGNAME"]
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|user| !user.is_empty()))
-        .unwrap_or_else(|| format!("uid{}", rustix::process::getuid().as_raw()));
+        .unwrap_or_else(|| {
+            let uid = rustix::process::getuid().as_raw();
+            let known = crate::accounts::of(uid).ok().flatten();
+            known.map_or_else(
+                || format!("uid{uid}"),
+                |user| user.name.to_string_lossy().into_owned(),
+            )
+        });
     format!("{user}@{}", gethostname::gethostname().to_string_lossy())
 }

@@ -7,12 +7,12 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{DatabaseArgs, Exit, Failure, Outcome, out};
+use super::{DatabaseArgs, Exit, Failure, Outcome, completion, out};
 
 #[derive(Args, Debug)]
 pub struct NextArgs {
     /// A job of the farm [default: the next instant of every job]
-    #[arg(conflicts_with_all = ["expr", "tz", "dst", "name"])]
+    #[arg(conflicts_with_all = ["expr", "tz", "dst", "name"], add = completion::job_names())]
     pub(super) job: Option<String>,
     /// A cron expression, macro or "@every 90s"; repeat it for a list. Needs no database
     #[arg(long, value_name = "CRON", allow_hyphen_values = true)]

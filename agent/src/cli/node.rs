@@ -6,7 +6,7 @@ use farmhand_common::store::query::{self, NodeRow};
 use farmhand_common::store::{Db, StoreError};
 use serde_json::json;
 
-use super::{DatabaseArgs, Exit, Failure, Outcome, drain, out};
+use super::{DatabaseArgs, Exit, Failure, Outcome, completion, drain, out};
 
 #[derive(Args, Debug)]
 pub struct NodeArgs {
@@ -21,14 +21,23 @@ enum NodeCommand {
     /// All nodes
     Ls,
     /// One node and what it runs
-    Show { address: String },
+    Show {
+        #[arg(add = completion::node_names())]
+        address: String,
+    },
     /// Let a node claim nothing more; what it runs goes on
-    Cordon { address: String },
+    Cordon {
+        #[arg(add = completion::node_names())]
+        address: String,
+    },
     /// As cordon, and let what it runs come to its end; with a deadline, what still runs then is ended and run again
     /// elsewhere
     Drain(drain::DrainArgs),
     /// Let a cordoned or draining node claim again
-    Resume { address: String },
+    Resume {
+        #[arg(add = completion::node_names())]
+        address: String,
+    },
 }
 
 pub async fn run(args: &NodeArgs, as_json: bool) -> Outcome {

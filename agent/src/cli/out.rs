@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::time::Duration;
 
-use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use farmhand_common::core::document::duration_text;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -53,16 +53,18 @@ pub fn json(value: &(impl Serialize + ?Sized)) {
     }
 }
 
-/// Columns of text. On a terminal too narrow for them the last column folds; where even that is not enough, each
-/// row becomes a block of lines. Without a terminal they are as wide as they like.
+/// Columns of text. On a terminal too narrow for them the widest fold, between words if they can; where not even
+/// words fit, each row becomes a block of lines. Nothing is cut off. Without a terminal they are as wide as they like.
 pub fn table(headers: &[&str], rows: Vec<Vec<String>>) {
     for text in format_table(headers, &rows, width()).lines() {
         line(text.trim_end());
     }
 }
 
-/// The least that a folded last column is worth reading at.
-const FOLDED: usize = 16;
+/// A word longer than this may be broken.
+const WORD: usize = 24;
+/// Blanks beside each column.
+const PADDING: usize = 2;
 
 fn format_table(headers: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String {
     let rows: Vec<Vec<String>> = rows
@@ -78,19 +80,17 @@ fn format_table(headers: &[&str], rows: &[Vec<String>], width: Option<u16>) -> S
     let Some(width) = width else {
         return table.to_string();
     };
-    let mut widths: Vec<usize> = table
+    let natural: Vec<usize> = table
         .column_max_content_widths()
         .iter()
-        .map(|w| usize::from(*w) + 2)
+        .map(|w| usize::from(*w))
         .collect();
-    let last = widths.pop().unwrap_or(0);
-    let others: usize = widths.iter().sum();
-    let room = usize::from(width);
-    if others + last > room && others + FOLDED.min(last) > room {
-        return blocks(headers, &rows);
-    }
-    for column in table.column_iter_mut().take(widths.len()) {
-        column.set_constraint(ColumnConstraint::ContentWidth);
+    let Some(folded) = fold(&natural, &longest_words(headers, &rows), usize::from(width)) else {
+        return blocks(headers, &rows, width);
+    };
+    for (column, width) in table.column_iter_mut().zip(folded) {
+        let width = u16::try_from(width + PADDING).unwrap_or(u16::MAX);
+        column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
     }
     table
         .set_content_arrangement(ContentArrangement::Dynamic)
@@ -98,13 +98,38 @@ fn format_table(headers: &[&str], rows: &[Vec<String>], width: Option<u16>) -> S
     table.to_string()
 }
 
-fn blocks(headers: &[&str], rows: &[Vec<String>]) -> String {
+/// Widths that fit `room`: the widest columns give way first, none below its longest word.
+fn fold(natural: &[usize], least: &[usize], room: usize) -> Option<Vec<usize>> {
+    let mut widths = natural.to_vec();
+    let mut over = (widths.iter().sum::<usize>() + PADDING * widths.len()).saturating_sub(room);
+    while over > 0 {
+        let widest = (0..widths.len())
+            .filter(|i| widths[*i] > least[*i])
+            .max_by_key(|i| widths[*i])?;
+        widths[widest] -= 1;
+        over -= 1;
+    }
+    Some(widths)
+}
+
+fn longest_words(headers: &[&str], rows: &[Vec<String>]) -> Vec<usize> {
+    let longest = |text: &str| text.split_whitespace().map(|w| w.chars().count()).max();
+    let mut least: Vec<usize> = headers.iter().map(|h| longest(h).unwrap_or(0)).collect();
+    for row in rows {
+        for (least, text) in least.iter_mut().zip(row) {
+            *least = (*least).max(longest(text).unwrap_or(0).min(WORD));
+        }
+    }
+    least
+}
+
+fn blocks(headers: &[&str], rows: &[Vec<String>], width: u16) -> String {
     let widest = headers.iter().map(|h| h.len()).max().unwrap_or(0);
     let block = |row: &Vec<String>| {
         let lines: Vec<String> = headers
             .iter()
             .zip(row)
-            .map(|(header, text)| format!("{header:widest$}  {text}"))
+            .map(|(header, text)| named(header, widest, text, Some(width)))
             .collect();
         lines.join("\n")
     };
@@ -113,10 +138,42 @@ fn blocks(headers: &[&str], rows: &[Vec<String>]) -> String {
 
 /// Names and values, one to a line.
 pub fn pairs(pairs: &[(&str, String)]) {
-    let widest = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let (widest, width) = (
+        pairs.iter().map(|(name, _)| name.len()).max().unwrap_or(0),
+        width(),
+    );
     for (name, value) in pairs {
-        line(format!("{name:widest$}  {}", printable(value)).trim_end());
+        line(&named(name, widest, &printable(value), width));
     }
+}
+
+/// A name and its value, which goes on below itself.
+fn named(name: &str, widest: usize, value: &str, width: Option<u16>) -> String {
+    let room = width.map_or(usize::MAX, |width| usize::from(width).saturating_sub(widest + 2));
+    let mut text = String::new();
+    for (nth, part) in wrapped(value, room.max(WORD / 2)).iter().enumerate() {
+        let name = if nth == 0 { name } else { "\n" };
+        let pad = if nth == 0 { widest } else { widest + 1 };
+        text.push_str(format!("{name:pad$}  {part}").trim_end_matches(' '));
+    }
+    text
+}
+
+/// Lines of at most `room` characters, broken between words where that is possible.
+fn wrapped(text: &str, room: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.split('\n') {
+        let mut rest: Vec<char> = line.chars().collect();
+        while rest.len() > room {
+            let blank = rest[..=room].iter().rposition(|c| *c == ' ').filter(|at| *at > 0);
+            let cut = blank.unwrap_or(room);
+            let tail = rest.split_off(cut);
+            lines.push(rest.iter().collect::<String>().trim_end().to_owned());
+            rest = tail.into_iter().skip(usize::from(blank.is_some())).collect();
+        }
+        lines.push(rest.into_iter().collect());
+    }
+    lines
 }
 
 /// Width of the terminal that stdout is, or what `COLUMNS` says.
@@ -201,21 +258,41 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_folds_the_last_column_only() {
+    fn a_narrow_terminal_folds_between_words_and_cuts_nothing_off() {
         let text = sample(Some(50));
         assert!(text.lines().all(|l| l.trim_end().chars().count() <= 50), "{text}");
-        assert!(
-            text.contains("job-with-a-name") && text.contains("succeeded"),
-            "{text}"
-        );
+        for word in "job-with-a-name succeeded a reason of several words that is long".split(' ') {
+            assert!(text.contains(word), "{word}: {text}");
+        }
         assert!(text.lines().count() > 2, "{text}");
+    }
+
+    #[test]
+    fn a_long_value_goes_on_below_itself() {
+        assert_eq!(wrapped("ab cd efghij", 5), ["ab cd", "efghi", "j"]);
+        assert_eq!(wrapped("abc", 3), ["abc"]);
+        assert_eq!(wrapped("a\nb", 9), ["a", "b"]);
+        assert_eq!(wrapped("", 9), [""]);
+        assert_eq!(
+            named("why", 5, "one two three four five", Some(20)),
+            "why    one two three\n       four five"
+        );
+        assert_eq!(named("why", 5, "", Some(20)), "why");
+    }
+
+    #[test]
+    fn the_widest_columns_give_way_first_and_none_below_its_longest_word() {
+        assert_eq!(fold(&[10, 40, 20], &[10, 8, 10], 60), Some(vec![10, 24, 20]));
+        assert_eq!(fold(&[10, 40, 20], &[10, 8, 10], 36), Some(vec![10, 10, 10]));
+        assert_eq!(fold(&[10, 40, 20], &[10, 8, 10], 33), None);
+        assert_eq!(fold(&[10, 40, 20], &[10, 8, 10], 100), Some(vec![10, 40, 20]));
     }
 
     #[test]
     fn a_terminal_too_narrow_for_columns_shows_blocks() {
         assert_eq!(
             sample(Some(30)),
-            "JOB     job-with-a-name\nSTATE   succeeded\nREASON  a reason of several words that is long"
+            "JOB     job-with-a-name\nSTATE   succeeded\nREASON  a reason of several\n        words that is long"
         );
     }
 

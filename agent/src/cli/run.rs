@@ -6,7 +6,7 @@ use farmhand_common::store::jobs::{self, Cancelled, Retried};
 use serde_json::json;
 
 use super::follow::{Follow, follow, no_run};
-use super::{DatabaseArgs, Exit, Failure, Outcome, logs, out, runs};
+use super::{DatabaseArgs, Exit, Failure, Outcome, completion, logs, out, runs};
 
 #[derive(Args, Debug)]
 pub struct RunArgs {
@@ -21,16 +21,20 @@ enum RunCommand {
     /// The newest runs
     Ls(runs::ListArgs),
     /// One run with all of its attempts
-    Show { run: i64 },
+    Show {
+        #[arg(add = completion::run_numbers())]
+        run: i64,
+    },
     /// What a run printed, its stdout on stdout and its stderr on stderr
     Logs(logs::LogArgs),
     /// End runs; one that is running gets SIGTERM, and SIGKILL after its grace
     Cancel {
-        #[arg(required = true)]
+        #[arg(required = true, add = completion::run_numbers())]
         run: Vec<i64>,
     },
     /// Run a finished run's job again, with its parameters, as a new run
     Retry {
+        #[arg(add = completion::run_numbers())]
         run: i64,
         /// Of a flow, only the tasks that did not succeed
         #[arg(long)]

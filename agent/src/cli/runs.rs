@@ -10,18 +10,18 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::follow::no_run;
-use super::{Exit, Outcome, out};
+use super::{Exit, Outcome, completion, out};
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct ListArgs {
     /// Runs of this job only
-    #[arg(long)]
+    #[arg(long, add = completion::job_names())]
     pub job: Option<String>,
     /// Only these states; may be repeated
     #[arg(long, value_parser = state)]
     pub state: Vec<RunState>,
     /// Runs held by, or ended on, this node only
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", add = completion::node_names())]
     pub node: Option<String>,
     /// The page before this run
     #[arg(long, value_name = "RUN")]

@@ -77,7 +77,7 @@ impl Place {
 
 fn postgres_user() -> Result<Account, EmbeddedError> {
     let found = accounts::find("postgres").map_err(at("looking for the user postgres"))?;
-    found.ok_or(EmbeddedError::NoUser)
+    found.map(|user| user.account).ok_or(EmbeddedError::NoUser)
 }
 
 /// An existing `postgres` entry is used whatever it is, so that data is found again; a new one goes where

@@ -135,8 +135,9 @@ fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::In
     }
     // SAFETY: changes this process's own mask.
     unsafe { libc::umask(request.umask.unwrap_or(0o022) as libc::mode_t) };
+    let mut user = None;
     if let Some(name) = &request.user {
-        let user = user::find(name)?;
+        let user = user.insert(user::find(name)?);
         if let Some(dir) = &plan.run_dir {
             user.own(dir, name)?;
         }
@@ -157,7 +158,11 @@ fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::In
         }
         system(Stage::Cwd, &text, &e)
     })?;
-    exec_command(plan)
+    let user = user.or_else(user::own);
+    let known = user.map_or_else(Vec::new, |user| {
+        user.environment(|name| request.env.contains_key(name))
+    });
+    exec_command(plan, known)
 }
 
 fn own_session() {
@@ -196,7 +201,7 @@ fn restore(plan: &Plan) -> Result<(), StartFailure> {
     Ok(())
 }
 
-fn exec_command(plan: &Plan) -> Result<std::convert::Infallible, StartFailure> {
+fn exec_command(plan: &Plan, mut env: Vec<CString>) -> Result<std::convert::Infallible, StartFailure> {
     let text = |s: &str| {
         CString::new(s).map_err(|_| {
             let error = io::Error::from_raw_os_error(libc::EINVAL);
@@ -207,7 +212,6 @@ fn exec_command(plan: &Plan) -> Result<std::convert::Infallible, StartFailure> {
         Command::Argv(argv) => argv.iter().map(|a| text(a)).collect::<Result<Vec<_>, _>>()?,
         Command::Shell(script) => vec![c"/bin/sh".into(), c"-c".into(), text(script)?],
     };
-    let mut env = Vec::with_capacity(plan.request.env.len() + 2);
     for (name, value) in &plan.request.env {
         env.push(text(&format!("{name}={value}"))?);
     }

@@ -84,7 +84,8 @@ pub struct SpawnRequest {
     pub id: AttemptId,
     pub fence: i64,
     pub command: Command,
-    /// The whole environment. The warden adds only `FARMHAND_RUN_DIR` and `FARMHAND_PROGRESS_FD`.
+    /// The environment. The warden adds `FARMHAND_RUN_DIR` and `FARMHAND_PROGRESS_FD`, and HOME, LOGNAME, SHELL and
+    /// USER of the user where they are not in it.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// The run directory when absent.

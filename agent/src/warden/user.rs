@@ -7,30 +7,28 @@ use std::path::Path;
 
 use super::child::system;
 use super::protocol::{Stage, StartFailure};
-use crate::accounts::{self, Account};
+use crate::accounts::{self, User};
 
-#[derive(Debug)]
-pub struct User {
-    uid: u32,
-    gid: u32,
-    name: CString,
-}
+/// As cron has it: a login shell may be one that lets nobody in.
+const SHELL: &str = "/bin/sh";
 
 pub fn find(name: &str) -> Result<User, StartFailure> {
-    let no_such = || system(Stage::NoSuchUser, name, &io::Error::other(""));
     match accounts::find(name) {
-        Ok(Some(Account { uid, gid })) => {
-            let name = CString::new(name).map_err(|_| no_such())?;
-            Ok(User { uid, gid, name })
-        }
-        Ok(None) => Err(no_such()),
+        Ok(Some(user)) => Ok(user),
+        Ok(None) => Err(system(Stage::NoSuchUser, name, &io::Error::other(""))),
         Err(error) => Err(system(Stage::User, name, &error)),
     }
 }
 
+/// Who this process is; a user without an entry, as in a container, is nobody to be told of.
+pub fn own() -> Option<User> {
+    accounts::of(rustix::process::geteuid().as_raw()).ok().flatten()
+}
+
 impl User {
     pub fn own(&self, dir: &Path, name: &str) -> Result<(), StartFailure> {
-        std::os::unix::fs::chown(dir, Some(self.uid), Some(self.gid)).map_err(|e| match e.raw_os_error() {
+        let (uid, gid) = (self.account.uid, self.account.gid);
+        std::os::unix::fs::chown(dir, Some(uid), Some(gid)).map_err(|e| match e.raw_os_error() {
             // Whoever may not give files away may not become the user either; that says it better.
             Some(libc::EPERM) => system(Stage::User, name, &e),
             _ => system(Stage::RunDir, &dir.display().to_string(), &e),
@@ -40,19 +38,42 @@ impl User {
     /// User, group and supplementary groups, for good.
     pub fn become_it(&self, name: &str) -> Result<(), StartFailure> {
         let us = rustix::process::geteuid().as_raw();
-        if us != 0 && us == self.uid {
+        let (uid, gid) = (self.account.uid, self.account.gid);
+        if us != 0 && us == uid {
             return Ok(());
         }
         // SAFETY: changes this process's own credentials; the name is a valid string.
         let done = unsafe {
-            libc::initgroups(self.name.as_ptr(), self.gid) == 0
-                && libc::setresgid(self.gid, self.gid, self.gid) == 0
-                && libc::setresuid(self.uid, self.uid, self.uid) == 0
+            libc::initgroups(self.name.as_ptr(), gid) == 0
+                && libc::setresgid(gid, gid, gid) == 0
+                && libc::setresuid(uid, uid, uid) == 0
         };
         if done {
             Ok(())
         } else {
             Err(system(Stage::User, name, &io::Error::last_os_error()))
         }
+    }
+
+    /// `NAME=value` of what a login sets, but for what the job names itself.
+    pub fn environment(&self, named: impl Fn(&str) -> bool) -> Vec<CString> {
+        let shell = CString::new(SHELL).unwrap_or_default();
+        let values = [
+            ("HOME", &self.home),
+            ("LOGNAME", &self.name),
+            ("SHELL", &shell),
+            ("USER", &self.name),
+        ];
+        let entry = |(name, value): (&str, &CString)| {
+            let mut text = format!("{name}=").into_bytes();
+            text.extend_from_slice(value.as_bytes());
+            // A CString's bytes have no zero among them.
+            CString::new(text).unwrap_or_default()
+        };
+        values
+            .into_iter()
+            .filter(|(name, _)| !named(name))
+            .map(entry)
+            .collect()
     }
 }

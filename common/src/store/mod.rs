@@ -22,6 +22,7 @@ pub mod survey;
 pub mod tasks;
 mod text;
 mod tls;
+pub mod top;
 
 pub use config::{DbConfig, PasswordIn};
 pub use db::{Db, Observer, PoolGauge};

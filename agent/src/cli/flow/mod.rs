@@ -95,7 +95,15 @@ pub fn run(args: &FlowArgs, json: bool) -> Outcome {
         FlowCommand::Graph(args) => {
             let (tasks, graph) = args.source.read()?;
             let plan = plan::plan(&tasks, &graph);
-            draw(&plan, args.mermaid);
+            let (language, text) = match args.mermaid {
+                true => ("mermaid", plan::mermaid(&plan)),
+                false => ("dot", plan::dot(&plan)),
+            };
+            if json {
+                out::json(&serde_json::json!({"language": language, "text": text}));
+            } else {
+                out::raw(text.as_bytes());
+            }
             Ok(Exit::Ok)
         }
     }

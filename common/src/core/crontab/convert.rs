@@ -220,25 +220,25 @@ impl State<'_> {
         }
         let mut env = self.env.clone();
         let known = user.as_deref().and_then(self.machine.home);
-        if let Some(user) = &user {
-            env.insert("LOGNAME".to_owned(), user.clone());
-            env.insert("USER".to_owned(), user.clone());
-        }
         let home = env.get("HOME").cloned().or(known);
         match (&home, &user) {
-            (Some(home), _) => {
-                env.insert("HOME".to_owned(), home.clone());
-            }
+            (Some(_), _) => {}
             (None, Some(user)) => self.note(
                 line,
-                format!("{name}: cron starts it in the home of {user}, who is unknown on this machine: set `cwd` and HOME"),
+                format!(
+                    "{name}: cron starts it in the home of {user}, who is unknown on this machine: set `cwd`"
+                ),
             ),
             (None, None) => self.note(
                 line,
-                format!("{name}: cron starts it in its user's home directory; set `cwd` and HOME if it relies on that"),
+                format!(
+                    "{name}: cron starts it in its user's home directory; set `cwd` if it relies on that"
+                ),
             ),
         }
-        let shell = env.get("SHELL").filter(|shell| *shell != "/bin/sh").cloned();
+        // An agent sets it so by itself.
+        env.retain(|name, value| (name.as_str(), value.as_str()) != ("SHELL", "/bin/sh"));
+        let shell = env.get("SHELL").cloned();
         Draft {
             name,
             line,

@@ -1,0 +1,45 @@
+//! `farmhand man`: the manual pages, one for each command.
+
+use std::path::PathBuf;
+
+use clap::{Args, Command, CommandFactory};
+use clap_mangen::Man;
+
+use super::{Cli, Exit, Failure, Outcome, out};
+
+#[derive(Args, Debug)]
+pub struct ManArgs {
+    /// Where the pages go; it is made if it is not there
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+pub fn run(args: &ManArgs, as_json: bool) -> Outcome {
+    let failed = |error: std::io::Error| {
+        Failure::new(
+            Exit::Error,
+            format!("the pages cannot be written to {}", args.dir.display()),
+        )
+        .why(error)
+    };
+    std::fs::create_dir_all(&args.dir).map_err(failed)?;
+    let mut root = Cli::command();
+    root.build();
+    let mut written = Vec::new();
+    write(&root, args, &mut written).map_err(failed)?;
+    if as_json {
+        out::json(&written);
+    } else {
+        out::note(&format!("{} pages in {}", written.len(), args.dir.display()));
+    }
+    Ok(Exit::Ok)
+}
+
+fn write(command: &Command, args: &ManArgs, written: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    let page = Man::new(command.clone()).manual("Farmhand");
+    written.push(page.generate_to(&args.dir)?);
+    for below in command.get_subcommands().filter(|c| !c.is_hide_set()) {
+        write(below, args, written)?;
+    }
+    Ok(())
+}
