@@ -5,6 +5,7 @@ mod continuous;
 mod database;
 mod drain;
 mod flows;
+mod gates;
 mod killed;
 mod network;
 mod overlap;

@@ -5,6 +5,7 @@ mod apply;
 mod bad_input;
 mod farm;
 mod import;
+mod pools;
 mod pty;
 mod reading;
 mod running;

@@ -2,6 +2,7 @@
 
 mod attempts;
 mod continuous;
+mod gates;
 mod leaving;
 mod many;
 mod pooler;

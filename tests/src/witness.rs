@@ -102,6 +102,31 @@ impl Witness {
             .count()
     }
 
+    /// For each start among the attempts that `pick` takes: when it was, and how many of them were then alive, itself
+    /// included. An attempt lives from its first line to its last.
+    pub fn crowds(&self, pick: impl Fn(&Seen) -> bool) -> Vec<(u64, usize)> {
+        let mut lives: BTreeMap<(i64, i32), (u64, u64)> = BTreeMap::new();
+        for line in self.lines().iter().filter(|l| pick(l)) {
+            let life = lives
+                .entry((line.run, line.attempt))
+                .or_insert((line.at, line.at));
+            *life = (life.0.min(line.at), life.1.max(line.at));
+        }
+        let mut crowds: Vec<(u64, usize)> = (lives.values())
+            .map(|(start, _)| {
+                let alive = lives.values().filter(|(a, z)| a <= start && start <= z).count();
+                (*start, alive)
+            })
+            .collect();
+        crowds.sort_unstable();
+        crowds
+    }
+
+    /// The most of them alive at once.
+    pub fn most_at_once(&self, pick: impl Fn(&Seen) -> bool) -> usize {
+        self.crowds(pick).into_iter().map(|(_, n)| n).max().unwrap_or(0)
+    }
+
     /// Checks all that is written: no line of an older attempt after the first line of a newer one; no
     /// attempt started twice; fences growing with the attempts.
     ///

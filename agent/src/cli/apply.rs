@@ -5,15 +5,17 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use farmhand_common::core::definition::{JobDefinition, JobSpec, load};
+use farmhand_common::core::definition::{JobDefinition, JobSpec, PoolDefinition, load_all};
 use farmhand_common::core::document::{Mistakes, Source};
 use farmhand_common::core::due;
-use farmhand_common::store::jobs::{ApplyOutcome, Blocked, JobChange, Listed, apply};
+use farmhand_common::store::jobs::{ApplyOutcome, Blocked, JobChange, Listed, PoolChange, apply_all};
+use farmhand_common::store::pools::pools;
 use farmhand_common::store::{Db, query};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::apply_pools::{no_pool, plan_pools, pool_in_use, show_pools};
 use super::progress::Progress;
 use super::{DatabaseArgs, Exit, Failure, Outcome, due_now, job, out, terminal};
 
@@ -41,6 +43,12 @@ pub(super) struct Wanted {
     pub source: String,
 }
 
+/// All that files define.
+pub(super) struct Files {
+    pub jobs: Vec<Wanted>,
+    pub pools: Vec<PoolChange>,
+}
+
 /// One line of the plan.
 #[derive(Debug, Serialize)]
 struct Step {
@@ -53,7 +61,7 @@ struct Step {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+pub(super) enum Kind {
     Created,
     Updated,
     Unchanged,
@@ -61,41 +69,52 @@ enum Kind {
 }
 
 pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Outcome {
-    let wanted = read_jobs(&args.path, as_json)?;
+    let wanted = read_files(&args.path, as_json)?;
     let db = database.connect().await?;
-    let steps = plan(&wanted, &job::all(&db).await?, args.prune);
+    let steps = plan(&wanted.jobs, &job::all(&db).await?, args.prune);
+    let pools = plan_pools(&wanted.pools, &pools(&db, None).await?, args.prune);
     if !as_json {
+        show_pools(&pools);
         show(&steps);
     }
-    let changes = steps.iter().any(|step| step.change != Kind::Unchanged);
+    let changes = steps.iter().any(|step| step.change != Kind::Unchanged)
+        || pools.iter().any(|step| step.change != Kind::Unchanged);
     if changes && !args.dry_run {
         confirm(&steps, args)?;
-        let what = format!("applying {} jobs", wanted.len());
+        let what = format!("applying {} jobs", wanted.jobs.len());
         Progress::default()
-            .during(&what, store(&db, &wanted, args.prune))
+            .during(&what, store(&db, &wanted.jobs, Some(&wanted.pools), args.prune))
             .await?;
     }
     if as_json {
-        out::json(&json!({"applied": changes && !args.dry_run, "jobs": steps}));
+        out::json(&json!({"applied": changes && !args.dry_run, "jobs": steps, "pools": pools}));
     } else {
         out::note(&summary(&steps, args.dry_run));
     }
     Ok(Exit::Ok)
 }
 
-/// The jobs of all files.
+/// The definitions of all files.
 ///
 /// # Errors
 /// Files that cannot be read, and every mistake in them.
-pub(super) fn read_jobs(paths: &[PathBuf], as_json: bool) -> Result<Vec<Wanted>, Failure> {
+pub(super) fn read_files(paths: &[PathBuf], as_json: bool) -> Result<Files, Failure> {
     let sources = read_all(paths)?;
-    let jobs = load(&sources).map_err(|mistakes| refuse(&mistakes, as_json))?;
+    let all = load_all(&sources).map_err(|mistakes| refuse(&mistakes, as_json))?;
     let wanted = |job: JobDefinition| Wanted {
         source: sources[job.source].name.clone(),
         name: job.name,
         spec: job.spec,
     };
-    Ok(jobs.into_iter().map(wanted).collect())
+    let pool = |pool: PoolDefinition| PoolChange {
+        source: sources[pool.source].name.clone(),
+        name: pool.name,
+        size: pool.size,
+    };
+    Ok(Files {
+        jobs: all.jobs.into_iter().map(wanted).collect(),
+        pools: all.pools.into_iter().map(pool).collect(),
+    })
 }
 
 /// The files of all paths, in the order given, each directory's by name.
@@ -223,15 +242,21 @@ pub(super) fn differences(old: &Value, new: &Value) -> Vec<String> {
         .collect()
 }
 
+impl Kind {
+    pub(super) fn sign(self) -> char {
+        match self {
+            Self::Created => '+',
+            Self::Updated => '~',
+            Self::Unchanged => '=',
+            Self::Deleted => '-',
+        }
+    }
+}
+
 fn show(steps: &[Step]) {
     for step in steps {
-        let sign = match step.change {
-            Kind::Created => '+',
-            Kind::Updated => '~',
-            Kind::Unchanged => '=',
-            Kind::Deleted => '-',
-        };
-        out::line(format!("{sign} {}  {}", step.job_id, step.keys.join(", ")).trim_end());
+        let line = format!("{} {}  {}", step.change.sign(), step.job_id, step.keys.join(", "));
+        out::line(line.trim_end());
     }
 }
 
@@ -264,7 +289,15 @@ fn confirm(steps: &[Step], args: &ApplyArgs) -> Result<(), Failure> {
 }
 
 /// Applies in one transaction, firing first what is overdue under the present definitions.
-pub(super) async fn store(db: &Db, wanted: &[Wanted], prune: bool) -> Result<(), Failure> {
+///
+/// # Errors
+/// 4 for a pool that is not there, or that would go while runs use it.
+pub(super) async fn store(
+    db: &Db,
+    wanted: &[Wanted],
+    pools: Option<&[PoolChange]>,
+    prune: bool,
+) -> Result<(), Failure> {
     let mut decided: BTreeMap<String, Timestamp> = BTreeMap::new();
     for _ in 0..due_now::TRIES {
         let now = query::now(db).await?;
@@ -272,7 +305,7 @@ pub(super) async fn store(db: &Db, wanted: &[Wanted], prune: bool) -> Result<(),
             .iter()
             .map(|job| change(job, decided.get(&job.name).map_or(now, |d| now.max(*d))))
             .collect::<Result<Vec<_>, _>>()?;
-        let blocked = match apply(db, &changes, prune, &super::who()).await? {
+        let blocked = match apply_all(db, &changes, pools, prune, &super::who()).await? {
             ApplyOutcome::Done { .. } => return Ok(()),
             ApplyOutcome::Blocked(blocked) => blocked,
         };
@@ -286,6 +319,8 @@ pub(super) async fn store(db: &Db, wanted: &[Wanted], prune: bool) -> Result<(),
                 } => {
                     decided.insert(job_id, decided_until);
                 }
+                Blocked::NoPool { job_id, pool } => return Err(no_pool(&job_id, &pool)),
+                Blocked::PoolInUse { pool, runs } => return Err(pool_in_use(&pool, &runs)),
             }
         }
         if !overdue.is_empty() {

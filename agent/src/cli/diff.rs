@@ -9,7 +9,7 @@ use farmhand_common::store::jobs::{self, Revision};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::apply::{Wanted, differences, read_jobs, store, value_of};
+use super::apply::{Wanted, differences, read_files, store, value_of};
 use super::{Exit, Failure, Outcome, completion, job, out};
 
 /// Revisions looked through.
@@ -73,7 +73,7 @@ pub async fn run(db: &Db, args: &DiffArgs, as_json: bool) -> Outcome {
 }
 
 async fn of_files(db: &Db, paths: &[PathBuf], as_json: bool) -> Result<Vec<Diff>, Failure> {
-    let wanted = read_jobs(paths, as_json)?;
+    let wanted = read_files(paths, as_json)?.jobs;
     let present: BTreeMap<String, Value> = (job::all(db).await?.into_iter())
         .map(|row| (row.job_id, row.spec))
         .collect();
@@ -161,7 +161,7 @@ pub async fn rollback(db: &Db, args: &RollbackArgs, as_json: bool) -> Outcome {
             spec,
             source: format!("rollback to revision {}, from {}", args.rev, revision.source),
         };
-        store(db, &[wanted], false).await?;
+        store(db, &[wanted], None, false).await?;
     }
     let now = job::one(db, &args.name).await?;
     if as_json {

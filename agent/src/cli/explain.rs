@@ -1,10 +1,14 @@
 //! `farmhand explain`: why a job does not run.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
+use farmhand_common::core::definition::Rate;
 use farmhand_common::core::explain::{
-    Explanation, Facts, Gate, Known, Live, Node, Outcome as Recorded, Paused, explain,
+    Explanation, Facts, Gate, Held, Known, Live, Needed, Node, Outcome as Recorded, Paused, explain, subject,
 };
 use farmhand_common::store::jobs::{self, Listed};
+use farmhand_common::store::pools::{GateFacts, gate_facts};
 use farmhand_common::store::{Db, query};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -57,7 +61,7 @@ async fn facts(db: &Db, name: &str, at: Option<&str>) -> Result<Facts, Failure> 
     let status = query::farm_status(db).await?;
     let nodes = query::nodes(db, None).await?;
     let known = match row {
-        Some(row) => Some(known(db, &row, at).await?),
+        Some(row) => Some(known(db, &row, at, status.db_now).await?),
         None => None,
     };
     Ok(Facts {
@@ -84,14 +88,31 @@ async fn facts(db: &Db, name: &str, at: Option<&str>) -> Result<Facts, Failure> 
     })
 }
 
-async fn known(db: &Db, row: &Listed, at: Option<Timestamp>) -> Result<Known, Failure> {
+async fn known(db: &Db, row: &Listed, at: Option<Timestamp>, now: Timestamp) -> Result<Known, Failure> {
     const REVISIONS: i64 = 10_000;
     let revisions = jobs::revisions(db, &row.job_id, REVISIONS).await?;
     let outcomes = match at {
         Some(at) => query::runs_at(db, &row.job_id, at).await?,
         None => Vec::new(),
     };
-    let live = query::live_runs(db, &row.job_id).await?;
+    let live: Vec<Live> = (query::live_runs(db, &row.job_id).await?.into_iter())
+        .map(|run| Live {
+            run_id: run.run_id,
+            rev: run.rev,
+            due_at: run.due_at,
+            ready_at: run.ready_at,
+            created_at: run.created_at,
+            gate: run.gate,
+            reason: run.reason,
+            running_at: run.running_at,
+            claimed_at: run.claimed_at,
+            node: run.node,
+        })
+        .collect();
+    let needed = match subject(&live, at) {
+        Some(run) => gate_facts(db, &row.job_id, run.rev, run.run_id).await?,
+        None => None,
+    };
     Ok(Known {
         spec: job::spec(row)?,
         since: revisions.last().map_or(row.applied_at, |first| first.applied_at),
@@ -113,20 +134,43 @@ async fn known(db: &Db, row: &Listed, at: Option<Timestamp>) -> Result<Known, Fa
                 running_at: run.running_at,
             })
             .collect(),
-        live: (live.into_iter())
-            .map(|run| Live {
-                run_id: run.run_id,
-                due_at: run.due_at,
-                ready_at: run.ready_at,
-                created_at: run.created_at,
-                gate: run.gate,
-                reason: run.reason,
-                running_at: run.running_at,
-                claimed_at: run.claimed_at,
-                node: run.node,
+        live,
+        needed: needed.map(|facts| need(facts, now)),
+    })
+}
+
+fn need(facts: GateFacts, now: Timestamp) -> Needed {
+    let rate = facts.rate_count.zip(facts.rate_ms).map(|(count, ms)| {
+        Rate {
+            count: u32::try_from(count).unwrap_or(u32::MAX),
+            window: Duration::from_millis(ms.unsigned_abs()),
+        }
+        .to_string()
+    });
+    Needed {
+        now,
+        pool: facts.pool,
+        pool_size: facts.pool_size,
+        node_pool: facts.node_pool,
+        node_pool_size: facts.node_pool_size,
+        locks: facts.locks,
+        rate,
+        rate_free_at: facts.rate_free_at,
+        holders: (facts.holders.into_iter())
+            .map(|holder| Held {
+                run_id: holder.run_id,
+                job_id: holder.job_id,
+                node: holder.node,
+                since: holder.since,
+                pool: holder.pool,
+                node_pool: holder.node_pool,
+                locks: holder.locks,
             })
             .collect(),
-    })
+        before: (facts.before.into_iter())
+            .map(|run| (run.run_id, run.job_id))
+            .next(),
+    }
 }
 
 fn show(explanation: &Explanation) {

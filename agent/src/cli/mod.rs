@@ -2,6 +2,7 @@
 
 mod agent;
 mod apply;
+mod apply_pools;
 mod backfill;
 mod completion;
 mod database;
@@ -25,6 +26,7 @@ mod next;
 mod next_job;
 mod node;
 pub mod out;
+mod pool;
 mod progress;
 mod run;
 mod runs;
@@ -79,6 +81,8 @@ enum Command {
     Node(node::NodeArgs),
     /// Leases: list, release by force
     Lease(lease::LeaseArgs),
+    /// Pools: list, resize
+    Pool(pool::PoolArgs),
     /// Flows: plan and run tasks in dependency order on this machine
     Flow(flow::FlowArgs),
     /// The farm at a glance
@@ -132,6 +136,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Run(args) => block_on(run::run(args, json)),
         Command::Node(args) => block_on(node::run(args, json)),
         Command::Lease(args) => block_on(lease::run(args, json)),
+        Command::Pool(args) => block_on(pool::run(args, json)),
         Command::Flow(args) => flow::run(args, json),
         Command::Status(args) => block_on(status::run(args, json)),
         Command::Migrate(args) => block_on(migrate::run(args, json)),

@@ -124,10 +124,10 @@ impl Session {
         let Some(n) = self.claimer.take_claim(now, free) else {
             return;
         };
-        let (ctx, me) = (self.ctx.clone(), self.me.clone());
+        let (ctx, me, gates) = (self.ctx.clone(), self.me.clone(), self.gates);
         self.spawn(async move {
             let sent = boot_now();
-            let result = protocol::claim(&ctx.db, &me, i64::from(n), None).await;
+            let result = protocol::claim_any(&ctx.db, &me, i64::from(n), gates).await;
             Input::Claimed {
                 sent,
                 took: boot_now().saturating_since(sent),
@@ -305,7 +305,8 @@ impl Session {
             self.wardens.ack(attempt.warden, *id);
             match how {
                 Settled::Again(delay) => self.claimer.hint_at(now + *delay + Duration::from_millis(5)),
-                // Others may have waited for it.
+                // Others may have waited for what it held.
+                Settled::Done if self.gates => self.claimer.hint(),
                 // Queued runs of the same job may have been let go.
                 Settled::Done => self.claimer.hint_if_backlog(),
                 Settled::Fenced => {}

@@ -179,6 +179,8 @@ pub struct Session {
     /// Set in the node's row by an operator.
     withheld: bool,
     drain: Option<order::Drain>,
+    /// Some jobs need pools, locks or rates.
+    gates: bool,
     db_clock: DbClock,
     db_up: bool,
     slewed: bool,
@@ -213,6 +215,7 @@ impl Session {
             mode: Mode::Working,
             withheld: false,
             drain: None,
+            gates: false,
             db_clock: DbClock::default(),
             db_up: true,
             slewed,

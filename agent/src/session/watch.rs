@@ -72,6 +72,10 @@ impl Session {
         if let Some(ready) = look.earliest_ready {
             self.claimer.hint_at(self.db_clock.boot_at(ready, received));
         }
+        self.gates = look.gates;
+        if let Some(at) = look.gated_at {
+            self.hint_gated(at, received);
+        }
         for wanted in look.cancels {
             self.cancel(AttemptId {
                 run_id: wanted.run_id,
@@ -81,6 +85,20 @@ impl Session {
         let drain = look.draining.then_some(look.drain_until);
         self.ordered(look.cordoned, drain, look.db_now, received);
         self.act_on_ripe(received);
+    }
+
+    /// A run that waits for a pool, a lock or a rate may be claimable at `at`: at once for everybody when that has
+    /// passed, else in an order that spares the database the herd; whom it leaves out the next look tells.
+    fn hint_gated(&mut self, at: jiff::Timestamp, received: BootInstant) {
+        let mut at_boot = self.db_clock.boot_at(at, received);
+        if at_boot > received {
+            let rank = rank("", at.as_microsecond(), &self.me.address, self.claimer.live());
+            if rank >= TRYING_RANKS {
+                return;
+            }
+            at_boot = at_boot + claim_delay(rank);
+        }
+        self.claimer.hint_at(at_boot);
     }
 
     fn act_on_ripe(&mut self, now: BootInstant) {

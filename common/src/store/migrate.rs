@@ -55,6 +55,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "snapshot",
         sql: include_str!("../../migrations/0006_snapshot.sql"),
     },
+    Migration {
+        version: 7,
+        name: "gates",
+        sql: include_str!("../../migrations/0007_gates.sql"),
+    },
 ];
 
 /// A step as the database remembers it.

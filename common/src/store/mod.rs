@@ -15,6 +15,7 @@ pub mod migrate;
 mod note;
 pub mod partitions;
 mod passfile;
+pub mod pools;
 pub mod protocol;
 pub mod query;
 pub mod snapshot;

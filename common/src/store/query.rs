@@ -101,6 +101,7 @@ pub async fn runs_at(db: &Db, job_id: &str, due_at: Timestamp) -> Result<Vec<Run
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LiveRun {
     pub run_id: i64,
+    pub rev: i64,
     pub due_at: Timestamp,
     pub ready_at: Timestamp,
     pub created_at: Timestamp,

@@ -7,11 +7,19 @@ use jiff::tz::TimeZone;
 use toml::de::DeValue;
 
 use super::calendar::Calendars;
+use super::pools::Pools;
 use super::spec::*;
-use super::{check, continuous, flow, retry, support};
+use super::{check, continuous, flow, needs, retry, support};
 use crate::core::document::{
     Found, Reader, Wrong, boolean, duration, filled, integer, one_of, positive_duration, size, text,
 };
+
+/// What jobs may refer to, of all files read together.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub calendars: Calendars,
+    pub pools: Pools,
+}
 
 /// Whether a table is a job or what jobs inherit.
 pub(super) enum JobLayer {
@@ -68,7 +76,7 @@ const HINTS: &[(&str, &str)] = &[
 ];
 
 /// Reads a job. What is wrong goes to the reader's sink, and the result is then not to be used.
-pub(super) fn read_job(mut job: Reader<'_>, layer: &JobLayer, calendars: &Calendars) -> JobSpec {
+pub(super) fn read_job(mut job: Reader<'_>, layer: &JobLayer, shared: &Shared) -> JobSpec {
     let mut spec = JobSpec::default();
     if let JobLayer::Defaults = layer {
         for key in OWN_KEYS {
@@ -79,10 +87,12 @@ pub(super) fn read_job(mut job: Reader<'_>, layer: &JobLayer, calendars: &Calend
         }
     }
     read_when(&mut job, &mut spec);
-    read_calendars(&mut job, &mut spec, calendars);
+    read_calendars(&mut job, &mut spec, &shared.calendars);
     read_what(&mut job, &mut spec);
     read_how(&mut job, &mut spec);
     read_where(&mut job, &mut spec);
+    read_needs(&mut job, &mut spec);
+    shared.pools.check(&mut job, &spec);
     read_params(&mut job, &mut spec);
     flow::read_flow(&mut job, &mut spec);
     if let JobLayer::Job { name } = layer {
@@ -233,15 +243,26 @@ fn read_where(job: &mut Reader<'_>, spec: &mut JobSpec) {
     job.set("priority", &mut spec.priority, |v| {
         integer(-1_000_000..=1_000_000)(v).map(|n| i32::try_from(n).unwrap_or(0))
     });
-    job.maybe("pool", &mut spec.pool, filled);
-    job.maybe("node_pool", &mut spec.node_pool, filled);
-    if let Some(list) = job.list("locks", false, filled) {
-        spec.locks = values(list);
-    }
-    job.maybe("rate", &mut spec.rate, filled);
     job.set("instances", &mut spec.instances, |v| {
         integer(1..=10_000)(v).map(|n| u32::try_from(n).unwrap_or(1))
     });
+}
+
+fn read_needs(job: &mut Reader<'_>, spec: &mut JobSpec) {
+    job.maybe("pool", &mut spec.pool, needs::resource_name);
+    job.maybe("node_pool", &mut spec.node_pool, needs::resource_name);
+    job.maybe("rate", &mut spec.rate, needs::rate);
+    for lock in job.list("locks", true, needs::resource_name).unwrap_or_default() {
+        if spec.locks.contains(&lock.value) {
+            let what = format!("`locks`: \"{}\" is named twice", lock.value);
+            job.sink()
+                .report(lock.span, what, "once is enough: a lock is held or it is not");
+            continue;
+        }
+        spec.locks.push(lock.value);
+    }
+    // The order says nothing, so a new order is no new definition.
+    spec.locks.sort_unstable();
 }
 
 fn read_params(job: &mut Reader<'_>, spec: &mut JobSpec) {

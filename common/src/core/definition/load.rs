@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use toml::de::DeTable;
 
-use super::calendar::Calendars;
-use super::job::{JobLayer, read_job};
-use super::{JobSpec, support};
+use super::job::{JobLayer, Shared, read_job};
+use super::pools::PoolDefinition;
+use super::{JobSpec, needs};
 use crate::core::document::{Mistakes, Problem, Reader, Related, Sink, Source, parse_table};
 
 /// One job as a file defines it.
@@ -20,11 +20,26 @@ pub struct JobDefinition {
     pub span: Range<usize>,
 }
 
-/// Reads job files, each with its own `[defaults]`. The jobs come out in the order of their names.
+/// What job files define, each in the order of names.
+#[derive(Clone, Debug)]
+pub struct Definitions {
+    pub jobs: Vec<JobDefinition>,
+    pub pools: Vec<PoolDefinition>,
+}
+
+/// The jobs of [`load_all`].
 ///
 /// # Errors
 /// Every mistake of every file.
 pub fn load(sources: &[Source]) -> Result<Vec<JobDefinition>, Mistakes> {
+    load_all(sources).map(|all| all.jobs)
+}
+
+/// Reads job files, each with its own `[defaults]`.
+///
+/// # Errors
+/// Every mistake of every file.
+pub fn load_all(sources: &[Source]) -> Result<Definitions, Mistakes> {
     let sinks: Vec<Sink<'_>> = (sources.iter().enumerate())
         .map(|(index, source)| Sink::new(index, &source.text))
         .collect();
@@ -32,38 +47,45 @@ pub fn load(sources: &[Source]) -> Result<Vec<JobDefinition>, Mistakes> {
         .map(|(source, sink)| parse_table(sink, &source.text))
         .collect();
     // What jobs refer to may stand in another file.
-    let mut calendars = Calendars::default();
+    let mut shared = Shared::default();
     for (index, (table, sink)) in tables.iter().zip(&sinks).enumerate() {
-        if let Some(table) = Reader::new(vec![table], sink).table("calendar") {
-            calendars.read(index, &table);
+        let mut file = Reader::new(vec![table], sink);
+        if let Some(table) = file.table("calendar") {
+            shared.calendars.read(index, &table);
+        }
+        if let Some(table) = file.table("pool") {
+            shared.pools.read(index, &table);
         }
     }
     let mut jobs = Vec::new();
     for (index, (table, sink)) in tables.iter().zip(&sinks).enumerate() {
-        read_file(index, table, sink, &calendars, &mut jobs);
+        read_file(index, table, sink, &shared, &mut jobs);
     }
     drop(tables);
     let mut problems: Vec<Problem> = sinks.into_iter().flat_map(Sink::into_problems).collect();
     problems.extend(duplicates(sources, &jobs));
-    problems.extend(calendars.duplicates(sources));
+    problems.extend(shared.calendars.duplicates(sources));
+    problems.extend(shared.pools.duplicates(sources));
     Mistakes::check(sources, problems)?;
     jobs.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(jobs)
+    let pools = shared.pools.into_definitions();
+    Ok(Definitions { jobs, pools })
 }
 
 fn read_file<'a>(
     index: usize,
     table: &'a DeTable<'a>,
     sink: &'a Sink<'a>,
-    calendars: &Calendars,
+    shared: &Shared,
     jobs: &mut Vec<JobDefinition>,
 ) {
     let mut file = Reader::new(vec![table], sink);
     file.key_span("calendar");
+    file.key_span("pool");
     let defaults = file.layer("defaults");
     if let Some(defaults) = defaults {
         let reader = Reader::new(vec![defaults], sink);
-        read_job(reader, &JobLayer::Defaults, calendars);
+        read_job(reader, &JobLayer::Defaults, shared);
     }
     if let Some(table) = file.table("job") {
         for (name, value) in table.entries() {
@@ -92,31 +114,27 @@ fn read_file<'a>(
             };
             jobs.push(JobDefinition {
                 name: name.value.to_owned(),
-                spec: read_job(Reader::new(layers, sink), &layer, calendars),
+                spec: read_job(Reader::new(layers, sink), &layer, shared),
                 source: index,
                 span: name.span,
             });
         }
     }
-    support::refuse_file_keys(&mut file);
     file.finish(&[
         ("jobs", "write [job.NAME]"),
         ("default", "did you mean `defaults`?"),
         ("calendars", "write [calendar.NAME]"),
+        ("pools", "write [pool.NAME]"),
     ]);
 }
 
 /// Names go into file names, environment variables, URLs and tables.
-fn check_name(name: &str) -> Result<(), String> {
-    let good = name.len() <= 100
-        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
-    if good {
-        return Ok(());
+fn check_name(name: &str) -> Result<(), &'static str> {
+    if needs::is_resource_name(name) {
+        Ok(())
+    } else {
+        Err(needs::NAME_RULE)
     }
-    Err("use letters, digits, `.`, `_` and `-`, a letter or digit first, at most 100 of them".to_owned())
 }
 
 fn duplicates(sources: &[Source], jobs: &[JobDefinition]) -> Vec<Problem> {

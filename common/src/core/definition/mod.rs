@@ -12,7 +12,11 @@ mod job;
 #[cfg(test)]
 mod kinds_tests;
 mod load;
+mod needs;
+#[cfg(test)]
+mod needs_tests;
 mod params;
+mod pools;
 mod retry;
 mod schema;
 #[cfg(test)]
@@ -23,9 +27,11 @@ mod support;
 mod tests;
 
 pub use flow::{FlowSpec, Resume, TaskSpec};
-pub use load::{JobDefinition, load};
+pub use load::{Definitions, JobDefinition, load, load_all};
+pub use needs::{Needs, Rate};
 pub use params::{
     ParamError, ParamErrors, argv, check_param, param_text, param_variable, parse_params, resolve_params,
 };
+pub use pools::PoolDefinition;
 pub use schema::json_schema;
 pub use spec::*;

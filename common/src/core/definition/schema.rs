@@ -202,6 +202,22 @@ const JOB: &[Key] = &[
         Kind::Integer(-1_000_000, 1_000_000),
         "Higher is claimed first.",
     ),
+    key(
+        "pool",
+        Kind::TextLike("mailer"),
+        "A [pool.NAME]: a run takes one of its places on the farm.",
+    ),
+    key(
+        "node_pool",
+        Kind::TextLike("disk"),
+        "A [pool.NAME]: a run takes one of its places on the node.",
+    ),
+    key("locks", Kind::Texts("stock-db"), "Taken all at once, or none."),
+    key(
+        "rate",
+        Kind::TextLike("10/1m"),
+        "At most so many starts in any such time, retries and takeovers counted.",
+    ),
     key("where", Kind::Strings, "Labels that a node must have."),
     key("run_on", Kind::Words(&["one", "each-node"]), "One node, or each."),
 ];
@@ -210,6 +226,12 @@ const CALENDAR: &[Key] = &[key(
     "exclude",
     Kind::Texts("2026-12-24..2026-12-26"),
     "Days, and ranges of days with both ends included.",
+)];
+
+const POOL: &[Key] = &[key(
+    "size",
+    Kind::Integer(0, 1_000_000),
+    "Places; with 0 nothing of it starts.",
 )];
 
 /// The schema, draft 2020-12.
@@ -231,6 +253,7 @@ pub fn json_schema() -> Value {
                 "additionalProperties": job,
             },
             "calendar": {"type": "object", "additionalProperties": table(CALENDAR, None)},
+            "pool": {"type": "object", "additionalProperties": table(POOL, None)},
         },
     })
 }

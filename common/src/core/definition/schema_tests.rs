@@ -80,6 +80,10 @@ fn the_schema_has_the_keys_that_the_reader_takes_and_no_others() {
             &schema["properties"]["calendar"]["additionalProperties"],
             format!("[calendar.c]\nexclude = []\n{unknown}\n"),
         ),
+        (
+            &schema["properties"]["pool"]["additionalProperties"],
+            format!("[pool.p]\nsize = 1\n{unknown}\n"),
+        ),
     ];
     for (table, text) in tables {
         let (known, listed) = (known(&text), keys(table));
@@ -110,7 +114,7 @@ fn what_the_schema_shows_is_accepted() {
             _ => "command = 'x'\n",
         };
         let text = format!(
-            "[calendar.de]\nexclude = []\n[job.a]\n{command}{before}{table}{key} = {}\n",
+            "[calendar.de]\nexclude = []\n[pool.mailer]\nsize = 1\n[pool.disk]\nsize = 1\n[job.a]\n{command}{before}{table}{key} = {}\n",
             toml_of(value)
         );
         let wrong = mistakes(&text);

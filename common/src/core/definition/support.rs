@@ -11,16 +11,6 @@ const JOB_KEYS: &[(&str, &str)] = &[
     ),
     ("stream", "loop over the list in the command"),
     (
-        "pool",
-        "bound the concurrency with `overlap` or the agents' slots",
-    ),
-    (
-        "node_pool",
-        "bound the concurrency with `overlap` or the agents' slots",
-    ),
-    ("locks", "take the lock in the command, for example with flock(1)"),
-    ("rate", "choose a schedule that keeps the rate"),
-    (
         "triggered_by",
         "submit the second job at the end of the first one's command",
     ),
@@ -33,19 +23,9 @@ const JOB_KEYS: &[(&str, &str)] = &[
     ),
 ];
 
-const FILE_KEYS: &[(&str, &str)] = &[(
-    "pool",
-    "bound the concurrency with `overlap` or the agents' slots",
-)];
-
 /// Reports the keys of a job that are for later.
 pub(super) fn refuse_job_keys(job: &mut Reader<'_>) {
     refuse(job, JOB_KEYS);
-}
-
-/// Reports the tables of a file that are for later.
-pub(super) fn refuse_file_keys(file: &mut Reader<'_>) {
-    refuse(file, FILE_KEYS);
 }
 
 fn refuse(reader: &mut Reader<'_>, keys: &[(&'static str, &str)]) {

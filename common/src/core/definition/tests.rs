@@ -134,10 +134,10 @@ fn each_mistake_names_its_place_and_its_mend() {
             "begin it with /",
         ),
         (
-            "command = ['x']\nlocks = ['a']",
+            "command = ['x']\nnotify = ['a']",
             (3, 1),
-            "`locks` is not supported by this version yet",
-            "flock",
+            "`notify` is not supported by this version yet",
+            "alert on",
         ),
         (
             "command = ['x']\ntimeout = 90",

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Explanation, Facts, Finding, Gate, Known, Live, Outcome};
+use super::{Explanation, Facts, Finding, Gate, Known, Outcome, subject};
 use crate::core::run::RunState;
 
 /// Walks the gates.
@@ -93,10 +93,7 @@ impl Walk {
         }
         self.enabled(known);
         self.paused(&facts.job, known);
-        let live = match facts.at {
-            Some(at) => known.live.iter().find(|live| live.due_at == at),
-            None => waiting(&known.live),
-        };
+        let live = subject(&known.live, facts.at);
         let answer = match (facts.at, live) {
             (_, Some(live)) => {
                 self.open(
@@ -108,8 +105,13 @@ impl Walk {
             (Some(at), None) => self.instant(facts, known, at),
             (None, None) => self.nothing_due(facts, known),
         };
-        self.gate_of(live, known);
-        if let Some(live) = live.filter(|live| live.gate.is_none() && live.ready_at > facts.now) {
+        let due = live.filter(|live| live.running_at.is_none());
+        self.overlap(due, known);
+        let ready = due.filter(|live| live.ready_at <= facts.now);
+        if let (Some(live), Some(needed)) = (ready, &known.needed) {
+            self.needs(live, needed);
+        }
+        if let Some(live) = due.filter(|live| !live.queued() && live.ready_at > facts.now) {
             self.closed(
                 Gate::Ready,
                 format!("run {} waits until {}", live.run_id, live.ready_at),
@@ -123,7 +125,7 @@ impl Walk {
                 },
             );
         }
-        self.places(facts, &known.spec, live);
+        self.places(facts, known, live);
         if facts.timeline_open {
             self.open(Gate::Database, "the database answers, and claims are open");
         } else {
@@ -246,11 +248,4 @@ impl Walk {
         let frees = format!("`farmhand job resume {job}`");
         self.closed(Gate::Paused, format!("it is paused{by}{why}"), paused.at, frees);
     }
-}
-
-/// The run that has waited longest.
-fn waiting(live: &[Live]) -> Option<&Live> {
-    live.iter()
-        .filter(|run| run.running_at.is_none())
-        .min_by_key(|run| (run.due_at, run.run_id))
 }

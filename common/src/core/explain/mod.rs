@@ -4,6 +4,9 @@
 
 mod gates;
 mod instant;
+mod needs;
+#[cfg(test)]
+mod needs_tests;
 mod places;
 #[cfg(test)]
 mod sample;
@@ -40,6 +43,7 @@ pub enum Gate {
     Ready,
     Placement,
     Nodes,
+    NodePool,
     Slots,
     Database,
 }
@@ -74,6 +78,51 @@ pub struct Known {
     pub outcomes: Vec<Outcome>,
     /// Its runs that have not ended, oldest instant first.
     pub live: Vec<Live>,
+    /// What the run in question needs; None when it needs nothing, or none waits.
+    pub needed: Option<Needed>,
+}
+
+/// What a waiting run needs besides a slot, and who has it.
+#[derive(Clone, Debug, Default)]
+pub struct Needed {
+    /// The database's clock.
+    pub now: Timestamp,
+    pub pool: Option<String>,
+    /// None when there is no such pool any more.
+    pub pool_size: Option<i64>,
+    pub node_pool: Option<String>,
+    pub node_pool_size: Option<i64>,
+    pub locks: Vec<String>,
+    /// As written: `10/1m`.
+    pub rate: Option<String>,
+    /// When the rate lets the next run start.
+    pub rate_free_at: Option<Timestamp>,
+    pub holders: Vec<Held>,
+    /// A run, and its job, that wants one of the locks and comes first.
+    pub before: Option<(i64, String)>,
+}
+
+/// A running run, with what it holds of that.
+#[derive(Clone, Debug)]
+pub struct Held {
+    pub run_id: i64,
+    pub job_id: String,
+    pub node: String,
+    pub since: Timestamp,
+    pub pool: Option<String>,
+    pub node_pool: Option<String>,
+    pub locks: Vec<String>,
+}
+
+/// The run that is asked about: that of the instant, or the one that has waited longest.
+pub fn subject(live: &[Live], at: Option<Timestamp>) -> Option<&Live> {
+    match at {
+        Some(at) => live.iter().find(|run| run.due_at == at),
+        None => live
+            .iter()
+            .filter(|run| run.running_at.is_none())
+            .min_by_key(|run| (run.due_at, run.run_id)),
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -98,6 +147,8 @@ pub struct Outcome {
 #[derive(Clone, Debug)]
 pub struct Live {
     pub run_id: i64,
+    /// The revision it was made from.
+    pub rev: i64,
     pub due_at: Timestamp,
     pub ready_at: Timestamp,
     pub created_at: Timestamp,

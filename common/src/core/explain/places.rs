@@ -2,71 +2,37 @@
 
 use super::gates::Walk;
 use super::{Facts, Gate, Known, Live, Node};
-use crate::core::definition::{JobSpec, Overlap};
+use crate::core::definition::Overlap;
 
 impl Walk {
-    /// What the run itself waits for.
-    pub(super) fn gate_of(&mut self, live: Option<&Live>, known: &Known) {
+    /// Whether it waits for earlier runs of its job.
+    pub(super) fn overlap(&mut self, live: Option<&Live>, known: &Known) {
         let Some(live) = live else { return };
-        let Some(gate) = live.gate.as_deref() else {
+        if !live.queued() {
             self.open(Gate::Overlap, "it waits for no other run");
             return;
+        }
+        let before: Vec<String> = (known.live.iter())
+            .filter(|other| other.run_id != live.run_id && (!other.queued() || other.due_at < live.due_at))
+            .map(|other| match &other.running_at {
+                Some(node) => format!("run {} on {node}", other.run_id),
+                None => format!("run {}", other.run_id),
+            })
+            .collect();
+        let rule = match known.spec.overlap {
+            Overlap::Replace => "the end of what it replaces",
+            _ => "their end; `farmhand run cancel` ends one",
         };
-        let spec = &known.spec;
-        let (gate, what, frees) = match gate {
-            "overlap" => {
-                let before: Vec<String> = (known.live.iter())
-                    .filter(|other| {
-                        other.run_id != live.run_id && (other.gate.is_none() || other.due_at < live.due_at)
-                    })
-                    .map(|other| match &other.running_at {
-                        Some(node) => format!("run {} on {node}", other.run_id),
-                        None => format!("run {}", other.run_id),
-                    })
-                    .collect();
-                let rule = match spec.overlap {
-                    Overlap::Replace => "the end of what it replaces",
-                    _ => "their end; `farmhand run cancel` ends one",
-                };
-                (
-                    Gate::Overlap,
-                    format!("run {} waits for {}", live.run_id, before.join(", ")),
-                    rule.to_owned(),
-                )
-            }
-            "pool" => (
-                Gate::Pool,
-                format!("run {} waits for a place in {}", live.run_id, pools(spec)),
-                "a run in the pool ends, or `farmhand pool set` makes it larger".to_owned(),
-            ),
-            "lock" => (
-                Gate::Lock,
-                format!(
-                    "run {} waits for the locks {}",
-                    live.run_id,
-                    spec.locks.join(", ")
-                ),
-                "the run that holds them ends".to_owned(),
-            ),
-            "rate" => (
-                Gate::Rate,
-                format!(
-                    "run {} would go over the rate {}",
-                    live.run_id,
-                    spec.rate.as_deref().unwrap_or("")
-                ),
-                "time passes".to_owned(),
-            ),
-            other => (
-                Gate::Trigger,
-                format!("run {} waits: {other}", live.run_id),
-                "`farmhand run show`".to_owned(),
-            ),
-        };
-        self.closed(gate, what, Some(live.created_at), frees);
+        self.closed(
+            Gate::Overlap,
+            format!("run {} waits for {}", live.run_id, before.join(", ")),
+            Some(live.created_at),
+            rule,
+        );
     }
 
-    pub(super) fn places(&mut self, facts: &Facts, spec: &JobSpec, live: Option<&Live>) {
+    pub(super) fn places(&mut self, facts: &Facts, known: &Known, live: Option<&Live>) {
+        let spec = &known.spec;
         let fits = |node: &&Node| {
             spec.placement
                 .iter()
@@ -122,8 +88,11 @@ impl Walk {
             return;
         }
         self.open(Gate::Nodes, format!("{} of them are ready", able.len()));
-        if live.is_none_or(|l| l.running_at.is_some()) {
+        let Some(live) = live.filter(|l| l.running_at.is_none()) else {
             return;
+        };
+        if let Some(needed) = &known.needed {
+            self.node_pool(live, needed, &able);
         }
         if able.iter().any(|node| node.running < node.slots) {
             self.open(Gate::Slots, "one of them has a free slot");
@@ -139,11 +108,9 @@ impl Walk {
     }
 }
 
-fn pools(spec: &JobSpec) -> String {
-    let names: Vec<&str> = [&spec.pool, &spec.node_pool]
-        .into_iter()
-        .flatten()
-        .map(String::as_str)
-        .collect();
-    format!("pool {}", names.join(", "))
+impl Live {
+    /// Whether it waits for other runs of its job.
+    pub(super) fn queued(&self) -> bool {
+        self.gate.as_deref() == Some("overlap")
+    }
 }

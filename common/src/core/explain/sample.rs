@@ -32,6 +32,7 @@ pub(super) fn facts() -> Facts {
             decided_until: Some(at(NOON)),
             outcomes: Vec::new(),
             live: Vec::new(),
+            needed: None,
         }),
         nodes: vec![Node {
             address: "n1".to_owned(),
@@ -49,6 +50,7 @@ pub(super) fn facts() -> Facts {
 pub(super) fn live(gate: Option<&str>) -> Live {
     Live {
         run_id: 7,
+        rev: 1,
         due_at: at(NOON),
         ready_at: at(NOON),
         created_at: at(NOON),
@@ -68,5 +70,44 @@ pub(super) fn outcome(state: RunState, reason: Option<&str>) -> Outcome {
         first_due: at(NOON),
         finished_at: Some(at(NOON)),
         running_at: None,
+    }
+}
+
+/// Run 4 has what [`live`] needs.
+pub(super) fn held(pool: Option<&str>, node_pool: Option<&str>, locks: &[&str]) -> Held {
+    Held {
+        run_id: 4,
+        job_id: "other".to_owned(),
+        node: "n1".to_owned(),
+        since: at("2027-03-10T12:30:00Z"),
+        pool: pool.map(str::to_owned),
+        node_pool: node_pool.map(str::to_owned),
+        locks: locks.iter().map(|l| (*l).to_owned()).collect(),
+    }
+}
+
+/// A name, what is changed about [`facts`], the gate that holds, and a part of the answer.
+pub(super) type Case = (
+    &'static str,
+    fn(&mut Facts, &mut Known),
+    Option<Gate>,
+    &'static str,
+);
+
+pub(super) fn check(cases: &[Case]) {
+    for (name, change, gate, answer) in cases {
+        let mut facts = facts();
+        let mut known = facts.known.take().unwrap();
+        change(&mut facts, &mut known);
+        facts.known = Some(known);
+        let explanation = explain(&facts);
+        assert_eq!(explanation.held_by, *gate, "{name}: {explanation:#?}");
+        assert!(explanation.answer.contains(answer), "{name}: {explanation:#?}");
+        let closed = explanation.gates.iter().find(|finding| !finding.open);
+        assert!(closed.is_none_or(|c| c.frees.is_some()), "{name}");
+        assert!(
+            explanation.gates.iter().map(|g| g.gate).is_sorted(),
+            "{name}: in order: {explanation:#?}"
+        );
     }
 }

@@ -1,12 +1,5 @@
-use super::sample::{NOON, at, facts, live, outcome};
+use super::sample::{Case, NOON, at, check, facts, live, outcome};
 use super::*;
-
-type Case = (
-    &'static str,
-    fn(&mut Facts, &mut Known),
-    Option<Gate>,
-    &'static str,
-);
 
 /// What is changed about the facts above, the gate that holds, and a part of the answer.
 const CASES: &[Case] = &[
@@ -207,33 +200,6 @@ const CASES: &[Case] = &[
         "run 7 waits for run 6 on n1",
     ),
     (
-        "waits for a pool",
-        |_, k| {
-            k.spec.pool = Some("mailer".to_owned());
-            k.live = vec![live(Some("pool"))];
-        },
-        Some(Gate::Pool),
-        "pool mailer",
-    ),
-    (
-        "waits for a lock",
-        |_, k| {
-            k.spec.locks = vec!["db".to_owned()];
-            k.live = vec![live(Some("lock"))];
-        },
-        Some(Gate::Lock),
-        "locks db",
-    ),
-    (
-        "waits for its rate",
-        |_, k| {
-            k.spec.rate = Some("10/1m".to_owned());
-            k.live = vec![live(Some("rate"))];
-        },
-        Some(Gate::Rate),
-        "rate 10/1m",
-    ),
-    (
         "waits for a retry",
         |_, k| {
             k.live = vec![Live {
@@ -349,21 +315,7 @@ const CASES: &[Case] = &[
 
 #[test]
 fn each_closed_gate_is_named_and_explained() {
-    for (name, change, gate, answer) in CASES {
-        let mut facts = facts();
-        let mut known = facts.known.take().unwrap();
-        change(&mut facts, &mut known);
-        facts.known = Some(known);
-        let explanation = explain(&facts);
-        assert_eq!(explanation.held_by, *gate, "{name}: {explanation:#?}");
-        assert!(explanation.answer.contains(answer), "{name}: {explanation:#?}");
-        let closed = explanation.gates.iter().find(|finding| !finding.open);
-        assert!(closed.is_none_or(|c| c.frees.is_some()), "{name}");
-        assert!(
-            explanation.gates.iter().map(|g| g.gate).is_sorted(),
-            "{name}: in order: {explanation:#?}"
-        );
-    }
+    check(CASES);
 }
 
 #[test]

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 
-use crate::core::definition::{JobSpec, RunOn};
+use super::pools::{self, PoolChange};
+use crate::core::definition::{JobSpec, Needs, RunOn};
 use crate::store::db::{Db, Transaction, stmt};
 use crate::store::error::StoreError;
 use crate::store::protocol::rounds;
@@ -58,6 +59,10 @@ pub enum Blocked {
         job_id: String,
         decided_until: Timestamp,
     },
+    /// Neither the farm nor the change has this pool.
+    NoPool { job_id: String, pool: String },
+    /// A pool would be deleted that these runs (the first of them) are in or wait for.
+    PoolInUse { pool: String, runs: Vec<i64> },
 }
 
 /// The answer to `apply`.
@@ -98,15 +103,28 @@ struct Columns<'a> {
     continuous: bool,
     source: &'a str,
     spec: &'a JobSpec,
+    #[serde(skip)]
+    needs: Option<Needs>,
 }
 
-/// Applies definitions in one transaction; with `prune`, jobs that are not among them are deleted.
-///
-/// A definition equal to the present one makes no revision. Applies wait for each other, so that agents
-/// following `job_seq` miss none.
+/// [`apply_all`], leaving the pools as they are.
 pub async fn apply(
     db: &Db,
     changes: &[JobChange],
+    prune: bool,
+    by: &str,
+) -> Result<ApplyOutcome, StoreError> {
+    apply_all(db, changes, None, prune, by).await
+}
+
+/// Applies definitions in one transaction; with `prune`, jobs and pools that are not among them are deleted.
+///
+/// A definition equal to the present one makes no revision. Applies wait for each other, so that agents
+/// following `job_seq` miss none.
+pub async fn apply_all(
+    db: &Db,
+    changes: &[JobChange],
+    pools: Option<&[PoolChange]>,
     prune: bool,
     by: &str,
 ) -> Result<ApplyOutcome, StoreError> {
@@ -141,7 +159,7 @@ pub async fn apply(
             continue;
         }
         let rev = before.map_or(1, |p| p.rev + 1);
-        columns.push(Columns::of(change, rev));
+        columns.push(Columns::of(change, rev)?);
         applied.push(Applied {
             job_id: change.job_id.clone(),
             rev,
@@ -157,6 +175,8 @@ pub async fn apply(
         .filter(|p| prune && !p.deleted && !names.contains(&p.job_id.as_str()))
         .collect();
     blocked.extend(gone.iter().filter_map(|p| obstacle(p, None)));
+    let plan = pools::plan(&mut tx, pools, prune).await?;
+    blocked.extend(plan.blocked(columns.iter().filter_map(|c| Some((c.job_id, c.needs.as_ref()?)))));
     if !blocked.is_empty() {
         tx.rollback().await?;
         return Ok(ApplyOutcome::Blocked(blocked));
@@ -166,7 +186,7 @@ pub async fn apply(
         rev: p.rev,
         change: Change::Deleted,
     }));
-    if columns.is_empty() && gone.is_empty() {
+    if columns.is_empty() && gone.is_empty() && plan.is_empty() {
         tx.rollback().await?;
         return Ok(ApplyOutcome::Done {
             seq: seq - 1,
@@ -185,6 +205,14 @@ pub async fn apply(
             ],
         )
         .await?;
+    plan.store(&mut tx, by).await?;
+    pools::add_needs(
+        &mut tx,
+        columns
+            .iter()
+            .filter_map(|c| Some((c.job_id, c.rev, c.needs.as_ref()?))),
+    )
+    .await?;
     let changed: Vec<&str> = (columns.iter().map(|c| c.job_id))
         .chain(gone.iter().copied())
         .collect();
@@ -273,10 +301,11 @@ fn obstacle(present: &Present, next_run: Option<Timestamp>) -> Option<Blocked> {
 }
 
 impl<'a> Columns<'a> {
-    fn of(change: &'a JobChange, rev: i64) -> Self {
+    fn of(change: &'a JobChange, rev: i64) -> Result<Self, StoreError> {
         let spec = &change.spec;
         let ms = |ms: u128| i64::try_from(ms).unwrap_or(i64::MAX);
-        Self {
+        let needs = spec.needs().map_err(StoreError::Refused)?;
+        Ok(Self {
             job_id: &change.job_id,
             rev,
             enabled: spec.enabled,
@@ -295,7 +324,8 @@ impl<'a> Columns<'a> {
             continuous: spec.is_continuous(),
             source: &change.source,
             spec,
-        }
+            needs,
+        })
     }
 }
 

@@ -4,10 +4,12 @@ mod apply;
 mod backfill;
 mod hands;
 mod list;
+mod pools;
 mod withhold;
 
-pub use apply::{Applied, ApplyOutcome, Blocked, Change, JobChange, apply, delete};
+pub use apply::{Applied, ApplyOutcome, Blocked, Change, JobChange, apply, apply_all, delete};
 pub use backfill::{Backfilled, backfill, ran_instants};
 pub use hands::{Cancelled, Paused, Resumed, Retried, cancel, pause, resume, retry_run, submit};
 pub use list::{Listed, Revision, job, list_jobs, revisions};
+pub use pools::PoolChange;
 pub use withhold::{Withhold, withhold};

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
 
 use super::fire::promote;
+use super::gated::prompt;
 use super::outcome::{AttemptEnd, Finish};
 use super::session::set;
 use crate::store::Final;
@@ -82,6 +83,8 @@ struct Ended {
     ended: Option<Final>,
     /// Whether other runs of the job may have waited for this one.
     promotes: bool,
+    /// Its revision, if it held something that others may have waited for.
+    frees: Option<i64>,
 }
 
 /// Writes a set, promotes what waited for it, and says record by record what became of it.
@@ -105,6 +108,12 @@ pub(super) async fn write<T: Serialize + std::fmt::Debug + Sync>(
     // The end is committed; the sweep promotes what a failure here leaves waiting.
     if let Err(error) = promote(db, &jobs).await {
         tracing::warn!(%error, "queued runs wait for the next sweep");
+    }
+    let freed: Vec<(&str, i64)> = (changed.iter())
+        .filter_map(|e| e.frees.map(|rev| (e.job_id.as_str(), rev)))
+        .collect();
+    if let Err(error) = prompt(db, &freed).await {
+        tracing::debug!(%error, "runs that wait for a pool or a lock are found by the next look");
     }
     // By the whole fence: a set may hold a stale and a fresh attempt of one run.
     let changed: HashMap<Key, Option<Final>> = changed.into_iter().map(|e| (e.key, e.ended)).collect();

@@ -40,6 +40,10 @@ pub struct Look {
     pub draining: bool,
     /// When what still runs on the draining caller is to be ended.
     pub drain_until: Option<Timestamp>,
+    /// Whether any job needs pools, locks or rates: then claims ask for such runs too.
+    pub gates: bool,
+    /// When the caller might claim one that waits at such a gate.
+    pub gated_at: Option<Timestamp>,
 }
 
 /// What a stopwatch watches.

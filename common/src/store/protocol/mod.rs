@@ -1,12 +1,13 @@
 //! The lease protocol's statements: sessions, firing, claiming, ending, looking.
 //!
-//! Lock order: node, job, run. READ COMMITTED. Only `claim` raises `attempt`.
+//! Lock order: node, job, the gates' one lock, run. READ COMMITTED. Only `claim` raises `attempt`.
 
 mod boot;
 mod claim;
 mod ending;
 mod fenced;
 mod fire;
+mod gated;
 mod look;
 mod outcome;
 mod session;
@@ -19,6 +20,7 @@ pub use ending::{
 pub use fenced::{FinishResult, Now};
 pub(in crate::store) use fire::rounds;
 pub use fire::{Fire, Fired, SkipFold, fire, promote, promote_all};
+pub use gated::{claim_any, claim_gated};
 pub use look::{CancelWanted, HeldOver, JobRow, Look, NodeBeat, Overdue, Running, jobs_since, look, overdue};
 pub use outcome::{Finish, Lose, LostWhy, Release, Retry, finish, lose, release, retry};
 pub use session::{Held, NodeInfo, Opened, Renewed, condemn, open, open_timeline, rehold, renew};

@@ -52,6 +52,7 @@ SELECT (m.run).run_id, (m.run).attempt, (m.run).running_at AS address, (m.run).s
     m.final AS ended,
     m.final IS NOT NULL AND ((m.run).overlap IN ('queue', 'replace') OR (m.run).kind = 'continuous' OR EXISTS (
         SELECT FROM farmhand.run_live w WHERE w.job_id = (m.run).job_id AND w.gate = 'overlap')) AS promotes,
+    CASE WHEN (m.run).gate IS NOT NULL THEN (m.run).rev END AS frees,
     CASE WHEN row_number() OVER () = 1 THEN pg_notify('farmhand',
         json_build_object('due', (m.run).run_id, 'job', (m.run).job_id)::text)::text END AS note
 FROM mine m

@@ -67,5 +67,6 @@ WITH given AS MATERIALIZED (
 SELECT (m.run).run_id, (m.run).attempt, (m.run).running_at AS address, (m.run).session, (m.run).job_id,
     m.state AS ended,
     EXISTS (SELECT FROM farmhand.run_live w
-        WHERE w.job_id = (m.run).job_id AND w.gate = 'overlap') AS promotes
+        WHERE w.job_id = (m.run).job_id AND w.gate = 'overlap') AS promotes,
+    CASE WHEN (m.run).gate IS NOT NULL THEN (m.run).rev END AS frees
 FROM mine m

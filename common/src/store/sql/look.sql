@@ -50,4 +50,6 @@ SELECT clock_timestamp() AS db_now,
         AND r.session < n.session WHERE r.state = 'running' AND r.hold_ms = 0) AS unswept,
     coalesce((SELECT cordoned FROM self), false) AS cordoned,
     coalesce((SELECT draining FROM self), false) AS draining,
-    (SELECT drain_until FROM self) AS drain_until
+    (SELECT drain_until FROM self) AS drain_until,
+    EXISTS (SELECT FROM farmhand.need) AS gates,
+    farmhand.gated_at($1) AS gated_at

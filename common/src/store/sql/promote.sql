@@ -9,11 +9,12 @@ WITH waiting AS (
     FROM waiting w
     JOIN farmhand.run_live r ON r.job_id = w.job_id AND r.node IS NOT DISTINCT FROM w.node
         AND r.due_at = w.due_at AND r.gate = 'overlap'
-    WHERE NOT EXISTS (SELECT FROM farmhand.run_live b WHERE b.job_id = w.job_id AND b.gate IS NULL
+    WHERE NOT EXISTS (SELECT FROM farmhand.run_live b WHERE b.job_id = w.job_id AND b.gate IS DISTINCT FROM 'overlap'
         AND (w.node IS NULL OR b.node = w.node))
     ORDER BY r.run_id
     FOR UPDATE OF r
 ), opened AS (
+    -- To the next gate, for those that need a pool, a lock or a rate: a trigger sees to it.
     UPDATE farmhand.run_live r SET gate = NULL FROM turn t WHERE r.run_id = t.run_id
     RETURNING r.run_id, r.job_id
 )

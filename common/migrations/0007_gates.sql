@@ -1,0 +1,362 @@
+-- Pools, locks and rates. A run that needs any keeps its gate for as long as it lives: due, it waits there;
+-- running, it holds what it needs. So a hold is the row of the running run itself, and ends with it or with its
+-- going back to due, whichever statement does that.
+
+-- Sizes: one number for the whole farm (`pool`), and per node (`node_pool`).
+CREATE TABLE farmhand.pool (
+    name text PRIMARY KEY CHECK (name <> ''),
+    size integer NOT NULL CHECK (size >= 0),
+    -- As the job file has it: a size set by hand stays until the file's changes.
+    file_size integer NOT NULL CHECK (file_size >= 0),
+    source text NOT NULL,
+    changed_by text NOT NULL,
+    changed_at timestamptz NOT NULL
+);
+
+-- What the runs of one revision of a job need; no row for those that need nothing.
+CREATE TABLE farmhand.need (
+    job_id text NOT NULL,
+    rev bigint NOT NULL,
+    gate text NOT NULL CHECK (gate IN ('pool', 'lock', 'rate')),
+    pool text,
+    node_pool text,
+    locks text[] NOT NULL DEFAULT '{}',
+    -- At most rate_count starts within any rate_ms.
+    rate_count integer CHECK (rate_count > 0),
+    rate_ms bigint CHECK (rate_ms > 0),
+    PRIMARY KEY (job_id, rev),
+    CHECK ((rate_count IS NULL) = (rate_ms IS NULL))
+);
+
+-- Starts of jobs with a rate, while they count.
+CREATE TABLE farmhand.rate_start (
+    job_id text NOT NULL,
+    at timestamptz NOT NULL,
+    run_id bigint NOT NULL,
+    attempt integer NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX rate_start_job ON farmhand.rate_start (job_id, at DESC);
+
+ALTER TABLE farmhand.run_live DROP CONSTRAINT run_live_check3;
+ALTER TABLE farmhand.run_live ADD CONSTRAINT run_live_gate_state
+    CHECK (state = 'due' OR gate IS NULL OR gate IN ('pool', 'lock', 'rate'));
+CREATE INDEX run_live_waits ON farmhand.run_live (job_id, rev, priority DESC, ready_at, run_id)
+    WHERE state = 'due' AND gate IN ('pool', 'lock', 'rate');
+CREATE INDEX run_live_uses ON farmhand.run_live (job_id, rev)
+    WHERE state = 'running' AND gate IN ('pool', 'lock', 'rate');
+
+-- The gate is set here and nowhere else: whoever makes runs, by whatever statement, cannot forget it. Per
+-- statement and not per row, because ten thousand runs may come at once.
+CREATE FUNCTION farmhand.gate_new_runs() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    UPDATE farmhand.run_live r SET gate = n.gate
+    FROM made m JOIN farmhand.need n ON n.job_id = m.job_id AND n.rev = m.rev
+    WHERE r.run_id = m.run_id AND m.gate IS NULL;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER gate_new_runs AFTER INSERT ON farmhand.run_live
+    REFERENCING NEW TABLE AS made FOR EACH STATEMENT EXECUTE FUNCTION farmhand.gate_new_runs();
+
+-- Likewise for runs that pass the gate before, or change to another revision.
+CREATE FUNCTION farmhand.gate_run() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    NEW.gate := (SELECT n.gate FROM farmhand.need n WHERE n.job_id = NEW.job_id AND n.rev = NEW.rev);
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER gate_run BEFORE UPDATE OF gate, rev ON farmhand.run_live FOR EACH ROW
+    WHEN (NEW.state = 'due' AND NEW.gate IS DISTINCT FROM 'overlap') EXECUTE FUNCTION farmhand.gate_run();
+
+-- Who holds what.
+CREATE VIEW farmhand.holding AS
+SELECT r.run_id, r.job_id, r.rev, r.running_at, r.claimed_at, n.pool, n.node_pool, n.locks
+FROM farmhand.run_live r
+JOIN farmhand.need n ON n.job_id = r.job_id AND n.rev = r.rev
+WHERE r.state = 'running' AND r.gate IN ('pool', 'lock', 'rate');
+
+-- Each kind (job and revision) of which runs wait, and the first of them: an index probe per kind, however
+-- many wait. Runs of one kind need the same, have one priority and one placement.
+CREATE VIEW farmhand.waiting AS
+WITH RECURSIVE kind(job_id, rev) AS (
+    (SELECT r.job_id, r.rev FROM farmhand.run_live r
+        WHERE r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate') ORDER BY r.job_id, r.rev LIMIT 1)
+    UNION ALL
+    SELECT x.job_id, x.rev FROM kind k CROSS JOIN LATERAL (
+        SELECT r.job_id, r.rev FROM farmhand.run_live r
+        WHERE r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate') AND (r.job_id, r.rev) > (k.job_id, k.rev)
+        ORDER BY r.job_id, r.rev LIMIT 1) x
+)
+SELECT n.job_id, n.rev, n.pool, n.node_pool, n.locks, n.rate_count, n.rate_ms,
+    f.run_id, f.priority, f.ready_at, f.node, f.placement
+FROM kind k
+JOIN farmhand.need n ON n.job_id = k.job_id AND n.rev = k.rev
+CROSS JOIN LATERAL (
+    SELECT r.run_id, r.priority, r.ready_at, r.node, r.placement FROM farmhand.run_live r
+    WHERE r.job_id = k.job_id AND r.rev = k.rev AND r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')
+    ORDER BY r.priority DESC, r.ready_at, r.run_id LIMIT 1
+) f;
+
+-- Whether any run waits at such a gate: the order asks for the index, also when most runs do.
+CREATE FUNCTION farmhand.any_waiting() RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+SELECT (SELECT r.run_id FROM farmhand.run_live r WHERE r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')
+    ORDER BY r.job_id, r.rev LIMIT 1) IS NOT NULL
+$$;
+
+-- When the rate of a job lets the next run start; NULL or a time that has passed: now. Starts in the future are
+-- those of a clock that was set back: the next claim corrects them.
+CREATE FUNCTION farmhand.rate_free_at(job text, most integer, window_ms bigint) RETURNS timestamptz
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+SELECT CASE WHEN (SELECT max(s.at) FROM farmhand.rate_start s WHERE s.job_id = job) <= clock_timestamp() THEN (
+    SELECT s.at + window_ms * interval '1 millisecond' FROM farmhand.rate_start s
+    WHERE s.job_id = job ORDER BY s.at DESC OFFSET most - 1 LIMIT 1) END
+$$;
+
+-- Claims waiting runs for a session, with all that each needs at once, and returns them.
+--
+-- What is held changes to "held" here alone, and one caller at a time, so that each sees what those before it
+-- took: the lock comes first, and every statement of the function after it has a snapshot of its own. Nothing
+-- else is waited for while it is held, and it is held for one round trip of nobody's network.
+--
+-- Runs are looked at in the order of claiming. One that cannot have all it needs takes nothing. The first that
+-- waits for a lock keeps all its locks for itself, so that a stream of runs that need one of them cannot keep it
+-- waiting for ever; likewise the next place of a pool goes to the first that waits for it. Runs without needs
+-- that come before have their places left to them.
+CREATE FUNCTION farmhand.claim_gated(at_address text, of_session bigint, of_life uuid, places integer)
+RETURNS SETOF bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    my_labels jsonb;
+    now timestamptz;
+    left_places integer := places;
+    farm_free jsonb;
+    node_free jsonb;
+    held text[];
+    kept text[] := '{}';
+    awaited text[] := '{}';
+    has_place boolean;
+    c record;
+BEGIN
+    IF NOT farmhand.any_waiting() THEN
+        RETURN;
+    END IF;
+    SELECT n.labels INTO my_labels FROM farmhand.node n
+        WHERE n.address = at_address AND n.session = of_session AND n.life = of_life AND n.open
+            AND NOT n.condemned AND NOT n.cordoned AND NOT n.draining
+            AND EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline())
+        FOR KEY SHARE OF n;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    PERFORM pg_advisory_xact_lock(7377299466905054822);
+    now := clock_timestamp();
+
+    SELECT coalesce(array_agg(l.name), '{}') INTO held
+        FROM farmhand.holding h CROSS JOIN LATERAL unnest(h.locks) AS l(name);
+    SELECT coalesce(jsonb_object_agg(p.name, p.size - coalesce(u.farm, 0)), '{}'),
+            coalesce(jsonb_object_agg(p.name, p.size - coalesce(v.here, 0)), '{}')
+        INTO farm_free, node_free
+        FROM farmhand.pool p
+        LEFT JOIN (SELECT h.pool, count(*) AS farm FROM farmhand.holding h GROUP BY h.pool) u ON u.pool = p.name
+        LEFT JOIN (SELECT h.node_pool, count(*) AS here FROM farmhand.holding h WHERE h.running_at = at_address
+            GROUP BY h.node_pool) v ON v.node_pool = p.name;
+
+    FOR c IN
+        WITH RECURSIVE level(priority) AS (
+            (SELECT r.priority FROM farmhand.run_live r WHERE r.state = 'due' AND r.gate IS NULL
+                ORDER BY r.priority DESC LIMIT 1)
+            UNION ALL
+            SELECT (SELECT r.priority FROM farmhand.run_live r
+                WHERE r.state = 'due' AND r.gate IS NULL AND r.priority < l.priority ORDER BY r.priority DESC LIMIT 1)
+            FROM level l WHERE l.priority IS NOT NULL
+        ), waiting AS MATERIALIZED (
+            SELECT w.*, w.placement IS NULL OR my_labels @> w.placement AS fits
+            FROM farmhand.waiting w WHERE w.ready_at <= now
+        )
+        -- The first of each kind, whoever may run it: it may be in front of ours.
+        SELECT true AS gated, w.job_id, w.pool, w.node_pool, w.locks, w.rate_count, w.rate_ms, w.run_id, w.priority,
+            w.ready_at, w.fits AND (w.node IS NULL OR w.node = at_address) AS ours
+        FROM waiting w
+        WHERE EXISTS (SELECT FROM farmhand.node n WHERE n.state = 'ready' AND (w.node IS NULL OR n.address = w.node)
+            AND (w.placement IS NULL OR n.labels @> w.placement))
+        UNION ALL
+        SELECT true, w.job_id, w.pool, w.node_pool, w.locks, w.rate_count, w.rate_ms, o.run_id, o.priority, o.ready_at,
+            true
+        FROM waiting w
+        CROSS JOIN LATERAL (
+            SELECT r.run_id, r.priority, r.ready_at FROM farmhand.run_live r
+            WHERE r.job_id = w.job_id AND r.rev = w.rev AND r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')
+                AND r.ready_at <= now AND (r.node IS NULL OR r.node = at_address)
+            ORDER BY r.priority DESC, r.ready_at, r.run_id LIMIT places
+        ) o
+        WHERE w.fits AND o.run_id <> w.run_id
+        UNION ALL
+        SELECT false, NULL, NULL, NULL, '{}', NULL, NULL, u.run_id, u.priority, u.ready_at, true
+        FROM level l
+        CROSS JOIN LATERAL (
+            SELECT r.run_id, r.priority, r.ready_at FROM farmhand.run_live r
+            WHERE r.state = 'due' AND r.gate IS NULL AND r.priority = l.priority AND r.ready_at <= now
+                AND (r.node IS NULL OR r.node = at_address)
+                AND (r.placement IS NULL OR my_labels @> r.placement)
+            ORDER BY r.ready_at, r.run_id LIMIT places
+        ) u
+        WHERE l.priority IS NOT NULL
+        ORDER BY 9 DESC, 10, 8
+    LOOP
+        EXIT WHEN left_places <= 0;
+        IF NOT c.gated THEN
+            left_places := left_places - 1;
+            CONTINUE;
+        END IF;
+        IF c.rate_count IS NOT NULL THEN
+            UPDATE farmhand.rate_start s SET at = now WHERE s.job_id = c.job_id AND s.at > now;
+            -- It may wait for long, and keeps nobody from anything meanwhile.
+            CONTINUE WHEN farmhand.rate_free_at(c.job_id, c.rate_count, c.rate_ms) > now;
+        END IF;
+        has_place := c.pool IS NULL OR coalesce((farm_free->>c.pool)::integer, 0) > 0;
+        IF NOT has_place OR c.locks && (held || kept) THEN
+            CONTINUE WHEN c.locks && kept OR c.pool = ANY (awaited);
+            kept := kept || c.locks;
+            IF NOT has_place THEN
+                awaited := awaited || c.pool;
+            END IF;
+            CONTINUE;
+        END IF;
+        CONTINUE WHEN NOT c.ours
+            OR (c.node_pool IS NOT NULL AND coalesce((node_free->>c.node_pool)::integer, 0) <= 0);
+        -- Somebody cancels or replaces it just now: no reason for the farm to wait.
+        PERFORM FROM farmhand.run_live r
+            WHERE r.run_id = c.run_id AND r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')
+            FOR UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
+        UPDATE farmhand.run_live r
+            SET state = 'running', running_at = at_address, session = of_session, attempt = r.attempt + 1,
+                fence = farmhand.current_timeline() * 1099511627776 + nextval('farmhand.fence_seq'),
+                claimed_at = clock_timestamp(), started_at = NULL
+            WHERE r.run_id = c.run_id;
+        RETURN NEXT c.run_id;
+        left_places := left_places - 1;
+        held := held || c.locks;
+        IF c.pool IS NOT NULL THEN
+            farm_free := jsonb_set(farm_free, ARRAY[c.pool], to_jsonb((farm_free->>c.pool)::integer - 1));
+        END IF;
+        IF c.node_pool IS NOT NULL THEN
+            node_free := jsonb_set(node_free, ARRAY[c.node_pool], to_jsonb((node_free->>c.node_pool)::integer - 1));
+        END IF;
+        IF c.rate_count IS NOT NULL THEN
+            DELETE FROM farmhand.rate_start s
+                WHERE s.job_id = c.job_id AND s.at <= now - c.rate_ms * interval '1 millisecond';
+            INSERT INTO farmhand.rate_start (job_id, at, run_id, attempt)
+                SELECT c.job_id, now, r.run_id, r.attempt FROM farmhand.run_live r WHERE r.run_id = c.run_id;
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- When this node might claim a waiting run, as far as pools, locks and rates go; NULL when none waits, or when
+-- something has to end first.
+CREATE FUNCTION farmhand.gated_at(at_address text) RETURNS timestamptz
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT farmhand.any_waiting() THEN
+        RETURN NULL;
+    END IF;
+    RETURN (
+        WITH used AS MATERIALIZED (
+            SELECT h.pool, h.node_pool, h.locks, h.running_at FROM farmhand.holding h
+        ), taken AS MATERIALIZED (
+            SELECT coalesce(array_agg(l.name), '{}') AS locks FROM used u CROSS JOIN LATERAL unnest(u.locks) AS l(name)
+        )
+        SELECT min(greatest(o.ready_at, CASE WHEN w.rate_count IS NOT NULL
+            THEN farmhand.rate_free_at(w.job_id, w.rate_count, w.rate_ms) END))
+        FROM farmhand.waiting w
+        JOIN farmhand.node n ON n.address = at_address AND (w.placement IS NULL OR n.labels @> w.placement)
+        CROSS JOIN LATERAL (
+            SELECT r.ready_at FROM farmhand.run_live r
+            WHERE r.job_id = w.job_id AND r.rev = w.rev AND r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')
+                AND (r.node IS NULL OR r.node = at_address)
+            ORDER BY r.priority DESC, r.ready_at, r.run_id LIMIT 1
+        ) o
+        WHERE NOT w.locks && (SELECT t.locks FROM taken t)
+            AND (w.pool IS NULL OR (SELECT p.size FROM farmhand.pool p WHERE p.name = w.pool)
+                > (SELECT count(*) FROM used u WHERE u.pool = w.pool))
+            AND (w.node_pool IS NULL OR (SELECT p.size FROM farmhand.pool p WHERE p.name = w.node_pool)
+                > (SELECT count(*) FROM used u WHERE u.node_pool = w.node_pool AND u.running_at = at_address))
+    );
+END
+$$;
+
+-- What a due run with needs waits for, now; NULL when it is only to be claimed. With the owner's rights, because
+-- whoever may read the view "run" may ask.
+CREATE FUNCTION farmhand.waits_for(of_job text, of_rev bigint, of_node text, of_run bigint, of_priority integer,
+    of_ready timestamptz) RETURNS text
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    n farmhand.need;
+BEGIN
+    SELECT * INTO n FROM farmhand.need d WHERE d.job_id = of_job AND d.rev = of_rev;
+    IF n.pool IS NOT NULL AND coalesce((SELECT p.size FROM farmhand.pool p WHERE p.name = n.pool), 0)
+            <= (SELECT count(*) FROM farmhand.holding h WHERE h.pool = n.pool) THEN
+        RETURN 'pool';
+    END IF;
+    IF n.locks && coalesce((SELECT array_agg(l.name) FROM farmhand.holding h
+                CROSS JOIN LATERAL unnest(h.locks) AS l(name)), '{}')
+            OR (n.locks <> '{}' AND EXISTS (SELECT FROM farmhand.waiting w WHERE w.locks && n.locks
+                AND w.ready_at <= statement_timestamp()
+                AND (-w.priority, w.ready_at, w.run_id) < (-of_priority, of_ready, of_run))) THEN
+        RETURN 'lock';
+    END IF;
+    IF n.rate_count IS NOT NULL
+            AND farmhand.rate_free_at(of_job, n.rate_count, n.rate_ms) > statement_timestamp() THEN
+        RETURN 'rate';
+    END IF;
+    -- Full on every node that could be asked.
+    IF n.node_pool IS NOT NULL AND NOT EXISTS (
+            SELECT FROM farmhand.node m WHERE m.state = 'ready' AND (of_node IS NULL OR m.address = of_node)
+                AND coalesce((SELECT p.size FROM farmhand.pool p WHERE p.name = n.node_pool), 0)
+                    > (SELECT count(*) FROM farmhand.holding h
+                        WHERE h.node_pool = n.node_pool AND h.running_at = m.address)) THEN
+        RETURN 'pool';
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE OR REPLACE VIEW farmhand.run AS
+SELECT run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at,
+    state, running_at, session, attempt, fence, retries, takeovers,
+    CASE WHEN state = 'running' THEN reason
+        WHEN gate IN ('pool', 'lock', 'rate') THEN coalesce(CASE WHEN ready_at <= statement_timestamp()
+            THEN farmhand.waits_for(job_id, rev, node, run_id, priority, ready_at) END, reason)
+        ELSE coalesce(reason, gate) END AS reason,
+    params, idempotency_key, submitted_by, parent_run,
+    cancel_requested, created_at, claimed_at, started_at, NULL::timestamptz AS finished_at,
+    NULL::integer AS exit_code, NULL::integer AS signal, NULL::bigint AS cpu_ms,
+    NULL::bigint AS max_rss_bytes, NULL::bigint AS output_bytes, NULL::bigint AS output_dropped,
+    due_at AS first_due, due_at AS last_due, 1::bigint AS count
+FROM farmhand.run_live
+UNION ALL
+SELECT run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at,
+    state, running_at, session, attempt, fence, retries, takeovers,
+    reason, params, idempotency_key, submitted_by, parent_run,
+    cancel_by IS NOT NULL, created_at, claimed_at, started_at, finished_at,
+    exit_code, signal, cpu_ms, max_rss_bytes, output_bytes, output_dropped,
+    first_due, last_due, count
+FROM farmhand.run_history;

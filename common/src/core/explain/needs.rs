@@ -1,0 +1,180 @@
+//! Pools, locks and rates: who holds what a run waits for.
+
+use jiff::Timestamp;
+
+use super::gates::Walk;
+use super::{Gate, Held, Live, Needed, Node};
+
+/// As many holders are named.
+const NAMED: usize = 5;
+
+impl Walk {
+    /// The gates that a run with needs meets before it may be claimed.
+    pub(super) fn needs(&mut self, live: &Live, needed: &Needed) {
+        self.pool(live, needed);
+        self.locks(live, needed);
+        self.rate(live, needed);
+    }
+
+    fn pool(&mut self, live: &Live, needed: &Needed) {
+        let Some(name) = &needed.pool else { return };
+        let holders: Vec<&Held> = (needed.holders.iter())
+            .filter(|h| h.pool.as_ref() == Some(name))
+            .collect();
+        self.places_of(Gate::Pool, name, needed.pool_size, &holders, live);
+    }
+
+    fn places_of(&mut self, gate: Gate, name: &str, size: Option<i64>, holders: &[&Held], live: &Live) {
+        let run = live.run_id;
+        let since = Some(since(live, holders));
+        let Some(size) = size else {
+            self.closed(
+                gate,
+                format!("run {run} needs the pool {name}, which is no longer there"),
+                since,
+                format!("apply a file with [pool.{name}], or `farmhand run cancel {run}`"),
+            );
+            return;
+        };
+        let used = i64::try_from(holders.len()).unwrap_or(i64::MAX);
+        if size == 0 {
+            self.closed(
+                gate,
+                format!("run {run} waits for the pool {name}, which has size 0"),
+                since,
+                format!("`farmhand pool set {name} N` opens it"),
+            );
+        } else if used >= size {
+            self.closed(
+                gate,
+                format!(
+                    "run {run} waits for a place in pool {name}: {used} of {size} are taken by {}",
+                    list(holders)
+                ),
+                since,
+                format!("one of them ends, or `farmhand pool set {name} N` makes it larger"),
+            );
+        } else {
+            self.open(gate, format!("{used} of {size} places of pool {name} are taken"));
+        }
+    }
+
+    fn locks(&mut self, live: &Live, needed: &Needed) {
+        if needed.locks.is_empty() {
+            return;
+        }
+        let holders: Vec<&Held> = (needed.holders.iter())
+            .filter(|h| h.locks.iter().any(|lock| needed.locks.contains(lock)))
+            .collect();
+        if !holders.is_empty() {
+            let taken: Vec<&str> = (needed.locks.iter())
+                .filter(|lock| holders.iter().any(|h| h.locks.contains(lock)))
+                .map(String::as_str)
+                .collect();
+            self.closed(
+                Gate::Lock,
+                format!(
+                    "run {} waits for {}: held by {}",
+                    live.run_id,
+                    locks(&taken),
+                    list(&holders)
+                ),
+                Some(since(live, &holders)),
+                match holders.as_slice() {
+                    [one] => format!("run {} ends; `farmhand run cancel {}`", one.run_id, one.run_id),
+                    _ => "they end; `farmhand run cancel` ends one".to_owned(),
+                },
+            );
+            return;
+        }
+        if let Some((run_id, job_id)) = &needed.before {
+            self.closed(
+                Gate::Lock,
+                format!(
+                    "run {} waits for {}: run {run_id} of {job_id} waits for some of the same and comes first",
+                    live.run_id,
+                    locks(&needed.locks.iter().map(String::as_str).collect::<Vec<_>>()),
+                ),
+                Some(live.ready_at),
+                format!("run {run_id} has had its turn"),
+            );
+            return;
+        }
+        self.open(Gate::Lock, "its locks are free");
+    }
+
+    fn rate(&mut self, live: &Live, needed: &Needed) {
+        let Some(rate) = &needed.rate else { return };
+        match needed.rate_free_at.filter(|at| *at > needed.now) {
+            Some(at) => self.closed(
+                Gate::Rate,
+                format!(
+                    "run {} would be one more than its rate {rate} allows",
+                    live.run_id
+                ),
+                Some(live.ready_at),
+                format!("the next may start at {at}"),
+            ),
+            None => self.open(Gate::Rate, format!("its rate {rate} is not used up")),
+        }
+    }
+
+    /// The pool of a node: closed when no node that could run it has a place.
+    pub(super) fn node_pool(&mut self, live: &Live, needed: &Needed, able: &[&Node]) {
+        let Some(name) = &needed.node_pool else { return };
+        let held = |node: &Node| -> Vec<&Held> {
+            (needed.holders.iter())
+                .filter(|h| h.node_pool.as_ref() == Some(name) && h.node == node.address)
+                .collect()
+        };
+        let size = needed.node_pool_size;
+        let free = |node: &&&Node| size.is_some_and(|size| (held(node).len() as i64) < size);
+        if let Some(node) = able.iter().find(free) {
+            let used = held(node).len();
+            self.open(
+                Gate::NodePool,
+                format!("pool {name} has room on {}: {used} taken", node.address),
+            );
+            return;
+        }
+        let all: Vec<&Held> = able.iter().flat_map(|node| held(node)).collect();
+        if all.is_empty() || size.is_none() {
+            self.places_of(Gate::NodePool, name, size, &all, live);
+            return;
+        }
+        self.closed(
+            Gate::NodePool,
+            format!(
+                "run {} waits for a place in pool {name} on a node: all are taken by {}",
+                live.run_id,
+                list(&all)
+            ),
+            Some(since(live, &all)),
+            format!("one of them ends, another node joins, or `farmhand pool set {name} N` makes it larger"),
+        );
+    }
+}
+
+/// Since when nothing was left: the last of what it needs was taken then, unless it came later itself.
+fn since(live: &Live, holders: &[&Held]) -> Timestamp {
+    let taken = holders.iter().map(|h| h.since).max();
+    taken.map_or(live.ready_at, |at| at.max(live.ready_at))
+}
+
+fn locks(names: &[&str]) -> String {
+    match names {
+        [one] => format!("the lock {one}"),
+        more => format!("the locks {}", more.join(", ")),
+    }
+}
+
+fn list(holders: &[&Held]) -> String {
+    let named: Vec<String> = (holders.iter().take(NAMED))
+        .map(|h| format!("run {} ({} on {} since {})", h.run_id, h.job_id, h.node, h.since))
+        .collect();
+    let rest = match holders.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    format!("{}{rest}", named.join(", "))
+}

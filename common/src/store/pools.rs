@@ -1,0 +1,109 @@
+//! Pools, as people see and resize them.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_postgres::types::Type;
+
+use super::db::{Db, stmt};
+use super::error::StoreError;
+
+/// A pool and who is in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolRow {
+    pub name: String,
+    /// Places on the farm for `pool`, on each node for `node_pool`.
+    pub size: u32,
+    /// As the job file has it.
+    pub file_size: u32,
+    pub source: String,
+    pub changed_by: String,
+    pub changed_at: Timestamp,
+    /// Runs in it, the oldest first.
+    pub holders: Vec<Holder>,
+    /// Runs that are ready and have no place.
+    pub waiting: i64,
+    /// Jobs that name it.
+    pub jobs: Vec<String>,
+}
+
+/// A run that takes a place or a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    pub run_id: i64,
+    pub job_id: String,
+    /// The address of the node that runs it.
+    pub node: String,
+    pub since: Timestamp,
+    /// Whether it takes a place of its node and not of the farm.
+    #[serde(default)]
+    pub per_node: bool,
+}
+
+/// Every pool, or the one of a name, in the order of names.
+pub async fn pools(db: &Db, name: Option<&str>) -> Result<Vec<PoolRow>, StoreError> {
+    db.rows(stmt!("pools"), &[(&name, Type::TEXT)]).await
+}
+
+/// Resizes a pool at once; false for an unknown one. No run is ended by a smaller size.
+pub async fn set_pool(db: &Db, name: &str, size: u32, by: &str) -> Result<bool, StoreError> {
+    let size = i32::try_from(size).unwrap_or(i32::MAX);
+    let row: Option<Value> = db
+        .row(
+            stmt!("set_pool"),
+            &[(&name, Type::TEXT), (&size, Type::INT4), (&by, Type::TEXT)],
+        )
+        .await?;
+    Ok(row.is_some())
+}
+
+/// What the runs of one revision of a job need, and who has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateFacts {
+    pub pool: Option<String>,
+    pub node_pool: Option<String>,
+    pub locks: Vec<String>,
+    pub rate_count: Option<i64>,
+    pub rate_ms: Option<i64>,
+    /// None when there is no such pool any more.
+    pub pool_size: Option<i64>,
+    pub node_pool_size: Option<i64>,
+    /// When the next run may start; None: now.
+    pub rate_free_at: Option<Timestamp>,
+    pub holders: Vec<GateHolder>,
+    /// The first waiting run of each kind that comes before and wants one of the locks.
+    pub before: Vec<GateWaiter>,
+}
+
+/// A running run and what it holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateHolder {
+    pub run_id: i64,
+    pub job_id: String,
+    pub node: String,
+    pub since: Timestamp,
+    pub pool: Option<String>,
+    pub node_pool: Option<String>,
+    pub locks: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateWaiter {
+    pub run_id: i64,
+    pub job_id: String,
+    pub locks: Vec<String>,
+}
+
+/// For a waiting run of a job's revision; None when it needs nothing.
+pub async fn gate_facts(
+    db: &Db,
+    job_id: &str,
+    rev: i64,
+    run_id: i64,
+) -> Result<Option<GateFacts>, StoreError> {
+    db.row(
+        stmt!("gate_facts"),
+        &[(&job_id, Type::TEXT), (&rev, Type::INT8), (&run_id, Type::INT8)],
+    )
+    .await
+}

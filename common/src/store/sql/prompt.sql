@@ -1,0 +1,15 @@
+-- Runs of these kinds ended: tells the farm of the first that wait for what is free now.
+WITH freed AS (
+    SELECT n.pool, n.node_pool, n.locks
+    FROM farmhand.need n
+    JOIN unnest($1::text[], $2::bigint[]) AS e(job_id, rev) ON e.job_id = n.job_id AND e.rev = n.rev
+), next AS (
+    SELECT w.run_id, w.job_id
+    FROM farmhand.waiting w
+    WHERE EXISTS (SELECT FROM freed f
+        WHERE f.pool = w.pool OR f.node_pool = w.node_pool OR f.locks && w.locks)
+    ORDER BY w.priority DESC, w.ready_at, w.run_id
+    LIMIT 4
+)
+SELECT n.run_id, pg_notify('farmhand', json_build_object('due', n.run_id, 'job', n.job_id)::text)::text AS note
+FROM next n

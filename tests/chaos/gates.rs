@@ -1,0 +1,127 @@
+//! kill -9 in the middle of what holds places in pools, locks and rates.
+
+use std::time::Duration;
+
+use farmhand_tests::farm::{Farm, TAKEOVER};
+use farmhand_tests::witness::boot_ns;
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Submits `runs` of each job, kills agent and wardens of the node that runs the first, and waits until all have
+/// succeeded. Returns the killed node, and the first run.
+async fn kill_in_the_middle(farm: &mut Farm, jobs: &[&str], runs: usize) -> (String, i64) {
+    let mut all = Vec::new();
+    for _ in 0..runs {
+        for job in jobs {
+            all.push(farm.submit(job).await);
+        }
+    }
+    let home = farm.lives(all[0], 1).await.running_at.expect("a node");
+    let killed = boot_ns();
+    farm.agent(&home).kill_with_wardens();
+    farm.lives(all[0], 2).await;
+    let after = farm.witness.life(all[0], 2);
+    assert!(
+        after.first - killed <= TAKEOVER.as_nanos() as u64,
+        "taken over in time"
+    );
+    assert_ne!(after.node, home);
+    for run in &all {
+        let done = farm.over(*run, LONG).await;
+        assert_eq!(done.state, "succeeded", "{done:?}");
+    }
+    (home, all[0])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_in_a_pool_is_free_after_the_takeover_and_not_before() {
+    let mut farm = Farm::new()
+        .agents(2)
+        .jobs(
+            "[pool.p]\nsize = 1\n[job.j]\npool = 'p'\ncommand = [WITNESS, '1500', 'ignore-term', 'daemon']\n",
+        )
+        .start()
+        .await;
+    kill_in_the_middle(&mut farm, &["j"], 3).await;
+    assert_eq!(farm.witness.most_at_once(|l| l.job == "j"), 1);
+    let pools: serde_json::Value = serde_json::from_str(&farm.ok(&["pool", "ls", "--json"])).expect("JSON");
+    assert_eq!(pools[0]["holders"], serde_json::json!([]), "no place leaks");
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_are_free_after_the_takeover_and_not_before() {
+    let mut farm = Farm::new()
+        .agents(2)
+        .jobs(
+            "[job.ab]\nlocks = ['a', 'b']\ncommand = [WITNESS, '1200', 'daemon']\n\
+             [job.ba]\nlocks = ['b', 'a']\ncommand = [WITNESS, '1200', 'daemon']\n",
+        )
+        .start()
+        .await;
+    kill_in_the_middle(&mut farm, &["ab", "ba"], 2).await;
+    assert_eq!(farm.witness.most_at_once(|_| true), 1);
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_after_a_takeover_counts_for_the_rate() {
+    let mut farm = Farm::new()
+        .agents(2)
+        .jobs("[job.j]\nrate = '2/8s'\ncommand = [WITNESS, '1500']\n")
+        .start()
+        .await;
+    kill_in_the_middle(&mut farm, &["j"], 2).await;
+    // Two starts, then the takeovers': within any eight seconds two.
+    let sql = "SELECT array_agg(extract(epoch FROM claimed_at)::float8 ORDER BY claimed_at) FROM (
+        SELECT claimed_at FROM farmhand.run_history UNION ALL SELECT claimed_at FROM farmhand.attempt) s";
+    let starts: Vec<f64> = farm.value(sql).await;
+    assert!(starts.len() >= 3, "{starts:?}");
+    for three in starts.windows(3) {
+        assert!(three[2] - three[0] > 7.9, "{starts:?}");
+    }
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_pool_holds_on_the_node_that_is_left_and_on_the_one_that_comes_back() {
+    let mut farm = Farm::new()
+        .agents(2)
+        .jobs("[pool.disk]\nsize = 1\n[job.j]\nnode_pool = 'disk'\ncommand = [WITNESS, '1200']\n")
+        .start()
+        .await;
+    let (home, _) = kill_in_the_middle(&mut farm, &["j"], 5).await;
+    farm.agent(&home).start().await;
+    let more = [
+        farm.submit("j").await,
+        farm.submit("j").await,
+        farm.submit("j").await,
+    ];
+    for run in more {
+        farm.over(run, LONG).await;
+    }
+    for node in ["n1", "n2"] {
+        assert_eq!(farm.witness.most_at_once(|l| l.node == node), 1, "{node}");
+    }
+    assert_eq!(farm.witness.most_at_once(|_| true), 2, "each node has a place");
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_adopts_what_its_predecessor_ran_counts_it_for_the_pool_of_its_node() {
+    let mut farm = Farm::new()
+        .jobs("[pool.disk]\nsize = 1\n[job.j]\nnode_pool = 'disk'\ncommand = [WITNESS, '4000']\n")
+        .start()
+        .await;
+    let first = farm.submit("j").await;
+    farm.lives(first, 1).await;
+    farm.agent("n1").kill();
+    farm.agent("n1").start().await;
+    let second = farm.submit("j").await;
+    for run in [first, second] {
+        let done = farm.over(run, LONG).await;
+        assert_eq!((done.state.as_str(), done.attempt), ("succeeded", 1), "{done:?}");
+    }
+    assert_eq!(farm.witness.most_at_once(|_| true), 1);
+    farm.check().await;
+}

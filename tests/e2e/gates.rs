@@ -1,0 +1,139 @@
+//! Pools, locks and rates on whole farms, by the jobs' own witness.
+
+use std::time::Duration;
+
+use farmhand_tests::farm::Farm;
+use farmhand_tests::witness::boot_ns;
+
+/// For runs that wait for each other, on a machine busy with other things.
+const LONG: Duration = Duration::from_secs(90);
+
+/// Waits until so many runs of a job have reached their end.
+async fn ended(farm: &Farm, job: &str, wanted: usize) {
+    farm.eventually("runs end", LONG, async || match farm.witness.ends(job) {
+        n if n >= wanted => Ok(()),
+        n => Err(format!("{n} of {wanted}")),
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_of_three_with_fifty_waiting_runs_is_never_exceeded_and_is_resized_while_it_runs() {
+    let farm = Farm::new()
+        .agents(4)
+        .jobs("[pool.p]\nsize = 3\n[job.j]\npool = 'p'\ncommand = [WITNESS, '250']\n")
+        .start()
+        .await;
+    for _ in 0..50 {
+        farm.submit("j").await;
+    }
+    ended(&farm, "j", 12).await;
+    let larger = boot_ns();
+    farm.ok(&["pool", "set", "p", "5"]);
+    ended(&farm, "j", 35).await;
+    farm.ok(&["pool", "set", "p", "1"]);
+    // A run claimed just before may be starting just now.
+    let smaller = boot_ns() + 1_000_000_000;
+    ended(&farm, "j", 50).await;
+    let crowds = farm.witness.crowds(|l| l.job == "j");
+    assert_eq!(crowds.len(), 50);
+    let most = |from: u64, to: u64| {
+        let within = crowds.iter().filter(|(at, _)| (from..to).contains(at));
+        within.map(|(_, n)| *n).max().unwrap_or(0)
+    };
+    assert_eq!(most(0, larger), 3, "{crowds:?}");
+    assert!((4..=5).contains(&most(larger, smaller)), "{crowds:?}");
+    assert_eq!(most(smaller, u64::MAX), 1, "{crowds:?}");
+    let nodes: std::collections::BTreeSet<_> = farm.witness.lines().into_iter().map(|l| l.node).collect();
+    assert!(
+        nodes.len() > 1,
+        "one place after the other goes to one node: {nodes:?}"
+    );
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_name_their_locks_in_different_orders_neither_meet_nor_stop_each_other() {
+    let farm = Farm::new()
+        .agents(2)
+        .jobs(
+            "[job.ab]\nlocks = ['a', 'b']\ncommand = [WITNESS, '150']\n\
+             [job.ba]\nlocks = ['b', 'a']\ncommand = [WITNESS, '150']\n\
+             [job.b]\nlocks = ['b']\ncommand = [WITNESS, '150']\n",
+        )
+        .start()
+        .await;
+    let mut runs = Vec::new();
+    for _ in 0..5 {
+        for job in ["ab", "ba", "b"] {
+            runs.push(farm.submit(job).await);
+        }
+    }
+    for run in runs {
+        let done = farm.over(run, LONG).await;
+        assert_eq!(done.state, "succeeded", "{done:?}");
+    }
+    assert_eq!(farm.witness.most_at_once(|_| true), 1);
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rate_spreads_starts_and_goes_on_by_itself_when_its_time_has_passed() {
+    let farm = Farm::new()
+        .agents(2)
+        .arguments(&["--notify", "off"])
+        .jobs("[job.j]\nrate = '2/3s'\nretry = { max = 1, backoff = 'constant', base = '10ms' }\ncommand = [WITNESS, '50', 'exit=1']\n")
+        .start()
+        .await;
+    let mut runs = Vec::new();
+    for _ in 0..3 {
+        runs.push(farm.submit("j").await);
+    }
+    for run in runs {
+        let done = farm.over(run, LONG).await;
+        assert_eq!((done.state.as_str(), done.retries), ("failed", 1), "{done:?}");
+    }
+    let sql = "SELECT array_agg(extract(epoch FROM claimed_at)::float8 ORDER BY claimed_at) FROM (
+        SELECT claimed_at FROM farmhand.run_history UNION ALL SELECT claimed_at FROM farmhand.attempt) s";
+    let starts: Vec<f64> = farm.value(sql).await;
+    assert_eq!(starts.len(), 6);
+    for three in starts.windows(3) {
+        let within = three[2] - three[0];
+        assert!(within > 2.95, "three starts within {within} s: {starts:?}");
+    }
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_higher_priority_goes_first_and_the_scheduled_keep_to_the_pool_too() {
+    let farm = Farm::new()
+        .agents(2)
+        .jobs(
+            "[pool.p]\nsize = 1\n[defaults]\npool = 'p'\n\
+             [job.first]\ncommand = [WITNESS, '1500']\n\
+             [job.low]\npriority = -1\ncommand = [WITNESS, '100']\n\
+             [job.high]\npriority = 1\ncommand = [WITNESS, '100']\n\
+             [job.tick]\nschedule = '@every 1s'\ncommand = [WITNESS, '100']\n",
+        )
+        .start()
+        .await;
+    let first = farm.submit("first").await;
+    farm.lives(first, 1).await;
+    let low = farm.submit("low").await;
+    let high = farm.submit("high").await;
+    let waiting = farm.run(low).await;
+    assert_eq!(
+        (waiting.state.as_str(), waiting.reason.as_deref()),
+        ("due", Some("pool"))
+    );
+    for run in [first, high] {
+        farm.succeeds(run).await;
+    }
+    farm.ok(&["job", "pause", "tick"]);
+    farm.over(low, LONG).await;
+    let (low, high) = (farm.witness.life(low, 1), farm.witness.life(high, 1));
+    assert!(high.first < low.first);
+    assert!(farm.witness.ends("tick") > 0);
+    assert_eq!(farm.witness.most_at_once(|_| true), 1);
+    farm.check().await;
+}

@@ -1,0 +1,184 @@
+//! In which order runs get pools, locks and rates.
+
+use std::time::Duration;
+
+use farmhand_common::core::definition::JobSpec;
+use farmhand_common::store::protocol::{claim_any, finish, look, retry};
+use serde_json::json;
+
+use crate::fixture::{Farm, failure, spec, success};
+use crate::gates::{gated, ids, locked, pooled, reason};
+
+#[tokio::test]
+async fn locks_are_taken_all_at_once_or_not_at_all() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    farm.needy("ab", locked(&["a", "b"])).await;
+    farm.needy("ba", locked(&["b", "a"])).await;
+    farm.needy("c", locked(&["c"])).await;
+    let first = farm.submitted("ab").await;
+    let second = farm.submitted("ba").await;
+    let third = farm.submitted("c").await;
+    let held = gated(&farm, &a, 9).await;
+    assert_eq!(ids(&held), [first, third]);
+    assert!(gated(&farm, &b, 9).await.is_empty());
+    assert_eq!(reason(&farm, second).await.as_deref(), Some("lock"));
+    finish(&farm.db, &[success(&a, &held[0])]).await.unwrap();
+    assert_eq!(ids(&gated(&farm, &b, 9).await), [second]);
+}
+
+#[tokio::test]
+async fn a_stream_of_runs_with_one_lock_does_not_starve_one_that_needs_two() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    farm.needy("one", locked(&["a"])).await;
+    farm.needy("other", locked(&["b"])).await;
+    farm.needy("both", locked(&["a", "b"])).await;
+    farm.submitted("one").await;
+    let mut held = gated(&farm, &a, 1).await;
+    let both = farm.submitted("both").await;
+    for _ in 0..3 {
+        farm.submitted("one").await;
+        farm.submitted("other").await;
+    }
+    assert!(
+        gated(&farm, &a, 9).await.is_empty(),
+        "b is kept for the run in front"
+    );
+    finish(&farm.db, &[success(&a, &held.remove(0))]).await.unwrap();
+    assert_eq!(ids(&gated(&farm, &a, 9).await), [both]);
+}
+
+#[tokio::test]
+async fn the_first_that_waits_for_a_pool_keeps_its_locks_and_those_behind_it_do_not() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    farm.pool("p", 1).await;
+    farm.needy("in", pooled("p")).await;
+    for (name, lock) in [("first", "x"), ("second", "y")] {
+        let job = JobSpec {
+            pool: Some("p".to_owned()),
+            ..locked(&[lock])
+        };
+        farm.needy(name, job).await;
+    }
+    farm.needy("x", locked(&["x"])).await;
+    farm.needy("y", locked(&["y"])).await;
+    farm.submitted("in").await;
+    let held = gated(&farm, &a, 1).await;
+    let first = farm.submitted("first").await;
+    farm.submitted("second").await;
+    farm.submitted("x").await;
+    let y = farm.submitted("y").await;
+    assert_eq!(ids(&gated(&farm, &a, 9).await), [y]);
+    finish(&farm.db, &[success(&a, &held[0])]).await.unwrap();
+    assert_eq!(ids(&gated(&farm, &a, 9).await), [first]);
+}
+
+#[tokio::test]
+async fn a_rate_counts_starts_retries_among_them() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    let job = JobSpec {
+        rate: Some("3/1h".to_owned()),
+        ..spec()
+    };
+    farm.needy("j", job).await;
+    for _ in 0..4 {
+        farm.submitted("j").await;
+    }
+    let held = gated(&farm, &a, 2).await;
+    assert_eq!(held.len(), 2);
+    retry(&farm.db, &[failure(&a, &held[0], Duration::ZERO)])
+        .await
+        .unwrap();
+    let again = gated(&farm, &a, 9).await;
+    assert_eq!(ids(&again), [held[0].run_id], "the third start");
+    let waiting = farm
+        .i64("SELECT min(run_id) FROM farmhand.run WHERE state = 'due'")
+        .await;
+    assert_eq!(reason(&farm, waiting).await.as_deref(), Some("rate"));
+    let at = look(&farm.db, &a, 1).await.unwrap().gated_at.expect("a time");
+    let wait = at.duration_since(jiff::Timestamp::now()).as_secs();
+    assert!((3500..=3600).contains(&wait), "{wait}");
+    // An hour later.
+    farm.sql
+        .batch_execute("UPDATE farmhand.rate_start SET at = at - interval '1 hour'")
+        .await
+        .unwrap();
+    assert_eq!(gated(&farm, &a, 9).await.len(), 2);
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.rate_start").await, 2);
+}
+
+#[tokio::test]
+async fn a_clock_that_was_set_back_delays_a_rate_by_one_window_at_most() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    let job = JobSpec {
+        rate: Some("1/1m".to_owned()),
+        ..spec()
+    };
+    farm.needy("j", job).await;
+    farm.submitted("j").await;
+    farm.submitted("j").await;
+    assert_eq!(gated(&farm, &a, 9).await.len(), 1);
+    farm.sql
+        .batch_execute("UPDATE farmhand.rate_start SET at = at + interval '5 hours'")
+        .await
+        .unwrap();
+    let seen = look(&farm.db, &a, 1).await.unwrap();
+    assert!(
+        seen.gated_at.expect("a time") <= seen.db_now,
+        "somebody is to correct it"
+    );
+    assert!(gated(&farm, &a, 9).await.is_empty());
+    let at = look(&farm.db, &a, 1).await.unwrap().gated_at.expect("a time");
+    assert!(at.duration_since(jiff::Timestamp::now()).as_secs() <= 60, "{at}");
+}
+
+#[tokio::test]
+async fn higher_priority_goes_first_and_runs_without_needs_keep_their_places() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    farm.pool("p", 9).await;
+    for (name, priority, pool) in [("low", -1, Some("p")), ("high", 5, Some("p")), ("plain", 0, None)] {
+        let job = JobSpec {
+            priority,
+            pool: pool.map(str::to_owned),
+            ..spec()
+        };
+        farm.needy(name, job).await;
+    }
+    let low = farm.submitted("low").await;
+    let plain = [farm.submitted("plain").await, farm.submitted("plain").await];
+    let high = farm.submitted("high").await;
+    let mut won = ids(&claim_any(&farm.db, &a, 2, true).await.unwrap());
+    won.sort_unstable();
+    assert_eq!(won, [plain[0], high]);
+    assert_eq!(ids(&claim_any(&farm.db, &a, 1, true).await.unwrap()), [plain[1]]);
+    assert_eq!(ids(&claim_any(&farm.db, &a, 1, true).await.unwrap()), [low]);
+}
+
+#[tokio::test]
+async fn a_run_that_no_node_may_run_keeps_nobody_waiting() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    let elsewhere = JobSpec {
+        placement: [("gpu".to_owned(), "yes".to_owned())].into(),
+        ..locked(&["x", "y"])
+    };
+    farm.needy("gpu", elsewhere).await;
+    farm.needy("x", locked(&["x"])).await;
+    farm.needy("y", locked(&["y"])).await;
+    let first = farm.submitted("x").await;
+    assert_eq!(ids(&gated(&farm, &a, 1).await), [first]);
+    farm.submitted("gpu").await;
+    let y = farm.submitted("y").await;
+    let held = gated(&farm, &a, 9).await;
+    assert_eq!(ids(&held), [y], "no lock is kept for what cannot run");
+    finish(&farm.db, &[success(&a, &held[0])]).await.unwrap();
+    let gpu = farm.node_with("g", json!({"gpu": "yes"})).await;
+    farm.submitted("y").await;
+    assert!(gated(&farm, &a, 9).await.is_empty());
+    assert!(gated(&farm, &gpu, 9).await.is_empty());
+}

@@ -1,0 +1,264 @@
+//! Pools, locks and rates with many agents at once: no place is given twice, no run is left behind.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use farmhand_common::core::definition::JobSpec;
+use farmhand_common::store::jobs::submit;
+use farmhand_common::store::pools::set_pool;
+use farmhand_common::store::protocol::{Claimed, Opened, claim_any, expire, finish, open};
+use farmhand_common::store::{Db, Me};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::fixture::{Farm, info, spec, success, until_blocked};
+use crate::gates::{locked, pooled};
+
+/// How much of each resource the agents of this test believe to hold. Counted up after a claim was answered and
+/// down before its end is sent, so that more than there may be is a mistake of the database's.
+#[derive(Clone, Default)]
+struct Ledger(Arc<Mutex<HashMap<String, i64>>>);
+
+impl Ledger {
+    fn change(&self, me: &Me, run: &Claimed, by: i64) {
+        let spec: JobSpec = serde_json::from_value(run.spec.clone()).unwrap();
+        let node_pool = spec.node_pool.map(|p| format!("{p} of {}", me.address));
+        let names = spec.pool.into_iter().chain(node_pool).chain(spec.locks);
+        let mut held = self.0.lock().unwrap();
+        for name in names {
+            let most = match name.as_str() {
+                "wide" => 3,
+                name if name.starts_with("disk of ") => 2,
+                _ => 1,
+            };
+            let now = held.entry(name.clone()).or_default();
+            *now += by;
+            assert!(*now <= most, "{name}: {now} at once, by run {}", run.run_id);
+        }
+    }
+}
+
+async fn session(db: &Db, address: &str) -> Me {
+    let life = Uuid::new_v4();
+    match open(db, &info(address, life, json!({}))).await.unwrap() {
+        Opened::Session(session) => Me {
+            address: address.to_owned(),
+            session,
+            life,
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Claims and finishes until nothing is left; every tenth time it dies with what it holds, and comes back.
+async fn agent(db: Db, address: String, ledger: Ledger, until: Instant) -> usize {
+    let mut me = session(&db, &address).await;
+    let mut done = 0;
+    for round in 1.. {
+        let left: i64 = farmhand_common::store::query::farm_status(&db)
+            .await
+            .map(|s| s.running + s.due + s.waiting)
+            .unwrap();
+        if left == 0 {
+            break;
+        }
+        assert!(Instant::now() < until, "{left} runs were left behind");
+        let won = claim_any(&db, &me, 3, true).await.unwrap();
+        won.iter().for_each(|run| ledger.change(&me, run, 1));
+        tokio::task::yield_now().await;
+        won.iter().for_each(|run| ledger.change(&me, run, -1));
+        if round % 10 == 0 {
+            let node = farmhand_common::store::query::nodes(&db, Some(&address))
+                .await
+                .unwrap();
+            expire(&db, &address, me.session, me.life, node[0].beat)
+                .await
+                .unwrap();
+            me = session(&db, &address).await;
+            continue;
+        }
+        let ends: Vec<_> = won.iter().map(|run| success(&me, run)).collect();
+        done += finish(&db, &ends).await.unwrap().len();
+    }
+    done
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_agents_at_once_never_hold_more_than_there_is_and_leave_nothing() {
+    let farm = Farm::new().await;
+    for (pool, size) in [("wide", 3), ("disk", 2)] {
+        farm.pool(pool, size).await;
+    }
+    let both = JobSpec {
+        pool: Some("wide".to_owned()),
+        ..locked(&["b"])
+    };
+    let disk = JobSpec {
+        node_pool: Some("disk".to_owned()),
+        ..locked(&["c"])
+    };
+    let node = JobSpec {
+        node_pool: Some("disk".to_owned()),
+        ..spec()
+    };
+    let jobs = [
+        ("pooled", pooled("wide")),
+        ("ab", locked(&["a", "b"])),
+        ("ba", locked(&["b", "a"])),
+        ("bc", locked(&["b", "c"])),
+        ("c", locked(&["c"])),
+        ("both", both),
+        ("disk", disk),
+        ("node", node),
+        ("plain", spec()),
+    ];
+    for (name, spec) in &jobs {
+        farm.needy(name, spec.clone()).await;
+    }
+    for _ in 0..15 {
+        for (name, _) in &jobs {
+            submit(&farm.db, name, &json!({}), None, None).await.unwrap();
+        }
+    }
+    let (ledger, until) = (Ledger::default(), Instant::now() + Duration::from_secs(60));
+    let agents: Vec<_> = (0..8)
+        .map(|n| {
+            let db = Db::new(&farm.test.config());
+            tokio::spawn(agent(db, format!("n{n}"), ledger.clone(), until))
+        })
+        .collect();
+    let mut done = 0;
+    for agent in agents {
+        done += agent.await.unwrap();
+    }
+    let ended = farm
+        .i64("SELECT count(*) FROM farmhand.run WHERE state IN ('succeeded', 'failed')")
+        .await;
+    assert_eq!(ended, 135);
+    assert!(done <= 135, "{done}");
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_waited_for_another_sees_what_it_took() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    farm.pool("p", 1).await;
+    farm.needy("j", pooled("p")).await;
+    farm.submitted("j").await;
+    farm.submitted("j").await;
+    let slow = farm.test.client().await;
+    slow.batch_execute("BEGIN").await.unwrap();
+    let won = slow
+        .query(
+            "SELECT farmhand.claim_gated($1, $2, $3, 9)",
+            &[&a.address, &a.session, &a.life],
+        )
+        .await
+        .unwrap();
+    assert_eq!(won.len(), 1);
+    let (db, me) = (farm.db.clone(), b.clone());
+    let other = tokio::spawn(async move { claim_any(&db, &me, 9, true).await.unwrap() });
+    until_blocked(&farm).await;
+    slow.batch_execute("COMMIT").await.unwrap();
+    assert!(
+        other.await.unwrap().is_empty(),
+        "the only place was taken meanwhile"
+    );
+}
+
+#[tokio::test]
+async fn a_run_that_somebody_has_locked_delays_no_other() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    farm.pool("p", 1).await;
+    farm.needy("j", pooled("p")).await;
+    let (first, second) = (farm.submitted("j").await, farm.submitted("j").await);
+    let other = farm.test.client().await;
+    other.execute("BEGIN", &[]).await.unwrap();
+    other
+        .execute(
+            "SELECT FROM farmhand.run_live WHERE run_id = $1 FOR UPDATE",
+            &[&first],
+        )
+        .await
+        .unwrap();
+    let won = claim_any(&farm.db, &a, 9, true).await.unwrap();
+    assert_eq!(won[0].run_id, second);
+    other.execute("ROLLBACK", &[]).await.unwrap();
+}
+
+/// Pages of run_live read by a statement, and whether it was read as a whole.
+async fn cost(farm: &Farm, statement: &str) -> (i64, i64) {
+    let c = farm.test.client().await;
+    c.batch_execute(&format!("BEGIN; {statement}")).await.unwrap();
+    let row = c
+        .query_one(
+            "SELECT seq_scan::bigint, (seq_tup_read + idx_tup_fetch)::bigint
+             FROM pg_stat_xact_user_tables WHERE schemaname = 'farmhand' AND relname = 'run_live'",
+            &[],
+        )
+        .await
+        .unwrap();
+    (row.get(0), row.get(1))
+}
+
+#[tokio::test]
+async fn a_long_queue_at_a_pool_costs_a_claim_and_a_look_no_more_than_a_short_one() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    farm.pool("p", 2).await;
+    farm.needy("j", pooled("p")).await;
+    farm.needy("other", locked(&["x"])).await;
+    farm.needy("plain", spec()).await;
+    for job in ["j", "other", "plain"] {
+        farm.sql
+            .execute(
+                "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at)
+                 SELECT $1, 1, 'submitted', now() - interval '1 minute', now() - interval '1 minute'
+                 FROM generate_series(1, 20000)",
+                &[&job],
+            )
+            .await
+            .unwrap();
+    }
+    farm.sql.batch_execute("ANALYZE farmhand.run_live").await.unwrap();
+    let claims = format!("SELECT farmhand.claim_gated('a', {}, '{}', 8)", a.session, a.life);
+    for statement in [
+        claims.as_str(),
+        "SELECT farmhand.gated_at('a')",
+        "SELECT * FROM farmhand.waiting",
+        "SELECT * FROM farmhand.holding",
+    ] {
+        let (scans, rows) = cost(&farm, statement).await;
+        assert_eq!(scans, 0, "{statement} reads the whole queue");
+        assert!(rows < 300, "{statement} reads {rows} of 60,000 runs");
+    }
+    assert_eq!(claim_any(&farm.db, &a, 8, true).await.unwrap().len(), 8);
+}
+
+#[tokio::test]
+async fn ten_thousand_runs_without_needs_are_made_as_fast_as_before() {
+    let farm = Farm::new().await;
+    farm.pool("p", 2).await;
+    farm.needy("j", pooled("p")).await;
+    let insert = "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at)
+         SELECT 'plain', 1, 'submitted', now(), now() FROM generate_series(1, 10000)";
+    let mut times = Vec::new();
+    for (enabled, _) in [("DISABLE", 1), ("ENABLE", 1), ("DISABLE", 2), ("ENABLE", 2)] {
+        farm.sql
+            .batch_execute(&format!(
+                "TRUNCATE farmhand.run_live; ALTER TABLE farmhand.run_live {enabled} TRIGGER gate_new_runs"
+            ))
+            .await
+            .unwrap();
+        let before = Instant::now();
+        farm.sql.execute(insert, &[]).await.unwrap();
+        times.push((enabled, before.elapsed()));
+    }
+    eprintln!("{times:?}");
+    let with = times[3].1;
+    assert!(with < times[2].1 * 2 + Duration::from_millis(200), "{times:?}");
+    set_pool(&farm.db, "p", 1, "t").await.unwrap();
+}
