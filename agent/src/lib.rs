@@ -24,6 +24,7 @@ mod runner;
 mod session;
 mod signals;
 pub mod snapshot;
+mod tables;
 pub mod warden;
 mod wardens;
 mod watcher;

@@ -25,6 +25,9 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// having done so: time for a slow start and a busy machine.
 pub const OVERRUN_MARGIN: Duration = Duration::from_secs(10);
 
+/// The kernel takes 128 KiB for one argument or variable, `FARMHAND_KEY=` and a NUL included.
+const MAX_KEY: usize = 128 * 1024 - 16;
+
 /// What is known of an attempt beyond its process. Kept by the warden too, so that an adopting agent has it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Assignment {
@@ -116,6 +119,11 @@ pub fn request(
         (None, Some(command)) => (command.clone(), spec.stdin.clone().map(String::into_bytes)),
         (None, None) => return Err("the job has no command".to_owned()),
     };
+    let command = match (&spec.table, &claimed.key) {
+        (_, Some(key)) => with_key(command, key)?,
+        (Some(_), None) => return Err("a table job runs for a row, and this run has none".to_owned()),
+        (None, None) => command,
+    };
     if stdin.as_ref().is_some_and(|s| s.len() > MAX_STDIN) {
         return Err(format!("stdin is longer than {MAX_STDIN} bytes"));
     }
@@ -135,6 +143,22 @@ pub fn request(
     request.progress_timeout_ms = spec.progress_timeout.map(millis);
     request.extra = serde_json::to_value(assignment).map_err(|e| e.to_string())?;
     Ok(request)
+}
+
+/// A row's key is the last argument, `$1` of a script.
+fn with_key(command: Command, key: &str) -> Result<Command, String> {
+    if key.len() > MAX_KEY {
+        return Err(format!(
+            "the row's key has {} bytes, {MAX_KEY} is the most that a command can be given",
+            key.len()
+        ));
+    }
+    let mut argv = match command {
+        Command::Argv(argv) => argv,
+        Command::Shell(script) => ["/bin/sh", "-c", &script, "/bin/sh"].map(str::to_owned).to_vec(),
+    };
+    argv.push(key.to_owned());
+    Ok(Command::Argv(argv))
 }
 
 fn environment(
@@ -160,6 +184,9 @@ fn environment(
     set("INSTANCES", claimed.instances.to_string());
     set("SLOT", slot.to_string());
     set("PARAMS", Value::Object(resolved.clone()).to_string());
+    if let Some(key) = &claimed.key {
+        set("KEY", key.clone());
+    }
     if let Some(parent) = claimed.parent_run {
         set("PARENT_RUN", parent.to_string());
     }

@@ -11,3 +11,4 @@ mod network;
 mod overlap;
 mod placement;
 mod stopped;
+mod tables;

@@ -9,3 +9,4 @@ mod pooler;
 mod process;
 mod refusals;
 mod running;
+mod tables;

@@ -24,4 +24,5 @@ mod sessions;
 mod snapshots;
 mod storm;
 mod submit;
+mod tables;
 mod tls;

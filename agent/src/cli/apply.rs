@@ -10,7 +10,7 @@ use farmhand_common::core::document::{Mistakes, Source};
 use farmhand_common::core::due;
 use farmhand_common::store::jobs::{ApplyOutcome, Blocked, JobChange, Listed, PoolChange, apply_all};
 use farmhand_common::store::pools::pools;
-use farmhand_common::store::{Db, query};
+use farmhand_common::store::{Db, query, tables};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -77,6 +77,7 @@ pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Ou
         show_pools(&pools);
         show(&steps);
     }
+    check_tables(&db, &wanted.jobs).await?;
     let changes = steps.iter().any(|step| step.change != Kind::Unchanged)
         || pools.iter().any(|step| step.change != Kind::Unchanged);
     if changes && !args.dry_run {
@@ -92,6 +93,31 @@ pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Ou
         out::note(&summary(&steps, args.dry_run));
     }
     Ok(Exit::Ok)
+}
+
+/// Holds table jobs against their tables, as this role sees them. What makes them slow is only said.
+async fn check_tables(db: &Db, wanted: &[Wanted]) -> Result<(), Failure> {
+    let mut failure = None;
+    for job in wanted {
+        let Some(table) = job.spec.table.as_ref().filter(|_| job.spec.enabled) else {
+            continue;
+        };
+        for found in tables::check(db, table).await? {
+            let text = format!("job {}: {}\n  {}", job.name, found.problem, found.mend);
+            if found.fatal {
+                let so_far = failure.take();
+                let so_far = so_far
+                    .unwrap_or_else(|| Failure::new(Exit::Refused, "a table is not as its job wants it"));
+                failure = Some(so_far.why(text));
+            } else {
+                out::note(&format!("warning: {text}"));
+            }
+        }
+    }
+    match failure {
+        Some(failure) => Err(failure.next("mend the table or the job file; nothing was applied")),
+        None => Ok(()),
+    }
 }
 
 /// The definitions of all files.

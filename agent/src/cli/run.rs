@@ -65,6 +65,10 @@ pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
 async fn retry(db: &Db, run_id: i64, from_failed: bool) -> Result<i64, Failure> {
     match jobs::retry_run(db, run_id, &super::who(), from_failed).await? {
         Retried::Run(new) => Ok(new),
+        Retried::RowLive => Err(Failure::new(
+            Exit::Refused,
+            format!("another run for the row of run {run_id} has not ended"),
+        )),
         Retried::NotFinal => Err(Failure::new(Exit::Refused, format!("run {run_id} has not ended"))
             .next(format!("wait for it, or `farmhand run cancel {run_id}` first"))),
         Retried::NotFound => Err(no_run(run_id)),

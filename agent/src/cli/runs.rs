@@ -23,6 +23,9 @@ pub struct ListArgs {
     /// Runs held by, or ended on, this node only
     #[arg(long, value_name = "ADDRESS", add = completion::node_names())]
     pub node: Option<String>,
+    /// Runs for the row with this key only; of the table job that --job names
+    #[arg(long, requires = "job")]
+    pub key: Option<String>,
     /// The page before this run
     #[arg(long, value_name = "RUN")]
     pub before: Option<i64>,
@@ -43,6 +46,7 @@ pub async fn list(db: &Db, args: &ListArgs, as_json: bool) -> Outcome {
         states: args.state.clone(),
         node: args.node.clone(),
         before: args.before,
+        key: args.key.clone(),
     };
     let rows = query::runs(db, &filter, args.limit).await?;
     if as_json {
@@ -102,6 +106,7 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
         ("took", took(row.started_at, row.finished_at)),
         ("exit", ending(row.exit_code, row.signal)),
         ("params", row.params.to_string()),
+        ("key", out::maybe(row.key.as_ref())),
         ("submitted by", out::maybe(row.submitted_by.as_ref())),
         ("retries", row.retries.to_string()),
         ("takeovers", row.takeovers.to_string()),

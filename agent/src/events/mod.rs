@@ -183,6 +183,11 @@ pub enum Event {
         job_id: String,
         error: String,
     },
+    /// A table job's table is not as its definition wants it.
+    TableRefused {
+        job_id: String,
+        error: String,
+    },
     /// The configuration was read again; what is named waits for a restart.
     Reloaded {
         restart_needed: Vec<&'static str>,
@@ -296,9 +301,10 @@ impl Events {
 
 fn severity(event: &Event) -> Severity {
     match event {
-        Event::Unkillable { .. } | Event::BadDefinition { .. } | Event::DatabaseDown { .. } => {
-            Severity::Error
-        }
+        Event::Unkillable { .. }
+        | Event::BadDefinition { .. }
+        | Event::TableRefused { .. }
+        | Event::DatabaseDown { .. } => Severity::Error,
         Event::SessionLost { .. }
         | Event::LeaseLapsed { .. }
         | Event::RenewalFailed { .. }

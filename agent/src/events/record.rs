@@ -127,7 +127,7 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
             (row.run_id, row.attempt) = (Some(*run_id), Some(*attempt));
             row.detail = json!({"bytes": bytes, "error": error});
         }
-        Event::BadDefinition { job_id, error } => {
+        Event::BadDefinition { job_id, error } | Event::TableRefused { job_id, error } => {
             row.job_id = Some(job_id.clone());
             row.detail = json!({"error": error});
         }
@@ -177,6 +177,7 @@ fn kind(event: &Event) -> Option<&'static str> {
         Event::ClockSlewed { .. } => "clock_slewed",
         Event::OutputDropped { .. } => "output_dropped",
         Event::BadDefinition { .. } => "bad_definition",
+        Event::TableRefused { .. } => "table_refused",
         Event::Draining { .. } => "draining",
         Event::DrainDeadline { .. } => "drain_deadline",
         Event::Drained => "drained",

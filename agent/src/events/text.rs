@@ -195,6 +195,7 @@ impl std::fmt::Display for Text<'_> {
                 )
             }
             Event::BadDefinition { job_id, error } => write!(f, "job {job_id} cannot be used: {error}"),
+            Event::TableRefused { job_id, error } => write!(f, "no rows of job {job_id} can be run: {error}"),
             Event::Reloaded { restart_needed } if restart_needed.is_empty() => {
                 write!(f, "configuration read again")
             }

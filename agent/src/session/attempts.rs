@@ -101,6 +101,7 @@ impl Session {
         self.loading_jobs = false;
         self.note_db("jobs_since", &result);
         for row in result.unwrap_or_default() {
+            self.tables.learn(&row, boot_now());
             if let Err(error) = self.claimer.learn(&row) {
                 self.emit(Event::BadDefinition {
                     job_id: row.job_id.clone(),
@@ -303,6 +304,10 @@ impl Session {
                 continue;
             };
             self.wardens.ack(attempt.warden, *id);
+            if attempt.assignment.spec.table.is_some() {
+                // There is room for another row, and this one may have been set back to NULL.
+                self.tables.look_at(&attempt.assignment.job_id, now);
+            }
             match how {
                 Settled::Again(delay) => self.claimer.hint_at(now + *delay + Duration::from_millis(5)),
                 // Others may have waited for what it held.

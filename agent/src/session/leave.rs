@@ -28,6 +28,7 @@ impl Session {
             Signal::Reload => self.reload(),
             Signal::Look => {
                 self.claimer.hint();
+                self.tables.look_now(boot_now());
                 self.watcher.look_now();
             }
         }

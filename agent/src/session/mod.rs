@@ -8,6 +8,7 @@ mod lease;
 mod leave;
 mod notices;
 mod order;
+mod rows;
 mod watch;
 
 use std::collections::{BTreeSet, HashMap};
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use farmhand_common::core::lease::{BootInstant, LeaseTiming};
 use farmhand_common::store::protocol::{Claimed, Fire, Fired, JobRow, Look, NodeInfo, Overdue, Renewed};
+use farmhand_common::store::tables::Dispatched;
 use farmhand_common::store::{Db, Me, Note, StoreError};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -30,6 +32,7 @@ use crate::keeper::Keeper;
 use crate::reporter::{Report, Settled};
 use crate::runner::Assignment;
 use crate::signals::Signal;
+use crate::tables::Tables;
 use crate::warden::protocol::{AttemptId, AttemptReport, Kind, Serving};
 use crate::wardens::{WardenInput, Wardens};
 use crate::watcher::Watcher;
@@ -106,6 +109,11 @@ pub enum Input {
         took: Duration,
         result: Result<Vec<Claimed>, StoreError>,
     },
+    /// Rows of a table job were looked for.
+    Dispatched {
+        job_id: String,
+        result: Result<Dispatched, StoreError>,
+    },
     /// The warden answered a spawn; `Err` is a sentence.
     Spawned {
         id: AttemptId,
@@ -170,6 +178,7 @@ pub struct Session {
     me: Me,
     keeper: Keeper,
     claimer: Claimer,
+    tables: Tables,
     watcher: Watcher,
     wardens: Wardens,
     attempts: HashMap<AttemptId, Attempt>,
@@ -207,6 +216,7 @@ impl Session {
         let mut session = Self {
             keeper: Keeper::new(timing, LEASE_GRACE, opened_sent),
             claimer: Claimer::new(&me.address),
+            tables: Tables::default(),
             watcher: Watcher::new(timing, slewed),
             wardens,
             attempts: HashMap::new(),
@@ -275,6 +285,7 @@ impl Session {
             Input::JobsLoaded(result) => self.on_jobs(result),
             Input::OverdueLoaded(result) => self.on_overdue(result),
             Input::Fired { fires, result } => self.on_fired(&fires, result),
+            Input::Dispatched { job_id, result } => self.on_dispatched(&job_id, result),
             Input::Claimed { sent, took, result } => self.on_claimed(sent, took, result),
             Input::Spawned { id, result } => self.on_spawned(id, result),
             Input::Forbidden(ids) => self.give_back(&ids, "a claim's reply was lost"),
@@ -292,6 +303,7 @@ impl Session {
         self.renew_if_due(now);
         self.look_if_due(now);
         self.fire_if_due(now);
+        self.dispatch_if_due(now);
         self.claim_if_wanted(now);
         self.drain_if_due(now);
     }
@@ -303,6 +315,7 @@ impl Session {
         wakes.extend(self.claimer.next_hint());
         if self.may_work(now) {
             wakes.extend(self.claimer.next_due().map(|at| self.db_clock.boot_at(at, now)));
+            wakes.extend(self.tables.next_look());
         }
         if let Mode::Draining { until: Some(until) } = self.mode {
             wakes.push(until);

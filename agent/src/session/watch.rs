@@ -6,6 +6,7 @@ use farmhand_common::core::lease::{BootInstant, HeldOverKey, NodeKey, OverrunKey
 use farmhand_common::store::protocol::{self, Expired, Look};
 use farmhand_common::store::{Note, StoreError};
 
+use super::rows::TABLE_RANKS;
 use super::{Input, Session};
 use crate::claimer::TRYING_RANKS;
 use crate::clock::boot_now;
@@ -237,6 +238,12 @@ impl Session {
                 // The others' looks tell them of what these leave undone.
                 if rank < TRYING_RANKS {
                     self.claimer.hint_at(boot_now() + claim_delay(rank));
+                }
+            }
+            Note::Rows { job } => {
+                let rank = self.table_rank(job);
+                if rank < TABLE_RANKS {
+                    self.tables.look_at(job, boot_now() + claim_delay(rank));
                 }
             }
             Note::Jobs { seq } if *seq <= self.claimer.seq() => {}

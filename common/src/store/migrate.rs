@@ -60,6 +60,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "gates",
         sql: include_str!("../../migrations/0007_gates.sql"),
     },
+    Migration {
+        version: 8,
+        name: "table",
+        sql: include_str!("../../migrations/0008_table.sql"),
+    },
 ];
 
 /// A step as the database remembers it.

@@ -20,6 +20,7 @@ pub mod protocol;
 pub mod query;
 pub mod snapshot;
 pub mod survey;
+pub mod tables;
 pub mod tasks;
 mod text;
 mod tls;

@@ -13,6 +13,8 @@ pub enum Note {
     Cancel { run_id: i64, node: String },
     /// A node's row was changed by hand (cordon, drain, resume).
     Node { address: String },
+    /// Rows of this table job may wait. Sent by triggers of the user's own.
+    Rows { job: String },
     /// The listening connection was opened anew: anything may have been missed.
     Reconnected,
 }
@@ -24,6 +26,7 @@ struct Payload {
     jobs: Option<i64>,
     cancel: Option<i64>,
     node: Option<String>,
+    table: Option<String>,
 }
 
 impl Note {
@@ -36,6 +39,8 @@ impl Note {
             Some(Self::Jobs { seq })
         } else if let (Some(run_id), Some(node)) = (p.cancel, p.node.clone()) {
             Some(Self::Cancel { run_id, node })
+        } else if let Some(job) = p.table {
+            Some(Self::Rows { job })
         } else {
             p.node.map(|address| Self::Node { address })
         }

@@ -22,6 +22,8 @@ pub struct RunFilter {
     pub node: Option<String>,
     /// The page before this run.
     pub before: Option<i64>,
+    /// Of a table job's row.
+    pub key: Option<String>,
 }
 
 /// A run, live or finished, as the view `farmhand.run` shows it.
@@ -65,6 +67,8 @@ pub struct RunRow {
     pub first_due: Timestamp,
     pub last_due: Timestamp,
     pub count: i64,
+    /// Of a table job's row.
+    pub key: Option<String>,
 }
 
 /// The newest runs of a filter, newest first.
@@ -78,6 +82,7 @@ pub async fn runs(db: &Db, filter: &RunFilter, limit: i64) -> Result<Vec<RunRow>
             (&filter.node, Type::TEXT),
             (&filter.before, Type::INT8),
             (&limit, Type::INT8),
+            (&filter.key, Type::TEXT),
         ],
     )
     .await

@@ -364,11 +364,16 @@ fn params(job: &mut Reader<'_>, spec: &JobSpec) {
         .params
         .iter()
         .find(|(_, p)| p.required && p.default.is_none());
-    if let (Some((name, _)), false) = (needed, spec.schedule.is_empty()) {
+    let nobody = match (&spec.table, spec.schedule.is_empty()) {
+        (Some(_), _) => Some(("a row", "give it a default: a row gives its key and nothing else")),
+        (None, false) => Some(("the schedule", "give it a default, or leave the schedule out")),
+        (None, true) => None,
+    };
+    if let (Some((name, _)), Some((who, mend))) = (needed, nobody) {
         sink.report(
             span,
-            format!("parameter `{name}` is required, and the schedule gives none"),
-            "give it a default, or leave the schedule out",
+            format!("parameter `{name}` is required, and {who} gives none"),
+            mend,
         );
     }
 }

@@ -9,7 +9,7 @@ use toml::de::DeValue;
 use super::calendar::Calendars;
 use super::pools::Pools;
 use super::spec::*;
-use super::{check, continuous, flow, needs, retry, support};
+use super::{check, continuous, flow, needs, retry, support, table};
 use crate::core::document::{
     Found, Reader, Wrong, boolean, duration, filled, integer, one_of, positive_duration, size, text,
 };
@@ -35,6 +35,7 @@ pub(super) const OWN_KEYS: &[&str] = &[
     "command",
     "flow",
     "task",
+    "table",
     "schedule",
     "params",
     "stdin",
@@ -95,6 +96,7 @@ pub(super) fn read_job(mut job: Reader<'_>, layer: &JobLayer, shared: &Shared) -
     shared.pools.check(&mut job, &spec);
     read_params(&mut job, &mut spec);
     flow::read_flow(&mut job, &mut spec);
+    table::read_table(&mut job, &mut spec);
     if let JobLayer::Job { name } = layer {
         check::whole(&mut job, &spec, name);
     }

@@ -23,6 +23,7 @@ mod schema;
 mod schema_tests;
 mod spec;
 mod support;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -35,3 +36,4 @@ pub use params::{
 pub use pools::PoolDefinition;
 pub use schema::json_schema;
 pub use spec::*;
+pub use table::TableSpec;

@@ -73,6 +73,10 @@ fn the_schema_has_the_keys_that_the_reader_takes_and_no_others() {
             format!("[job.a]\ncommand = 'x'\n[job.a.output]\n{unknown}\n"),
         ),
         (
+            &job["properties"]["table"],
+            format!("[job.a]\ncommand = 'x'\n[job.a.table]\n{unknown}\n"),
+        ),
+        (
             &job["properties"]["params"]["additionalProperties"],
             format!("[job.a]\ncommand = 'x'\n[job.a.params.p]\ntype = 'date'\n{unknown}\n"),
         ),
@@ -126,7 +130,11 @@ fn what_the_schema_shows_is_accepted() {
             .into_iter()
             .flatten()
             .map(|(k, p)| (format!("[job.a.{key}]\n"), k, p));
-        for (table, key, property) in shown.chain([(String::new(), key, property)]) {
+        for (mut table, key, property) in shown.chain([(String::new(), key, property)]) {
+            if table == "[job.a.table]\n" {
+                let needed = ["name", "key", "dispatch"].iter().filter(|k| *k != key);
+                table.extend(needed.map(|k| format!("{k} = '{k}_of_it'\n")));
+            }
             for list in ["examples", "enum"] {
                 for value in property[list].as_array().into_iter().flatten() {
                     check("", &table, key, value);

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::flow::{FlowSpec, Resume};
+use super::table::TableSpec;
 
 /// A job after validation: durations parsed, defaults filled in, references checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,9 @@ pub struct JobSpec {
     /// Instead of a command.
     pub flow: Option<FlowSpec>,
     pub resume: Resume,
+    /// Its rows are what is run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table: Option<TableSpec>,
     /// Per attempt, counted from exec.
     #[serde(with = "opt_millis")]
     pub timeout: Option<Duration>,
@@ -93,6 +97,7 @@ impl Default for JobSpec {
             command: None,
             flow: None,
             resume: Resume::Restart,
+            table: None,
             timeout: None,
             grace: Duration::from_secs(10),
             overlap: Overlap::Skip,
@@ -295,7 +300,7 @@ pub enum ParamType {
     Date,
 }
 
-mod millis {
+pub(super) mod millis {
     use std::time::Duration;
 
     use serde::{Deserialize, Deserializer, Serializer};

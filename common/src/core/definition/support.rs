@@ -5,10 +5,6 @@ use crate::core::document::Reader;
 
 /// Key of a job, and what to do meanwhile.
 const JOB_KEYS: &[(&str, &str)] = &[
-    (
-        "table",
-        "insert a run from a trigger on your table with farmhand.submit(…)",
-    ),
     ("stream", "loop over the list in the command"),
     (
         "triggered_by",

@@ -131,6 +131,15 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// Where a key stands in the first layer, not in what it inherits.
+    pub fn own_span(&mut self, key: &'static str) -> Option<Range<usize>> {
+        self.known.push(key);
+        let own = self.layers.first()?;
+        own.iter()
+            .find(|(k, _)| k.get_ref() == key)
+            .map(|(k, _)| k.span())
+    }
+
     /// The value of a key, or nothing when it is absent or wrong (then it has been reported).
     pub fn read<T>(
         &mut self,

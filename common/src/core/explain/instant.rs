@@ -137,6 +137,19 @@ impl Walk {
     }
 
     pub(super) fn compiled(&mut self, facts: &Facts, spec: &JobSpec) -> Option<(Schedule, DuePolicy)> {
+        if let Some(table) = &spec.table {
+            let name = format!("{}.{}", table.schema, table.name);
+            self.closed(
+                Gate::Schedule,
+                format!("no row of {name} waits, or it was not looked at yet"),
+                None,
+                format!(
+                    "set {} of a row to NULL; `farmhand doctor` tells what keeps the table from being read",
+                    table.dispatch
+                ),
+            );
+            return None;
+        }
         if spec.schedule.is_empty() {
             self.closed(
                 Gate::Schedule,

@@ -205,6 +205,8 @@ pub enum Retried {
     NotFound,
     /// The job was deleted.
     NoJob,
+    /// Another run for the same row of a table has not ended.
+    RowLive,
 }
 
 /// Makes a new run from a finished one. With `from_failed`, a flow does not run again what succeeded.
@@ -213,6 +215,7 @@ pub async fn retry_run(db: &Db, run_id: i64, by: &str, from_failed: bool) -> Res
     struct Row {
         ended: bool,
         live: bool,
+        row_live: bool,
         new_run: Option<i64>,
     }
     let row: Option<Row> = db
@@ -230,6 +233,7 @@ pub async fn retry_run(db: &Db, run_id: i64, by: &str, from_failed: bool) -> Res
             new_run: Some(id), ..
         }) => Retried::Run(id),
         Some(Row { live: true, .. }) => Retried::NotFinal,
+        Some(Row { row_live: true, .. }) => Retried::RowLive,
         Some(Row { ended: true, .. }) => Retried::NoJob,
         _ => Retried::NotFound,
     })

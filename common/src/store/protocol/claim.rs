@@ -29,6 +29,8 @@ pub struct Claimed {
     pub priority: i32,
     pub params: Value,
     pub parent_run: Option<i64>,
+    /// Of a table job's row.
+    pub key: Option<String>,
     /// Why it was due again: `takeover`, `retry`, …
     pub reason: Option<String>,
     /// The job's definition at `rev`; null only if it was deleted from `job_revision` by hand.

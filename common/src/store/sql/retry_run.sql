@@ -2,10 +2,12 @@ WITH old AS (
     SELECT * FROM farmhand.run_history WHERE run_id = $1 LIMIT 1
 ), made AS (
     INSERT INTO farmhand.run_live (job_id, rev, kind, instance, instances, node, due_at, ready_at, priority,
-        placement, on_lost, hold_ms, overlap, hard_ms, params, submitted_by, parent_run)
+        placement, on_lost, hold_ms, overlap, hard_ms, params, submitted_by, parent_run, key)
     SELECT o.job_id, j.rev, 'retry', o.instance, o.instances, o.node, o.due_at, statement_timestamp(),
-        j.priority, j.placement, j.on_lost, j.hold_ms, 'allow', j.hard_ms, o.params, $2, o.run_id
+        j.priority, j.placement, j.on_lost, j.hold_ms, 'allow', j.hard_ms, o.params, $2, o.run_id, o.key
     FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND NOT j.deleted
+    -- Another run for the same row of a table.
+    ON CONFLICT DO NOTHING
     RETURNING run_id, job_id
 ), kept AS (
     -- With from-failed ($3) the new run takes over, as attempt 0, the tasks that succeeded in the old one.
@@ -25,6 +27,8 @@ WITH old AS (
 )
 SELECT EXISTS (SELECT FROM old) AS ended,
     EXISTS (SELECT FROM farmhand.run_live WHERE run_id = $1) AS live,
+    EXISTS (SELECT FROM old o JOIN farmhand.run_live r ON r.job_id = o.job_id AND md5(r.key) = md5(o.key))
+        AS row_live,
     (SELECT run_id FROM made) AS new_run,
     (SELECT pg_notify('farmhand', json_build_object('due', m.run_id, 'job', m.job_id)::text)::text FROM made m)
         AS note

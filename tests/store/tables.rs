@@ -1,0 +1,627 @@
+//! Table jobs: rows become runs, ends are written into rows.
+
+use farmhand_common::core::definition::{JobSpec, OnLost, Overlap, TableSpec};
+use farmhand_common::store::jobs::{Retried, cancel, pause, retry_run, submit};
+use farmhand_common::store::protocol::{Claimed, Finish, claim, finish, retry};
+use farmhand_common::store::tables::{Dispatched, check, dispatch, survey};
+use farmhand_common::store::{Final, Kind, Me, StoreError};
+use serde_json::json;
+
+use crate::fixture::{Farm, expire_now, failure, one, spec, success};
+
+const ORDERS: &str = "CREATE SCHEMA shop;
+    CREATE TABLE shop.orders (id bigint PRIMARY KEY, sent_at timestamptz, began timestamptz, done timestamptz,
+        code integer, said varchar(20));
+    CREATE INDEX ON shop.orders (id) WHERE sent_at IS NULL;";
+
+fn orders(max_running: u32) -> TableSpec {
+    TableSpec {
+        schema: "shop".to_owned(),
+        name: "orders".to_owned(),
+        key: "id".to_owned(),
+        dispatch: "sent_at".to_owned(),
+        started: Some("began".to_owned()),
+        finished: Some("done".to_owned()),
+        exit_code: Some("code".to_owned()),
+        message: Some("said".to_owned()),
+        max_running,
+        ..TableSpec::default()
+    }
+}
+
+fn job(table: TableSpec) -> JobSpec {
+    JobSpec {
+        table: Some(table),
+        overlap: Overlap::Allow,
+        ..spec()
+    }
+}
+
+async fn farm_with(rows: i64, max_running: u32) -> (Farm, Me) {
+    let farm = Farm::new().await;
+    farm.sql.batch_execute(ORDERS).await.unwrap();
+    insert(&farm, rows).await;
+    farm.job("orders", job(orders(max_running)), None).await;
+    let me = farm.node("a").await;
+    (farm, me)
+}
+
+async fn insert(farm: &Farm, rows: i64) {
+    farm.sql
+        .execute(
+            "INSERT INTO shop.orders SELECT generate_series(1, $1::bigint)",
+            &[&rows],
+        )
+        .await
+        .unwrap();
+}
+
+async fn look(farm: &Farm) -> Dispatched {
+    let answer = dispatch(&farm.db, "orders").await.unwrap();
+    assert_eq!(answer.problem, None);
+    answer
+}
+
+/// Claims everything.
+async fn take(farm: &Farm, me: &Me) -> Vec<Claimed> {
+    claim(&farm.db, me, 1000, None).await.unwrap()
+}
+
+async fn row(farm: &Farm, id: i64) -> (bool, bool, bool, Option<i32>, Option<String>) {
+    let sql = "SELECT sent_at IS NOT NULL, began IS NOT NULL, done IS NOT NULL, code, said FROM shop.orders WHERE id = $1";
+    let row = farm.sql.query_one(sql, &[&id]).await.unwrap();
+    (row.get(0), row.get(1), row.get(2), row.get(3), row.get(4))
+}
+
+#[tokio::test]
+async fn a_row_is_run_once_and_told_how_it_ended() {
+    let (farm, me) = farm_with(1, 10).await;
+    assert_eq!(look(&farm).await.made, 1);
+    assert_eq!(row(&farm, 1).await, (true, false, false, None, None));
+    assert_eq!(look(&farm).await.made, 0);
+    let runs = take(&farm, &me).await;
+    assert_eq!((runs[0].key.as_deref(), runs[0].kind), (Some("1"), Kind::Table));
+    one(&farm, success(&me, &runs[0])).await;
+    assert_eq!(
+        row(&farm, 1).await,
+        (true, true, true, Some(0), Some("succeeded".to_owned()))
+    );
+    assert_eq!(look(&farm).await.made, 0);
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.row_result").await, 0);
+    let key = farm.text("SELECT key FROM farmhand.run").await;
+    assert_eq!(key.as_deref(), Some("1"));
+}
+
+#[tokio::test]
+async fn no_more_runs_are_live_than_may_be_and_every_row_gets_its_turn() {
+    let (farm, me) = farm_with(25, 10).await;
+    let first = look(&farm).await;
+    assert_eq!((first.made, first.more), (10, true));
+    assert_eq!((look(&farm).await.made, look(&farm).await.room), (0, 0));
+    let mut seen = Vec::new();
+    for wanted in [10, 10, 5] {
+        let runs = take(&farm, &me).await;
+        assert_eq!(runs.len(), wanted);
+        let ends: Vec<Finish> = runs.iter().map(|r| success(&me, r)).collect();
+        finish(&farm.db, &ends).await.unwrap();
+        seen.extend(
+            runs.iter()
+                .map(|r| r.key.clone().unwrap().parse::<i64>().unwrap()),
+        );
+        look(&farm).await;
+    }
+    assert_eq!(seen, (1..=25).collect::<Vec<_>>());
+    assert_eq!(
+        farm.i64("SELECT count(*) FROM shop.orders WHERE code = 0").await,
+        25
+    );
+}
+
+#[tokio::test]
+async fn agents_that_look_at_once_make_each_run_once() {
+    let (farm, me) = farm_with(400, 300).await;
+    let looks = (0..8).map(|_| {
+        let db = farm.db.clone();
+        tokio::spawn(async move { dispatch(&db, "orders").await.unwrap().made })
+    });
+    let mut made = 0;
+    for look in looks.collect::<Vec<_>>() {
+        made += look.await.unwrap();
+    }
+    assert_eq!(made, 300);
+    assert_eq!(take(&farm, &me).await.len(), 300);
+    assert_eq!(
+        farm.i64("SELECT count(*) FROM shop.orders WHERE sent_at IS NOT NULL")
+            .await,
+        300
+    );
+}
+
+#[tokio::test]
+async fn a_look_that_crashes_before_its_commit_leaves_the_rows_as_they_were() {
+    let (farm, _) = farm_with(3, 10).await;
+    let other = farm.test.client().await;
+    other
+        .batch_execute("BEGIN; SELECT * FROM farmhand.dispatch_rows('orders')")
+        .await
+        .unwrap();
+    // Another agent waits for the first one's look, and makes nothing twice.
+    let db = farm.db.clone();
+    let waiting = tokio::spawn(async move { dispatch(&db, "orders").await.unwrap() });
+    crate::fixture::until_blocked(&farm).await;
+    drop(other);
+    assert_eq!(waiting.await.unwrap().made, 3);
+}
+
+#[tokio::test]
+async fn null_again_while_it_runs_makes_it_run_again_after_that_and_not_before() {
+    let (farm, me) = farm_with(1, 10).await;
+    look(&farm).await;
+    let first = take(&farm, &me).await.remove(0);
+    let again = "UPDATE shop.orders SET sent_at = NULL";
+    farm.sql.batch_execute(again).await.unwrap();
+    assert_eq!(look(&farm).await.made, 0);
+    one(&farm, success(&me, &first)).await;
+    assert_eq!(row(&farm, 1).await.4.as_deref(), Some("succeeded"));
+    assert_eq!(look(&farm).await.made, 1);
+    // What is written of the run before would be taken for this one's.
+    assert_eq!(row(&farm, 1).await, (true, false, false, None, None));
+    let second = take(&farm, &me).await.remove(0);
+    assert_ne!(first.run_id, second.run_id);
+}
+
+#[tokio::test]
+async fn a_retry_keeps_its_row_and_every_kind_of_end_is_written() {
+    let (farm, me) = farm_with(4, 10).await;
+    look(&farm).await;
+    let runs = take(&farm, &me).await;
+    retry(&farm.db, &[failure(&me, &runs[0], std::time::Duration::ZERO)])
+        .await
+        .unwrap();
+    assert_eq!(row(&farm, 1).await, (true, false, false, None, None));
+    let again = take(&farm, &me).await.remove(0);
+    assert_eq!((again.key.as_deref(), again.attempt), (Some("1"), 2));
+    let failed = Finish {
+        state: Final::Failed,
+        exit_code: Some(3),
+        reason: Some("exit code 3, and more to say".to_owned()),
+        ..success(&me, &again)
+    };
+    one(&farm, failed).await;
+    // Cut to what the column takes.
+    assert_eq!(
+        row(&farm, 1).await,
+        (true, true, true, Some(3), Some("failed: exit code 3,".to_owned()))
+    );
+    let timed_out = Finish {
+        state: Final::TimedOut,
+        exit_code: None,
+        ..success(&me, &runs[1])
+    };
+    one(&farm, timed_out).await;
+    assert_eq!(row(&farm, 2).await.4.as_deref(), Some("timed_out"));
+    // Cancelled before it was ever claimed.
+    let waiting = {
+        farm.sql
+            .batch_execute("INSERT INTO shop.orders VALUES (9)")
+            .await
+            .unwrap();
+        look(&farm).await;
+        farm.i64("SELECT run_id FROM farmhand.run_live WHERE key = '9'")
+            .await
+    };
+    cancel(&farm.db, waiting, "me").await.unwrap();
+    assert_eq!(row(&farm, 9).await.4.as_deref(), Some("cancelled: cancelled"));
+}
+
+#[tokio::test]
+async fn a_lost_node_loses_no_row_and_repeats_one_only_as_on_lost_says() {
+    for (on_lost, repeated) in [(OnLost::Rerun, true), (OnLost::Fail, false)] {
+        let farm = Farm::new().await;
+        farm.sql.batch_execute(ORDERS).await.unwrap();
+        insert(&farm, 2).await;
+        let spec = JobSpec {
+            on_lost,
+            ..job(orders(1))
+        };
+        farm.job("orders", spec, None).await;
+        let (a, b) = (farm.node("a").await, farm.node("b").await);
+        look(&farm).await;
+        let held = take(&farm, &a).await.remove(0);
+        expire_now(&farm, &a).await;
+        look(&farm).await;
+        let next = take(&farm, &b).await.remove(0);
+        if repeated {
+            assert_eq!((next.run_id, next.attempt), (held.run_id, 2));
+            assert_eq!(row(&farm, 1).await, (true, false, false, None, None));
+        } else {
+            assert_eq!(next.key.as_deref(), Some("2"));
+            assert_eq!(row(&farm, 1).await.4.as_deref(), Some("lost: holder lost"));
+            assert!(row(&farm, 1).await.0, "its dispatch stays set");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_somebody_holds_locked_does_not_hold_the_end_back() {
+    let (farm, me) = farm_with(2, 10).await;
+    look(&farm).await;
+    let runs = take(&farm, &me).await;
+    let other = farm.test.client().await;
+    other
+        .batch_execute("BEGIN; SELECT FROM shop.orders WHERE id = 1 FOR UPDATE")
+        .await
+        .unwrap();
+    let ends: Vec<Finish> = runs.iter().map(|r| success(&me, r)).collect();
+    finish(&farm.db, &ends).await.unwrap();
+    assert_eq!(farm.state(runs[0].run_id).await.0, "succeeded");
+    assert!(!row(&farm, 1).await.2);
+    assert!(row(&farm, 2).await.2);
+    // Not run again before it is written, even if it is wanted again.
+    other
+        .batch_execute("UPDATE shop.orders SET sent_at = NULL WHERE id = 1; COMMIT")
+        .await
+        .unwrap();
+    look(&farm).await;
+    assert_eq!(row(&farm, 1).await.4.as_deref(), None, "dispatched again");
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.row_result").await, 0);
+    assert_eq!(take(&farm, &me).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_table_that_is_locked_or_gone_does_not_hold_the_end_back_and_is_reported() {
+    let (farm, me) = farm_with(3, 10).await;
+    look(&farm).await;
+    let runs = take(&farm, &me).await;
+    let other = farm.test.client().await;
+    other
+        .batch_execute("BEGIN; LOCK TABLE shop.orders")
+        .await
+        .unwrap();
+    one(&farm, success(&me, &runs[0])).await;
+    assert_eq!(farm.state(runs[0].run_id).await.0, "succeeded");
+    other.batch_execute("COMMIT").await.unwrap();
+    look(&farm).await;
+    assert!(row(&farm, 1).await.2);
+
+    farm.sql
+        .batch_execute("ALTER TABLE shop.orders RENAME TO gone")
+        .await
+        .unwrap();
+    one(&farm, success(&me, &runs[1])).await;
+    assert_eq!(farm.state(runs[1].run_id).await.0, "succeeded");
+    let event = farm
+        .text("SELECT detail->>'error' FROM farmhand.event WHERE kind = 'row_not_written'")
+        .await;
+    assert!(event.unwrap().contains("shop.orders"));
+    let refused = dispatch(&farm.db, "orders").await.unwrap();
+    assert!(refused.problem.unwrap().contains("there is no table shop.orders"));
+    let seen = survey(&farm.db).await.unwrap().remove(0);
+    assert_eq!(seen.unwritten, 1);
+    assert!(seen.problem.unwrap().fatal && seen.error.is_some());
+
+    farm.sql
+        .batch_execute("ALTER TABLE shop.gone RENAME TO orders")
+        .await
+        .unwrap();
+    look(&farm).await;
+    assert!(row(&farm, 2).await.2, "what waited was written");
+}
+
+#[tokio::test]
+async fn one_row_that_refuses_holds_back_only_itself() {
+    let (farm, me) = farm_with(3, 10).await;
+    farm.sql
+        .batch_execute("ALTER TABLE shop.orders ADD CHECK (id <> 2 OR code IS NULL)")
+        .await
+        .unwrap();
+    look(&farm).await;
+    let ends: Vec<Finish> = take(&farm, &me).await.iter().map(|r| success(&me, r)).collect();
+    finish(&farm.db, &ends).await.unwrap();
+    for (id, written) in [(1, true), (2, false), (3, true)] {
+        assert_eq!(row(&farm, id).await.2, written, "row {id}");
+    }
+    let all = "SELECT count(*) FROM farmhand.run_history WHERE state = 'succeeded'";
+    assert_eq!(farm.i64(all).await, 3);
+}
+
+#[tokio::test]
+async fn keys_of_any_type_with_quotes_and_newlines_come_through() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let odd = ["it's \"quoted\"", "two\nlines", "{a,b} \\ $1 %I", "ünï🙂", " "];
+    farm.sql
+        .batch_execute(
+            "CREATE TABLE \"Odd \"\"Table\" (\"the key\" text PRIMARY KEY, \"d?\" text, \"Exit\" text);
+             CREATE TABLE uuids (k uuid UNIQUE, d boolean);
+             CREATE TABLE chars (k char(8) UNIQUE, d int);
+             INSERT INTO uuids VALUES ('7f1f7a1e-0000-4000-8000-000000000001'), (NULL);
+             INSERT INTO chars VALUES ('ab');",
+        )
+        .await
+        .unwrap();
+    for key in odd {
+        farm.sql
+            .execute("INSERT INTO \"Odd \"\"Table\" VALUES ($1)", &[&key])
+            .await
+            .unwrap();
+    }
+    let named = |name: &str, key: &str, dispatch: &str| TableSpec {
+        name: name.to_owned(),
+        key: key.to_owned(),
+        dispatch: dispatch.to_owned(),
+        ..TableSpec::default()
+    };
+    let text = TableSpec {
+        exit_code: Some("Exit".to_owned()),
+        ..named("Odd \"Table", "the key", "d?")
+    };
+    farm.job("odd", job(text), None).await;
+    farm.job("uuids", job(named("uuids", "k", "d")), None).await;
+    farm.job("chars", job(named("chars", "k", "d")), None).await;
+    for (job_id, made) in [("odd", 5), ("uuids", 1), ("chars", 1)] {
+        let answer = dispatch(&farm.db, job_id).await.unwrap();
+        assert_eq!((answer.made, answer.problem), (made, None), "{job_id}");
+        assert_eq!(dispatch(&farm.db, job_id).await.unwrap().made, 0);
+    }
+    let runs = take(&farm, &me).await;
+    let mut keys: Vec<&str> = runs
+        .iter()
+        .filter(|r| r.job_id == "odd")
+        .filter_map(|r| r.key.as_deref())
+        .collect();
+    let mut wanted = odd;
+    keys.sort_unstable();
+    wanted.sort_unstable();
+    assert_eq!(keys, wanted);
+    let ends: Vec<Finish> = runs.iter().map(|r| success(&me, r)).collect();
+    finish(&farm.db, &ends).await.unwrap();
+    assert_eq!(
+        farm.i64("SELECT count(*) FROM \"Odd \"\"Table\" WHERE \"Exit\" = '0'")
+            .await,
+        5
+    );
+    // A text takes the run's number, a boolean true, an integer 1.
+    let run = runs
+        .iter()
+        .find(|r| r.key.as_deref() == Some(" "))
+        .unwrap()
+        .run_id;
+    let mark = farm
+        .text("SELECT \"d?\" FROM \"Odd \"\"Table\" WHERE \"the key\" = ' '")
+        .await;
+    assert_eq!(mark, Some(run.to_string()));
+    assert_eq!(farm.i64("SELECT count(*) FROM uuids WHERE d").await, 1);
+    assert_eq!(farm.i64("SELECT count(*) FROM chars WHERE d = 1").await, 1);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_table_is_said_with_what_mends_it() {
+    let farm = Farm::new().await;
+    farm.sql
+        .batch_execute(
+            "CREATE SCHEMA shop;
+             CREATE TABLE shop.orders (id bigint, sent_at timestamptz NOT NULL, began int, done timestamptz,
+                code text, said json);
+             CREATE VIEW shop.seen AS SELECT * FROM shop.orders;",
+        )
+        .await
+        .unwrap();
+    let problems = async |table: TableSpec| check(&farm.db, &table).await.unwrap();
+    let gone = TableSpec {
+        name: "ordres".to_owned(),
+        ..orders(1)
+    };
+    assert_eq!(problems(gone).await[0].problem, "there is no table shop.ordres");
+    let view = TableSpec {
+        name: "seen".to_owned(),
+        ..orders(1)
+    };
+    assert_eq!(problems(view).await[0].problem, "shop.seen is no table");
+    let column = TableSpec {
+        key: "Id".to_owned(),
+        ..orders(1)
+    };
+    assert_eq!(
+        problems(column).await[0].problem,
+        "the table shop.orders has no column \"Id\" (`key`)"
+    );
+    let all = problems(orders(1)).await;
+    let said: Vec<(&str, bool)> = all.iter().map(|p| (p.problem.as_str(), p.fatal)).collect();
+    assert_eq!(
+        said,
+        [
+            (
+                "column sent_at of shop.orders (`dispatch`) is NOT NULL: it has to be empty until the row was run",
+                true
+            ),
+            ("column began of shop.orders (`started`) is of type integer", true),
+            ("column said of shop.orders (`message`) is of type json", true),
+            (
+                "column id of shop.orders (`key`) is not unique: no unique index has it alone",
+                true
+            ),
+            (
+                "shop.orders has no index on the rows to be run: every look reads the whole table",
+                false
+            ),
+        ]
+    );
+    for statement in [&all[0].mend, &all[3].mend, &all[4].mend] {
+        farm.sql.batch_execute(statement).await.unwrap();
+    }
+    assert_eq!(problems(orders(1)).await.len(), 2);
+}
+
+#[tokio::test]
+async fn the_rights_that_are_asked_for_are_all_that_is_needed() {
+    let farm = Farm::new().await;
+    farm.sql.batch_execute(ORDERS).await.unwrap();
+    let admin = &farm.sql;
+    admin
+        .batch_execute(
+            "DO $$ BEGIN CREATE ROLE fh_rows LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;
+             GRANT fh_rows TO CURRENT_USER;
+             GRANT USAGE ON SCHEMA farmhand TO fh_rows;
+             GRANT ALL ON ALL TABLES IN SCHEMA farmhand TO fh_rows;
+             GRANT ALL ON ALL SEQUENCES IN SCHEMA farmhand TO fh_rows;
+             INSERT INTO shop.orders VALUES (1);",
+        )
+        .await
+        .unwrap();
+    farm.job("orders", job(orders(1)), None).await;
+    let me = farm.node("a").await;
+    admin.batch_execute("SET ROLE fh_rows").await.unwrap();
+    let rows = admin
+        .query(
+            "SELECT problem, mend FROM farmhand.check_table($1)",
+            &[&json!(orders(1))],
+        )
+        .await
+        .unwrap();
+    let refused = admin
+        .query_one("SELECT problem FROM farmhand.dispatch_rows('orders')", &[])
+        .await
+        .unwrap();
+    assert!(
+        refused
+            .get::<_, String>(0)
+            .contains("may not use the schema shop")
+    );
+    admin.batch_execute("RESET ROLE").await.unwrap();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        admin.batch_execute(row.get(1)).await.unwrap();
+    }
+    admin.batch_execute("SET ROLE fh_rows").await.unwrap();
+    let made: i32 = admin
+        .query_one("SELECT made FROM farmhand.dispatch_rows('orders')", &[])
+        .await
+        .unwrap()
+        .get(0);
+    assert_eq!(made, 1);
+    let run = take(&farm, &me).await.remove(0);
+    // The end as this role writes it.
+    admin
+        .execute(
+            "INSERT INTO farmhand.run_history SELECT k.* FROM farmhand.run_live r CROSS JOIN LATERAL
+             farmhand.ended(r, 'succeeded', NULL, 'holder') k WHERE r.run_id = $1",
+            &[&run.run_id],
+        )
+        .await
+        .unwrap();
+    admin.batch_execute("RESET ROLE").await.unwrap();
+    assert!(row(&farm, 1).await.2);
+}
+
+#[tokio::test]
+async fn a_table_job_is_neither_submitted_nor_looked_at_while_paused() {
+    let (farm, me) = farm_with(1, 10).await;
+    let error = submit(&farm.db, "orders", &json!({}), None, None)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Refused(why) if why.contains("set sent_at of the row to NULL")),
+        "{error}"
+    );
+    pause(&farm.db, "orders", "me", None).await.unwrap();
+    assert_eq!(look(&farm).await.made, 0);
+    assert!(take(&farm, &me).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_row_retried_by_hand_is_told_its_new_end_and_never_run_twice_at_once() {
+    let (farm, me) = farm_with(1, 10).await;
+    look(&farm).await;
+    let run = take(&farm, &me).await.remove(0);
+    let failed = Finish {
+        state: Final::Failed,
+        exit_code: Some(1),
+        ..success(&me, &run)
+    };
+    one(&farm, failed).await;
+    let Retried::Run(again) = retry_run(&farm.db, run.run_id, "me", false).await.unwrap() else {
+        panic!("not retried");
+    };
+    assert_eq!(
+        retry_run(&farm.db, run.run_id, "me", false).await.unwrap(),
+        Retried::RowLive
+    );
+    farm.sql
+        .batch_execute("UPDATE shop.orders SET sent_at = NULL")
+        .await
+        .unwrap();
+    assert_eq!(look(&farm).await.made, 0);
+    let second = take(&farm, &me).await.remove(0);
+    assert_eq!((second.run_id, second.key.as_deref()), (again, Some("1")));
+    one(&farm, success(&me, &second)).await;
+    assert_eq!(row(&farm, 1).await.3, Some(0));
+}
+
+/// FARMHAND_TABLE_ROWS=1000000 is the documented size.
+#[tokio::test]
+async fn a_look_at_a_big_table_reads_only_the_rows_that_wait() {
+    let rows: i64 = std::env::var("FARMHAND_TABLE_ROWS").map_or(50_000, |n| n.parse().unwrap());
+    let (farm, me) = farm_with(0, 50).await;
+    farm.sql
+        .execute(
+            "INSERT INTO shop.orders SELECT n, CASE WHEN n % ($1 / 1000) <> 0 THEN now() END
+             FROM generate_series(1, $1::bigint) n",
+            &[&rows],
+        )
+        .await
+        .unwrap();
+    farm.sql
+        .batch_execute("VACUUM ANALYZE shop.orders")
+        .await
+        .unwrap();
+    let sql: String = farm
+        .sql
+        .query_one("SELECT farmhand.rows_due_sql($1)", &[&json!(orders(500))])
+        .await
+        .unwrap()
+        .get(0);
+    let explain = format!(
+        "EXPLAIN (ANALYZE, BUFFERS, FORMAT TEXT) {}",
+        sql.replace("$1", "500").replace("$2", "'{1,2,3}'")
+    );
+    let lines = farm.sql.query(&explain, &[]).await.unwrap();
+    let plan: Vec<String> = lines.iter().map(|l| l.get(0)).collect();
+    let plan = plan.join("\n");
+    eprintln!("{plan}");
+    assert!(plan.contains("Index Scan using orders_id_idx"), "{plan}");
+    assert!(!plan.contains("Seq Scan"), "{plan}");
+
+    let reads = "SELECT coalesce(sum(seq_scan), 0)::bigint FROM pg_stat_user_tables WHERE relname = 'orders'";
+    let settled = "SELECT pg_stat_force_next_flush()";
+    farm.sql.batch_execute(settled).await.unwrap();
+    let before = farm.i64(reads).await;
+    let began = std::time::Instant::now();
+    let mut done = 0;
+    loop {
+        look(&farm).await;
+        let runs = take(&farm, &me).await;
+        if runs.is_empty() {
+            break;
+        }
+        done += runs.len();
+        let ends: Vec<Finish> = runs.iter().map(|r| success(&me, r)).collect();
+        finish(&farm.db, &ends).await.unwrap();
+    }
+    let took = began.elapsed();
+    eprintln!(
+        "{done} of {rows} rows dispatched, claimed and finished in {took:?}: {:.0} rows/s",
+        done as f64 / took.as_secs_f64()
+    );
+    assert_eq!(done, 1000);
+    // The statistics of this table's other sessions are flushed when these close.
+    farm.db.close();
+    tokio::time::timeout(std::time::Duration::from_secs(10), async {
+        while farm.i64("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'farmhand%' AND datname = current_database()").await > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .unwrap();
+    assert_eq!(farm.i64(reads).await, before, "no whole scans");
+}
