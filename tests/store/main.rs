@@ -24,5 +24,6 @@ mod sessions;
 mod snapshots;
 mod storm;
 mod submit;
+mod table_shapes;
 mod tables;
 mod tls;

@@ -3,18 +3,18 @@
 use farmhand_common::core::definition::{JobSpec, OnLost, Overlap, TableSpec};
 use farmhand_common::store::jobs::{Retried, cancel, pause, retry_run, submit};
 use farmhand_common::store::protocol::{Claimed, Finish, claim, finish, retry};
-use farmhand_common::store::tables::{Dispatched, check, dispatch, survey};
+use farmhand_common::store::tables::{Dispatched, dispatch, survey};
 use farmhand_common::store::{Final, Kind, Me, StoreError};
 use serde_json::json;
 
 use crate::fixture::{Farm, expire_now, failure, one, spec, success};
 
-const ORDERS: &str = "CREATE SCHEMA shop;
+pub(crate) const ORDERS: &str = "CREATE SCHEMA shop;
     CREATE TABLE shop.orders (id bigint PRIMARY KEY, sent_at timestamptz, began timestamptz, done timestamptz,
         code integer, said varchar(20));
     CREATE INDEX ON shop.orders (id) WHERE sent_at IS NULL;";
 
-fn orders(max_running: u32) -> TableSpec {
+pub(crate) fn orders(max_running: u32) -> TableSpec {
     TableSpec {
         schema: "shop".to_owned(),
         name: "orders".to_owned(),
@@ -29,7 +29,7 @@ fn orders(max_running: u32) -> TableSpec {
     }
 }
 
-fn job(table: TableSpec) -> JobSpec {
+pub(crate) fn job(table: TableSpec) -> JobSpec {
     JobSpec {
         table: Some(table),
         overlap: Overlap::Allow,
@@ -37,7 +37,7 @@ fn job(table: TableSpec) -> JobSpec {
     }
 }
 
-async fn farm_with(rows: i64, max_running: u32) -> (Farm, Me) {
+pub(crate) async fn farm_with(rows: i64, max_running: u32) -> (Farm, Me) {
     let farm = Farm::new().await;
     farm.sql.batch_execute(ORDERS).await.unwrap();
     insert(&farm, rows).await;
@@ -56,18 +56,18 @@ async fn insert(farm: &Farm, rows: i64) {
         .unwrap();
 }
 
-async fn look(farm: &Farm) -> Dispatched {
+pub(crate) async fn look(farm: &Farm) -> Dispatched {
     let answer = dispatch(&farm.db, "orders").await.unwrap();
     assert_eq!(answer.problem, None);
     answer
 }
 
 /// Claims everything.
-async fn take(farm: &Farm, me: &Me) -> Vec<Claimed> {
+pub(crate) async fn take(farm: &Farm, me: &Me) -> Vec<Claimed> {
     claim(&farm.db, me, 1000, None).await.unwrap()
 }
 
-async fn row(farm: &Farm, id: i64) -> (bool, bool, bool, Option<i32>, Option<String>) {
+pub(crate) async fn row(farm: &Farm, id: i64) -> (bool, bool, bool, Option<i32>, Option<String>) {
     let sql = "SELECT sent_at IS NOT NULL, began IS NOT NULL, done IS NOT NULL, code, said FROM shop.orders WHERE id = $1";
     let row = farm.sql.query_one(sql, &[&id]).await.unwrap();
     (row.get(0), row.get(1), row.get(2), row.get(3), row.get(4))
@@ -326,195 +326,6 @@ async fn one_row_that_refuses_holds_back_only_itself() {
 }
 
 #[tokio::test]
-async fn keys_of_any_type_with_quotes_and_newlines_come_through() {
-    let farm = Farm::new().await;
-    let me = farm.node("a").await;
-    let odd = ["it's \"quoted\"", "two\nlines", "{a,b} \\ $1 %I", "ünï🙂", " "];
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE \"Odd \"\"Table\" (\"the key\" text PRIMARY KEY, \"d?\" text, \"Exit\" text);
-             CREATE TABLE uuids (k uuid UNIQUE, d boolean);
-             CREATE TABLE chars (k char(8) UNIQUE, d int);
-             INSERT INTO uuids VALUES ('7f1f7a1e-0000-4000-8000-000000000001'), (NULL);
-             INSERT INTO chars VALUES ('ab');",
-        )
-        .await
-        .unwrap();
-    for key in odd {
-        farm.sql
-            .execute("INSERT INTO \"Odd \"\"Table\" VALUES ($1)", &[&key])
-            .await
-            .unwrap();
-    }
-    let named = |name: &str, key: &str, dispatch: &str| TableSpec {
-        name: name.to_owned(),
-        key: key.to_owned(),
-        dispatch: dispatch.to_owned(),
-        ..TableSpec::default()
-    };
-    let text = TableSpec {
-        exit_code: Some("Exit".to_owned()),
-        ..named("Odd \"Table", "the key", "d?")
-    };
-    farm.job("odd", job(text), None).await;
-    farm.job("uuids", job(named("uuids", "k", "d")), None).await;
-    farm.job("chars", job(named("chars", "k", "d")), None).await;
-    for (job_id, made) in [("odd", 5), ("uuids", 1), ("chars", 1)] {
-        let answer = dispatch(&farm.db, job_id).await.unwrap();
-        assert_eq!((answer.made, answer.problem), (made, None), "{job_id}");
-        assert_eq!(dispatch(&farm.db, job_id).await.unwrap().made, 0);
-    }
-    let runs = take(&farm, &me).await;
-    let mut keys: Vec<&str> = runs
-        .iter()
-        .filter(|r| r.job_id == "odd")
-        .filter_map(|r| r.key.as_deref())
-        .collect();
-    let mut wanted = odd;
-    keys.sort_unstable();
-    wanted.sort_unstable();
-    assert_eq!(keys, wanted);
-    let ends: Vec<Finish> = runs.iter().map(|r| success(&me, r)).collect();
-    finish(&farm.db, &ends).await.unwrap();
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM \"Odd \"\"Table\" WHERE \"Exit\" = '0'")
-            .await,
-        5
-    );
-    // A text takes the run's number, a boolean true, an integer 1.
-    let run = runs
-        .iter()
-        .find(|r| r.key.as_deref() == Some(" "))
-        .unwrap()
-        .run_id;
-    let mark = farm
-        .text("SELECT \"d?\" FROM \"Odd \"\"Table\" WHERE \"the key\" = ' '")
-        .await;
-    assert_eq!(mark, Some(run.to_string()));
-    assert_eq!(farm.i64("SELECT count(*) FROM uuids WHERE d").await, 1);
-    assert_eq!(farm.i64("SELECT count(*) FROM chars WHERE d = 1").await, 1);
-}
-
-#[tokio::test]
-async fn what_is_wrong_with_a_table_is_said_with_what_mends_it() {
-    let farm = Farm::new().await;
-    farm.sql
-        .batch_execute(
-            "CREATE SCHEMA shop;
-             CREATE TABLE shop.orders (id bigint, sent_at timestamptz NOT NULL, began int, done timestamptz,
-                code text, said json);
-             CREATE VIEW shop.seen AS SELECT * FROM shop.orders;",
-        )
-        .await
-        .unwrap();
-    let problems = async |table: TableSpec| check(&farm.db, &table).await.unwrap();
-    let gone = TableSpec {
-        name: "ordres".to_owned(),
-        ..orders(1)
-    };
-    assert_eq!(problems(gone).await[0].problem, "there is no table shop.ordres");
-    let view = TableSpec {
-        name: "seen".to_owned(),
-        ..orders(1)
-    };
-    assert_eq!(problems(view).await[0].problem, "shop.seen is no table");
-    let column = TableSpec {
-        key: "Id".to_owned(),
-        ..orders(1)
-    };
-    assert_eq!(
-        problems(column).await[0].problem,
-        "the table shop.orders has no column \"Id\" (`key`)"
-    );
-    let all = problems(orders(1)).await;
-    let said: Vec<(&str, bool)> = all.iter().map(|p| (p.problem.as_str(), p.fatal)).collect();
-    assert_eq!(
-        said,
-        [
-            (
-                "column sent_at of shop.orders (`dispatch`) is NOT NULL: it has to be empty until the row was run",
-                true
-            ),
-            ("column began of shop.orders (`started`) is of type integer", true),
-            ("column said of shop.orders (`message`) is of type json", true),
-            (
-                "column id of shop.orders (`key`) is not unique: no unique index has it alone",
-                true
-            ),
-            (
-                "shop.orders has no index on the rows to be run: every look reads the whole table",
-                false
-            ),
-        ]
-    );
-    for statement in [&all[0].mend, &all[3].mend, &all[4].mend] {
-        farm.sql.batch_execute(statement).await.unwrap();
-    }
-    assert_eq!(problems(orders(1)).await.len(), 2);
-}
-
-#[tokio::test]
-async fn the_rights_that_are_asked_for_are_all_that_is_needed() {
-    let farm = Farm::new().await;
-    farm.sql.batch_execute(ORDERS).await.unwrap();
-    let admin = &farm.sql;
-    admin
-        .batch_execute(
-            "DO $$ BEGIN CREATE ROLE fh_rows LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;
-             GRANT fh_rows TO CURRENT_USER;
-             GRANT USAGE ON SCHEMA farmhand TO fh_rows;
-             GRANT ALL ON ALL TABLES IN SCHEMA farmhand TO fh_rows;
-             GRANT ALL ON ALL SEQUENCES IN SCHEMA farmhand TO fh_rows;
-             INSERT INTO shop.orders VALUES (1);",
-        )
-        .await
-        .unwrap();
-    farm.job("orders", job(orders(1)), None).await;
-    let me = farm.node("a").await;
-    admin.batch_execute("SET ROLE fh_rows").await.unwrap();
-    let rows = admin
-        .query(
-            "SELECT problem, mend FROM farmhand.check_table($1)",
-            &[&json!(orders(1))],
-        )
-        .await
-        .unwrap();
-    let refused = admin
-        .query_one("SELECT problem FROM farmhand.dispatch_rows('orders')", &[])
-        .await
-        .unwrap();
-    assert!(
-        refused
-            .get::<_, String>(0)
-            .contains("may not use the schema shop")
-    );
-    admin.batch_execute("RESET ROLE").await.unwrap();
-    assert_eq!(rows.len(), 2);
-    for row in rows {
-        admin.batch_execute(row.get(1)).await.unwrap();
-    }
-    admin.batch_execute("SET ROLE fh_rows").await.unwrap();
-    let made: i32 = admin
-        .query_one("SELECT made FROM farmhand.dispatch_rows('orders')", &[])
-        .await
-        .unwrap()
-        .get(0);
-    assert_eq!(made, 1);
-    let run = take(&farm, &me).await.remove(0);
-    // The end as this role writes it.
-    admin
-        .execute(
-            "INSERT INTO farmhand.run_history SELECT k.* FROM farmhand.run_live r CROSS JOIN LATERAL
-             farmhand.ended(r, 'succeeded', NULL, 'holder') k WHERE r.run_id = $1",
-            &[&run.run_id],
-        )
-        .await
-        .unwrap();
-    admin.batch_execute("RESET ROLE").await.unwrap();
-    assert!(row(&farm, 1).await.2);
-}
-
-#[tokio::test]
 async fn a_table_job_is_neither_submitted_nor_looked_at_while_paused() {
     let (farm, me) = farm_with(1, 10).await;
     let error = submit(&farm.db, "orders", &json!({}), None, None)
@@ -556,72 +367,4 @@ async fn a_row_retried_by_hand_is_told_its_new_end_and_never_run_twice_at_once()
     assert_eq!((second.run_id, second.key.as_deref()), (again, Some("1")));
     one(&farm, success(&me, &second)).await;
     assert_eq!(row(&farm, 1).await.3, Some(0));
-}
-
-/// FARMHAND_TABLE_ROWS=1000000 is the documented size.
-#[tokio::test]
-async fn a_look_at_a_big_table_reads_only_the_rows_that_wait() {
-    let rows: i64 = std::env::var("FARMHAND_TABLE_ROWS").map_or(50_000, |n| n.parse().unwrap());
-    let (farm, me) = farm_with(0, 50).await;
-    farm.sql
-        .execute(
-            "INSERT INTO shop.orders SELECT n, CASE WHEN n % ($1 / 1000) <> 0 THEN now() END
-             FROM generate_series(1, $1::bigint) n",
-            &[&rows],
-        )
-        .await
-        .unwrap();
-    farm.sql
-        .batch_execute("VACUUM ANALYZE shop.orders")
-        .await
-        .unwrap();
-    let sql: String = farm
-        .sql
-        .query_one("SELECT farmhand.rows_due_sql($1)", &[&json!(orders(500))])
-        .await
-        .unwrap()
-        .get(0);
-    let explain = format!(
-        "EXPLAIN (ANALYZE, BUFFERS, FORMAT TEXT) {}",
-        sql.replace("$1", "500").replace("$2", "'{1,2,3}'")
-    );
-    let lines = farm.sql.query(&explain, &[]).await.unwrap();
-    let plan: Vec<String> = lines.iter().map(|l| l.get(0)).collect();
-    let plan = plan.join("\n");
-    eprintln!("{plan}");
-    assert!(plan.contains("Index Scan using orders_id_idx"), "{plan}");
-    assert!(!plan.contains("Seq Scan"), "{plan}");
-
-    let reads = "SELECT coalesce(sum(seq_scan), 0)::bigint FROM pg_stat_user_tables WHERE relname = 'orders'";
-    let settled = "SELECT pg_stat_force_next_flush()";
-    farm.sql.batch_execute(settled).await.unwrap();
-    let before = farm.i64(reads).await;
-    let began = std::time::Instant::now();
-    let mut done = 0;
-    loop {
-        look(&farm).await;
-        let runs = take(&farm, &me).await;
-        if runs.is_empty() {
-            break;
-        }
-        done += runs.len();
-        let ends: Vec<Finish> = runs.iter().map(|r| success(&me, r)).collect();
-        finish(&farm.db, &ends).await.unwrap();
-    }
-    let took = began.elapsed();
-    eprintln!(
-        "{done} of {rows} rows dispatched, claimed and finished in {took:?}: {:.0} rows/s",
-        done as f64 / took.as_secs_f64()
-    );
-    assert_eq!(done, 1000);
-    // The statistics of this table's other sessions are flushed when these close.
-    farm.db.close();
-    tokio::time::timeout(std::time::Duration::from_secs(10), async {
-        while farm.i64("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'farmhand%' AND datname = current_database()").await > 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await
-    .unwrap();
-    assert_eq!(farm.i64(reads).await, before, "no whole scans");
 }
