@@ -190,6 +190,9 @@ fn environment(
     if let Some(parent) = claimed.parent_run {
         set("PARENT_RUN", parent.to_string());
     }
+    if let Some(parents) = &claimed.parents {
+        set("PARENT_RUNS", parents.to_string());
+    }
     env
 }
 

@@ -12,3 +12,4 @@ mod overlap;
 mod placement;
 mod stopped;
 mod tables;
+mod triggers;

@@ -12,3 +12,4 @@ mod running;
 mod schedules;
 mod shell;
 mod terminal;
+mod triggers;

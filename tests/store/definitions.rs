@@ -22,7 +22,7 @@ async fn applied(farm: &Farm, changes: &[JobChange], prune: bool) -> Vec<(String
         ApplyOutcome::Done { applied, .. } => {
             applied.into_iter().map(|a| (a.job_id, a.rev, a.change)).collect()
         }
-        ApplyOutcome::Blocked(why) => panic!("{why:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

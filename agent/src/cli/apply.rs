@@ -5,7 +5,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use farmhand_common::core::definition::{JobDefinition, JobSpec, PoolDefinition, load_all};
+use farmhand_common::core::definition::{
+    Definitions, JobDefinition, JobSpec, PoolDefinition, StoredJob, check_triggers, load_all,
+};
 use farmhand_common::core::document::{Mistakes, Source};
 use farmhand_common::core::due;
 use farmhand_common::store::jobs::{ApplyOutcome, Blocked, JobChange, Listed, PoolChange, apply_all};
@@ -69,9 +71,12 @@ pub(super) enum Kind {
 }
 
 pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Outcome {
-    let wanted = read_files(&args.path, as_json)?;
+    let (sources, all) = load_files(&args.path, as_json)?;
     let db = database.connect().await?;
-    let steps = plan(&wanted.jobs, &job::all(&db).await?, args.prune);
+    let present = job::all(&db).await?;
+    check_with(&sources, &all.jobs, &present, args.prune).map_err(|mistakes| refuse(&mistakes, as_json))?;
+    let wanted = files(&sources, all);
+    let steps = plan(&wanted.jobs, &present, args.prune);
     let pools = plan_pools(&wanted.pools, &pools(&db, None).await?, args.prune);
     if !as_json {
         show_pools(&pools);
@@ -125,8 +130,17 @@ async fn check_tables(db: &Db, wanted: &[Wanted]) -> Result<(), Failure> {
 /// # Errors
 /// Files that cannot be read, and every mistake in them.
 pub(super) fn read_files(paths: &[PathBuf], as_json: bool) -> Result<Files, Failure> {
+    let (sources, all) = load_files(paths, as_json)?;
+    Ok(files(&sources, all))
+}
+
+fn load_files(paths: &[PathBuf], as_json: bool) -> Result<(Vec<Source>, Definitions), Failure> {
     let sources = read_all(paths)?;
     let all = load_all(&sources).map_err(|mistakes| refuse(&mistakes, as_json))?;
+    Ok((sources, all))
+}
+
+fn files(sources: &[Source], all: Definitions) -> Files {
     let wanted = |job: JobDefinition| Wanted {
         source: sources[job.source].name.clone(),
         name: job.name,
@@ -137,10 +151,29 @@ pub(super) fn read_files(paths: &[PathBuf], as_json: bool) -> Result<Files, Fail
         name: pool.name,
         size: pool.size,
     };
-    Ok(Files {
+    Files {
         jobs: all.jobs.into_iter().map(wanted).collect(),
         pools: all.pools.into_iter().map(pool).collect(),
-    })
+    }
+}
+
+/// What only files and stored jobs together show: who triggers whom.
+fn check_with(
+    sources: &[Source],
+    jobs: &[JobDefinition],
+    present: &[Listed],
+    prune: bool,
+) -> Result<(), Mistakes> {
+    let files: BTreeSet<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
+    let others = || present.iter().filter(|job| !files.contains(job.job_id.as_str()));
+    let stored = |job: &Listed| StoredJob {
+        name: job.job_id.clone(),
+        triggered_by: serde_json::from_value(job.spec["triggered_by"].clone()).unwrap_or_default(),
+        source: job.source.clone(),
+    };
+    let stays: Vec<StoredJob> = others().filter(|_| !prune).map(stored).collect();
+    let pruned: Vec<String> = others().filter(|_| prune).map(|job| job.job_id.clone()).collect();
+    check_triggers(sources, jobs, &stays, &pruned)
 }
 
 /// The files of all paths, in the order given, each directory's by name.
@@ -333,6 +366,11 @@ pub(super) async fn store(
             .collect::<Result<Vec<_>, _>>()?;
         let blocked = match apply_all(db, &changes, pools, prune, &super::who()).await? {
             ApplyOutcome::Done { .. } => return Ok(()),
+            ApplyOutcome::Refused(faults) => {
+                let failure = Failure::new(Exit::Refused, "the triggers of the jobs do not fit together");
+                let failure = faults.iter().fold(failure, |f, fault| f.why(fault));
+                return Err(failure.next("mend `triggered_by`; nothing was applied"));
+            }
             ApplyOutcome::Blocked(blocked) => blocked,
         };
         let mut overdue = Vec::new();

@@ -5,11 +5,12 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use farmhand_common::core::definition::Rate;
 use farmhand_common::core::explain::{
-    Explanation, Facts, Gate, Held, Known, Live, Needed, Node, Outcome as Recorded, Paused, explain, subject,
+    Explanation, Facts, Gate, Held, Known, Live, Needed, Node, Outcome as Recorded, Paused, TriggerWait,
+    Triggering, explain, subject,
 };
 use farmhand_common::store::jobs::{self, Listed};
 use farmhand_common::store::pools::{GateFacts, gate_facts};
-use farmhand_common::store::{Db, query};
+use farmhand_common::store::{Db, protocol, query};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -113,6 +114,7 @@ async fn known(db: &Db, row: &Listed, at: Option<Timestamp>, now: Timestamp) -> 
         Some(run) => gate_facts(db, &row.job_id, run.rev, run.run_id).await?,
         None => None,
     };
+    let triggers = protocol::triggers(db, &row.job_id).await?;
     Ok(Known {
         spec: job::spec(row)?,
         since: revisions.last().map_or(row.applied_at, |first| first.applied_at),
@@ -136,6 +138,26 @@ async fn known(db: &Db, row: &Listed, at: Option<Timestamp>, now: Timestamp) -> 
             .collect(),
         live,
         needed: needed.map(|facts| need(facts, now)),
+        triggers: (triggers.parents.into_iter())
+            .map(|parent| Triggering {
+                job: parent.job_id,
+                state: parent.state,
+                next_run: parent.next_run,
+                running: parent.running,
+                running_at: parent.running_at,
+                last_state: parent.last_state,
+                last_finished: parent.last_finished,
+            })
+            .collect(),
+        waiting: (triggers.waiting.into_iter())
+            .map(|wait| TriggerWait {
+                parent: wait.parent,
+                run_id: wait.run_id,
+                due_at: wait.due_at,
+                since: wait.ended_at,
+                waits: wait.waits,
+            })
+            .collect(),
     })
 }
 

@@ -6,13 +6,13 @@ use clap::{Args, Subcommand};
 use farmhand_common::core::definition::{Command, JobSpec, parse_params};
 use farmhand_common::core::document::{duration_text, size_text};
 use farmhand_common::store::jobs::{self, Listed, Paused, Resumed};
-use farmhand_common::store::{Db, query};
+use farmhand_common::store::{Db, protocol, query};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::apply::{self, ApplyArgs};
 use super::follow::{Follow, follow};
-use super::{DatabaseArgs, Exit, Failure, Outcome, backfill, completion, diff, due_now, out, runs};
+use super::{DatabaseArgs, Exit, Failure, Outcome, backfill, completion, diff, due_now, out, runs, triggers};
 
 #[derive(Args, Debug)]
 pub struct JobArgs {
@@ -159,8 +159,9 @@ pub(super) fn no_job(name: &str) -> Failure {
 async fn show(db: &Db, name: &str, as_json: bool) -> Outcome {
     let job = one(db, name).await?;
     let revisions = jobs::revisions(db, name, 20).await?;
+    let links = protocol::triggers(db, name).await?;
     if as_json {
-        out::json(&json!({"job": job, "revisions": revisions}));
+        out::json(&json!({"job": job, "revisions": revisions, "triggers": links}));
         return Ok(Exit::Ok);
     }
     out::pairs(&[
@@ -172,6 +173,8 @@ async fn show(db: &Db, name: &str, as_json: bool) -> Outcome {
         ("last end", out::maybe_time(job.last_finished)),
         ("last state", last_state(&job)),
         ("last success", out::maybe_time(job.last_success)),
+        ("runs", out::maybe(triggers::before(&job.spec))),
+        ("triggers", triggers::after(&links)),
         ("command", command(&job.spec)),
     ]);
     out::line("");
@@ -350,12 +353,14 @@ fn schedule(spec: &Value) -> String {
         .flatten()
         .filter_map(Value::as_str)
         .collect();
-    if list.is_empty() {
-        return "-".to_owned();
-    }
-    match spec["timezone"].as_str() {
+    let fires = match spec["timezone"].as_str() {
         Some(zone) if zone != "UTC" => format!("{} {zone}", list.join(", ")),
         _ => list.join(", "),
+    };
+    match (list.is_empty(), triggers::before(spec)) {
+        (false, None) => fires,
+        (false, Some(after)) => format!("{fires}; {after}"),
+        (true, after) => out::maybe(after),
     }
 }
 

@@ -34,6 +34,7 @@ mod settings;
 mod status;
 mod terminal;
 mod top;
+mod triggers;
 
 use std::process::ExitCode;
 

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::next::{NextArgs, distance, moment, show};
-use super::{Exit, Failure, Outcome, due_now, job, out};
+use super::{Exit, Failure, Outcome, due_now, job, out, triggers};
 
 pub async fn run(args: &NextArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
@@ -24,6 +24,9 @@ pub async fn run(args: &NextArgs, as_json: bool) -> Outcome {
 async fn one(db: &Db, name: &str, args: &NextArgs, now: Timestamp, as_json: bool) -> Outcome {
     let row = job::one(db, name).await?;
     let (schedule, policy) = compiled(&row)?;
+    if !as_json && let Some(after) = triggers::before(&row.spec) {
+        out::note(&format!("{name}: it runs {after}"));
+    }
     let from = match &args.from {
         Some(text) => moment("--from", text, schedule.timezone())?,
         None => now,
@@ -41,6 +44,7 @@ async fn one(db: &Db, name: &str, args: &NextArgs, now: Timestamp, as_json: bool
             (_, _, false) if schedule.fires_at_boot() => Some("it fires once per boot of each node"),
             (false, ..) => Some("it is disabled: none of these will fire"),
             (_, true, _) => Some("it is paused: none of these fires before `farmhand job resume`"),
+            (.., false) if triggers::before(&row.spec).is_some() => None,
             (.., false) => Some("it has no schedule"),
             _ => None,
         };

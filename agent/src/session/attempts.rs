@@ -102,6 +102,7 @@ impl Session {
         self.note_db("jobs_since", &result);
         for row in result.unwrap_or_default() {
             self.tables.learn(&row, boot_now());
+            self.settler.learn(&row);
             if let Err(error) = self.claimer.learn(&row) {
                 self.emit(Event::BadDefinition {
                     job_id: row.job_id.clone(),
@@ -310,10 +311,16 @@ impl Session {
             }
             match how {
                 Settled::Again(delay) => self.claimer.hint_at(now + *delay + Duration::from_millis(5)),
-                // Others may have waited for what it held.
-                Settled::Done if self.gates => self.claimer.hint(),
-                // Queued runs of the same job may have been let go.
-                Settled::Done => self.claimer.hint_if_backlog(),
+                Settled::Done => {
+                    self.settler.ended(&attempt.assignment.job_id);
+                    if self.gates {
+                        // Others may have waited for what it held.
+                        self.claimer.hint();
+                    } else {
+                        // Queued runs of the same job may have been let go.
+                        self.claimer.hint_if_backlog();
+                    }
+                }
                 Settled::Fenced => {}
             }
         }

@@ -9,6 +9,7 @@ mod leave;
 mod notices;
 mod order;
 mod rows;
+mod triggers;
 mod watch;
 
 use std::collections::{BTreeSet, HashMap};
@@ -16,7 +17,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use farmhand_common::core::lease::{BootInstant, LeaseTiming};
-use farmhand_common::store::protocol::{Claimed, Fire, Fired, JobRow, Look, NodeInfo, Overdue, Renewed};
+use farmhand_common::store::protocol::{
+    Claimed, Fire, Fired, JobRow, Look, NodeInfo, Overdue, Renewed, Triggered,
+};
 use farmhand_common::store::tables::Dispatched;
 use farmhand_common::store::{Db, Me, Note, StoreError};
 use serde_json::json;
@@ -114,6 +117,7 @@ pub enum Input {
         job_id: String,
         result: Result<Dispatched, StoreError>,
     },
+    Triggered(Result<Vec<Triggered>, StoreError>),
     /// The warden answered a spawn; `Err` is a sentence.
     Spawned {
         id: AttemptId,
@@ -195,6 +199,7 @@ pub struct Session {
     slewed: bool,
     loading_jobs: bool,
     fires_in_flight: usize,
+    settler: triggers::Settler,
     /// When everything was told to die.
     killed_at: Option<BootInstant>,
     inputs: mpsc::Receiver<Input>,
@@ -231,6 +236,7 @@ impl Session {
             slewed,
             loading_jobs: false,
             fires_in_flight: 0,
+            settler: triggers::Settler::default(),
             killed_at: None,
             inputs: channel.1,
             tx: channel.0,
@@ -287,6 +293,7 @@ impl Session {
             Input::Fired { fires, result } => self.on_fired(&fires, result),
             Input::Dispatched { job_id, result } => self.on_dispatched(&job_id, result),
             Input::Claimed { sent, took, result } => self.on_claimed(sent, took, result),
+            Input::Triggered(result) => self.on_triggered(result),
             Input::Spawned { id, result } => self.on_spawned(id, result),
             Input::Forbidden(ids) => self.give_back(&ids, "a claim's reply was lost"),
             Input::Warden(input) => return self.on_warden(input).await,
@@ -304,6 +311,7 @@ impl Session {
         self.look_if_due(now);
         self.fire_if_due(now);
         self.dispatch_if_due(now);
+        self.settle_if_wanted();
         self.claim_if_wanted(now);
         self.drain_if_due(now);
     }

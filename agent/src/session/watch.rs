@@ -70,6 +70,9 @@ impl Session {
         if left_alone {
             self.load_overdue();
         }
+        if look.unsettled {
+            self.settler.left_behind();
+        }
         if let Some(ready) = look.earliest_ready {
             self.claimer.hint_at(self.db_clock.boot_at(ready, received));
         }

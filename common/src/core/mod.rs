@@ -13,3 +13,6 @@ pub mod lease;
 pub mod retry;
 pub mod run;
 pub mod schedule;
+pub mod trigger;
+#[cfg(test)]
+mod trigger_tests;

@@ -65,6 +65,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "table",
         sql: include_str!("../../migrations/0008_table.sql"),
     },
+    Migration {
+        version: 9,
+        name: "triggers",
+        sql: include_str!("../../migrations/0009_triggers.sql"),
+    },
 ];
 
 /// A step as the database remembers it.

@@ -69,6 +69,12 @@ pub struct RunRow {
     pub count: i64,
     /// Of a table job's row.
     pub key: Option<String>,
+    /// The first run of those that were made together with this one.
+    pub firing: Option<i64>,
+    /// Of a triggered run: the run of each job that triggered it.
+    pub parents: Option<Value>,
+    /// Its instant is of no schedule.
+    pub by_hand: bool,
 }
 
 /// The newest runs of a filter, newest first.

@@ -9,7 +9,7 @@ use toml::de::DeValue;
 use super::calendar::Calendars;
 use super::pools::Pools;
 use super::spec::*;
-use super::{check, continuous, flow, needs, retry, support, table};
+use super::{check, continuous, flow, needs, retry, support, table, triggers};
 use crate::core::document::{
     Found, Reader, Wrong, boolean, duration, filled, integer, one_of, positive_duration, size, text,
 };
@@ -41,6 +41,7 @@ pub(super) const OWN_KEYS: &[&str] = &[
     "stdin",
     "idle_exit",
     "idle_delay",
+    "triggered_by",
 ];
 
 /// Words that other schedulers use.
@@ -99,6 +100,7 @@ pub(super) fn read_job(mut job: Reader<'_>, layer: &JobLayer, shared: &Shared) -
     table::read_table(&mut job, &mut spec);
     if let JobLayer::Job { name } = layer {
         check::whole(&mut job, &spec, name);
+        triggers::check_job(&mut job, &spec);
     }
     support::refuse_job_keys(&mut job);
     job.finish(HINTS);

@@ -7,7 +7,7 @@ use toml::de::DeTable;
 
 use super::job::{JobLayer, Shared, read_job};
 use super::pools::PoolDefinition;
-use super::{JobSpec, needs};
+use super::{JobSpec, needs, triggers};
 use crate::core::document::{Mistakes, Problem, Reader, Related, Sink, Source, parse_table};
 
 /// One job as a file defines it.
@@ -15,6 +15,8 @@ use crate::core::document::{Mistakes, Problem, Reader, Related, Sink, Source, pa
 pub struct JobDefinition {
     pub name: String,
     pub spec: JobSpec,
+    /// The names in its `triggered_by`, with their places.
+    pub parents: Vec<(String, Range<usize>)>,
     /// Index of the source, and the bytes of the job's name in it.
     pub source: usize,
     pub span: Range<usize>,
@@ -115,6 +117,7 @@ fn read_file<'a>(
             jobs.push(JobDefinition {
                 name: name.value.to_owned(),
                 spec: read_job(Reader::new(layers, sink), &layer, shared),
+                parents: triggers::parents_of(own),
                 source: index,
                 span: name.span,
             });

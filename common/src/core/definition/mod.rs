@@ -26,6 +26,7 @@ mod support;
 mod table;
 #[cfg(test)]
 mod tests;
+mod triggers;
 
 pub use flow::{FlowSpec, Resume, TaskSpec};
 pub use load::{Definitions, JobDefinition, load, load_all};
@@ -37,3 +38,4 @@ pub use pools::PoolDefinition;
 pub use schema::json_schema;
 pub use spec::*;
 pub use table::TableSpec;
+pub use triggers::{StoredJob, TriggerFault, check_triggers, trigger_faults};

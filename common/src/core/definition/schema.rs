@@ -191,6 +191,16 @@ const JOB: &[Key] = &[
         Kind::Texts("*/5 8-18 * * MON-FRI"),
         "Cron expressions of 5 or 6 fields, macros, \"@every 90s\".",
     ),
+    key(
+        "triggered_by",
+        Kind::Texts("price-import"),
+        "Jobs whose end starts this one; of several, all.",
+    ),
+    key(
+        "trigger_on",
+        Kind::Words(&["success", "failure", "finish"]),
+        "Which ends.",
+    ),
     key("timezone", Kind::TextLike("Europe/Berlin"), "IANA name."),
     key(
         "dst",

@@ -115,6 +115,7 @@ fn what_the_schema_shows_is_accepted() {
         let command = match key {
             "flow" => "",
             "idle_exit" | "idle_delay" => "command = 'x'\nschedule = '@continuous'\n",
+            "trigger_on" => "command = 'x'\ntriggered_by = 'b'\n",
             _ => "command = 'x'\n",
         };
         let text = format!(

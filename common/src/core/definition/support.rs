@@ -6,11 +6,6 @@ use crate::core::document::Reader;
 /// Key of a job, and what to do meanwhile.
 const JOB_KEYS: &[(&str, &str)] = &[
     ("stream", "loop over the list in the command"),
-    (
-        "triggered_by",
-        "submit the second job at the end of the first one's command",
-    ),
-    ("trigger_on", "leave it out together with `triggered_by`"),
     ("notify", "alert on the agents' metrics, or notify in the command"),
     ("progress_timeout", "bound the whole attempt with `timeout`"),
     (

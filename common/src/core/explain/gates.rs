@@ -159,7 +159,8 @@ impl Walk {
         }
         let skipped = outcomes.iter().find(|o| o.state == RunState::Skipped)?;
         let reason = skipped.reason.as_deref().unwrap_or("no reason");
-        let (gate, what, frees) = match reason {
+        let word = reason.split(':').next().unwrap_or(reason);
+        let (gate, what, frees) = match word {
             "calendar" => (
                 Gate::Calendar,
                 "a calendar excluded the day",
@@ -210,7 +211,21 @@ impl Walk {
                 "its job was changed, disabled or deleted before it began",
                 "`farmhand job show` lists the revisions",
             ),
-            "trigger" => (Gate::Trigger, "its triggers did not meet", "`trigger_on`"),
+            "trigger" => (
+                Gate::Trigger,
+                "its triggers did not meet",
+                "`farmhand run retry` of the one that did not, or another `trigger_on`",
+            ),
+            "params" => (
+                Gate::Trigger,
+                "a parent's parameter does not fit",
+                "declare it with the parent's type, or run the parent with one that fits",
+            ),
+            "disabled" => (
+                Gate::Enabled,
+                "its definition said enabled = false",
+                "apply it with enabled = true",
+            ),
             _ => (Gate::Fired, "it was skipped", "`farmhand run show` tells more"),
         };
         let since = Some(skipped.first_due);

@@ -14,6 +14,10 @@ const FIRED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 impl Walk {
     /// The gates of the definition for one instant that has no run.
     pub(super) fn instant(&mut self, facts: &Facts, known: &Known, at: Timestamp) -> Option<String> {
+        if known.spec.schedule.is_empty() && !known.triggers.is_empty() {
+            self.trigger(known, Some(at));
+            return None;
+        }
         let (schedule, policy) = self.compiled(facts, &known.spec)?;
         if schedule.is_continuous() {
             let job = &facts.job;
@@ -179,6 +183,10 @@ impl Walk {
         let running: Vec<String> = known.live.iter().filter_map(|l| l.running_at.clone()).collect();
         if !running.is_empty() {
             return Some(format!("it is running, on {}", running.join(", ")));
+        }
+        if !known.triggers.is_empty() && (known.spec.schedule.is_empty() || !known.waiting.is_empty()) {
+            self.trigger(known, None);
+            return None;
         }
         let (schedule, policy) = self.compiled(facts, &known.spec)?;
         if schedule.is_continuous() {

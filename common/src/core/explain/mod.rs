@@ -12,6 +12,9 @@ mod places;
 mod sample;
 #[cfg(test)]
 mod tests;
+mod trigger;
+#[cfg(test)]
+mod trigger_tests;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -80,6 +83,10 @@ pub struct Known {
     pub live: Vec<Live>,
     /// What the run in question needs; None when it needs nothing, or none waits.
     pub needed: Option<Needed>,
+    /// The jobs that trigger it.
+    pub triggers: Vec<Triggering>,
+    /// Their ends that it has not followed yet, oldest first.
+    pub waiting: Vec<TriggerWait>,
 }
 
 /// What a waiting run needs besides a slot, and who has it.
@@ -123,6 +130,31 @@ pub fn subject(live: &[Live], at: Option<Timestamp>) -> Option<&Live> {
             .filter(|run| run.running_at.is_none())
             .min_by_key(|run| (run.due_at, run.run_id)),
     }
+}
+
+/// A job that triggers the one in question.
+#[derive(Clone, Debug)]
+pub struct Triggering {
+    pub job: String,
+    /// enabled, disabled, paused, deleted.
+    pub state: String,
+    pub next_run: Option<Timestamp>,
+    /// Its runs that have not ended.
+    pub running: Vec<i64>,
+    pub running_at: Option<String>,
+    pub last_state: Option<String>,
+    pub last_finished: Option<Timestamp>,
+}
+
+/// The end of a parent that has led to nothing yet.
+#[derive(Clone, Debug)]
+pub struct TriggerWait {
+    pub parent: String,
+    pub run_id: i64,
+    pub due_at: Timestamp,
+    pub since: Timestamp,
+    /// The other parents it waits for; empty when nobody has looked at it.
+    pub waits: Vec<String>,
 }
 
 #[derive(Clone, Debug)]

@@ -33,6 +33,8 @@ pub(super) fn facts() -> Facts {
             outcomes: Vec::new(),
             live: Vec::new(),
             needed: None,
+            triggers: Vec::new(),
+            waiting: Vec::new(),
         }),
         nodes: vec![Node {
             address: "n1".to_owned(),

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 
+use super::edges;
 use super::pools::{self, PoolChange};
-use crate::core::definition::{JobSpec, Needs, RunOn};
+use crate::core::definition::{JobSpec, Needs, RunOn, TriggerFault};
 use crate::store::db::{Db, Transaction, stmt};
 use crate::store::error::StoreError;
 use crate::store::protocol::rounds;
@@ -72,6 +73,8 @@ pub enum ApplyOutcome {
     Done { seq: i64, applied: Vec<Applied> },
     /// Nothing was.
     Blocked(Vec<Blocked>),
+    /// Nothing was: the jobs' triggers do not fit together.
+    Refused(Vec<TriggerFault>),
 }
 
 #[derive(Deserialize)]
@@ -217,6 +220,11 @@ pub async fn apply_all(
         .chain(gone.iter().copied())
         .collect();
     rounds(&mut tx, &changed).await?;
+    let faults = edges::write(&mut tx, &changed).await?;
+    if !faults.is_empty() {
+        tx.rollback().await?;
+        return Ok(ApplyOutcome::Refused(faults));
+    }
     tx.commit().await?;
     Ok(ApplyOutcome::Done { seq, applied })
 }
@@ -256,6 +264,11 @@ pub async fn delete(db: &Db, jobs: &[String], by: &str) -> Result<ApplyOutcome, 
             ],
         )
         .await?;
+    let faults = edges::write(&mut tx, &names).await?;
+    if !faults.is_empty() {
+        tx.rollback().await?;
+        return Ok(ApplyOutcome::Refused(faults));
+    }
     let applied = gone
         .iter()
         .map(|p| Applied {

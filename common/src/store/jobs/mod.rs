@@ -2,6 +2,7 @@
 
 mod apply;
 mod backfill;
+mod edges;
 mod hands;
 mod list;
 mod pools;

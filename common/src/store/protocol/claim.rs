@@ -31,6 +31,10 @@ pub struct Claimed {
     pub parent_run: Option<i64>,
     /// Of a table job's row.
     pub key: Option<String>,
+    /// Of a triggered run: the run of each job that triggered it.
+    pub parents: Option<Value>,
+    /// The first of several runs that were made together.
+    pub firing: Option<i64>,
     /// Why it was due again: `takeover`, `retry`, …
     pub reason: Option<String>,
     /// The job's definition at `rev`; null only if it was deleted from `job_revision` by hand.

@@ -36,6 +36,8 @@ pub struct Look {
     pub overruns: Vec<Running>,
     /// Whether ended sessions still hold runs without `hold`: then sweep.
     pub unswept: bool,
+    /// Whether ends of jobs that trigger others are to be looked at: then settle.
+    pub unsettled: bool,
     pub cordoned: bool,
     pub draining: bool,
     /// When what still runs on the draining caller is to be ended.

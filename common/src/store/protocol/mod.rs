@@ -11,6 +11,7 @@ mod gated;
 mod look;
 mod outcome;
 mod session;
+mod trigger;
 
 pub use boot::{Booted, fire_boot};
 pub use claim::{Claimed, Started, claim, started};
@@ -24,3 +25,4 @@ pub use gated::{claim_any, claim_gated};
 pub use look::{CancelWanted, HeldOver, JobRow, Look, NodeBeat, Overdue, Running, jobs_since, look, overdue};
 pub use outcome::{Finish, Lose, LostWhy, Release, Retry, finish, lose, release, retry};
 pub use session::{Held, NodeInfo, Opened, Renewed, condemn, open, open_timeline, rehold, renew};
+pub use trigger::{ParentRow, Triggered, Triggers, Waiting, settle, triggers};

@@ -1,6 +1,6 @@
 -- What is live on the node at its boot is a leftover of the boot before: nothing of it runs any more.
 WITH given AS MATERIALIZED (
-    SELECT j.*, g.skip AS unwanted,
+    SELECT j.*, g.skip AS unwanted, CASE WHEN j.instances > 1 THEN nextval('farmhand.run_id_seq') END AS firing,
         EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = j.job_id AND r.node = $2
             AND (j.overlap <> 'replace' OR r.state = 'running')) AS live
     FROM json_to_recordset($1) AS g(job_id text, skip text)
@@ -23,11 +23,12 @@ WITH given AS MATERIALIZED (
         'skipped', d.skip, 'schedule', 0, 0, 0, '{}', statement_timestamp(), statement_timestamp(), $3, $3, 1
     FROM decided d WHERE d.skip IS NOT NULL
 )
-INSERT INTO farmhand.run_live (job_id, rev, kind, instance, instances, node, due_at, ready_at, gate, priority,
-    placement, on_lost, hold_ms, overlap, hard_ms)
-SELECT d.job_id, d.rev, 'scheduled', i, d.instances, $2, $3, $3,
+INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, gate, priority,
+    placement, on_lost, hold_ms, overlap, hard_ms, firing)
+SELECT CASE WHEN i = 0 THEN coalesce(d.firing, nextval('farmhand.run_id_seq')) ELSE nextval('farmhand.run_id_seq') END,
+    d.job_id, d.rev, 'scheduled', i, d.instances, $2, $3, $3,
     CASE WHEN d.overlap <> 'allow' AND d.live THEN 'overlap' END, d.priority, d.placement, d.on_lost, d.hold_ms,
-    d.overlap, d.hard_ms
+    d.overlap, d.hard_ms, d.firing
 FROM decided d CROSS JOIN LATERAL generate_series(0, d.instances - 1) i
 WHERE d.skip IS NULL
 ORDER BY d.job_id, i

@@ -53,14 +53,23 @@ WITH given AS MATERIALIZED (
     FROM given g
     JOIN place p ON p.job_id = g.job_id
     CROSS JOIN LATERAL unnest(g.due) WITH ORDINALITY AS d(due_at, nth)
+), several AS MATERIALIZED (
+    -- Instants that make more than one run: these carry the number of the first.
+    SELECT f.job_id, f.due_at, nextval('farmhand.run_id_seq') AS firing
+    FROM (SELECT DISTINCT f.job_id, f.due_at FROM firing f JOIN given g ON g.job_id = f.job_id
+        WHERE f.skip IS NULL AND (g.instances > 1 OR g.each_node)) f
 ), made AS (
-    INSERT INTO farmhand.run_live (job_id, rev, kind, instance, instances, node, due_at, ready_at, gate,
-        priority, placement, on_lost, hold_ms, overlap, hard_ms)
-    SELECT g.job_id, g.rev, 'scheduled', i, g.instances, f.node, f.due_at, f.due_at, f.gate,
+    INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, gate,
+        priority, placement, on_lost, hold_ms, overlap, hard_ms, firing)
+    SELECT CASE WHEN s.firing IS NOT NULL AND row_number() OVER (
+                PARTITION BY s.firing ORDER BY f.node, i) = 1 THEN s.firing
+            ELSE nextval('farmhand.run_id_seq') END,
+        g.job_id, g.rev, 'scheduled', i, g.instances, f.node, f.due_at, f.due_at, f.gate,
         g.priority, g.placement, g.on_lost, g.hold_ms,
-        CASE WHEN cardinality(g.due) > 1 AND g.overlap = 'skip' THEN 'queue' ELSE g.overlap END, g.hard_ms
+        CASE WHEN cardinality(g.due) > 1 AND g.overlap = 'skip' THEN 'queue' ELSE g.overlap END, g.hard_ms, s.firing
     FROM firing f
     JOIN given g ON g.job_id = f.job_id
+    LEFT JOIN several s ON s.job_id = f.job_id AND s.due_at = f.due_at
     CROSS JOIN LATERAL generate_series(0, g.instances - 1) i
     WHERE f.skip IS NULL
     ORDER BY f.due_at, g.priority DESC, g.job_id, f.node, i
@@ -89,7 +98,7 @@ SELECT g.job_id,
     coalesce(s.skipped, '[]') AS skipped,
     coalesce(a.run_ids, '{}') AS cancelling,
     CASE WHEN row_number() OVER () = 1 THEN (SELECT pg_notify('farmhand',
-        json_build_object('due', min(m.run_id), 'job', min(m.job_id))::text)::text
+        json_build_object('due', min(m.run_id), 'job', min(m.job_id), 'runs', count(*))::text)::text
         FROM made m HAVING count(*) > 0) END AS note
 FROM given g
 -- Joined, not looked up row by row: a set is a thousand jobs.

@@ -48,6 +48,7 @@ SELECT clock_timestamp() AS db_now,
         WHERE r.state = 'running' AND r.hard_ms IS NOT NULL ORDER BY r.claimed_at LIMIT 500) o) AS overruns,
     EXISTS (SELECT FROM farmhand.node n JOIN farmhand.run_live r ON r.running_at = n.address
         AND r.session < n.session WHERE r.state = 'running' AND r.hold_ms = 0) AS unswept,
+    EXISTS (SELECT FROM farmhand.triggering t WHERE t.ready_at <= statement_timestamp()) AS unsettled,
     coalesce((SELECT cordoned FROM self), false) AS cordoned,
     coalesce((SELECT draining FROM self), false) AS draining,
     (SELECT drain_until FROM self) AS drain_until,

@@ -1,14 +1,14 @@
--- Per job, and per node for each-node jobs: the oldest waiting instant, all its instances together.
+-- Per job, and per node for each-node jobs: the oldest waiting firing, all its instances together.
 WITH waiting AS (
-    SELECT r.job_id, r.node, min(r.due_at) AS due_at
+    SELECT DISTINCT ON (r.job_id, r.node) r.job_id, r.node, r.due_at, coalesce(r.firing, r.run_id) AS firing
     FROM farmhand.run_live r
     WHERE r.gate = 'overlap' AND r.job_id = ANY ($1)
-    GROUP BY r.job_id, r.node
+    ORDER BY r.job_id, r.node, r.due_at, coalesce(r.firing, r.run_id)
 ), turn AS MATERIALIZED (
     SELECT r.run_id
     FROM waiting w
     JOIN farmhand.run_live r ON r.job_id = w.job_id AND r.node IS NOT DISTINCT FROM w.node
-        AND r.due_at = w.due_at AND r.gate = 'overlap'
+        AND r.due_at = w.due_at AND coalesce(r.firing, r.run_id) = w.firing AND r.gate = 'overlap'
     WHERE NOT EXISTS (SELECT FROM farmhand.run_live b WHERE b.job_id = w.job_id AND b.gate IS DISTINCT FROM 'overlap'
         AND (w.node IS NULL OR b.node = w.node))
     ORDER BY r.run_id

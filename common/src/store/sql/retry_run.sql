@@ -2,9 +2,12 @@ WITH old AS (
     SELECT * FROM farmhand.run_history WHERE run_id = $1 LIMIT 1
 ), made AS (
     INSERT INTO farmhand.run_live (job_id, rev, kind, instance, instances, node, due_at, ready_at, priority,
-        placement, on_lost, hold_ms, overlap, hard_ms, params, submitted_by, parent_run, key)
+        placement, on_lost, hold_ms, overlap, hard_ms, params, submitted_by, parent_run,
+        parents, firing, by_hand, key)
     SELECT o.job_id, j.rev, 'retry', o.instance, o.instances, o.node, o.due_at, statement_timestamp(),
-        j.priority, j.placement, j.on_lost, j.hold_ms, 'allow', j.hard_ms, o.params, $2, o.run_id, o.key
+        j.priority, j.placement, j.on_lost, j.hold_ms, 'allow', j.hard_ms, o.params, $2,
+        -- What a triggered run repeats keeps the run that triggered it; a shard's repetition counts for its firing.
+        CASE WHEN o.parents IS NULL THEN o.run_id ELSE o.parent_run END, o.parents, o.firing, o.by_hand, o.key
     FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND NOT j.deleted
     -- Another run for the same row of a table.
     ON CONFLICT DO NOTHING

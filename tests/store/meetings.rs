@@ -1,0 +1,182 @@
+//! Several parents: whoever ends first, on whatever node.
+
+use farmhand_common::core::definition::{JobSpec, Overlap};
+use farmhand_common::store::jobs::{retry_run, submit};
+use farmhand_common::store::protocol::{Triggered, settle};
+use farmhand_common::store::query;
+use serde_json::json;
+use tokio_postgres::types::{Json, Type};
+
+use crate::fixture::{Farm, past, spec, success};
+use crate::triggers::{after, ends, failed, fired, take};
+
+const FINISH: &str = include_str!("../../common/src/store/sql/finish.sql");
+
+#[tokio::test]
+async fn several_parents_meet_at_their_instant_whoever_ends_first() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let hourly = JobSpec {
+        schedule: vec!["@hourly".to_owned()],
+        ..spec()
+    };
+    for job in ["p", "q"] {
+        farm.job(job, hourly.clone(), Some(past(60))).await;
+    }
+    farm.job("c", after(&["p", "q"]), None).await;
+    fired(&farm, &["p"], past(60)).await;
+    let p = take(&farm, &me, "p").await;
+    // The other one has not even been fired.
+    assert_eq!(ends(&farm, success(&me, &p)).await, []);
+    assert_eq!(
+        farm.text("SELECT waits->>0 FROM farmhand.triggering")
+            .await
+            .as_deref(),
+        Some("q")
+    );
+    fired(&farm, &["q"], past(60)).await;
+    assert_eq!(settle(&farm.db, Some(&["p".to_owned()])).await.unwrap(), []);
+    let q = take(&farm, &me, "q").await;
+    let made = ends(&farm, success(&me, &q)).await;
+    assert_eq!(made[0].run_ids.len(), 1, "{made:?}");
+    let row = query::run(&farm.db, made[0].run_ids[0]).await.unwrap().unwrap();
+    assert_eq!(row.parents, Some(json!({"p": p.run_id, "q": q.run_id})));
+    assert_eq!((row.due_at, row.by_hand), (past(60), false));
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.triggering").await, 0);
+}
+
+#[tokio::test]
+async fn an_instant_that_the_other_parent_fails_or_does_not_have_is_recorded_once() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let hourly = JobSpec {
+        schedule: vec!["@hourly".to_owned()],
+        ..spec()
+    };
+    for job in ["p", "q"] {
+        farm.job(job, hourly.clone(), Some(past(90))).await;
+    }
+    farm.job("c", after(&["p", "q"]), None).await;
+    fired(&farm, &["p", "q"], past(90)).await;
+    let (p, q) = (take(&farm, &me, "p").await, take(&farm, &me, "q").await);
+    assert_eq!(ends(&farm, success(&me, &p)).await, []);
+    let made = ends(&farm, failed(&me, &q)).await;
+    assert_eq!(
+        made[0].skipped,
+        [format!("trigger: run {} of q failed", q.run_id)]
+    );
+    assert_eq!(
+        farm.i64("SELECT count(*) FROM farmhand.run WHERE job_id = 'c'")
+            .await,
+        1
+    );
+
+    // By now the other one is past this instant, without a run at it.
+    fired(&farm, &["p"], past(30)).await;
+    let p = take(&farm, &me, "p").await;
+    let made = ends(&farm, success(&me, &p)).await;
+    assert_eq!(made[0].skipped, ["trigger: q has no run there"]);
+}
+
+#[tokio::test]
+async fn runs_by_hand_meet_on_the_latest_run_of_each() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    for job in ["p", "q"] {
+        farm.job(job, spec(), None).await;
+    }
+    farm.job(
+        "c",
+        JobSpec {
+            overlap: Overlap::Allow,
+            ..after(&["p", "q"])
+        },
+        None,
+    )
+    .await;
+    let run = async |job: &str| {
+        submit(&farm.db, job, &json!({}), None, None).await.unwrap();
+        take(&farm, &me, job).await
+    };
+    let first = run("p").await;
+    assert_eq!(ends(&farm, success(&me, &first)).await, [], "q has never run");
+    let q = run("q").await;
+    let made = ends(&farm, success(&me, &q)).await;
+    assert_eq!((made.len(), made[0].run_ids.len()), (1, 1), "{made:?}");
+
+    let again = run("p").await;
+    let made = ends(&farm, success(&me, &again)).await;
+    let row = query::run(&farm.db, made[0].run_ids[0]).await.unwrap().unwrap();
+    assert_eq!(row.parents, Some(json!({"p": again.run_id, "q": q.run_id})));
+
+    let bad = run("q").await;
+    assert_eq!(ends(&farm, failed(&me, &bad)).await, []);
+    let later = run("p").await;
+    let made = ends(&farm, success(&me, &later)).await;
+    assert_eq!(
+        made[0].skipped,
+        [format!("trigger: run {} of q failed", bad.run_id)]
+    );
+    // Repeating the failed one by hand is how an operator goes on.
+    retry_run(&farm.db, bad.run_id, "eve", false).await.unwrap();
+    let mended = take(&farm, &me, "q").await;
+    assert_eq!(ends(&farm, success(&me, &mended)).await[0].run_ids.len(), 1);
+}
+
+#[tokio::test]
+async fn a_diamond_meets_at_its_origin_also_by_hand() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.job("top", spec(), None).await;
+    farm.job("left", after(&["top"]), None).await;
+    farm.job("right", after(&["top"]), None).await;
+    farm.job("end", after(&["left", "right"]), None).await;
+    for _ in 0..2 {
+        submit(&farm.db, "top", &json!({}), None, None).await.unwrap();
+        let top = take(&farm, &me, "top").await;
+        assert_eq!(ends(&farm, success(&me, &top)).await.len(), 2);
+        let (left, right) = (take(&farm, &me, "left").await, take(&farm, &me, "right").await);
+        assert_eq!(
+            ends(&farm, success(&me, &left)).await,
+            [],
+            "the other side still runs"
+        );
+        let made = ends(&farm, success(&me, &right)).await;
+        assert_eq!((made.len(), made[0].run_ids.len()), (1, 1), "{made:?}");
+        let end = take(&farm, &me, "end").await;
+        assert_eq!(
+            end.parents,
+            Some(json!({"left": left.run_id, "right": right.run_id}))
+        );
+        ends(&farm, success(&me, &end)).await;
+    }
+}
+
+/// The interleaving that would lose a firing: each of two ends looks before the other is committed.
+#[tokio::test]
+async fn of_two_parents_that_end_at_once_on_two_nodes_the_second_sees_both() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    for job in ["p", "q"] {
+        farm.job(job, spec(), Some(past(60))).await;
+    }
+    farm.job("c", after(&["p", "q"]), None).await;
+    for job in ["p", "q"] {
+        farm.fire_at(job, past(60), &[past(60)]).await;
+    }
+    let (p, q) = (take(&farm, &a, "p").await, take(&farm, &b, "q").await);
+    let slow = farm.test.client().await;
+    slow.batch_execute("BEGIN").await.unwrap();
+    let written = slow
+        .query_typed(FINISH, &[(&Json(json!([success(&a, &p)])), Type::JSON)])
+        .await
+        .unwrap();
+    assert_eq!(written.len(), 1);
+    // The other one ends and is settled while the first is not to be seen.
+    assert_eq!(ends(&farm, success(&b, &q)).await, []);
+    slow.batch_execute("COMMIT").await.unwrap();
+    let parents = ["p".to_owned()];
+    let (one, two) = tokio::join!(settle(&farm.db, Some(&parents)), settle(&farm.db, None));
+    let made: Vec<Triggered> = one.unwrap().into_iter().chain(two.unwrap()).collect();
+    assert_eq!((made.len(), made[0].run_ids.len()), (1, 1), "{made:?}");
+}
