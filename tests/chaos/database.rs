@@ -147,3 +147,54 @@ async fn a_frozen_database_ends_the_leases_and_a_thawed_one_starts_them_again() 
     no_instant_is_missing(&farm).await;
     farm.check().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_followed_through_a_restart_of_the_database_each_once() {
+    let mut farm = farm(1).await;
+    let told = farm.dir().join("events");
+    let file = std::fs::File::create(&told).expect("a file");
+    let mut following = farm
+        .command(&["events", "-f", "--json", "--limit", "0", "--kind", "job_paused"])
+        .stdout(file)
+        .spawn()
+        .expect("it starts");
+    let reasons = || -> Vec<String> {
+        let text = std::fs::read_to_string(&told).unwrap_or_default();
+        let reason = |line: &str| {
+            let event: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            event["detail"]["reason"].as_str().unwrap_or_default().to_owned()
+        };
+        text.lines().map(reason).collect()
+    };
+    let mut wanted = Vec::new();
+    for round in ["before", "after"] {
+        if round == "after" {
+            farm.database.server().restart(None);
+            farm.sql = farm.database.client().await;
+        }
+        // Until one of them falls into the following: it may not have begun yet.
+        farm.eventually("it is told", SOON, async || {
+            let reason = format!("{round} {}", wanted.len());
+            farm.ok(&["job", "pause", "long", "--reason", &reason]);
+            farm.ok(&["job", "resume", "long"]);
+            wanted.push(reason);
+            match reasons().iter().any(|r| r.starts_with(round)) {
+                true => Ok(()),
+                false => Err(format!("{:?}", reasons())),
+            }
+        })
+        .await;
+    }
+    send(following.id().cast_signed(), libc::SIGINT);
+    assert_eq!(following.wait().expect("it ends").code(), Some(130));
+    let told = reasons();
+    let mut once = told.clone();
+    once.dedup();
+    assert_eq!(once, told, "an event was told twice");
+    // From the first one that was told on, every one was, up to the last that was waited for.
+    let from = wanted
+        .iter()
+        .position(|w| Some(w) == told.first())
+        .expect("one of ours");
+    assert!(wanted[from..].starts_with(&told), "{told:?} of {wanted:?}");
+}

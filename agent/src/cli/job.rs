@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use farmhand_common::core::definition::{Command, JobSpec, parse_params};
+use farmhand_common::core::definition::{Command, JobSpec, Overlap, parse_params};
 use farmhand_common::core::document::{duration_text, size_text};
 use farmhand_common::store::jobs::{self, Listed, Paused, Resumed};
 use farmhand_common::store::{Db, protocol, query};
@@ -73,6 +73,10 @@ struct RunArgs {
     /// With the same key again, no second run is made and the first one is answered
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
+    /// What else of the job is live: run beside it, or only if there is nothing (skip), after it (queue), instead of it
+    /// (replace)
+    #[arg(long, value_name = "RULE", default_value = "allow", value_parser = ["allow", "skip", "queue", "replace"])]
+    overlap: String,
     #[command(flatten)]
     follow: Follow,
 }
@@ -213,14 +217,13 @@ async fn submit(db: &Db, args: &RunArgs, as_json: bool) -> Outcome {
             failure.next(format!("its parameters are {}", known.join(", ")))
         }
     })?;
-    let run = jobs::submit(
-        db,
-        &args.name,
-        &Value::Object(params),
-        None,
-        args.idempotency_key.as_deref(),
-    )
-    .await?;
+    let (params, key) = (Value::Object(params), args.idempotency_key.as_deref());
+    let run = match args.overlap.as_str() {
+        "skip" => jobs::submit_overlapping(db, &args.name, &params, key, Overlap::Skip).await?,
+        "queue" => jobs::submit_overlapping(db, &args.name, &params, key, Overlap::Queue).await?,
+        "replace" => jobs::submit_overlapping(db, &args.name, &params, key, Overlap::Replace).await?,
+        _ => jobs::submit(db, &args.name, &params, None, key).await?,
+    };
     follow(db, run, &args.follow, as_json).await
 }
 

@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 
 use super::apply::bump;
@@ -119,39 +118,6 @@ pub async fn resume(
     };
     tx.rollback().await?;
     Ok(answer)
-}
-
-/// Makes a run of a job by hand: `farmhand.submit`, with its checks. With a `key`, the same run is
-/// answered for every repetition.
-///
-/// # Errors
-/// `NotFound` for an unknown job, `Refused` for a disabled one and for parameters it does not take.
-pub async fn submit(
-    db: &Db,
-    job_id: &str,
-    params: &Value,
-    due_at: Option<Timestamp>,
-    key: Option<&str>,
-) -> Result<i64, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        run_id: i64,
-    }
-    let row: Option<Row> = db
-        .row(
-            stmt!("submit"),
-            &[
-                (&job_id, Type::TEXT),
-                (params, Type::JSONB),
-                (&due_at, Type::TIMESTAMPTZ),
-                (&key, Type::TEXT),
-            ],
-        )
-        .await?;
-    row.map(|r| r.run_id).ok_or(StoreError::Decode {
-        op: "submit",
-        message: "no row".to_owned(),
-    })
 }
 
 /// The answer to `cancel`.

@@ -6,11 +6,13 @@ mod edges;
 mod hands;
 mod list;
 mod pools;
+mod submit;
 mod withhold;
 
 pub use apply::{Applied, ApplyOutcome, Blocked, Change, JobChange, apply, apply_all, delete};
 pub use backfill::{Backfilled, backfill, ran_instants};
-pub use hands::{Cancelled, Paused, Resumed, Retried, cancel, pause, resume, retry_run, submit};
+pub use hands::{Cancelled, Paused, Resumed, Retried, cancel, pause, resume, retry_run};
 pub use list::{Listed, Revision, job, list_jobs, revisions};
 pub use pools::PoolChange;
+pub use submit::{submit, submit_overlapping};
 pub use withhold::{Withhold, withhold};
