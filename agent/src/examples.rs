@@ -33,6 +33,10 @@ const FILES: &[(&str, &str)] = &[
         include_str!("../../deploy/examples/log-compressor.toml"),
     ),
     (
+        "read-all.toml",
+        include_str!("../../deploy/examples/read-all.toml"),
+    ),
+    (
         "slow-verify.toml",
         include_str!("../../deploy/examples/slow-verify.toml"),
     ),

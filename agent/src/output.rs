@@ -170,6 +170,7 @@ impl Shipper {
         let stream = match stream {
             Stream::Stdout => LogStream::Stdout,
             Stream::Stderr => LogStream::Stderr,
+            Stream::Agent => LogStream::Agent,
         };
         if may_join
             && let Some(last) = self.rows.back_mut()

@@ -141,6 +141,7 @@ pub fn request(
     request.isolation = spec.isolation;
     request.output_local = spec.output.local;
     request.progress_timeout_ms = spec.progress_timeout.map(millis);
+    request.child_limits.clone_from(&spec.child_limits);
     request.extra = serde_json::to_value(assignment).map_err(|e| e.to_string())?;
     Ok(request)
 }
@@ -186,6 +187,9 @@ fn environment(
     set("PARAMS", Value::Object(resolved.clone()).to_string());
     if let Some(key) = &claimed.key {
         set("KEY", key.clone());
+    }
+    if let Some(checkpoint) = &claimed.checkpoint {
+        set("CHECKPOINT", checkpoint.clone());
     }
     if let Some(parent) = claimed.parent_run {
         set("PARENT_RUN", parent.to_string());

@@ -198,6 +198,11 @@ impl Wardens {
         self.tell(kind, move |client| async move { client.ack(id, true).await });
     }
 
+    /// Lets the warden forget children's ends that are written down.
+    pub fn heard(&self, kind: Kind, id: AttemptId, kills: u64) {
+        self.tell(kind, move |client| async move { client.heard(id, kills).await });
+    }
+
     /// Has every warden record that these attempts never start here; then [`Input::Forbidden`] with those
     /// for which that is certain.
     pub fn forbid(&self, ids: Vec<AttemptId>) {

@@ -10,6 +10,7 @@ mod killed;
 mod network;
 mod overlap;
 mod placement;
+mod progress;
 mod stopped;
 mod tables;
 mod triggers;

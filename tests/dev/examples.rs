@@ -47,6 +47,7 @@ impl Bench {
             .env("FARMHAND_DUE", due)
             .env("FARMHAND_NODE", "farm-1")
             .env("FARMHAND_ATTEMPT", attempt.to_string())
+            .env("FARMHAND_PROGRESS_FD", "2")
             .env("FARMHAND_INSTANCE", "0")
             .env("FARMHAND_INSTANCES", "1")
             .env(
@@ -250,4 +251,26 @@ fn the_inbox_worker_packs_a_file_per_round_and_says_when_there_is_none() {
     assert_eq!(bench.attempt("inbox-worker", 1, due).status.code(), Some(250));
     assert_eq!(bench.files("inbox"), Vec::<String>::new());
     assert_eq!(bench.files("outbox"), ["-c.gz", "a b.gz"]);
+}
+
+#[test]
+fn the_reader_goes_on_after_its_checkpoint() {
+    let mut bench = Bench::new();
+    let tree = bench.work.path().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    for name in ["a", "b c", "d"] {
+        std::fs::write(tree.join(name), name).unwrap();
+    }
+    let spec = &mut bench.jobs.get_mut("read-all").unwrap().spec;
+    spec.env.insert("TREE".to_owned(), tree.display().to_string());
+    let due = "2026-11-21T08:00:27Z";
+    let whole = bench.attempt("read-all", 1, due);
+    assert_eq!(text(&whole.stdout), "3 files read\n");
+    let reported = text(&whole.stderr);
+    assert_eq!(reported.lines().count(), 3, "{reported}");
+    let checkpoint = reported.lines().nth(1).unwrap().to_owned();
+    assert!(checkpoint.ends_with("/b c"), "{checkpoint}");
+    let spec = &mut bench.jobs.get_mut("read-all").unwrap().spec;
+    spec.env.insert("FARMHAND_CHECKPOINT".to_owned(), checkpoint);
+    assert!(bench.succeed("read-all", due).starts_with("1 files read after "));
 }

@@ -7,6 +7,7 @@ mod leaving;
 mod many;
 mod pooler;
 mod process;
+mod progress;
 mod refusals;
 mod running;
 mod tables;

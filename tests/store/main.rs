@@ -16,6 +16,7 @@ mod looking;
 mod meetings;
 mod overlap;
 mod pooler;
+mod progress;
 mod races;
 mod records;
 mod rounds;

@@ -8,3 +8,4 @@ mod limits;
 mod output;
 mod running;
 mod starting;
+mod watching;

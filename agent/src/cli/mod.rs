@@ -28,6 +28,7 @@ mod node;
 pub mod out;
 mod pool;
 mod progress;
+mod report_progress;
 mod run;
 mod runs;
 mod settings;
@@ -94,6 +95,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// What happened
     Events(events::EventsArgs),
+    /// Say from inside a job that it lives, and how far it has come
+    Progress(report_progress::ProgressArgs),
     /// Why a job does not run
     Explain(explain::ExplainArgs),
     /// Show when a schedule fires
@@ -145,6 +148,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Events(args) => block_on(events::run(args, json)),
         Command::Next(args) if args.is_about_an_expression() => next::run_expr(args, json),
         Command::Next(args) => block_on(next_job::run(args, json)),
+        Command::Progress(args) => report_progress::run(args),
         Command::Explain(args) => block_on(explain::run(args, json)),
         Command::Import(args) => import::run(args, json),
         Command::Top(args) => block_on(top::run(args, json)),

@@ -4,6 +4,7 @@ use clap::Args;
 use farmhand_common::core::document::size_text;
 use farmhand_common::core::run::RunState;
 use farmhand_common::store::Db;
+use farmhand_common::store::progress::{self, Reported};
 use farmhand_common::store::query::{self, AttemptRow, RunFilter, RunRow};
 use farmhand_common::store::tasks::{self, TaskRow};
 use jiff::Timestamp;
@@ -89,8 +90,9 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
     };
     let attempts = query::attempts(db, run_id).await?;
     let tasks = tasks::tasks(db, run_id).await?;
+    let reported = progress::progress(db, run_id).await?;
     if as_json {
-        out::json(&json!({"run": row, "attempts": attempts, "tasks": tasks}));
+        out::json(&json!({"run": row, "attempts": attempts, "tasks": tasks, "progress": reported}));
         return Ok(Exit::Ok);
     }
     out::pairs(&[
@@ -117,6 +119,14 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
         ),
         ("peak memory", bytes(row.max_rss_bytes)),
         ("output", output(&row)),
+        (
+            "progress",
+            reported.as_ref().map_or_else(|| "-".to_owned(), reported_when),
+        ),
+        (
+            "checkpoint",
+            out::maybe(reported.as_ref().and_then(|r| r.checkpoint.as_ref())),
+        ),
     ]);
     out::line("");
     let headers = [
@@ -137,6 +147,11 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
         out::table(&headers, tasks.iter().map(task).collect());
     }
     Ok(Exit::Ok)
+}
+
+fn reported_when(reported: &Reported) -> String {
+    let age = out::span(millis(reported.age_ms));
+    format!("{age} ago, attempt {}", reported.attempt)
 }
 
 fn task(row: &TaskRow) -> Vec<String> {

@@ -120,6 +120,13 @@ pub enum Event {
         attempt: i32,
         why: &'static str,
     },
+    /// A child of an attempt went over its limit.
+    ChildKilled {
+        attempt: AttemptRef,
+        name: String,
+        pid: i32,
+        what: String,
+    },
     Unkillable {
         run_id: i64,
         attempt: i32,
@@ -315,6 +322,7 @@ fn severity(event: &Event) -> Severity {
         | Event::AttemptLost { .. }
         | Event::DrainDeadline { .. }
         | Event::TimedOut { .. }
+        | Event::ChildKilled { .. }
         | Event::Fenced { .. }
         | Event::FenceKill { .. }
         | Event::Expired { .. }

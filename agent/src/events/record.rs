@@ -40,6 +40,15 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
             about(&mut row, attempt);
             row.detail = json!({"type": if *progress { "progress" } else { "run" }});
         }
+        Event::ChildKilled {
+            attempt,
+            name,
+            pid,
+            what,
+        } => {
+            about(&mut row, attempt);
+            row.detail = json!({"name": name, "pid": pid, "what": what});
+        }
         Event::Retrying {
             attempt,
             outcome,
@@ -161,6 +170,7 @@ fn kind(event: &Event) -> Option<&'static str> {
         Event::Ended { outcome, .. } if *outcome != "succeeded" => "run_ended",
         Event::Retrying { .. } => "retry",
         Event::TimedOut { .. } => "timed_out",
+        Event::ChildKilled { .. } => "child_killed",
         Event::Released { .. } => "released",
         Event::AttemptLost { .. } => "attempt_lost",
         Event::Fenced { .. } => "fenced",

@@ -92,6 +92,9 @@ impl std::fmt::Display for Text<'_> {
                     "ran past its timeout"
                 }
             ),
+            Event::ChildKilled { attempt: a, what, .. } => {
+                write!(f, "{} run {} attempt {}: {what}", a.job_id, a.run_id, a.attempt)
+            }
             Event::AttemptLost { attempt: a, why } => {
                 write!(
                     f,

@@ -1,6 +1,7 @@
 //! Writes down how attempts ended, their output before that, and events; in sets, until it is confirmed.
 
 mod outlet;
+mod progress;
 mod report;
 mod rows;
 mod tasks;
@@ -18,6 +19,7 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::outlet::Outlet;
+use self::progress::Checkpoints;
 use self::report::Ended;
 pub use self::report::Report;
 use self::rows::{finish_row, lose_row, op, retry_row};
@@ -58,6 +60,7 @@ pub struct Reporter {
     outlet: Outlet,
     shippers: HashMap<AttemptId, Shipper>,
     tasks: TaskShippers,
+    checkpoints: Checkpoints,
     /// Starts to be shown to people; those that end within a tick never are.
     starts: HashMap<AttemptId, (Me, Timestamp)>,
 }
@@ -71,6 +74,7 @@ impl Reporter {
             outlet,
             shippers: HashMap::new(),
             tasks: TaskShippers::default(),
+            checkpoints: Checkpoints::default(),
             starts: HashMap::new(),
         }
     }
@@ -93,6 +97,7 @@ impl Reporter {
                 _ = rows.recv_many(&mut events, EVENT_SET) => self.record(&mut events).await,
                 _ = ticks.tick(), if !self.shippers.is_empty() => {
                     self.show_starts().await;
+                    self.checkpoints.store_live(&self.db).await;
                     self.ship_live().await;
                 }
                 _ = looks.tick(), if !self.tasks.is_empty() => self.tasks.ship_live(&self.db).await,
@@ -128,8 +133,13 @@ impl Reporter {
                 Report::Started { me, id, at } => {
                     self.starts.insert(id, (me, at));
                 }
+                Report::Progress(report) => self.checkpoints.note(report),
                 Report::Ended(report) => {
                     self.starts.remove(&report.assignment.id());
+                    report
+                        .progress()
+                        .into_iter()
+                        .for_each(|p| self.checkpoints.note(p));
                     ended.push(*report);
                 }
             }
@@ -250,6 +260,8 @@ impl Reporter {
 
     /// Output first: once a state is final, the log is complete within the caps.
     async fn try_settle(&mut self, ended: &[Ended]) -> Result<Vec<Settled>, StoreError> {
+        // Whoever claims the next attempt finds the last checkpoint of this one.
+        self.checkpoints.store(&self.db).await?;
         for e in ended.iter().filter(|e| e.result.is_some()) {
             self.follow(e.assignment.id(), e.kind, e.assignment.spec.output.keep, false);
         }

@@ -1,6 +1,7 @@
 //! What a session tells the reporter.
 
 use farmhand_common::store::Me;
+use farmhand_common::store::progress::Progress;
 use jiff::Timestamp;
 
 use crate::runner::{Assignment, Verdict};
@@ -22,6 +23,8 @@ pub enum Report {
         id: AttemptId,
         at: Timestamp,
     },
+    /// How far a running attempt has come.
+    Progress(Progress),
     Ended(Box<Ended>),
 }
 
@@ -32,6 +35,20 @@ pub struct Ended {
     pub(super) kind: Kind,
     pub(super) result: Option<AttemptResult>,
     pub(super) verdict: Verdict,
+}
+
+impl Ended {
+    /// The last word of a command that ended.
+    pub(super) fn progress(&self) -> Option<Progress> {
+        let checkpoint = self.result.as_ref()?.checkpoint.clone()?;
+        Some(Progress {
+            run_id: self.assignment.run_id,
+            attempt: self.assignment.attempt,
+            address: self.address.clone(),
+            session: self.assignment.session,
+            checkpoint: Some(checkpoint),
+        })
+    }
 }
 
 impl Report {

@@ -41,8 +41,10 @@ impl Session {
                     since,
                     phase: Phase::Running,
                     cancelled: false,
+                    kills_heard: 0,
                 },
             );
+            self.on_adopted_progress(&report);
             if report.state == State::Ended {
                 self.on_exited(kind, report);
             }
@@ -219,6 +221,7 @@ impl Session {
                 since: received,
                 phase: Phase::Starting,
                 cancelled: false,
+                kills_heard: 0,
             },
         );
         if let Some(attempt) = self.attempts.get(&id) {
@@ -246,6 +249,7 @@ impl Session {
                 since: boot_now(),
                 phase: Phase::Ended,
                 cancelled: false,
+                kills_heard: 0,
             },
         );
         let _ = self.ctx.reports.send(report);
@@ -278,6 +282,7 @@ impl Session {
 
     pub(super) fn on_exited(&mut self, kind: Kind, report: AttemptReport) {
         let id = report.id;
+        self.on_children_killed(kind, id, &report.child_kills);
         let (Some(attempt), Some(result)) = (self.attempts.get_mut(&id), report.result) else {
             // Settled before the warden heard so.
             self.wardens.ack(kind, id);

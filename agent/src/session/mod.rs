@@ -8,6 +8,7 @@ mod lease;
 mod leave;
 mod notices;
 mod order;
+mod progress;
 mod rows;
 mod triggers;
 mod watch;
@@ -163,6 +164,8 @@ struct Attempt {
     since: BootInstant,
     phase: Phase,
     cancelled: bool,
+    /// The newest of its children's ends that is an event already.
+    kills_heard: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

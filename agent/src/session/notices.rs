@@ -23,7 +23,12 @@ impl Session {
                     attempt: id.attempt,
                 });
             }
-            WardenInput::Event(_, WardenEvent::Progress { .. }) => {}
+            WardenInput::Event(_, WardenEvent::Progress { id, checkpoint, .. }) => {
+                self.on_progress(id, checkpoint);
+            }
+            WardenInput::Event(kind, WardenEvent::ChildKilled { id, kill }) => {
+                self.on_children_killed(kind, id, &[kill]);
+            }
             WardenInput::Disconnected(kind) => self.wardens.disconnected(kind),
             WardenInput::Dead(kind, gone) => {
                 self.note_gone(kind, &gone);

@@ -5,11 +5,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use super::cgroup::Group;
+use super::child_limits::Ending as ChildrenEnding;
 use super::clock::{MILLISECOND, SECOND, boottime_ns, wall_ms};
 use super::life::{Life, Times};
 use super::output::{OutputWriter, Stream};
 use super::plan::InitReport;
 use super::poller::{Channel, Poller, Source};
+use super::progress::Lines;
 use super::protocol::*;
 use super::reap::{Reaped, Usage};
 use super::spawn::Started;
@@ -20,7 +22,6 @@ const WINDOW: u64 = 20 * MILLISECOND;
 const WINDOW_BYTES: u64 = (64 << 20) / 50;
 /// A pipe holds at most so much unless root made it larger; nothing of the tree can add to it any more.
 const FINAL_DRAIN: u64 = 2 << 20;
-const MAX_CHECKPOINT: usize = 4096;
 const MAX_START_ERROR: usize = 16 << 10;
 
 #[derive(Debug)]
@@ -40,6 +41,7 @@ pub struct Attempt {
     /// Highest seen where the warden watches instead of the kernel.
     pub watched_rss: u64,
     pub limit_hit: Option<KillReason>,
+    pub children: ChildrenEnding,
     pub tell_progress_at: Option<u64>,
     last_told_progress: u64,
     started_wall_ms: i64,
@@ -47,7 +49,7 @@ pub struct Attempt {
     pipes: Pipes,
     window: (u64, u64),
     pub resume_at: Option<u64>,
-    line: Vec<u8>,
+    lines: Lines,
     start_error: Vec<u8>,
     status: Vec<u8>,
 }
@@ -90,6 +92,7 @@ impl Attempt {
             leftovers: 0,
             watched_rss: 0,
             limit_hit: None,
+            children: ChildrenEnding::default(),
             tell_progress_at: None,
             last_told_progress: 0,
             started_wall_ms: wall_ms(),
@@ -104,7 +107,7 @@ impl Attempt {
             },
             window: (now, 0),
             resume_at: None,
-            line: Vec::new(),
+            lines: Lines::default(),
             start_error: Vec::new(),
             status: Vec::new(),
             request,
@@ -225,24 +228,18 @@ impl Attempt {
     fn read_progress(&mut self, poller: &Poller, now: u64) -> bool {
         let mut fresh = Vec::new();
         read_into(&mut self.pipes.progress, poller, &mut fresh, usize::MAX);
-        let mut complete = false;
-        for byte in fresh {
-            if byte == b'\n' {
-                let line = String::from_utf8_lossy(&self.line);
-                // An empty line is a sign of life only.
-                if !line.trim().is_empty() {
-                    self.checkpoint = Some(line.trim_end_matches('\r').to_owned());
-                }
-                self.line.clear();
-                complete = true;
-            } else if self.line.len() < MAX_CHECKPOINT {
-                self.line.push(byte);
-            }
+        let said = self.lines.take(&fresh);
+        if said.checkpoint.is_some() {
+            self.checkpoint = said.checkpoint;
         }
-        if complete && self.tell_progress_at.is_none() {
+        if let Some(why) = said.refused {
+            let line = format!("a checkpoint is refused: {why}\n");
+            self.output.write(Stream::Agent, wall_ms(), line.as_bytes());
+        }
+        if said.alive && self.tell_progress_at.is_none() {
             self.tell_progress_at = Some(now.max(self.last_told_progress + SECOND));
         }
-        complete
+        said.alive
     }
 
     pub fn told_progress(&mut self, now: u64) {
@@ -260,6 +257,7 @@ impl Attempt {
             started_wall_ms: self.started_wall_ms,
             started_ns: self.started_ns,
             checkpoint: self.checkpoint.clone(),
+            child_kills: self.children.kept.clone(),
             extra: self.request.extra.clone(),
             result: None,
         }

@@ -237,6 +237,14 @@ impl WardenClient {
         Ok(())
     }
 
+    /// Children's ends up to this number are written down.
+    pub async fn heard(&self, id: AttemptId, kills: u64) -> Result<(), WardenError> {
+        match self.ask(Request::Heard { id, kills }).await? {
+            Reply::Acked => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     pub async fn list(&self) -> Result<Listing, WardenError> {
         match self.ask(Request::List).await? {
             Reply::List(listing) => Ok(listing),

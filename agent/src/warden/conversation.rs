@@ -135,6 +135,9 @@ impl Warden {
         for ended in self.ended.values_mut() {
             ended.told = false;
         }
+        for attempt in self.living.values_mut() {
+            attempt.children.told = 0;
+        }
         Ok(())
     }
 
@@ -179,6 +182,15 @@ impl Warden {
                     checkpoint,
                     wall_ms: wall_ms(),
                 })));
+            }
+        }
+        for attempt in self.living.values_mut() {
+            let id = attempt.id;
+            let told = attempt.children.told;
+            for kill in attempt.children.kept.iter().filter(|k| k.number > told) {
+                attempt.children.told = kill.number;
+                let kill = kill.clone();
+                sent = sent.and(agent.send(&FromWarden::Event(Event::ChildKilled { id, kill })));
             }
         }
         for ended in self.ended.values_mut().filter(|e| !e.told) {

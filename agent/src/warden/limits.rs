@@ -10,7 +10,12 @@ use super::warden::{WATCH_LIMITS, Warden};
 use super::{process, tree};
 
 impl Attempt {
-    pub(super) fn watches_limits(&self) -> bool {
+    /// Whether the warden must look at its processes from time to time.
+    pub(super) fn watches(&self) -> bool {
+        self.watches_limits() || self.watches_children()
+    }
+
+    fn watches_limits(&self) -> bool {
         self.life.needs_hard_end() && (self.memory_watched().is_some() || self.processes_watched().is_some())
     }
 
@@ -33,7 +38,7 @@ impl Warden {
         let watched: Vec<AttemptId> = self
             .living
             .values()
-            .filter(|a| a.watches_limits())
+            .filter(|a| a.watches())
             .map(|a| a.id)
             .collect();
         if watched.is_empty() {
@@ -42,7 +47,8 @@ impl Warden {
         self.watch_limits_at = now + WATCH_LIMITS;
         self.take_census();
         for id in watched {
-            let Some(attempt) = self.living.get_mut(&id) else {
+            self.watch_children(id);
+            let Some(attempt) = self.living.get_mut(&id).filter(|a| a.watches_limits()) else {
                 continue;
             };
             let members = tree::members(attempt, self.census.of(id));

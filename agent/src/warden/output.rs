@@ -26,6 +26,8 @@ pub const MIN_LOCAL: u64 = 64 << 10;
 pub enum Stream {
     Stdout = 1,
     Stderr = 2,
+    /// What the warden itself has to say in between.
+    Agent = 3,
 }
 
 pub fn segment_path(dir: &Path, segment: u64) -> PathBuf {

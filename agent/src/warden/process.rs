@@ -108,6 +108,12 @@ pub fn descendants(root: i32) -> Vec<(Stat, i32)> {
     below(children(root))
 }
 
+/// When a process was started, in CLOCK_BOOTTIME nanoseconds, to a clock tick.
+pub fn started_ns(stat: &Stat) -> u64 {
+    let ticks = rustix::param::clock_ticks_per_second().max(1);
+    u64::try_from(u128::from(stat.start) * 1_000_000_000 / u128::from(ticks)).unwrap_or(u64::MAX)
+}
+
 pub fn rss_bytes(pid: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
     let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use farmhand_common::core::definition::{Command, Isolation, Limits};
+use farmhand_common::core::definition::{ChildLimit, Command, Isolation, Limits};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -121,6 +121,8 @@ pub struct SpawnRequest {
     /// Silence for so long on the progress descriptor ends the attempt.
     #[serde(default)]
     pub progress_timeout_ms: Option<u64>,
+    #[serde(default)]
+    pub child_limits: Vec<ChildLimit>,
     /// Not looked at; an adopting agent gets it back in [`AttemptReport::extra`].
     #[serde(default)]
     pub extra: serde_json::Value,
@@ -156,6 +158,7 @@ impl SpawnRequest {
             isolation: Isolation::default(),
             output_local: default_local_bytes(),
             progress_timeout_ms: None,
+            child_limits: Vec::new(),
             extra: serde_json::Value::Null,
         }
     }
@@ -214,6 +217,11 @@ pub enum Request {
     /// The warden may forget an ended attempt. Its directory stays: the agent removes it.
     Ack {
         id: AttemptId,
+    },
+    /// Children's ends up to this number are written down; the warden may forget them.
+    Heard {
+        id: AttemptId,
+        kills: u64,
     },
     List,
     /// Spawns nothing more, kills everything, and leaves once all is reported.
@@ -324,6 +332,11 @@ pub enum Event {
         id: AttemptId,
         checkpoint: Option<String>,
         wall_ms: i64,
+    },
+    /// A child went over its limit. Told to every new agent until it says [`Request::Heard`].
+    ChildKilled {
+        id: AttemptId,
+        kill: ChildKill,
     },
     Unkillable {
         id: AttemptId,

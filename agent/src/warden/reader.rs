@@ -159,6 +159,7 @@ impl OutputReader {
         let stream = match stream {
             1 => Stream::Stdout,
             2 => Stream::Stderr,
+            3 => Stream::Agent,
             // A machine that lost power leaves zeroes behind: nothing after them counts.
             _ => return Ok(None),
         };

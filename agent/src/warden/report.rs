@@ -1,5 +1,8 @@
 //! What is told about an attempt: its state while it lives, its result once it ended.
 
+use std::time::Duration;
+
+use farmhand_common::core::document::{duration_text, size_text};
 use serde::{Deserialize, Serialize};
 
 use super::protocol::{AttemptId, KillReason};
@@ -26,6 +29,9 @@ pub struct AttemptReport {
     pub started_wall_ms: i64,
     pub started_ns: u64,
     pub checkpoint: Option<String>,
+    /// Not confirmed by any agent yet.
+    #[serde(default)]
+    pub child_kills: Vec<ChildKill>,
     pub extra: serde_json::Value,
     /// When ended.
     pub result: Option<AttemptResult>,
@@ -124,4 +130,45 @@ pub struct OutputStats {
     pub dropped_bytes: u64,
     /// The first failure to write a local file.
     pub error: Option<String>,
+}
+
+/// A child that was ended because it went over a limit of its job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildKill {
+    /// Counts the attempt's kills, from 1.
+    pub number: u64,
+    pub name: String,
+    pub pid: i32,
+    pub why: KillWhy,
+    pub wall_ms: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "limit", rename_all = "snake_case")]
+pub enum KillWhy {
+    Age { ms: u64, most_ms: u64 },
+    Memory { bytes: u64, most: u64 },
+}
+
+impl std::fmt::Display for ChildKill {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (name, pid) = (&self.name, self.pid);
+        let span = |ms: u64| duration_text(Duration::from_millis(ms));
+        match self.why {
+            KillWhy::Age { ms, most_ms } => {
+                let (age, most) = (span(ms), span(most_ms));
+                write!(
+                    f,
+                    "ended {name} (process {pid}): it is {age} old, {most} is its limit"
+                )
+            }
+            KillWhy::Memory { bytes, most } => {
+                let most = size_text(most);
+                write!(
+                    f,
+                    "ended {name} (process {pid}): it uses {bytes} bytes, {most} is its limit"
+                )
+            }
+        }
+    }
 }

@@ -37,6 +37,12 @@ impl Warden {
             Request::Kill { id, grace_ms, reason } => self.kill(id, grace_ms, reason),
             Request::KillAll { grace_ms, reason } => Ok(self.kill_all(grace_ms, reason)),
             Request::Ack { id } => self.ack(id),
+            Request::Heard { id, kills } => {
+                if let Some(attempt) = self.living.get_mut(&id) {
+                    attempt.children.confirmed(kills);
+                }
+                Ok(Reply::Acked)
+            }
             Request::List => Ok(Reply::List(self.list())),
             Request::Shutdown { grace_ms } => {
                 log(format_args!("warden: shutting down"));
@@ -293,6 +299,7 @@ impl Warden {
             started_wall_ms: wall,
             started_ns: ns,
             checkpoint: None,
+            child_kills: Vec::new(),
             extra: request.extra,
             result: Some(result),
         };

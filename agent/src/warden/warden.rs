@@ -209,7 +209,7 @@ impl Warden {
             if attempt.life.main_ended() {
                 wake = wake.min(now + LOOK_AGAIN);
             }
-            if attempt.watches_limits() {
+            if attempt.watches() {
                 wake = wake.min(self.watch_limits_at);
             }
         }

@@ -70,6 +70,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "triggers",
         sql: include_str!("../../migrations/0009_triggers.sql"),
     },
+    Migration {
+        version: 10,
+        name: "progress",
+        sql: include_str!("../../migrations/0010_progress.sql"),
+    },
 ];
 
 /// A step as the database remembers it.

@@ -16,6 +16,7 @@ mod note;
 pub mod partitions;
 mod passfile;
 pub mod pools;
+pub mod progress;
 pub mod protocol;
 pub mod query;
 pub mod snapshot;

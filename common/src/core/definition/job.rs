@@ -9,7 +9,7 @@ use toml::de::DeValue;
 use super::calendar::Calendars;
 use super::pools::Pools;
 use super::spec::*;
-use super::{check, continuous, flow, needs, retry, support, table, triggers};
+use super::{check, continuous, flow, needs, retry, support, table, triggers, watched};
 use crate::core::document::{
     Found, Reader, Wrong, boolean, duration, filled, integer, one_of, positive_duration, size, text,
 };
@@ -232,7 +232,7 @@ fn read_how(job: &mut Reader<'_>, spec: &mut JobSpec) {
         one_of(&[("rerun", OnLost::Rerun), ("fail", OnLost::Fail)]),
     );
     job.set("hold", &mut spec.hold, duration);
-    job.maybe("progress_timeout", &mut spec.progress_timeout, positive_duration);
+    watched::read(job, spec);
     if let Some(list) = job.list("notify", true, filled) {
         spec.notify = values(list);
     }

@@ -37,6 +37,25 @@ fn each_mistake_about_a_kind_of_job_names_its_place_and_its_mend() {
             "`where`",
         ),
         ("command = ['x']\ninstances = 0", (3, 13), "0", "from 1 to 10000"),
+        (
+            "command = ['x']\nchild_limits = [{ max_age = '1m' }]",
+            (3, 17),
+            "a limit without a `name`",
+            "wget",
+        ),
+        (
+            "command = ['x']\nchild_limits = [{ name = 'wget' }]",
+            (3, 17),
+            "neither `max_age` nor `max_memory`",
+            "how old or how large",
+        ),
+        (
+            "command = ['x']\nchild_limits = [{ name = '/bin/wget', max_age = '1m' }]",
+            (3, 26),
+            "it is a name, not a path",
+            "ps -o comm",
+        ),
+        ("command = ['x']\nprogress_timeout = '0s'", (3, 20), "0", ""),
     ];
     for (keys, place, what, mend) in cases {
         let found = mistakes(keys);

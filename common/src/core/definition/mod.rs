@@ -27,6 +27,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod triggers;
+mod watched;
 
 pub use flow::{FlowSpec, Resume, TaskSpec};
 pub use load::{Definitions, JobDefinition, load, load_all};

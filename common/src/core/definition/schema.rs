@@ -24,6 +24,8 @@ enum Kind {
     /// Strings by names that people choose.
     Strings,
     Table(&'static [Key]),
+    /// A list of tables.
+    List(&'static [Key]),
     /// Tables by names that people choose.
     Tables(&'static [Key]),
     Params,
@@ -56,6 +58,16 @@ const LIMITS: &[Key] = &[
         "processes",
         Kind::Integer(1, 4_194_304),
         "At most so many at once.",
+    ),
+];
+
+const CHILD_LIMIT: &[Key] = &[
+    key("name", Kind::TextLike("wget"), "As `ps -o comm` shows it."),
+    key("max_age", Kind::Duration, "Older ones are ended."),
+    key(
+        "max_memory",
+        Kind::Size,
+        "Ones with more resident memory are ended.",
     ),
 ];
 
@@ -236,6 +248,16 @@ const JOB: &[Key] = &[
         "Whether it fires and takes submissions.",
     ),
     key("timeout", Kind::Duration, "Of an attempt, from its start."),
+    key(
+        "progress_timeout",
+        Kind::Duration,
+        "Silence on the progress descriptor for so long ends an attempt.",
+    ),
+    key(
+        "child_limits",
+        Kind::List(CHILD_LIMIT),
+        "Children that are ended by name when they grow too old or too large.",
+    ),
     key("grace", Kind::Duration, "Between SIGTERM and SIGKILL."),
     key(
         "overlap",
@@ -352,6 +374,7 @@ fn property(key: &Key, defaults: Option<&Value>) -> Value {
         Kind::Instant => json!({"type": "string", "examples": ["2026-12-01", "2026-12-01T08:00:00Z"]}),
         Kind::Strings => json!({"type": "object", "additionalProperties": {"type": "string"}}),
         Kind::Table(keys) => table(keys, None),
+        Kind::List(keys) => json!({"type": "array", "items": table(keys, None)}),
         Kind::Tables(keys) => json!({"type": "object", "additionalProperties": table(keys, None)}),
         Kind::Params => json!({"type": "object", "additionalProperties": {
             "type": "object", "additionalProperties": false, "required": ["type"],

@@ -80,8 +80,11 @@ pub struct JobSpec {
     pub end: Option<String>,
     pub output: Output,
     pub notify: Vec<String>,
+    /// Silence for longer ends an attempt.
     #[serde(with = "opt_millis")]
     pub progress_timeout: Option<Duration>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub child_limits: Vec<ChildLimit>,
     pub instances: u32,
     pub enabled: bool,
 }
@@ -133,6 +136,7 @@ impl Default for JobSpec {
             output: Output::default(),
             notify: Vec::new(),
             progress_timeout: None,
+            child_limits: Vec::new(),
             instances: 1,
             enabled: true,
         }
@@ -258,6 +262,18 @@ pub struct Limits {
     /// Bytes.
     pub memory: Option<u64>,
     pub processes: Option<u32>,
+}
+
+/// What a child of a command may become before it is ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ChildLimit {
+    /// As `ps` shows it, or the file name of its first argument.
+    pub name: String,
+    #[serde(with = "opt_millis")]
+    pub max_age: Option<Duration>,
+    /// Bytes of resident memory.
+    pub max_memory: Option<u64>,
 }
 
 /// How much output of one attempt is kept, in bytes.

@@ -7,11 +7,6 @@ use crate::core::document::Reader;
 const JOB_KEYS: &[(&str, &str)] = &[
     ("stream", "loop over the list in the command"),
     ("notify", "alert on the agents' metrics, or notify in the command"),
-    ("progress_timeout", "bound the whole attempt with `timeout`"),
-    (
-        "child_limits",
-        "bound the whole attempt with `timeout` and `limits`",
-    ),
 ];
 
 /// Reports the keys of a job that are for later.

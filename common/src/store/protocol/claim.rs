@@ -41,6 +41,8 @@ pub struct Claimed {
     pub spec: Value,
     /// Tasks of a flow that are not to run again.
     pub done: Option<Vec<String>>,
+    /// What an earlier attempt last reported about how far it had come.
+    pub checkpoint: Option<String>,
     /// When the claim was made, by the database's clock.
     pub claimed_at: Timestamp,
 }

@@ -209,6 +209,6 @@ pub(super) fn millis(d: Duration) -> i64 {
 }
 
 /// A set of records as one parameter.
-pub(super) fn set<T: Serialize + std::fmt::Debug>(records: &[T]) -> Json<&[T]> {
+pub(in crate::store) fn set<T: Serialize + std::fmt::Debug>(records: &[T]) -> Json<&[T]> {
     Json(records)
 }

@@ -44,7 +44,7 @@ WITH RECURSIVE me AS MATERIALIZED (
 )
 SELECT w.run_id, w.job_id, w.rev, w.kind, w.instance, w.instances, w.due_at, w.ready_at, w.attempt, w.fence,
     w.retries, w.takeovers, w.priority, w.params, w.parent_run, w.parents, w.firing, w.reason, w.claimed_at, w.key,
-    coalesce(v.spec, 'null') AS spec,
+    coalesce(v.spec, 'null') AS spec, p.checkpoint,
     -- Tasks of a flow that are not to run again; looked for in no other run.
     CASE WHEN jsonb_typeof(v.spec->'flow') = 'object' THEN (
         SELECT jsonb_agg(l.task)
@@ -55,4 +55,5 @@ SELECT w.run_id, w.job_id, w.rev, w.kind, w.instance, w.instances, w.due_at, w.r
     ) END AS done
 FROM won w
 LEFT JOIN farmhand.job_revision v ON v.job_id = w.job_id AND v.rev = w.rev
+LEFT JOIN farmhand.progress p ON p.run_id = w.run_id
 ORDER BY w.priority DESC, w.ready_at, w.run_id

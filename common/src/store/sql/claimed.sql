@@ -1,7 +1,7 @@
 -- What claim_gated won, as claim answers. Apart from it, so that no slow reader keeps its lock.
 SELECT w.run_id, w.job_id, w.rev, w.kind, w.instance, w.instances, w.due_at, w.ready_at, w.attempt, w.fence,
     w.retries, w.takeovers, w.priority, w.params, w.parent_run, w.reason, w.claimed_at,
-    coalesce(v.spec, 'null') AS spec,
+    coalesce(v.spec, 'null') AS spec, p.checkpoint,
     CASE WHEN jsonb_typeof(v.spec->'flow') = 'object' THEN (
         SELECT jsonb_agg(l.task)
         FROM (SELECT DISTINCT ON (t.task) t.task, t.outcome FROM farmhand.task t
@@ -11,5 +11,6 @@ SELECT w.run_id, w.job_id, w.rev, w.kind, w.instance, w.instances, w.due_at, w.r
     ) END AS done
 FROM farmhand.run_live w
 LEFT JOIN farmhand.job_revision v ON v.job_id = w.job_id AND v.rev = w.rev
+LEFT JOIN farmhand.progress p ON p.run_id = w.run_id
 WHERE w.run_id = ANY ($1) AND w.state = 'running' AND w.running_at = $2 AND w.session = $3
 ORDER BY w.priority DESC, w.ready_at, w.run_id

@@ -61,6 +61,8 @@ WITH given AS MATERIALIZED (
 ), unlogged AS (
     DELETE FROM farmhand.run_log l USING folded f
     WHERE l.run_id = f.run_id AND f.output_bytes IS DISTINCT FROM 0
+), unreported AS (
+    DELETE FROM farmhand.progress p USING folded f WHERE p.run_id = f.run_id
 ), untasked AS (
     DELETE FROM farmhand.task t USING folded f WHERE t.run_id = f.run_id
 )
