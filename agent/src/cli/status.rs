@@ -26,6 +26,7 @@ pub async fn run(args: &StatusArgs, as_json: bool) -> Outcome {
         ("running", format!("{} of {} slots", status.running, status.slots)),
         ("due", due(&status)),
         ("waiting", status.waiting.to_string()),
+        ("loops", loops(&status)),
         ("next", out::maybe_time(status.next_run)),
         ("database", out::time(status.db_now)),
     ]);
@@ -67,6 +68,14 @@ fn due(status: &FarmStatus) -> String {
     }
 }
 
+/// Instances of continuous jobs; each has a round, a paused job's last ones included.
+fn loops(status: &FarmStatus) -> String {
+    match (status.loops, status.rounds) {
+        (0, 0) => "none".to_owned(),
+        (loops, rounds) => format!("{loops}, with {rounds} rounds that run or wait"),
+    }
+}
+
 /// What somebody should look at.
 fn warnings(status: &FarmStatus) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -82,6 +91,12 @@ fn warnings(status: &FarmStatus) -> Vec<String> {
         warnings.push(format!(
             "{} jobs are overdue: nobody fires them",
             status.overdue_jobs
+        ));
+    }
+    if status.rounds < status.loops {
+        warnings.push(format!(
+            "{} loops of continuous jobs have no round: an agent makes what lacks within a minute",
+            status.loops - status.rounds
         ));
     }
     if !status.timeline_open {

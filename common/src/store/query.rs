@@ -227,6 +227,10 @@ pub struct FarmStatus {
     /// Runs that wait: for an earlier run, a retry's pause, or their time.
     pub waiting: i64,
     pub oldest_ready: Option<Timestamp>,
+    /// Live rounds of continuous jobs.
+    pub rounds: i64,
+    /// Instances that continuous jobs ask for.
+    pub loops: i64,
     /// Jobs by state: enabled, paused, disabled.
     pub jobs: BTreeMap<String, i64>,
     /// Jobs whose next instant passed more than ten seconds ago.

@@ -25,6 +25,16 @@ pub(super) fn read(job: &mut Reader<'_>, spec: &mut JobSpec) {
     job.set("idle_delay", &mut spec.idle_delay, positive_duration);
 }
 
+/// As those, but harmless where a job inherits them.
+const OWN_ABOUT_INSTANTS: &[&str] = &[
+    "overlap",
+    "missed",
+    "missed_within",
+    "missed_max",
+    "dst",
+    "spread",
+];
+
 pub(super) fn check(job: &mut Reader<'_>, spec: &JobSpec) {
     let sink = job.sink();
     if !spec.is_continuous() {
@@ -39,8 +49,11 @@ pub(super) fn check(job: &mut Reader<'_>, spec: &JobSpec) {
         }
         return;
     }
-    for key in ABOUT_INSTANTS {
-        if let Some(span) = job.key_span(key) {
+    let inherited = ABOUT_INSTANTS.iter().map(|key| (*key, job.key_span(key)));
+    let mut found: Vec<_> = inherited.collect();
+    found.extend(OWN_ABOUT_INSTANTS.iter().map(|key| (*key, job.own_span(key))));
+    for (key, span) in found {
+        if let Some(span) = span {
             sink.report(
                 span,
                 format!("`{key}` has no meaning for a continuous job, which is always due"),

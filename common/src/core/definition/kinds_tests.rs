@@ -56,6 +56,12 @@ fn each_mistake_about_a_kind_of_job_names_its_place_and_its_mend() {
             "ps -o comm",
         ),
         ("command = ['x']\nprogress_timeout = '0s'", (3, 20), "0", ""),
+        (
+            "command = ['x']\nschedule = '@continuous'\noverlap = 'queue'",
+            (4, 1),
+            "`overlap` has no meaning for a continuous job",
+            "leave it out",
+        ),
     ];
     for (keys, place, what, mend) in cases {
         let found = mistakes(keys);
@@ -79,5 +85,11 @@ fn a_continuous_job_backs_off_from_a_second_unless_it_says_otherwise() {
     assert_eq!((plain.retry.base.as_secs(), plain.retry.cap.as_secs()), (1, 300));
     let own = spec("schedule = '@continuous'\nretry = { base = '7s' }\nidle_exit = 7");
     assert_eq!((own.retry.base.as_secs(), own.idle_exit), (7, vec![7]));
+    let source = Source {
+        name: "j".to_owned(),
+        text: "[defaults]\noverlap = 'queue'\n[job.a]\ncommand = ['x']\nschedule = '@continuous'\n"
+            .to_owned(),
+    };
+    assert!(load(&[source]).is_ok(), "what it inherits is for the others");
     assert_eq!(spec("schedule = '@daily'").retry.base.as_secs(), 10);
 }

@@ -2,6 +2,7 @@ WITH queue AS (
     SELECT count(*) FILTER (WHERE state = 'running') AS running,
         count(*) FILTER (WHERE state = 'due' AND gate IS NULL AND ready_at <= statement_timestamp()) AS due,
         count(*) FILTER (WHERE state = 'due' AND (gate IS NOT NULL OR ready_at > statement_timestamp())) AS waiting,
+        count(*) FILTER (WHERE kind = 'continuous') AS rounds,
         min(ready_at) FILTER (WHERE state = 'due' AND gate IS NULL AND ready_at <= statement_timestamp())
             AS oldest_ready
     FROM farmhand.run_live
@@ -10,7 +11,9 @@ SELECT clock_timestamp() AS db_now,
     (SELECT coalesce(jsonb_object_agg(s.state, s.n), '{}') FROM (
         SELECT state, count(*) AS n FROM farmhand.node GROUP BY state) s) AS nodes,
     (SELECT coalesce(sum(slots), 0)::bigint FROM farmhand.node WHERE open) AS slots,
-    q.running, q.due, q.waiting, q.oldest_ready,
+    q.running, q.due, q.waiting, q.oldest_ready, q.rounds,
+    (SELECT coalesce(sum(instances), 0)::bigint FROM farmhand.job
+        WHERE continuous AND enabled AND NOT paused AND NOT deleted) AS loops,
     (SELECT coalesce(jsonb_object_agg(s.state, s.n), '{}') FROM (
         SELECT CASE WHEN NOT enabled THEN 'disabled' WHEN paused THEN 'paused' ELSE 'enabled' END AS state,
             count(*) AS n
