@@ -246,6 +246,16 @@ pub fn verdict(a: &Assignment, result: &AttemptResult, cancelled: bool, random: 
     if a.is_round() {
         return round_over(a, end, reason, cancelled, random);
     }
+    if let AttemptEnd::Exited(code) = end
+        && a.spec.idle_exit.contains(&code)
+    {
+        // A run by hand of a continuous job: it found nothing to do, and there is nothing to repeat.
+        return Verdict::Final {
+            outcome: Outcome::Succeeded,
+            reason: Some("idle".to_owned()),
+            again: None,
+        };
+    }
     match after_attempt(end, &a.spec.retry, a.retries.unsigned_abs(), cancelled, random) {
         AfterAttempt::Final(outcome) => Verdict::Final {
             outcome,
