@@ -1,4 +1,6 @@
 //! Metrics, rules and dashboards, on real Prometheus and Alertmanager.
 
+mod arrivals;
+mod dashboards;
 mod holder;
 mod rules;

@@ -7,4 +7,5 @@ pub mod pg;
 pub mod processes;
 pub mod proxy;
 pub mod wait;
+pub mod watch;
 pub mod witness;

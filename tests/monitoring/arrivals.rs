@@ -1,0 +1,284 @@
+//! Faults on a real farm, and the alerts that arrive; what the dashboards then show.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use farmhand_tests::alerts::{Scale, source};
+use farmhand_tests::farm::{Farm, SOON, stop};
+use farmhand_tests::pg::{Options, PrivateServer};
+use farmhand_tests::watch::{Arrival, Watch};
+
+use crate::dashboards::queries;
+
+/// A minute of the rules is two seconds here.
+const SCALE: Scale = Scale(30);
+/// From a fault to its alert, on a machine busy with other things.
+const ARRIVES: Duration = Duration::from_secs(60);
+/// Taken over at once: more than the rule calls a storm.
+const STORM: usize = 14;
+
+const JOBS: &str = "
+    [job.fine]
+    schedule = '* * * * * *'
+    command = ['true']
+    [job.long]
+    where = { storm = 'yes' }
+    command = [WITNESS, '600000']
+    [job.short]
+    where = { storm = 'yes' }
+    command = [WITNESS, '800']
+    [job.stuck]
+    where = { stuck = 'yes' }
+    command = [WITNESS, '600000']
+    [job.flaky]
+    retry = { max = 1, backoff = 'constant', base = '100ms' }
+    command = ['false']
+    [job.timed]
+    timeout = '1s'
+    command = ['sleep', '600']
+    [job.loud]
+    output = { keep = '1KiB', local = '4KiB' }
+    command = 'head -c 300000 /dev/zero | tr \"\\\\0\" x'
+";
+
+const FAILING: &str = "[job.fails]\nschedule = '* * * * * *'\ncommand = ['false']\n";
+const LATE: &str = "[job.late]\nschedule = '*/2 * * * * *'\ncommand = [WITNESS, '600000']\n";
+
+/// n1 and n2 take over from n3; n4 has a long lease.
+async fn farm() -> Farm {
+    let server = PrivateServer::start(Options::default()).await;
+    let mut farm = Farm::new()
+        .agents(4)
+        .slots(20)
+        .on(server)
+        .jobs(JOBS)
+        .arguments(&["--snapshot-every", "1s"])
+        .prepare()
+        .await;
+    for agent in &mut farm.agents {
+        let label = match agent.address.as_str() {
+            "n4" => "stuck=yes",
+            _ => "storm=yes",
+        };
+        agent.arguments.extend(["--label".to_owned(), label.to_owned()]);
+    }
+    let long_lease = farm.agent("n4");
+    let ttl = long_lease
+        .arguments
+        .iter()
+        .position(|a| a == "--lease-ttl")
+        .expect("a TTL")
+        + 1;
+    long_lease.arguments[ttl] = "40s".to_owned();
+    // Beyond what has series of its own.
+    let filler: String = (0..1_010)
+        .map(|n| format!("[job.zz-{n}]\ncommand = ['true']\n"))
+        .collect();
+    farm.apply(&filler);
+    farm
+}
+
+/// When each alert was provoked, and how long it took to arrive.
+struct Provoked<'a> {
+    watch: &'a Watch,
+    delays: BTreeMap<&'static str, Duration>,
+}
+
+impl Provoked<'_> {
+    async fn arrives(&mut self, alert: &'static str, since: Instant, farm: &Farm) -> Arrival {
+        let arrival = farm
+            .eventually(alert, ARRIVES, async || {
+                let all = self.watch.webhook.arrivals();
+                let found = all
+                    .iter()
+                    .find(|a| a.alert == alert && a.status == "firing" && a.at >= since);
+                found
+                    .cloned()
+                    .ok_or_else(|| format!("arrived: {:?}", all.iter().map(|a| &a.alert).collect::<Vec<_>>()))
+            })
+            .await;
+        self.delays.insert(alert, arrival.at - since);
+        let told = arrival.annotations.to_string();
+        assert!(!told.contains("no value") && !told.contains("error"), "{told}");
+        let page = arrival.annotations["runbook_url"].as_str().expect("a runbook");
+        assert!(page.contains("/docs/runbooks/"), "{page}");
+        arrival
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn provoked_faults_arrive_as_alerts_and_every_panel_and_metric_shows_something() {
+    let mut farm = farm().await;
+    // Alone, it gets them all.
+    farm.agent("n3").start().await;
+    for _ in 0..STORM {
+        farm.submit("long").await;
+    }
+    let running = "SELECT count(*) FROM farmhand.run_live WHERE job_id = 'long' AND started_at IS NOT NULL";
+    farm.eventually("the long runs", SOON, async || {
+        match farm.value::<i64>(running).await {
+            n if n == STORM as i64 => Ok(()),
+            n => Err(format!("{n} run")),
+        }
+    })
+    .await;
+    for name in ["n1", "n2", "n4"] {
+        farm.agent(name).start().await;
+    }
+    let watch = Watch::start(&farm.agents, SCALE).await;
+    farm.eventually("every agent is scraped", SOON, async || {
+        // Twice, so that what increases is seen to.
+        let seen = watch
+            .query("count(count_over_time(farmhand_build_info[1m]) >= 2)")
+            .await;
+        match seen.first().map(|s| s["value"][1] == "4") {
+            Some(true) => Ok(()),
+            _ => Err(format!("{seen:?}")),
+        }
+    })
+    .await;
+    let mut provoked = Provoked {
+        watch: &watch,
+        delays: BTreeMap::new(),
+    };
+    let held = farm.database.client().await;
+    let open = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM farmhand.node";
+    held.batch_execute(open).await.expect("a snapshot");
+
+    farm.apply(FAILING);
+    let failing = Instant::now();
+    farm.apply(LATE);
+    let late = Instant::now();
+    for warden in farm.agent("n4").wardens() {
+        stop(warden.pid);
+    }
+    farm.submit("stuck").await;
+    let stuck = Instant::now();
+    farm.agent("n3").kill_with_wardens();
+    let killed = Instant::now();
+    let mut others = Vec::new();
+    for job in ["flaky", "timed", "loud"] {
+        others.push(farm.submit(job).await);
+    }
+    let lost = provoked.arrives("FarmhandNodeLost", killed, &farm).await;
+    assert_eq!(lost.labels["node"], "n3");
+    provoked.arrives("FarmhandTakeoverStorm", killed, &farm).await;
+    let poison = provoked.arrives("FarmhandPoisonJob", killed, &farm).await;
+    assert_eq!(poison.labels["job_name"], "long");
+    let held_up = provoked.arrives("FarmhandLeaseStuck", stuck, &farm).await;
+    assert_eq!(
+        (
+            &held_up.labels["job_name"],
+            &held_up.labels["node"],
+            &held_up.labels["state"]
+        ),
+        (&"stuck".into(), &"n4".into(), &"stalled".into())
+    );
+    let fails = provoked.arrives("FarmhandJobFailing", failing, &farm).await;
+    assert_eq!(fails.labels["job_name"], "fails");
+    provoked.arrives("FarmhandJobMissedDeadline", late, &farm).await;
+    let of_late = |a: &Arrival| a.alert == "FarmhandJobMissedDeadline" && a.labels["job_name"] == "late";
+    farm.eventually("the late job's own alert", ARRIVES, async || {
+        let all = watch.webhook.arrivals();
+        all.iter()
+            .find(|a| of_late(a))
+            .map(drop)
+            .ok_or_else(|| "not yet".to_owned())
+    })
+    .await;
+    for run in others {
+        farm.over(run, SOON).await;
+    }
+    fence(&mut farm).await;
+    // By now a scrape has seen it all.
+    farm.eventually("every metric moves", Duration::from_secs(30), async || {
+        still(&watch).await
+    })
+    .await;
+    panels(&farm, &watch).await;
+
+    farm.database.server().stop();
+    let cut = Instant::now();
+    provoked.arrives("FarmhandDatabaseOutOfReach", cut, &farm).await;
+    farm.eventually("the rest is silenced", ARRIVES, async || {
+        match watch.states("FarmhandSnapshotAbsent").await.as_slice() {
+            [one] if one == "suppressed" => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    let told = watch.webhook.arrivals();
+    assert!(
+        !told
+            .iter()
+            .any(|a| a.alert == "FarmhandSnapshotAbsent" && a.at > cut)
+    );
+    eprintln!(
+        "from the fault to the webhook, every duration of the rules divided by {}:",
+        SCALE.0
+    );
+    for (alert, delay) in &provoked.delays {
+        let rule = source()
+            .alerts
+            .into_iter()
+            .find(|a| a.name == *alert)
+            .expect("a rule");
+        eprintln!(
+            "  {alert}: {:.1} s (for: {})",
+            delay.as_secs_f64(),
+            SCALE.hold(&rule.hold)
+        );
+    }
+}
+
+/// A node that was stopped finds its finish refused.
+async fn fence(farm: &mut Farm) {
+    let run = farm.submit("short").await;
+    let home = farm.lives(run, 1).await.running_at.expect("a node");
+    farm.agent(&home).stop();
+    farm.lives(run, 2).await;
+    farm.agent(&home).resume();
+    farm.event("fenced").await;
+}
+
+/// The metrics of the code that have been zero, and the same, since the start.
+async fn still(watch: &Watch) -> Result<(), String> {
+    let documented = std::fs::read_to_string(farmhand_tests::alerts::root().join("docs/metrics.md"));
+    let text = documented.expect("docs/metrics.md");
+    let names = text
+        .lines()
+        .filter_map(|l| l.strip_prefix("| `")?.split('`').next());
+    let mut still = Vec::new();
+    for name in names.filter(|n| n.starts_with("farmhand_")) {
+        let all = format!("{{__name__=~\"{name}(_count)?\"}}[10m]");
+        let moved = format!("max(max_over_time({all})) > 0 or max(changes({all})) > 0");
+        if watch.query(&moved).await.is_empty() {
+            still.push(name);
+        }
+    }
+    match still.as_slice() {
+        [] => Ok(()),
+        some => Err(format!("{some:?}")),
+    }
+}
+
+/// Runs every query of every panel, as Grafana would.
+async fn panels(farm: &Farm, watch: &Watch) {
+    let instance = format!("127.0.0.1:{}", farm.agents[1].port);
+    let variables = [
+        ("farm", "farmhand"),
+        ("job_name", "fails"),
+        ("instance", instance.as_str()),
+        ("__rate_interval", "10s"),
+    ];
+    let mut empty = Vec::new();
+    let all = queries(&variables);
+    let count = all.len();
+    for query in all {
+        if watch.query_range(&query.expr).await.is_empty() {
+            empty.push(format!("{}: {}", query.panel, query.expr));
+        }
+    }
+    eprintln!("{count} queries of panels, {} without data", empty.len());
+    assert!(empty.is_empty(), "no data:\n{}", empty.join("\n"));
+}
