@@ -208,6 +208,11 @@ async fn provoked_faults_arrive_as_alerts_and_every_panel_and_metric_shows_somet
         }
     })
     .await;
+    // The outage was the last of them.
+    farm.eventually("every metric moves", Duration::from_secs(30), async || {
+        still(&watch).await
+    })
+    .await;
     let told = watch.webhook.arrivals();
     assert!(
         !told
