@@ -1,7 +1,7 @@
 //! Table jobs: tables as people have them, their keys, rights, faults and sizes.
 
-use farmhand_common::core::definition::TableSpec;
-use farmhand_common::store::protocol::{Finish, finish};
+use farmhand_common::core::definition::{JobSpec, TableSpec};
+use farmhand_common::store::protocol::{Finish, claim_any, finish};
 use farmhand_common::store::tables::{check, dispatch};
 use serde_json::json;
 
@@ -263,4 +263,27 @@ async fn a_look_at_a_big_table_reads_only_the_rows_that_wait() {
     .await
     .unwrap();
     assert_eq!(farm.i64(reads).await, before, "no whole scans");
+}
+
+#[tokio::test]
+async fn rows_of_a_job_with_a_pool_wait_for_it_and_come_with_their_keys() {
+    let farm = Farm::new().await;
+    farm.sql.batch_execute(ORDERS).await.unwrap();
+    farm.sql
+        .batch_execute("INSERT INTO shop.orders SELECT generate_series(1, 3)")
+        .await
+        .unwrap();
+    farm.pool("p", 2).await;
+    let spec = JobSpec {
+        pool: Some("p".to_owned()),
+        ..job(orders(10))
+    };
+    farm.job("orders", spec, None).await;
+    let me = farm.node("a").await;
+    assert_eq!(look(&farm).await.made, 3);
+    let won = claim_any(&farm.db, &me, 10, true).await.unwrap();
+    let keys: Vec<Option<&str>> = won.iter().map(|run| run.key.as_deref()).collect();
+    assert_eq!(keys, [Some("1"), Some("2")]);
+    finish(&farm.db, &[success(&me, &won[0])]).await.unwrap();
+    assert!(row(&farm, 1).await.2);
 }

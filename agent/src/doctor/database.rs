@@ -195,7 +195,25 @@ fn connections(server: &Server) -> Check {
 
 /// The farm's own tables.
 pub fn farm(farm: &Farm, own_version: &str) -> Vec<Check> {
-    vec![timeline(farm), versions(farm, own_version)]
+    vec![timeline(farm), versions(farm, own_version), submitter(farm)]
+}
+
+fn submitter(farm: &Farm) -> Check {
+    if farm.submitter {
+        return Check::ok(
+            "submitters",
+            "members of the role farmhand_submitter may submit, and nothing else",
+        );
+    }
+    Check::bad(
+        Level::Note,
+        "submitters",
+        "the role farmhand_submitter is missing, or may not submit",
+        "only the schema's owner can call farmhand.submit",
+        "as an administrator: CREATE ROLE farmhand_submitter NOLOGIN; GRANT USAGE ON SCHEMA farmhand TO \
+         farmhand_submitter; GRANT EXECUTE ON FUNCTION farmhand.submit(text, jsonb, timestamptz, text) TO \
+         farmhand_submitter;",
+    )
 }
 
 fn timeline(farm: &Farm) -> Check {
@@ -344,8 +362,10 @@ mod tests {
             timeline_open: false,
             open_nodes: 3,
             versions: vec!["0.1.0".into()],
+            submitter: false,
         };
         assert_eq!(farm(&it, "0.1.0")[0].level, Level::Warning);
         assert_eq!(farm(&it, "0.2.0")[1].level, Level::Note);
+        assert_eq!(farm(&it, "0.1.0")[2].level, Level::Note);
     }
 }

@@ -50,6 +50,8 @@ pub struct Farm {
     pub open_nodes: i64,
     /// Of the open nodes' agents.
     pub versions: Vec<String>,
+    /// Whether the role farmhand_submitter is there and may submit.
+    pub submitter: bool,
 }
 
 /// # Errors
