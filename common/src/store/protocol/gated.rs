@@ -78,3 +78,26 @@ pub(super) async fn prompt(db: &Db, ended: &[(&str, i64)]) -> Result<(), StoreEr
     .await?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    /// The columns that a statement answers, without remarks.
+    fn columns(sql: &str) -> Vec<&str> {
+        let answer = sql.find("SELECT w.run_id").unwrap();
+        let end = sql.find("END AS done").unwrap();
+        sql[answer..end]
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("--"))
+            .flat_map(str::split_whitespace)
+            .collect()
+    }
+
+    #[test]
+    fn a_run_with_needs_is_answered_like_any_other() {
+        let (claim, claimed) = (
+            include_str!("../sql/claim.sql"),
+            include_str!("../sql/claimed.sql"),
+        );
+        assert_eq!(columns(claimed), columns(claim));
+    }
+}
