@@ -1,7 +1,9 @@
 //! Flows: planning, running, the FIFO files.
 
 mod bad_inputs;
+mod bench;
 mod fifo;
 mod fixture;
 mod plan;
+mod preload;
 mod run;

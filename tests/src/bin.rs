@@ -18,9 +18,10 @@ pub fn farmhand() -> &'static Path {
 }
 
 fn built() -> PathBuf {
-    // target/PROFILE/deps/TEST
-    let test = std::env::current_exe().expect("a test knows its own path");
-    let profile = test.ancestors().nth(2).expect("a test lies two directories deep");
+    // target/PROFILE/deps/TEST, or target/PROFILE/BENCH
+    let own = std::env::current_exe().expect("a program knows its own path");
+    let mut above = own.ancestors().skip(1).filter(|dir| !dir.ends_with("deps"));
+    let profile = above.next().expect("a test lies in a directory");
     let binary = profile.join("farmhand");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let made = binary.metadata().and_then(|m| m.modified()).ok();

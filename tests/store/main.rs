@@ -28,5 +28,6 @@ mod storm;
 mod submit;
 mod table_shapes;
 mod tables;
+mod tasks;
 mod tls;
 mod triggers;

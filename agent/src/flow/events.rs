@@ -54,8 +54,10 @@ pub struct Ended<'a> {
     pub outcome: &'static str,
     pub signal: Option<i32>,
     pub duration_ms: Option<u64>,
-    pub cpu_ms: u64,
-    pub max_rss_bytes: u64,
+    /// Nothing when it is not known.
+    pub cpu_ms: Option<u64>,
+    /// Likewise.
+    pub max_rss_bytes: Option<u64>,
     /// Who is to blame for a task that was skipped, up to the one that failed.
     pub blame: Vec<&'a str>,
     pub reason: Option<&'a str>,
@@ -85,8 +87,8 @@ impl<'a> Ended<'a> {
             outcome: outcome(end),
             signal: exit.and_then(|e| e.signal),
             duration_ms: duration.map(millis),
-            cpu_ms: exit.map_or(0, |e| millis(e.cpu)),
-            max_rss_bytes: exit.map_or(0, |e| e.max_rss_bytes),
+            cpu_ms: exit.and_then(|e| e.cpu).map(millis),
+            max_rss_bytes: exit.and_then(|e| e.max_rss_bytes),
             blame,
             reason: None,
         }

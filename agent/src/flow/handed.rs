@@ -13,6 +13,11 @@ use serde::{Deserialize, Serialize};
 
 /// Records of one round: a bound on memory.
 const ROUND: usize = 1_000;
+/// Bytes of a name; it is part of a key.
+const MAX_NAME: usize = 1_000;
+const MAX_BLAME: usize = 1_000;
+/// Of a task that was executed, or skipped or cancelled instead.
+const OUTCOMES: [&str; 5] = ["succeeded", "failed", "timed_out", "cancelled", "skipped"];
 
 /// On the engine's stdin.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -47,8 +52,8 @@ struct Line {
     exit_code: Option<i32>,
     signal: Option<i32>,
     duration_ms: Option<u64>,
-    cpu_ms: i64,
-    max_rss_bytes: i64,
+    cpu_ms: Option<i64>,
+    max_rss_bytes: Option<i64>,
     reason: Option<String>,
     blame: Vec<String>,
 }
@@ -95,9 +100,8 @@ impl Follower {
             }
             self.read += length as u64;
             // The record is the job's own; what is no record is passed over.
-            if let Ok(line) = serde_json::from_slice::<Line>(&text) {
-                self.pending.push(line.into());
-            }
+            let line = serde_json::from_slice::<Line>(&text).ok();
+            self.pending.extend(line.and_then(Line::end));
         }
         if self.pending.is_empty() {
             self.sent = self.read;
@@ -112,20 +116,77 @@ impl Follower {
     }
 }
 
-impl From<Line> for TaskEnd {
-    fn from(line: Line) -> Self {
-        let started_at = line.duration_ms.map(|ms| line.at - Duration::from_millis(ms));
-        Self {
-            task: line.task,
-            outcome: line.outcome,
-            started_at,
-            ended_at: line.at,
-            exit_code: line.exit_code,
-            signal: line.signal,
-            cpu_ms: Some(line.cpu_ms),
-            max_rss_bytes: Some(line.max_rss_bytes),
-            reason: line.reason,
-            blame: line.blame,
+impl Line {
+    /// What the database takes. The record lies where the job's processes can write: one bad line must not keep
+    /// the others, or the end of the run, from being written down.
+    fn end(self) -> Option<TaskEnd> {
+        let known = OUTCOMES.contains(&&*self.outcome);
+        let named = !self.task.is_empty() && self.task.len() <= MAX_NAME && !self.task.contains('\0');
+        if !known || !named || self.at.as_second() < 0 {
+            return None;
         }
+        let lasted = self.duration_ms.map(Duration::from_millis);
+        Some(TaskEnd {
+            started_at: lasted
+                .and_then(|d| self.at.checked_sub(d).ok())
+                .filter(|at| at.as_second() >= 0),
+            task: self.task,
+            outcome: self.outcome,
+            ended_at: self.at,
+            exit_code: self.exit_code,
+            signal: self.signal,
+            cpu_ms: self.cpu_ms,
+            max_rss_bytes: self.max_rss_bytes,
+            reason: self.reason.map(storable),
+            blame: self.blame.into_iter().take(MAX_BLAME).map(storable).collect(),
+        })
+    }
+}
+
+/// As much of a text as is kept, and nothing that PostgreSQL refuses.
+fn storable(text: String) -> String {
+    text.chars().filter(|c| *c != '\0').take(MAX_NAME).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(change: impl FnOnce(&mut serde_json::Value)) -> String {
+        let mut line = serde_json::json!({
+            "event": "end", "task": "a", "at": "2026-11-21T10:00:00Z", "outcome": "succeeded", "exit_code": 0,
+            "signal": null, "duration_ms": 5, "cpu_ms": null, "max_rss_bytes": null, "reason": null, "blame": [],
+        });
+        change(&mut line);
+        format!("{line}\n")
+    }
+
+    #[test]
+    fn what_the_database_would_refuse_is_passed_over_and_the_rest_is_told() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        std::fs::create_dir(dir.path().join("flow")).expect("a directory");
+        let bad = [
+            line(|l| l["outcome"] = "splendid".into()),
+            line(|l| l["task"] = "a\0b".into()),
+            line(|l| l["task"] = "n".repeat(5_000).into()),
+            line(|l| l["at"] = "-009000-01-01T00:00:00Z".into()),
+            "{\"task\":\n".to_owned(),
+            "\u{fffd}\n".to_owned(),
+        ];
+        let odd = line(|l| {
+            l["task"] = "odd".into();
+            l["reason"] = "a\0b".repeat(5_000).into();
+            l["duration_ms"] = u64::MAX.into();
+        });
+        let text = bad.concat() + &odd + &line(|_| {});
+        std::fs::write(dir.path().join("flow/record"), text).expect("a record");
+        let mut follower = Follower::new(dir.path());
+        let ends = follower.pending().expect("it can be read");
+        let names: Vec<&str> = ends.iter().map(|e| e.task.as_str()).collect();
+        assert_eq!(names, ["odd", "a"]);
+        assert_eq!(ends[0].started_at, None);
+        assert!(ends[0].reason.as_ref().is_some_and(|r| r.len() == MAX_NAME && !r.contains('\0')));
+        follower.sent();
+        assert!(follower.pending().expect("it can be read").is_empty());
     }
 }

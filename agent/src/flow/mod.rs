@@ -9,6 +9,7 @@ pub mod load;
 pub mod marks;
 mod output;
 pub mod plan;
+pub mod preload;
 pub mod report;
 pub mod rundir;
 pub mod signals;

@@ -43,7 +43,8 @@ impl Output {
 
     /// Hands every whole line written since the last call to `line`; with `end`, also the last half one.
     pub fn follow(&mut self, end: bool, mut line: impl FnMut(&[u8])) {
-        let mut chunk = vec![0; CHUNK];
+        let grown = self.file.metadata().is_ok_and(|m| m.len() > self.read);
+        let mut chunk = vec![0; if grown { CHUNK } else { 0 }];
         while let Ok(count @ 1..) = self.file.read_at(&mut chunk, self.read) {
             self.read += count as u64;
             for byte in &chunk[..count] {

@@ -69,11 +69,22 @@ pub struct Ended(i32);
 pub struct Exit {
     pub code: Option<i32>,
     pub signal: Option<i32>,
-    pub cpu: Duration,
-    pub max_rss_bytes: u64,
+    /// Unknown for what a shell of ours waited for.
+    pub cpu: Option<Duration>,
+    /// Unknown when it is not more than this process's own: that much every child is said to have had,
+    /// because it began as a copy.
+    pub max_rss_bytes: Option<u64>,
 }
 
 impl Exit {
+    /// All that a shell tells.
+    pub fn with_code(code: i32) -> Self {
+        Self {
+            code: Some(code),
+            ..Self::default()
+        }
+    }
+
     /// As a shell says it.
     pub fn shell_code(&self) -> i32 {
         self.code.or(self.signal.map(|s| 128 + s)).unwrap_or(1)
@@ -111,14 +122,25 @@ impl Ended {
         Exit {
             code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
             signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
-            cpu: time(usage.ru_utime) + time(usage.ru_stime),
-            max_rss_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+            cpu: Some(time(usage.ru_utime) + time(usage.ru_stime)),
+            max_rss_bytes: (usage.ru_maxrss > own_peak())
+                .then(|| u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024),
         }
     }
 }
 
-/// Signals the group of a child that has not been reaped.
+/// This process's own largest size. KiB.
+fn own_peak() -> libc::c_long {
+    // SAFETY: fills initialised plain data.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        usage.ru_maxrss
+    }
+}
+
+/// Signals the group of a task.
 pub fn signal_group(leader: i32, signal: i32) {
-    // SAFETY: the number is that of an unreaped child, so nobody else's.
+    // SAFETY: the number is that of an unreaped child, or of one whose end was heard of just now.
     unsafe { libc::kill(-leader, signal) };
 }

@@ -1,6 +1,6 @@
 //! Starting the process of a task: posix_spawn, so that a large engine costs a small one's price.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -58,11 +58,59 @@ impl Spawner {
         }
     }
 
+    /// Starts a shell as the leader of a session whose terminal is `terminal`, with further descriptors.
+    ///
+    /// # Errors
+    /// What execve said.
+    pub fn spawn_leader(
+        &self,
+        argv: &[CString],
+        terminal: &CStr,
+        descriptors: &[(&OwnedFd, i32)],
+        output: BorrowedFd<'_>,
+    ) -> io::Result<i32> {
+        let files = self.files(output)?;
+        for (from, to) in descriptors {
+            files.dup2(from.as_raw_fd(), *to)?;
+        }
+        files.open(terminal, 5)?;
+        self.exec(
+            argv,
+            &[],
+            &Attributes::new(libc::POSIX_SPAWN_SETSID.into())?,
+            &files,
+        )
+    }
+
     fn try_spawn(
         &self,
         argv: &[CString],
         variables: &[(String, String)],
         output: BorrowedFd<'_>,
+    ) -> io::Result<i32> {
+        let attributes = Attributes::new(libc::POSIX_SPAWN_SETPGROUP)?;
+        self.exec(argv, variables, &attributes, &self.files(output)?)
+    }
+
+    /// Standard input, output and error output.
+    fn files(&self, output: BorrowedFd<'_>) -> io::Result<Files> {
+        let files = Files::new()?;
+        for (from, to) in [
+            (self.null.as_raw_fd(), 0),
+            (output.as_raw_fd(), 1),
+            (output.as_raw_fd(), 2),
+        ] {
+            files.dup2(from, to)?;
+        }
+        Ok(files)
+    }
+
+    fn exec(
+        &self,
+        argv: &[CString],
+        variables: &[(String, String)],
+        attributes: &Attributes,
+        files: &Files,
     ) -> io::Result<i32> {
         let own: Vec<CString> = variables
             .iter()
@@ -80,15 +128,6 @@ impl Spawner {
         let Some(program) = argv.first() else {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         };
-        let attributes = Attributes::new()?;
-        let files = Files::new()?;
-        for (from, to) in [
-            (self.null.as_raw_fd(), 0),
-            (output.as_raw_fd(), 1),
-            (output.as_raw_fd(), 2),
-        ] {
-            files.dup2(from, to)?;
-        }
         let mut pid = 0;
         // SAFETY: all arrays end in a null pointer and outlive the call, which copies what it keeps; the
         // search through PATH is what a command by name needs and changes nothing for one with a slash.
@@ -121,14 +160,14 @@ fn check(error: i32) -> io::Result<()> {
     }
 }
 
-/// A group of its own, no signal blocked, none ignored.
+/// A group or a session of its own, no signal blocked, none ignored.
 struct Attributes(Box<MaybeUninit<libc::posix_spawnattr_t>>);
 
 impl Attributes {
-    fn new() -> io::Result<Self> {
+    fn new(own: i32) -> io::Result<Self> {
         let mut attributes = Self(Box::new(MaybeUninit::uninit()));
         let at = attributes.0.as_mut_ptr();
-        let flags = libc::POSIX_SPAWN_SETPGROUP | libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF;
+        let flags = own | libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF;
         // SAFETY: initialised first, then changed; the sets are initialised before they are read.
         unsafe {
             check(libc::posix_spawnattr_init(at))?;
@@ -174,6 +213,13 @@ impl Files {
     fn dup2(&self, from: i32, to: i32) -> io::Result<()> {
         // SAFETY: initialised by `new`, and used by this thread alone.
         check(unsafe { libc::posix_spawn_file_actions_adddup2(self.0.as_ptr().cast_mut(), from, to) })
+    }
+
+    /// For reading and writing. The first terminal that the leader of a session opens becomes the session's.
+    fn open(&self, path: &CStr, to: i32) -> io::Result<()> {
+        let files = self.0.as_ptr().cast_mut();
+        // SAFETY: initialised by `new`; the path is copied.
+        check(unsafe { libc::posix_spawn_file_actions_addopen(files, to, path.as_ptr(), libc::O_RDWR, 0) })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -18,6 +18,7 @@ use crate::flow::fifo::{Directory, Fifos};
 use crate::flow::guardian::Guardian;
 use crate::flow::handed::Handed;
 use crate::flow::plan;
+use crate::flow::preload::{Preload, PreloadError};
 use crate::flow::report::Report;
 use crate::flow::rundir::{RunDir, RunDirError};
 use crate::flow::signals::Signals;
@@ -45,6 +46,9 @@ pub struct RunArgs {
     /// Go on where the last run in --run-dir ended: what succeeded is not run again
     #[arg(long, requires = "run_dir")]
     resume: bool,
+    /// A shell library, loaded once; a subshell of that shell runs each script that is for /bin/sh
+    #[arg(long, value_name = "FILE")]
+    preload: Option<PathBuf>,
     /// Called by an agent: the flow stands on stdin
     #[arg(long, hide = true)]
     from_run: bool,
@@ -61,7 +65,12 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
 }
 
 pub fn run(args: &RunArgs, json: bool) -> Outcome {
-    let (tasks, graph, done) = flow(args)?;
+    let Flow {
+        tasks,
+        graph,
+        done,
+        preload,
+    } = flow(args)?;
     args.source.judge(&graph)?;
     refuse_unexecutable(&tasks)?;
     if args.dry_run {
@@ -69,7 +78,7 @@ pub fn run(args: &RunArgs, json: bool) -> Outcome {
     }
     let dir = RunDir::prepare(args.run_dir.as_deref(), args.resume)?;
     let done = if args.resume { dir.finished()? } else { done };
-    let (report, total) = execute(args, json, &tasks, &graph, dir, &done)?;
+    let (report, total) = execute(args, json, &tasks, &graph, dir, &done, preload.as_deref())?;
     conclude(args, json, &tasks, &graph, report, total)
 }
 
@@ -80,6 +89,7 @@ fn execute(
     graph: &Graph,
     dir: RunDir,
     done: &BTreeSet<String>,
+    preload: Option<&Path>,
 ) -> Result<(Report, usize), Failure> {
     let course = Course::new(tasks, graph, args.limit(), done)
         .ok_or_else(|| Failure::new(Exit::Error, "the tasks wait for each other in a cycle"))?;
@@ -105,9 +115,12 @@ fn execute(
         .filter(|t| t.left_out.is_none())
         .map(Task::name)
         .collect();
+    let spawner = Spawner::new(&set)?;
+    let loaded = preload.map(|library| Preload::start(library, dir.path().join("preload"), &spawner));
     let tools = Tools {
         fifos,
-        spawner: Spawner::new(&set)?,
+        preload: loaded.transpose()?,
+        spawner,
         signals: Signals::block()?,
         guardian,
         reporter: Reporter::new(style, &names, names.len()),
@@ -122,11 +135,23 @@ fn execute(
     Ok((Engine::new(tasks, graph, course, tools, options).run(), total))
 }
 
-/// The tasks, and those that are not to run again.
-fn flow(args: &RunArgs) -> Result<(Vec<Task>, Graph, BTreeSet<String>), Failure> {
+struct Flow {
+    tasks: Vec<Task>,
+    graph: Graph,
+    /// Not to run again.
+    done: BTreeSet<String>,
+    preload: Option<PathBuf>,
+}
+
+fn flow(args: &RunArgs) -> Result<Flow, Failure> {
     if !args.from_run {
         let (tasks, graph) = args.source.read()?;
-        return Ok((tasks, graph, BTreeSet::new()));
+        return Ok(Flow {
+            tasks,
+            graph,
+            done: BTreeSet::new(),
+            preload: args.preload.clone(),
+        });
     }
     let handed: Handed = serde_json::from_reader(std::io::stdin().lock()).map_err(|e| {
         Failure::new(Exit::Error, "the agent's description of the flow cannot be read").why(e)
@@ -135,8 +160,12 @@ fn flow(args: &RunArgs) -> Result<(Vec<Task>, Graph, BTreeSet<String>), Failure>
         Some(dir) => args.source.tasks_of(Some(dir.into()))?,
         None => handed.flow.tasks(),
     };
-    let graph = plan::graph(&tasks);
-    Ok((tasks, graph, handed.done))
+    Ok(Flow {
+        graph: plan::graph(&tasks),
+        tasks,
+        done: handed.done,
+        preload: handed.flow.preload.map(PathBuf::from),
+    })
 }
 
 impl RunArgs {
@@ -221,6 +250,14 @@ fn conclude(
         report.dir.remove();
     }
     Ok(exit)
+}
+
+impl From<PreloadError> for Failure {
+    fn from(error: PreloadError) -> Self {
+        Self::new(Exit::Error, error.to_string())
+            .why(error.why)
+            .next("nothing was started: mend the library, or run the flow without it")
+    }
 }
 
 impl From<RunDirError> for Failure {

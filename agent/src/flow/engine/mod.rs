@@ -1,14 +1,13 @@
 //! The engine: one thread, one loop; a task that waits is a number in memory.
 
+mod children;
 mod tell;
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
-use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use farmhand_common::core::definition::Command;
-use farmhand_common::core::flow::{Action, Course, Direction, End, Task};
+use farmhand_common::core::flow::{Course, Direction, End, Task};
 use farmhand_common::core::graph::Graph;
 use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,9 +16,10 @@ use crate::flow::events::{Event, Reporter};
 use crate::flow::fifo::Fifos;
 use crate::flow::guardian::Guardian;
 use crate::flow::output::Output;
+use crate::flow::preload::Preload;
 use crate::flow::report::{Record, Report};
 use crate::flow::rundir::RunDir;
-use crate::flow::signals::{Ended, Exit, Signals, signal_group};
+use crate::flow::signals::{Exit, Signals, signal_group};
 use crate::flow::spawn::Spawner;
 
 /// How often output is shown, and its size looked at.
@@ -42,6 +42,7 @@ pub struct Tools {
     pub fifos: Fifos,
     pub dir: RunDir,
     pub spawner: Spawner,
+    pub preload: Option<Preload>,
     pub signals: Signals,
     pub guardian: Guardian,
     pub reporter: Reporter,
@@ -50,10 +51,16 @@ pub struct Tools {
 #[derive(Debug)]
 struct Running {
     task: usize,
+    /// Not a child of ours, but of the shell with the library.
+    forked: Option<Forked>,
     output: Output,
     deadline: Option<Instant>,
     killed: Option<Killed>,
 }
+
+/// Readable when it has ended; none when it had before it could be opened.
+#[derive(Debug)]
+struct Forked(Option<OwnedFd>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Killed {
@@ -75,6 +82,8 @@ pub struct Engine<'f> {
     names: Vec<Vec<String>>,
     /// When what was asked to end is killed.
     kill_at: Option<Instant>,
+    /// When the output of what runs is next looked at.
+    look_at: Instant,
     interrupted: bool,
     /// What makes it impossible to go on.
     trouble: Option<String>,
@@ -103,6 +112,7 @@ impl<'f> Engine<'f> {
             records: vec![Record::default(); tasks.len()],
             names,
             kill_at: None,
+            look_at: Instant::now(),
             interrupted: false,
             trouble: None,
         }
@@ -124,6 +134,7 @@ impl<'f> Engine<'f> {
             self.pause();
             self.look_at_signals();
             self.reap();
+            self.reap_forked();
             self.enforce_time();
         }
         self.finish()
@@ -150,75 +161,6 @@ impl<'f> Engine<'f> {
             signal_group(*pid, signal);
         }
         self.kill_at = Some(now + self.options.grace);
-    }
-
-    /// Starts all that may start. Whether something ended at once.
-    fn start_ready(&mut self) -> bool {
-        let mut ended = false;
-        while let Some(task) = self.course.start() {
-            ended |= self.start(task);
-        }
-        ended
-    }
-
-    fn start(&mut self, task: usize) -> bool {
-        let began = self.began;
-        let definition = &self.tasks[task];
-        self.records[task].started.get_or_insert_with(|| began.elapsed());
-        let attempt = self.course.tries(task);
-        if attempt == 1 {
-            self.tools.reporter.event(&Event::Start {
-                task: definition.name(),
-                at: Timestamp::now(),
-                elapsed_us: micros(began.elapsed()),
-                attempt,
-            });
-        }
-        let Some(argv) = argv(&definition.action, self.options.direction) else {
-            self.end(task, None, End::Succeeded);
-            return true;
-        };
-        let output = self.tools.dir.log(definition.name()).and_then(Output::new);
-        let mut output = match output {
-            Ok(output) => output,
-            Err(error) => {
-                self.give_up(format!(
-                    "the output of `{}` cannot be kept: {error}",
-                    definition.name()
-                ));
-                self.end(task, None, End::Cancelled);
-                return true;
-            }
-        };
-        let mut variables = vec![("FARMHAND_TASK".to_owned(), definition.name().to_owned())];
-        variables.extend(definition.env.iter().map(|(n, v)| (n.clone(), v.clone())));
-        match self.tools.spawner.spawn(&argv, &variables, output.fd()) {
-            Ok(pid) => {
-                let timeout = definition.timeout.or(self.options.timeout);
-                let running = Running {
-                    task,
-                    output,
-                    deadline: timeout.map(|t| Instant::now() + t),
-                    killed: None,
-                };
-                self.running.insert(pid, running);
-                false
-            }
-            Err(error) => {
-                let program = argv[0].to_string_lossy();
-                let reason = format!("{program} cannot be executed: {error}");
-                // The reason is told in any case.
-                let _ = writeln!(output.file(), "{reason}");
-                self.records[task].reason = Some(reason);
-                let exit_code = if error.kind() == io::ErrorKind::NotFound {
-                    127
-                } else {
-                    126
-                };
-                self.end(task, None, End::Failed { exit_code });
-                true
-            }
-        }
     }
 
     fn end(&mut self, task: usize, exit: Option<Exit>, end: End) {
@@ -249,7 +191,7 @@ impl<'f> Engine<'f> {
         let mut next = self.tools.fifos.tick(now);
         let mut sooner = |at: Option<Instant>| next = [next, at].into_iter().flatten().min();
         sooner(self.kill_at);
-        sooner((!self.running.is_empty()).then_some(now + LOOK));
+        sooner((!self.running.is_empty()).then_some(self.look_at));
         self.running.values().for_each(|r| sooner(r.deadline));
         sooner(self.course.wake(self.began.elapsed()).map(|at| self.began + at));
         let time = next.map(|at| {
@@ -267,6 +209,11 @@ impl<'f> Engine<'f> {
                 .inotify()
                 .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
         );
+        let forked = self
+            .running
+            .values()
+            .filter_map(|r| r.forked.as_ref()?.0.as_ref());
+        fds.extend(forked.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
         // Whatever ends the sleep, everything is looked at.
         let _ = poll(&mut fds, time.as_ref());
     }
@@ -275,28 +222,6 @@ impl<'f> Engine<'f> {
         for _ in 0..self.tools.signals.take() {
             self.interrupted = true;
             self.stop();
-        }
-    }
-
-    fn reap(&mut self) {
-        while let Some(ended) = Ended::next() {
-            let killed = self.running.get(&ended.pid()).and_then(|r| r.killed);
-            if killed.is_some() {
-                // What it left in its group goes with it, while the number is still its.
-                signal_group(ended.pid(), libc::SIGKILL);
-            }
-            let exit = ended.reap();
-            let Some(mut running) = self.running.remove(&ended.pid()) else {
-                continue;
-            };
-            self.show(&mut running, true);
-            let end = match (killed, exit.shell_code()) {
-                (Some(Killed::Timeout), _) => End::TimedOut,
-                (Some(Killed::Stop), _) => End::Cancelled,
-                (None, 0) => End::Succeeded,
-                (None, exit_code) => End::Failed { exit_code },
-            };
-            self.end(running.task, Some(exit), end);
         }
     }
 
@@ -314,6 +239,10 @@ impl<'f> Engine<'f> {
         if self.kill_at.is_some_and(|at| at <= now) {
             self.stop();
         }
+        if now < self.look_at {
+            return;
+        }
+        self.look_at = now + LOOK;
         let mut running = std::mem::take(&mut self.running);
         for one in running.values_mut() {
             self.show(one, false);
@@ -350,34 +279,6 @@ impl<'f> Engine<'f> {
             dir: self.tools.dir,
         }
     }
-}
-
-/// Nothing for a task that has nothing to do.
-fn argv(action: &Action, direction: Direction) -> Option<Vec<CString>> {
-    let words: Vec<&str> = match action {
-        Action::Script { path, .. } => vec![path, direction.as_str()],
-        Action::Function { file, name } => {
-            vec![
-                "/bin/sh",
-                "-c",
-                ". \"$1\" && \"$2\" \"$3\"",
-                "farmhand",
-                file,
-                name,
-                direction.as_str(),
-            ]
-        }
-        Action::Command(Command::Argv(words)) => words.iter().map(String::as_str).collect(),
-        Action::Command(Command::Shell(text)) => vec!["/bin/sh", "-c", text],
-        Action::Nothing => return None,
-    };
-    // A NUL cannot come out of a file name or a job file.
-    Some(
-        words
-            .into_iter()
-            .map(|w| CString::new(w).unwrap_or_default())
-            .collect(),
-    )
 }
 
 fn micros(d: Duration) -> u64 {

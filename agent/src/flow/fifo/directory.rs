@@ -6,11 +6,16 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat, renameat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, linkat, mkdirat, mknodat, openat, renameat};
 
 use super::{Status, unlink};
 
 const PRIVATE: Mode = Mode::RWXU;
+
+/// What most tasks come to. One file with many names, because making a name is cheaper than making a file.
+const OK: &str = ".ok";
+/// What is in a name's place once it has ended; likewise.
+const EMPTY: &str = ".empty";
 
 /// FIFOs and their successors under their names, `.status/NAME`, `.w` for work and `.mark` for requests.
 #[derive(Debug)]
@@ -19,6 +24,8 @@ pub struct Directory {
     root: OwnedFd,
     work: OwnedFd,
     status: OwnedFd,
+    /// Whether `.w` holds the files with many names.
+    shared: bool,
 }
 
 impl Directory {
@@ -50,12 +57,16 @@ impl Directory {
     }
 
     fn with(path: &Path, root: OwnedFd) -> io::Result<Self> {
-        Ok(Self {
+        let mut dir = Self {
             path: path.to_owned(),
             work: open(root.as_fd(), Path::new(".w"))?,
             status: open(root.as_fd(), Path::new(".status"))?,
             root,
-        })
+            shared: false,
+        };
+        // Without them each name gets files of its own.
+        dir.shared = dir.make_shared().is_ok();
+        Ok(dir)
     }
 
     pub fn path(&self) -> &Path {
@@ -74,8 +85,35 @@ impl Directory {
         rustix::fs::statat(&self.status, file, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
+    /// A further name in `.w` for the empty file.
+    pub(super) fn make_empty(&self, file: &OsStr) -> io::Result<()> {
+        if self.shared && linkat(&self.work, EMPTY, &self.work, file, AtFlags::empty()).is_ok() {
+            return Ok(());
+        }
+        // On some file systems a file has no more than so many names.
+        let mode = Mode::from_raw_mode(0o444);
+        Ok(mknodat(&self.work, file, FileType::RegularFile, mode, 0)?)
+    }
+
+    fn make_shared(&self) -> io::Result<()> {
+        for (file, text) in [(OK, "0 ok\n"), (EMPTY, "")] {
+            // What an earlier engine left may be half of it.
+            unlink(&self.work, file.as_ref())?;
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            let made = openat(&self.work, file, flags, Mode::from_raw_mode(0o444))?;
+            File::from(made).write_all(text.as_bytes())?;
+        }
+        Ok(())
+    }
+
     /// Whole or not at all, and before anybody is woken.
     pub(super) fn write_status(&self, file: &OsStr, status: &Status) -> io::Result<()> {
+        if self.shared
+            && *status == Status::ok()
+            && linkat(&self.work, OK, &self.status, file, AtFlags::empty()).is_ok()
+        {
+            return Ok(());
+        }
         let mut temporary = file.to_owned();
         temporary.push(".st");
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;

@@ -104,8 +104,7 @@ impl Fifos {
     }
 
     fn exchange(&self, file: &OsStr) -> io::Result<()> {
-        let empty = Mode::from_raw_mode(0o444);
-        rustix::fs::mknodat(self.dir.work(), file, FileType::RegularFile, empty, 0)?;
+        self.dir.make_empty(file)?;
         rustix::fs::renameat_with(
             self.dir.work(),
             file,

@@ -19,6 +19,8 @@ use crate::core::graph::{Graph, Place, Reference, Relation};
 pub struct FlowSpec {
     /// A directory of annotated scripts, or one shell file.
     pub dir: Option<String>,
+    /// A shell library that is loaded once, on the node that runs the flow.
+    pub preload: Option<String>,
     pub tasks: BTreeMap<String, TaskSpec>,
 }
 
@@ -114,6 +116,21 @@ pub(super) fn read_flow(job: &mut Reader<'_>, spec: &mut JobSpec) {
             ..FlowSpec::default()
         });
     }
+    read_tasks(job, spec);
+    let Some(preload) = job.read("preload", check::absolute_path) else {
+        return;
+    };
+    match &mut spec.flow {
+        Some(flow) => flow.preload = Some(preload.value),
+        None => job.sink().report(
+            preload.span,
+            "`preload` is for flows",
+            "load the library in the command, or write `flow` or `task`",
+        ),
+    }
+}
+
+fn read_tasks(job: &mut Reader<'_>, spec: &mut JobSpec) {
     let Some(tasks) = job.table("task") else { return };
     let sink = job.sink();
     let mut flow = FlowSpec::default();

@@ -56,3 +56,14 @@ fn a_command_and_tasks_exclude_each_other() {
     let wrong = read("[job.n]\ncommand = 'x'\n[job.n.task.a]\ncommand = 'y'\n").unwrap_err();
     assert!(wrong[0].what.contains("exclude each other"), "{wrong:?}");
 }
+
+#[test]
+fn a_library_is_preloaded_for_flows_alone() {
+    let spec = read("[job.n]\nflow = '/etc/rc.d'\npreload = '/etc/rc.subr'\n").unwrap();
+    assert_eq!(spec.flow.unwrap().preload.as_deref(), Some("/etc/rc.subr"));
+    let spec = read("[job.n]\npreload = '/etc/rc.subr'\n[job.n.task.a]\ncommand = 'x'\n").unwrap();
+    assert_eq!(spec.flow.unwrap().preload.as_deref(), Some("/etc/rc.subr"));
+    let wrong = read("[job.n]\ncommand = 'x'\npreload = '/etc/rc.subr'\n").unwrap_err();
+    assert_eq!(wrong[0].what, "`preload` is for flows");
+    assert!(read("[job.n]\nflow = '/etc/rc.d'\npreload = 'rc.subr'\n").is_err());
+}

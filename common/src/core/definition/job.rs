@@ -36,6 +36,7 @@ pub(super) const OWN_KEYS: &[&str] = &[
     "flow",
     "task",
     "table",
+    "preload",
     "schedule",
     "params",
     "stdin",

@@ -176,6 +176,11 @@ const JOB: &[Key] = &[
         "What a flow does after a takeover.",
     ),
     key(
+        "preload",
+        Kind::TextLike("/etc/rc.subr"),
+        "A shell library that a flow loads once; a subshell of that shell runs each script.",
+    ),
+    key(
         "command",
         Kind::Command,
         "A list is executed as it is, a string runs under /bin/sh -c.",

@@ -116,6 +116,7 @@ fn what_the_schema_shows_is_accepted() {
             "flow" => "",
             "idle_exit" | "idle_delay" => "command = 'x'\nschedule = '@continuous'\n",
             "trigger_on" => "command = 'x'\ntriggered_by = 'b'\n",
+            "preload" => "flow = '/x'\n",
             _ => "command = 'x'\n",
         };
         let text = format!(

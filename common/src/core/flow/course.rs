@@ -44,8 +44,8 @@ enum State {
     Waiting,
     Ready,
     Running,
-    /// Due for another try.
-    Paused(Duration),
+    /// Until another try is due.
+    Paused,
     Ended(End),
 }
 
@@ -63,6 +63,8 @@ pub struct Course<'f> {
     released: BTreeSet<u32>,
     /// Longest chains first.
     ready: BTreeSet<(Reverse<usize>, usize)>,
+    /// Those that wait for another try, the next one first.
+    paused: BTreeSet<(Duration, usize)>,
     ranks: Vec<usize>,
     tries: Vec<u32>,
     held: BTreeMap<&'f str, usize>,
@@ -91,6 +93,7 @@ impl<'f> Course<'f> {
             blame: vec![None; nodes],
             released: BTreeSet::new(),
             ready: BTreeSet::new(),
+            paused: BTreeSet::new(),
             ranks: graph.ranks()?,
             tries: vec![0; tasks.len()],
             held: BTreeMap::new(),
@@ -176,7 +179,8 @@ impl<'f> Course<'f> {
             && !self.cancelled;
         if again {
             let pause = delay(retry, self.tries[task], random);
-            self.states[task] = State::Paused(now + pause);
+            self.states[task] = State::Paused;
+            self.paused.insert((now + pause, task));
             return Some(pause);
         }
         self.settle(task, end);
@@ -185,17 +189,14 @@ impl<'f> Course<'f> {
 
     /// Makes paused tasks ready whose time has come. Returns the next such time.
     pub fn wake(&mut self, now: Duration) -> Option<Duration> {
-        let mut next: Option<Duration> = None;
-        for task in 0..self.tasks.len() {
-            if let State::Paused(until) = self.states[task] {
-                if until <= now {
-                    self.enqueue(task);
-                } else {
-                    next = Some(next.map_or(until, |n| n.min(until)));
-                }
+        while let Some(&(until, task)) = self.paused.first() {
+            if until > now {
+                return Some(until);
             }
+            self.paused.pop_first();
+            self.enqueue(task);
         }
-        next
+        None
     }
 
     /// A running task says that what it stands for is there, while it goes on: what waits for `name` does
@@ -238,6 +239,7 @@ impl<'f> Course<'f> {
     pub fn cancel(&mut self) -> Vec<usize> {
         self.cancelled = true;
         self.ready.clear();
+        self.paused.clear();
         for node in 0..self.states.len() {
             if !matches!(self.states[node], State::Running | State::Ended(_)) {
                 self.states[node] = State::Ended(End::Cancelled);
