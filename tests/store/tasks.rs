@@ -48,7 +48,9 @@ async fn a_retry_from_the_failed_task_on_takes_over_what_succeeded_and_a_plain_o
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", flow(Resume::Restart)).await;
     let ends = [end("a", "succeeded"), end("b", "failed"), end("c", "skipped")];
-    let new = record_tasks(&farm.db, run.run_id, 1, me.session, &ends).await.unwrap();
+    let new = record_tasks(&farm.db, run.run_id, 1, me.session, &ends)
+        .await
+        .unwrap();
     assert_eq!(new, 3);
     one(&farm, success(&me, &run)).await;
 
@@ -74,13 +76,17 @@ async fn a_task_whose_last_end_is_a_failure_runs_again_although_it_had_succeeded
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", flow(Resume::Restart)).await;
     let first = [end("a", "succeeded"), end("b", "succeeded")];
-    record_tasks(&farm.db, run.run_id, 1, me.session, &first).await.unwrap();
+    record_tasks(&farm.db, run.run_id, 1, me.session, &first)
+        .await
+        .unwrap();
     expire_now(&farm, &me).await;
     let me = farm.node("a").await;
     let second = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
     assert_eq!(second.attempt, 2);
     let ends = [end("a", "failed")];
-    record_tasks(&farm.db, run.run_id, 2, me.session, &ends).await.unwrap();
+    record_tasks(&farm.db, run.run_id, 2, me.session, &ends)
+        .await
+        .unwrap();
     one(&farm, success(&me, &second)).await;
     retry_run(&farm.db, run.run_id, "eve", true).await.unwrap();
     let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
@@ -94,7 +100,9 @@ async fn an_end_is_recorded_once_and_not_for_a_run_that_moved_on() {
     let run = farm.held_run(&me, "j", flow(Resume::SkipFinished)).await;
     let record = async |attempt, session| {
         let ends = [end("a", "succeeded")];
-        record_tasks(&farm.db, run.run_id, attempt, session, &ends).await.unwrap()
+        record_tasks(&farm.db, run.run_id, attempt, session, &ends)
+            .await
+            .unwrap()
     };
     assert_eq!(record(1, me.session).await, 1);
     assert_eq!(record(1, me.session).await, 0, "it is there");
@@ -102,7 +110,9 @@ async fn an_end_is_recorded_once_and_not_for_a_run_that_moved_on() {
     assert_eq!(record(2, me.session).await, 0, "not this attempt");
     expire_now(&farm, &me).await;
     let late = [end("b", "succeeded")];
-    let new = record_tasks(&farm.db, run.run_id, 1, me.session, &late).await.unwrap();
+    let new = record_tasks(&farm.db, run.run_id, 1, me.session, &late)
+        .await
+        .unwrap();
     assert_eq!(new, 0, "a stale holder records nothing");
 }
 
@@ -115,7 +125,9 @@ async fn old_ends_are_deleted_but_not_those_of_a_run_that_lives() {
     let fresh = farm.held_run(&me, "fresh", flow(Resume::Restart)).await;
     for run in [&over, &lives, &fresh] {
         let ends = [end("a", "succeeded")];
-        record_tasks(&farm.db, run.run_id, 1, me.session, &ends).await.unwrap();
+        record_tasks(&farm.db, run.run_id, 1, me.session, &ends)
+            .await
+            .unwrap();
     }
     one(&farm, success(&me, &over)).await;
     one(&farm, success(&me, &fresh)).await;
@@ -126,5 +138,8 @@ async fn old_ends_are_deleted_but_not_those_of_a_run_that_lives() {
     farm.sql.batch_execute(&older).await.unwrap();
     assert_eq!(drop_older_than(&farm.db, 7).await.unwrap(), 1);
     let left = async |run: &Claimed| tasks(&farm.db, run.run_id).await.unwrap().len();
-    assert_eq!((left(&over).await, left(&lives).await, left(&fresh).await), (0, 1, 1));
+    assert_eq!(
+        (left(&over).await, left(&lives).await, left(&fresh).await),
+        (0, 1, 1)
+    );
 }

@@ -185,7 +185,12 @@ mod tests {
         let names: Vec<&str> = ends.iter().map(|e| e.task.as_str()).collect();
         assert_eq!(names, ["odd", "a"]);
         assert_eq!(ends[0].started_at, None);
-        assert!(ends[0].reason.as_ref().is_some_and(|r| r.len() == MAX_NAME && !r.contains('\0')));
+        assert!(
+            ends[0]
+                .reason
+                .as_ref()
+                .is_some_and(|r| r.len() == MAX_NAME && !r.contains('\0'))
+        );
         follower.sent();
         assert!(follower.pending().expect("it can be read").is_empty());
     }

@@ -130,6 +130,7 @@ impl Report {
             let length = seconds(record.duration().unwrap_or_default());
             let _ = writeln!(text, "{name:>widest$} {}{waits}{bar} {length}", " ".repeat(ready));
         }
+        text += "# on the critical path, = beside it, . ready and waiting for a place, a pool or a lock\n";
         text
     }
 }

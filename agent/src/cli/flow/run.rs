@@ -1,8 +1,8 @@
 //! `farmhand flow run`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -65,34 +65,25 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
 }
 
 pub fn run(args: &RunArgs, json: bool) -> Outcome {
-    let Flow {
-        tasks,
-        graph,
-        done,
-        preload,
-    } = flow(args)?;
-    args.source.judge(&graph)?;
-    refuse_unexecutable(&tasks)?;
+    let mut flow = flow(args)?;
+    args.source.judge(&flow.graph)?;
+    refuse_unexecutable(&flow.tasks)?;
     if args.dry_run {
-        return dry_run(&tasks, &graph, json);
+        return dry_run(&flow.tasks, &flow.graph, json);
     }
     let dir = RunDir::prepare(args.run_dir.as_deref(), args.resume)?;
-    let done = if args.resume { dir.finished()? } else { done };
-    let (report, total) = execute(args, json, &tasks, &graph, dir, &done, preload.as_deref())?;
-    conclude(args, json, &tasks, &graph, report, total)
+    if args.resume {
+        flow.done = dir.finished()?;
+    }
+    let (report, total) = execute(args, json, &flow, dir)?;
+    conclude(args, json, &flow.tasks, &flow.graph, report, total)
 }
 
-fn execute(
-    args: &RunArgs,
-    json: bool,
-    tasks: &[Task],
-    graph: &Graph,
-    dir: RunDir,
-    done: &BTreeSet<String>,
-    preload: Option<&Path>,
-) -> Result<(Report, usize), Failure> {
-    let course = Course::new(tasks, graph, args.limit(), done)
-        .ok_or_else(|| Failure::new(Exit::Error, "the tasks wait for each other in a cycle"))?;
+fn execute(args: &RunArgs, json: bool, flow: &Flow, dir: RunDir) -> Result<(Report, usize), Failure> {
+    let (tasks, graph) = (&flow.tasks, &flow.graph);
+    let course = Course::new(tasks, graph, args.limit(), &flow.done)
+        .ok_or_else(|| Failure::new(Exit::Error, "the tasks wait for each other in a cycle"))?
+        .with_pools(&flow.pools);
     let deps = dir.deps();
     let no_deps = |e: std::io::Error| RunDirError::Io {
         path: deps.clone(),
@@ -116,6 +107,7 @@ fn execute(
         .map(Task::name)
         .collect();
     let spawner = Spawner::new(&set)?;
+    let preload = flow.preload.as_deref();
     let loaded = preload.map(|library| Preload::start(library, dir.path().join("preload"), &spawner));
     let tools = Tools {
         fifos,
@@ -141,6 +133,8 @@ struct Flow {
     /// Not to run again.
     done: BTreeSet<String>,
     preload: Option<PathBuf>,
+    /// Places of the pools of its tasks.
+    pools: BTreeMap<String, u32>,
 }
 
 fn flow(args: &RunArgs) -> Result<Flow, Failure> {
@@ -151,6 +145,7 @@ fn flow(args: &RunArgs) -> Result<Flow, Failure> {
             graph,
             done: BTreeSet::new(),
             preload: args.preload.clone(),
+            pools: BTreeMap::new(),
         });
     }
     let handed: Handed = serde_json::from_reader(std::io::stdin().lock()).map_err(|e| {
@@ -165,6 +160,7 @@ fn flow(args: &RunArgs) -> Result<Flow, Failure> {
         tasks,
         done: handed.done,
         preload: handed.flow.preload.map(PathBuf::from),
+        pools: handed.flow.pools,
     })
 }
 

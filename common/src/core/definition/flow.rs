@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use toml::de::DeValue;
 
+use super::pools::Pools;
 use super::spec::{Command, JobSpec, Retry, opt_millis};
 use super::{check, retry};
-use crate::core::document::{Found, Reader, boolean, filled, one_of, positive_duration, text};
+use crate::core::document::{Found, Reader, Wrong, boolean, filled, one_of, positive_duration, text};
 use crate::core::flow::{Action, Task};
 use crate::core::graph::{Graph, Place, Reference, Relation};
 
@@ -21,6 +22,8 @@ pub struct FlowSpec {
     pub dir: Option<String>,
     /// A shell library that is loaded once, on the node that runs the flow.
     pub preload: Option<String>,
+    /// Places of the pools that its tasks name.
+    pub pools: BTreeMap<String, u32>,
     pub tasks: BTreeMap<String, TaskSpec>,
 }
 
@@ -35,6 +38,8 @@ pub struct TaskSpec {
     pub provides: Vec<String>,
     pub locks: Vec<String>,
     pub conflicts: Vec<String>,
+    /// One of its places is taken, among the tasks of this flow.
+    pub pool: Option<String>,
     #[serde(with = "opt_millis")]
     pub timeout: Option<Duration>,
     pub retry: Retry,
@@ -90,6 +95,7 @@ fn task(name: &str, spec: &TaskSpec, at: impl Fn(&'static str, usize) -> Place) 
         task.member.references.extend(references);
     }
     task.locks.clone_from(&spec.locks);
+    task.pool.clone_from(&spec.pool);
     task.timeout = spec.timeout;
     task.retry = spec.retry.clone();
     task.env.clone_from(&spec.env);
@@ -101,7 +107,7 @@ fn task(name: &str, spec: &TaskSpec, at: impl Fn(&'static str, usize) -> Place) 
 type Spans = Vec<(&'static str, usize, Range<usize>)>;
 
 /// Reads what makes a job a flow.
-pub(super) fn read_flow(job: &mut Reader<'_>, spec: &mut JobSpec) {
+pub(super) fn read_flow(job: &mut Reader<'_>, spec: &mut JobSpec, pools: &Pools) {
     job.set(
         "resume",
         &mut spec.resume,
@@ -116,7 +122,7 @@ pub(super) fn read_flow(job: &mut Reader<'_>, spec: &mut JobSpec) {
             ..FlowSpec::default()
         });
     }
-    read_tasks(job, spec);
+    read_tasks(job, spec, pools);
     let Some(preload) = job.read("preload", check::absolute_path) else {
         return;
     };
@@ -130,7 +136,7 @@ pub(super) fn read_flow(job: &mut Reader<'_>, spec: &mut JobSpec) {
     }
 }
 
-fn read_tasks(job: &mut Reader<'_>, spec: &mut JobSpec) {
+fn read_tasks(job: &mut Reader<'_>, spec: &mut JobSpec, pools: &Pools) {
     let Some(tasks) = job.table("task") else { return };
     let sink = job.sink();
     let mut flow = FlowSpec::default();
@@ -147,7 +153,10 @@ fn read_tasks(job: &mut Reader<'_>, spec: &mut JobSpec) {
             continue;
         };
         let mut found = vec![("", 0, name.span.clone())];
-        let read = read_task(Reader::new(vec![table], sink), &mut found);
+        let read = read_task(Reader::new(vec![table], sink), &mut found, pools);
+        let pool = read.pool.clone();
+        flow.pools
+            .extend(pool.and_then(|name| pools.size(&name).map(|size| (name, size))));
         flow.tasks.insert(name.value.to_owned(), read);
         places.insert(name.value.to_owned(), found);
     }
@@ -199,7 +208,7 @@ fn read_tasks(job: &mut Reader<'_>, spec: &mut JobSpec) {
     spec.flow = Some(flow);
 }
 
-fn read_task(mut table: Reader<'_>, found: &mut Spans) -> TaskSpec {
+fn read_task(mut table: Reader<'_>, found: &mut Spans, pools: &Pools) -> TaskSpec {
     let mut task = TaskSpec::default();
     match table.raw("command").map(|f| f.value) {
         Some(DeValue::Array(_)) => {
@@ -228,6 +237,19 @@ fn read_task(mut table: Reader<'_>, found: &mut Spans) -> TaskSpec {
             found.push((key, index, span));
         }
     }
+    task.pool = table
+        .read("pool", |value| {
+            let name = filled(value)?;
+            match (pools.size(&name), pools.missing(&name)) {
+                (_, Some(wrong)) => Err(wrong),
+                (Some(0), _) => Err(Wrong::new(
+                    format!("pool `{name}` has no place, and a task cannot wait for ever"),
+                    "give the pool a place, or take the task out of it",
+                )),
+                _ => Ok(name),
+            }
+        })
+        .map(|found| found.value);
     table.maybe("timeout", &mut task.timeout, positive_duration);
     retry::read_retry(&mut table, &mut task.retry);
     table.set("always_run", &mut task.always_run, boolean);

@@ -67,3 +67,17 @@ fn a_library_is_preloaded_for_flows_alone() {
     assert_eq!(wrong[0].what, "`preload` is for flows");
     assert!(read("[job.n]\nflow = '/etc/rc.d'\npreload = 'rc.subr'\n").is_err());
 }
+
+#[test]
+fn the_pool_of_a_task_must_be_defined_and_have_a_place() {
+    let job = "[job.n.task.a]\ncommand = 'x'\npool = 'disk'\n";
+    let flow = read(&format!("[pool.disk]\nsize = 2\n{job}"))
+        .unwrap()
+        .flow
+        .unwrap();
+    assert_eq!(flow.tasks["a"].pool.as_deref(), Some("disk"));
+    assert_eq!(flow.pools["disk"], 2);
+    assert!(read(job).is_err(), "nobody defines it");
+    let wrong = read(&format!("[pool.disk]\nsize = 0\n{job}")).unwrap_err();
+    assert!(wrong[0].what.contains("has no place"), "{wrong:?}");
+}

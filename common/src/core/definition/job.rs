@@ -97,7 +97,7 @@ pub(super) fn read_job(mut job: Reader<'_>, layer: &JobLayer, shared: &Shared) -
     read_needs(&mut job, &mut spec);
     shared.pools.check(&mut job, &spec);
     read_params(&mut job, &mut spec);
-    flow::read_flow(&mut job, &mut spec);
+    flow::read_flow(&mut job, &mut spec, &shared.pools);
     table::read_table(&mut job, &mut spec);
     if let JobLayer::Job { name } = layer {
         check::whole(&mut job, &spec, name);

@@ -101,7 +101,12 @@ impl Pools {
         }
     }
 
-    fn missing(&self, name: &str) -> Option<Wrong> {
+    /// Places of a pool, if a file defines it.
+    pub fn size(&self, name: &str) -> Option<u32> {
+        Some(self.0.get(name)?.first()?.0.size)
+    }
+
+    pub(super) fn missing(&self, name: &str) -> Option<Wrong> {
         if self.0.contains_key(name) {
             return None;
         }

@@ -96,6 +96,11 @@ const TASK: &[Key] = &[
     ),
     key("locks", Kind::Texts("disk"), "Taken all at once, or none."),
     key(
+        "pool",
+        Kind::TextLike("disk"),
+        "A [pool.NAME]: so many of this flow's tasks run at once.",
+    ),
+    key(
         "conflicts",
         Kind::Texts("backup"),
         "Never at the same time as these.",

@@ -68,6 +68,9 @@ pub struct Course<'f> {
     ranks: Vec<usize>,
     tries: Vec<u32>,
     held: BTreeMap<&'f str, usize>,
+    /// Places of pools, and how many of them are taken.
+    pools: BTreeMap<String, u32>,
+    used: BTreeMap<&'f str, u32>,
     running: usize,
     limit: usize,
     left: usize,
@@ -97,6 +100,8 @@ impl<'f> Course<'f> {
             ranks: graph.ranks()?,
             tries: vec![0; tasks.len()],
             held: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            used: BTreeMap::new(),
             running: 0,
             limit: limit.max(1),
             left: nodes,
@@ -113,6 +118,12 @@ impl<'f> Course<'f> {
             }
         }
         Some(course)
+    }
+
+    /// So many tasks of each pool run at once; a pool that is not named here bounds nothing.
+    pub fn with_pools(mut self, pools: &BTreeMap<String, u32>) -> Self {
+        self.pools.clone_from(pools);
+        self
     }
 
     /// Whether everything has ended.
@@ -156,6 +167,9 @@ impl<'f> Course<'f> {
         for lock in &self.tasks[task].locks {
             self.held.insert(lock, task);
         }
+        if let Some(pool) = &self.tasks[task].pool {
+            *self.used.entry(pool).or_default() += 1;
+        }
         Some(task)
     }
 
@@ -163,7 +177,12 @@ impl<'f> Course<'f> {
     fn is_free(&self, task: usize) -> bool {
         let locks = &self.tasks[task].locks;
         let running = |other: &usize| self.states[*other] == State::Running;
-        !locks.iter().any(|l| self.held.contains_key(l.as_str()))
+        let full = |pool: &String| {
+            let used = self.used.get(pool.as_str()).copied().unwrap_or(0);
+            self.pools.get(pool).is_some_and(|size| used >= *size)
+        };
+        !self.tasks[task].pool.as_ref().is_some_and(full)
+            && !locks.iter().any(|l| self.held.contains_key(l.as_str()))
             && !self.graph.conflicts(task).iter().any(running)
     }
 
@@ -172,7 +191,13 @@ impl<'f> Course<'f> {
     pub fn ended(&mut self, task: usize, end: End, now: Duration, random: u64) -> Option<Duration> {
         debug_assert_eq!(self.states[task], State::Running);
         self.running -= 1;
-        self.held.retain(|_, holder| *holder != task);
+        for lock in &self.tasks[task].locks {
+            self.held.remove(lock.as_str());
+        }
+        let pool = self.tasks[task].pool.as_deref();
+        if let Some(used) = pool.and_then(|pool| self.used.get_mut(pool)) {
+            *used -= 1;
+        }
         let retry = &self.tasks[task].retry;
         let again = matches!(end, End::Failed { .. } | End::TimedOut)
             && self.tries[task] <= retry.max

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::course::*;
 use super::*;
@@ -6,7 +6,7 @@ use crate::core::graph::Graph;
 
 const NOW: Duration = Duration::ZERO;
 
-/// `name: >requires ~after +provides @lock -conflicts !(left out)`
+/// `name: >requires ~after +provides @lock #pool -conflicts !(left out)`
 fn tasks(lines: &[&str]) -> Vec<Task> {
     let one = |line: &&str| {
         let (name, rest) = line.split_once(':').unwrap();
@@ -24,6 +24,10 @@ fn tasks(lines: &[&str]) -> Vec<Task> {
                 "-" => Relation::Conflicts,
                 "+" => {
                     task.member.provides.push((name.to_owned(), at.clone()));
+                    continue;
+                }
+                "#" => {
+                    task.pool = Some(name.to_owned());
                     continue;
                 }
                 "@" => {
@@ -173,4 +177,24 @@ fn ten_thousand_skipped_tasks_in_a_chain_need_no_recursion() {
     c.ended(0, End::TimedOut, NOW, 0);
     assert!(c.is_over());
     assert_eq!(c.chain_of_blame(9_999).len(), 9_999);
+}
+
+#[test]
+fn no_more_tasks_of_a_pool_run_than_it_has_places_and_others_go_on() {
+    let tasks = tasks(&[
+        "a: #disk",
+        "b: #disk",
+        "c: #disk",
+        "d:",
+        "e: #tape #tape",
+        "f: #free",
+    ]);
+    let graph = graph(&tasks);
+    let pools = BTreeMap::from([("disk".to_owned(), 2), ("tape".to_owned(), 1)]);
+    let mut c = course(&tasks, &graph).with_pools(&pools);
+    assert_eq!(started(&mut c), [0, 1, 3, 4, 5]);
+    c.ended(3, End::Succeeded, NOW, 0);
+    assert!(started(&mut c).is_empty());
+    c.ended(1, End::Failed { exit_code: 1 }, NOW, 0);
+    assert_eq!(started(&mut c), [2]);
 }

@@ -76,6 +76,8 @@ pub struct Task {
     /// after what it comes after.
     pub left_out: Option<String>,
     pub locks: Vec<String>,
+    /// One of its places is taken while the task runs.
+    pub pool: Option<String>,
     pub timeout: Option<Duration>,
     pub retry: Retry,
     pub env: BTreeMap<String, String>,
@@ -97,6 +99,7 @@ impl Task {
             keywords: Vec::new(),
             left_out: None,
             locks: Vec::new(),
+            pool: None,
             timeout: None,
             retry: Retry::default(),
             env: BTreeMap::new(),
