@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -12,6 +13,8 @@ use crate::warden::spawn::fork;
 
 /// Longest a reader can be on its way to a FIFO on a machine that still does anything.
 const BOUND: Duration = Duration::from_secs(30);
+/// For who was woken to look at the status.
+const READ_WITHIN: Duration = Duration::from_secs(10);
 
 /// Ends when the engine says that it is done.
 #[derive(Debug)]
@@ -21,20 +24,21 @@ pub struct Guardian {
 }
 
 impl Guardian {
-    /// Forks it. It keeps nothing of the engine's but the line between them.
+    /// Forks it. It keeps nothing of the engine's but the line between them. In the end it deletes `memory`,
+    /// which nobody else would.
     ///
     /// # Errors
     /// When there are no processes or descriptors left.
     ///
     /// # Safety
     /// This process must have one thread.
-    pub unsafe fn start(deps: &std::path::Path) -> io::Result<Self> {
+    pub unsafe fn start(deps: &Path, memory: Option<&Path>) -> io::Result<Self> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         // SAFETY: promised by the caller.
         match unsafe { fork()? } {
             0 => {
                 drop(write);
-                guard(read, deps);
+                guard(read, deps, memory);
                 // SAFETY: leaves without the engine's exit handlers.
                 unsafe { libc::_exit(0) }
             }
@@ -56,7 +60,7 @@ impl Guardian {
     }
 }
 
-fn guard(line: OwnedFd, deps: &std::path::Path) {
+fn guard(line: OwnedFd, deps: &Path, memory: Option<&Path>) {
     // SAFETY: this process's own session, descriptors and signals; nothing else runs in it.
     unsafe {
         libc::setsid();
@@ -81,5 +85,10 @@ fn guard(line: OwnedFd, deps: &std::path::Path) {
     if let Ok(mut fifos) = Directory::open(deps).and_then(Fifos::new) {
         let _ = fifos.recover();
         fifos.settle(BOUND);
+    }
+    if let Some(memory) = memory {
+        // Who was woken reads how it ended.
+        std::thread::sleep(READ_WITHIN);
+        let _ = std::fs::remove_dir_all(memory);
     }
 }

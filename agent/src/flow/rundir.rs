@@ -31,6 +31,9 @@ pub enum RunDirError {
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
+    /// Where FIFOs are made and deleted by the thousand: in memory, if the directory need not outlive the flow.
+    /// ext4 takes longer for that than the tasks themselves.
+    memory: Option<PathBuf>,
     temporary: bool,
     record: File,
     _lock: File,
@@ -74,6 +77,7 @@ impl RunDir {
         let dir = Self {
             record: open(&record).map_err(io)?,
             path,
+            memory: if temporary { in_memory() } else { None },
             temporary,
             _lock: lock,
         };
@@ -100,7 +104,12 @@ impl RunDir {
 
     /// What `$FARMHAND_DEPS` says.
     pub fn deps(&self) -> PathBuf {
-        self.path.join("deps")
+        self.memory.as_ref().unwrap_or(&self.path).join("deps")
+    }
+
+    /// What nobody else deletes should this process be killed.
+    pub fn memory(&self) -> Option<&Path> {
+        self.memory.as_deref()
     }
 
     pub fn log_path(&self, task: &str) -> PathBuf {
@@ -151,12 +160,26 @@ impl RunDir {
         self.temporary
     }
 
+    /// The FIFOs are of no use any more; the output is.
+    pub fn forget_memory(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            let _ = fs::remove_dir_all(memory);
+        }
+    }
+
     /// Deletes it, when nobody asked for it by name.
-    pub fn remove(self) {
+    pub fn remove(mut self) {
+        self.forget_memory();
         if self.temporary {
             // What is left behind in /tmp harms nobody.
             let _ = fs::remove_dir_all(&self.path);
         }
+    }
+}
+
+impl Drop for RunDir {
+    fn drop(&mut self) {
+        self.forget_memory();
     }
 }
 
@@ -175,6 +198,14 @@ fn temporary_path() -> io::Result<(PathBuf, bool)> {
         }
     }
     Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// A directory in Linux's shared memory, where there is some.
+fn in_memory() -> Option<PathBuf> {
+    let name = format!("farmhand-flow-{}", uuid::Uuid::new_v4().simple());
+    let path = Path::new("/dev/shm").join(name);
+    private().create(&path).ok()?;
+    Some(path)
 }
 
 fn private() -> DirBuilder {

@@ -95,7 +95,7 @@ fn execute(args: &RunArgs, json: bool, flow: &Flow, dir: RunDir) -> Result<(Repo
         ("FARMHAND_RUN_DIR", dir.path().into()),
     ];
     // SAFETY: this command runs in a process that has made no thread.
-    let guardian = unsafe { Guardian::start(&deps)? };
+    let guardian = unsafe { Guardian::start(&deps, dir.memory())? };
     let style = match (json, args.quiet) {
         (true, _) => Style::Json,
         (false, true) => Style::Quiet,

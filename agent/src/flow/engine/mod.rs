@@ -268,6 +268,7 @@ impl<'f> Engine<'f> {
         let flushed = self.tools.reporter.flush();
         self.tools.reporter.finish();
         self.tools.guardian.dismiss();
+        self.tools.dir.forget_memory();
         let trouble = self
             .trouble
             .or(flushed.err().map(|e| format!("its end cannot be told: {e}")));
