@@ -95,11 +95,7 @@ const TASK: &[Key] = &[
         "Further names; one that several tasks provide has ended when all have.",
     ),
     key("locks", Kind::Texts("disk"), "Taken all at once, or none."),
-    key(
-        "pool",
-        Kind::TextLike("disk"),
-        "A [pool.NAME]: so many of this flow's tasks run at once.",
-    ),
+    key("pool", Kind::TextLike("disk"), "Bounds the flow's tasks in it."),
     key(
         "conflicts",
         Kind::Texts("backup"),
@@ -180,11 +176,7 @@ const JOB: &[Key] = &[
         Kind::Words(&["restart", "skip-finished"]),
         "What a flow does after a takeover.",
     ),
-    key(
-        "preload",
-        Kind::TextLike("/etc/rc.subr"),
-        "A shell library that a flow loads once; a subshell of that shell runs each script.",
-    ),
+    key("preload", Kind::TextLike("/etc/rc.subr"), "A shell library."),
     key(
         "command",
         Kind::Command,
