@@ -1,6 +1,6 @@
 -- What claim_gated won, as claim answers. Apart from it, so that no slow reader keeps its lock.
 SELECT w.run_id, w.job_id, w.rev, w.kind, w.instance, w.instances, w.due_at, w.ready_at, w.attempt, w.fence,
-    w.retries, w.takeovers, w.priority, w.params, w.parent_run, w.reason, w.claimed_at, w.key,
+    w.retries, w.takeovers, w.priority, w.params, w.parent_run, w.parents, w.firing, w.reason, w.claimed_at, w.key,
     coalesce(v.spec, 'null') AS spec, p.checkpoint,
     CASE WHEN jsonb_typeof(v.spec->'flow') = 'object' THEN (
         SELECT jsonb_agg(l.task)
