@@ -32,7 +32,7 @@ pub async fn lively() -> Farm {
     let mut farm = Farm::new().await;
     farm.agent("n1");
     farm.apply(
-        "[job.done]\ncommand = 'echo hello'\nschedule = '0 3 * * *'\n
+        "[pool.few]\nsize = 2\n[job.done]\ncommand = 'echo hello'\nschedule = '0 3 * * *'\n
          [job.stuck]\ncommand = 'true'\nwhere = { gpu = 'yes' }\n",
     );
     farm.run(&[
@@ -125,6 +125,7 @@ async fn the_shell_completes_names_of_jobs_nodes_and_runs() {
         "{all:?}"
     );
     assert_eq!(asked(&["farmhand", "node", "drain", "n"]), ["n1"]);
+    assert_eq!(asked(&["farmhand", "pool", "set", "f"]), ["few"]);
     let runs = asked(&["farmhand", "run", "show", ""]);
     assert!(
         runs.contains(&"1".to_owned()) && runs.contains(&"2".to_owned()),

@@ -50,6 +50,8 @@ async fn every_command_answers_a_program_in_json() {
         ("node drain", vec!["n1"]),
         ("node resume", vec!["n1"]),
         ("lease ls", vec![]),
+        ("pool ls", vec![]),
+        ("pool set", vec!["few", "3"]),
         ("lease release", vec!["n1", "--force", "--confirm", "n1"]),
         ("flow plan", vec!["--edges", tasks]),
         ("flow graph", vec!["--edges", tasks]),

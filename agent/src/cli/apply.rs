@@ -18,7 +18,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::apply_pools::{no_pool, plan_pools, pool_in_use, show_pools};
-use super::progress::Progress;
 use super::{DatabaseArgs, Exit, Failure, Outcome, due_now, job, out, terminal};
 
 #[derive(Args, Debug)]
@@ -87,9 +86,9 @@ pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Ou
         || pools.iter().any(|step| step.change != Kind::Unchanged);
     if changes && !args.dry_run {
         confirm(&steps, args)?;
-        let what = format!("applying {} jobs", wanted.jobs.len());
-        Progress::default()
-            .during(&what, store(&db, &wanted.jobs, Some(&wanted.pools), args.prune))
+        let work = store(&db, &wanted.jobs, Some(&wanted.pools), args.prune);
+        super::progress::Progress::default()
+            .during("applying", work)
             .await?;
     }
     if as_json {
@@ -190,9 +189,7 @@ fn read_all(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
     let mut seen = BTreeSet::new();
     files.retain(|file| seen.insert(file.clone()));
     let mut sources = Vec::new();
-    let (mut progress, count) = (Progress::default(), files.len());
-    for (nth, file) in files.into_iter().enumerate() {
-        progress.say(|_| format!("reading {}, {nth} of {count} files", file.display()));
+    for file in files {
         match read(&file) {
             Ok(text) => sources.push(Source {
                 name: file.display().to_string(),

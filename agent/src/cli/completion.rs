@@ -60,6 +60,11 @@ pub fn node_names() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| candidates(Names::Nodes, current))
 }
 
+/// Completes an argument that names a pool.
+pub fn pool_names() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| candidates(Names::Pools, current))
+}
+
 /// Completes an argument that names a run.
 pub fn run_numbers() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| candidates(Names::Runs, current))

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use farmhand_common::store::Db;
 use farmhand_common::store::pools::{PoolRow, pools, set_pool};
 
-use super::{DatabaseArgs, Exit, Failure, Outcome, out};
+use super::{DatabaseArgs, Exit, Failure, Outcome, completion, out};
 
 #[derive(Args, Debug)]
 pub struct PoolArgs {
@@ -22,6 +22,7 @@ enum PoolCommand {
     Ls,
     /// Resize a pool at once; runs in it go on, and the size stays until its job file has another
     Set {
+        #[arg(add = completion::pool_names())]
         name: String,
         /// Places on the farm (`pool`), on each node (`node_pool`); 0 lets nothing start
         #[arg(value_parser = clap::value_parser!(u32).range(..=1_000_000))]

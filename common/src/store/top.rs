@@ -98,6 +98,7 @@ pub async fn moment(db: &Db, rows: i64) -> Result<Moment, StoreError> {
 pub enum Names {
     Jobs,
     Nodes,
+    Pools,
     Runs,
 }
 
@@ -113,6 +114,7 @@ pub async fn names(db: &Db, of: Names, prefix: &str) -> Result<Vec<Name>, StoreE
     let of = match of {
         Names::Jobs => "jobs",
         Names::Nodes => "nodes",
+        Names::Pools => "pools",
         Names::Runs => "runs",
     };
     db.rows(stmt!("names"), &[(&of, Type::TEXT), (&prefix, Type::TEXT)])
