@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::apply_pools::{no_pool, plan_pools, pool_in_use, show_pools};
-use super::{DatabaseArgs, Exit, Failure, Outcome, due_now, job, out, terminal};
+use super::{DatabaseArgs, Exit, Failure, Outcome, due_now, job, out, progress, terminal};
 
 #[derive(Args, Debug)]
 pub struct ApplyArgs {
@@ -87,9 +87,7 @@ pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Ou
     if changes && !args.dry_run {
         confirm(&steps, args)?;
         let work = store(&db, &wanted.jobs, Some(&wanted.pools), args.prune);
-        super::progress::Progress::default()
-            .during("applying", work)
-            .await?;
+        progress::during("applying", work).await?;
     }
     if as_json {
         out::json(&json!({"applied": changes && !args.dry_run, "jobs": steps, "pools": pools}));

@@ -73,6 +73,11 @@ impl Progress {
     }
 }
 
+/// Waits for `work`, and says how long it has been doing so.
+pub async fn during<T>(what: &str, work: impl Future<Output = T>) -> T {
+    Progress::default().during(what, work).await
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         self.clear();
