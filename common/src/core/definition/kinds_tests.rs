@@ -55,7 +55,12 @@ fn each_mistake_about_a_kind_of_job_names_its_place_and_its_mend() {
             "it is a name, not a path",
             "ps -o comm",
         ),
-        ("command = ['x']\nprogress_timeout = '0s'", (3, 20), "0", ""),
+        (
+            "command = ['x']\nprogress_timeout = '0s'",
+            (3, 20),
+            "longer than nothing",
+            "",
+        ),
         (
             "command = ['x']\nschedule = '@continuous'\noverlap = 'queue'",
             (4, 1),
