@@ -11,6 +11,7 @@ mod network;
 mod overlap;
 mod placement;
 mod progress;
+mod shards;
 mod stopped;
 mod tables;
 mod triggers;

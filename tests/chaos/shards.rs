@@ -7,12 +7,21 @@ use serde_json::Value;
 
 /// The example, against the farm's own database, with rows that take a while.
 fn example(farm: &Farm) -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/examples/sharded-sweep.toml");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../deploy/examples/sharded-sweep.toml"
+    );
     let text = std::fs::read_to_string(path).expect("the example");
     let fitted = text
-        .replace("\"postgresql:///farmhand\"", &format!("{:?}", farm.database.url()))
+        .replace(
+            "\"postgresql:///farmhand\"",
+            &format!("{:?}", farm.database.url()),
+        )
         .replace("schedule  = \"@every 1m\"\n", "");
-    assert!(!fitted.contains("postgresql:///farmhand") && !fitted.contains("schedule "), "{fitted}");
+    assert!(
+        !fitted.contains("postgresql:///farmhand") && !fitted.contains("schedule "),
+        "{fitted}"
+    );
     fitted
 }
 
@@ -32,9 +41,17 @@ async fn each_row_of_a_table_is_handled_by_exactly_one_shard_though_a_node_is_ki
     assert_eq!((shards.len(), shards[0].run_id), (4, first));
     let homes = farm
         .eventually("every shard runs", SOON, async || {
-            let homes: Vec<String> =
-                farm.runs("sharded-sweep").await.into_iter().filter_map(|run| run.running_at).collect();
-            if homes.len() == 4 { Ok(homes) } else { Err(format!("{homes:?}")) }
+            let homes: Vec<String> = farm
+                .runs("sharded-sweep")
+                .await
+                .into_iter()
+                .filter_map(|run| run.running_at)
+                .collect();
+            if homes.len() == 4 {
+                Ok(homes)
+            } else {
+                Err(format!("{homes:?}"))
+            }
         })
         .await;
     let nodes: BTreeSet<&String> = homes.iter().collect();
@@ -42,9 +59,11 @@ async fn each_row_of_a_table_is_handled_by_exactly_one_shard_though_a_node_is_ki
 
     // In the middle: some rows of the first shard are done, most are not.
     let done = "SELECT count(*) FROM item WHERE done_by = 0";
-    farm.eventually("some rows are done", SOON, async || match farm.value::<i64>(done).await {
-        n if n >= 20 => Ok(()),
-        n => Err(format!("{n} are")),
+    farm.eventually("some rows are done", SOON, async || {
+        match farm.value::<i64>(done).await {
+            n if n >= 20 => Ok(()),
+            n => Err(format!("{n} are")),
+        }
     })
     .await;
     let home = farm.run(first).await.running_at.expect("a node");
@@ -84,8 +103,12 @@ async fn waiting_for_a_sharded_job_waits_for_all_of_it_and_tells_the_worst() {
     assert_eq!(out, parts.concat());
 
     let ids: Vec<i64> = farm.runs("spread").await.iter().map(|run| run.run_id).collect();
-    let shown: Value = serde_json::from_str(&farm.ok(&["run", "show", &ids[2].to_string(), "--json"])).expect("JSON");
-    assert_eq!((&shown["run"]["instance"], &shown["run"]["firing"]), (&2.into(), &ids[0].into()));
+    let shown: Value =
+        serde_json::from_str(&farm.ok(&["run", "show", &ids[2].to_string(), "--json"])).expect("JSON");
+    assert_eq!(
+        (&shown["run"]["instance"], &shown["run"]["firing"]),
+        (&2.into(), &ids[0].into())
+    );
     assert_eq!(shown["shards"].as_array().map(Vec::len), Some(5), "{shown}");
     assert!(farm.ok(&["run", "ls"]).contains("spread [4 of 5]"));
     let told = farm.ok(&["run", "show", &ids[0].to_string()]);

@@ -102,3 +102,31 @@ async fn an_end_whose_agent_died_before_it_could_follow_is_followed_by_another()
     assert_eq!(farm.runs("alarm").await.len(), 1);
     farm.check().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_of_triggers_works() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../deploy/examples/triggered-report.toml"
+    );
+    let text = std::fs::read_to_string(path).expect("the example");
+    let farm = Farm::new()
+        .agents(2)
+        .jobs(&text.replace("schedule = \"@hourly\"\n", ""))
+        .start()
+        .await;
+    let (price, stock) = (
+        farm.submit("price-import").await,
+        farm.submit("stock-import").await,
+    );
+    let report = farm.first_run("price-report").await;
+    let report = farm.succeeds(report.run_id).await;
+    let said = farm.output(report.run_id, 1).await;
+    assert!(said.starts_with("report on all as of "), "{said}");
+    assert!(
+        said.contains(&price.to_string()) && said.contains(&stock.to_string()),
+        "{said}"
+    );
+    assert!(farm.runs("price-alarm").await.is_empty());
+    farm.check().await;
+}

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use farmhand_common::core::definition::{JobSpec, RunOn};
-use farmhand_common::store::jobs::{Withhold, withhold};
+use farmhand_common::store::jobs::{Withhold, submit, withhold};
 use farmhand_common::store::protocol::{Started, abandon, claim, close, started};
 use jiff::Timestamp;
 use serde_json::json;
@@ -349,4 +349,44 @@ async fn a_thousand_claims_are_one_statement() {
         "{:?}",
         before.elapsed()
     );
+}
+
+#[tokio::test]
+async fn shards_are_left_to_the_nodes_whose_they_are_for_three_seconds() {
+    let farm = Farm::new().await;
+    let nodes = [farm.node("a").await, farm.node("b").await, farm.node("c").await];
+    let sharded = JobSpec {
+        instances: 6,
+        ..spec()
+    };
+    farm.job("j", sharded, None).await;
+    let first = submit(&farm.db, "j", &serde_json::json!({}), None, Some("once"))
+        .await
+        .unwrap();
+    let again = submit(&farm.db, "j", &serde_json::json!({}), None, Some("once"))
+        .await
+        .unwrap();
+    assert_eq!(again, first);
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live").await, 6);
+    let mut instances = Vec::new();
+    for me in &nodes[..2] {
+        let own = claim(&farm.db, me, 99, None).await.unwrap();
+        assert_eq!(own.len(), 2, "{own:?}");
+        assert!(
+            own.iter()
+                .all(|run| run.instances == 6 && run.firing == Some(first))
+        );
+        instances.extend(own.iter().map(|run| run.instance));
+    }
+    // The third node has no room: after a while its shards are anybody's.
+    farm.sql
+        .batch_execute(
+            "UPDATE farmhand.run_live SET ready_at = ready_at - interval '4 seconds' WHERE state = 'due'",
+        )
+        .await
+        .unwrap();
+    let left = claim(&farm.db, &nodes[0], 99, None).await.unwrap();
+    instances.extend(left.iter().map(|run| run.instance));
+    instances.sort_unstable();
+    assert_eq!(instances, [0, 1, 2, 3, 4, 5]);
 }

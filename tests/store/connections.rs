@@ -208,6 +208,7 @@ async fn a_dedicated_connection_hears_and_comes_back_after_it_was_cut() {
     let due = Note::Due {
         run_id,
         job: Some("j".to_owned()),
+        runs: 1,
     };
     assert_eq!(notes.recv().await, Some(due));
 

@@ -5,9 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use farmhand_common::core::definition::{
-    Definitions, JobDefinition, JobSpec, PoolDefinition, StoredJob, check_triggers, load_all,
-};
+use farmhand_common::core::definition::{Definitions, JobDefinition, JobSpec, PoolDefinition, load_all};
 use farmhand_common::core::document::{Mistakes, Source};
 use farmhand_common::core::due;
 use farmhand_common::store::jobs::{ApplyOutcome, Blocked, JobChange, Listed, PoolChange, apply_all};
@@ -18,7 +16,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::apply_pools::{no_pool, plan_pools, pool_in_use, show_pools};
-use super::{DatabaseArgs, Exit, Failure, Outcome, due_now, job, out, progress, terminal};
+use super::{DatabaseArgs, Exit, Failure, Outcome, due_now, job, out, progress, terminal, triggers};
 
 #[derive(Args, Debug)]
 pub struct ApplyArgs {
@@ -73,7 +71,8 @@ pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Ou
     let (sources, all) = load_files(&args.path, as_json)?;
     let db = database.connect().await?;
     let present = job::all(&db).await?;
-    check_with(&sources, &all.jobs, &present, args.prune).map_err(|mistakes| refuse(&mistakes, as_json))?;
+    triggers::check(&sources, &all.jobs, &present, args.prune)
+        .map_err(|mistakes| refuse(&mistakes, as_json))?;
     let wanted = files(&sources, all);
     let steps = plan(&wanted.jobs, &present, args.prune);
     let pools = plan_pools(&wanted.pools, &pools(&db, None).await?, args.prune);
@@ -152,25 +151,6 @@ fn files(sources: &[Source], all: Definitions) -> Files {
         jobs: all.jobs.into_iter().map(wanted).collect(),
         pools: all.pools.into_iter().map(pool).collect(),
     }
-}
-
-/// What only files and stored jobs together show: who triggers whom.
-fn check_with(
-    sources: &[Source],
-    jobs: &[JobDefinition],
-    present: &[Listed],
-    prune: bool,
-) -> Result<(), Mistakes> {
-    let files: BTreeSet<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
-    let others = || present.iter().filter(|job| !files.contains(job.job_id.as_str()));
-    let stored = |job: &Listed| StoredJob {
-        name: job.job_id.clone(),
-        triggered_by: serde_json::from_value(job.spec["triggered_by"].clone()).unwrap_or_default(),
-        source: job.source.clone(),
-    };
-    let stays: Vec<StoredJob> = others().filter(|_| !prune).map(stored).collect();
-    let pruned: Vec<String> = others().filter(|_| prune).map(|job| job.job_id.clone()).collect();
-    check_triggers(sources, jobs, &stays, &pruned)
 }
 
 /// The files of all paths, in the order given, each directory's by name.

@@ -49,10 +49,9 @@ pub async fn follow(db: &Db, run_id: i64, how: &Follow, as_json: bool) -> Outcom
     } else if !as_json {
         out::line(&run_id.to_string());
     }
-    let mut printer = how.follow.then(|| Printer::all(run_id, false));
     let mut progress = Progress::default();
     let ended = tokio::select! {
-        ended = until_final(db, run_id, printer.as_mut(), &mut progress) => ended?,
+        ended = until_all_final(db, run_id, how.follow, &mut progress) => ended?,
         () = expiry(how.wait_timeout) => {
             progress.clear();
             out::note(&format!("run {run_id} has not ended yet and goes on; `farmhand run show {run_id}` tells more"));
@@ -64,12 +63,44 @@ pub async fn follow(db: &Db, run_id: i64, how: &Follow, as_json: bool) -> Outcom
             return Ok(Exit::Interrupted);
         }
     };
-    if as_json {
-        out::json(&ended);
-    } else {
-        out::note(&summary(&ended));
+    match ended.as_slice() {
+        [one] if as_json => out::json(one),
+        [one] => out::note(&summary(one)),
+        all if as_json => out::json(&json!({"run_id": run_id, "runs": all})),
+        all => all.iter().for_each(|one| out::note(&summary(one))),
     }
-    Ok(exit_of(ended.state))
+    // The worst tells: a run that failed before one that was cancelled.
+    let worst = |row: &&RunRow| match row.state {
+        RunState::Succeeded => 0,
+        RunState::Skipped => 1,
+        RunState::Cancelled => 2,
+        RunState::TimedOut => 3,
+        _ => 4,
+    };
+    Ok(ended
+        .iter()
+        .max_by_key(worst)
+        .map_or(Exit::Ok, |row| exit_of(row.state)))
+}
+
+/// Waits for the run, and, when it is the first of several that were made together, for all of them. Their output comes
+/// one after the other's.
+async fn until_all_final(
+    db: &Db,
+    run_id: i64,
+    print: bool,
+    progress: &mut Progress,
+) -> Result<Vec<RunRow>, Failure> {
+    let printer = |run_id| print.then(|| Printer::all(run_id, false));
+    let first = until_final(db, run_id, printer(run_id).as_mut(), progress).await?;
+    let firing = first.firing.filter(|firing| *firing == run_id);
+    let mut ended = vec![first];
+    for other in query::firing(db, firing).await? {
+        if other.run_id != run_id {
+            ended.push(until_final(db, other.run_id, printer(other.run_id).as_mut(), progress).await?);
+        }
+    }
+    Ok(ended)
 }
 
 /// Looks until the run is final; with a printer, everything it wrote has then been printed.

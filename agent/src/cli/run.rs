@@ -1,8 +1,8 @@
 //! `farmhand run`: what ran, how it ended, what it printed.
 
 use clap::{Args, Subcommand};
-use farmhand_common::store::Db;
 use farmhand_common::store::jobs::{self, Cancelled, Retried};
+use farmhand_common::store::{Db, query};
 use serde_json::json;
 
 use super::follow::{Follow, follow, no_run};
@@ -31,6 +31,9 @@ enum RunCommand {
     Cancel {
         #[arg(required = true, add = completion::run_numbers())]
         run: Vec<i64>,
+        /// Those that were made together with them too: all shards, or the runs of each node
+        #[arg(long)]
+        firing: bool,
     },
     /// Run a finished run's job again, with its parameters, as a new run
     Retry {
@@ -50,7 +53,14 @@ pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
         RunCommand::Ls(list) => runs::list(&db, list, as_json).await,
         RunCommand::Show { run } => runs::show(&db, *run, as_json).await,
         RunCommand::Logs(args) => logs::run(&db, args, as_json).await,
-        RunCommand::Cancel { run } => cancel(&db, run, as_json).await,
+        RunCommand::Cancel { run, firing } => {
+            let runs = if *firing {
+                together(&db, run).await?
+            } else {
+                run.clone()
+            };
+            cancel(&db, &runs, as_json).await
+        }
         RunCommand::Retry {
             run,
             from_failed,
@@ -78,6 +88,24 @@ async fn retry(db: &Db, run_id: i64, from_failed: bool) -> Result<i64, Failure> 
         )
         .next("apply its definition again")),
     }
+}
+
+/// The runs, and those of their firings that have not ended.
+async fn together(db: &Db, runs: &[i64]) -> Result<Vec<i64>, Failure> {
+    let mut all = runs.to_vec();
+    for run_id in runs {
+        let row = query::run(db, *run_id).await?.ok_or_else(|| no_run(*run_id))?;
+        let others = query::firing(db, row.firing).await?;
+        all.extend(
+            others
+                .iter()
+                .filter(|other| !other.state.is_final())
+                .map(|other| other.run_id),
+        );
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
 }
 
 /// Each run is tried; the exit code is that of the first that could not be cancelled.

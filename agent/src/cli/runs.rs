@@ -73,7 +73,7 @@ fn cells(row: &RunRow) -> Vec<String> {
     }
     vec![
         row.run_id.to_string(),
-        row.job_id.clone(),
+        named(row),
         state,
         out::time(row.due_at),
         out::maybe(row.running_at.as_ref()),
@@ -84,6 +84,21 @@ fn cells(row: &RunRow) -> Vec<String> {
     ]
 }
 
+fn shard(row: &RunRow) -> String {
+    match row.instances {
+        1 => "-".to_owned(),
+        n => format!("{} of {n}", row.instance),
+    }
+}
+
+/// A shard with its number, as its command knows it.
+fn named(row: &RunRow) -> String {
+    match row.instances {
+        1 => row.job_id.clone(),
+        n => format!("{} [{} of {n}]", row.job_id, row.instance),
+    }
+}
+
 pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
     let Some(row) = query::run(db, run_id).await? else {
         return Err(no_run(run_id));
@@ -91,8 +106,11 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
     let attempts = query::attempts(db, run_id).await?;
     let tasks = tasks::tasks(db, run_id).await?;
     let reported = progress::progress(db, run_id).await?;
+    let shards = query::firing(db, row.firing).await?;
     if as_json {
-        out::json(&json!({"run": row, "attempts": attempts, "tasks": tasks, "progress": reported}));
+        out::json(&json!({
+            "run": row, "attempts": attempts, "tasks": tasks, "progress": reported, "shards": shards
+        }));
         return Ok(Exit::Ok);
     }
     out::pairs(&[
@@ -107,6 +125,7 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
         ("finished", out::maybe_time(row.finished_at)),
         ("took", took(row.started_at, row.finished_at)),
         ("exit", ending(row.exit_code, row.signal)),
+        ("shard", shard(&row)),
         ("params", row.params.to_string()),
         ("key", out::maybe(row.key.as_ref())),
         ("submitted by", out::maybe(row.submitted_by.as_ref())),
@@ -138,6 +157,21 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
         out::line("no attempt yet");
     } else {
         out::table(&headers, rows);
+    }
+    if !shards.is_empty() {
+        out::line("");
+        let cells = |row: &RunRow| {
+            vec![
+                row.run_id.to_string(),
+                row.instance.to_string(),
+                row.state.as_str().to_owned(),
+                out::maybe(row.running_at.as_ref().or(row.node.as_ref())),
+                row.attempt.to_string(),
+                ending(row.exit_code, row.signal),
+            ]
+        };
+        let headers = ["TOGETHER WITH", "SHARD", "STATE", "NODE", "TRY", "EXIT"];
+        out::table(&headers, shards.iter().map(cells).collect());
     }
     if !tasks.is_empty() {
         out::line("");

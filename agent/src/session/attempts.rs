@@ -20,6 +20,9 @@ use crate::warden::protocol::{AttemptId, AttemptReport, KillReason, Kind, State}
 /// Ended attempts that may wait to be written down before no more are claimed: a bound on memory.
 const UNSETTLED_MAX: usize = 4_096;
 
+/// As long as `claim` leaves shards to the other nodes, and a little.
+const SHARDS_LEFT_TO_OTHERS: Duration = Duration::from_millis(3_100);
+
 impl Session {
     /// Takes over what a warden of an earlier agent runs.
     pub(super) fn adopt(&mut self, reports: Vec<(Kind, AttemptReport)>, since: BootInstant) {
@@ -176,6 +179,13 @@ impl Session {
             return;
         }
         let received = boot_now();
+        if claimed
+            .iter()
+            .any(|run| run.instances > 1 && run.firing.is_some())
+        {
+            // Shards that the nodes they were left to did not take.
+            self.claimer.hint_at(received + SHARDS_LEFT_TO_OTHERS);
+        }
         for run in claimed {
             self.start(run, sent, received);
         }

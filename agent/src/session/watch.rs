@@ -235,12 +235,16 @@ impl Session {
     /// A notification: look sooner, in an order that spares the database the herd.
     pub(super) fn on_note(&mut self, note: &Note) {
         match note {
-            Note::Due { run_id, job } => {
+            Note::Due { run_id, job, runs } => {
                 let job = job.as_deref().unwrap_or_default();
                 let rank = rank(job, *run_id, &self.me.address, self.claimer.live());
                 // The others' looks tell them of what these leave undone.
+                let wanted = usize::try_from(*runs).unwrap_or(TRYING_RANKS);
                 if rank < TRYING_RANKS {
                     self.claimer.hint_at(boot_now() + claim_delay(rank));
+                } else if rank < wanted {
+                    // Several runs: more nodes, not later ones.
+                    self.claimer.hint_at(boot_now() + claim_delay(TRYING_RANKS - 1));
                 }
             }
             Note::Rows { job } => {

@@ -6,7 +6,12 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     /// Runs became due; the first of them.
-    Due { run_id: i64, job: Option<String> },
+    Due {
+        run_id: i64,
+        job: Option<String>,
+        /// How many.
+        runs: i64,
+    },
     /// Definitions changed, up to this number of `job_seq`.
     Jobs { seq: i64 },
     /// A held run is to be cancelled by the node at this address.
@@ -23,6 +28,7 @@ pub enum Note {
 struct Payload {
     due: Option<i64>,
     job: Option<String>,
+    runs: Option<i64>,
     jobs: Option<i64>,
     cancel: Option<i64>,
     node: Option<String>,
@@ -34,7 +40,11 @@ impl Note {
     pub fn parse(payload: &str) -> Option<Self> {
         let p: Payload = serde_json::from_str(payload).ok()?;
         if let Some(run_id) = p.due {
-            Some(Self::Due { run_id, job: p.job })
+            Some(Self::Due {
+                run_id,
+                job: p.job,
+                runs: p.runs.unwrap_or(1),
+            })
         } else if let Some(seq) = p.jobs {
             Some(Self::Jobs { seq })
         } else if let (Some(run_id), Some(node)) = (p.cancel, p.node.clone()) {

@@ -99,6 +99,14 @@ pub async fn run(db: &Db, run_id: i64) -> Result<Option<RunRow>, StoreError> {
     db.row(stmt!("run"), &[(&run_id, Type::INT8)]).await
 }
 
+/// The runs that were made together: shards, or the runs of each node; none for a run that was made alone.
+pub async fn firing(db: &Db, firing: Option<i64>) -> Result<Vec<RunRow>, StoreError> {
+    match firing {
+        Some(_) => db.rows(stmt!("firing"), &[(&firing, Type::INT8)]).await,
+        None => Ok(Vec::new()),
+    }
+}
+
 /// What is recorded for one due instant of a job's schedule: its runs, or the fold it was skipped in.
 pub async fn runs_at(db: &Db, job_id: &str, due_at: Timestamp) -> Result<Vec<RunRow>, StoreError> {
     db.rows(

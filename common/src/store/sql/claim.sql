@@ -1,5 +1,7 @@
 -- me: while this lock is held, the session cannot change, but can be renewed. It is taken before any
 -- run is locked, because "pick" asks for it first (lock order: node, job, run).
+-- Shards: for three seconds, which is longer than between two looks, each node leaves the others theirs, so that
+-- they spread over the farm; a lost one is anybody's at once.
 -- level: one index probe per priority in use, so that runs waiting for their time are never scanned.
 WITH RECURSIVE me AS MATERIALIZED (
     SELECT n.address, n.session, n.labels
@@ -27,6 +29,17 @@ WITH RECURSIVE me AS MATERIALIZED (
             AND ($5::bigint[] IS NULL OR r.run_id = ANY ($5))
             AND (r.node IS NULL OR r.node = $1)
             AND (r.placement IS NULL OR (SELECT m.labels FROM me m) @> r.placement)
+            AND (r.instances = 1 OR r.firing IS NULL OR r.attempt > 0 OR r.ready_at <= statement_timestamp() - interval '3 seconds'
+                OR CASE WHEN r.placement IS NULL
+                    -- Without labels the nodes are counted once, with labels for each shard.
+                    THEN mod(r.instance + r.firing, greatest(1,
+                            (SELECT count(*) FROM farmhand.node o WHERE o.state = 'ready')))
+                        = (SELECT count(*) FROM farmhand.node o WHERE o.state = 'ready' AND o.address < $1)
+                    ELSE mod(r.instance + r.firing, greatest(1,
+                            (SELECT count(*) FROM farmhand.node o WHERE o.state = 'ready'
+                                AND o.labels @> r.placement)))
+                        = (SELECT count(*) FROM farmhand.node o WHERE o.state = 'ready' AND o.address < $1
+                            AND o.labels @> r.placement) END)
         ORDER BY r.priority DESC, r.ready_at, r.run_id
         LIMIT $4
         FOR UPDATE OF r SKIP LOCKED
