@@ -31,6 +31,9 @@ const JOBS: &str = "
     [job.stuck]
     where = { stuck = 'yes' }
     command = [WITNESS, '600000']
+    [job.homeless]
+    where = { nowhere = 'yes' }
+    command = ['true']
     [job.flaky]
     where = { storm = 'yes' }
     retry = { max = 1, backoff = 'constant', base = '100ms' }
@@ -160,6 +163,8 @@ async fn provoked_faults_arrive_as_alerts_and_every_panel_and_metric_shows_somet
     }
     farm.submit("stuck").await;
     let stuck = Instant::now();
+    // No node may run it: it waits.
+    farm.submit("homeless").await;
     farm.agent("n3").kill_with_wardens();
     let killed = Instant::now();
     let mut others = Vec::new();
