@@ -67,16 +67,16 @@ impl Shipper {
         ));
     }
 
-    /// Reads on, unless something is pending.
+    /// Reads on. While something is pending it reads nothing, and says that there may be more.
     ///
     /// # Errors
     /// When the local files cannot be read.
     pub fn read(&mut self) -> io::Result<()> {
-        let Some(mut reader) = self
-            .reader
-            .take()
-            .filter(|_| self.rows.is_empty() && self.trim.is_none())
-        else {
+        if !self.rows.is_empty() || self.trim.is_some() {
+            self.more = true;
+            return Ok(());
+        }
+        let Some(mut reader) = self.reader.take() else {
             return Ok(());
         };
         let result = self.read_from(&mut reader);
@@ -122,7 +122,7 @@ impl Shipper {
         self.cut
     }
 
-    /// The last round stopped before the end.
+    /// The last round may have stopped before the end.
     pub fn more(&self) -> bool {
         self.more
     }
@@ -225,6 +225,16 @@ mod tests {
             shipper.sent();
         }
         (stored, shipper.cut())
+    }
+
+    #[test]
+    fn what_was_not_sent_hides_nothing_that_came_after_it() {
+        let mut shipper = Shipper::new(ID, PathBuf::from("/nonexistent"), 1 << 10, true);
+        shipper.push(0, Stream::Stdout, 0, b"before".to_vec());
+        shipper.read().expect("nothing is read while something is pending");
+        assert!(shipper.more(), "the files have not been looked at");
+        shipper.sent();
+        assert!(!shipper.unplaced(), "it knows where it was");
     }
 
     #[test]
