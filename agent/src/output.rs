@@ -231,7 +231,9 @@ mod tests {
     fn what_was_not_sent_hides_nothing_that_came_after_it() {
         let mut shipper = Shipper::new(ID, PathBuf::from("/nonexistent"), 1 << 10, true);
         shipper.push(0, Stream::Stdout, 0, b"before".to_vec());
-        shipper.read().expect("nothing is read while something is pending");
+        shipper
+            .read()
+            .expect("nothing is read while something is pending");
         assert!(shipper.more(), "the files have not been looked at");
         shipper.sent();
         assert!(!shipper.unplaced(), "it knows where it was");

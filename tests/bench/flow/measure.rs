@@ -15,7 +15,10 @@ pub struct Run {
 }
 
 /// Runs it to its end; nothing, and a line that says so, when it hangs or fails.
-#[expect(clippy::zombie_processes, reason = "wait4 waits for it, and says what it used")]
+#[expect(
+    clippy::zombie_processes,
+    reason = "wait4 waits for it, and says what it used"
+)]
 pub fn run(command: &mut Command, stderr: &std::path::Path) -> Option<Run> {
     let said = std::fs::File::create(stderr).expect("a file can be made");
     command
