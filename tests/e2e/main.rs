@@ -2,6 +2,7 @@
 
 mod attempts;
 mod continuous;
+mod flows;
 mod gates;
 mod leaving;
 mod many;

@@ -41,7 +41,7 @@ pub struct PlannedTask {
 
 /// The graph of a flow's tasks; node and task indices are the same.
 pub fn graph(tasks: &[Task]) -> Graph {
-    Graph::new(&tasks.iter().map(|t| t.member.clone()).collect::<Vec<_>>())
+    Graph::new(&tasks.iter().map(|t| &t.member).collect::<Vec<_>>())
 }
 
 /// Plans a flow. All tasks are taken to last equally long.
@@ -56,7 +56,7 @@ pub fn plan(tasks: &[Task], graph: &Graph) -> Plan {
         after: names(graph.dependencies(index, false)),
         provides: task.member.provides.iter().map(|(n, _)| n.clone()).collect(),
         keywords: task.keywords.clone(),
-        locks: task.locks.clone(),
+        locks: task.extras.locks.clone(),
         conflicts: names(graph.conflicts(index).to_vec()),
         level: order.as_ref().map(|o| o.level(index)),
         left_out: task.left_out.clone(),

@@ -124,7 +124,18 @@ fn execute(args: &RunArgs, json: bool, flow: &Flow, dir: RunDir) -> Result<(Repo
         timeout: args.timeout,
     };
     let total = names.len();
-    Ok((Engine::new(tasks, graph, course, tools, options).run(), total))
+    let engine = Engine::new(tasks, graph, course, tools, options);
+    give_memory_back();
+    Ok((engine.run(), total))
+}
+
+/// Reading thousands of scripts takes more memory than waiting for them, and a flow may wait for hours.
+fn give_memory_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes no pointer, and locks what it looks at.
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }
 
 struct Flow {

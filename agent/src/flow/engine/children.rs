@@ -30,7 +30,7 @@ impl Engine<'_> {
     fn start(&mut self, task: usize) -> bool {
         let began = self.began;
         let definition = &self.tasks[task];
-        self.records[task].started.get_or_insert_with(|| began.elapsed());
+        self.record(task).started.get_or_insert_with(|| began.elapsed());
         let attempt = self.course.tries(task);
         if attempt == 1 {
             self.tools.reporter.event(&Event::Start {
@@ -57,10 +57,10 @@ impl Engine<'_> {
             }
         };
         let mut variables = vec![("FARMHAND_TASK".to_owned(), definition.name().to_owned())];
-        variables.extend(definition.env.iter().map(|(n, v)| (n.clone(), v.clone())));
+        variables.extend(definition.extras.env.iter().map(|(n, v)| (n.clone(), v.clone())));
         match self.process(task, &argv, &variables, &output) {
             Ok((pid, forked)) => {
-                let timeout = definition.timeout.or(self.options.timeout);
+                let timeout = definition.extras.timeout.or(self.options.timeout);
                 let running = Running {
                     task,
                     forked,
@@ -76,7 +76,7 @@ impl Engine<'_> {
                 let reason = format!("{program} cannot be executed: {error}");
                 // The reason is told in any case.
                 let _ = writeln!(output.file(), "{reason}");
-                self.records[task].reason = Some(reason);
+                self.record(task).reason = Some(reason);
                 let exit_code = if error.kind() == io::ErrorKind::NotFound {
                     127
                 } else {
@@ -190,7 +190,7 @@ impl Engine<'_> {
         let pids: Vec<i32> = self.running.iter().filter_map(forked).collect();
         for pid in pids {
             if let Some(running) = self.running.remove(&pid) {
-                self.records[running.task]
+                self.record(running.task)
                     .reason
                     .get_or_insert_with(|| reason.clone());
                 self.ended(running, Exit::with_code(128 + libc::SIGKILL));

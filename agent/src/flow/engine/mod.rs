@@ -77,9 +77,12 @@ pub struct Engine<'f> {
     options: Options,
     began: Instant,
     running: BTreeMap<i32, Running>,
-    records: Vec<Record>,
-    /// By node: the names that it ends, until it has.
-    names: Vec<Vec<String>>,
+    /// By task, from its start or its end on.
+    records: Vec<Option<Box<Record>>>,
+    /// Nodes, and the names that they end; sorted.
+    names: Vec<(usize, &'f str)>,
+    /// By node: whether its names have been told.
+    told: Vec<bool>,
     /// When what was asked to end is killed.
     kill_at: Option<Instant>,
     /// When the output of what runs is next looked at.
@@ -97,10 +100,12 @@ impl<'f> Engine<'f> {
         tools: Tools,
         options: Options,
     ) -> Self {
-        let mut names = vec![Vec::new(); graph.nodes().len()];
-        for (name, node) in graph.names() {
-            names[*node].push(name.clone());
-        }
+        let mut names: Vec<_> = graph
+            .names()
+            .iter()
+            .map(|(name, node)| (*node, &**name))
+            .collect();
+        names.sort_unstable();
         Self {
             tasks,
             graph,
@@ -109,8 +114,9 @@ impl<'f> Engine<'f> {
             options,
             began: Instant::now(),
             running: BTreeMap::new(),
-            records: vec![Record::default(); tasks.len()],
+            records: vec![None; tasks.len()],
             names,
+            told: vec![false; graph.nodes().len()],
             kill_at: None,
             look_at: Instant::now(),
             interrupted: false,
@@ -163,13 +169,17 @@ impl<'f> Engine<'f> {
         self.kill_at = Some(now + self.options.grace);
     }
 
+    fn record(&mut self, task: usize) -> &mut Record {
+        self.records[task].get_or_insert_default()
+    }
+
     fn end(&mut self, task: usize, exit: Option<Exit>, end: End) {
         let now = self.began.elapsed();
         let code = match (&end, &exit) {
             (End::Failed { exit_code }, _) => Some(*exit_code),
             (_, exit) => exit.as_ref().map(Exit::shell_code),
         };
-        let record = &mut self.records[task];
+        let record = self.record(task);
         record.ended = Some(now);
         record.exit = exit;
         let attempt = self.course.tries(task);
@@ -273,7 +283,11 @@ impl<'f> Engine<'f> {
             .trouble
             .or(flushed.err().map(|e| format!("its end cannot be told: {e}")));
         Report {
-            records: self.records,
+            records: self
+                .records
+                .into_iter()
+                .map(|r| r.map_or_else(Record::default, |r| *r))
+                .collect(),
             elapsed: self.began.elapsed(),
             interrupted: self.interrupted,
             trouble,

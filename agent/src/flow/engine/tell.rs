@@ -31,10 +31,16 @@ impl Engine<'_> {
                 self.tell_end(node, end);
             }
             let status = self.status(node, end.as_ref());
-            for name in std::mem::take(&mut self.names[node]) {
-                let done = self.tools.fifos.complete(&name, &status, Instant::now());
+            if std::mem::replace(&mut self.told[node], true) {
+                continue;
+            }
+            let first = self.names.partition_point(|(of, _)| *of < node);
+            let last = self.names.partition_point(|(of, _)| *of <= node);
+            for index in first..last {
+                let (_, name) = self.names[index];
+                let done = self.tools.fifos.complete(name, &status, Instant::now());
                 if let Err(error) = done {
-                    self.cannot_tell(&name, &error);
+                    self.cannot_tell(name, &error);
                 }
             }
         }
@@ -43,11 +49,11 @@ impl Engine<'_> {
 
     fn tell_end(&mut self, task: usize, end: &End) {
         let name = self.tasks[task].name();
-        self.records[task].end = Some(end.clone());
+        self.record(task).end = Some(end.clone());
         if matches!(end, End::LeftOut | End::Done) {
             return;
         }
-        let record = &self.records[task];
+        let record = &*self.records[task].get_or_insert_default();
         let blame = match end {
             End::Skipped => self.course.chain_of_blame(task),
             _ => Vec::new(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ use super::pools::Pools;
 use super::spec::{Command, JobSpec, Retry, opt_millis};
 use super::{check, retry};
 use crate::core::document::{Found, Reader, Wrong, boolean, filled, one_of, positive_duration, text};
-use crate::core::flow::{Action, Task};
+use crate::core::flow::{Action, Extras, Task};
 use crate::core::graph::{Graph, Place, Reference, Relation};
 
 /// Where a flow's tasks come from: a directory of every node, or the job file itself.
@@ -94,11 +95,13 @@ fn task(name: &str, spec: &TaskSpec, at: impl Fn(&'static str, usize) -> Place) 
         });
         task.member.references.extend(references);
     }
-    task.locks.clone_from(&spec.locks);
-    task.pool.clone_from(&spec.pool);
-    task.timeout = spec.timeout;
-    task.retry = spec.retry.clone();
-    task.env.clone_from(&spec.env);
+    task.extras = Arc::new(Extras {
+        locks: spec.locks.clone(),
+        pool: spec.pool.clone(),
+        timeout: spec.timeout,
+        retry: spec.retry.clone(),
+        env: spec.env.clone(),
+    });
     task.always_run = spec.always_run;
     task
 }
@@ -181,7 +184,7 @@ fn read_tasks(job: &mut Reader<'_>, spec: &mut JobSpec, pools: &Pools) {
     let graph = Graph::new(&tasks.into_iter().map(|t| t.member).collect::<Vec<_>>());
     let span = |place: &Place| spans.get(place.line as usize).cloned().unwrap_or_default();
     for missing in graph.missing() {
-        let near = crate::core::document::closest(&missing.name, graph.names().keys().map(String::as_str));
+        let near = crate::core::document::closest(&missing.name, graph.names().keys().map(|name| &**name));
         let mend = near.map_or_else(
             || "a task or one of its `provides` must have that name".to_owned(),
             |near| format!("did you mean \"{near}\"?"),

@@ -164,10 +164,10 @@ impl<'f> Course<'f> {
         self.states[task] = State::Running;
         self.running += 1;
         self.tries[task] += 1;
-        for lock in &self.tasks[task].locks {
+        for lock in &self.tasks[task].extras.locks {
             self.held.insert(lock, task);
         }
-        if let Some(pool) = &self.tasks[task].pool {
+        if let Some(pool) = &self.tasks[task].extras.pool {
             *self.used.entry(pool).or_default() += 1;
         }
         Some(task)
@@ -175,13 +175,13 @@ impl<'f> Course<'f> {
 
     /// All of its locks or none: nobody waits while it holds something.
     fn is_free(&self, task: usize) -> bool {
-        let locks = &self.tasks[task].locks;
+        let locks = &self.tasks[task].extras.locks;
         let running = |other: &usize| self.states[*other] == State::Running;
         let full = |pool: &String| {
             let used = self.used.get(pool.as_str()).copied().unwrap_or(0);
             self.pools.get(pool).is_some_and(|size| used >= *size)
         };
-        !self.tasks[task].pool.as_ref().is_some_and(full)
+        !self.tasks[task].extras.pool.as_ref().is_some_and(full)
             && !locks.iter().any(|l| self.held.contains_key(l.as_str()))
             && !self.graph.conflicts(task).iter().any(running)
     }
@@ -191,14 +191,14 @@ impl<'f> Course<'f> {
     pub fn ended(&mut self, task: usize, end: End, now: Duration, random: u64) -> Option<Duration> {
         debug_assert_eq!(self.states[task], State::Running);
         self.running -= 1;
-        for lock in &self.tasks[task].locks {
+        for lock in &self.tasks[task].extras.locks {
             self.held.remove(lock.as_str());
         }
-        let pool = self.tasks[task].pool.as_deref();
+        let pool = self.tasks[task].extras.pool.as_deref();
         if let Some(used) = pool.and_then(|pool| self.used.get_mut(pool)) {
             *used -= 1;
         }
-        let retry = &self.tasks[task].retry;
+        let retry = &self.tasks[task].extras.retry;
         let again = matches!(end, End::Failed { .. } | End::TimedOut)
             && self.tries[task] <= retry.max
             && !self.cancelled;

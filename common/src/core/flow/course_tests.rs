@@ -27,11 +27,11 @@ fn tasks(lines: &[&str]) -> Vec<Task> {
                     continue;
                 }
                 "#" => {
-                    task.pool = Some(name.to_owned());
+                    extras(&mut task).pool = Some(name.to_owned());
                     continue;
                 }
                 "@" => {
-                    task.locks.push(name.to_owned());
+                    extras(&mut task).locks.push(name.to_owned());
                     continue;
                 }
                 _ => {
@@ -46,8 +46,12 @@ fn tasks(lines: &[&str]) -> Vec<Task> {
     lines.iter().map(one).collect()
 }
 
+fn extras(task: &mut Task) -> &mut Extras {
+    std::sync::Arc::make_mut(&mut task.extras)
+}
+
 fn graph(tasks: &[Task]) -> Graph {
-    Graph::new(&tasks.iter().map(|t| t.member.clone()).collect::<Vec<_>>())
+    Graph::new(&tasks.iter().map(|t| &t.member).collect::<Vec<_>>())
 }
 
 fn started(course: &mut Course<'_>) -> Vec<usize> {
@@ -98,9 +102,9 @@ fn no_more_run_at_a_time_than_allowed_and_long_chains_go_first() {
 #[test]
 fn a_failed_task_is_tried_again_after_its_pause() {
     let mut tasks = tasks(&["a:", "b: >a"]);
-    tasks[0].retry.max = 1;
-    tasks[0].retry.backoff = crate::core::definition::Backoff::Constant;
-    tasks[0].retry.base = Duration::from_secs(5);
+    extras(&mut tasks[0]).retry.max = 1;
+    extras(&mut tasks[0]).retry.backoff = crate::core::definition::Backoff::Constant;
+    extras(&mut tasks[0]).retry.base = Duration::from_secs(5);
     let graph = graph(&tasks);
     let mut c = course(&tasks, &graph);
     started(&mut c);

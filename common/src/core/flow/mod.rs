@@ -14,6 +14,7 @@ mod tests;
 mod tsort;
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -51,7 +52,7 @@ impl Direction {
 pub enum Action {
     /// A script, called with `start` or `stop`.
     Script {
-        path: String,
+        path: Arc<str>,
         executable: bool,
     },
     /// A function of a shell file.
@@ -75,18 +76,27 @@ pub struct Task {
     /// Why it is not executed. Its relations hold all the same, so that what comes after it still comes
     /// after what it comes after.
     pub left_out: Option<String>,
+    /// Shared by all that have none of them: boot scripts have none, and thousands may wait.
+    pub extras: Arc<Extras>,
+    /// Whether it runs again when a flow resumes, although it had succeeded.
+    pub always_run: bool,
+}
+
+/// What only a job file can say of a task.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Extras {
     pub locks: Vec<String>,
     /// One of its places is taken while the task runs.
     pub pool: Option<String>,
     pub timeout: Option<Duration>,
     pub retry: Retry,
     pub env: BTreeMap<String, String>,
-    /// Whether it runs again when a flow resumes, although it had succeeded.
-    pub always_run: bool,
 }
 
+static NO_EXTRAS: LazyLock<Arc<Extras>> = LazyLock::new(Arc::default);
+
 impl Task {
-    pub fn new(name: impl Into<String>, at: Place, action: Action) -> Self {
+    pub fn new(name: impl Into<Arc<str>>, at: Place, action: Action) -> Self {
         Self {
             member: Member {
                 name: name.into(),
@@ -98,11 +108,7 @@ impl Task {
             action,
             keywords: Vec::new(),
             left_out: None,
-            locks: Vec::new(),
-            pool: None,
-            timeout: None,
-            retry: Retry::default(),
-            env: BTreeMap::new(),
+            extras: NO_EXTRAS.clone(),
             always_run: false,
         }
     }

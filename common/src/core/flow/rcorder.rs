@@ -49,23 +49,28 @@ pub(super) fn header(file: &Arc<str>, text: &str, first: u32) -> Option<Header> 
 }
 
 fn add(header: &mut Header, line: &Line<'_>, at: &Place) {
-    let mut relate = |relation, names: &str| {
-        let references = names
-            .split_whitespace()
-            .map(|n| reference(relation, n, false, at));
-        header.start.extend(references);
-    };
-    match line {
-        Line::Require(names) => relate(Relation::Requires, names),
-        Line::Before(names) => relate(Relation::Before, names),
+    let (relation, names) = match line {
+        Line::Require(names) => (Relation::Requires, names),
+        Line::Before(names) => (Relation::Before, names),
         Line::Provide(names) => {
             let names = names.split_whitespace().map(|n| (n.to_owned(), at.clone()));
-            header.provides.extend(names);
+            return extend(&mut header.provides, names);
         }
-        Line::Keyword(names) => header
-            .keywords
-            .extend(names.split_whitespace().map(str::to_owned)),
-    }
+        Line::Keyword(names) => {
+            let names = names.split_whitespace().map(str::to_owned);
+            return extend(&mut header.keywords, names);
+        }
+    };
+    let references = names
+        .split_whitespace()
+        .map(|n| reference(relation, n, false, at));
+    extend(&mut header.start, references);
+}
+
+/// Without room for more: there may be thousands of such lists, and most have one item.
+fn extend<T>(list: &mut Vec<T>, items: impl Iterator<Item = T> + Clone) {
+    list.reserve_exact(items.clone().count());
+    list.extend(items);
 }
 
 /// Down is up, backwards; and what fails to stop keeps nothing else from stopping.

@@ -33,7 +33,7 @@ pub struct Selection {
 /// # Errors
 /// Every header that cannot be read.
 pub fn scripts(scripts: &[Script], selection: &Selection) -> Result<Vec<Task>, Vec<Malformed>> {
-    let mut tasks = Vec::new();
+    let mut tasks = Vec::with_capacity(scripts.len());
     let mut wrong = Vec::new();
     for script in scripts {
         match task(script, selection) {
@@ -64,10 +64,10 @@ fn task(script: &Script, selection: &Selection) -> Result<Option<Task>, Malforme
         return Ok(None);
     }
     let action = Action::Script {
-        path: script.path.clone(),
+        path: file,
         executable: script.executable,
     };
-    let mut task = Task::new(&script.name, at, action);
+    let mut task = Task::new(script.name.as_str(), at, action);
     let header = header.unwrap_or_default();
     task.left_out = left_out(&header, selection);
     if !by_rcorder {

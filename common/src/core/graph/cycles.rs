@@ -28,7 +28,7 @@ pub struct Step {
 impl Cycle {
     /// Names of the tasks, each once.
     pub fn tasks(&self, graph: &Graph) -> Vec<String> {
-        let tasks = |name: &&Step| graph.labels.contains(&name.from);
+        let tasks = |name: &&Step| graph.labels.iter().any(|l| **l == *name.from);
         let names = self.steps.iter().filter(tasks);
         names.map(|s| s.from.clone()).collect()
     }
@@ -84,11 +84,11 @@ impl Graph {
             let edge = &self.edges[*e as usize];
             !gone[*e as usize] && component[edge.from] == component[edge.to]
         };
-        let start = (0..self.nodes.len()).find(|n| self.out[*n].iter().any(inside))?;
+        let start = (0..self.nodes.len()).find(|n| self.out.of(*n).iter().any(inside))?;
         let mut came: Vec<Option<u32>> = vec![None; self.nodes.len()];
         let mut queue = VecDeque::from([start]);
         while let Some(node) = queue.pop_front() {
-            for e in self.out[node].iter().copied().filter(inside) {
+            for e in self.out.of(node).iter().copied().filter(inside) {
                 let to = self.edges[e as usize].to;
                 if to == start {
                     return Some(self.trace(start, e, &came));
@@ -132,7 +132,7 @@ impl Graph {
                     count += 1;
                     stack.push(node);
                 }
-                if let Some(e) = self.out[node].get(next) {
+                if let Some(e) = self.out.of(node).get(next) {
                     calls.push((node, next + 1));
                     let to = self.edges[*e as usize].to;
                     if gone[*e as usize] {

@@ -5,15 +5,19 @@
 //! edges, not 25 million.
 
 mod cycles;
+mod lists;
 mod order;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
+
+use lists::Lists;
 
 pub use cycles::Cycle;
 pub use order::{CriticalPath, Order};
@@ -62,7 +66,7 @@ pub struct Reference {
 /// A task as the graph sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    pub name: String,
+    pub name: Arc<str>,
     /// Names others use for it, and where it says so.
     pub provides: Vec<(String, Place)>,
     /// Names that mean it when nobody provides them.
@@ -112,26 +116,27 @@ struct Target {
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     nodes: Vec<Node>,
-    labels: Vec<String>,
+    labels: Vec<Arc<str>>,
     tasks: usize,
-    marks: Vec<String>,
-    targets: BTreeMap<String, usize>,
+    marks: Vec<Arc<str>>,
+    targets: BTreeMap<Arc<str>, usize>,
     edges: Vec<Edge>,
     /// Indices of edges by the node they leave, and by the node they reach.
-    out: Vec<Vec<u32>>,
-    into: Vec<Vec<u32>>,
-    conflicts: Vec<Vec<usize>>,
+    out: Lists<u32>,
+    into: Lists<u32>,
+    conflicts: Lists<usize>,
     missing: Vec<Missing>,
 }
 
 impl Graph {
     /// Resolves every name. Names that nobody provides are in [`Self::missing`].
-    pub fn new(members: &[Member]) -> Self {
+    pub fn new(members: &[impl Borrow<Member>]) -> Self {
+        let members: Vec<&Member> = members.iter().map(Borrow::borrow).collect();
+        let members = members.as_slice();
         let mut graph = Self {
             nodes: (0..members.len()).map(Node::Task).collect(),
             labels: members.iter().map(|m| m.name.clone()).collect(),
             tasks: members.len(),
-            conflicts: vec![Vec::new(); members.len()],
             ..Self::default()
         };
         let providers = providers(members);
@@ -141,14 +146,23 @@ impl Graph {
             .map(String::as_str)
             .collect();
         let targets = graph.resolve_names(&providers, &bare);
+        let mut conflicts = BTreeSet::new();
         for (task, member) in members.iter().enumerate() {
             for reference in &member.references {
                 match targets.get(reference.name.as_str()) {
-                    Some(target) => graph.relate(task, *target, reference, &providers),
+                    Some(target) if reference.relation != Relation::Conflicts => {
+                        graph.relate(task, *target, reference);
+                    }
+                    Some(_) => {
+                        let others = providers.get(reference.name.as_str()).into_iter().flatten();
+                        for (other, _) in others.filter(|(other, _)| *other != task) {
+                            conflicts.extend([(task, *other), (*other, task)]);
+                        }
+                    }
                     None if reference.optional => {}
                     None => graph.missing.push(Missing {
                         name: reference.name.clone(),
-                        task: member.name.clone(),
+                        task: member.name.to_string(),
                         relation: reference.relation,
                         at: reference.at.clone(),
                     }),
@@ -157,10 +171,16 @@ impl Graph {
         }
         graph.missing.sort();
         graph.missing.dedup();
-        let own = members.iter().enumerate().map(|(task, m)| (m.name.clone(), task));
-        graph.targets = own.collect();
-        let named = targets.iter().map(|(n, t)| ((*n).to_owned(), t.end));
-        graph.targets.extend(named);
+        graph.targets = graph.labels.iter().cloned().zip(0..).collect();
+        for (name, target) in targets {
+            match graph.targets.get_mut(name) {
+                Some(end) => *end = target.end,
+                None => {
+                    graph.targets.insert(name.into(), target.end);
+                }
+            }
+        }
+        graph.conflicts = Lists::new(graph.tasks, conflicts);
         graph.index();
         graph
     }
@@ -174,7 +194,7 @@ impl Graph {
         for (name, list) in providers {
             // A name of its own for one task needs no mark; another name may be marked before the task ends.
             if let [(only, _)] = list.as_slice()
-                && (self.labels[*only] == **name || bare.contains(name))
+                && (*self.labels[*only] == **name || bare.contains(name))
             {
                 targets.insert(
                     *name,
@@ -186,7 +206,7 @@ impl Graph {
                 continue;
             }
             let mark = self.marks.len();
-            self.marks.push((*name).to_owned());
+            self.marks.push((*name).into());
             let target = Target {
                 begin: self.nodes.len(),
                 end: self.nodes.len() + 1,
@@ -201,19 +221,12 @@ impl Graph {
         targets
     }
 
-    fn relate(&mut self, task: usize, target: Target, r: &Reference, providers: &BTreeMap<&str, Providers>) {
+    fn relate(&mut self, task: usize, target: Target, r: &Reference) {
         match r.relation {
             Relation::Requires => self.edge(target.end, task, true, &r.at),
             Relation::After => self.edge(target.end, task, false, &r.at),
             Relation::Before => self.edge(task, target.begin, false, &r.at),
-            Relation::Conflicts => {
-                for (other, _) in providers.get(r.name.as_str()).into_iter().flatten() {
-                    if *other != task {
-                        self.conflicts[task].push(*other);
-                        self.conflicts[*other].push(task);
-                    }
-                }
-            }
+            Relation::Conflicts => {}
         }
     }
 
@@ -231,16 +244,12 @@ impl Graph {
         self.edges
             .sort_by(|a, b| (a.from, a.to, !a.hard, &a.at).cmp(&(b.from, b.to, !b.hard, &b.at)));
         self.edges.dedup_by_key(|e| (e.from, e.to));
-        self.out = vec![Vec::new(); self.nodes.len()];
-        self.into = vec![Vec::new(); self.nodes.len()];
-        for (index, edge) in (0..).zip(&self.edges) {
-            self.out[edge.from].push(index);
-            self.into[edge.to].push(index);
-        }
-        for list in &mut self.conflicts {
-            list.sort_unstable();
-            list.dedup();
-        }
+        self.edges.shrink_to_fit();
+        let nodes = self.nodes.len();
+        self.out = Lists::new(nodes, self.edges.iter().map(|e| e.from).zip(0..));
+        let mut into: Vec<(usize, u32)> = self.edges.iter().map(|e| e.to).zip(0..).collect();
+        into.sort_unstable();
+        self.into = Lists::new(nodes, into);
     }
 
     /// Number of tasks.
@@ -258,21 +267,21 @@ impl Graph {
     }
 
     pub fn out(&self, node: usize) -> impl Iterator<Item = &Edge> {
-        self.out[node].iter().map(|e| &self.edges[*e as usize])
+        self.out.of(node).iter().map(|e| &self.edges[*e as usize])
     }
 
     /// Indices into [`Self::edges`].
     pub fn edges_out(&self, node: usize) -> &[u32] {
-        &self.out[node]
+        self.out.of(node)
     }
 
     pub fn into(&self, node: usize) -> impl Iterator<Item = &Edge> {
-        self.into[node].iter().map(|e| &self.edges[*e as usize])
+        self.into.of(node).iter().map(|e| &self.edges[*e as usize])
     }
 
     /// Tasks that may not run at the same time as this one.
     pub fn conflicts(&self, task: usize) -> &[usize] {
-        &self.conflicts[task]
+        self.conflicts.of(task)
     }
 
     pub fn missing(&self) -> &[Missing] {
@@ -280,7 +289,7 @@ impl Graph {
     }
 
     /// Every name that may be waited for, those of the tasks included, and the node whose end it is.
-    pub fn names(&self) -> &BTreeMap<String, usize> {
+    pub fn names(&self) -> &BTreeMap<Arc<str>, usize> {
         &self.targets
     }
 
@@ -325,7 +334,7 @@ impl Graph {
 
 type Providers = Vec<(usize, Place)>;
 
-fn providers(members: &[Member]) -> BTreeMap<&str, Providers> {
+fn providers<'m>(members: &[&'m Member]) -> BTreeMap<&'m str, Providers> {
     let mut providers: BTreeMap<&str, Providers> = BTreeMap::new();
     for (task, member) in members.iter().enumerate() {
         for (name, at) in &member.provides {
@@ -340,7 +349,7 @@ fn providers(members: &[Member]) -> BTreeMap<&str, Providers> {
         for name in &member.aliases {
             if !providers.contains_key(name.as_str()) {
                 let at = member.provides.first().map(|(_, at)| at.clone());
-                let file = member.name.as_str().into();
+                let file = member.name.clone();
                 let at = at.unwrap_or(Place { file, line: 1 });
                 aliases.entry(name).or_default().push((task, at));
             }

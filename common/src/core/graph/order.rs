@@ -24,7 +24,7 @@ pub struct CriticalPath {
 impl Graph {
     /// Nothing when there is a cycle.
     pub fn order(&self) -> Option<Order> {
-        let mut waits: Vec<usize> = self.into.iter().map(Vec::len).collect();
+        let mut waits: Vec<usize> = self.into.lengths().collect();
         let mut levels = vec![0; self.nodes.len()];
         let ready = (0..waits.len()).filter(|n| waits[*n] == 0).map(Reverse);
         let mut ready: BinaryHeap<Reverse<usize>> = ready.collect();

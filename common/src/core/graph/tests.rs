@@ -10,7 +10,7 @@ fn member(text: &str) -> Member {
         line: 7,
     };
     let mut member = Member {
-        name: name.to_owned(),
+        name: name.into(),
         provides: vec![(name.to_owned(), at.clone())],
         aliases: Vec::new(),
         references: Vec::new(),
