@@ -18,7 +18,7 @@ use crate::runner::{self, Assignment};
 use crate::warden::protocol::{AttemptId, AttemptReport, KillReason, Kind, State};
 
 /// Ended attempts that may wait to be written down before no more are claimed: a bound on memory.
-const UNSETTLED_MAX: usize = 4_096;
+pub(super) const UNSETTLED_MAX: usize = 4_096;
 
 /// As long as `claim` leaves shards to the other nodes, and a little.
 const SHARDS_LEFT_TO_OTHERS: Duration = Duration::from_millis(3_100);
@@ -56,7 +56,7 @@ impl Session {
     }
 
     pub(super) fn fire_if_due(&mut self, now: BootInstant) {
-        while self.may_work(now) && self.fires_in_flight < super::FIRES_AT_ONCE {
+        while self.may_fire(now) {
             let fires = self.claimer.take_due(self.db_clock.at(now));
             if fires.is_empty() {
                 return;
@@ -124,7 +124,7 @@ impl Session {
     }
 
     pub(super) fn claim_if_wanted(&mut self, now: BootInstant) {
-        if !self.may_work(now) || self.attempts.len() > UNSETTLED_MAX {
+        if !self.may_claim(now) {
             return;
         }
         let free = u32::try_from(self.free_slots.len()).unwrap_or(u32::MAX);

@@ -319,13 +319,18 @@ impl Session {
         self.drain_if_due(now);
     }
 
+    /// Only of what [`Self::act`] would do: a time that passes without it would be waited for in a tight loop.
     fn next_wakeup(&self, now: BootInstant) -> BootInstant {
         let mut wakes = vec![now + Duration::from_secs(5)];
         wakes.extend(self.keeper.next_wakeup());
         wakes.extend(self.watcher.next_wakeup());
-        wakes.extend(self.claimer.next_hint());
-        if self.may_work(now) {
+        if self.may_claim(now) {
+            wakes.extend(self.claimer.next_hint());
+        }
+        if self.may_fire(now) {
             wakes.extend(self.claimer.next_due().map(|at| self.db_clock.boot_at(at, now)));
+        }
+        if self.may_work(now) {
             wakes.extend(self.tables.next_look());
         }
         if let Mode::Draining { until: Some(until) } = self.mode {
@@ -335,7 +340,17 @@ impl Session {
         wakes.into_iter().min().unwrap_or(now)
     }
 
-    /// Whether this agent may fire and claim.
+    /// Whether this agent may claim; a hint whose time has come waits for that.
+    fn may_claim(&self, now: BootInstant) -> bool {
+        self.may_work(now) && self.attempts.len() <= attempts::UNSETTLED_MAX
+    }
+
+    /// Whether this agent may fire now.
+    fn may_fire(&self, now: BootInstant) -> bool {
+        self.may_work(now) && self.fires_in_flight < FIRES_AT_ONCE
+    }
+
+    /// Whether this agent may start anything.
     fn may_work(&self, now: BootInstant) -> bool {
         self.mode == Mode::Working
             && !self.withheld
