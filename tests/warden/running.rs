@@ -35,15 +35,35 @@ async fn a_signal_and_the_cpu_time_are_told() {
 }
 
 #[tokio::test]
-async fn the_environment_is_exactly_what_was_given() {
+async fn the_environment_is_what_was_given_and_who_the_command_runs_as() {
     let mut farmer = Farmer::new().await;
     let mut request = argv(id(1, 1), &["/usr/bin/env"]);
-    request.env = [("LANG".to_owned(), "C.UTF-8".to_owned())].into();
+    request.env = [("LANG", "C.UTF-8"), ("HOME", "/given")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
     let (_, output) = farmer.run(request).await;
     let mut lines: Vec<&str> = output.stdout.lines().collect();
     lines.sort_unstable();
     let dir = format!("FARMHAND_RUN_DIR={}", farmer.paths().run_dir(id(1, 1)).display());
-    assert_eq!(lines, ["FARMHAND_PROGRESS_FD=3", &dir, "LANG=C.UTF-8"]);
+    let who = std::process::Command::new("id")
+        .arg("-un")
+        .output()
+        .unwrap()
+        .stdout;
+    let who = String::from_utf8(who).unwrap();
+    let (user, logname) = (format!("USER={}", who.trim()), format!("LOGNAME={}", who.trim()));
+    assert_eq!(
+        lines,
+        [
+            "FARMHAND_PROGRESS_FD=3",
+            &dir,
+            "HOME=/given",
+            "LANG=C.UTF-8",
+            &logname,
+            "SHELL=/bin/sh",
+            &user
+        ]
+    );
 }
 
 #[tokio::test]
