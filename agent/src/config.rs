@@ -21,7 +21,7 @@ pub struct AgentConfig {
     pub lease_ttl: Duration,
     /// LISTEN for hints; off behind a transaction pooler. Only an accelerator.
     pub notify: bool,
-    /// How long SIGTERM may take before the agent leaves.
+    /// After SIGTERM, how long what runs may take to end by itself.
     pub stop_timeout: Duration,
     /// How long finished runs, their output and events are kept.
     pub retention: Duration,

@@ -22,6 +22,25 @@ need_postgres() {
     MISSING="$MISSING postgresql"
 }
 
+# Of a version that the wheels of deploy_tools are for, with what makes an environment.
+need_python() {
+    python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+        MISSING="$MISSING python3-venv"
+}
+
+# deploy_tools LIST DIR: the linters that tests/deploy calls, made again when the list has changed.
+deploy_tools() {
+    cmp -s "$1" "$2/requirements.txt" && return
+    echo "installing the tools of tests/deploy into $2" >&2
+    rm -rf "$2"
+    if python3 -m venv "$2" &&
+        "$2/bin/pip" install --quiet --disable-pip-version-check --no-input --require-hashes --no-deps -r "$1"; then
+        cp "$1" "$2/requirements.txt"
+    else
+        echo "pip could not install the tools of tests/deploy: its tests will fail" >&2
+    fi
+}
+
 # The linker and the C compiler that the TLS library's build needs come from the system.
 need_rust() {
     command -v cargo >/dev/null 2>&1 || PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"

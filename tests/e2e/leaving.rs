@@ -88,6 +88,31 @@ async fn sigterm_drains_until_the_stop_timeout_and_kills_what_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn after_the_stop_timeout_a_job_still_has_its_grace_to_tidy_up() {
+    let mut farm = Farm::new()
+        .arguments(&["--stop-timeout", "100ms"])
+        .jobs("[job.tidy]\ngrace = '10s'\ncommand = \"trap 'sleep 1; echo tidied; exit 0' TERM; echo up; sleep 60 & wait\"")
+        .start()
+        .await;
+    let tidy = farm.submit("tidy").await;
+    farm.eventually("it is up", SOON, async || match farm.output(tidy, 1).await {
+        up if up.contains("up") => Ok(()),
+        other => Err(other),
+    })
+    .await;
+    farm.agents[0].signal(libc::SIGTERM);
+    assert!(farm.agents[0].exit(Duration::from_secs(9)).await.success());
+    assert_eq!(farm.output(tidy, 1).await, "up\ntidied\n");
+    let run = farm.run(tidy).await;
+    assert_eq!(
+        (run.state.as_str(), run.attempt, run.takeovers),
+        ("due", 1, 0),
+        "{run:?}"
+    );
+    closed(&farm).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn sigterm_under_systemd_leaves_the_jobs_to_the_next_agent() {
     let mut farm = Farm::new()
         .env("NOTIFY_SOCKET", "/nowhere")

@@ -40,7 +40,7 @@ pub struct AgentArgs {
     /// Listen for hints from the database: on or off (behind a transaction pooler) [default: on]
     #[arg(long, value_name = "on|off")]
     pub notify: Option<String>,
-    /// How long SIGTERM may take before the agent leaves [default: 30s]
+    /// After SIGTERM, how long what runs may take to end by itself [default: 30s]
     #[arg(long, value_name = "DURATION")]
     pub stop_timeout: Option<String>,
     /// How long finished runs, their output and the events are kept [default: 30d]

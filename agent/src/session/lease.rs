@@ -220,7 +220,7 @@ impl Session {
 
     /// Ends every warden and waits for the proof, whatever it takes: the kernel's timer bounds it.
     pub(super) async fn end_wardens(&mut self, grace: Duration) -> EndedWardens {
-        self.mode = Mode::Killing;
+        self.mode = Mode::Killing { give_up: boot_now() };
         let mut ended = EndedWardens {
             empty: Vec::new(),
             all: true,

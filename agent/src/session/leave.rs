@@ -18,7 +18,7 @@ impl Session {
     pub(super) async fn on_signal(&mut self, signal: Signal) -> Option<SessionEnd> {
         match signal {
             Signal::Interrupt if self.mode == Mode::Working => self.drain("SIGINT", None),
-            Signal::Interrupt | Signal::Quit => self.kill_everything(),
+            Signal::Interrupt | Signal::Quit => self.kill_everything(boot_now()),
             Signal::Terminate if self.ctx.hand_over => return Some(SessionEnd::HandedOver),
             Signal::Terminate if self.mode != Mode::Working => {}
             Signal::Terminate => {
@@ -68,16 +68,31 @@ impl Session {
         self.emit(Event::Draining { why });
     }
 
-    fn kill_everything(&mut self) {
-        if self.mode == Mode::Killing {
-            return;
-        }
+    fn kill_everything(&mut self, now: BootInstant) {
         self.emit(Event::Draining {
             why: "killing what runs",
         });
-        self.mode = Mode::Killing;
-        self.killed_at = Some(boot_now());
+        self.mode = Mode::Killing {
+            give_up: now + KILLED_WITHIN,
+        };
         self.wardens.kill_all(Duration::ZERO, KillReason::Shutdown);
+    }
+
+    /// As at the deadline of a drain: each attempt has its job's grace.
+    fn end_what_runs(&mut self, now: BootInstant) {
+        self.emit(Event::Draining {
+            why: "ending what runs",
+        });
+        let mut longest = Duration::ZERO;
+        for (id, attempt) in &self.attempts {
+            let grace = attempt.assignment.spec.grace;
+            longest = longest.max(grace);
+            self.wardens
+                .kill(attempt.warden, *id, grace, KillReason::Shutdown);
+        }
+        self.mode = Mode::Killing {
+            give_up: now + longest + KILLED_WITHIN,
+        };
     }
 
     /// Whether the session has come to its end.
@@ -89,18 +104,14 @@ impl Session {
                     return Some(self.close().await);
                 }
                 if until.is_some_and(|until| now >= until) {
-                    self.kill_everything();
+                    self.end_what_runs(now);
                 }
             }
-            Mode::Killing => {
-                // With the database away what ended cannot be written down; the lease then says it.
-                let waited = self
-                    .killed_at
-                    .map_or(Duration::ZERO, |at| now.saturating_since(at));
-                if self.attempts.is_empty() || waited > KILLED_WITHIN {
-                    return Some(self.close().await);
-                }
+            // With the database away what ended cannot be written down; the lease then says it.
+            Mode::Killing { give_up } if self.attempts.is_empty() || now > give_up => {
+                return Some(self.close().await);
             }
+            Mode::Killing { .. } => {}
         }
         None
     }
@@ -151,5 +162,5 @@ impl Session {
     }
 }
 
-/// After everything was told to die, how long to wait for it to be written down.
+/// After everything should be dead, how long to wait for it to be written down.
 const KILLED_WITHIN: Duration = Duration::from_secs(8);

@@ -171,12 +171,14 @@ struct Attempt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Working,
-    /// Claims nothing more; what still runs at `until` is killed.
+    /// Claims nothing more; what still runs at `until` is ended.
     Draining {
         until: Option<BootInstant>,
     },
-    /// Everything has been told to die.
-    Killing,
+    /// Everything has been told to die; what is not written down by `give_up` is left to the lease.
+    Killing {
+        give_up: BootInstant,
+    },
 }
 
 /// One session's whole state.
@@ -203,8 +205,6 @@ pub struct Session {
     loading_jobs: bool,
     fires_in_flight: usize,
     settler: triggers::Settler,
-    /// When everything was told to die.
-    killed_at: Option<BootInstant>,
     inputs: mpsc::Receiver<Input>,
     tx: mpsc::Sender<Input>,
 }
@@ -240,7 +240,6 @@ impl Session {
             loading_jobs: false,
             fires_in_flight: 0,
             settler: triggers::Settler::default(),
-            killed_at: None,
             inputs: channel.1,
             tx: channel.0,
             me,
