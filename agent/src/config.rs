@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::runlog::RunLogConfig;
+
 /// What one agent runs with. Raw flags, environment and file are merged and checked before this exists.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
@@ -25,6 +27,8 @@ pub struct AgentConfig {
     pub stop_timeout: Duration,
     /// How long finished runs, their output and events are kept.
     pub retention: Duration,
+    /// Where each line of the runs' output goes besides the files and the database.
+    pub run_log: Option<RunLogConfig>,
     /// Between two snapshots of the farm for its metrics; whole seconds that divide a minute.
     pub snapshot_every: Duration,
 }
@@ -61,6 +65,7 @@ impl AgentConfig {
             ),
             ("lease_ttl", self.lease_ttl != new.lease_ttl),
             ("notify", self.notify != new.notify),
+            ("run_log", self.run_log != new.run_log),
             ("snapshot_every", self.snapshot_every != new.snapshot_every),
         ];
         differs

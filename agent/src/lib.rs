@@ -20,6 +20,7 @@ mod output;
 mod path_hash;
 mod random;
 mod reporter;
+mod runlog;
 mod runner;
 mod session;
 mod signals;

@@ -176,7 +176,7 @@ impl Metrics {
             log_dropped: counter(
                 &r,
                 "farmhand_log_dropped_bytes_total",
-                "Output of commands beyond the caps or lost to a full disk",
+                "Output of commands beyond the caps, lost to a full disk, or not taken by journald or syslog",
             )?,
             registry: r,
         };

@@ -10,5 +10,6 @@ mod pooler;
 mod process;
 mod progress;
 mod refusals;
+mod run_log;
 mod running;
 mod tables;

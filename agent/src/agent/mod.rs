@@ -15,6 +15,7 @@ use crate::events::{Event, Events};
 use crate::metrics::Metrics;
 use crate::random::random;
 use crate::reporter::{Outlet, Reporter};
+use crate::runlog::RunLog;
 use crate::session::{Context, Input, Reload, SessionEnd};
 use crate::warden::Paths;
 use crate::warden::protocol::Kind;
@@ -88,11 +89,13 @@ pub async fn run(mut config: AgentConfig, reload: Reload) -> Result<Ended, Agent
     let (db, keeper_db, notes) = connect(&config, timing, &events)?;
     let outlet = Outlet::default();
     let (reports, reports_rx) = mpsc::unbounded_channel();
+    let (run_log, forwarder) = RunLog::start(config.run_log.as_ref(), &config.address, &events);
     let reporter = Reporter::new(
         db.clone(),
         events.clone(),
         config.state_dir.clone(),
         outlet.clone(),
+        run_log,
     );
     let (stop_reporter, stopped) = oneshot::channel();
     let reporter = tokio::spawn(reporter.run(reports_rx, rows, stopped));
@@ -121,6 +124,7 @@ pub async fn run(mut config: AgentConfig, reload: Reload) -> Result<Ended, Agent
     drop(stop_reporter);
     // What is still to be written down: bounded, because the database may be away.
     let _ = tokio::time::timeout(Duration::from_secs(5), reporter).await;
+    let _ = tokio::time::timeout(Duration::from_secs(1), forwarder).await;
     result
 }
 

@@ -46,6 +46,12 @@ pub struct AgentArgs {
     /// How long finished runs, their output and the events are kept [default: 30d]
     #[arg(long, value_name = "DURATION")]
     pub retention: Option<String>,
+    /// Send each line of the runs' output on to this service too: none, journald or syslog [default: none]
+    #[arg(long, value_name = "SERVICE")]
+    pub run_log: Option<String>,
+    /// Its socket [default: /run/systemd/journal/socket or /dev/log]
+    #[arg(long, value_name = "PATH")]
+    pub run_log_socket: Option<String>,
     /// How often the farm is read for its metrics, by one agent at a time: a part of a minute [default: 15s]
     #[arg(long, value_name = "DURATION")]
     pub snapshot_every: Option<String>,

@@ -186,6 +186,11 @@ pub enum Event {
         bytes: u64,
         error: Option<String>,
     },
+    /// The service that takes the runs' lines is out of reach, or there again.
+    RunLog {
+        socket: String,
+        trouble: Option<String>,
+    },
     BadDefinition {
         job_id: String,
         error: String,
@@ -335,7 +340,9 @@ fn severity(event: &Event) -> Severity {
         | Event::TimelineChanged { .. }
         | Event::ReloadFailed { .. }
         | Event::ClockSlewed { .. } => Severity::Warning,
-        Event::Housekeeping { error: Some(_), .. } => Severity::Warning,
+        Event::RunLog { trouble: Some(_), .. } | Event::Housekeeping { error: Some(_), .. } => {
+            Severity::Warning
+        }
         Event::Claimed { .. } | Event::Started { .. } | Event::Housekeeping { .. } => Severity::Debug,
         Event::Ended { outcome, .. } if *outcome == "succeeded" => Severity::Debug,
         _ => Severity::Info,

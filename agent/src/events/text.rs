@@ -197,6 +197,14 @@ impl std::fmt::Display for Text<'_> {
                     "run {run_id} attempt {attempt}: {bytes} bytes of output were not kept: {why}"
                 )
             }
+            Event::RunLog {
+                socket,
+                trouble: Some(why),
+            } => write!(f, "the runs' lines cannot be sent to {socket}: {why}; trying on"),
+            Event::RunLog {
+                socket,
+                trouble: None,
+            } => write!(f, "the runs' lines go to {socket} again"),
             Event::BadDefinition { job_id, error } => write!(f, "job {job_id} cannot be used: {error}"),
             Event::TableRefused { job_id, error } => write!(f, "no rows of job {job_id} can be run: {error}"),
             Event::Reloaded { restart_needed } if restart_needed.is_empty() => {

@@ -7,6 +7,7 @@ mod rows;
 mod tasks;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,17 +21,18 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use self::outlet::Outlet;
 use self::progress::Checkpoints;
-use self::report::Ended;
 pub use self::report::Report;
+use self::report::{Ended, Followed};
 use self::rows::{finish_row, lose_row, op, retry_row};
 use self::tasks::TaskShippers;
 use crate::events::{Event, Events};
 use crate::output::Shipper;
 use crate::random::random;
+use crate::runlog::{About, RunLog};
 use crate::runner::{self, Verdict};
 use crate::session::Input;
 use crate::warden::Paths;
-use crate::warden::protocol::{AttemptId, Kind};
+use crate::warden::protocol::AttemptId;
 
 /// Live output reaches the database this often.
 const SHIP_EVERY: Duration = Duration::from_secs(1);
@@ -63,10 +65,11 @@ pub struct Reporter {
     checkpoints: Checkpoints,
     /// Starts to be shown to people; those that end within a tick never are.
     starts: HashMap<AttemptId, (Me, Timestamp)>,
+    run_log: RunLog,
 }
 
 impl Reporter {
-    pub fn new(db: Db, events: Events, state_dir: PathBuf, outlet: Outlet) -> Self {
+    pub fn new(db: Db, events: Events, state_dir: PathBuf, outlet: Outlet, run_log: RunLog) -> Self {
         Self {
             db,
             events,
@@ -76,6 +79,7 @@ impl Reporter {
             tasks: TaskShippers::default(),
             checkpoints: Checkpoints::default(),
             starts: HashMap::new(),
+            run_log,
         }
     }
 
@@ -118,18 +122,7 @@ impl Reporter {
         let mut ended = Vec::new();
         for report in batch.drain(..) {
             match report {
-                Report::Follow {
-                    id,
-                    kind,
-                    keep,
-                    fresh,
-                    flow_of,
-                } => {
-                    self.follow(id, kind, keep, fresh);
-                    if let Some(session) = flow_of {
-                        self.tasks.follow(id, session, &self.state_dir, kind);
-                    }
-                }
+                Report::Follow(followed) => self.follow(followed).await,
                 Report::Started { me, id, at } => {
                     self.starts.insert(id, (me, at));
                 }
@@ -149,11 +142,18 @@ impl Reporter {
         }
     }
 
-    fn follow(&mut self, id: AttemptId, kind: Kind, keep: u64, fresh: bool) {
+    async fn follow(&mut self, followed: Followed) {
+        let (id, kind) = (followed.id, followed.kind);
+        if let Some(session) = followed.flow_of {
+            self.tasks.follow(id, session, &self.state_dir, kind);
+        }
+        let Entry::Vacant(new) = self.shippers.entry(id) else {
+            return;
+        };
         let dir = Paths::new(&self.state_dir, kind).attempt_dir(id);
-        self.shippers
-            .entry(id)
-            .or_insert_with(|| Shipper::new(id, dir, keep, fresh));
+        new.insert(Shipper::new(id, dir.clone(), followed.keep, followed.fresh));
+        let job_id = followed.job_id;
+        self.run_log.follow(About { id, job_id, dir }).await;
     }
 
     /// For people only: a failure costs a time in a table.
@@ -263,7 +263,7 @@ impl Reporter {
         // Whoever claims the next attempt finds the last checkpoint of this one.
         self.checkpoints.store(&self.db).await?;
         for e in ended.iter().filter(|e| e.result.is_some()) {
-            self.follow(e.assignment.id(), e.kind, e.assignment.spec.output.keep, false);
+            self.follow(Followed::new(&e.assignment, e.kind, false)).await;
         }
         let ids: Vec<AttemptId> = ended.iter().map(|e| e.assignment.id()).collect();
         for part in ids.chunks(SHIP_SET) {
@@ -273,10 +273,7 @@ impl Reporter {
             .iter()
             .filter(|e| e.result.is_some() && e.assignment.spec.flow.is_some())
         {
-            let id = e.assignment.id();
-            self.tasks
-                .follow(id, e.assignment.session, &self.state_dir, e.kind);
-            self.tasks.ship(&self.db, id).await?;
+            self.tasks.ship(&self.db, e.assignment.id()).await?;
         }
         let cut = |e: &Ended| self.shippers.get(&e.assignment.id()).map_or(0, Shipper::cut);
         let finish: Vec<Finish> = ended.iter().filter_map(|e| finish_row(e, cut(e))).collect();
@@ -318,6 +315,7 @@ impl Reporter {
                 self.tell(e);
             }
         }
+        self.run_log.end(ended.iter().map(|e| e.assignment.id())).await;
         let answers: Vec<(AttemptId, Settled)> = ended
             .iter()
             .zip(settled)

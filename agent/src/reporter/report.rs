@@ -9,14 +9,7 @@ use crate::warden::protocol::{AttemptId, AttemptResult, Kind};
 
 /// An attempt to follow, or one that ended.
 pub enum Report {
-    Follow {
-        id: AttemptId,
-        kind: Kind,
-        keep: u64,
-        fresh: bool,
-        /// The session that holds it, when it is a flow: its tasks are followed too.
-        flow_of: Option<i64>,
-    },
+    Follow(Followed),
     /// The warden has started it.
     Started {
         me: Me,
@@ -26,6 +19,31 @@ pub enum Report {
     /// How far a running attempt has come.
     Progress(Progress),
     Ended(Box<Ended>),
+}
+
+/// An attempt whose output is shipped.
+pub struct Followed {
+    pub(super) id: AttemptId,
+    pub(super) job_id: String,
+    pub(super) kind: Kind,
+    pub(super) keep: u64,
+    /// Claimed by this agent, so that nothing of its output can have been stored yet.
+    pub(super) fresh: bool,
+    /// The session that holds it, when it is a flow: its tasks are followed too.
+    pub(super) flow_of: Option<i64>,
+}
+
+impl Followed {
+    pub(super) fn new(assignment: &Assignment, kind: Kind, fresh: bool) -> Self {
+        Self {
+            id: assignment.id(),
+            job_id: assignment.job_id.clone(),
+            kind,
+            keep: assignment.spec.output.keep,
+            fresh,
+            flow_of: assignment.spec.flow.as_ref().map(|_| assignment.session),
+        }
+    }
 }
 
 /// How one attempt ended, as the session decided.
@@ -54,13 +72,7 @@ impl Ended {
 impl Report {
     /// `fresh`: claimed by this agent, so that nothing of its output can have been stored yet.
     pub fn follow(assignment: &Assignment, kind: Kind, fresh: bool) -> Self {
-        Self::Follow {
-            id: assignment.id(),
-            kind,
-            keep: assignment.spec.output.keep,
-            fresh,
-            flow_of: assignment.spec.flow.as_ref().map(|_| assignment.session),
-        }
+        Self::Follow(Followed::new(assignment, kind, fresh))
     }
 
     pub fn ended(

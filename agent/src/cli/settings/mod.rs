@@ -14,6 +14,7 @@ pub(super) use self::values::{default_state_dir, lease_ttl};
 use super::agent::AgentArgs;
 use super::{Failure, database, out};
 use crate::config::AgentConfig;
+use crate::runlog::RunLogConfig;
 use farmhand_common::core::document::{Mistakes, Reader, Sink, Source, Wrong, parse_duration, parse_table};
 
 /// The variables of this process.
@@ -149,6 +150,13 @@ impl Merge<'_> {
             snapshot_every,
             || Ok(Duration::from_secs(15)),
         );
+        let run_log = self.setting("run_log", &self.args.run_log.clone(), run_log, || Ok(None));
+        let socket = self.setting(
+            "run_log_socket",
+            &self.args.run_log_socket.clone(),
+            |text| directory(text).map(Some),
+            || Ok(None),
+        );
         let labels = self.labels();
         Some(AgentConfig {
             database_url: database_url?,
@@ -162,6 +170,10 @@ impl Merge<'_> {
             notify: notify?,
             stop_timeout: stop_timeout?,
             retention: retention?,
+            run_log: run_log?.zip(Some(socket?)).map(|(format, socket)| RunLogConfig {
+                format,
+                socket: socket.unwrap_or_else(|| PathBuf::from(format.default_socket())),
+            }),
             snapshot_every: snapshot_every?,
         })
     }

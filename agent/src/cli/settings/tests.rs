@@ -92,3 +92,29 @@ fn a_password_on_the_command_line_is_refused_and_never_repeated() {
     let env = env(&[("FARMHAND_DATABASE_URL", "postgresql://u:geheim@h/f")]);
     assert!(load(&AgentArgs::default(), &env).is_ok());
 }
+
+#[test]
+fn lines_go_to_the_services_own_socket_unless_told_otherwise() {
+    let with = |pairs: &[(&str, &str)]| load(&AgentArgs::default(), &env(pairs)).unwrap().run_log;
+    assert_eq!(with(&[]), None);
+    assert_eq!(
+        with(&[("FARMHAND_RUN_LOG", "none"), ("FARMHAND_RUN_LOG_SOCKET", "/s")]),
+        None
+    );
+    let socket = |pairs| with(pairs).unwrap().socket.display().to_string();
+    assert_eq!(
+        socket(&[("FARMHAND_RUN_LOG", "journald")]),
+        "/run/systemd/journal/socket"
+    );
+    assert_eq!(socket(&[("FARMHAND_RUN_LOG", "syslog")]), "/dev/log");
+    assert_eq!(
+        socket(&[("FARMHAND_RUN_LOG", "syslog"), ("FARMHAND_RUN_LOG_SOCKET", "/s")]),
+        "/s"
+    );
+    let file = file("run_log = 'journal'\n");
+    let args = AgentArgs {
+        config: Some(file.path().to_owned()),
+        ..AgentArgs::default()
+    };
+    refused(&args, &env(&[]));
+}

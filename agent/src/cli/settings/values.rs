@@ -8,6 +8,8 @@ use std::time::Duration;
 use farmhand_common::core::document::{Wrong, parse_duration};
 use toml::de::DeValue;
 
+use crate::runlog::Format;
+
 /// Strings, numbers and booleans alike, as they would be written on a command line.
 pub(super) fn scalar(value: &DeValue<'_>) -> Result<String, Wrong> {
     match value {
@@ -91,6 +93,16 @@ pub(super) fn snapshot_every(text: &str) -> Result<Duration, String> {
     whole
         .then_some(every)
         .ok_or_else(|| "write 1s, 2s, 3s, 4s, 5s, 6s, 10s, 12s, 15s, 20s, 30s or 60s".to_owned())
+}
+
+pub(super) fn run_log(text: &str) -> Result<Option<Format>, String> {
+    match text {
+        // As a boolean in the file.
+        "none" | "off" => Ok(None),
+        "journald" => Ok(Some(Format::Journald)),
+        "syslog" => Ok(Some(Format::Syslog)),
+        _ => Err("write none, journald or syslog".to_owned()),
+    }
 }
 
 pub(super) fn on_off(text: &str) -> Result<bool, String> {

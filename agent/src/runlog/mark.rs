@@ -1,0 +1,84 @@
+//! How far an attempt's lines have been sent, for the agent that comes next.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Positions are those of the output files: both streams counted together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SentSoFar {
+    /// Nothing before this is needed any more.
+    pub resume: u64,
+    /// Of stdout, stderr and the agent's own lines: what lies before is sent.
+    pub streams: [u64; 3],
+}
+
+/// The file `run-log` in an attempt's directory: these four numbers, big-endian.
+pub struct Mark {
+    path: PathBuf,
+    written: SentSoFar,
+}
+
+impl Mark {
+    pub fn of(attempt_dir: &Path) -> Self {
+        Self {
+            path: attempt_dir.join("run-log"),
+            written: SentSoFar::default(),
+        }
+    }
+
+    /// Nothing, if there is no file or it makes no sense: better twice than never.
+    pub fn read(&self) -> SentSoFar {
+        let bytes = std::fs::read(&self.path).unwrap_or_default();
+        let number = |n: usize| -> Option<u64> {
+            let at = bytes.get(n * 8..)?;
+            at.first_chunk().map(|eight| u64::from_be_bytes(*eight))
+        };
+        let all = || {
+            Some(SentSoFar {
+                resume: number(0)?,
+                streams: [number(1)?, number(2)?, number(3)?],
+            })
+        };
+        all().unwrap_or_default()
+    }
+
+    /// Without it lines come twice after a takeover, so that a failure is no trouble to anybody.
+    pub fn write(&mut self, sent: SentSoFar) {
+        if sent == self.written {
+            return;
+        }
+        let numbers = [sent.resume, sent.streams[0], sent.streams[1], sent.streams[2]];
+        let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_be_bytes()).collect();
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        // In one write: a kill leaves the old numbers or the new ones.
+        match options
+            .open(&self.path)
+            .and_then(|file| file.write_all_at(&bytes, 0))
+        {
+            Ok(()) => self.written = sent,
+            Err(error) => tracing::debug!("{}: {error}", self.path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_rubbish_is_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mark = Mark::of(dir.path());
+        assert_eq!(mark.read(), SentSoFar::default());
+        let sent = SentSoFar {
+            resume: 3,
+            streams: [9, 5, u64::MAX],
+        };
+        mark.write(sent);
+        assert_eq!(Mark::of(dir.path()).read(), sent);
+        std::fs::write(dir.path().join("run-log"), "torn").unwrap();
+        assert_eq!(mark.read(), SentSoFar::default());
+    }
+}
