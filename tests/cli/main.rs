@@ -3,6 +3,7 @@
 mod agent;
 mod apply;
 mod bad_input;
+mod bad_kinds;
 mod farm;
 mod import;
 mod pools;

@@ -210,3 +210,24 @@ async fn a_node_that_drains_ends_its_round_and_another_goes_on_with_the_loop() {
     assert_eq!(rounds(&farm, "loop", "succeeded").await, 1);
     farm.check().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_instances_of_a_job_spread_over_the_farm_though_one_node_had_room_for_all() {
+    let farm = Farm::new().agents(2).slots(4).start().await;
+    farm.apply("[job.workers]\nschedule = '@continuous'\ninstances = 4\ncommand = [WITNESS, '30000']\n");
+    let shares = farm
+        .eventually("all of them run", SOON, async || {
+            let runs = farm.runs("workers").await;
+            let of = |node: &str| {
+                runs.iter()
+                    .filter(|r| r.running_at.as_deref() == Some(node))
+                    .count()
+            };
+            match [of("n1"), of("n2")] {
+                [one, two] if one + two == 4 => Ok([one, two]),
+                some => Err(format!("{some:?}")),
+            }
+        })
+        .await;
+    assert_eq!(shares, [2, 2]);
+}

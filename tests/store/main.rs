@@ -15,6 +15,7 @@ mod holds;
 mod looking;
 mod meetings;
 mod overlap;
+mod params;
 mod pooler;
 mod progress;
 mod races;

@@ -308,13 +308,14 @@ async fn a_deleted_disabled_or_rescheduled_job_loops_no_more() {
 #[tokio::test]
 async fn a_round_that_may_not_run_twice_is_lost_and_the_loop_goes_on() {
     let farm = Farm::new().await;
-    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    let a = farm.node("a").await;
     let once = JobSpec {
         on_lost: OnLost::Fail,
         ..looping(2)
     };
     farm.job("loop", once, None).await;
     let runs = claimed(&farm, &a).await;
+    let b = farm.node("b").await;
     let lost = Lose {
         run_id: runs[0].run_id,
         attempt: 1,

@@ -131,3 +131,35 @@ async fn an_expiry_and_an_end_in_flight_leave_one_round_however_they_meet() {
         assert_eq!(live(&farm).await, 1);
     }
 }
+
+#[tokio::test]
+async fn the_first_rounds_are_left_to_the_nodes_in_turn_and_later_ones_are_anybodys() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    farm.job("loop", looping(5), None).await;
+    let (first, second) = (claimed(&farm, &a).await, claimed(&farm, &b).await);
+    let mut shares = [first.len(), second.len()];
+    shares.sort_unstable();
+    assert_eq!(shares, [2, 3], "though one node has room for all of them");
+    for (me, runs) in [(&a, &first), (&b, &second)] {
+        let ends: Vec<Finish> = runs.iter().map(|r| done(me, r)).collect();
+        finish(&farm.db, &ends).await.unwrap();
+    }
+    assert_eq!(claimed(&farm, &a).await.len(), 5);
+}
+
+#[tokio::test]
+async fn a_first_round_that_its_node_does_not_take_is_anybodys_after_three_seconds() {
+    let farm = Farm::new().await;
+    let (a, _b) = (farm.node("a").await, farm.node("b").await);
+    farm.job("loop", looping(4), None).await;
+    assert_eq!(claimed(&farm, &a).await.len(), 2);
+    farm.sql
+        .execute(
+            "UPDATE farmhand.run_live SET ready_at = ready_at - interval '3 seconds' WHERE state = 'due'",
+            &[],
+        )
+        .await
+        .unwrap();
+    assert_eq!(claimed(&farm, &a).await.len(), 2);
+}

@@ -130,7 +130,10 @@ impl StoreError {
             SqlState::INSUFFICIENT_PRIVILEGE => Self::Denied(message),
             SqlState::NO_DATA_FOUND => Self::NotFound(message),
             SqlState::INVALID_PARAMETER_VALUE | SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE => {
-                Self::Refused(message)
+                Self::Refused(match db.hint() {
+                    Some(hint) => format!("{message}: {hint}"),
+                    None => message,
+                })
             }
             // The server ended the session, perhaps in the middle of a commit.
             SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN | SqlState::CANNOT_CONNECT_NOW => {

@@ -75,6 +75,16 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "progress",
         sql: include_str!("../../migrations/0010_progress.sql"),
     },
+    Migration {
+        version: 11,
+        name: "params",
+        sql: include_str!("../../migrations/0011_params.sql"),
+    },
+    Migration {
+        version: 12,
+        name: "spread",
+        sql: include_str!("../../migrations/0012_spread.sql"),
+    },
 ];
 
 /// A step as the database remembers it.

@@ -122,7 +122,11 @@ pub fn check_param(name: &str, kind: ParamType, value: &Value) -> Result<(), Par
             "a string without NUL",
         ),
         ParamType::Integer => (value.is_i64(), "an integer of 64 bits"),
-        ParamType::Number => (value.is_number(), "a number"),
+        // Beyond that lies what no binary of ours could read back.
+        ParamType::Number => (
+            value.as_f64().is_some_and(|n| n.abs() <= 1e308),
+            "a number of at most 1e308",
+        ),
         ParamType::Boolean => (value.is_boolean(), "true or false"),
         ParamType::Duration => (
             value.as_str().is_some_and(|s| parse_duration(s).is_ok()),

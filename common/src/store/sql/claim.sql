@@ -1,7 +1,8 @@
 -- me: while this lock is held, the session cannot change, but can be renewed. It is taken before any
 -- run is locked, because "pick" asks for it first (lock order: node, job, run).
 -- Shards: for three seconds, which is longer than between two looks, each node leaves the others theirs, so that
--- they spread over the farm; a lost one is anybody's at once.
+-- they spread over the farm; a lost one is anybody's at once. The first rounds of a continuous job likewise; later ones
+-- are anybody's at once too, and mostly stay where they were.
 -- level: one index probe per priority in use, so that runs waiting for their time are never scanned.
 WITH RECURSIVE me AS MATERIALIZED (
     SELECT n.address, n.session, n.labels
@@ -29,13 +30,13 @@ WITH RECURSIVE me AS MATERIALIZED (
             AND ($5::bigint[] IS NULL OR r.run_id = ANY ($5))
             AND (r.node IS NULL OR r.node = $1)
             AND (r.placement IS NULL OR (SELECT m.labels FROM me m) @> r.placement)
-            AND (r.instances = 1 OR r.firing IS NULL OR r.attempt > 0 OR r.ready_at <= statement_timestamp() - interval '3 seconds'
+            AND (r.instances = 1 OR coalesce(r.firing, r.spread) IS NULL OR r.attempt > 0 OR r.ready_at <= statement_timestamp() - interval '3 seconds'
                 OR CASE WHEN r.placement IS NULL
                     -- Without labels the nodes are counted once, with labels for each shard.
-                    THEN mod(r.instance + r.firing, greatest(1,
+                    THEN mod(r.instance + coalesce(r.firing, r.spread), greatest(1,
                             (SELECT count(*) FROM farmhand.node o WHERE o.state = 'ready')))
                         = (SELECT count(*) FROM farmhand.node o WHERE o.state = 'ready' AND o.address < $1)
-                    ELSE mod(r.instance + r.firing, greatest(1,
+                    ELSE mod(r.instance + coalesce(r.firing, r.spread), greatest(1,
                             (SELECT count(*) FROM farmhand.node o WHERE o.state = 'ready'
                                 AND o.labels @> r.placement)))
                         = (SELECT count(*) FROM farmhand.node o WHERE o.state = 'ready' AND o.address < $1

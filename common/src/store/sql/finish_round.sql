@@ -38,7 +38,7 @@ WITH given AS MATERIALIZED (
         retries = CASE WHEN n.ended IN ('failed', 'timed_out') THEN r.retries + 1 ELSE 0 END, takeovers = 0,
         priority = n.priority, placement = n.placement, on_lost = n.on_lost, hold_ms = n.hold_ms,
         hard_ms = n.hard_ms, created_at = clock_timestamp(), claimed_at = NULL, started_at = NULL,
-        cancel_requested = false, cancel_by = NULL,
+        cancel_requested = false, cancel_by = NULL, spread = NULL,
         fold_run = CASE WHEN n.ended = 'succeeded' AND r.attempt = 1 THEN n.run_id END,
         fold_at = CASE WHEN n.ended = 'succeeded' AND r.attempt = 1 THEN statement_timestamp() END
     FROM round n WHERE r.run_id = n.run_id

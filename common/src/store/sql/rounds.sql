@@ -29,9 +29,11 @@ WITH j AS MATERIALIZED (
     WHERE r.run_id = (w.run).run_id AND w.wanted AND (w.run).rev <> j.rev
 ), made AS (
     INSERT INTO farmhand.run_live (job_id, rev, kind, instance, instances, due_at, ready_at, priority, placement,
-        on_lost, hold_ms, overlap, hard_ms)
+        on_lost, hold_ms, overlap, hard_ms, spread)
     SELECT j.job_id, j.rev, 'continuous', i, j.instances, statement_timestamp(), statement_timestamp(),
-        j.priority, j.placement, j.on_lost, j.hold_ms, 'allow', j.hard_ms
+        j.priority, j.placement, j.on_lost, j.hold_ms, 'allow', j.hard_ms,
+        -- Not every job begins with the same node.
+        CASE WHEN j.instances > 1 THEN hashtext(j.job_id) & 2147483647 END
     FROM j CROSS JOIN LATERAL generate_series(0, j.instances - 1) i
     WHERE j.looping AND NOT EXISTS (SELECT FROM farmhand.run_live r
         WHERE r.job_id = j.job_id AND r.kind = 'continuous' AND r.instance = i)
@@ -40,5 +42,5 @@ WITH j AS MATERIALIZED (
     RETURNING run_id, job_id
 )
 SELECT m.run_id, CASE WHEN row_number() OVER () = 1 THEN pg_notify('farmhand',
-    json_build_object('due', m.run_id, 'job', m.job_id)::text)::text END AS note
+    json_build_object('due', m.run_id, 'job', m.job_id, 'runs', count(*) OVER ())::text)::text END AS note
 FROM made m

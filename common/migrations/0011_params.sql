@@ -1,0 +1,159 @@
+-- The types of parameters are checked where runs are submitted, with the grammar that job files and the command
+-- line have (core/definition/params.rs): what is wrong is said to whoever submits, not by the run that fails.
+
+-- Durations: numbers with the units w d h m s ms, the largest first, each once; at most a hundred years.
+CREATE FUNCTION farmhand.is_duration(given text) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+SELECT coalesce((
+    -- Twenty-one digits are too long in any unit, and still a number.
+    SELECT sum(('0' || left(ltrim(u.digits, '0'), 21))::numeric * u.ms) <= 100 * 366 * 86400000::numeric
+    FROM regexp_match(given COLLATE "C",
+            '^(?:([0-9]+)w)?(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?(?:([0-9]+)ms)?$') m,
+        unnest(m, ARRAY[604800000, 86400000, 3600000, 60000, 1000, 1]::numeric[]) AS u(digits, ms)
+    WHERE u.digits IS NOT NULL
+), false)
+$$;
+
+-- Dates of the calendar as YYYY-MM-DD, from the year 0 on, which a date of PostgreSQL's does not know.
+CREATE FUNCTION farmhand.is_date(given text) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+SELECT coalesce((
+    SELECT d.day BETWEEN 1 AND CASE
+        WHEN d.month = 2 AND d.year % 4 = 0 AND (d.year % 100 <> 0 OR d.year % 400 = 0) THEN 29
+        WHEN d.month = 2 THEN 28
+        WHEN d.month IN (4, 6, 9, 11) THEN 30
+        WHEN d.month BETWEEN 1 AND 12 THEN 31 END
+    FROM regexp_match(given COLLATE "C", '^([0-9]{4})-([0-9]{2})-([0-9]{2})$') m,
+        LATERAL (SELECT m[1]::integer AS year, m[2]::integer AS month, m[3]::integer AS day) d
+), false)
+$$;
+
+-- What a value of a parameter's type looks like, unless this is one.
+CREATE FUNCTION farmhand.param_wrong(kind text, given jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+SELECT CASE kind
+    WHEN 'integer' THEN CASE WHEN CASE WHEN jsonb_typeof(given) <> 'number' THEN false
+            WHEN given::text !~ '^-?[0-9]+$' THEN false
+            ELSE given::text::numeric BETWEEN -9223372036854775808 AND 9223372036854775807 END
+        THEN NULL ELSE 'Write a whole number of 64 bits, without quotes: 5.' END
+    WHEN 'number' THEN CASE WHEN CASE WHEN jsonb_typeof(given) <> 'number' THEN false
+            ELSE abs(given::text::numeric) <= 1e308 END
+        THEN NULL ELSE 'Write a number of at most 1e308, without quotes: 2.5.' END
+    WHEN 'boolean' THEN CASE WHEN jsonb_typeof(given) = 'boolean'
+        THEN NULL ELSE 'Write true or false, without quotes.' END
+    WHEN 'duration' THEN CASE WHEN jsonb_typeof(given) = 'string' AND farmhand.is_duration(given #>> '{}')
+        THEN NULL ELSE 'Write a string such as "5m" or "1h30m": numbers with the units w d h m s ms, the largest first.' END
+    WHEN 'date' THEN CASE WHEN jsonb_typeof(given) = 'string' AND farmhand.is_date(given #>> '{}')
+        THEN NULL ELSE 'Write a string such as "2026-12-31".' END
+    WHEN 'string' THEN CASE WHEN jsonb_typeof(given) = 'string' THEN NULL ELSE 'Write a string in double quotes.' END
+    ELSE format('This version of the schema knows no parameters of type %s.', kind) END
+$$;
+
+CREATE OR REPLACE FUNCTION farmhand.submit(
+    job_id text,
+    params jsonb DEFAULT '{}',
+    due_at timestamptz DEFAULT now(),
+    idempotency_key text DEFAULT NULL
+) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    j record;
+    wanted jsonb;
+    given record;
+    kind text;
+    wrong text;
+    first_run bigint := nextval('farmhand.run_id_seq');
+    made_runs bigint;
+    due timestamptz := coalesce(submit.due_at, now());
+BEGIN
+    IF submit.params IS NULL OR jsonb_typeof(submit.params) <> 'object' THEN
+        RAISE EXCEPTION 'params of job "%" must be a JSON object', submit.job_id USING ERRCODE = '22023',
+            HINT = 'Write the parameters by name: {"name": value}.';
+    END IF;
+    -- What is stored beyond these years no client could read.
+    IF submit.due_at NOT BETWEEN '1900-01-01 UTC' AND '9999-01-01 UTC' THEN
+        RAISE EXCEPTION 'job "%" cannot be due at %', submit.job_id, submit.due_at USING ERRCODE = '22023',
+            HINT = 'due_at is an instant from the year 1900 to the year 9998; leave it out for at once.';
+    END IF;
+    SELECT job.*, v.spec INTO j
+        FROM farmhand.job JOIN farmhand.job_revision v USING (job_id, rev)
+        WHERE job.job_id = submit.job_id AND NOT job.deleted;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'no job "%"', submit.job_id USING ERRCODE = 'P0002';
+    END IF;
+    IF NOT j.enabled THEN
+        RAISE EXCEPTION 'job "%" is not enabled', submit.job_id USING ERRCODE = '55000';
+    END IF;
+    IF jsonb_typeof(j.spec->'table') = 'object' THEN
+        RAISE EXCEPTION 'job "%" runs for rows of a table: set % of the row to NULL', submit.job_id,
+            quote_ident(j.spec->'table'->>'dispatch') USING ERRCODE = '55000';
+    END IF;
+
+    wanted := coalesce(j.spec->'params', '{}');
+    FOR given IN SELECT * FROM jsonb_each(submit.params) LOOP
+        kind := wanted->given.key->>'type';
+        IF kind IS NULL THEN
+            RAISE EXCEPTION 'job "%" has no parameter "%"', submit.job_id, given.key USING ERRCODE = '22023',
+                HINT = coalesce('Its parameters are ' || (SELECT string_agg(k, ', ' ORDER BY k)
+                    FROM jsonb_object_keys(wanted) k) || '.', 'It takes none.');
+        END IF;
+        wrong := farmhand.param_wrong(kind, given.value);
+        IF wrong IS NOT NULL THEN
+            RAISE EXCEPTION 'parameter "%" of job "%" must be of type %, not %', given.key, submit.job_id, kind,
+                CASE WHEN length(given.value::text) > 200 THEN left(given.value::text, 200) || '…'
+                    ELSE given.value::text END
+                USING ERRCODE = '22023', HINT = wrong;
+        END IF;
+    END LOOP;
+    FOR given IN SELECT * FROM jsonb_each(wanted) LOOP
+        IF (given.value->>'required')::boolean AND NOT submit.params ? given.key THEN
+            RAISE EXCEPTION 'job "%" needs the parameter "%"', submit.job_id, given.key USING ERRCODE = '22023',
+                HINT = format('It is of type %s and has no default.', given.value->>'type');
+        END IF;
+    END LOOP;
+
+    IF submit.idempotency_key IS NOT NULL THEN
+        INSERT INTO farmhand.submission AS s (job_id, idempotency_key, run_id)
+            VALUES (submit.job_id, submit.idempotency_key, first_run) ON CONFLICT DO NOTHING;
+        IF NOT FOUND THEN
+            SELECT s.run_id INTO STRICT first_run FROM farmhand.submission s
+                WHERE s.job_id = submit.job_id AND s.idempotency_key = submit.idempotency_key;
+            RETURN first_run;
+        END IF;
+    END IF;
+
+    WITH place AS (
+        SELECT n.address AS node, i AS instance, row_number() OVER (ORDER BY n.address, i) AS nth
+        FROM generate_series(0, j.instances - 1) i
+        LEFT JOIN farmhand.node n ON j.each_node AND n.open AND NOT n.cordoned AND NOT n.draining
+            AND (j.placement IS NULL OR n.labels @> j.placement)
+        WHERE NOT j.each_node OR n.address IS NOT NULL
+    ), made AS (
+        INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at,
+            priority, placement, on_lost, hold_ms, overlap, hard_ms, params, idempotency_key, submitted_by,
+            firing, by_hand)
+        SELECT CASE WHEN p.nth = 1 THEN first_run ELSE nextval('farmhand.run_id_seq') END,
+            j.job_id, j.rev, 'submitted', p.instance, j.instances, p.node, due, due,
+            j.priority, j.placement, j.on_lost, j.hold_ms, 'allow', j.hard_ms, submit.params,
+            submit.idempotency_key, session_user,
+            CASE WHEN j.instances > 1 OR j.each_node THEN first_run END, true
+        FROM place p ORDER BY p.nth
+        RETURNING run_id
+    )
+    SELECT count(*) INTO made_runs FROM made;
+    IF made_runs = 0 THEN
+        RAISE EXCEPTION 'job "%" runs on each node, and no node is ready for it', submit.job_id
+            USING ERRCODE = '55000';
+    END IF;
+    PERFORM pg_notify('farmhand', json_build_object('due', first_run, 'job', submit.job_id, 'runs', made_runs)::text);
+    RETURN first_run;
+END
+$$;

@@ -1,0 +1,272 @@
+//! Parameters of a run: the database and the binary are of one mind about what is good.
+
+use std::collections::BTreeMap;
+
+use farmhand_common::core::definition::{JobSpec, ParamSpec, ParamType, resolve_params};
+use serde_json::{Value, json};
+use tokio_postgres::types::Json;
+
+use crate::fixture::{Farm, spec};
+
+const GOOD: &[(ParamType, &[&str])] = &[
+    (
+        ParamType::String,
+        &[r#""""#, r#""5m""#, r#""a \"b\"\n\u00fc🙂\t{x}""#],
+    ),
+    (
+        ParamType::Integer,
+        &[
+            "0",
+            "-1",
+            "-0",
+            "9223372036854775807",
+            "-9223372036854775808",
+            "1e3",
+        ],
+    ),
+    (
+        ParamType::Number,
+        &[
+            "0",
+            "-2.5",
+            "3",
+            "1e308",
+            "-1e308",
+            "1e-400",
+            "0.1e1",
+            "123456789012345678901234567890",
+        ],
+    ),
+    (ParamType::Boolean, &["true", "false"]),
+    (
+        ParamType::Duration,
+        &[
+            r#""5m""#,
+            r#""1h30m""#,
+            r#""0s""#,
+            r#""5ms""#,
+            r#""1m5ms""#,
+            r#""1w2d3h4m5s6ms""#,
+            r#""0000000000000000000000000000000000000005m""#,
+            r#""36600d""#,
+            r#""3162240000s""#,
+        ],
+    ),
+    (
+        ParamType::Date,
+        &[
+            r#""2026-12-31""#,
+            r#""2024-02-29""#,
+            r#""2000-02-29""#,
+            r#""0000-02-29""#,
+            r#""0001-01-01""#,
+            r#""9999-12-31""#,
+        ],
+    ),
+];
+
+const BAD: &[(ParamType, &[&str])] = &[
+    (ParamType::String, &["5", "true", "null", "[]", r#"{"a": 1}"#]),
+    (
+        ParamType::Integer,
+        &[
+            "1.5",
+            "3.0",
+            r#""3""#,
+            "true",
+            "null",
+            "[3]",
+            "9223372036854775808",
+            "-9223372036854775809",
+            "1e30",
+        ],
+    ),
+    (
+        ParamType::Number,
+        &[r#""1""#, "null", "true", "1.1e308", "-1.7e308"],
+    ),
+    (ParamType::Boolean, &["0", "1", r#""true""#, "null"]),
+    (
+        ParamType::Duration,
+        &[
+            "5",
+            "null",
+            r#""""#,
+            r#""soon""#,
+            r#""5""#,
+            r#""m""#,
+            r#""5 m""#,
+            r#"" 5m""#,
+            r#""5m\n""#,
+            r#""-5m""#,
+            r#""+5m""#,
+            r#""1.5h""#,
+            r#""5M""#,
+            r#""5min""#,
+            r#""5m1h""#,
+            r#""5m5m""#,
+            r#""5ms5s""#,
+            r#""5y""#,
+            r#""٥m""#,
+            r#""36601d""#,
+            r#""3162240000001ms""#,
+            r#""18446744073709551616ms""#,
+            r#""99999999999999999999999999999999999999999m""#,
+            r#""PT5M""#,
+        ],
+    ),
+    (
+        ParamType::Date,
+        &[
+            "20261231",
+            "null",
+            r#""tomorrow""#,
+            r#""2026-02-30""#,
+            r#""2025-02-29""#,
+            r#""1900-02-29""#,
+            r#""2026-04-31""#,
+            r#""2026-13-01""#,
+            r#""2026-00-01""#,
+            r#""2026-01-00""#,
+            r#""2026-1-01""#,
+            r#""20261231""#,
+            r#""2026/12/31""#,
+            r#""2026-W53-4""#,
+            r#""26-12-31""#,
+            r#""-026-12-31""#,
+            r#""2026-12-31 ""#,
+            r#""2026-12-31T00:00""#,
+            r#""infinity""#,
+            r#""٢٠٢٦-12-31""#,
+        ],
+    ),
+];
+
+fn job_with(kind: ParamType) -> JobSpec {
+    let param = ParamSpec {
+        kind,
+        default: None,
+        required: false,
+    };
+    JobSpec {
+        params: BTreeMap::from([("p".to_owned(), param)]),
+        ..spec()
+    }
+}
+
+#[tokio::test]
+async fn the_database_and_the_binary_give_the_same_verdict_on_every_value() {
+    let farm = Farm::new().await;
+    let tables = [(GOOD, true), (BAD, false)];
+    for (kind, values, good) in tables
+        .iter()
+        .flat_map(|(t, good)| t.iter().map(move |(k, v)| (*k, *v, *good)))
+    {
+        let spec = job_with(kind);
+        farm.job("typed", spec.clone(), None).await;
+        for text in values {
+            let params = format!("{{\"p\": {text}}}");
+            // As the database gives it back to an agent: 1e3 is 1000 there. What no agent can read is bad.
+            let stored = farm
+                .sql
+                .query_one("SELECT $1::text::jsonb", &[&params])
+                .await
+                .unwrap();
+            let read = stored.try_get::<_, Json<serde_json::Map<String, Value>>>(0);
+            let by_binary = read.is_ok_and(|given| resolve_params(&spec, &given.0).is_ok());
+            let submitted = farm
+                .sql
+                .query_one("SELECT farmhand.submit('typed', $1::text::jsonb)", &[&params])
+                .await;
+            assert_eq!(by_binary, good, "{kind:?} {text} in the binary");
+            assert_eq!(
+                submitted.is_ok(),
+                good,
+                "{kind:?} {text} in the database: {submitted:?}"
+            );
+            if let Err(error) = submitted {
+                let error = error.as_db_error().expect("an answer").clone();
+                let kind = json!(kind);
+                let said = format!(
+                    "parameter \"p\" of job \"typed\" must be of type {}",
+                    kind.as_str().unwrap()
+                );
+                assert!(error.message().starts_with(&said), "{error:?}");
+                assert_eq!(error.code().code(), "22023", "{error:?}");
+                assert!(
+                    error.hint().is_some_and(|hint| hint.starts_with("Write ")),
+                    "{error:?}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_names_the_job_the_parameter_what_was_given_and_what_would_do() {
+    let farm = Farm::new().await;
+    farm.job("mail", job_with(ParamType::Duration), None).await;
+    farm.job("plain", spec(), None).await;
+    let long = format!("{{\"p\": \"{}\"}}", "x".repeat(100_000));
+    let cases = [
+        (
+            "mail",
+            r#"{"p": "soon"}"#,
+            "parameter \"p\" of job \"mail\" must be of type duration, not \"soon\"",
+            "1h30m",
+        ),
+        (
+            "mail",
+            r#"{"q": 1}"#,
+            "job \"mail\" has no parameter \"q\"",
+            "Its parameters are p.",
+        ),
+        (
+            "plain",
+            r#"{"q": 1}"#,
+            "job \"plain\" has no parameter \"q\"",
+            "It takes none.",
+        ),
+        (
+            "mail",
+            "[]",
+            "params of job \"mail\" must be a JSON object",
+            "{\"name\": value}",
+        ),
+        ("mail", &long, "must be of type duration, not \"xxx", "1h30m"),
+    ];
+    for (job, params, message, hint) in cases {
+        let refused = farm
+            .sql
+            .query_one("SELECT farmhand.submit($1, $2::text::jsonb)", &[&job, &params])
+            .await
+            .unwrap_err();
+        let error = refused.as_db_error().unwrap();
+        assert!(error.message().contains(message), "{error:?}");
+        assert!(error.hint().is_some_and(|h| h.contains(hint)), "{error:?}");
+        assert!(error.message().len() < 400, "not the whole of it");
+    }
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run").await, 0);
+}
+
+#[tokio::test]
+async fn an_instant_that_no_client_could_read_is_refused() {
+    let farm = Farm::new().await;
+    farm.job("mail", spec(), None).await;
+    for due in ["infinity", "-infinity", "20000-01-01", "0044-03-15 BC"] {
+        let sql = format!("SELECT farmhand.submit('mail', due_at => '{due}')");
+        let refused = farm.sql.query_one(&sql, &[]).await.unwrap_err();
+        let error = refused.as_db_error().unwrap();
+        assert!(
+            error.message().contains("job \"mail\" cannot be due at"),
+            "{error:?}"
+        );
+    }
+    // As one that was left out.
+    farm.i64("SELECT farmhand.submit('mail', due_at => NULL)").await;
+    assert_eq!(
+        farm.i64("SELECT count(*) FROM farmhand.run_live WHERE due_at <= now()")
+            .await,
+        1
+    );
+}
