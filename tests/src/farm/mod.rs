@@ -75,10 +75,11 @@ impl Farm {
     /// beginning of a command list, as in `command = [WITNESS, "500"]`; `@DIR@` is the farm's directory.
     pub fn apply(&self, jobs: &str) {
         let file = self.dir.path().join("jobs.toml");
-        let witness = format!("{:?}, {:?}", witness_program(), self.witness.path());
-        let text = jobs
-            .replace("WITNESS", &witness)
-            .replace("@DIR@", &self.dir.path().display().to_string());
+        let mut text = jobs.replace("@DIR@", &self.dir.path().display().to_string());
+        if text.contains("WITNESS") {
+            let witness = format!("{:?}, {:?}", witness_program(), self.witness.path());
+            text = text.replace("WITNESS", &witness);
+        }
         std::fs::write(&file, text).expect("the job file");
         self.ok(&["job", "apply", &file.display().to_string()]);
     }
@@ -266,13 +267,14 @@ fn processes_of(dir: &Path) -> Vec<processes::Process> {
         .collect()
 }
 
-/// The program that test jobs run, built beside the tests.
+/// The program that test jobs run, built beside the tests and the measurements.
 fn witness_program() -> PathBuf {
-    let test = std::env::current_exe().expect("a test knows its own path");
-    let program = test
-        .ancestors()
-        .nth(2)
-        .expect("target/PROFILE/deps/TEST")
+    // target/PROFILE/deps/TEST, or target/PROFILE/BENCH
+    let own = std::env::current_exe().expect("a program knows its own path");
+    let mut above = own.ancestors().skip(1).filter(|dir| !dir.ends_with("deps"));
+    let program = above
+        .next()
+        .expect("a test lies in a directory")
         .join("farmhand-witness");
     assert!(
         program.exists(),

@@ -1,11 +1,10 @@
-//! From `farmhand.submit` to the first instruction of the command.
+//! From `farmhand.submit` to the first instruction of the command, with NOTIFY on and off:
 //!
-//! `cargo build --release -p farmhand && FARMHAND_BIN=$PWD/target/release/farmhand cargo nextest run \
-//! -p farmhand-tests --test bench --run-ignored only --no-capture -E 'test(submit)'`
+//!     cargo run --release -p farmhand-tests --bin bench-submit -- [SUBMITS [SUBMITS WITHOUT NOTIFY]]
 //!
-//! Two agents with free slots, one submit at a time in a transaction of its own, the next when the run before
-//! has begun. The clock is CLOCK_BOOTTIME: read before the statement is sent, and by the command as the first
-//! thing that its program does, before `main`.
+//! Two agents with free slots, one submit at a time in a transaction of its own, the next when the run before has
+//! been recorded as succeeded. The clock is CLOCK_BOOTTIME: read before the statement is sent, and by the command
+//! as the first thing that its program does, before `main`. `docs/measuring.md` says more.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,6 +13,9 @@ use std::time::Duration;
 
 use farmhand_tests::farm::Farm;
 use farmhand_tests::witness::boot_ns;
+
+/// The first ones find caches cold, and do not count.
+const WARM_UP: usize = 10;
 
 /// Appends `RUN NANOSECONDS` to the file that it is given, from a constructor that runs before `main`.
 const PROGRAM: &str = r#"
@@ -34,7 +36,7 @@ int main(int argc, char **argv) {
 
 fn program(dir: &Path) -> String {
     let (source, program) = (dir.join("begin.c"), dir.join("begin"));
-    std::fs::write(&source, PROGRAM).unwrap();
+    std::fs::write(&source, PROGRAM).expect("a file can be made");
     let built = Command::new("cc")
         .args(["-O2", "-static", "-o"])
         .args([&program, &source])
@@ -48,7 +50,7 @@ fn begun(file: &Path) -> HashMap<i64, u64> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.lines()
         .filter_map(|line| line.split_once(' '))
-        .map(|(run, at)| (run.parse().unwrap(), at.parse().unwrap()))
+        .map(|(run, at)| (run.parse().expect("a run"), at.parse().expect("a time")))
         .collect()
 }
 
@@ -56,12 +58,12 @@ fn report(what: &str, mut taken: Vec<u64>) {
     taken.sort_unstable();
     let at = |part: f64| taken[((taken.len() - 1) as f64 * part) as usize] as f64 / 1e6;
     println!(
-        "{what}: {} runs, p50 {:.2} ms, p90 {:.2} ms, p99 {:.2} ms, least {:.2} ms, most {:.2} ms",
+        "{what:<36} {:>6} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.2}",
         taken.len(),
+        at(0.0),
         at(0.5),
         at(0.9),
         at(0.99),
-        at(0.0),
         at(1.0)
     );
 }
@@ -77,38 +79,38 @@ async fn measure(notify: &str, submits: usize) {
     let program = program(farm.dir());
     farm.apply(&format!("[job.begin]\ncommand = ['{program}', '@DIR@/begun']\n"));
     let file = farm.dir().join("begun");
-    let submit = farm.sql.prepare("SELECT farmhand.submit('begin')").await.unwrap();
+    let submit = farm.sql.prepare("SELECT farmhand.submit('begin')").await;
+    let submit = submit.expect("a statement");
     let (mut from_call, mut from_reply) = (Vec::new(), Vec::new());
-    for round in 0..submits + 10 {
+    for round in 0..submits + WARM_UP {
         let before = boot_ns();
-        let run: i64 = farm.sql.query_one(&submit, &[]).await.unwrap().get(0);
+        let row = farm.sql.query_one(&submit, &[]).await.expect("a run");
         let replied = boot_ns();
-        let at = farm
-            .eventually("the command begins", Duration::from_secs(20), async || {
-                begun(&file).remove(&run).ok_or_else(String::new)
-            })
-            .await;
-        std::fs::write(&file, "").unwrap();
-        // The first ones find caches cold.
-        if round >= 10 {
+        let run: i64 = row.get(0);
+        // Its end is on record before the next: what is measured is a farm at rest.
+        farm.succeeds(run).await;
+        let at = begun(&file).remove(&run).expect("it began before it ended");
+        if round >= WARM_UP {
             from_call.push(at - before);
             from_reply.push(at.saturating_sub(replied));
         }
-        // Its end is written down meanwhile: what is measured is a farm at rest.
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     report(&format!("notify {notify}, from the call"), from_call);
     report(&format!("notify {notify}, from the commit's reply"), from_reply);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "a measurement"]
-async fn submit_to_first_instruction_with_notify() {
-    measure("on", 1000).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "a measurement"]
-async fn submit_to_first_instruction_without_notify() {
-    measure("off", 100).await;
+#[tokio::main]
+async fn main() {
+    let mut counts = std::env::args()
+        .skip(1)
+        .map(|n| n.parse::<usize>().expect("a number of submits"));
+    let submits = counts.next().unwrap_or(1_000);
+    let without = counts.next().unwrap_or(submits.min(100));
+    println!("farmhand: {}", farmhand_tests::bin::farmhand().display());
+    println!(
+        "{:<36} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "milliseconds", "runs", "least", "p50", "p90", "p99", "most"
+    );
+    measure("on", submits).await;
+    measure("off", without).await;
 }

@@ -1,3 +1,0 @@
-//! Measurements, each with the command that repeats it in its first line. None of them runs with the tests.
-
-mod submit;
