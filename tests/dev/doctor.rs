@@ -131,3 +131,19 @@ fn a_database_out_of_reach_still_lets_the_machine_be_judged() {
     assert_eq!(report.level("database"), "failure");
     assert_eq!(report.level("kernel fence"), "ok");
 }
+
+#[test]
+fn it_looks_at_the_state_directory_that_the_environment_names() {
+    let state = tempfile::tempdir().unwrap();
+    let out = Command::new(farmhand())
+        .args(["doctor", "--json"])
+        .env("FARMHAND_STATE_DIR", state.path())
+        .env(
+            "FARMHAND_DATABASE_URL",
+            "postgresql://127.0.0.1:1/none?sslmode=disable",
+        )
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(said.contains(state.path().to_str().unwrap()), "{said}");
+}

@@ -15,7 +15,7 @@ use crate::doctor::{Check, Level, database, machine, worst};
 pub struct DoctorArgs {
     #[command(flatten)]
     database: DatabaseArgs,
-    /// The agent's state directory [default: as for `farmhand agent`]
+    /// The agent's state directory [env: FARMHAND_STATE_DIR] [default: as for `farmhand agent`]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
 }
@@ -28,9 +28,14 @@ struct Report<'a> {
 
 /// Looks at the machine first: that needs a process with one thread.
 pub fn run(args: &DoctorArgs, as_json: bool) -> Outcome {
-    let state_dir = match &args.state_dir {
+    let env = settings::environment();
+    let named = env
+        .get("FARMHAND_STATE_DIR")
+        .filter(|dir| !dir.is_empty())
+        .map(PathBuf::from);
+    let state_dir = match args.state_dir.clone().or(named) {
         Some(dir) => std::path::absolute(dir)?,
-        None => settings::default_state_dir(&settings::environment()).map_err(Failure::usage)?,
+        None => settings::default_state_dir(&env).map_err(Failure::usage)?,
     };
     let mut checks = machine::judge(&machine::look(&state_dir));
     let reached = super::block_on(async { Ok(look_at_database(&args.database, &mut checks).await) })?;

@@ -39,7 +39,6 @@ capabilities:
 
 {{- define "farmhand.agentToml" -}}
 listen = {{ printf "%s:%d" .Values.config.listenAddress (int .Values.config.port) | quote }}
-state_dir = "/var/lib/farmhand/state"
 slots = {{ int .Values.config.slots }}
 lease_ttl = {{ .Values.config.leaseTtl | quote }}
 stop_timeout = "{{ int .Values.config.stopTimeoutSeconds }}s"
