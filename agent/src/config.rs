@@ -31,6 +31,8 @@ pub struct AgentConfig {
     pub run_log: Option<RunLogConfig>,
     /// Between two snapshots of the farm for its metrics; whole seconds that divide a minute.
     pub snapshot_every: Duration,
+    /// Says who jobs may run as; without one, the agent's own user alone.
+    pub policy: Option<PathBuf>,
 }
 
 /// What a running agent takes over when it reads its configuration again.
@@ -67,6 +69,7 @@ impl AgentConfig {
             ("notify", self.notify != new.notify),
             ("run_log", self.run_log != new.run_log),
             ("snapshot_every", self.snapshot_every != new.snapshot_every),
+            ("policy", self.policy != new.policy),
         ];
         differs
             .into_iter()

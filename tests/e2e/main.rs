@@ -12,4 +12,5 @@ mod progress;
 mod refusals;
 mod run_log;
 mod running;
+mod systemd;
 mod tables;

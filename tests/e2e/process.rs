@@ -6,6 +6,7 @@ use farmhand_tests::farm::{Farm, SOON};
 async fn the_command_runs_as_the_user_in_the_directory_with_the_mask_and_environment_defined() {
     let farm = Farm::new()
         .env("SECRET_OF_THE_AGENT", "hush")
+        .policy("users = ['nobody']")
         .jobs(
             r#"
             [job.who]
@@ -126,4 +127,25 @@ async fn output_is_complete_within_its_cap_and_what_is_cut_is_said() {
     let shown = farm.farmhand(&["run", "logs", &flood.to_string()]);
     let said = String::from_utf8_lossy(&shown.stderr);
     assert!(said.contains("bytes"), "nothing says that output was cut: {said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_for_root_is_refused_by_the_policy_with_a_reason_and_an_event_and_others_run() {
+    let farm = Farm::new()
+        .policy("users = ['*']\ndefault_user = 'nobody'\n")
+        .jobs("[job.root]\nuser = 'root'\ncommand = 'id'\n[job.plain]\ncommand = 'id -un'\n")
+        .start()
+        .await;
+    let (root, plain) = (farm.submit("root").await, farm.submit("plain").await);
+    farm.succeeds(plain).await;
+    assert_eq!(farm.output(plain, 1).await, "nobody\n");
+    let refused = farm.over(root, SOON).await;
+    assert_eq!((refused.state.as_str(), refused.exit_code), ("failed", Some(126)));
+    let reason = refused.reason.unwrap_or_default();
+    assert!(
+        reason.contains("policy does not let jobs run as: root") && reason.contains("policy.toml"),
+        "{reason}"
+    );
+    farm.event("user_refused").await;
+    farm.check().await;
 }

@@ -4,6 +4,8 @@
 mod dependencies;
 mod documents;
 mod metrics;
+mod package;
+mod systemd;
 
 use std::path::PathBuf;
 

@@ -63,6 +63,13 @@ pub fn state_dir() -> TempDir {
     dir
 }
 
+/// A policy that lets jobs run as these users.
+pub fn policy(dir: &Path, rules: &str) -> Option<PathBuf> {
+    let path = dir.join("policy.toml");
+    std::fs::write(&path, rules).unwrap();
+    Some(path)
+}
+
 impl Farmer {
     pub async fn new() -> Farmer {
         Farmer::with(|_| {}).await

@@ -76,6 +76,7 @@ async fn user_groups_umask_nice_directory_and_stdin_are_as_asked() {
             "id -u; id -g; id -G; umask; nice; pwd; cat; stat -c %U:%a \"$FARMHAND_RUN_DIR\"; ulimit -n; ls /proc/$$/fd | wc -w",
         );
         request.user = Some("daemon".into());
+        request.policy = policy(farmer.dir.path(), "users = ['daemon']");
         request.umask = Some(0o027);
         request.nice = Some(7);
         request.cwd = Some("/usr".into());

@@ -138,6 +138,7 @@ async fn a_user_who_may_not_pass_to_the_run_directory_is_told_where() {
     std::fs::set_permissions(farmer.dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
     let mut request = sh(id(1, 1), "true");
     request.user = Some("daemon".into());
+    request.policy = policy(farmer.dir.path(), "users = ['*']");
     let (result, _) = farmer.run(request).await;
     let Ending::StartFailed(failure) = result.ending else {
         panic!("{result:?}")
@@ -169,6 +170,94 @@ async fn nonsense_is_refused() {
     assert!(farmer.client.ack(id(1, 1), false).await.is_err());
 }
 
+/// What a policy refuses; `None`: it ran, as the user it then said it was.
+async fn refusal(
+    rules: Option<&str>,
+    user: Option<&str>,
+    isolation: Isolation,
+) -> Result<String, StartFailure> {
+    let mut farmer = Farmer::new().await;
+    let mut request = sh(id(1, 1), "id -un");
+    request.user = user.map(Into::into);
+    request.isolation = isolation;
+    request.policy = rules.and_then(|rules| policy(farmer.dir.path(), rules));
+    let (result, output) = farmer.run(request).await;
+    match result.ending {
+        Ending::StartFailed(failure) => Err(failure),
+        Ending::Exited { code: 0 } => Ok(output.stdout.trim().to_owned()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn the_policy_says_who_a_job_may_run_as() {
+    needs_root();
+    let shipped = Some("users = ['*']\ndefault_user = 'daemon'");
+    for isolation in [Isolation::Cgroup, Isolation::Pid] {
+        let run = |rules, user| refusal(rules, user, isolation);
+        assert_eq!(run(shipped, None).await.unwrap(), "daemon");
+        assert_eq!(run(shipped, Some("nobody")).await.unwrap(), "nobody");
+        let root = run(shipped, Some("root")).await.unwrap_err();
+        assert_eq!(
+            (root.stage, root.subject.as_str(), root.exit_code),
+            (Stage::Policy, "root", 126)
+        );
+        assert!(
+            root.message.contains("policy.toml") && root.message.contains("root"),
+            "{root:?}"
+        );
+        // Nothing of root's without being asked for it either.
+        let own = run(Some("users = ['*']"), None).await.unwrap_err();
+        assert_eq!(own.stage, Stage::Policy);
+        assert!(own.message.contains("default_user"), "{own:?}");
+        assert_eq!(run(Some("users = ['*', 'root']"), None).await.unwrap(), "root");
+        // Without a policy, the agent's own user alone.
+        assert_eq!(run(None, None).await.unwrap(), "root");
+        assert_eq!(run(None, Some("root")).await.unwrap(), "root");
+        assert_eq!(run(None, Some("daemon")).await.unwrap_err().stage, Stage::Policy);
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_others_may_write_or_that_is_gone_lets_nobody_run_and_a_change_holds_at_once() {
+    needs_root();
+    use std::os::unix::fs::PermissionsExt;
+    let mut farmer = Farmer::new().await;
+    let file = policy(farmer.dir.path(), "users = ['*']");
+    let path = file.clone().unwrap();
+    let mut run = 0;
+    let mut ask = || {
+        run += 1;
+        let mut request = sh(id(run, 1), "true");
+        request.user = Some("daemon".into());
+        request.policy.clone_from(&file);
+        request
+    };
+    let request = ask();
+    assert!(farmer.run(request).await.0.succeeded());
+    for (change, said) in [
+        (0o666, "mode is 0666"),
+        (0o644, "does not name it"),
+        (0, "No such file"),
+    ] {
+        match change {
+            0 => std::fs::remove_file(&path).unwrap(),
+            mode => {
+                if mode == 0o644 {
+                    policy(farmer.dir.path(), "users = ['root']");
+                }
+                std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            }
+        }
+        let request = ask();
+        let Ending::StartFailed(failure) = farmer.run(request).await.0.ending else {
+            panic!("{said}");
+        };
+        assert_eq!(failure.stage, Stage::Policy);
+        assert!(failure.message.contains(said), "{failure:?}");
+    }
+}
+
 /// The rest of this test's process is an ordinary user; the binary is copied to where that one may read it.
 fn become_ordinary(dir: &std::path::Path) -> std::path::PathBuf {
     let binary = dir.join("farmhand");
@@ -188,12 +277,14 @@ async fn an_ordinary_user_runs_commands_but_not_as_others() {
     needs_root();
     let dir = state_dir();
     let mut launch = launch(&dir.path().join("state"));
+    let everybody = policy(dir.path(), "users = ['*']");
     launch.exe = Some(become_ordinary(dir.path()));
     let mut farmer = Farmer::start(dir, &launch).await;
     let (result, output) = farmer.run(sh(id(1, 1), "id -u; (setsid sleep 1000 &)")).await;
     assert!(result.succeeded() && output.stdout == "65534\n", "{result:?}");
     let mut as_daemon = sh(id(2, 1), "true");
     as_daemon.user = Some("daemon".into());
+    as_daemon.policy = everybody;
     let Ending::StartFailed(failure) = farmer.run(as_daemon).await.0.ending else {
         panic!()
     };

@@ -2,6 +2,7 @@
 
 mod opening;
 
+use std::path::Path;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
@@ -13,13 +14,14 @@ use tokio::sync::{mpsc, oneshot};
 use crate::config::AgentConfig;
 use crate::events::{Event, Events};
 use crate::metrics::Metrics;
+use crate::policy::Policy;
 use crate::random::random;
 use crate::reporter::{Outlet, Reporter};
 use crate::runlog::RunLog;
 use crate::session::{Context, Input, Reload, SessionEnd};
 use crate::warden::Paths;
 use crate::warden::protocol::Kind;
-use crate::{housekeeping, http, signals, wardens};
+use crate::{accounts, housekeeping, http, signals, supervisor, wardens};
 
 /// Inputs of a session that may wait; senders then wait too.
 const INPUTS: usize = 4_096;
@@ -74,6 +76,7 @@ pub async fn run(mut config: AgentConfig, reload: Reload) -> Result<Ended, Agent
         .prepare()
         .map_err(|e| setup(format!("state directory {}", config.state_dir.display()), e))?;
     let mut signals = signals::listen().map_err(|e| setup("signals", e))?;
+    look_at_policy(config.policy.as_deref())?;
     let metrics = Arc::new(Metrics::new().map_err(|e| setup("metrics", e))?);
     metrics.slots.set(i64::from(config.slots));
     let listener = match config.listen {
@@ -104,7 +107,7 @@ pub async fn run(mut config: AgentConfig, reload: Reload) -> Result<Ended, Agent
         tokio::spawn(http::serve(listener, metrics.clone(), db.clone(), health.clone()));
     }
     let ctx = Arc::new(Context {
-        hand_over: handed_over_on_term(),
+        hand_over: supervisor::is_systemd(),
         reload,
         tunable: RwLock::new(config.tunable()),
         config,
@@ -119,6 +122,11 @@ pub async fn run(mut config: AgentConfig, reload: Reload) -> Result<Ended, Agent
         .await
         .map_err(|e| setup("housekeeping", e))?;
     let result = live(&ctx, &outlet, &health, &mut signals).await;
+    supervisor::stopping(match &result {
+        Ok(Ended::HandedOver) => "leaving the jobs to the next agent",
+        Ok(Ended::Stopped | Ended::Superseded) => "leaving",
+        Err(_) => "leaving because of an error",
+    });
     housekeeper.stop(&ctx).await;
     outlet.set(None);
     drop(stop_reporter);
@@ -128,9 +136,24 @@ pub async fn run(mut config: AgentConfig, reload: Reload) -> Result<Ended, Agent
     result
 }
 
-/// Under systemd SIGTERM leaves the jobs to the next agent; elsewhere nobody would come.
-fn handed_over_on_term() -> bool {
-    std::env::var_os("NOTIFY_SOCKET").is_some() && std::env::var_os("INVOCATION_ID").is_some()
+/// The warden reads it again for each start; this is to say at once what is wrong.
+fn look_at_policy(file: Option<&Path>) -> Result<(), AgentError> {
+    match file {
+        Some(file) => Policy::read(file).map(drop).map_err(|why| setup("--policy", why)),
+        None => {
+            let uid = rustix::process::geteuid();
+            let name = accounts::of(uid.as_raw()).ok().flatten();
+            let name = name.map_or_else(
+                || format!("user {uid}"),
+                |user| user.name.to_string_lossy().into_owned(),
+            );
+            tracing::warn!(
+                "there is no policy: jobs run as {name}, the agent's own user, and as nobody else; --policy FILE \
+                 says who they may run as"
+            );
+            Ok(())
+        }
+    }
 }
 
 fn connect(
@@ -170,7 +193,7 @@ async fn live(
     signals: &mut mpsc::Receiver<signals::Signal>,
 ) -> Result<Ended, AgentError> {
     tokio::select! {
-        ready = database_ready(ctx) => ready?,
+        ready = supervisor::while_waiting("connecting to the database", database_ready(ctx)) => ready?,
         signal = leave_signal(signals) => {
             tracing::info!("leaving on {signal:?} before the database answered");
             return Ok(Ended::Stopped);
@@ -185,8 +208,9 @@ async fn live(
             return Ok(Ended::Superseded);
         }
         let (tx, rx) = mpsc::channel(INPUTS);
+        let opening = opening::begin(ctx, last.is_none(), (tx.clone(), rx));
         let session = tokio::select! {
-            session = opening::begin(ctx, last.is_none(), (tx.clone(), rx)) => session?,
+            session = supervisor::while_waiting("waiting for a session", opening) => session?,
             signal = leave_signal(signals) => {
                 tracing::info!("leaving on {signal:?} without a session");
                 return Ok(Ended::Stopped);
@@ -195,7 +219,7 @@ async fn live(
         last = Some(session.serving());
         outlet.set(Some(tx.clone()));
         health.ready(true);
-        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        supervisor::ready(&session.status());
         let end = {
             let mut running = std::pin::pin!(session.run());
             loop {
@@ -246,6 +270,8 @@ where
             Ok(value) => return Ok(value),
             Err(e) if e.is_permanent() => return Err(e.into()),
             Err(e) => {
+                // The start is over: a database that is away may stay away for hours, and nobody shall wait for it.
+                supervisor::ready("the database is out of reach");
                 ctx.events.emit(Event::DatabaseDown {
                     op,
                     class: e.class(),

@@ -55,6 +55,9 @@ pub struct AgentArgs {
     /// How often the farm is read for its metrics, by one agent at a time: a part of a minute [default: 15s]
     #[arg(long, value_name = "DURATION")]
     pub snapshot_every: Option<String>,
+    /// A file of root's that says who jobs may run as, or "off" [default: off, the agent's own user alone]
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<String>,
     /// A TOML file with the same keys (dashes as underscores, labels as a table)
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

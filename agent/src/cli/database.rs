@@ -1,6 +1,7 @@
 //! Which database a command talks to.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use clap::Args;
 use farmhand_common::store::{Db, DbConfig, PasswordIn, StoreError};
@@ -119,7 +120,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// Flag, then `FARMHAND_DATABASE_URL`, then `DATABASE_URL`, then the file.
+/// Flag, then `FARMHAND_DATABASE_URL`, then `DATABASE_URL`, then systemd's credential, then the file.
 ///
 /// # Errors
 /// What is wrong, with what to do.
@@ -141,12 +142,20 @@ pub fn url(
     ["FARMHAND_DATABASE_URL", "DATABASE_URL"]
         .iter()
         .find_map(|name| env.get(*name).filter(|url| !url.is_empty()).cloned())
+        .or_else(|| credential(env))
         .or(in_file)
         .ok_or_else(|| {
             "no database is named: set FARMHAND_DATABASE_URL, for example \
              postgresql://farmhand@db.example.com/farmhand"
                 .to_owned()
         })
+}
+
+/// What a unit's `LoadCredential=database-url:FILE` hands over; an empty one counts as none.
+fn credential(env: &BTreeMap<String, String>) -> Option<String> {
+    let dir = env.get("CREDENTIALS_DIRECTORY")?;
+    let text = std::fs::read_to_string(Path::new(dir).join("database-url")).ok()?;
+    Some(text.trim().to_owned()).filter(|url| !url.is_empty())
 }
 
 /// Looks at the text, since a URL that does not parse may hold a password all the same.

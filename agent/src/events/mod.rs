@@ -120,6 +120,12 @@ pub enum Event {
         attempt: i32,
         why: &'static str,
     },
+    /// The node's policy does not let the job run as this user.
+    UserRefused {
+        attempt: AttemptRef,
+        user: String,
+        why: String,
+    },
     /// A child of an attempt went over its limit.
     ChildKilled {
         attempt: AttemptRef,
@@ -328,6 +334,7 @@ fn severity(event: &Event) -> Severity {
         | Event::DrainDeadline { .. }
         | Event::TimedOut { .. }
         | Event::ChildKilled { .. }
+        | Event::UserRefused { .. }
         | Event::Fenced { .. }
         | Event::FenceKill { .. }
         | Event::Expired { .. }

@@ -92,6 +92,9 @@ impl std::fmt::Display for Text<'_> {
                     "ran past its timeout"
                 }
             ),
+            Event::UserRefused { attempt: a, why, .. } => {
+                write!(f, "{} run {} attempt {}: {why}", a.job_id, a.run_id, a.attempt)
+            }
             Event::ChildKilled { attempt: a, what, .. } => {
                 write!(f, "{} run {} attempt {}: {what}", a.job_id, a.run_id, a.attempt)
             }

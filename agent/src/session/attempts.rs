@@ -15,7 +15,7 @@ use crate::events::{Event, TakeoverCause};
 use crate::random::random;
 use crate::reporter::{Report, Settled};
 use crate::runner::{self, Assignment};
-use crate::warden::protocol::{AttemptId, AttemptReport, KillReason, Kind, State};
+use crate::warden::protocol::{AttemptId, AttemptReport, Ending, KillReason, Kind, Stage, State};
 
 /// Ended attempts that may wait to be written down before no more are claimed: a bound on memory.
 pub(super) const UNSETTLED_MAX: usize = 4_096;
@@ -213,7 +213,7 @@ impl Session {
         });
         let slot = self.free_slots.pop_first();
         let request = runner::request(&run, &assignment, &self.me.address, slot.unwrap_or(0), claim_sent);
-        let request = match request {
+        let mut request = match request {
             Ok(request) => request,
             Err(why) => {
                 self.free_slots.extend(slot);
@@ -221,6 +221,7 @@ impl Session {
                 return;
             }
         };
+        request.policy.clone_from(&self.ctx.config.policy);
         let (id, warden) = (assignment.id(), Kind::of(assignment.spec.hold));
         self.attempts.insert(
             id,
@@ -305,6 +306,15 @@ impl Session {
         // A slot above the present number was taken before a reload.
         self.free_slots
             .extend(attempt.slot.take().filter(|slot| *slot <= self.slots));
+        if let Ending::StartFailed(failure) = &result.ending
+            && failure.stage == Stage::Policy
+        {
+            self.ctx.events.emit(Event::UserRefused {
+                attempt: attempt.assignment.about(),
+                user: failure.subject.clone(),
+                why: failure.message.clone(),
+            });
+        }
         let verdict = runner::verdict(&attempt.assignment, &result, attempt.cancelled, random());
         let report = Report::ended(&self.me, &attempt.assignment, kind, Some(result), verdict);
         let _ = self.ctx.reports.send(report);

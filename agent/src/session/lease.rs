@@ -12,6 +12,7 @@ use crate::events::Event;
 use crate::random::random;
 use crate::reporter::Report;
 use crate::runner::Verdict;
+use crate::supervisor;
 use crate::warden::Gone;
 use crate::warden::protocol::{AttemptId, KillReason, Kind};
 use crate::wardens;
@@ -198,6 +199,9 @@ impl Session {
                     gone = &mut ending => break gone,
                     () = tokio::time::sleep(SUPERSEDED_EVERY) => {}
                 }
+                supervisor::alive(boot_now(), || {
+                    "the session is lost; ending what it ran".to_owned()
+                });
                 // Ours are gone, and the proof waits for one that is not ours.
                 if wardens::superseded(&ctx.config.state_dir, serving).await {
                     ctx.events.emit(Event::Superseded);

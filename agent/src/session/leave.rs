@@ -11,6 +11,7 @@ use super::{Mode, Session, SessionEnd};
 use crate::clock::boot_now;
 use crate::events::Event;
 use crate::signals::Signal;
+use crate::supervisor;
 use crate::warden::Gone;
 use crate::warden::protocol::{KillReason, Kind};
 
@@ -19,7 +20,9 @@ impl Session {
         match signal {
             Signal::Interrupt if self.mode == Mode::Working => self.drain("SIGINT", None),
             Signal::Interrupt | Signal::Quit => self.kill_everything(boot_now()),
-            Signal::Terminate if self.ctx.hand_over => return Some(SessionEnd::HandedOver),
+            Signal::Terminate if self.ctx.hand_over && !supervisor::machine_goes_down().await => {
+                return Some(SessionEnd::HandedOver);
+            }
             Signal::Terminate if self.mode != Mode::Working => {}
             Signal::Terminate => {
                 let until = boot_now() + self.ctx.tunable().stop_timeout;
@@ -118,6 +121,10 @@ impl Session {
 
     /// Nothing runs: ends the wardens, then the session.
     async fn close(&mut self) -> SessionEnd {
+        supervisor::while_waiting("closing the session", self.close_it()).await
+    }
+
+    async fn close_it(&mut self) -> SessionEnd {
         if !self.end_wardens(Duration::ZERO).await.all {
             tracing::error!(
                 "session {} is left to lapse: something of it may live",

@@ -4,6 +4,7 @@
 //! done as a task that answers with another input. So no two decisions ever interleave.
 
 mod attempts;
+mod beat;
 mod lease;
 mod leave;
 mod notices;
@@ -262,17 +263,17 @@ impl Session {
         self.tell_deadlines();
         loop {
             let now = boot_now();
+            self.beat(now);
             self.act(now);
             if let Some(end) = self.check_end(now).await {
                 return end;
             }
             let wake = self.next_wakeup(boot_now());
-            let input = tokio::select! {
+            let mut next = tokio::select! {
                 biased;
                 input = self.inputs.recv() => input,
                 () = clock::sleep_until(wake) => None,
             };
-            let mut next = input;
             while let Some(input) = next {
                 if let Some(end) = self.on(input).await {
                     return end;
@@ -320,7 +321,7 @@ impl Session {
 
     /// Only of what [`Self::act`] would do: a time that passes without it would be waited for in a tight loop.
     fn next_wakeup(&self, now: BootInstant) -> BootInstant {
-        let mut wakes = vec![now + Duration::from_secs(5)];
+        let mut wakes = vec![now + crate::supervisor::sign_every()];
         wakes.extend(self.keeper.next_wakeup());
         wakes.extend(self.watcher.next_wakeup());
         if self.may_claim(now) {

@@ -20,6 +20,7 @@ pub fn system(stage: Stage, subject: &str, error: &io::Error) -> StartFailure {
         Stage::Isolation => "isolation = \"pid\" is not possible here",
         Stage::NoSuchUser => "no such user",
         Stage::User => "this agent may not run commands as that user",
+        Stage::Policy => "this node's policy does not let jobs run as",
         Stage::RunDir => "cannot give the run directory to its user",
         Stage::Cwd => "cannot enter the working directory",
         Stage::Limits => "cannot set the limits",
@@ -136,14 +137,17 @@ fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::In
     // SAFETY: changes this process's own mask.
     unsafe { libc::umask(request.umask.unwrap_or(0o022) as libc::mode_t) };
     let mut user = None;
-    if let Some(name) = &request.user {
+    if let Some(name) = request.user.as_deref().or_else(|| plan.policy.default_user()) {
         let user = user.insert(user::find(name)?);
+        user.allowed_by(&plan.policy, name)?;
         if let Some(dir) = &plan.run_dir {
             user.own(dir, name)?;
         }
         user.become_it(name)?;
         // Changing credentials clears it.
         die_with_parent();
+    } else {
+        user::own_allowed_by(&plan.policy)?;
     }
     if let Some(parent) = parent {
         exit_if_orphaned(parent);

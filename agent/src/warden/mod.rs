@@ -15,6 +15,7 @@ mod conversation;
 mod frame;
 mod guard;
 mod hello;
+mod hex_bytes;
 mod init;
 mod launch;
 mod life;

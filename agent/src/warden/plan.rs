@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::protocol::SpawnRequest;
+use crate::policy::Policy;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Plan {
@@ -12,6 +13,8 @@ pub struct Plan {
     /// Exists already; becomes the user's. `None`: it could not be made.
     pub run_dir: Option<PathBuf>,
     pub restore: Restore,
+    /// Read before the fork: in a namespace of its own a child sees other owners.
+    pub policy: Policy,
 }
 
 /// What the warden changed about itself and a command must not inherit.

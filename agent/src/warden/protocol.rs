@@ -4,11 +4,14 @@
 //! All deadlines are CLOCK_BOOTTIME nanoseconds; a field ending in `_ms` without `wall` is a duration.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use farmhand_common::core::definition::{ChildLimit, Command, Isolation, Limits};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+use super::hex_bytes;
 
 pub use super::report::*;
 
@@ -94,9 +97,12 @@ pub struct SpawnRequest {
     /// 022 when absent.
     #[serde(default)]
     pub umask: Option<u32>,
-    /// A name; the warden's own user when absent.
+    /// A name; the policy's default when absent, else the warden's own user.
     #[serde(default)]
     pub user: Option<String>,
+    /// The file that says who this may run as, read by the warden; without one its own user alone.
+    #[serde(default)]
+    pub policy: Option<PathBuf>,
     #[serde(default)]
     pub nice: Option<i32>,
     /// `/dev/null` when absent; at most [`MAX_STDIN`] bytes.
@@ -149,6 +155,7 @@ impl SpawnRequest {
             cwd: None,
             umask: None,
             user: None,
+            policy: None,
             nice: None,
             stdin: None,
             limits: Limits::default(),
@@ -362,39 +369,4 @@ pub enum FromWarden {
         result: Result<Reply, Refusal>,
     },
     Event(Event),
-}
-
-/// JSON has no bytes: two hex digits each.
-mod hex_bytes {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub fn serialize<S: Serializer>(bytes: &Option<Vec<u8>>, s: S) -> Result<S::Ok, S::Error> {
-        match bytes {
-            None => s.serialize_none(),
-            Some(bytes) => {
-                let mut text = String::with_capacity(bytes.len() * 2);
-                for byte in bytes {
-                    text.push(char::from(b"0123456789abcdef"[usize::from(byte >> 4)]));
-                    text.push(char::from(b"0123456789abcdef"[usize::from(byte & 15)]));
-                }
-                s.serialize_str(&text)
-            }
-        }
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Vec<u8>>, D::Error> {
-        let Some(text) = Option::<String>::deserialize(d)? else {
-            return Ok(None);
-        };
-        let digit = |c: u8| char::from(c).to_digit(16).map(|v| v as u8);
-        text.as_bytes()
-            .chunks(2)
-            .map(|pair| match pair {
-                [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-                _ => None,
-            })
-            .collect::<Option<Vec<u8>>>()
-            .map(Some)
-            .ok_or_else(|| D::Error::custom("not a row of hex digits"))
-    }
 }

@@ -67,6 +67,8 @@ pub enum Stage {
     NoSuchUser,
     /// The user exists, but this warden may not become it.
     User,
+    /// The node's policy does not let jobs run as this user.
+    Policy,
     RunDir,
     Cwd,
     Limits,

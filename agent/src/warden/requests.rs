@@ -14,6 +14,7 @@ use super::plan::Plan;
 use super::protocol::*;
 use super::warden::{Ended, Warden};
 use super::{child, log, spawn, tombstones};
+use crate::policy::Policy;
 
 impl Attempt {
     pub(super) fn member(&self) -> Member<'_> {
@@ -234,6 +235,7 @@ impl Warden {
         self.arm_fence(request.hard_end_ns)
             .map_err(|e| machine("timer", e))?;
         let plan = Plan {
+            policy: Policy::now(request.policy.as_deref()),
             request,
             run_dir: run_dir_made,
             restore: self.restore,

@@ -8,6 +8,7 @@ use std::path::Path;
 use super::child::system;
 use super::protocol::{Stage, StartFailure};
 use crate::accounts::{self, User};
+use crate::policy::Policy;
 
 /// As cron has it: a login shell may be one that lets nobody in.
 const SHELL: &str = "/bin/sh";
@@ -25,7 +26,39 @@ pub fn own() -> Option<User> {
     accounts::of(rustix::process::geteuid().as_raw()).ok().flatten()
 }
 
+/// # Errors
+/// When the node's policy does not let jobs run as this process's own user.
+pub fn own_allowed_by(policy: &Policy) -> Result<(), StartFailure> {
+    if *policy == Policy::OwnUser {
+        return Ok(());
+    }
+    let uid = rustix::process::geteuid().as_raw();
+    let name = own().map_or_else(
+        || format!("user {uid}"),
+        |user| user.name.to_string_lossy().into_owned(),
+    );
+    policy.check(&name, uid, uid).map_err(|why| {
+        let default = format!("{why}; the job may name another `user`, the policy a `default_user`");
+        refused(&name, &default)
+    })
+}
+
+fn refused(name: &str, why: &str) -> StartFailure {
+    let mut failure = system(Stage::Policy, name, &io::Error::other(""));
+    failure.message = format!("{}: {why}", failure.message);
+    failure
+}
+
 impl User {
+    /// # Errors
+    /// When the node's policy does not let jobs run as this user.
+    pub fn allowed_by(&self, policy: &Policy, name: &str) -> Result<(), StartFailure> {
+        let own = rustix::process::geteuid().as_raw();
+        policy
+            .check(name, self.account.uid, own)
+            .map_err(|why| refused(name, &why))
+    }
+
     pub fn own(&self, dir: &Path, name: &str) -> Result<(), StartFailure> {
         let (uid, gid) = (self.account.uid, self.account.gid);
         std::os::unix::fs::chown(dir, Some(uid), Some(gid)).map_err(|e| match e.raw_os_error() {

@@ -19,6 +19,7 @@ pub struct FarmBuilder {
     proxied: bool,
     arguments: Vec<String>,
     env: Vec<(String, String)>,
+    policy: Option<String>,
 }
 
 impl Default for FarmBuilder {
@@ -33,6 +34,7 @@ impl Default for FarmBuilder {
             proxied: false,
             arguments: Vec::new(),
             env: Vec::new(),
+            policy: None,
         }
     }
 }
@@ -93,6 +95,13 @@ impl FarmBuilder {
         self
     }
 
+    /// Lets jobs run as whom these rules name; without, as the agents' own user alone.
+    #[must_use]
+    pub fn policy(mut self, rules: &str) -> Self {
+        self.policy = Some(rules.to_owned());
+        self
+    }
+
     /// In every agent's environment.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
@@ -140,6 +149,11 @@ impl FarmBuilder {
                 "--slots".to_owned(),
                 self.slots.to_string(),
             ];
+            if let Some(rules) = &self.policy {
+                let file = dir.path().join("policy.toml");
+                std::fs::write(&file, rules).expect("a policy");
+                arguments.extend(["--policy".to_owned(), file.display().to_string()]);
+            }
             arguments.extend(self.arguments.iter().cloned());
             agents.push(Agent::new(
                 dir.path(),

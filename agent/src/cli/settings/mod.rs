@@ -157,6 +157,7 @@ impl Merge<'_> {
             |text| directory(text).map(Some),
             || Ok(None),
         );
+        let policy = self.setting("policy", &self.args.policy.clone(), policy, || Ok(None));
         let labels = self.labels();
         Some(AgentConfig {
             database_url: database_url?,
@@ -175,6 +176,7 @@ impl Merge<'_> {
                 socket: socket.unwrap_or_else(|| PathBuf::from(format.default_socket())),
             }),
             snapshot_every: snapshot_every?,
+            policy: policy?,
         })
     }
 

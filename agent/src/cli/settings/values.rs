@@ -55,6 +55,13 @@ pub(super) fn directory(text: &str) -> Result<PathBuf, String> {
     std::path::absolute(text).map_err(|error| error.to_string())
 }
 
+pub(super) fn policy(text: &str) -> Result<Option<PathBuf>, String> {
+    match text {
+        "off" => Ok(None),
+        _ => directory(text).map(Some),
+    }
+}
+
 pub(in crate::cli) fn default_state_dir(env: &BTreeMap<String, String>) -> Result<PathBuf, String> {
     // systemd names it so for units with StateDirectory=.
     if let Some(dir) = env.get("STATE_DIRECTORY").and_then(|d| d.split(':').next()) {

@@ -1,0 +1,202 @@
+//! Who jobs may run as on this node. A file that only root can change says so; the warden reads it before each
+//! start, so that a change holds at once and nothing in the database can widen it.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use serde::{Deserialize, Serialize};
+
+/// Stands for every user but root.
+const ANYBODY: &str = "*";
+/// More than any policy needs; a device or a log that was named by mistake is not read to its end.
+const LONGEST: u64 = 1 << 20;
+
+/// What holds for one start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Policy {
+    /// No file is named: the agent's own user, and nobody else.
+    OwnUser,
+    /// As the file says.
+    Listed { file: String, rules: Rules },
+    /// The file cannot be used: nobody at all.
+    Unusable { why: String },
+}
+
+/// The file's content.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rules {
+    /// Names; `*` is everybody but root.
+    pub users: Vec<String>,
+    /// Who runs what names no user; the agent's own user when absent.
+    #[serde(default)]
+    pub default_user: Option<String>,
+}
+
+impl Policy {
+    /// What the file says now. Whatever is wrong with it allows nobody.
+    pub fn now(file: Option<&Path>) -> Policy {
+        match file {
+            None => Policy::OwnUser,
+            Some(path) => Self::read(path).unwrap_or_else(|why| Policy::Unusable { why }),
+        }
+    }
+
+    /// # Errors
+    /// What is wrong with the file, or with who could change it.
+    pub fn read(path: &Path) -> Result<Policy, String> {
+        let wrong = |why: String| format!("the policy {} cannot be used: {why}", path.display());
+        let text = read_trusted(path).map_err(wrong)?;
+        let rules: Rules = toml::from_str(&text).map_err(|e| wrong(e.to_string().trim().to_owned()))?;
+        if let Some(user) = rules.default_user.as_deref().filter(|user| *user == ANYBODY) {
+            return Err(wrong(format!("default_user is one user, not {user}")));
+        }
+        Ok(Policy::Listed {
+            file: path.display().to_string(),
+            rules,
+        })
+    }
+
+    /// Who runs what names no user; `None` is the agent's own user.
+    pub fn default_user(&self) -> Option<&str> {
+        match self {
+            Policy::Listed { rules, .. } => rules.default_user.as_deref(),
+            Policy::OwnUser | Policy::Unusable { .. } => None,
+        }
+    }
+
+    /// Whether a job may run as this user, on a node whose agent runs as `own`.
+    ///
+    /// # Errors
+    /// Why not, and what would have to be said where.
+    pub fn check(&self, name: &str, uid: u32, own: u32) -> Result<(), String> {
+        match self {
+            Policy::OwnUser if uid == own => Ok(()),
+            Policy::OwnUser => Err(
+                "without a policy jobs run as the agent's own user alone; `policy` in the agent's configuration \
+                 names the file that lists others"
+                    .to_owned(),
+            ),
+            Policy::Unusable { why } => Err(why.clone()),
+            Policy::Listed { file, rules } => {
+                let named = rules.users.iter().any(|user| user == name);
+                let anybody = rules.users.iter().any(|user| user == ANYBODY);
+                match (named, anybody, uid) {
+                    (true, ..) | (_, true, 1..) => Ok(()),
+                    (_, true, 0) => Err(format!(
+                        "`users` in {file} has to name it: \"{ANYBODY}\" does not mean root"
+                    )),
+                    _ => Err(format!("`users` in {file} does not name it")),
+                }
+            }
+        }
+    }
+}
+
+/// The text of a file that nobody can change who is not root or the agent's own user already.
+fn read_trusted(path: &Path) -> Result<String, String> {
+    if !path.is_absolute() {
+        return Err("its path is not absolute".to_owned());
+    }
+    let said = |e: std::io::Error| e.to_string();
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    trusted(&std::fs::metadata(dir).map_err(said)?).map_err(|why| format!("{} {why}", dir.display()))?;
+    // A FIFO would be waited for.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(|e| said(e.into()))?);
+    let found = file.metadata().map_err(said)?;
+    trusted(&found).map_err(|why| format!("it {why}"))?;
+    if !found.is_file() {
+        return Err("it is not a file".to_owned());
+    }
+    let mut text = String::new();
+    file.take(LONGEST).read_to_string(&mut text).map_err(said)?;
+    Ok(text)
+}
+
+fn trusted(found: &std::fs::Metadata) -> Result<(), String> {
+    let own = rustix::process::geteuid().as_raw();
+    if ![0, own].contains(&found.uid()) {
+        return Err(format!("belongs to user {}, not to root", found.uid()));
+    }
+    if found.mode() & 0o022 != 0 {
+        return Err(format!(
+            "can be changed by others than root: its mode is {:04o}",
+            found.mode() & 0o7777
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn listed(users: &[&str]) -> Policy {
+        Policy::Listed {
+            file: "/etc/p".to_owned(),
+            rules: Rules {
+                users: users.iter().map(|u| (*u).to_owned()).collect(),
+                default_user: None,
+            },
+        }
+    }
+
+    #[test]
+    fn everybody_does_not_mean_root_which_has_to_be_named() {
+        let policy = listed(&["*"]);
+        assert_eq!(policy.check("mailer", 1000, 0), Ok(()));
+        assert!(policy.check("root", 0, 0).unwrap_err().contains("/etc/p"));
+        // Another name for the same user.
+        assert!(policy.check("toor", 0, 0).is_err());
+        assert_eq!(listed(&["*", "root"]).check("root", 0, 0), Ok(()));
+        assert!(listed(&["mailer"]).check("nobody", 65534, 0).is_err());
+        assert!(listed(&[]).check("mailer", 1000, 0).is_err());
+    }
+
+    #[test]
+    fn without_a_file_jobs_run_as_the_agents_own_user_alone() {
+        let policy = Policy::now(None);
+        assert_eq!(policy.check("root", 0, 0), Ok(()));
+        assert_eq!(policy.check("me", 1000, 1000), Ok(()));
+        assert!(policy.check("mailer", 1001, 0).is_err());
+        assert_eq!(policy.default_user(), None);
+    }
+
+    fn refused(text: &str, mode: u32) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("policy.toml");
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let policy = Policy::now(Some(&path));
+        policy.check("root", 0, 0).unwrap_err()
+    }
+
+    #[test]
+    fn a_file_that_others_may_change_or_that_makes_no_sense_allows_nobody() {
+        let good = "users = ['root']\n";
+        assert!(refused(good, 0o664).contains("0664"));
+        assert!(refused(good, 0o646).contains("0646"));
+        assert!(refused("user = ['root']\n", 0o644).contains("users"));
+        assert!(refused("users = [", 0o644).contains("line 1"));
+        assert!(refused("users = ['root']\ndefault_user = '*'\n", 0o644).contains("one user"));
+        let gone = Policy::now(Some(Path::new("/no/such/policy.toml")));
+        assert!(gone.check("root", 0, 0).unwrap_err().contains("/no/such"));
+        assert!(Policy::read(Path::new("policy.toml")).is_err());
+    }
+
+    #[test]
+    fn a_good_file_says_who_and_who_otherwise() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("policy.toml");
+        std::fs::write(&path, "users = ['*']\ndefault_user = 'nobody'\n").unwrap();
+        let policy = Policy::read(&path).unwrap();
+        assert_eq!(policy.default_user(), Some("nobody"));
+        assert_eq!(policy.check("nobody", 65534, 0), Ok(()));
+    }
+}
