@@ -73,6 +73,7 @@ async fn home_and_user_are_the_agents_own_unless_the_job_names_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_started_fails_with_the_reason() {
     let farm = Farm::new()
+        .policy("users = ['*', 'root']")
         .jobs(
             "[job.missing]\ncommand = ['/no/such/program']\n
              [job.forbidden]\nuser = 'nobody'\ncommand = ['@DIR@/secret.sh']\n
@@ -143,7 +144,7 @@ async fn a_job_for_root_is_refused_by_the_policy_with_a_reason_and_an_event_and_
     assert_eq!((refused.state.as_str(), refused.exit_code), ("failed", Some(126)));
     let reason = refused.reason.unwrap_or_default();
     assert!(
-        reason.contains("policy does not let jobs run as: root") && reason.contains("policy.toml"),
+        reason.contains("this node does not let jobs run as: root") && reason.contains("policy.toml"),
         "{reason}"
     );
     farm.event("user_refused").await;

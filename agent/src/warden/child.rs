@@ -20,7 +20,7 @@ pub fn system(stage: Stage, subject: &str, error: &io::Error) -> StartFailure {
         Stage::Isolation => "isolation = \"pid\" is not possible here",
         Stage::NoSuchUser => "no such user",
         Stage::User => "this agent may not run commands as that user",
-        Stage::Policy => "this node's policy does not let jobs run as",
+        Stage::Policy => "this node does not let jobs run as",
         Stage::RunDir => "cannot give the run directory to its user",
         Stage::Cwd => "cannot enter the working directory",
         Stage::Limits => "cannot set the limits",
