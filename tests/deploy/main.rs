@@ -73,3 +73,41 @@ fn the_chart_passes_helm_lint_and_refuses_unknown_values() {
 fn the_chart_and_the_kustomize_base_say_the_same() {
     manifests("twins");
 }
+
+#[test]
+fn every_image_and_chart_is_of_this_version() {
+    let version = env!("CARGO_PKG_VERSION");
+    let read = |path: &str| {
+        let path = root().join(path);
+        std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    };
+    for (path, what) in [
+        ("deploy/container/Dockerfile", format!("ARG VERSION={version}\n")),
+        (
+            "deploy/helm/farmhand/Chart.yaml",
+            format!("appVersion: {version}\n"),
+        ),
+        (
+            "deploy/helm/farmhand/Chart.yaml",
+            format!("\nversion: {version}\n"),
+        ),
+        (
+            "deploy/kubernetes/base/daemonset.yaml",
+            format!("image: farmhand:{version}\n"),
+        ),
+        (
+            "deploy/kubernetes/components/users/daemonset.yaml",
+            format!("image: farmhand:{version}\n"),
+        ),
+        (
+            "deploy/kubernetes/jobs/job.yaml",
+            format!("image: farmhand:{version}\n"),
+        ),
+        (
+            "deploy/kubernetes/migrate/job.yaml",
+            format!("image: farmhand:{version}\n"),
+        ),
+    ] {
+        assert!(read(path).contains(&what), "{path} lacks {what:?}");
+    }
+}
