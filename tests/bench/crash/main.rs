@@ -4,9 +4,10 @@
 //!
 //! One agent at rest, and the same agent with such a job, each for a minute unless told otherwise. The job has the
 //! default `retry`, which ends at a round every 150 to 300 s; the measured time has one whole round in it, so that
-//! the difference is what a round costs. CPU is that of agent, guard and warden, by their CPU clocks; statements
-//! are what the agent itself counts. `docs/measuring.md` says more.
+//! the difference is what a round costs, and what that is per minute at the shortest pause. CPU is that of agent,
+//! guard and warden, by their CPU clocks; statements are what the agent itself counts. `docs/measuring.md` says more.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use farmhand_tests::farm::{Agent, Farm};
@@ -16,16 +17,31 @@ const FAILURES: i32 = 20;
 /// The agent has done what it does after a start, and after a change, by then.
 const AT_REST: Duration = Duration::from_secs(10);
 
+/// Half of the default cap: between two rounds of a backed-off job at the least. Seconds.
+const SHORTEST_PAUSE: f64 = 150.0;
+
 struct Used {
     cpu: Duration,
-    statements: f64,
+    /// By operation.
+    statements: BTreeMap<String, f64>,
     rounds: f64,
 }
 
+impl Used {
+    fn all_statements(&self) -> f64 {
+        self.statements.values().sum()
+    }
+}
+
 async fn used(agent: &Agent) -> Used {
-    let statements = agent
-        .metric("farmhand_db_query_duration_seconds_count", &[])
-        .await;
+    let (_, page) = agent.get("/metrics").await.expect("the agent's metrics");
+    let counts = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("farmhand_db_query_duration_seconds_count{op=\""));
+    let statements = counts
+        .filter_map(|rest| rest.split_once("\"} "))
+        .map(|(op, count)| (op.to_owned(), count.parse().expect("a count")))
+        .collect();
     let rounds = agent
         .metric("farmhand_runs_started_total", &["kind=\"continuous\""])
         .await;
@@ -57,10 +73,13 @@ fn cpu_time(pid: i32) -> Duration {
 async fn over(agent: &Agent, window: Duration) -> Used {
     let before = used(agent).await;
     tokio::time::sleep(window).await;
-    let after = used(agent).await;
+    let mut after = used(agent).await;
+    for (op, count) in &before.statements {
+        *after.statements.entry(op.clone()).or_default() -= count;
+    }
     Used {
         cpu: after.cpu - before.cpu,
-        statements: after.statements - before.statements,
+        statements: after.statements,
         rounds: after.rounds - before.rounds,
     }
 }
@@ -100,16 +119,27 @@ async fn main() {
         println!(
             "{name:<14} {:>10.4} {:>12.1} {:>8}",
             percent(used.cpu),
-            used.statements / minutes,
+            used.all_statements() / minutes,
             used.rounds
         );
     }
-    println!(
-        "{:<14} {:>10.4} {:>12.1} {:>8}",
-        "difference",
-        percent(with.cpu) - percent(rest.cpu),
-        (with.statements - rest.statements) / minutes,
-        with.rounds
-    );
     assert!(with.rounds >= 1.0, "no round in the measured time");
+    let differs = |(op, count): (&String, &f64)| {
+        let more = count - rest.statements.get(op).unwrap_or(&0.0);
+        (more != 0.0).then(|| format!("{op} {more:+}"))
+    };
+    let differences: Vec<String> = with.statements.iter().filter_map(differs).collect();
+    println!(
+        "statements in {window:?} by operation: {}",
+        differences.join(", ")
+    );
+    let statements = (with.all_statements() - rest.all_statements()) / with.rounds;
+    let cpu = (with.cpu.as_secs_f64() - rest.cpu.as_secs_f64()) / with.rounds;
+    println!(
+        "a round: {statements:.1} statements, {:.2} ms of CPU; every {SHORTEST_PAUSE} s at the most: {:.2} statements a \
+         minute, {:.4} % CPU",
+        cpu * 1e3,
+        statements * 60.0 / SHORTEST_PAUSE,
+        cpu / SHORTEST_PAUSE * 100.0
+    );
 }
