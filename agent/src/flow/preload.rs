@@ -19,6 +19,7 @@ use farmhand_common::core::flow::{Action, Direction};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::spawn::Spawner;
 
@@ -165,6 +166,19 @@ impl Preload {
         }
     }
 
+    /// Nothing more is asked of the shell, which ends by itself: waits for it.
+    pub fn finish(mut self) {
+        let Some(Shell { pid, requests, .. }) = self.shell.take() else {
+            return;
+        };
+        drop(requests);
+        let pidfd = Pid::from_raw(pid).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
+        if !matches!(pidfd, Some(Ok(fd)) if is_readable(&fd, ANSWERS_WITHIN)) {
+            kill_session(pid);
+        }
+        reap(pid);
+    }
+
     /// The shell is gone, or of no use any more: what it started is ended with it, since nobody would learn how
     /// it ended. The next [`Self::run`] loads the library anew.
     pub fn lose(&mut self) {
@@ -224,12 +238,7 @@ impl Shell {
                 return Ok(String::from_utf8_lossy(&line).trim().to_owned());
             }
             let left = end.saturating_duration_since(Instant::now());
-            let time = Timespec {
-                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: left.subsec_nanos().into(),
-            };
-            let mut fds = [PollFd::from_borrowed_fd(self.replies.as_fd(), PollFlags::IN)];
-            if matches!(poll(&mut fds, Some(&time)), Ok(0)) {
+            if !is_readable(&self.replies, left) {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             let mut chunk = [0; 512];
@@ -243,11 +252,22 @@ impl Shell {
     /// Ends one that never got to work.
     fn end(self, why: String) -> String {
         kill_session(self.pid);
-        let mut status = 0;
-        // SAFETY: an own child, killed; nobody else waits for it.
-        unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
+        reap(self.pid);
         why
     }
+}
+
+/// Whether it is within that time.
+fn is_readable(fd: impl AsFd, within: Duration) -> bool {
+    let time: Option<Timespec> = within.try_into().ok();
+    let mut fds = [PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)];
+    !matches!(poll(&mut fds, time.as_ref()), Ok(0))
+}
+
+/// Waits for a shell that has ended or is about to.
+fn reap(pid: i32) {
+    // SAFETY: an own child; nobody else waits for it.
+    unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
 }
 
 /// A pseudo-terminal, and the path of its other end.

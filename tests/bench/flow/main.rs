@@ -74,19 +74,27 @@ fn table(graph: &Graph, repeats: usize) {
             }
         }
     }
-    for (runner, mut runs) in results {
-        runs.sort_by_key(|r| r.cpu);
-        let Some(run) = runs.get(runs.len() / 2) else {
-            continue;
-        };
-        let remarks = runs.iter().filter_map(|r| r.remark.as_deref()).next();
+    for (runner, runs) in results.iter().filter(|(_, runs)| !runs.is_empty()) {
+        let cpu = median(runs, |r| r.cpu.as_secs_f64());
+        let over = runs.iter().all(|r| r.over_critical_path.is_some());
+        let over = over.then(|| median(runs, |r| r.over_critical_path.unwrap_or_default()));
         println!(
             "{:<28} {:>10.1} {:>12.1} {:>12.0}  {}",
             runner.name(),
-            run.wall.as_secs_f64() * 1e3,
-            run.cpu.as_secs_f64() * 1e3,
-            run.cpu.as_secs_f64() * 1e6 / graph.names.len() as f64,
-            remarks.unwrap_or_default()
+            median(runs, |r| r.wall.as_secs_f64()) * 1e3,
+            cpu * 1e3,
+            cpu * 1e6 / graph.names.len() as f64,
+            over.map_or_else(String::new, |o| format!(
+                "{:+.2} % over its critical path",
+                o * 100.0
+            )),
         );
     }
+}
+
+/// Each column has a median of its own.
+fn median(runs: &[Run], figure: impl Fn(&Run) -> f64) -> f64 {
+    let mut figures: Vec<f64> = runs.iter().map(figure).collect();
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
 }

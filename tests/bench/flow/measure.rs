@@ -1,6 +1,7 @@
 //! One run of a program: how long it took and what it and its children used.
 
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,8 @@ const HANGS: Duration = Duration::from_secs(60);
 pub struct Run {
     pub wall: Duration,
     pub cpu: Duration,
-    pub remark: Option<String>,
+    /// Of the wall time, as a part of the durations along the critical path; where the runner knows them.
+    pub over_critical_path: Option<f64>,
     pub stderr: String,
 }
 
@@ -19,7 +21,7 @@ pub struct Run {
     clippy::zombie_processes,
     reason = "wait4 waits for it, and says what it used"
 )]
-pub fn run(command: &mut Command, stderr: &std::path::Path) -> Option<Run> {
+pub fn run(command: &mut Command, stderr: &Path) -> Option<Run> {
     let said = std::fs::File::create(stderr).expect("a file can be made");
     command
         .stdin(Stdio::null())
@@ -68,7 +70,7 @@ pub fn run(command: &mut Command, stderr: &std::path::Path) -> Option<Run> {
     Some(Run {
         wall,
         cpu: cpu(&usage),
-        remark: None,
+        over_critical_path: None,
         stderr,
     })
 }
@@ -83,7 +85,7 @@ pub fn one_by_one(commands: impl Iterator<Item = Command>) -> Run {
     Run {
         wall: began.elapsed(),
         cpu: children() - before,
-        remark: None,
+        over_critical_path: None,
         stderr: String::new(),
     }
 }
@@ -104,4 +106,12 @@ fn cpu(usage: &libc::rusage) -> Duration {
         Duration::from_micros(micros.cast_unsigned())
     };
     time(usage.ru_utime) + time(usage.ru_stime)
+}
+
+/// Whether the process or thread whose directory in `/proc` this is waits in the kernel.
+pub fn is_asleep(proc: impl AsRef<Path>) -> bool {
+    let stat = std::fs::read_to_string(proc.as_ref().join("stat")).unwrap_or_default();
+    // The name, in parentheses, may contain anything.
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| rest.starts_with('S'))
 }

@@ -1,9 +1,11 @@
 //! Memory of the engine for each task that waits.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::graphs::{Body, Graph};
+use super::measure::is_asleep;
 use super::runners::Place;
 
 /// All but one of the tasks wait while that one sleeps.
@@ -36,12 +38,11 @@ fn anonymous(tasks: usize) -> u64 {
         .spawn()
         .expect("farmhand runs");
     let end = Instant::now() + Duration::from_secs(30);
-    while !run_dir.join("log/t0.log").exists() {
+    while !run_dir.join("log/t0.log").exists() || !is_asleep(Path::new("/proc").join(child.id().to_string()))
+    {
         assert!(Instant::now() < end, "the first task does not start");
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::yield_now();
     }
-    // Until it sleeps.
-    std::thread::sleep(Duration::from_millis(300));
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it runs");
     let line = status.lines().find_map(|l| l.strip_prefix("RssAnon:"));
     let kilobytes = line.and_then(|l| l.trim().strip_suffix(" kB")?.parse::<u64>().ok());

@@ -8,9 +8,6 @@ use std::time::{Duration, Instant};
 
 use farmhand::flow::fifo::{Directory, Fifos, Status};
 
-/// For a sleeper to have gone to sleep.
-const ASLEEP: Duration = Duration::from_millis(1);
-
 pub fn table(rounds: usize) {
     println!("\nwake-up of one sleeper, µs");
     println!("{:<28} {:>8} {:>8} {:>8}", "through", "p50", "p99", "longest");
@@ -30,7 +27,7 @@ fn fifo(rounds: usize) -> Vec<Duration> {
     let mut fifos = Fifos::new(deps).expect("descriptors");
     let (tell, told) = channel::<std::path::PathBuf>();
     let (back, backs) = channel();
-    std::thread::spawn(move || {
+    let sleeper = Sleeper::start(move || {
         for path in told {
             drop(File::open(path));
             let _ = back.send(Instant::now());
@@ -41,7 +38,7 @@ fn fifo(rounds: usize) -> Vec<Duration> {
         let name = format!("n{round}");
         fifos.announce(&name).expect("a FIFO");
         let _ = tell.send(fifos.directory().path().join(&name));
-        std::thread::sleep(ASLEEP);
+        sleeper.await_sleep_in(libc::SYS_openat);
         let before = Instant::now();
         fifos.complete(&name, &Status::ok(), before).expect("completed");
         times.push(backs.recv().expect("it is back").duration_since(before));
@@ -58,17 +55,45 @@ fn pipe(rounds: usize) -> Vec<Duration> {
         (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1]))
     };
     let (back, backs) = channel();
-    std::thread::spawn(move || {
+    let sleeper = Sleeper::start(move || {
         while matches!(read.read(&mut [0]), Ok(1)) {
             let _ = back.send(Instant::now());
         }
     });
     let mut times = Vec::new();
     for _ in 0..rounds {
-        std::thread::sleep(ASLEEP);
+        sleeper.await_sleep_in(libc::SYS_read);
         let before = Instant::now();
         std::io::Write::write_all(&mut &write, b"x").expect("a byte");
         times.push(backs.recv().expect("it is back").duration_since(before));
     }
     times
+}
+
+struct Sleeper(libc::pid_t);
+
+impl Sleeper {
+    fn start(work: impl FnOnce() + Send + 'static) -> Self {
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            // SAFETY: asks for this thread's number.
+            let _ = tell.send(unsafe { libc::gettid() });
+            work();
+        });
+        Self(told.recv().expect("the thread runs"))
+    }
+
+    /// Returns once the thread is blocked in that system call.
+    fn await_sleep_in(&self, call: libc::c_long) {
+        let path = format!("/proc/self/task/{}/syscall", self.0);
+        let blocked = || {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            text.split(' ').next().and_then(|n| n.parse().ok()) == Some(call)
+        };
+        let end = Instant::now() + Duration::from_secs(10);
+        while !blocked() {
+            assert!(Instant::now() < end, "nobody sleeps in call {call}");
+            std::thread::yield_now();
+        }
+    }
 }

@@ -204,13 +204,7 @@ impl<'f> Engine<'f> {
         sooner((!self.running.is_empty()).then_some(self.look_at));
         self.running.values().for_each(|r| sooner(r.deadline));
         sooner(self.course.wake(self.began.elapsed()).map(|at| self.began + at));
-        let time = next.map(|at| {
-            let left = at.saturating_duration_since(now);
-            Timespec {
-                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: left.subsec_nanos().into(),
-            }
-        });
+        let time: Option<Timespec> = next.and_then(|at| at.saturating_duration_since(now).try_into().ok());
         let signals = self.tools.signals.fd();
         let mut fds = vec![PollFd::from_borrowed_fd(signals, PollFlags::IN)];
         fds.extend(
@@ -277,6 +271,9 @@ impl<'f> Engine<'f> {
         self.tools.fifos.settle(SETTLE);
         let flushed = self.tools.reporter.flush();
         self.tools.reporter.finish();
+        if let Some(shell) = self.tools.preload {
+            shell.finish();
+        }
         self.tools.guardian.dismiss();
         self.tools.dir.forget_memory();
         let trouble = self

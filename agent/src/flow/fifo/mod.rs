@@ -159,12 +159,9 @@ impl Fifos {
             inotify,
             rustix::event::PollFlags::IN,
         )];
-        let time = rustix::event::Timespec {
-            tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: time.subsec_nanos().into(),
-        };
+        let time: Option<rustix::event::Timespec> = time.try_into().ok();
         // An interrupted sleep is a short one.
-        let _ = rustix::event::poll(&mut poll, Some(&time));
+        let _ = rustix::event::poll(&mut poll, time.as_ref());
     }
 }
 

@@ -73,10 +73,7 @@ pub fn wait(deps: &Path, name: &str, deadline: Option<Instant>) -> Result<Status
             return Err(failed(source));
         }
         let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-        let time = left.map(|left| Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: left.subsec_nanos().into(),
-        });
+        let time: Option<Timespec> = left.and_then(|left| left.try_into().ok());
         let mut fds = [PollFd::new(&fifo, PollFlags::IN)];
         match poll(&mut fds, time.as_ref()) {
             Ok(0) => return Err(WaitError::TimedOut(name.to_owned())),
