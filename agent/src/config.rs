@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use crate::notify::Outside;
 use crate::runlog::RunLogConfig;
 
 /// What one agent runs with. Raw flags, environment and file are merged and checked before this exists.
@@ -33,6 +34,8 @@ pub struct AgentConfig {
     pub snapshot_every: Duration,
     /// Says who jobs may run as; without one, the agent's own user alone.
     pub policy: Option<PathBuf>,
+    /// How people are told of what happens.
+    pub outside: Outside,
 }
 
 /// What a running agent takes over when it reads its configuration again.
@@ -70,6 +73,9 @@ impl AgentConfig {
             ("run_log", self.run_log != new.run_log),
             ("snapshot_every", self.snapshot_every != new.snapshot_every),
             ("policy", self.policy != new.policy),
+            ("secrets_dir", self.outside.secrets_dir != new.outside.secrets_dir),
+            ("smtp", self.outside.smtp != new.outside.smtp),
+            ("ping", self.outside.ping != new.outside.ping),
         ];
         differs
             .into_iter()

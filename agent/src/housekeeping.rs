@@ -142,6 +142,7 @@ fn drop_old(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreEr
             farmhand_common::store::tasks::drop_older_than(&ctx.db, days).await?;
             farmhand_common::store::tables::drop_older_than(&ctx.db, days).await?;
             farmhand_common::store::progress::drop_older_than(&ctx.db, days).await?;
+            farmhand_common::store::notify::drop_older_than(&ctx.db, days).await?;
             partitions::drop_older_than(&ctx.db, retention).await.map(|_| ())
         }
     })

@@ -16,6 +16,7 @@ mod housekeeping;
 mod http;
 mod keeper;
 pub mod metrics;
+pub mod notify;
 mod output;
 mod path_hash;
 pub mod policy;

@@ -47,6 +47,7 @@ pub struct Metrics {
     pub db_connections: IntGaugeVec,
     pub db_clock_offset: Gauge,
     pub log_dropped: IntCounter,
+    pub notifications: IntCounterVec,
 }
 
 impl Metrics {
@@ -178,6 +179,12 @@ impl Metrics {
                 "farmhand_log_dropped_bytes_total",
                 "Output of commands beyond the caps, lost to a full disk, or not taken by journald or syslog",
             )?,
+            notifications: counters(
+                &r,
+                "farmhand_notifications_total",
+                "Tries to tell people of a job, and signs of life to the outside, by what came of them",
+                &["channel", "result"],
+            )?,
             registry: r,
         };
         for cause in ["expired", "drain", "forced"] {
@@ -188,6 +195,11 @@ impl Metrics {
         }
         for result in ["ok", "lost", "error"] {
             m.renewals.with_label_values(&[result]);
+        }
+        for channel in ["webhook", "email", "ping"] {
+            for result in ["delivered", "error", "failed"] {
+                m.notifications.with_label_values(&[channel, result]);
+            }
         }
         // An increase from nothing to one is not seen by rate().
         for result in ["killed", "lapsed", "unkillable"] {

@@ -32,7 +32,7 @@ pub async fn lively() -> Farm {
     let mut farm = Farm::new().await;
     farm.agent("n1");
     farm.apply(
-        "[pool.few]\nsize = 2\n[job.done]\ncommand = 'echo hello'\nschedule = '0 3 * * *'\n
+        "[pool.few]\nsize = 2\n[notify.ops]\nemail = 'ops@example.org'\n[job.done]\ncommand = 'echo hello'\nschedule = '0 3 * * *'\n
          [job.stuck]\ncommand = 'true'\nwhere = { gpu = 'yes' }\n",
     );
     farm.run(&[

@@ -52,6 +52,8 @@ async fn every_command_answers_a_program_in_json() {
         ("lease ls", vec![]),
         ("pool ls", vec![]),
         ("pool set", vec!["few", "3"]),
+        ("notify ls", vec![]),
+        ("notify test", vec!["ops", "--timeout", "0s"]),
         ("lease release", vec!["n1", "--force", "--confirm", "n1"]),
         ("flow plan", vec!["--edges", tasks]),
         ("flow graph", vec!["--edges", tasks]),

@@ -6,6 +6,7 @@ mod flows;
 mod gates;
 mod leaving;
 mod many;
+mod notify;
 mod pooler;
 mod process;
 mod progress;

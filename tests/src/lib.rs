@@ -3,6 +3,7 @@
 pub mod alerts;
 pub mod bin;
 pub mod farm;
+pub mod outside;
 pub mod pg;
 pub mod processes;
 pub mod proxy;

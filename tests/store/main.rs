@@ -14,6 +14,7 @@ mod gates;
 mod holds;
 mod looking;
 mod meetings;
+mod notify;
 mod overlap;
 mod params;
 mod pooler;

@@ -15,6 +15,7 @@ use crate::config::AgentConfig;
 use crate::events::{Event, Events};
 use crate::metrics::Metrics;
 use crate::policy::Policy;
+use crate::notify::{Bell, Notifier};
 use crate::random::random;
 use crate::reporter::{Outlet, Reporter};
 use crate::runlog::RunLog;
@@ -90,6 +91,8 @@ pub async fn run(mut config: AgentConfig, reload: Reload) -> Result<Ended, Agent
     let (rows_tx, rows) = mpsc::channel(EVENT_ROWS);
     let events = Events::new(metrics.clone(), &config.address, rows_tx);
     let (db, keeper_db, notes) = connect(&config, timing, &events)?;
+    // Telling people is never in the way of anything else.
+    let notify_db = Db::new(&db.config().clone().with_max_pool(1)).observed_by(events.statement_observer());
     let outlet = Outlet::default();
     let (reports, reports_rx) = mpsc::unbounded_channel();
     let (run_log, forwarder) = RunLog::start(config.run_log.as_ref(), &config.address, &events);
@@ -114,6 +117,7 @@ pub async fn run(mut config: AgentConfig, reload: Reload) -> Result<Ended, Agent
         db,
         keeper_db,
         events,
+        bell: Bell::default(),
         timing,
         reports,
     });
@@ -121,12 +125,14 @@ pub async fn run(mut config: AgentConfig, reload: Reload) -> Result<Ended, Agent
     let housekeeper = housekeeping::start(ctx.clone())
         .await
         .map_err(|e| setup("housekeeping", e))?;
+    let notifier = Notifier::start(ctx.clone(), notify_db);
     let result = live(&ctx, &outlet, &health, &mut signals).await;
     supervisor::stopping(match &result {
         Ok(Ended::HandedOver) => "leaving the jobs to the next agent",
         Ok(Ended::Stopped | Ended::Superseded) => "leaving",
         Err(_) => "leaving because of an error",
     });
+    notifier.stop().await;
     housekeeper.stop(&ctx).await;
     outlet.set(None);
     drop(stop_reporter);

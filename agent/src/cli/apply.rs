@@ -5,17 +5,22 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use farmhand_common::core::definition::{Definitions, JobDefinition, JobSpec, PoolDefinition, load_all};
+use farmhand_common::core::definition::{
+    Definitions, JobDefinition, JobSpec, PoolDefinition, TargetDefinition, load_all,
+};
 use farmhand_common::core::document::{Mistakes, Source};
 use farmhand_common::core::due;
-use farmhand_common::store::jobs::{ApplyOutcome, Blocked, JobChange, Listed, PoolChange, apply_all};
+use farmhand_common::store::jobs::{
+    ApplyOutcome, Blocked, JobChange, Listed, PoolChange, TargetChange, apply_all,
+};
 use farmhand_common::store::pools::pools;
-use farmhand_common::store::{Db, query, tables};
+use farmhand_common::store::{Db, notify, query, tables};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::apply_pools::{no_pool, plan_pools, pool_in_use, show_pools};
+use super::apply_targets::{no_target, plan_targets, show_targets};
 use super::{DatabaseArgs, Exit, Failure, Outcome, due_now, job, out, progress, terminal, triggers};
 
 #[derive(Args, Debug)]
@@ -46,6 +51,7 @@ pub(super) struct Wanted {
 pub(super) struct Files {
     pub jobs: Vec<Wanted>,
     pub pools: Vec<PoolChange>,
+    pub targets: Vec<TargetChange>,
 }
 
 /// One line of the plan.
@@ -76,20 +82,24 @@ pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Ou
     let wanted = files(&sources, all);
     let steps = plan(&wanted.jobs, &present, args.prune);
     let pools = plan_pools(&wanted.pools, &pools(&db, None).await?, args.prune);
+    let targets = plan_targets(&wanted.targets, &notify::targets(&db).await?, args.prune);
     if !as_json {
         show_pools(&pools);
+        show_targets(&targets);
         show(&steps);
     }
     check_tables(&db, &wanted.jobs).await?;
     let changes = steps.iter().any(|step| step.change != Kind::Unchanged)
-        || pools.iter().any(|step| step.change != Kind::Unchanged);
+        || pools.iter().any(|step| step.change != Kind::Unchanged)
+        || targets.iter().any(|step| step.change != Kind::Unchanged);
     if changes && !args.dry_run {
         confirm(&steps, args)?;
-        let work = store(&db, &wanted.jobs, Some(&wanted.pools), args.prune);
+        let work = store(&db, &wanted.jobs, Some(&wanted), args.prune);
         progress::during("applying", work).await?;
     }
     if as_json {
-        out::json(&json!({"applied": changes && !args.dry_run, "jobs": steps, "pools": pools}));
+        let applied = changes && !args.dry_run;
+        out::json(&json!({"applied": applied, "jobs": steps, "pools": pools, "targets": targets}));
     } else {
         out::note(&summary(&steps, args.dry_run));
     }
@@ -147,9 +157,15 @@ fn files(sources: &[Source], all: Definitions) -> Files {
         name: pool.name,
         size: pool.size,
     };
+    let target = |target: TargetDefinition| TargetChange {
+        source: sources[target.source].name.clone(),
+        name: target.name,
+        spec: target.spec,
+    };
     Files {
         jobs: all.jobs.into_iter().map(wanted).collect(),
         pools: all.pools.into_iter().map(pool).collect(),
+        targets: all.targets.into_iter().map(target).collect(),
     }
 }
 
@@ -322,16 +338,18 @@ fn confirm(steps: &[Step], args: &ApplyArgs) -> Result<(), Failure> {
     Err(Failure::new(Exit::Refused, "nothing was applied"))
 }
 
-/// Applies in one transaction, firing first what is overdue under the present definitions.
+/// Applies in one transaction, with the pools and targets of the files when there are files, firing first what is
+/// overdue under the present definitions.
 ///
 /// # Errors
-/// 4 for a pool that is not there, or that would go while runs use it.
+/// 4 for a pool or target that is not there, or a pool that would go while runs use it.
 pub(super) async fn store(
     db: &Db,
     wanted: &[Wanted],
-    pools: Option<&[PoolChange]>,
+    shared: Option<&Files>,
     prune: bool,
 ) -> Result<(), Failure> {
+    let (pools, targets) = (shared.map(|f| &f.pools[..]), shared.map(|f| &f.targets[..]));
     let mut decided: BTreeMap<String, Timestamp> = BTreeMap::new();
     for _ in 0..due_now::TRIES {
         let now = query::now(db).await?;
@@ -339,7 +357,7 @@ pub(super) async fn store(
             .iter()
             .map(|job| change(job, decided.get(&job.name).map_or(now, |d| now.max(*d))))
             .collect::<Result<Vec<_>, _>>()?;
-        let blocked = match apply_all(db, &changes, pools, prune, &super::who()).await? {
+        let blocked = match apply_all(db, &changes, pools, targets, prune, &super::who()).await? {
             ApplyOutcome::Done { .. } => return Ok(()),
             ApplyOutcome::Refused(faults) => {
                 let failure = Failure::new(Exit::Refused, "the triggers of the jobs do not fit together");
@@ -360,6 +378,7 @@ pub(super) async fn store(
                 }
                 Blocked::NoPool { job_id, pool } => return Err(no_pool(&job_id, &pool)),
                 Blocked::PoolInUse { pool, runs } => return Err(pool_in_use(&pool, &runs)),
+                Blocked::NoTarget { job_id, target } => return Err(no_target(&job_id, &target)),
             }
         }
         if !overdue.is_empty() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use farmhand_common::store::{Db, DbConfig, StoreError, migrate, survey, tables};
+use farmhand_common::store::{Db, DbConfig, StoreError, migrate, notify, survey, tables};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -89,6 +89,10 @@ async fn look_at_database(args: &DatabaseArgs, checks: &mut Vec<Check>) -> Exit 
     }
     match survey::farm(&db).await {
         Ok(farm) => checks.extend(database::farm(&farm, env!("CARGO_PKG_VERSION"))),
+        Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
+    }
+    match notify::targets(&db).await {
+        Ok(found) => checks.extend(found.iter().map(crate::doctor::notify::judge)),
         Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
     }
     match tables::survey(&db).await {

@@ -3,6 +3,7 @@
 mod agent;
 mod apply;
 mod apply_pools;
+mod apply_targets;
 mod backfill;
 mod completion;
 mod database;
@@ -25,6 +26,7 @@ mod migrate;
 mod next;
 mod next_job;
 mod node;
+mod notify;
 pub mod out;
 mod pool;
 mod progress;
@@ -85,6 +87,8 @@ enum Command {
     Lease(lease::LeaseArgs),
     /// Pools: list, resize
     Pool(pool::PoolArgs),
+    /// Notifications: list targets, send a test
+    Notify(notify::NotifyArgs),
     /// Flows: plan and run tasks in dependency order on this machine
     Flow(flow::FlowArgs),
     /// The farm at a glance
@@ -141,6 +145,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Node(args) => block_on(node::run(args, json)),
         Command::Lease(args) => block_on(lease::run(args, json)),
         Command::Pool(args) => block_on(pool::run(args, json)),
+        Command::Notify(args) => block_on(notify::run(args, json)),
         Command::Flow(args) => flow::run(args, json),
         Command::Status(args) => block_on(status::run(args, json)),
         Command::Migrate(args) => block_on(migrate::run(args, json)),

@@ -3,6 +3,7 @@
 
 pub mod database;
 pub mod machine;
+pub mod notify;
 pub mod tables;
 
 use serde::Serialize;

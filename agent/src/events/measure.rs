@@ -71,6 +71,7 @@ pub(super) fn measure(m: &Metrics, event: &Event) {
         Event::Expired { silent, .. } => m.takeover_delay.observe(silent.as_secs_f64()),
         Event::ClockOffset { seconds } => m.db_clock_offset.set(*seconds),
         Event::OutputDropped { bytes, .. } => m.log_dropped.inc_by(*bytes),
+        Event::Told(told) => told.measure(m),
         _ => {}
     }
 }

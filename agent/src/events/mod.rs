@@ -3,6 +3,7 @@
 mod measure;
 mod record;
 mod text;
+mod told;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,8 @@ use farmhand_common::store::events::Event as EventRow;
 use farmhand_common::store::{Observer, Severity, StoreError};
 use serde_json::Value;
 use tokio::sync::mpsc;
+
+pub use told::Told;
 
 use crate::metrics::Metrics;
 
@@ -222,6 +225,8 @@ pub enum Event {
     },
     /// A node that was told to drain runs nothing any more.
     Drained,
+    /// People were told, or not.
+    Told(Told),
     Housekeeping {
         task: &'static str,
         error: Option<String>,
@@ -275,8 +280,8 @@ impl Events {
             if let Some(error) = error {
                 metrics.db_errors.with_label_values(&[op, error.class()]).inc();
             }
-            // A snapshot that took too long says nothing about the database being there.
-            if !op.starts_with("snapshot") {
+            // A snapshot or a notification that took too long says nothing about the database being there.
+            if !op.starts_with("snapshot") && !op.starts_with("notify") {
                 let away = error.is_some_and(StoreError::is_away);
                 metrics.db_up.set(i64::from(!away));
             }
@@ -347,6 +352,7 @@ fn severity(event: &Event) -> Severity {
         | Event::TimelineChanged { .. }
         | Event::ReloadFailed { .. }
         | Event::ClockSlewed { .. } => Severity::Warning,
+        Event::Told(told) => told.severity(),
         Event::RunLog { trouble: Some(_), .. } | Event::Housekeeping { error: Some(_), .. } => {
             Severity::Warning
         }

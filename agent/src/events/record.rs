@@ -146,6 +146,7 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
         }
         Event::Draining { why } => row.detail = json!({"why": why}),
         Event::DrainDeadline { attempts } => row.detail = json!({"attempts": attempts}),
+        Event::Told(told) => told.fill(&mut row),
         _ => {}
     }
     Some(row)
@@ -196,6 +197,7 @@ fn kind(event: &Event) -> Option<&'static str> {
         Event::Draining { .. } => "draining",
         Event::DrainDeadline { .. } => "drain_deadline",
         Event::Drained => "drained",
+        Event::Told(told) => return told.kind(),
         _ => return None,
     })
 }

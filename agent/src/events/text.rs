@@ -228,6 +228,7 @@ impl std::fmt::Display for Text<'_> {
                     "the drain's deadline has passed; {attempts} attempts are ended"
                 )
             }
+            Event::Told(told) => write!(f, "{told}"),
             Event::Drained => write!(f, "drained: nothing runs here"),
             Event::Housekeeping { task, error: None } => write!(f, "housekeeping: {task} done"),
             Event::Housekeeping { task, error: Some(e) } => write!(f, "housekeeping: {task} failed: {e}"),

@@ -5,6 +5,7 @@
 
 mod attempts;
 mod beat;
+mod context;
 mod lease;
 mod leave;
 mod notices;
@@ -15,26 +16,21 @@ mod triggers;
 mod watch;
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use farmhand_common::core::lease::{BootInstant, LeaseTiming};
-use farmhand_common::store::protocol::{
-    Claimed, Fire, Fired, JobRow, Look, NodeInfo, Overdue, Renewed, Triggered,
-};
+use farmhand_common::core::lease::BootInstant;
+use farmhand_common::store::protocol::{Claimed, Fire, Fired, JobRow, Look, Overdue, Renewed, Triggered};
 use farmhand_common::store::tables::Dispatched;
-use farmhand_common::store::{Db, Me, Note, StoreError};
-use serde_json::json;
+use farmhand_common::store::{Me, Note, StoreError};
 use tokio::sync::mpsc;
-use uuid::Uuid;
 
 use crate::claimer::Claimer;
 use crate::clock::{self, boot_now};
-use crate::config::{AgentConfig, Tunable};
 use crate::dbclock::DbClock;
-use crate::events::{Event, Events};
+use crate::events::Event;
 use crate::keeper::Keeper;
-use crate::reporter::{Report, Settled};
+use crate::reporter::Settled;
 use crate::runner::Assignment;
 use crate::signals::Signal;
 use crate::tables::Tables;
@@ -42,49 +38,7 @@ use crate::warden::protocol::{AttemptId, AttemptReport, Kind, Serving};
 use crate::wardens::{WardenInput, Wardens};
 use crate::watcher::Watcher;
 
-/// What every part of the agent needs and none owns.
-pub struct Context {
-    pub config: AgentConfig,
-    /// The pool for everything but renewals.
-    pub db: Db,
-    /// A connection of its own, so that no slow statement delays a renewal.
-    pub keeper_db: Db,
-    pub events: Events,
-    pub timing: LeaseTiming,
-    pub reports: mpsc::UnboundedSender<Report>,
-    /// SIGTERM leaves the jobs to the next agent.
-    pub hand_over: bool,
-    /// Reads flags, environment and file again; the error is for people.
-    pub reload: Reload,
-    pub tunable: RwLock<Tunable>,
-}
-
-/// How the configuration is read again.
-pub type Reload = Box<dyn Fn() -> Result<AgentConfig, String> + Send + Sync>;
-
-impl Context {
-    /// The part of the configuration that may change while the agent runs.
-    pub fn tunable(&self) -> Tunable {
-        self.tunable
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    /// What this node says about itself when it opens a session under `life`.
-    pub fn node_info(&self, life: Uuid) -> NodeInfo {
-        let (config, tunable) = (&self.config, self.tunable());
-        NodeInfo {
-            address: config.address.clone(),
-            name: config.node_name.clone(),
-            life,
-            ttl: config.lease_ttl,
-            slots: i32::try_from(tunable.slots).unwrap_or(i32::MAX),
-            labels: json!(tunable.labels),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        }
-    }
-}
+pub use context::{Context, Reload};
 
 /// Between SIGTERM and the kernel's timer when the lease runs out.
 pub const LEASE_GRACE: Duration = Duration::from_secs(5);

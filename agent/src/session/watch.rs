@@ -77,6 +77,7 @@ impl Session {
             self.claimer.hint_at(self.db_clock.boot_at(ready, received));
         }
         self.gates = look.gates;
+        self.ctx.bell.looked(look.notifies, look.to_tell);
         if let Some(at) = look.gated_at {
             self.hint_gated(at, received);
         }

@@ -4,23 +4,19 @@
 //! renewal and exposes what came with it for [`Timing::exposed`] from then on, a challenger takes the lease when
 //! it has seen the same beat for [`Timing::challenge`] since it *received* it. No wall clock takes part.
 
+mod deadlines;
 mod families;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farmhand_common::core::deadline::deadline;
-use farmhand_common::core::definition::JobSpec;
-use farmhand_common::core::due::{self, DuePolicy};
 use farmhand_common::core::lease::BootInstant;
-use farmhand_common::core::schedule::Schedule;
-use farmhand_common::store::snapshot::{self, FarmSnapshot, JobPoint, Stand};
+use farmhand_common::store::snapshot::{self, FarmSnapshot, Stand};
 use farmhand_common::store::{Db, StoreError};
-use jiff::Timestamp;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
+pub use deadlines::Deadlines;
 pub use families::families;
 
 use crate::clock::boot_now;
@@ -69,12 +65,7 @@ pub struct Snapshots {
 struct State {
     /// The lease as it stands, and since when it was seen so.
     watched: Option<(Stand, BootInstant)>,
-    schedules: HashMap<String, Compiled>,
-}
-
-struct Compiled {
-    rev: i64,
-    schedule: Option<(Schedule, DuePolicy)>,
+    deadlines: Deadlines,
 }
 
 /// What one look at the lease led to.
@@ -118,10 +109,10 @@ impl Snapshots {
         };
         let until = sent + self.timing.exposed();
         // A definition that cannot be had now costs its job one deadline, not the farm its gauges.
-        if let Err(e) = state.learn(db, &farm.jobs).await {
+        if let Err(e) = state.deadlines.learn(db, &farm.jobs).await {
             tracing::debug!("definitions for deadlines: {e}");
         }
-        let families = families(&farm, |job| state.deadline(job));
+        let families = families(&farm, |job| state.deadlines.of(job));
         self.metrics.expose_farm(families, until);
         Ok(Turn::Exposed)
     }
@@ -152,34 +143,6 @@ impl State {
                 false
             }
         }
-    }
-
-    /// Compiles the schedules that are new or changed, and forgets those of jobs that are not shown any more.
-    async fn learn(&mut self, db: &Db, jobs: &[JobPoint]) -> Result<(), StoreError> {
-        let shown: HashMap<&str, i64> = jobs.iter().map(|j| (j.job_id.as_str(), j.rev)).collect();
-        self.schedules
-            .retain(|job, compiled| shown.get(job.as_str()) == Some(&compiled.rev));
-        let wanted: Vec<(&str, i64)> = jobs
-            .iter()
-            .filter(|j| j.waits && !self.schedules.contains_key(&j.job_id))
-            .map(|j| (j.job_id.as_str(), j.rev))
-            .collect();
-        if wanted.is_empty() {
-            return Ok(());
-        }
-        for row in snapshot::specs(db, &wanted).await? {
-            let spec = serde_json::from_value::<JobSpec>(row.spec).ok();
-            let schedule = spec.and_then(|spec| due::compile(&row.job_id, &spec).ok());
-            let rev = row.rev;
-            self.schedules.insert(row.job_id, Compiled { rev, schedule });
-        }
-        Ok(())
-    }
-
-    fn deadline(&self, job: &JobPoint) -> Option<Timestamp> {
-        let (schedule, policy) = self.schedules.get(&job.job_id)?.schedule.as_ref()?;
-        let hard = job.hard_ms.and_then(|ms| u64::try_from(ms).ok());
-        deadline(schedule, policy, job.since, hard.map(Duration::from_millis)).filter(|_| job.waits)
     }
 }
 

@@ -10,6 +10,7 @@ pub mod explain;
 pub mod flow;
 pub mod graph;
 pub mod lease;
+pub mod notify;
 pub mod retry;
 pub mod run;
 pub mod schedule;

@@ -85,6 +85,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "spread",
         sql: include_str!("../../migrations/0012_spread.sql"),
     },
+    Migration {
+        version: 13,
+        name: "notify",
+        sql: include_str!("../../migrations/0013_notify.sql"),
+    },
 ];
 
 /// A step as the database remembers it.

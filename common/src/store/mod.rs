@@ -13,6 +13,7 @@ pub mod jobs;
 pub mod logs;
 pub mod migrate;
 mod note;
+pub mod notify;
 pub mod partitions;
 mod passfile;
 pub mod pools;
@@ -24,7 +25,7 @@ pub mod survey;
 pub mod tables;
 pub mod tasks;
 mod text;
-mod tls;
+pub mod tls;
 pub mod top;
 
 pub use config::{DbConfig, PasswordIn};

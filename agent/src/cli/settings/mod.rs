@@ -1,5 +1,6 @@
 //! Flags over `FARMHAND_*` over the configuration file over defaults, checked, every mistake at once.
 
+mod outside;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -159,6 +160,7 @@ impl Merge<'_> {
         );
         let policy = self.setting("policy", &self.args.policy.clone(), policy, || Ok(None));
         let labels = self.labels();
+        let outside = self.outside();
         Some(AgentConfig {
             database_url: database_url?,
             node_name: node_name?,
@@ -177,6 +179,7 @@ impl Merge<'_> {
             }),
             snapshot_every: snapshot_every?,
             policy: policy?,
+            outside: outside?,
         })
     }
 

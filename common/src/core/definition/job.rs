@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use toml::de::DeValue;
 
 use super::calendar::Calendars;
+use super::notify::Targets;
 use super::pools::Pools;
 use super::spec::*;
 use super::{check, continuous, flow, needs, retry, support, table, triggers, watched};
@@ -19,6 +20,7 @@ use crate::core::document::{
 pub(super) struct Shared {
     pub calendars: Calendars,
     pub pools: Pools,
+    pub targets: Targets,
 }
 
 /// Whether a table is a job or what jobs inherit.
@@ -96,6 +98,7 @@ pub(super) fn read_job(mut job: Reader<'_>, layer: &JobLayer, shared: &Shared) -
     read_where(&mut job, &mut spec);
     read_needs(&mut job, &mut spec);
     shared.pools.check(&mut job, &spec);
+    shared.targets.read_job(&mut job, &mut spec);
     read_params(&mut job, &mut spec);
     flow::read_flow(&mut job, &mut spec, &shared.pools);
     table::read_table(&mut job, &mut spec);
@@ -234,9 +237,6 @@ fn read_how(job: &mut Reader<'_>, spec: &mut JobSpec) {
     );
     job.set("hold", &mut spec.hold, duration);
     watched::read(job, spec);
-    if let Some(list) = job.list("notify", true, filled) {
-        spec.notify = values(list);
-    }
 }
 
 fn read_where(job: &mut Reader<'_>, spec: &mut JobSpec) {

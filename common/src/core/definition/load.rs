@@ -6,6 +6,7 @@ use std::ops::Range;
 use toml::de::DeTable;
 
 use super::job::{JobLayer, Shared, read_job};
+use super::notify::TargetDefinition;
 use super::pools::PoolDefinition;
 use super::{JobSpec, needs, triggers};
 use crate::core::document::{Mistakes, Problem, Reader, Related, Sink, Source, parse_table};
@@ -27,6 +28,7 @@ pub struct JobDefinition {
 pub struct Definitions {
     pub jobs: Vec<JobDefinition>,
     pub pools: Vec<PoolDefinition>,
+    pub targets: Vec<TargetDefinition>,
 }
 
 /// The jobs of [`load_all`].
@@ -58,6 +60,9 @@ pub fn load_all(sources: &[Source]) -> Result<Definitions, Mistakes> {
         if let Some(table) = file.table("pool") {
             shared.pools.read(index, &table);
         }
+        if let Some(table) = file.table("notify") {
+            shared.targets.read(index, &table);
+        }
     }
     let mut jobs = Vec::new();
     for (index, (table, sink)) in tables.iter().zip(&sinks).enumerate() {
@@ -68,10 +73,12 @@ pub fn load_all(sources: &[Source]) -> Result<Definitions, Mistakes> {
     problems.extend(duplicates(sources, &jobs));
     problems.extend(shared.calendars.duplicates(sources));
     problems.extend(shared.pools.duplicates(sources));
+    problems.extend(shared.targets.duplicates(sources));
     Mistakes::check(sources, problems)?;
     jobs.sort_by(|a, b| a.name.cmp(&b.name));
     let pools = shared.pools.into_definitions();
-    Ok(Definitions { jobs, pools })
+    let targets = shared.targets.into_definitions();
+    Ok(Definitions { jobs, pools, targets })
 }
 
 fn read_file<'a>(
@@ -84,6 +91,7 @@ fn read_file<'a>(
     let mut file = Reader::new(vec![table], sink);
     file.key_span("calendar");
     file.key_span("pool");
+    file.key_span("notify");
     let defaults = file.layer("defaults");
     if let Some(defaults) = defaults {
         let reader = Reader::new(vec![defaults], sink);

@@ -15,6 +15,9 @@ mod load;
 mod needs;
 #[cfg(test)]
 mod needs_tests;
+mod notify;
+#[cfg(test)]
+mod notify_tests;
 mod params;
 mod pools;
 mod retry;
@@ -32,6 +35,7 @@ mod watched;
 pub use flow::{FlowSpec, Resume, TaskSpec};
 pub use load::{Definitions, JobDefinition, load, load_all};
 pub use needs::{Needs, Rate};
+pub use notify::TargetDefinition;
 pub use params::{
     ParamError, ParamErrors, argv, check_param, param_text, param_variable, parse_params, resolve_params,
 };

@@ -1,9 +1,12 @@
 //! The JSON Schema of job files, for editors. A test holds its keys against those that the reader knows.
 
+mod shared;
+
 use serde_json::{Map, Value, json};
 
 use super::JobSpec;
 use super::job::OWN_KEYS;
+use shared::{CALENDAR, NOTIFY, POOL};
 
 /// What a value looks like.
 enum Kind {
@@ -302,20 +305,13 @@ const JOB: &[Key] = &[
         "At most so many starts in any such time, retries and takeovers counted.",
     ),
     key("where", Kind::Strings, "Labels that a node must have."),
+    key(
+        "notify",
+        Kind::Texts("ops"),
+        "[notify.NAME]: who is told of failure, recovery, takeover and a missed deadline.",
+    ),
     key("run_on", Kind::Words(&["one", "each-node"]), "One node, or each."),
 ];
-
-const CALENDAR: &[Key] = &[key(
-    "exclude",
-    Kind::Texts("2026-12-24..2026-12-26"),
-    "Days, and ranges of days with both ends included.",
-)];
-
-const POOL: &[Key] = &[key(
-    "size",
-    Kind::Integer(0, 1_000_000),
-    "Places; with 0 nothing of it starts.",
-)];
 
 /// The schema, draft 2020-12.
 pub fn json_schema() -> Value {
@@ -337,6 +333,7 @@ pub fn json_schema() -> Value {
             },
             "calendar": {"type": "object", "additionalProperties": table(CALENDAR, None)},
             "pool": {"type": "object", "additionalProperties": table(POOL, None)},
+            "notify": {"type": "object", "additionalProperties": table(NOTIFY, None)},
         },
     })
 }

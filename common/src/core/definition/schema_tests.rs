@@ -88,6 +88,10 @@ fn the_schema_has_the_keys_that_the_reader_takes_and_no_others() {
             &schema["properties"]["pool"]["additionalProperties"],
             format!("[pool.p]\nsize = 1\n{unknown}\n"),
         ),
+        (
+            &schema["properties"]["notify"]["additionalProperties"],
+            format!("[notify.n]\nemail = 'a@b'\n{unknown}\n"),
+        ),
     ];
     for (table, text) in tables {
         let (known, listed) = (known(&text), keys(table));
@@ -120,7 +124,7 @@ fn what_the_schema_shows_is_accepted() {
             _ => "command = 'x'\n",
         };
         let text = format!(
-            "[calendar.de]\nexclude = []\n[pool.mailer]\nsize = 1\n[pool.disk]\nsize = 1\n[job.a]\n{command}{before}{table}{key} = {}\n",
+            "[calendar.de]\nexclude = []\n[pool.mailer]\nsize = 1\n[pool.disk]\nsize = 1\n[notify.ops]\nemail = 'a@b'\n[job.a]\n{command}{before}{table}{key} = {}\n",
             toml_of(value)
         );
         let wrong = mistakes(&text);

@@ -4,10 +4,7 @@
 use crate::core::document::Reader;
 
 /// Key of a job, and what to do meanwhile.
-const JOB_KEYS: &[(&str, &str)] = &[
-    ("stream", "loop over the list in the command"),
-    ("notify", "alert on the agents' metrics, or notify in the command"),
-];
+const JOB_KEYS: &[(&str, &str)] = &[("stream", "loop over the list in the command")];
 
 /// Reports the keys of a job that are for later.
 pub(super) fn refuse_job_keys(job: &mut Reader<'_>) {

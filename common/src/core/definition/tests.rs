@@ -134,10 +134,10 @@ fn each_mistake_names_its_place_and_its_mend() {
             "begin it with /",
         ),
         (
-            "command = ['x']\nnotify = ['a']",
+            "command = ['x']\nstream = {}",
             (3, 1),
-            "`notify` is not supported by this version yet",
-            "alert on",
+            "`stream` is not supported by this version yet",
+            "loop over",
         ),
         (
             "command = ['x']\ntimeout = 90",

@@ -9,6 +9,7 @@ use tokio_postgres::types::{Json, Type};
 
 use super::edges;
 use super::pools::{self, PoolChange};
+use super::targets::{self, TargetChange};
 use crate::core::definition::{JobSpec, Needs, RunOn, TriggerFault};
 use crate::store::db::{Db, Transaction, stmt};
 use crate::store::error::StoreError;
@@ -64,6 +65,8 @@ pub enum Blocked {
     NoPool { job_id: String, pool: String },
     /// A pool would be deleted that these runs (the first of them) are in or wait for.
     PoolInUse { pool: String, runs: Vec<i64> },
+    /// Neither the farm nor the change has this target of messages.
+    NoTarget { job_id: String, target: String },
 }
 
 /// The answer to `apply`.
@@ -110,17 +113,17 @@ struct Columns<'a> {
     needs: Option<Needs>,
 }
 
-/// [`apply_all`], leaving the pools as they are.
+/// [`apply_all`], leaving pools and targets as they are.
 pub async fn apply(
     db: &Db,
     changes: &[JobChange],
     prune: bool,
     by: &str,
 ) -> Result<ApplyOutcome, StoreError> {
-    apply_all(db, changes, None, prune, by).await
+    apply_all(db, changes, None, None, prune, by).await
 }
 
-/// Applies definitions in one transaction; with `prune`, jobs and pools that are not among them are deleted.
+/// Applies definitions in one transaction; with `prune`, jobs, pools and targets that are not among them are deleted.
 ///
 /// A definition equal to the present one makes no revision. Applies wait for each other, so that agents
 /// following `job_seq` miss none.
@@ -128,6 +131,7 @@ pub async fn apply_all(
     db: &Db,
     changes: &[JobChange],
     pools: Option<&[PoolChange]>,
+    targets: Option<&[TargetChange]>,
     prune: bool,
     by: &str,
 ) -> Result<ApplyOutcome, StoreError> {
@@ -180,6 +184,8 @@ pub async fn apply_all(
     blocked.extend(gone.iter().filter_map(|p| obstacle(p, None)));
     let plan = pools::plan(&mut tx, pools, prune).await?;
     blocked.extend(plan.blocked(columns.iter().filter_map(|c| Some((c.job_id, c.needs.as_ref()?)))));
+    let targets = targets::plan(&mut tx, targets, prune).await?;
+    blocked.extend(targets.blocked(columns.iter().map(|c| (c.job_id, &c.spec.notify[..]))));
     if !blocked.is_empty() {
         tx.rollback().await?;
         return Ok(ApplyOutcome::Blocked(blocked));
@@ -189,7 +195,7 @@ pub async fn apply_all(
         rev: p.rev,
         change: Change::Deleted,
     }));
-    if columns.is_empty() && gone.is_empty() && plan.is_empty() {
+    if columns.is_empty() && gone.is_empty() && plan.is_empty() && targets.is_empty() {
         tx.rollback().await?;
         return Ok(ApplyOutcome::Done {
             seq: seq - 1,
@@ -209,6 +215,7 @@ pub async fn apply_all(
         )
         .await?;
     plan.store(&mut tx, by).await?;
+    targets.store(&mut tx, by).await?;
     pools::add_needs(
         &mut tx,
         columns
@@ -220,6 +227,7 @@ pub async fn apply_all(
         .chain(gone.iter().copied())
         .collect();
     rounds(&mut tx, &changed).await?;
+    targets::write_edges(&mut tx, &changed).await?;
     let faults = edges::write(&mut tx, &changed).await?;
     if !faults.is_empty() {
         tx.rollback().await?;
@@ -264,6 +272,7 @@ pub async fn delete(db: &Db, jobs: &[String], by: &str) -> Result<ApplyOutcome, 
             ],
         )
         .await?;
+    targets::write_edges(&mut tx, &names).await?;
     let faults = edges::write(&mut tx, &names).await?;
     if !faults.is_empty() {
         tx.rollback().await?;

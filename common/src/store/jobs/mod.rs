@@ -7,6 +7,7 @@ mod hands;
 mod list;
 mod pools;
 mod submit;
+mod targets;
 mod withhold;
 
 pub use apply::{Applied, ApplyOutcome, Blocked, Change, JobChange, apply, apply_all, delete};
@@ -15,4 +16,5 @@ pub use hands::{Cancelled, Paused, Resumed, Retried, cancel, pause, resume, retr
 pub use list::{Listed, Revision, job, list_jobs, revisions};
 pub use pools::PoolChange;
 pub use submit::{submit, submit_overlapping};
+pub use targets::TargetChange;
 pub use withhold::{Withhold, withhold};

@@ -44,6 +44,10 @@ pub struct Look {
     pub drain_until: Option<Timestamp>,
     /// Whether any job needs pools, locks or rates: then claims ask for such runs too.
     pub gates: bool,
+    /// Whether any job tells anybody how it does.
+    pub notifies: bool,
+    /// Whether notes or messages of that are to be looked at now.
+    pub to_tell: bool,
     /// When the caller might claim one that waits at such a gate.
     pub gated_at: Option<Timestamp>,
 }

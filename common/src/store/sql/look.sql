@@ -53,4 +53,7 @@ SELECT clock_timestamp() AS db_now,
     coalesce((SELECT draining FROM self), false) AS draining,
     (SELECT drain_until FROM self) AS drain_until,
     EXISTS (SELECT FROM farmhand.need) AS gates,
+    EXISTS (SELECT FROM farmhand.notify_edge) AS notifies,
+    EXISTS (SELECT FROM farmhand.notify_note) OR EXISTS (SELECT FROM farmhand.notification n
+        WHERE n.state = 'waiting' AND n.next_at <= statement_timestamp()) AS to_tell,
     farmhand.gated_at($1) AS gated_at

@@ -1,0 +1,158 @@
+//! What a message says: the stable JSON of webhooks, and a sentence for people.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{End, Lost, State, Topic};
+
+/// The body of a webhook, but for what the sender adds: `id`, `target` and `at`. Fields may be added, none is
+/// removed or renamed (`docs/notifications.md`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Of this form.
+    pub version: u32,
+    pub event: Topic,
+    /// One sentence. Chat services that take webhooks show just this.
+    pub text: String,
+    pub job: Option<String>,
+    pub run: Option<i64>,
+    pub attempt: Option<i32>,
+    /// Where it ended, or the node that was lost.
+    pub node: Option<String>,
+    pub due: Option<Timestamp>,
+    pub outcome: Option<String>,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    pub reason: Option<String>,
+    /// The end of the first failed run of the episode.
+    pub failing_since: Option<Timestamp>,
+    pub first_failed_run: Option<i64>,
+    /// Failed runs of the episode.
+    pub failures: Option<i64>,
+    /// By when it should have succeeded.
+    pub deadline: Option<Timestamp>,
+    pub last_success: Option<Timestamp>,
+}
+
+impl Message {
+    fn new(event: Topic, job: Option<&str>, text: String) -> Self {
+        Self {
+            version: 1,
+            event,
+            text,
+            job: job.map(str::to_owned),
+            run: None,
+            attempt: None,
+            node: None,
+            due: None,
+            outcome: None,
+            exit_code: None,
+            signal: None,
+            reason: None,
+            failing_since: None,
+            first_failed_run: None,
+            failures: None,
+            deadline: None,
+            last_success: None,
+        }
+    }
+
+    pub(super) fn failure(job: &str, end: &End) -> Self {
+        let text = format!("{job} {}{}", how(end), place(end));
+        Self {
+            failing_since: Some(end.at),
+            first_failed_run: Some(end.run_id),
+            failures: Some(1),
+            ..Self::new(Topic::Failure, Some(job), text).about(end)
+        }
+    }
+
+    pub(super) fn recovery(job: &str, end: &End, before: &State) -> Self {
+        let after = match (before.failing_since, before.late_since) {
+            (Some(since), _) => {
+                let runs = if before.failures == 1 { "run" } else { "runs" };
+                format!(" after {} failed {runs} since {}", before.failures, shown(since))
+            }
+            (None, Some(deadline)) => format!("; it should have by {}", shown(deadline)),
+            (None, None) => String::new(),
+        };
+        let text = format!("{job} succeeded again{after}{}", place(end));
+        Self {
+            failing_since: before.failing_since,
+            first_failed_run: before.first_run,
+            failures: before.failing_since.map(|_| before.failures),
+            deadline: before.late_since,
+            ..Self::new(Topic::Recovery, Some(job), text).about(end)
+        }
+    }
+
+    pub(super) fn takeover(job: &str, lost: &Lost) -> Self {
+        let why = (lost.reason.as_deref()).map_or_else(String::new, |why| format!(": {why}"));
+        let text = format!(
+            "{job} run {} was lost by {} in attempt {}{why}; it runs again as soon as a node takes it",
+            lost.run_id, lost.node, lost.attempt
+        );
+        Self {
+            run: Some(lost.run_id),
+            attempt: Some(lost.attempt),
+            node: Some(lost.node.clone()),
+            due: lost.due,
+            reason: lost.reason.clone(),
+            ..Self::new(Topic::Takeover, Some(job), text)
+        }
+    }
+
+    pub(super) fn deadline(job: &str, deadline: Timestamp, last_success: Option<Timestamp>) -> Self {
+        let last = last_success.map_or_else(
+            || "it has never succeeded".to_owned(),
+            |at| format!("it last succeeded at {}", shown(at)),
+        );
+        let text = format!("{job} should have succeeded by {}; {last}", shown(deadline));
+        Self {
+            deadline: Some(deadline),
+            last_success,
+            ..Self::new(Topic::Deadline, Some(job), text)
+        }
+    }
+
+    fn about(self, end: &End) -> Self {
+        Self {
+            run: Some(end.run_id),
+            attempt: (end.attempt > 0).then_some(end.attempt),
+            node: end.node.clone(),
+            due: end.due,
+            outcome: Some(end.outcome.clone()),
+            exit_code: end.exit_code,
+            signal: end.signal,
+            reason: end.reason.clone(),
+            ..self
+        }
+    }
+}
+
+/// What `farmhand notify test` sends.
+pub fn test_message(target: &str, by: &str) -> Message {
+    let text = format!("a test of the target {target}, asked for by {by}");
+    Message::new(Topic::Test, None, text)
+}
+
+fn how(end: &End) -> String {
+    let why = (end.reason.as_deref()).map_or_else(String::new, |why| format!(" ({why})"));
+    match (end.outcome.as_str(), end.exit_code, end.signal) {
+        ("failed", Some(code), _) => format!("failed with exit code {code}{why}"),
+        ("failed", None, Some(signal)) => format!("failed by signal {signal}{why}"),
+        ("timed_out", ..) => format!("timed out{why}"),
+        ("lost", ..) => format!("was lost{why}"),
+        (other, ..) => format!("{other}{why}"),
+    }
+}
+
+fn place(end: &End) -> String {
+    let node = (end.node.as_deref()).map_or_else(String::new, |node| format!(" on {node}"));
+    format!(" (run {}{node})", end.run_id)
+}
+
+/// To the second: people read it.
+fn shown(at: Timestamp) -> String {
+    at.round(jiff::Unit::Second).unwrap_or(at).to_string()
+}

@@ -1,0 +1,13 @@
+//! Telling people: which happenings are worth a message, what it says, and where it may go.
+
+mod address;
+mod episode;
+#[cfg(test)]
+mod episode_tests;
+mod message;
+mod target;
+
+pub use address::{Url, email_address};
+pub use episode::{End, Happening, Lost, State, Tell};
+pub use message::{Message, test_message};
+pub use target::{Channel, TargetSpec, Topic, pause};

@@ -1,0 +1,21 @@
+-- Leases messages to one sender for $4 milliseconds: at most two of each target and channel at once, so that one that
+-- does not answer keeps no other waiting, and none of those in $3, with whom the sender is busy.
+WITH due AS MATERIALIZED (
+    SELECT d.id FROM (
+        SELECT n.id, n.next_at, row_number() OVER (PARTITION BY n.target, n.channel ORDER BY n.next_at, n.id) AS nth
+        FROM farmhand.notification n
+        WHERE n.state = 'waiting' AND n.next_at <= statement_timestamp()
+            AND n.channel || ' ' || n.target <> ALL ($3)) d
+    WHERE d.nth <= 2
+    ORDER BY d.next_at, d.id LIMIT $2
+), mine AS MATERIALIZED (
+    SELECT n.id FROM farmhand.notification n
+    WHERE n.id IN (SELECT d.id FROM due d) AND n.state = 'waiting' AND n.next_at <= statement_timestamp()
+    FOR UPDATE OF n SKIP LOCKED
+)
+UPDATE farmhand.notification n
+SET next_at = statement_timestamp() + $4 * interval '1 millisecond', tries = n.tries + 1, sent_by = $1
+FROM mine m WHERE n.id = m.id
+RETURNING n.id, n.target, n.channel, n.topic, n.job_id, n.run_id, n.body, n.created_at, n.tries,
+    (n.created_at < statement_timestamp() - interval '1 day') AS old,
+    (SELECT t.spec FROM farmhand.notify_target t WHERE t.name = n.target) AS spec

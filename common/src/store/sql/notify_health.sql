@@ -1,0 +1,6 @@
+-- Whether the farm does its work: for the sign of life that goes outside.
+SELECT EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline()) AS timeline_open,
+    (SELECT count(*) FROM farmhand.node n
+        WHERE n.state = 'ready' AND n.lease_until >= statement_timestamp()) AS ready,
+    (SELECT extract(epoch FROM statement_timestamp() - min(j.next_run))::float8 FROM farmhand.job j
+        WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted) AS overdue

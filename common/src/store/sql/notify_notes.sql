@@ -1,0 +1,6 @@
+-- A success of one of several runs that were made together counts when it is the last of them and all succeeded.
+SELECT n.id, n.job_id, n.what, n.run_id, n.firing, n.attempt, n.outcome, n.reason, n.exit_code, n.signal, n.node,
+    n.due_at, n.at,
+    CASE WHEN n.firing IS NOT NULL AND n.outcome = 'succeeded' THEN farmhand.firing_end(n.run_id, n.firing)
+        ELSE 'success' END IS NOT DISTINCT FROM 'success' AS whole
+FROM farmhand.notify_note n ORDER BY n.id LIMIT $1

@@ -1,0 +1,313 @@
+//! Who is told of what: webhooks, mail, a sign of life, and senders that die.
+
+use std::time::Duration;
+
+use farmhand_tests::farm::{Farm, SOON};
+use farmhand_tests::outside::{Answer, Call, Hook, Mailbox, certificate};
+use serde_json::Value;
+
+/// The lease of a message, and what it takes to see that it is over.
+const SENT_ELSEWHERE: Duration = Duration::from_secs(45);
+
+/// Waits for so many calls.
+async fn calls(farm: &Farm, hook: &Hook, wanted: usize, bound: Duration) -> Vec<Call> {
+    farm.eventually("the calls", bound, async || {
+        let calls = hook.calls();
+        if calls.len() >= wanted {
+            Ok(calls)
+        } else {
+            Err(format!("{calls:?}"))
+        }
+    })
+    .await
+}
+
+fn events(calls: &[Call]) -> Vec<&str> {
+    calls.iter().map(Call::event).collect()
+}
+
+async fn fails(farm: &Farm, job: &str) {
+    let run = farm.submit(job).await;
+    assert_eq!(farm.over(run, SOON).await.state, "failed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_failing_runs_with_retries_are_one_message_and_the_recovery_another() {
+    let (hook, mailbox) = (Hook::start().await, Mailbox::start().await);
+    let retry = "retry = { max = 1, backoff = 'constant', base = '10ms' }\nnotify = 'ops'\n";
+    let farm = Farm::new()
+        .agents(2)
+        .jobs(&format!(
+            "[notify.ops]\nwebhook = '{}'\nemail = ['ops@example.org', 'nobody@example.org']\n
+             [job.payroll]\ncommand = 'test -e @DIR@/good || exit 3'\n{retry}
+             [job.flaky]\ncommand = 'test $FARMHAND_ATTEMPT = 2'\n{retry}",
+            hook.url("/farm?x=1")
+        ))
+        .env("FARMHAND_SMTP_HOST", "127.0.0.1")
+        .env("FARMHAND_SMTP_PORT", mailbox.port().to_string())
+        .env("FARMHAND_SMTP_TLS", "none")
+        .env("FARMHAND_SMTP_FROM", "farm@example.org")
+        .start()
+        .await;
+    for _ in 0..3 {
+        fails(&farm, "payroll").await;
+    }
+    let flaky = farm.submit("flaky").await;
+    farm.succeeds(flaky).await;
+    calls(&farm, &hook, 1, SOON).await;
+    std::fs::write(farm.dir().join("good"), "").unwrap();
+    let good = farm.submit("payroll").await;
+    farm.succeeds(good).await;
+    let all = calls(&farm, &hook, 2, SOON).await;
+    assert_eq!(events(&all), ["failure", "recovery"]);
+    let [failure, recovery] = &all[..] else {
+        panic!("{all:?}")
+    };
+    assert_eq!(
+        (failure.method.as_str(), failure.path.as_str()),
+        ("POST", "/farm?x=1")
+    );
+    assert_eq!(failure.header("content-type"), "application/json");
+    let id = failure.body["id"].as_str().unwrap();
+    assert_eq!(failure.header("idempotency-key"), id);
+    assert_eq!(failure.header("x-farmhand-delivery"), id);
+    assert_eq!(failure.body["job"], "payroll");
+    assert_eq!(failure.body["exit_code"], 3);
+    assert_eq!(failure.body["attempt"], 2);
+    assert_eq!(recovery.body["failures"], 3);
+    assert_eq!(recovery.body["run"], good);
+    assert_eq!(recovery.body["first_failed_run"], failure.body["run"]);
+    let mails = farm
+        .eventually("the mails", SOON, async || {
+            let mails = mailbox.mails();
+            if mails.len() >= 2 {
+                Ok(mails)
+            } else {
+                Err(format!("{mails:?}"))
+            }
+        })
+        .await;
+    assert_eq!(mails.len(), 2, "{mails:?}");
+    assert_eq!(mails[0].to, ["TO:<ops@example.org>"]);
+    assert!(
+        mails[0].text.contains("Subject: [farmhand] payroll: failure\n"),
+        "{mails:?}"
+    );
+    assert!(
+        mails[1]
+            .text
+            .contains("payroll succeeded again after 3 failed runs"),
+        "{mails:?}"
+    );
+    farm.event("notification_refused").await;
+    assert_eq!(hook.calls().len(), 2, "{:?}", hook.calls());
+    let told: i64 = farm.value("SELECT count(*) FROM farmhand.notification").await;
+    assert_eq!(told, 4, "by webhook and mail, and each once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_takeover_is_told_once() {
+    let hook = Hook::start().await;
+    let mut farm = Farm::new()
+        .agents(2)
+        .jobs(&format!(
+            "[notify.ops]\nwebhook = '{}'\n[job.long]\ncommand = [WITNESS, '3000']\nnotify = 'ops'\n",
+            hook.url("/")
+        ))
+        .start()
+        .await;
+    let run = farm.submit("long").await;
+    let home = farm.lives(run, 1).await.running_at.expect("a node");
+    farm.agent(&home).kill_with_wardens();
+    let all = calls(&farm, &hook, 1, SOON).await;
+    assert_eq!(all[0].event(), "takeover");
+    assert_eq!(all[0].body["node"], home.as_str());
+    assert_eq!(all[0].body["run"], run);
+    farm.succeeds(run).await;
+    assert_eq!(events(&hook.calls()), ["takeover"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missed_deadline_is_told_once_and_the_success_after_it() {
+    let hook = Hook::start().await;
+    let jobs = format!(
+        "[notify.ops]\nwebhook = '{}'\non = ['deadline', 'recovery']\n[job.late]\nschedule = '* * * * * *'\n
+         overlap = 'skip'\ncommand = 'while ! test -e @DIR@/good; do sleep 0.1; done'\nnotify = 'ops'\n",
+        hook.url("/")
+    );
+    let farm = Farm::new()
+        .agents(2)
+        .jobs(&jobs)
+        .arguments(&["--snapshot-every", "1s"])
+        .start()
+        .await;
+    let all = calls(&farm, &hook, 1, SOON).await;
+    assert_eq!(all[0].event(), "deadline");
+    assert_eq!(all[0].body["last_success"], Value::Null);
+    // Three more looks at it.
+    let mut at = String::new();
+    for _ in 0..3 {
+        at = farm
+            .eventually("another turn", SOON, async || {
+                let sql = "SELECT at::text FROM farmhand.notify_turn WHERE name = 'deadlines'";
+                let now: String = farm.value(sql).await;
+                if now == at { Err(now) } else { Ok(now) }
+            })
+            .await;
+    }
+    assert_eq!(events(&hook.calls()), ["deadline"]);
+    std::fs::write(farm.dir().join("good"), "").unwrap();
+    let all = calls(&farm, &hook, 2, SOON).await;
+    assert_eq!(all[1].event(), "recovery");
+    assert!(all[1].body["deadline"].is_string(), "{all:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_that_fails_is_tried_again_and_people_see_it() {
+    let hook = Hook::start().await;
+    hook.answer(Answer::Status(503));
+    let farm = Farm::new()
+        .agents(2)
+        .jobs(&format!(
+            "[notify.ops]\nwebhook = '{}'\n[job.bad]\ncommand = 'false'\nnotify = 'ops'\n",
+            hook.url("/geheim")
+        ))
+        .start()
+        .await;
+    fails(&farm, "bad").await;
+    farm.event("notification_delayed").await;
+    let listed: Value = serde_json::from_str(&farm.ok(&["notify", "ls", "--json"])).unwrap();
+    let error = listed[0]["trouble"]["error"].as_str().unwrap();
+    assert!(
+        error.contains("answered 503") && error.ends_with("answer"),
+        "{error}"
+    );
+    assert!(!error.contains("geheim"), "{error}");
+    let doctor = farm.farmhand(&["doctor"]);
+    let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    assert!(
+        said.contains("WARNING  notify") && said.contains("answered 503"),
+        "{said}"
+    );
+    hook.answer(Answer::Redirect(hook.url("/elsewhere")));
+    calls(&farm, &hook, 2, SOON).await;
+    hook.answer(Answer::Status(204));
+    farm.eventually("it is delivered", SOON, async || {
+        let sql = "SELECT count(*) FROM farmhand.notification WHERE state = 'delivered'";
+        match farm.value::<i64>(sql).await {
+            1 => Ok(()),
+            _ => Err(format!("{:?}", hook.calls())),
+        }
+    })
+    .await;
+    let all = hook.calls();
+    assert!(
+        all.iter().all(|c| c.path == "/geheim"),
+        "no redirect is followed: {all:?}"
+    );
+    assert!(all.iter().all(|c| c.body["id"] == all[0].body["id"]), "{all:?}");
+    let mut moved = [0.0, 0.0];
+    for agent in &farm.agents {
+        for (n, result) in ["error", "delivered"].iter().enumerate() {
+            let labels = ["channel=\"webhook\"".to_owned(), format!("result=\"{result}\"")];
+            let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+            moved[n] += agent.metric("farmhand_notifications_total", &labels).await;
+        }
+    }
+    assert!(moved[0] >= 2.0 && moved[1] == 1.0, "{moved:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_whose_sender_is_killed_in_the_middle_is_sent_by_another() {
+    let hook = Hook::start().await;
+    hook.answer(Answer::Silence);
+    let mut farm = Farm::new()
+        .agents(2)
+        .jobs(&format!(
+            "[notify.ops]\nwebhook = '{}'\n[job.bad]\ncommand = 'false'\nnotify = 'ops'\n",
+            hook.url("/")
+        ))
+        .start()
+        .await;
+    fails(&farm, "bad").await;
+    let first = calls(&farm, &hook, 1, SOON).await.remove(0);
+    let sender: String = farm.value("SELECT sent_by FROM farmhand.notification").await;
+    farm.agent(&sender).kill_with_wardens();
+    hook.answer(Answer::Status(200));
+    let all = calls(&farm, &hook, 2, SENT_ELSEWHERE).await;
+    assert_eq!(all[1].body["id"], first.body["id"]);
+    let state = "SELECT state || ' ' || (sent_by <> $$SENDER$$) FROM farmhand.notification";
+    farm.eventually("it is recorded", SOON, async || {
+        let row: String = farm.value(&state.replace("SENDER", &sender)).await;
+        if row == "delivered true" { Ok(()) } else { Err(row) }
+    })
+    .await;
+    assert_eq!(hook.calls().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_address_and_its_headers_come_from_files_of_the_agent() {
+    let secrets = tempfile::tempdir().unwrap();
+    let pair = certificate(secrets.path());
+    let hook = Hook::start_tls(&pair).await;
+    std::fs::write(secrets.path().join("ops.url"), hook.url("/geheim") + "\n").unwrap();
+    let farm = Farm::new()
+        .jobs(
+            "[notify.ops]\nwebhook_file = 'ops.url'\nheaders_file = 'ops.headers'\n
+             [notify.mail]\nemail = 'ops@example.org'\n",
+        )
+        .env("FARMHAND_SECRETS_DIR", secrets.path().display().to_string())
+        .env("SSL_CERT_FILE", pair.0.display().to_string())
+        .start()
+        .await;
+    let missing = farm.farmhand(&["notify", "test", "ops"]);
+    let said = String::from_utf8_lossy(&missing.stdout).into_owned();
+    assert_eq!(missing.status.code(), Some(1), "{said}");
+    assert!(said.contains("ops.headers: No such file"), "{said}");
+    std::fs::write(secrets.path().join("ops.headers"), "Authorization: Bearer abc\n").unwrap();
+    let tested = farm.ok(&["notify", "test", "ops"]);
+    assert!(tested.contains("ops webhook: delivered by n1"), "{tested}");
+    let all = calls(&farm, &hook, 1, SOON).await;
+    let test = all.iter().find(|c| c.path == "/geheim").unwrap();
+    assert_eq!(
+        (test.event(), test.header("authorization")),
+        ("test", "Bearer abc")
+    );
+    let stored: String = farm
+        .value("SELECT (SELECT string_agg(n::text, '') FROM farmhand.notification n) || (SELECT string_agg(t::text, '') FROM farmhand.notify_target t) || (SELECT coalesce(string_agg(e::text, ''), '') FROM farmhand.event e)")
+        .await;
+    assert!(!stored.contains("geheim") && !stored.contains("abc"), "{stored}");
+    let mail = farm.farmhand(&["notify", "test", "mail"]);
+    let said = String::from_utf8_lossy(&mail.stdout).into_owned();
+    assert_eq!(mail.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("n1 could not: this agent sends no mail: its configuration has no [smtp]"),
+        "{said}"
+    );
+    let unknown = farm.farmhand(&["notify", "test", "opps"]);
+    assert_eq!(unknown.status.code(), Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sign_of_life_is_sent_by_one_agent_at_a_time_while_the_farm_does_its_work() {
+    let hook = Hook::start().await;
+    let farm = Farm::new()
+        .agents(2)
+        .env("FARMHAND_PING_URL", hook.url("/life"))
+        .env("FARMHAND_PING_EVERY", "1s")
+        .start()
+        .await;
+    let began = std::time::Instant::now();
+    let all = calls(&farm, &hook, 3, SOON).await;
+    assert!(
+        all.iter().all(|c| c.method == "GET" && c.path == "/life"),
+        "{all:?}"
+    );
+    // Each agent for itself would have sent twice as many.
+    let most = began.elapsed().as_secs() + 3;
+    assert!(all.len() as u64 <= most, "{} in {:?}", all.len(), began.elapsed());
+    for node in ["n1", "n2"] {
+        farm.ok(&["node", "cordon", node]);
+    }
+    farm.event("ping_withheld").await;
+}
