@@ -34,6 +34,8 @@ async fn fails(farm: &Farm, job: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn three_failing_runs_with_retries_are_one_message_and_the_recovery_another() {
     let (hook, mailbox) = (Hook::start().await, Mailbox::start().await);
+    let password = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(password.path(), "geheim\n").unwrap();
     let retry = "retry = { max = 1, backoff = 'constant', base = '10ms' }\nnotify = 'ops'\n";
     let farm = Farm::new()
         .agents(2)
@@ -47,6 +49,11 @@ async fn three_failing_runs_with_retries_are_one_message_and_the_recovery_anothe
         .env("FARMHAND_SMTP_PORT", mailbox.port().to_string())
         .env("FARMHAND_SMTP_TLS", "none")
         .env("FARMHAND_SMTP_FROM", "farm@example.org")
+        .env("FARMHAND_SMTP_USER", "farm")
+        .env(
+            "FARMHAND_SMTP_PASSWORD_FILE",
+            password.path().display().to_string(),
+        )
         .start()
         .await;
     for _ in 0..3 {
@@ -89,6 +96,8 @@ async fn three_failing_runs_with_retries_are_one_message_and_the_recovery_anothe
         .await;
     assert_eq!(mails.len(), 2, "{mails:?}");
     assert_eq!(mails[0].to, ["TO:<ops@example.org>"]);
+    // \0farm\0geheim
+    assert_eq!(mails[0].login.as_deref(), Some("PLAIN AGZhcm0AZ2VoZWlt"));
     assert!(
         mails[0].text.contains("Subject: [farmhand] payroll: failure\n"),
         "{mails:?}"

@@ -9,7 +9,6 @@ mod post;
 mod secrets;
 mod smtp;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -85,7 +84,7 @@ impl Notifier {
         let worker = Worker {
             deadlines: Deadlines::default(),
             sending: JoinSet::new(),
-            under_way: BTreeSet::new(),
+            under_way: Vec::new(),
             tls: None,
             ctx,
             db,
@@ -118,8 +117,8 @@ struct Worker {
     db: Db,
     deadlines: Deadlines,
     sending: JoinSet<String>,
-    /// `channel target` of what is being sent.
-    under_way: BTreeSet<String>,
+    /// `channel target` of each that is being sent.
+    under_way: Vec<String>,
     /// Read when first needed.
     tls: Option<Arc<ClientConfig>>,
 }
@@ -135,7 +134,7 @@ impl Worker {
                 _ = &mut stopped => break,
                 Some(done) = self.sending.join_next() => {
                     match done {
-                        Ok(place) => { self.under_way.remove(&place); }
+                        Ok(place) => self.arrived(&place),
                         Err(e) => {
                             // One that panicked does not say where it was.
                             tracing::error!("a notification's task failed: {e}");
@@ -147,7 +146,7 @@ impl Worker {
                     self.send().await
                 }
                 () = ctx.bell.rung.notified() => self.work().await,
-                _ = tick.tick(), if ctx.bell.watched.load(Ordering::Relaxed) => self.watch_deadlines().await,
+                _ = tick.tick() => self.watch_deadlines().await,
             };
             if let Err(e) = result {
                 // The statement's observer has counted it, and the next look rings again.
@@ -165,6 +164,9 @@ impl Worker {
 
     /// Looks for missed deadlines when it is this agent's turn.
     async fn watch_deadlines(&mut self) -> Result<(), StoreError> {
+        if !self.ctx.bell.watched.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         let every = self.ctx.config.snapshot_every.mul_f64(0.9);
         let address = &self.ctx.config.address;
         if !notify::take_turn(&self.db, Turn::Deadlines, address, every).await? {
@@ -202,11 +204,11 @@ impl Worker {
         if room == 0 {
             return Ok(());
         }
-        let busy: Vec<String> = self.under_way.iter().cloned().collect();
-        let claimed = notify::claim(&self.db, &self.ctx.config.address, room, &busy, LEASE).await?;
+        let busy = &self.under_way;
+        let claimed = notify::claim(&self.db, &self.ctx.config.address, room, busy, LEASE).await?;
         for delivery in claimed {
             let place = format!("{} {}", delivery.channel, delivery.target);
-            self.under_way.insert(place.clone());
+            self.under_way.push(place.clone());
             let tls = self.tls();
             let (ctx, db) = (self.ctx.clone(), self.db.clone());
             self.sending.spawn(async move {
@@ -219,6 +221,12 @@ impl Worker {
             });
         }
         Ok(())
+    }
+
+    fn arrived(&mut self, place: &str) {
+        if let Some(at) = self.under_way.iter().position(|p| p == place) {
+            self.under_way.swap_remove(at);
+        }
     }
 
     fn tls(&mut self) -> Result<Arc<ClientConfig>, String> {

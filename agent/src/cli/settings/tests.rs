@@ -118,3 +118,47 @@ fn lines_go_to_the_services_own_socket_unless_told_otherwise() {
     };
     refused(&args, &env(&[]));
 }
+
+#[test]
+fn how_people_are_told_comes_from_tables_and_variables() {
+    use crate::notify::{PingUrl, SmtpTls};
+    let file = file(
+        "secrets_dir = '/s'\n[smtp]\nhost = 'mail'\nport = 465\nfrom = 'a@b'\nuser = 'u'\npassword_file = '/p'\n\
+         [ping]\nurl_file = '/u'\n",
+    );
+    let args = AgentArgs {
+        config: Some(file.path().to_owned()),
+        ..AgentArgs::default()
+    };
+    let outside = load(&args, &env(&[("FARMHAND_SMTP_HOST", "relay")]))
+        .unwrap()
+        .outside;
+    let smtp = outside.smtp.unwrap();
+    assert_eq!((smtp.host.as_str(), smtp.tls), ("relay", SmtpTls::Implicit));
+    let ping = outside.ping.unwrap();
+    assert_eq!(
+        (ping.to, ping.every),
+        (PingUrl::File("/u".into()), Duration::from_secs(60))
+    );
+    let none = load(&AgentArgs::default(), &env(&[])).unwrap().outside;
+    assert_eq!((none.smtp, none.ping), (None, None));
+}
+
+#[test]
+fn a_relay_or_a_switch_that_cannot_work_is_refused() {
+    let refused = |pairs: &[(&str, &str)]| refused(&AgentArgs::default(), &env(pairs));
+    let host = ("FARMHAND_SMTP_HOST", "mail.example.org");
+    let from = ("FARMHAND_SMTP_FROM", "a@b");
+    assert!(refused(&[host]).contains("it needs `host` and `from`"));
+    assert!(refused(&[host, from, ("FARMHAND_SMTP_USER", "u")]).contains("need each other"));
+    let secret = [("FARMHAND_SMTP_USER", "u"), ("FARMHAND_SMTP_PASSWORD_FILE", "/p")];
+    let clear = ("FARMHAND_SMTP_TLS", "none");
+    assert!(refused(&[host, from, secret[0], secret[1], clear]).contains("without TLS"));
+    assert!(refused(&[("FARMHAND_SMTP_FROM", "x")]).contains("FARMHAND_SMTP_FROM"));
+    assert!(refused(&[("FARMHAND_PING_EVERY", "1s"), ("FARMHAND_PING_URL", "hc")]).contains("https://"));
+    let both = [
+        ("FARMHAND_PING_URL", "https://h"),
+        ("FARMHAND_PING_URL_FILE", "/u"),
+    ];
+    assert!(refused(&both).contains("either `url` or `url_file`"));
+}

@@ -26,7 +26,7 @@ pub struct Delivery {
     pub created_at: Timestamp,
     /// This one included.
     pub tries: i32,
-    /// Older than a day: not to be tried again.
+    /// Older than a day: this try is the last.
     pub old: bool,
     /// As the target is now; None when it is gone.
     pub spec: Option<TargetSpec>,
