@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use farmhand_tests::farm::{Farm, SOON};
-use farmhand_tests::outside::{Answer, Call, Hook, Mailbox, certificate};
+use farmhand_tests::outside::{Answer, Call, Certificate, Hook, Mailbox};
 use serde_json::Value;
 
 /// The lease of a message, and what it takes to see that it is over.
@@ -257,7 +257,7 @@ async fn a_message_whose_sender_is_killed_in_the_middle_is_sent_by_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_address_and_its_headers_come_from_files_of_the_agent() {
     let secrets = tempfile::tempdir().unwrap();
-    let pair = certificate(secrets.path());
+    let pair = Certificate::new(secrets.path());
     let hook = Hook::start_tls(&pair).await;
     std::fs::write(secrets.path().join("ops.url"), hook.url("/geheim") + "\n").unwrap();
     let farm = Farm::new()
@@ -266,7 +266,7 @@ async fn a_secret_address_and_its_headers_come_from_files_of_the_agent() {
              [notify.mail]\nemail = 'ops@example.org'\n",
         )
         .env("FARMHAND_SECRETS_DIR", secrets.path().display().to_string())
-        .env("SSL_CERT_FILE", pair.0.display().to_string())
+        .env("SSL_CERT_FILE", pair.file.display().to_string())
         .start()
         .await;
     let missing = farm.farmhand(&["notify", "test", "ops"]);
@@ -295,6 +295,35 @@ async fn a_secret_address_and_its_headers_come_from_files_of_the_agent() {
     );
     let unknown = farm.farmhand(&["notify", "test", "opps"]);
     assert_eq!(unknown.status.code(), Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mail_goes_out_after_starttls_to_a_server_that_is_who_it_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let pair = Certificate::new(dir.path());
+    let (mailbox, clear) = (Mailbox::start_tls(&pair).await, Mailbox::start().await);
+    let farm = Farm::new()
+        .agents(1)
+        .jobs("[notify.ops]\nemail = 'ops@example.org'\n")
+        .env("FARMHAND_SMTP_HOST", "localhost")
+        .env("FARMHAND_SMTP_PORT", mailbox.port().to_string())
+        .env("FARMHAND_SMTP_FROM", "farm@example.org")
+        .env("SSL_CERT_FILE", pair.file.display().to_string());
+    let mut farm = farm.start().await;
+    farm.ok(&["notify", "test", "ops"]);
+    assert_eq!(mailbox.mails().len(), 1);
+    assert!(mailbox.mails()[0].text.contains("a test of the target ops"));
+    // One that offers no TLS gets nothing.
+    let agent = farm.agent("n1");
+    agent.kill_with_wardens();
+    agent
+        .env
+        .push(("FARMHAND_SMTP_PORT".to_owned(), clear.port().to_string()));
+    agent.start().await;
+    let refused = farm.farmhand(&["notify", "test", "ops"]);
+    let said = String::from_utf8_lossy(&refused.stdout).into_owned();
+    assert!(said.contains("it offers no STARTTLS"), "{said}");
+    assert_eq!(clear.mails().len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,6 @@
 //! Where webhooks and signs of life arrive.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
@@ -9,9 +8,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::tls::{Certificate, acceptor};
 
 /// One request.
 #[derive(Clone, Debug)]
@@ -59,21 +57,8 @@ impl Hook {
         Self::serve(None).await
     }
 
-    /// With TLS, under a certificate of [`certificate`].
-    pub async fn start_tls(certificate: &(PathBuf, PathBuf)) -> Self {
-        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&certificate.0)
-            .expect("the certificate")
-            .collect::<Result<_, _>>()
-            .expect("a certificate");
-        let key = PrivateKeyDer::from_pem_file(&certificate.1).expect("the key");
-        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("TLS versions")
-            .with_no_client_auth()
-            .with_single_cert(chain, key)
-            .expect("a certificate with its key");
-        Self::serve(Some(TlsAcceptor::from(Arc::new(config)))).await
+    pub async fn start_tls(certificate: &Certificate) -> Self {
+        Self::serve(Some(acceptor(certificate))).await
     }
 
     async fn serve(acceptor: Option<TlsAcceptor>) -> Self {
@@ -173,35 +158,4 @@ async fn receive(stream: &mut (impl AsyncRead + Unpin)) -> Option<Call> {
             });
         }
     }
-}
-
-/// A certificate for `localhost` signed by itself, and its key.
-///
-/// # Panics
-/// Without openssl.
-pub fn certificate(dir: &Path) -> (PathBuf, PathBuf) {
-    let (crt, key) = (dir.join("hook.crt"), dir.join("hook.key"));
-    let out = std::process::Command::new("openssl")
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-        ])
-        .args(["-nodes", "-days", "2", "-subj", "/CN=test", "-addext"])
-        .args([
-            "subjectAltName=DNS:localhost",
-            "-addext",
-            "basicConstraints=critical,CA:FALSE",
-        ])
-        .arg("-keyout")
-        .arg(&key)
-        .arg("-out")
-        .arg(&crt)
-        .output()
-        .expect("this test needs openssl: apt-get install openssl");
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    (crt, key)
 }

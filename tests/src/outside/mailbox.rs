@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
+use tokio_rustls::TlsAcceptor;
+
+use super::tls::{Certificate, acceptor};
 
 /// A mail that was taken.
 #[derive(Clone, Debug, Default)]
@@ -26,14 +28,23 @@ pub struct Mailbox {
 
 impl Mailbox {
     pub async fn start() -> Self {
+        Self::serve(None).await
+    }
+
+    /// Takes mail only after STARTTLS.
+    pub async fn start_tls(certificate: &Certificate) -> Self {
+        Self::serve(Some(acceptor(certificate))).await
+    }
+
+    async fn serve(tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let port = listener.local_addr().expect("a bound address").port();
         let mails = Arc::new(Mutex::new(Vec::new()));
         let all = mails.clone();
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let all = all.clone();
-                tokio::spawn(async move { converse(stream, &all).await });
+                let (all, tls) = (all.clone(), tls.clone());
+                tokio::spawn(async move { converse(stream, tls, &all).await });
             }
         })
         .abort_handle();
@@ -55,16 +66,28 @@ impl Drop for Mailbox {
     }
 }
 
-async fn converse(stream: TcpStream, all: &Mutex<Vec<Mail>>) -> Option<()> {
-    let (read, mut write) = stream.into_split();
-    let mut lines = BufReader::new(read).lines();
-    say(&mut write, "220 mailbox ready").await?;
+async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, all: &Mutex<Vec<Mail>>) -> Option<()> {
+    let mut stream = BufReader::new(stream);
+    say(&mut stream, "220 mailbox ready").await?;
+    session(&mut stream, all, tls.is_some()).await?;
+    let mut stream = BufReader::new(tls?.accept(stream.into_inner()).await.ok()?);
+    session(&mut stream, all, false).await
+}
+
+/// Until STARTTLS or the end; before TLS no log-in is offered.
+async fn session<S>(stream: &mut BufReader<S>, all: &Mutex<Vec<Mail>>, clear: bool) -> Option<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let mut mail = Mail::default();
     loop {
-        let line = lines.next_line().await.ok()??;
+        let line = line(stream).await?;
         let (word, rest) = line.split_once([' ', ':']).unwrap_or((&line, ""));
         let answer = match (word, rest) {
+            ("EHLO", _) if clear => "250-mailbox\r\n250 STARTTLS",
             ("EHLO", _) => "250-mailbox\r\n250-8BITMIME\r\n250 AUTH LOGIN PLAIN",
+            ("STARTTLS", _) if clear => return say(stream, "220 go on").await,
+            (_, _) if clear => "530 not before STARTTLS",
             ("AUTH", login) => {
                 mail.login = Some(login.to_owned());
                 "235 welcome"
@@ -79,8 +102,8 @@ async fn converse(stream: TcpStream, all: &Mutex<Vec<Mail>>) -> Option<()> {
                 "250 yes"
             }
             ("DATA", _) => {
-                say(&mut write, "354 go on").await?;
-                mail.text = data(&mut lines).await?;
+                say(stream, "354 go on").await?;
+                mail.text = data(stream).await?;
                 all.lock()
                     .expect("no one panics with it")
                     .push(std::mem::take(&mut mail));
@@ -89,14 +112,22 @@ async fn converse(stream: TcpStream, all: &Mutex<Vec<Mail>>) -> Option<()> {
             ("QUIT", _) => "221 bye",
             _ => "500 what?",
         };
-        say(&mut write, answer).await?;
+        say(stream, answer).await?;
     }
 }
 
-async fn data(lines: &mut Lines<BufReader<OwnedReadHalf>>) -> Option<String> {
+async fn line(stream: &mut (impl AsyncBufRead + Unpin)) -> Option<String> {
+    let mut line = String::new();
+    match stream.read_line(&mut line).await.ok()? {
+        0 => None,
+        _ => Some(line.trim_end_matches(['\r', '\n']).to_owned()),
+    }
+}
+
+async fn data(stream: &mut (impl AsyncBufRead + Unpin)) -> Option<String> {
     let mut text = String::new();
     loop {
-        let line = lines.next_line().await.ok()??;
+        let line = line(stream).await?;
         if line == "." {
             return Some(text);
         }
@@ -105,6 +136,7 @@ async fn data(lines: &mut Lines<BufReader<OwnedReadHalf>>) -> Option<String> {
     }
 }
 
-async fn say(write: &mut OwnedWriteHalf, text: &str) -> Option<()> {
-    write.write_all(format!("{text}\r\n").as_bytes()).await.ok()
+async fn say(stream: &mut (impl AsyncWrite + Unpin), text: &str) -> Option<()> {
+    stream.write_all(format!("{text}\r\n").as_bytes()).await.ok()?;
+    stream.flush().await.ok()
 }

@@ -2,6 +2,8 @@
 
 mod hook;
 mod mailbox;
+mod tls;
 
-pub use hook::{Answer, Call, Hook, certificate};
+pub use hook::{Answer, Call, Hook};
 pub use mailbox::{Mail, Mailbox};
+pub use tls::Certificate;

@@ -162,3 +162,17 @@ fn a_relay_or_a_switch_that_cannot_work_is_refused() {
     ];
     assert!(refused(&both).contains("either `url` or `url_file`"));
 }
+
+#[test]
+fn the_example_of_an_agent_that_tells_people_is_taken() {
+    let example = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../deploy/examples/notify/agent.toml"
+    );
+    let args = AgentArgs {
+        config: Some(example.into()),
+        ..AgentArgs::default()
+    };
+    let outside = load(&args, &env(&[])).unwrap().outside;
+    assert!(outside.smtp.is_some() && outside.ping.is_some(), "{outside:?}");
+}
