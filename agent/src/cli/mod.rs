@@ -76,7 +76,7 @@ enum Command {
     /// A farm on this machine, with a database and example jobs of its own: the first minute
     Dev(dev::DevArgs),
     /// Run the agent of this server
-    Agent(agent::AgentArgs),
+    Agent(Box<agent::AgentArgs>),
     /// Jobs: apply files, list, run, pause
     Job(job::JobArgs),
     /// Runs: list, logs, cancel, retry
