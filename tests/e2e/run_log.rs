@@ -256,7 +256,7 @@ async fn a_journal_that_takes_nothing_costs_lines_that_are_counted_and_nothing_e
         })
         .await;
     farm.event("output_dropped").await;
-    let lost = dropped as usize / 100;
+    let lost = dropped as usize / 101;
     let lines = farm
         .eventually("the rest comes", SOON, async || {
             match journal.lines(flood).len() {

@@ -1,5 +1,6 @@
 //! Writes down how attempts ended, their output before that, and events; in sets, until it is confirmed.
 
+mod answer;
 mod outlet;
 mod progress;
 mod report;
@@ -19,6 +20,7 @@ use farmhand_common::store::{Db, Me, StoreError};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
+use self::answer::Answer;
 pub use self::outlet::Outlet;
 use self::progress::Checkpoints;
 pub use self::report::Report;
@@ -30,7 +32,6 @@ use crate::output::Shipper;
 use crate::random::random;
 use crate::runlog::{About, RunLog};
 use crate::runner::{self, Verdict};
-use crate::session::Input;
 use crate::warden::Paths;
 use crate::warden::protocol::AttemptId;
 
@@ -230,7 +231,7 @@ impl Reporter {
         loop {
             match self.try_settle(&ended).await {
                 Ok(settled) => {
-                    self.finish(&ended, &settled).await;
+                    self.finish(ended, settled).await;
                     return;
                 }
                 Err(e) => {
@@ -307,29 +308,26 @@ impl Reporter {
             .collect())
     }
 
-    async fn finish(&mut self, ended: &[Ended], settled: &[Settled]) {
-        for (e, how) in ended.iter().zip(settled) {
+    async fn finish(&mut self, ended: Vec<Ended>, settled: Vec<Settled>) {
+        for (e, how) in ended.iter().zip(&settled) {
             self.shippers.remove(&e.assignment.id());
             self.tasks.forget(e.assignment.id());
             if *how != Settled::Fenced {
                 self.tell(e);
             }
         }
-        self.run_log.end(ended.iter().map(|e| e.assignment.id())).await;
-        let answers: Vec<(AttemptId, Settled)> = ended
-            .iter()
-            .zip(settled)
-            .map(|(e, s)| (e.assignment.id(), *s))
-            .collect();
-        let taken = self.outlet.send(Input::Settled(answers)).await;
-        for e in ended {
-            // A living warden removes the directory when the end is acknowledged.
-            if e.result.is_none() || !taken {
-                let (paths, id) = (Paths::new(&self.state_dir, e.kind), e.assignment.id());
-                if let Err(error) = paths.remove_attempt(id) {
-                    tracing::warn!("{}: {error}", paths.attempt_dir(id).display());
-                }
-            }
+        let answer = Answer {
+            ended,
+            settled,
+            run_log: self.run_log.clone(),
+            outlet: self.outlet.clone(),
+            state_dir: self.state_dir.clone(),
+        };
+        if self.run_log.is_on() {
+            // Its last lines may take a moment, which what ends next need not wait for.
+            tokio::spawn(answer.give());
+        } else {
+            answer.give().await;
         }
     }
 

@@ -3,7 +3,7 @@
 use super::About;
 use super::lines::{Line, Lines};
 use super::mark::Mark;
-use crate::warden::OutputReader;
+use crate::warden::{Item, OutputReader};
 
 /// Read in one pass at most: a bound on how long others wait. Bytes.
 const PASS_MAX: u64 = 1 << 20;
@@ -102,13 +102,28 @@ impl Follower {
         passed
     }
 
+    /// Counts what was not delivered as dropped, a part at a time. True: there is more to count.
+    pub fn give_up(&mut self) -> bool {
+        self.dropped += self.lines.abandon();
+        let begin = self.reader.position();
+        while self.reader.position() - begin < PASS_MAX {
+            match self.reader.next() {
+                Ok(Some(Item::Chunk { bytes, .. })) => self.dropped += bytes.len() as u64,
+                // Counted by whoever lost it.
+                Ok(Some(Item::Dropped { .. })) => {}
+                Ok(None) | Err(_) => return false,
+            }
+        }
+        true
+    }
+
     /// False when a line was not taken.
     fn hand_out(&mut self, deliver: &mut impl FnMut(&About, &Line) -> Delivered) -> bool {
         while let Some(line) = self.lines.front() {
             match deliver(&self.about, line) {
                 Delivered::Yes => {}
                 Delivered::NotNow => return false,
-                Delivered::Never => self.dropped += line.bytes.len() as u64,
+                Delivered::Never => self.dropped += line.length(),
             }
             self.lines.pop();
         }

@@ -18,6 +18,13 @@ pub struct Line {
     pub(super) end: u64,
 }
 
+impl Line {
+    /// Of the output that it was: its newline counts.
+    pub fn length(&self) -> u64 {
+        self.bytes.len() as u64 + u64::from(!self.goes_on)
+    }
+}
+
 /// A line whose newline has not been written.
 struct Half {
     start: u64,
@@ -138,6 +145,13 @@ impl Lines {
             let done = &mut self.done[index(line.stream)];
             *done = line.end.max(*done);
         }
+    }
+
+    /// Forgets what was not sent. Returns how many bytes that is.
+    pub fn abandon(&mut self) -> u64 {
+        let ready: u64 = self.ready.drain(..).map(|line| line.length()).sum();
+        let halves = self.halves.iter_mut().filter_map(Option::take);
+        ready + halves.map(|half| half.bytes.len() as u64).sum::<u64>()
     }
 
     /// Where another agent has to go on.

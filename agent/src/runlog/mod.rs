@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use self::follower::{Delivered, Follower, Passed};
 pub use self::format::Format;
@@ -27,6 +28,8 @@ use crate::warden::protocol::AttemptId;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Orders that may wait; the reporter then waits too, for a file to be read at most.
 const ORDERS: usize = 1_024;
+/// How long the end of an attempt may wait for a receiver that takes its lines one by one.
+const END_WITHIN: Duration = Duration::from_secs(2);
 /// How long what still waits for the socket is tried when the agent leaves.
 const LAST_TRY: Duration = Duration::from_millis(500);
 
@@ -53,10 +56,11 @@ enum Order {
 }
 
 /// The way to the forwarder; without one, every word is a no-op.
+#[derive(Clone)]
 pub struct RunLog(Option<mpsc::Sender<Order>>);
 
 impl RunLog {
-    /// Starts forwarding for the node under `address`. It ends when this value is dropped.
+    /// Starts forwarding for the node under `address`. It ends when this value and its clones are dropped.
     pub fn start(config: Option<&RunLogConfig>, address: &str, events: &Events) -> (Self, JoinHandle<()>) {
         let Some(config) = config else {
             return (Self(None), tokio::spawn(std::future::ready(())));
@@ -80,12 +84,17 @@ impl RunLog {
         }
     }
 
+    /// Whether there is a forwarder.
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Returns when the rest of these attempts' output has been sent, lies in memory, or is given up and counted:
     /// their files are needed no more.
-    pub async fn end(&self, ids: impl Iterator<Item = AttemptId>) {
+    pub async fn end(&self, ids: Vec<AttemptId>) {
         if let Some(orders) = &self.0 {
             let (done, answer) = oneshot::channel();
-            if orders.send(Order::End(ids.collect(), done)).await.is_ok() {
+            if orders.send(Order::End(ids, done)).await.is_ok() {
                 let _ = answer.await;
             }
         }
@@ -171,21 +180,29 @@ impl Forwarder {
         };
         self.socket.flush();
         follower.closing();
+        let deadline = Instant::now() + END_WITHIN;
         loop {
             let (socket, writer) = (&mut self.socket, &self.writer);
             let passed = follower.pass(|about, line| {
                 let entry = writer.entry(about, line);
-                let sent = socket.send(&entry);
-                if sent == Sent::Yes || (sent == Sent::NotNow && socket.keep(entry)) {
-                    Delivered::Yes
-                } else {
-                    Delivered::Never
+                match socket.send(&entry) {
+                    Sent::Yes => Delivered::Yes,
+                    Sent::Never => Delivered::Never,
+                    Sent::NotNow if socket.keep(entry) => Delivered::Yes,
+                    Sent::NotNow => Delivered::NotNow,
                 }
             });
-            if passed != Passed::More {
-                break;
+            match passed {
+                Passed::All => break,
+                Passed::More => tokio::task::yield_now().await,
+                Passed::Blocked if Instant::now() < deadline && self.socket.room().await => {}
+                Passed::Blocked => {
+                    while follower.give_up() {
+                        tokio::task::yield_now().await;
+                    }
+                    break;
+                }
             }
-            tokio::task::yield_now().await;
         }
         if follower.dropped() > 0 {
             self.events.emit(Event::OutputDropped {

@@ -10,6 +10,8 @@ use tokio::time::Instant;
 
 /// Between two tries to connect.
 const AGAIN: Duration = Duration::from_secs(1);
+/// How long room is waited for; a receiver that lives takes something in that time.
+const ROOM_WITHIN: Duration = Duration::from_millis(200);
 /// Entries of ended attempts that may wait for room. Bytes.
 const WAITING_MAX: usize = 4 << 20;
 
@@ -30,6 +32,8 @@ pub struct Socket {
     waiting: VecDeque<Vec<u8>>,
     waiting_bytes: usize,
     why: String,
+    /// Nothing was taken while room was waited for, nor since.
+    stuck: bool,
     away: bool,
     change: Option<Option<String>>,
 }
@@ -44,6 +48,7 @@ impl Socket {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             why: "its queue is full".to_owned(),
+            stuck: false,
             away: false,
             change: None,
         }
@@ -116,6 +121,15 @@ impl Socket {
         }
     }
 
+    /// Waits for room, only a moment. False: there is none; then it does not wait again before something is taken.
+    pub async fn room(&mut self) -> bool {
+        if self.stuck || self.datagrams.is_none() {
+            return false;
+        }
+        self.stuck = tokio::time::timeout(ROOM_WITHIN, self.writable()).await.is_err();
+        !self.stuck
+    }
+
     fn try_send(&mut self, datagram: &[u8]) -> Sent {
         if !self.connected() {
             return Sent::NotNow;
@@ -124,7 +138,10 @@ impl Socket {
             return Sent::NotNow;
         };
         match socket.try_send(datagram) {
-            Ok(_) => Sent::Yes,
+            Ok(_) => {
+                self.stuck = false;
+                Sent::Yes
+            }
             Err(e) if e.kind() == ErrorKind::WouldBlock => {
                 "its queue is full".clone_into(&mut self.why);
                 Sent::NotNow
