@@ -140,6 +140,7 @@ fn drop_old(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreEr
                 events: default.events.min(days),
             };
             farmhand_common::store::tasks::drop_older_than(&ctx.db, days).await?;
+            farmhand_common::store::streams::drop_older_than(&ctx.db, days).await?;
             farmhand_common::store::tables::drop_older_than(&ctx.db, days).await?;
             farmhand_common::store::progress::drop_older_than(&ctx.db, days).await?;
             farmhand_common::store::notify::drop_older_than(&ctx.db, days).await?;

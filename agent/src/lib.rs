@@ -27,6 +27,7 @@ mod runner;
 mod session;
 mod signals;
 pub mod snapshot;
+pub mod stream;
 mod supervisor;
 mod tables;
 pub mod warden;

@@ -11,11 +11,13 @@ use farmhand_common::core::lease::BootInstant;
 use farmhand_common::core::run::{AfterAttempt, AttemptEnd, Outcome, after_attempt};
 use farmhand_common::store::Kind;
 use farmhand_common::store::protocol::{Claimed, LostWhy};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::events::AttemptRef;
 use crate::flow::handed::{self, Handed};
+use crate::stream::handed as stream;
 use crate::warden::protocol::{AttemptId, AttemptResult, Ending, KillReason, MAX_STDIN, SpawnRequest};
 
 /// Where cron's jobs find their programs too.
@@ -85,7 +87,7 @@ pub fn hard_end(spec: &JobSpec, claim_sent: BootInstant) -> Option<BootInstant> 
         .map(|timeout| claim_sent + timeout + spec.grace + OVERRUN_MARGIN)
 }
 
-/// What the warden is asked to start.
+/// What the warden is asked to start. `now` is of the database's clock.
 ///
 /// # Errors
 /// A sentence for the run's reason: no command, or parameters that do not fit the definition.
@@ -95,6 +97,7 @@ pub fn request(
     address: &str,
     slot: u32,
     claim_sent: BootInstant,
+    now: Timestamp,
 ) -> Result<SpawnRequest, String> {
     let spec = &assignment.spec;
     let given = match &claimed.params {
@@ -103,8 +106,9 @@ pub fn request(
         other => return Err(format!("parameters must be a JSON object, not {other}")),
     };
     let resolved = resolve_params(spec, &given).map_err(|e| e.to_string())?;
-    let (command, stdin) = match (&spec.flow, &spec.command) {
-        (Some(flow), _) => {
+    let stdin = spec.stdin.clone().map(String::into_bytes);
+    let (command, stdin) = match (&spec.flow, &spec.stream, &spec.command) {
+        (Some(flow), ..) => {
             let handed = Handed {
                 flow: flow.clone(),
                 done: claimed.done.iter().flatten().cloned().collect(),
@@ -112,12 +116,17 @@ pub fn request(
             let text = serde_json::to_vec(&handed).map_err(|e| e.to_string())?;
             (handed::command(), Some(text))
         }
-        (None, Some(command @ Command::Argv(_))) => {
-            let argv = argv(command, &resolved).map_err(|e| e.to_string())?;
-            (Command::Argv(argv), spec.stdin.clone().map(String::into_bytes))
+        (None, Some(list), _) => {
+            let handed = stream::Handed::new(claimed, spec, list, &resolved, now)?;
+            let text = serde_json::to_vec(&handed).map_err(|e| e.to_string())?;
+            (stream::command(), Some(text))
         }
-        (None, Some(command)) => (command.clone(), spec.stdin.clone().map(String::into_bytes)),
-        (None, None) => return Err("the job has no command".to_owned()),
+        (None, None, Some(command @ Command::Argv(_))) => {
+            let argv = argv(command, &resolved).map_err(|e| e.to_string())?;
+            (Command::Argv(argv), stdin)
+        }
+        (None, None, Some(command)) => (command.clone(), stdin),
+        (None, None, None) => return Err("the job has no command".to_owned()),
     };
     let command = match (&spec.table, &claimed.key) {
         (_, Some(key)) => with_key(command, key)?,
@@ -188,7 +197,8 @@ fn environment(
     if let Some(key) = &claimed.key {
         set("KEY", key.clone());
     }
-    if let Some(checkpoint) = &claimed.checkpoint {
+    // A stream's is for its engine.
+    if let (Some(checkpoint), None) = (&claimed.checkpoint, &spec.stream) {
         set("CHECKPOINT", checkpoint.clone());
     }
     if let Some(parent) = claimed.parent_run {
@@ -242,7 +252,15 @@ pub fn verdict(a: &Assignment, result: &AttemptResult, cancelled: bool, random: 
         }
         (None, Ending::Exited { code }) => AttemptEnd::Exited(*code),
     };
-    let reason = reason(result);
+    let said = a
+        .spec
+        .stream
+        .is_some()
+        .then(|| stream::reason(result.checkpoint.as_deref()));
+    let reason = match said.flatten() {
+        Some(why) if result.killed.is_none() => Some(why),
+        _ => reason(result),
+    };
     if a.is_round() {
         return round_over(a, end, reason, cancelled, random);
     }
@@ -253,6 +271,14 @@ pub fn verdict(a: &Assignment, result: &AttemptResult, cancelled: bool, random: 
         return Verdict::Final {
             outcome: Outcome::Succeeded,
             reason: Some("idle".to_owned()),
+            again: None,
+        };
+    }
+    if a.spec.stream.is_some() && end == AttemptEnd::Exited(stream::ITEMS_FAILED) && !cancelled {
+        // Nothing is left that another attempt could do.
+        return Verdict::Final {
+            outcome: Outcome::Failed,
+            reason,
             again: None,
         };
     }

@@ -13,5 +13,6 @@ mod placement;
 mod progress;
 mod shards;
 mod stopped;
+mod streams;
 mod tables;
 mod triggers;

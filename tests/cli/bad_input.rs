@@ -54,13 +54,11 @@ async fn mistakes_come_as_json_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_that_are_not_supported_yet_are_refused_and_not_ignored() {
+async fn a_stream_without_a_list_is_refused() {
     let farm = Farm::new().await;
     let file = farm.file("a.toml", "[job.one]\ncommand = ['x']\nstream = {}\n");
-    farm.run(&["job", "apply", file.to_str().unwrap()]).refused(
-        2,
-        &["`stream` is not supported by this version yet", "a.toml:3:1"],
-    );
+    farm.run(&["job", "apply", file.to_str().unwrap()])
+        .refused(2, &["`stream` has no list", "a.toml:3:1"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,5 +13,6 @@ mod progress;
 mod refusals;
 mod run_log;
 mod running;
+mod streams;
 mod systemd;
 mod tables;

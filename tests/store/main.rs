@@ -27,6 +27,7 @@ mod schema;
 mod sessions;
 mod snapshots;
 mod storm;
+mod streams;
 mod submit;
 mod table_shapes;
 mod tables;

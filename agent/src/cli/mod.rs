@@ -18,6 +18,7 @@ mod explain;
 mod flow;
 mod follow;
 mod import;
+mod items;
 mod job;
 mod lease;
 mod logs;
@@ -35,6 +36,7 @@ mod run;
 mod runs;
 mod settings;
 mod status;
+mod stream_engine;
 mod terminal;
 mod top;
 mod triggers;
@@ -111,6 +113,8 @@ enum Command {
     Top(top::TopArgs),
     /// Print a completion script for a shell; it knows the names of jobs, nodes and runs
     Completion(completion::CompletionArgs),
+    #[command(hide = true)]
+    StreamEngine,
     /// Write the manual pages, one for each command, into a directory
     Man(man::ManArgs),
 }
@@ -158,6 +162,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Import(args) => import::run(args, json),
         Command::Top(args) => block_on(top::run(args, json)),
         Command::Completion(args) => completion::run(args, json),
+        Command::StreamEngine => stream_engine::run(),
         Command::Man(args) => man::run(args, json),
     }
 }

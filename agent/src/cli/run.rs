@@ -6,7 +6,7 @@ use farmhand_common::store::{Db, query};
 use serde_json::json;
 
 use super::follow::{Follow, follow, no_run};
-use super::{DatabaseArgs, Exit, Failure, Outcome, completion, logs, out, runs};
+use super::{DatabaseArgs, Exit, Failure, Outcome, completion, items, logs, out, runs};
 
 #[derive(Args, Debug)]
 pub struct RunArgs {
@@ -27,6 +27,10 @@ enum RunCommand {
     },
     /// What a run printed, its stdout on stdout and its stderr on stderr
     Logs(logs::LogArgs),
+    /// Lines of a stream that were given up
+    Items(items::ItemsArgs),
+    /// Run lines of a stream that were given up again, in a new run
+    Replay(items::ReplayArgs),
     /// End runs; one that is running gets SIGTERM, and SIGKILL after its grace
     Cancel {
         #[arg(required = true, add = completion::run_numbers())]
@@ -53,6 +57,8 @@ pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
         RunCommand::Ls(list) => runs::list(&db, list, as_json).await,
         RunCommand::Show { run } => runs::show(&db, *run, as_json).await,
         RunCommand::Logs(args) => logs::run(&db, args, as_json).await,
+        RunCommand::Items(args) => items::list(&db, args, as_json).await,
+        RunCommand::Replay(args) => items::replay(&db, args, as_json).await,
         RunCommand::Cancel { run, firing } => {
             let runs = if *firing {
                 together(&db, run).await?

@@ -3,6 +3,7 @@
 use clap::Args;
 use farmhand_common::core::document::size_text;
 use farmhand_common::core::run::RunState;
+use farmhand_common::core::stream::Checkpoint;
 use farmhand_common::store::Db;
 use farmhand_common::store::progress::{self, Reported};
 use farmhand_common::store::query::{self, AttemptRow, RunFilter, RunRow};
@@ -106,14 +107,17 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
     let attempts = query::attempts(db, run_id).await?;
     let tasks = tasks::tasks(db, run_id).await?;
     let reported = progress::progress(db, run_id).await?;
+    let checkpoint = reported.as_ref().and_then(|r| r.checkpoint.as_deref());
+    let stream = checkpoint.and_then(|text| Checkpoint::parse(text).ok());
     let shards = query::firing(db, row.firing).await?;
     if as_json {
         out::json(&json!({
-            "run": row, "attempts": attempts, "tasks": tasks, "progress": reported, "shards": shards
+            "run": row, "attempts": attempts, "tasks": tasks, "progress": reported, "shards": shards,
+            "stream": stream
         }));
         return Ok(Exit::Ok);
     }
-    out::pairs(&[
+    let mut pairs = vec![
         ("run", row.run_id.to_string()),
         ("job", format!("{} (revision {})", row.job_id, row.rev)),
         ("kind", row.kind.to_string()),
@@ -146,7 +150,12 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
             "checkpoint",
             out::maybe(reported.as_ref().and_then(|r| r.checkpoint.as_ref())),
         ),
-    ]);
+    ];
+    if let Some(stream) = &stream {
+        pairs.retain(|(name, _)| *name != "checkpoint");
+        pairs.extend(stream_pairs(stream));
+    }
+    out::pairs(&pairs);
     out::line("");
     let headers = [
         "TRY", "NODE", "SESSION", "FENCE", "CLAIMED", "STARTED", "ENDED", "OUTCOME", "EXIT", "REASON",
@@ -181,6 +190,32 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
         out::table(&headers, tasks.iter().map(task).collect());
     }
     Ok(Exit::Ok)
+}
+
+/// How far a list has been handled.
+fn stream_pairs(stream: &Checkpoint) -> Vec<(&'static str, String)> {
+    let now: Vec<String> = stream.now.iter().map(u64::to_string).collect();
+    let (done, failed) = (stream.succeeded, stream.failed);
+    let mut pairs = vec![
+        (
+            "lines",
+            format!(
+                "{done} done, {failed} failed; the lowest unfinished is {}",
+                stream.line
+            ),
+        ),
+        ("rate", format!("{:.1} lines/s", stream.rate)),
+        (
+            "now",
+            if now.is_empty() {
+                "-".to_owned()
+            } else {
+                format!("line {}", now.join(", "))
+            },
+        ),
+    ];
+    pairs.extend(stream.waits.clone().map(|what| ("waits", what)));
+    pairs
 }
 
 fn reported_when(reported: &Reported) -> String {
@@ -267,7 +302,7 @@ fn bytes(n: Option<i64>) -> String {
         .map_or_else(|| "-".to_owned(), size_text)
 }
 
-fn ending(exit_code: Option<i32>, signal: Option<i32>) -> String {
+pub(super) fn ending(exit_code: Option<i32>, signal: Option<i32>) -> String {
     match (exit_code, signal) {
         (_, Some(signal)) => format!("signal {signal}"),
         (Some(code), None) => code.to_string(),

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 /// Records of one round: a bound on memory.
 const ROUND: usize = 1_000;
+const ROUND_BYTES: u64 = 1 << 20;
 /// Bytes of a name; it is part of a key.
 const MAX_NAME: usize = 1_000;
 const MAX_BLAME: usize = 1_000;
@@ -35,12 +36,14 @@ pub fn command() -> Command {
 
 /// Follows the record that the engine of an attempt keeps in the attempt's run directory.
 #[derive(Debug)]
-pub struct Follower {
+pub struct Follower<T> {
     path: PathBuf,
+    /// What the database takes of a line of it.
+    parse: fn(&[u8]) -> Option<T>,
     /// Everything before is in the database.
     sent: u64,
     read: u64,
-    pending: Vec<TaskEnd>,
+    pending: Vec<T>,
 }
 
 /// The keys of a record's line that go to the database.
@@ -58,10 +61,17 @@ struct Line {
     blame: Vec<String>,
 }
 
-impl Follower {
-    pub fn new(run_dir: &Path) -> Self {
+/// An ended task, of a line of a flow's record.
+pub fn task_end(text: &[u8]) -> Option<TaskEnd> {
+    serde_json::from_slice::<Line>(text).ok()?.end()
+}
+
+impl<T> Follower<T> {
+    /// `record`: where it lies in the run directory.
+    pub fn new(run_dir: &Path, record: &str, parse: fn(&[u8]) -> Option<T>) -> Self {
         Self {
-            path: run_dir.join("flow/record"),
+            path: run_dir.join(record),
+            parse,
             sent: 0,
             read: 0,
             pending: Vec::new(),
@@ -72,7 +82,7 @@ impl Follower {
     ///
     /// # Errors
     /// When the record is there and cannot be read.
-    pub fn pending(&mut self) -> io::Result<&[TaskEnd]> {
+    pub fn pending(&mut self) -> io::Result<&[T]> {
         if self.pending.is_empty() {
             self.read_on()?;
         }
@@ -91,7 +101,9 @@ impl Follower {
         reader.seek(SeekFrom::Start(self.sent))?;
         self.read = self.sent;
         let mut text = Vec::new();
-        while self.pending.len() < ROUND {
+        let full =
+            |pending: &[T], bytes| !pending.is_empty() && (pending.len() >= ROUND || bytes >= ROUND_BYTES);
+        while !full(&self.pending, self.read - self.sent) {
             text.clear();
             let length = reader.read_until(b'\n', &mut text)?;
             // A line that is still being written is read the next time.
@@ -100,8 +112,7 @@ impl Follower {
             }
             self.read += length as u64;
             // The record is the job's own; what is no record is passed over.
-            let line = serde_json::from_slice::<Line>(&text).ok();
-            self.pending.extend(line.and_then(Line::end));
+            self.pending.extend((self.parse)(&text));
         }
         if self.pending.is_empty() {
             self.sent = self.read;
@@ -180,7 +191,7 @@ mod tests {
         });
         let text = bad.concat() + &odd + &line(|_| {});
         std::fs::write(dir.path().join("flow/record"), text).expect("a record");
-        let mut follower = Follower::new(dir.path());
+        let mut follower = Follower::new(dir.path(), "flow/record", task_end);
         let ends = follower.pending().expect("it can be read");
         let names: Vec<&str> = ends.iter().map(|e| e.task.as_str()).collect();
         assert_eq!(names, ["odd", "a"]);

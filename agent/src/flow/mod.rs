@@ -7,7 +7,7 @@ pub mod guardian;
 pub mod handed;
 pub mod load;
 pub mod marks;
-mod output;
+pub mod output;
 pub mod plan;
 pub mod preload;
 pub mod report;

@@ -62,6 +62,16 @@ impl Output {
         }
     }
 
+    /// The last bytes of what was written, up to `most`; none when nothing can be read.
+    pub fn last(&self, most: usize) -> Option<Vec<u8>> {
+        let length = self.file.metadata().ok()?.len();
+        let start = length.saturating_sub(most as u64);
+        let mut bytes = vec![0; usize::try_from(length - start).unwrap_or(most)];
+        let count = self.file.read_at(&mut bytes, start).ok()?;
+        bytes.truncate(count);
+        Some(bytes)
+    }
+
     /// Empties a file that grew too long. Returns how many bytes went, the first time.
     pub fn bound(&mut self) -> Option<u64> {
         let length = self.file.metadata().map(|m| m.len()).unwrap_or(0);

@@ -58,6 +58,25 @@ impl Spawner {
         }
     }
 
+    /// The same, with further descriptors: what is open here under the first number is that under the second.
+    ///
+    /// # Errors
+    /// What execve said.
+    pub fn spawn_with(
+        &self,
+        argv: &[CString],
+        variables: &[(String, String)],
+        output: BorrowedFd<'_>,
+        descriptors: &[(&OwnedFd, i32)],
+    ) -> io::Result<i32> {
+        let attributes = Attributes::new(libc::POSIX_SPAWN_SETPGROUP)?;
+        let files = self.files(output)?;
+        for (from, to) in descriptors {
+            files.dup2(from.as_raw_fd(), *to)?;
+        }
+        self.exec(argv, variables, &attributes, &files)
+    }
+
     /// Starts a shell as the leader of a session whose terminal is `terminal`, with further descriptors.
     ///
     /// # Errors
@@ -88,8 +107,7 @@ impl Spawner {
         variables: &[(String, String)],
         output: BorrowedFd<'_>,
     ) -> io::Result<i32> {
-        let attributes = Attributes::new(libc::POSIX_SPAWN_SETPGROUP)?;
-        self.exec(argv, variables, &attributes, &self.files(output)?)
+        self.spawn_with(argv, variables, output, &[])
     }
 
     /// Standard input, output and error output.

@@ -26,7 +26,8 @@ use self::progress::Checkpoints;
 pub use self::report::Report;
 use self::report::{Ended, Followed};
 use self::rows::{finish_row, lose_row, op, retry_row};
-use self::tasks::TaskShippers;
+use self::tasks::RecordShippers;
+pub use self::tasks::Records;
 use crate::events::{Event, Events};
 use crate::output::Shipper;
 use crate::random::random;
@@ -62,7 +63,7 @@ pub struct Reporter {
     state_dir: PathBuf,
     outlet: Outlet,
     shippers: HashMap<AttemptId, Shipper>,
-    tasks: TaskShippers,
+    records: RecordShippers,
     checkpoints: Checkpoints,
     /// Starts to be shown to people; those that end within a tick never are.
     starts: HashMap<AttemptId, (Me, Timestamp)>,
@@ -77,7 +78,7 @@ impl Reporter {
             state_dir,
             outlet,
             shippers: HashMap::new(),
-            tasks: TaskShippers::default(),
+            records: RecordShippers::default(),
             checkpoints: Checkpoints::default(),
             starts: HashMap::new(),
             run_log,
@@ -102,10 +103,15 @@ impl Reporter {
                 _ = rows.recv_many(&mut events, EVENT_SET) => self.record(&mut events).await,
                 _ = ticks.tick(), if !self.shippers.is_empty() => {
                     self.show_starts().await;
-                    self.checkpoints.store_live(&self.db).await;
+                    // A checkpoint says that what it passes is written down.
+                    if self.records.ship_live(&self.db).await {
+                        self.checkpoints.store_live(&self.db).await;
+                    }
                     self.ship_live().await;
                 }
-                _ = looks.tick(), if !self.tasks.is_empty() => self.tasks.ship_live(&self.db).await,
+                _ = looks.tick(), if self.records.is_hasty() => {
+                    self.records.ship_live(&self.db).await;
+                }
                 _ = &mut stop => break,
             }
         }
@@ -145,8 +151,8 @@ impl Reporter {
 
     async fn follow(&mut self, followed: Followed) {
         let (id, kind) = (followed.id, followed.kind);
-        if let Some(session) = followed.flow_of {
-            self.tasks.follow(id, session, &self.state_dir, kind);
+        if let Some((session, what)) = followed.records {
+            self.records.follow(id, session, &self.state_dir, kind, what);
         }
         let Entry::Vacant(new) = self.shippers.entry(id) else {
             return;
@@ -261,20 +267,15 @@ impl Reporter {
 
     /// Output first: once a state is final, the log is complete within the caps.
     async fn try_settle(&mut self, ended: &[Ended]) -> Result<Vec<Settled>, StoreError> {
-        // Whoever claims the next attempt finds the last checkpoint of this one.
-        self.checkpoints.store(&self.db).await?;
         for e in ended.iter().filter(|e| e.result.is_some()) {
             self.follow(Followed::new(&e.assignment, e.kind, false)).await;
         }
+        self.records.ship(&self.db).await?;
+        // Whoever claims the next attempt finds the last checkpoint of this one.
+        self.checkpoints.store(&self.db).await?;
         let ids: Vec<AttemptId> = ended.iter().map(|e| e.assignment.id()).collect();
         for part in ids.chunks(SHIP_SET) {
             self.ship(part, true).await?;
-        }
-        for e in ended
-            .iter()
-            .filter(|e| e.result.is_some() && e.assignment.spec.flow.is_some())
-        {
-            self.tasks.ship(&self.db, e.assignment.id()).await?;
         }
         let cut = |e: &Ended| self.shippers.get(&e.assignment.id()).map_or(0, Shipper::cut);
         let finish: Vec<Finish> = ended.iter().filter_map(|e| finish_row(e, cut(e))).collect();
@@ -311,7 +312,7 @@ impl Reporter {
     async fn finish(&mut self, ended: Vec<Ended>, settled: Vec<Settled>) {
         for (e, how) in ended.iter().zip(&settled) {
             self.shippers.remove(&e.assignment.id());
-            self.tasks.forget(e.assignment.id());
+            self.records.forget(e.assignment.id());
             if *how != Settled::Fenced {
                 self.tell(e);
             }

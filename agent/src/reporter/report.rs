@@ -4,6 +4,7 @@ use farmhand_common::store::Me;
 use farmhand_common::store::progress::Progress;
 use jiff::Timestamp;
 
+use super::tasks::Records;
 use crate::runner::{Assignment, Verdict};
 use crate::warden::protocol::{AttemptId, AttemptResult, Kind};
 
@@ -29,8 +30,8 @@ pub struct Followed {
     pub(super) keep: u64,
     /// Claimed by this agent, so that nothing of its output can have been stored yet.
     pub(super) fresh: bool,
-    /// The session that holds it, when it is a flow: its tasks are followed too.
-    pub(super) flow_of: Option<i64>,
+    /// The session that holds it and what its engine writes down, if there is one: that is followed too.
+    pub(super) records: Option<(i64, Records)>,
 }
 
 impl Followed {
@@ -41,7 +42,7 @@ impl Followed {
             kind,
             keep: assignment.spec.output.keep,
             fresh,
-            flow_of: assignment.spec.flow.as_ref().map(|_| assignment.session),
+            records: Records::of(&assignment.spec).map(|what| (assignment.session, what)),
         }
     }
 }

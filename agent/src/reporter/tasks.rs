@@ -1,66 +1,126 @@
-//! Ends of flows' tasks: written down at once, because what is not written down runs again after a takeover.
+//! Ends of flows' tasks and of streams' lines: what is not written down runs again after a takeover.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-use farmhand_common::store::tasks::record_tasks;
+use farmhand_common::core::definition::JobSpec;
+use farmhand_common::store::streams::{ItemEnd, record_items};
+use farmhand_common::store::tasks::{TaskEnd, record_tasks};
 use farmhand_common::store::{Db, StoreError};
 
-use crate::flow::handed::Follower;
+use crate::flow::handed::{Follower, task_end};
+use crate::stream::recorded_end;
 use crate::warden::Paths;
 use crate::warden::protocol::{AttemptId, Kind};
 
 /// How long the end of a task may go unseen.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// The flows that run here.
-#[derive(Debug, Default)]
-pub(super) struct TaskShippers(HashMap<AttemptId, (i64, Follower)>);
+/// What the engine of an attempt writes down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Records {
+    Tasks,
+    Lines,
+}
 
-impl TaskShippers {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+impl Records {
+    /// None where the command is nobody's engine.
+    pub fn of(spec: &JobSpec) -> Option<Self> {
+        let lines = spec.stream.as_ref().map(|_| Self::Lines);
+        spec.flow.as_ref().map(|_| Self::Tasks).or(lines)
+    }
+}
+
+#[derive(Debug)]
+enum Followed {
+    Tasks(Follower<TaskEnd>),
+    Lines(Follower<ItemEnd>),
+}
+
+/// The flows and streams that run here.
+#[derive(Debug, Default)]
+pub(super) struct RecordShippers(HashMap<AttemptId, (i64, Followed)>);
+
+impl RecordShippers {
+    /// Whether there are tasks. Lines have time until the checkpoint that passes them is stored.
+    pub(super) fn is_hasty(&self) -> bool {
+        self.0.values().any(|(_, f)| matches!(f, Followed::Tasks(_)))
     }
 
-    pub(super) fn follow(&mut self, id: AttemptId, session: i64, state_dir: &Path, kind: Kind) {
+    pub(super) fn follow(
+        &mut self,
+        id: AttemptId,
+        session: i64,
+        state_dir: &Path,
+        kind: Kind,
+        what: Records,
+    ) {
         let run_dir = Paths::new(state_dir, kind).run_dir(id);
-        self.0
-            .entry(id)
-            .or_insert_with(|| (session, Follower::new(&run_dir)));
+        self.0.entry(id).or_insert_with(|| {
+            let followed = match what {
+                Records::Tasks => Followed::Tasks(Follower::new(&run_dir, "flow/record", task_end)),
+                Records::Lines => Followed::Lines(Follower::new(&run_dir, "stream/record", recorded_end)),
+            };
+            (session, followed)
+        });
     }
 
     pub(super) fn forget(&mut self, id: AttemptId) {
         self.0.remove(&id);
     }
 
-    pub(super) async fn ship_live(&mut self, db: &Db) {
-        let ids: Vec<AttemptId> = self.0.keys().copied().collect();
-        for id in ids {
-            if let Err(e) = self.ship(db, id).await {
-                tracing::debug!("ends of tasks wait: {e}");
-                return;
-            }
+    /// Writes down all that the records have; says whether it did.
+    pub(super) async fn ship_live(&mut self, db: &Db) -> bool {
+        let shipped = self.ship(db).await;
+        if let Err(e) = &shipped {
+            tracing::debug!("ends of tasks and lines wait: {e}");
         }
+        shipped.is_ok()
     }
 
-    /// Writes down all that the record of a flow has.
-    pub(super) async fn ship(&mut self, db: &Db, id: AttemptId) -> Result<(), StoreError> {
-        let Some((session, follower)) = self.0.get_mut(&id) else {
-            return Ok(());
-        };
-        loop {
-            match follower.pending() {
-                Ok([]) => return Ok(()),
-                Ok(ends) => {
-                    record_tasks(db, id.run_id, id.attempt, *session, ends).await?;
+    pub(super) async fn ship(&mut self, db: &Db) -> Result<(), StoreError> {
+        for (id, (session, followed)) in &mut self.0 {
+            match followed {
+                Followed::Tasks(follower) => {
+                    while let Some(ends) = pending(*id, follower) {
+                        let stored = record_tasks(db, id.run_id, id.attempt, *session, ends).await;
+                        passed(*id, stored)?;
+                        follower.sent();
+                    }
                 }
-                Err(e) => {
-                    tracing::warn!("the tasks of run {} cannot be followed: {e}", id.run_id);
-                    return Ok(());
+                Followed::Lines(follower) => {
+                    while let Some(ends) = pending(*id, follower) {
+                        let stored = record_items(db, id.run_id, id.attempt, *session, ends).await;
+                        passed(*id, stored)?;
+                        follower.sent();
+                    }
                 }
             }
-            follower.sent();
+        }
+        Ok(())
+    }
+}
+
+/// What is refused as such would be refused for ever, and hold up the ends that wait for it.
+fn passed(id: AttemptId, stored: Result<usize, StoreError>) -> Result<(), StoreError> {
+    match stored {
+        Err(e) if e.is_away() => Err(e),
+        Err(e) => {
+            tracing::error!("ends within run {} cannot be written down: {e}", id.run_id);
+            Ok(())
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+fn pending<T>(id: AttemptId, follower: &mut Follower<T>) -> Option<&[T]> {
+    match follower.pending() {
+        Ok([]) => None,
+        Ok(ends) => Some(ends),
+        Err(e) => {
+            tracing::warn!("the record of run {} cannot be followed: {e}", id.run_id);
+            None
         }
     }
 }

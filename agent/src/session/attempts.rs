@@ -212,7 +212,8 @@ impl Session {
             takeover: takeover_cause(&run),
         });
         let slot = self.free_slots.pop_first();
-        let request = runner::request(&run, &assignment, &self.me.address, slot.unwrap_or(0), claim_sent);
+        let (slot_number, now) = (slot.unwrap_or(0), self.db_clock.at(boot_now()));
+        let request = runner::request(&run, &assignment, &self.me.address, slot_number, claim_sent, now);
         let mut request = match request {
             Ok(request) => request,
             Err(why) => {

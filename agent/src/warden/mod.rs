@@ -55,6 +55,7 @@ pub use launch::Launch;
 pub use life::HARD_END_LEAD;
 pub use output::Stream;
 pub use paths::Paths;
+pub use plan::fd::PROGRESS as PROGRESS_FD;
 pub use proof::{Gone, PidFd, ProofOfDeath, nobody_lives};
 pub use reader::{Item, OutputReader};
 

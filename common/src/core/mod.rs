@@ -14,6 +14,7 @@ pub mod notify;
 pub mod retry;
 pub mod run;
 pub mod schedule;
+pub mod stream;
 pub mod trigger;
 #[cfg(test)]
 mod trigger_tests;

@@ -90,6 +90,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "notify",
         sql: include_str!("../../migrations/0013_notify.sql"),
     },
+    Migration {
+        version: 14,
+        name: "stream",
+        sql: include_str!("../../migrations/0014_stream.sql"),
+    },
 ];
 
 /// A step as the database remembers it.

@@ -21,6 +21,7 @@ pub mod progress;
 pub mod protocol;
 pub mod query;
 pub mod snapshot;
+pub mod streams;
 pub mod survey;
 pub mod tables;
 pub mod tasks;

@@ -314,7 +314,8 @@ fn command(job: &mut Reader<'_>, spec: &JobSpec) {
     }
 }
 
-fn argument(element: &str, spec: &JobSpec) -> Option<(String, String)> {
+/// What is wrong with an element of a list, and what to do about it.
+pub(super) fn argument(element: &str, spec: &JobSpec) -> Option<(String, String)> {
     match placeholder(element) {
         Placeholder::Literal(_) => None,
         Placeholder::Param(name) => match spec.params.get(name) {

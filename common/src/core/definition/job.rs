@@ -10,7 +10,7 @@ use super::calendar::Calendars;
 use super::notify::Targets;
 use super::pools::Pools;
 use super::spec::*;
-use super::{check, continuous, flow, needs, retry, support, table, triggers, watched};
+use super::{check, continuous, flow, needs, retry, stream, table, triggers, watched};
 use crate::core::document::{
     Found, Reader, Wrong, boolean, duration, filled, integer, one_of, positive_duration, size, text,
 };
@@ -38,6 +38,7 @@ pub(super) const OWN_KEYS: &[&str] = &[
     "flow",
     "task",
     "table",
+    "stream",
     "preload",
     "schedule",
     "params",
@@ -102,11 +103,11 @@ pub(super) fn read_job(mut job: Reader<'_>, layer: &JobLayer, shared: &Shared) -
     read_params(&mut job, &mut spec);
     flow::read_flow(&mut job, &mut spec, &shared.pools);
     table::read_table(&mut job, &mut spec);
+    stream::read_stream(&mut job, &mut spec);
     if let JobLayer::Job { name } = layer {
         check::whole(&mut job, &spec, name);
         triggers::check_job(&mut job, &spec);
     }
-    support::refuse_job_keys(&mut job);
     job.finish(HINTS);
     spec
 }

@@ -25,7 +25,7 @@ mod schema;
 #[cfg(test)]
 mod schema_tests;
 mod spec;
-mod support;
+mod stream;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -42,5 +42,6 @@ pub use params::{
 pub use pools::PoolDefinition;
 pub use schema::json_schema;
 pub use spec::*;
+pub use stream::StreamSpec;
 pub use table::TableSpec;
 pub use triggers::{StoredJob, TriggerFault, check_triggers, trigger_faults};

@@ -1,11 +1,13 @@
 //! The JSON Schema of job files, for editors. A test holds its keys against those that the reader knows.
 
+mod rows;
 mod shared;
 
 use serde_json::{Map, Value, json};
 
 use super::JobSpec;
 use super::job::OWN_KEYS;
+use rows::{STREAM, TABLE};
 use shared::{CALENDAR, NOTIFY, POOL};
 
 /// What a value looks like.
@@ -114,55 +116,16 @@ const TASK: &[Key] = &[
     ),
 ];
 
-const TABLE: &[Key] = &[
-    key(
-        "name",
-        Kind::TextLike("app.orders"),
-        "A table of your own; public is the schema by default.",
-    ),
-    key(
-        "key",
-        Kind::TextLike("id"),
-        "Its unique column, handed to the command.",
-    ),
-    key(
-        "dispatch",
-        Kind::TextLike("dispatched_at"),
-        "The column that is NULL while a row waits.",
-    ),
-    key(
-        "started",
-        Kind::TextLike("started_at"),
-        "Set when the row was run.",
-    ),
-    key(
-        "finished",
-        Kind::TextLike("finished_at"),
-        "Set when the row was run.",
-    ),
-    key(
-        "exit_code",
-        Kind::TextLike("exit_code"),
-        "Set when the row was run.",
-    ),
-    key(
-        "message",
-        Kind::TextLike("message"),
-        "Set to the outcome and its reason.",
-    ),
-    key("poll", Kind::Duration, "How often the farm looks for rows."),
-    key(
-        "max_running",
-        Kind::Integer(1, super::table::MAX_RUNNING),
-        "Rows under way on the whole farm.",
-    ),
-];
-
 const JOB: &[Key] = &[
     key(
         "table",
         Kind::Table(TABLE),
         "Run the command once for each row whose dispatch column is NULL.",
+    ),
+    key(
+        "stream",
+        Kind::Table(STREAM),
+        "Run the command once for each line of a growing list.",
     ),
     key(
         "task",

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::flow::{FlowSpec, Resume};
+use super::stream::StreamSpec;
 use super::table::TableSpec;
 
 /// A job after validation: durations parsed, defaults filled in, references checked.
@@ -31,6 +32,9 @@ pub struct JobSpec {
     /// Its rows are what is run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table: Option<TableSpec>,
+    /// The lines of its list are what is run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamSpec>,
     /// Per attempt, counted from exec.
     #[serde(with = "opt_millis")]
     pub timeout: Option<Duration>,
@@ -101,6 +105,7 @@ impl Default for JobSpec {
             flow: None,
             resume: Resume::Restart,
             table: None,
+            stream: None,
             timeout: None,
             grace: Duration::from_secs(10),
             overlap: Overlap::Skip,

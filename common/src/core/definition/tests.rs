@@ -136,8 +136,8 @@ fn each_mistake_names_its_place_and_its_mend() {
         (
             "command = ['x']\nstream = {}",
             (3, 1),
-            "`stream` is not supported by this version yet",
-            "loop over",
+            "`stream` has no list",
+            "add file",
         ),
         (
             "command = ['x']\ntimeout = 90",

@@ -8,6 +8,7 @@ use tokio_postgres::types::Type;
 use super::session::set;
 use crate::store::db::{Db, stmt};
 use crate::store::error::StoreError;
+use crate::store::streams::Items;
 use crate::store::{Kind, Me};
 
 /// A run that is now held by the caller's session.
@@ -41,6 +42,8 @@ pub struct Claimed {
     pub spec: Value,
     /// Tasks of a flow that are not to run again.
     pub done: Option<Vec<String>>,
+    /// Of a stream: what is known of its lines beyond the checkpoint.
+    pub items: Option<Items>,
     /// What an earlier attempt last reported about how far it had come.
     pub checkpoint: Option<String>,
     /// When the claim was made, by the database's clock.

@@ -59,6 +59,7 @@ WITH RECURSIVE me AS MATERIALIZED (
 SELECT w.run_id, w.job_id, w.rev, w.kind, w.instance, w.instances, w.due_at, w.ready_at, w.attempt, w.fence,
     w.retries, w.takeovers, w.priority, w.params, w.parent_run, w.parents, w.firing, w.reason, w.claimed_at, w.key,
     coalesce(v.spec, 'null') AS spec, p.checkpoint,
+    CASE WHEN jsonb_typeof(v.spec->'stream') = 'object' THEN farmhand.stream_items(w.run_id) END AS items,
     -- Tasks of a flow that are not to run again; looked for in no other run.
     CASE WHEN jsonb_typeof(v.spec->'flow') = 'object' THEN (
         SELECT jsonb_agg(l.task)

@@ -42,6 +42,14 @@ WITH given AS MATERIALIZED (
         fold_run = CASE WHEN n.ended = 'succeeded' AND r.attempt = 1 THEN n.run_id END,
         fold_at = CASE WHEN n.ended = 'succeeded' AND r.attempt = 1 THEN statement_timestamp() END
     FROM round n WHERE r.run_id = n.run_id
+    RETURNING r.run_id, n.run_id AS of_run,
+        n.ended <> 'succeeded' AND n.spec->'stream'->'follow' = 'true' AS goes_on
+), carried AS (
+    -- A stream that follows its file goes on where the round that failed was.
+    INSERT INTO farmhand.progress (run_id, attempt, at, checkpoint)
+    SELECT a.run_id, 0, statement_timestamp(), p.checkpoint
+    FROM again a JOIN farmhand.progress p ON p.run_id = a.of_run
+    WHERE a.goes_on AND p.checkpoint IS NOT NULL
 ), gone AS (
     DELETE FROM farmhand.run_live r USING mine m
     WHERE r.run_id = (m.run).run_id AND NOT EXISTS (SELECT FROM round n WHERE n.run_id = r.run_id)

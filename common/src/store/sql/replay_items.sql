@@ -1,0 +1,43 @@
+-- A new run for lines of run $1 that were given up and that no run has replayed: of $3 when given, at most $4 of
+-- them and $5 bytes, because they go through the new run's standard input.
+WITH old AS MATERIALIZED (
+    SELECT r.run_id, r.job_id, r.instance, r.instances, r.node, r.due_at, r.params FROM farmhand.run_live r
+    WHERE r.run_id = $1
+    UNION ALL
+    SELECT h.run_id, h.job_id, h.instance, h.instances, h.node, h.due_at, h.params FROM farmhand.run_history h
+    WHERE h.run_id = $1
+    LIMIT 1
+), fits AS MATERIALIZED (
+    SELECT o.*, j.rev, j.priority, j.placement, j.on_lost, j.hold_ms, j.hard_ms
+    FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND NOT j.deleted
+    WHERE jsonb_typeof(j.spec->'stream') = 'object'
+), left_over AS MATERIALIZED (
+    SELECT s.item, s.line FROM farmhand.stream_item s
+    WHERE s.run_id = $1 AND s.outcome IN ('failed', 'timed_out') AND ($3::bigint[] IS NULL OR s.item = ANY ($3))
+        AND NOT EXISTS (SELECT FROM farmhand.stream_item p WHERE p.of_run = $1 AND p.item = s.item)
+    ORDER BY s.item
+    LIMIT $4
+), chosen AS MATERIALIZED (
+    SELECT c.item, c.line
+    FROM (SELECT l.*, sum(octet_length(l.line) + 32) OVER (ORDER BY l.item) AS bytes FROM left_over l) c
+    WHERE c.bytes <= $5
+), made AS (
+    INSERT INTO farmhand.run_live (job_id, rev, kind, instance, instances, node, due_at, ready_at, priority,
+        placement, on_lost, hold_ms, overlap, hard_ms, params, submitted_by, parent_run, by_hand)
+    SELECT f.job_id, f.rev, 'retry', f.instance, f.instances, f.node, f.due_at, statement_timestamp(),
+        f.priority, f.placement, f.on_lost, f.hold_ms, 'allow', f.hard_ms, f.params, $2, f.run_id, true
+    FROM fits f WHERE EXISTS (SELECT FROM chosen)
+    RETURNING run_id, job_id
+), put AS (
+    INSERT INTO farmhand.stream_item (run_id, item, outcome, of_run, attempt, failures, line, stored_at)
+    SELECT m.run_id, c.item, 'waiting', $1, 0, 0, c.line, statement_timestamp() FROM made m CROSS JOIN chosen c
+), told AS (
+    INSERT INTO farmhand.event (at, kind, severity, job_id, run_id, detail)
+    SELECT statement_timestamp(), 'retry_by_hand', 'info', m.job_id, m.run_id,
+        jsonb_build_object('by', $2, 'of', $1, 'items', (SELECT count(*) FROM chosen))
+    FROM made m
+)
+SELECT EXISTS (SELECT FROM old) AS known, EXISTS (SELECT FROM fits) AS fits,
+    (SELECT count(*) FROM chosen) AS items, (SELECT run_id FROM made) AS new_run,
+    (SELECT pg_notify('farmhand', json_build_object('due', m.run_id, 'job', m.job_id)::text)::text FROM made m)
+        AS note

@@ -1,0 +1,233 @@
+//! Lines of streams: who may record them, what the next attempt learns of them, how they are replayed.
+
+use farmhand_common::core::definition::{JobSpec, StreamSpec};
+use farmhand_common::store::protocol::{Claimed, claim};
+use farmhand_common::store::streams::{
+    ItemEnd, ItemRow, Items, Replayed, Wanted, drop_older_than, items, record_items, replay_items,
+};
+use jiff::Timestamp;
+
+use super::fixture::*;
+
+fn stream() -> JobSpec {
+    JobSpec {
+        stream: Some(StreamSpec {
+            file: Some("/l".to_owned()),
+            ..StreamSpec::default()
+        }),
+        ..spec()
+    }
+}
+
+fn end(item: i64, outcome: &str, line: &str) -> ItemEnd {
+    ItemEnd {
+        item,
+        outcome: outcome.to_owned(),
+        failures: 3,
+        line: line.bytes().map(|b| format!("{b:02x}")).collect(),
+        started_at: None,
+        ended_at: Timestamp::now(),
+        exit_code: Some(1),
+        signal: None,
+        reason: Some("exit code 1".to_owned()),
+        output: Some("6f00".to_owned()),
+    }
+}
+
+async fn record(farm: &Farm, run: &Claimed, session: i64, ends: &[ItemEnd]) -> usize {
+    record_items(&farm.db, run.run_id, run.attempt, session, ends)
+        .await
+        .unwrap()
+}
+
+async fn all(farm: &Farm, run_id: i64) -> Vec<ItemRow> {
+    let wanted = Wanted {
+        run_id,
+        after: 0,
+        only: None,
+        failed: false,
+        limit: 100,
+    };
+    items(&farm.db, &wanted).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_line_that_was_recorded_is_known_to_the_next_attempt() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    let first = farm.held_run(&a, "j", stream()).await;
+    assert_eq!(first.items, Some(Items::default()));
+    let ends = [end(7, "failed", "x"), end(4, "refused", "y")];
+    assert_eq!(record(&farm, &first, a.session, &ends).await, 2);
+    assert_eq!(
+        record(&farm, &first, a.session, &ends).await,
+        2,
+        "the reply was lost"
+    );
+    expire_now(&farm, &a).await;
+    let second = claim(&farm.db, &b, 1, None).await.unwrap().remove(0);
+    let known = second.items.unwrap();
+    assert_eq!((known.recorded, known.replay), (vec![7, 4], None));
+    let rows = all(&farm, first.run_id).await;
+    let told: Vec<_> = rows
+        .iter()
+        .map(|r| (r.item, r.outcome.as_str(), r.attempt))
+        .collect();
+    assert_eq!(told, [(4, "refused", 1), (7, "failed", 1)]);
+    let seven = rows.last().unwrap();
+    assert_eq!(
+        (seven.line.as_str(), seven.output.as_deref()),
+        ("78", Some("6f00"))
+    );
+    // Other jobs' runs cost nothing.
+    let plain = farm.held_run(&b, "k", spec()).await;
+    assert_eq!(plain.items, None);
+}
+
+#[tokio::test]
+async fn a_stale_holder_records_nothing() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    let stale = farm.held_run(&a, "j", stream()).await;
+    expire_now(&farm, &a).await;
+    assert_eq!(
+        record(&farm, &stale, a.session, &[end(1, "failed", "x")]).await,
+        0
+    );
+    let fresh = claim(&farm.db, &b, 1, None).await.unwrap().remove(0);
+    assert_eq!(
+        record(&farm, &stale, a.session, &[end(1, "failed", "x")]).await,
+        0
+    );
+    assert_eq!(
+        record(&farm, &fresh, a.session + 5, &[end(1, "failed", "x")]).await,
+        0
+    );
+    assert_eq!(all(&farm, fresh.run_id).await, []);
+}
+
+#[tokio::test]
+async fn an_expiry_waits_for_the_record_in_flight_and_the_next_attempt_knows_it() {
+    const RECORD: &str = include_str!("../../common/src/store/sql/record_items.sql");
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    let run = farm.held_run(&a, "j", stream()).await;
+    let writer = farm.test.client().await;
+    writer.batch_execute("BEGIN").await.unwrap();
+    let ends = tokio_postgres::types::Json([end(2, "failed", "x")]);
+    writer
+        .execute(RECORD, &[&run.run_id, &run.attempt, &a.session, &ends])
+        .await
+        .unwrap();
+    let commit = async {
+        until_blocked(&farm).await;
+        writer.batch_execute("COMMIT").await.unwrap();
+    };
+    tokio::join!(expire_now(&farm, &a), commit);
+    let next = claim(&farm.db, &b, 1, None).await.unwrap().remove(0);
+    assert_eq!(next.items.unwrap().recorded, [2]);
+}
+
+#[tokio::test]
+async fn a_line_is_replayed_once_and_a_replay_that_is_taken_over_has_what_is_left() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    let run = farm.held_run(&a, "j", stream()).await;
+    let ends = [
+        end(2, "failed", "two"),
+        end(5, "timed_out", "five"),
+        end(6, "refused", "six"),
+        end(9, "failed", "nine"),
+    ];
+    record(&farm, &run, a.session, &ends).await;
+    // While it still runs, too.
+    let one = replay_items(&farm.db, run.run_id, "eve", Some(&[9, 6]))
+        .await
+        .unwrap();
+    let Replayed::Run {
+        run_id: nine,
+        items: 1,
+    } = one
+    else {
+        panic!("{one:?}")
+    };
+    let rest = replay_items(&farm.db, run.run_id, "eve", None).await.unwrap();
+    let Replayed::Run {
+        run_id: rest,
+        items: 2,
+    } = rest
+    else {
+        panic!("{rest:?}")
+    };
+    assert_eq!(
+        replay_items(&farm.db, run.run_id, "eve", None).await.unwrap(),
+        Replayed::Nothing
+    );
+    assert_eq!(
+        replay_items(&farm.db, 4711, "eve", None).await.unwrap(),
+        Replayed::NotFound
+    );
+
+    let first = claim(&farm.db, &a, 1, Some(&[rest])).await.unwrap().remove(0);
+    let lines = |run: &Claimed| run.items.clone().unwrap().replay.unwrap();
+    assert_eq!(
+        lines(&first),
+        [(2, "74776f".to_owned()), (5, "66697665".to_owned())]
+    );
+    assert_eq!(
+        record(&farm, &first, a.session, &[end(2, "succeeded", "two")]).await,
+        1
+    );
+    expire_now(&farm, &a).await;
+    let second = claim(&farm.db, &b, 1, Some(&[rest])).await.unwrap().remove(0);
+    assert_eq!(lines(&second), [(5, "66697665".to_owned())]);
+    record(&farm, &second, b.session, &[end(5, "failed", "five")]).await;
+
+    let told: Vec<_> = all(&farm, run.run_id)
+        .await
+        .into_iter()
+        .map(|row| (row.item, row.replayed_by, row.replay))
+        .collect();
+    let replay = |item, run, how: &str| (item, Some(run), Some(how.to_owned()));
+    let expected = [
+        replay(2, rest, "succeeded"),
+        replay(5, rest, "failed"),
+        (6, None, None),
+        replay(9, nine, "waiting"),
+    ];
+    assert_eq!(told, expected);
+    // What failed again is replayed from there.
+    let again = replay_items(&farm.db, rest, "eve", None).await.unwrap();
+    assert!(matches!(again, Replayed::Run { items: 1, .. }), "{again:?}");
+}
+
+#[tokio::test]
+async fn a_job_that_is_no_stream_any_more_replays_nothing() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    let run = farm.held_run(&a, "j", stream()).await;
+    record(&farm, &run, a.session, &[end(2, "failed", "two")]).await;
+    farm.job("j", spec(), None).await;
+    assert_eq!(
+        replay_items(&farm.db, run.run_id, "eve", None).await.unwrap(),
+        Replayed::NoStream
+    );
+}
+
+#[tokio::test]
+async fn lines_of_ended_runs_are_dropped_with_the_history_and_no_others() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    let (over, live) = (
+        farm.held_run(&a, "j", stream()).await,
+        farm.held_run(&a, "k", stream()).await,
+    );
+    for run in [&over, &live] {
+        record(&farm, run, a.session, &[end(1, "failed", "x")]).await;
+    }
+    one(&farm, success(&a, &over)).await;
+    let older = "UPDATE farmhand.stream_item SET stored_at = stored_at - interval '40 days'";
+    farm.sql.batch_execute(older).await.unwrap();
+    assert_eq!(drop_older_than(&farm.db, 30).await.unwrap(), 1);
+    assert_eq!(all(&farm, live.run_id).await.len(), 1);
+}
