@@ -120,11 +120,12 @@ async fn a_growing_list_is_handled_by_several_workers_and_what_hangs_or_fails_is
         (&"bad".into(), &"cannot do bad\n".into())
     );
     assert_eq!(recorded[2]["signal"].as_i64(), Some(9));
-    let shown = farm.ok(&["run", "show", &run]);
-    assert!(
-        shown.contains("4 done, 3 failed; the lowest unfinished is 8"),
-        "{shown}"
-    );
+    farm.eventually("it says how far it has come", SOON, async || {
+        let shown = farm.ok(&["run", "show", &run]);
+        let there = shown.contains("4 done, 3 failed; the lowest unfinished is 8");
+        if there { Ok(()) } else { Err(shown) }
+    })
+    .await;
     let printed = farm.ok(&["run", "items", &run, "--item", "3", "--output"]);
     assert_eq!(printed, "line 3: bad\ncannot do bad\n");
 

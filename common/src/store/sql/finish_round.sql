@@ -42,8 +42,9 @@ WITH given AS MATERIALIZED (
         fold_run = CASE WHEN n.ended = 'succeeded' AND r.attempt = 1 THEN n.run_id END,
         fold_at = CASE WHEN n.ended = 'succeeded' AND r.attempt = 1 THEN statement_timestamp() END
     FROM round n WHERE r.run_id = n.run_id
-    RETURNING r.run_id, n.run_id AS of_run,
-        n.ended <> 'succeeded' AND n.spec->'stream'->'follow' = 'true' AS goes_on
+    RETURNING r.run_id, n.run_id AS of_run, n.ended <> 'succeeded' AND EXISTS (
+        SELECT FROM farmhand.job_revision v
+        WHERE v.job_id = r.job_id AND v.rev = r.rev AND v.spec->'stream'->'follow' = 'true') AS goes_on
 ), carried AS (
     -- A stream that follows its file goes on where the round that failed was.
     INSERT INTO farmhand.progress (run_id, attempt, at, checkpoint)

@@ -10,7 +10,8 @@ WITH old AS MATERIALIZED (
 ), fits AS MATERIALIZED (
     SELECT o.*, j.rev, j.priority, j.placement, j.on_lost, j.hold_ms, j.hard_ms
     FROM old o JOIN farmhand.job j ON j.job_id = o.job_id AND NOT j.deleted
-    WHERE jsonb_typeof(j.spec->'stream') = 'object'
+    JOIN farmhand.job_revision v ON v.job_id = j.job_id AND v.rev = j.rev
+    WHERE jsonb_typeof(v.spec->'stream') = 'object'
 ), left_over AS MATERIALIZED (
     SELECT s.item, s.line FROM farmhand.stream_item s
     WHERE s.run_id = $1 AND s.outcome IN ('failed', 'timed_out') AND ($3::bigint[] IS NULL OR s.item = ANY ($3))
