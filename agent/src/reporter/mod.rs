@@ -27,7 +27,7 @@ pub use self::report::Report;
 use self::report::{Ended, Followed};
 use self::rows::{finish_row, lose_row, op, retry_row};
 use self::tasks::RecordShippers;
-pub use self::tasks::Records;
+
 use crate::events::{Event, Events};
 use crate::output::Shipper;
 use crate::random::random;
