@@ -183,13 +183,9 @@ impl Group {
         &self.path
     }
 
-    /// A process that writes `0` here moves itself in.
+    /// The directory, in which a process can be made, or from which it finds its way in.
     pub fn entry(&self) -> io::Result<File> {
-        let path = self.path.join("cgroup.procs");
-        OpenOptions::new()
-            .write(true)
-            .open(&path)
-            .map_err(|e| named(e, &path))
+        File::open(&self.path).map_err(|e| named(e, &self.path))
     }
 
     /// CPU time of everything that ever ran in it: user and system microseconds.
