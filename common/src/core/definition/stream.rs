@@ -264,9 +264,9 @@ mod tests {
             follow(daily, "file = '/l/%F'\nfollow = false"),
             (false, Overlap::Skip)
         );
-        assert_eq!(follow("schedule = '@continuous'", "file = '/l'").0, true);
-        assert_eq!(follow("", "file = '/l/%F'").0, false);
-        assert_eq!(follow("", "file = '/l'\nfollow = true").0, true);
+        assert!(follow("schedule = '@continuous'", "file = '/l'").0);
+        assert!(!follow("", "file = '/l/%F'").0);
+        assert!(follow("", "file = '/l'\nfollow = true").0);
         assert_eq!(
             follow(&format!("{daily}\noverlap = 'allow'"), "file = '/l/%F'").1,
             Overlap::Allow

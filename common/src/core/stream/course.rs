@@ -111,7 +111,9 @@ impl Course {
     }
 
     fn advance(&mut self) {
-        while let Some(Read { end, mark, .. }) = self.read.pop_front_if(|read| read.done) {
+        while self.read.front().is_some_and(|read| read.done)
+            && let Some(Read { end, mark, .. }) = self.read.pop_front()
+        {
             self.line += 1;
             (self.at, self.mark) = (end, mark);
         }
