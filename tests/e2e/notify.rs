@@ -263,8 +263,9 @@ async fn a_secret_address_and_its_headers_come_from_files_of_the_agent() {
     let farm = Farm::new()
         .jobs(
             "[notify.ops]\nwebhook_file = 'ops.url'\nheaders_file = 'ops.headers'\n
-             [notify.mail]\nemail = 'ops@example.org'\n",
+             [notify.mail]\nemail = 'ops@example.org'\n[job.quiet]\ncommand = 'true'\nnotify = 'mail'\n",
         )
+        .arguments(&["--snapshot-every", "1s"])
         .env("FARMHAND_SECRETS_DIR", secrets.path().display().to_string())
         .env("SSL_CERT_FILE", pair.file.display().to_string())
         .start()
@@ -293,6 +294,7 @@ async fn a_secret_address_and_its_headers_come_from_files_of_the_agent() {
         said.contains("n1 could not: this agent sends no mail: its configuration has no [smtp]"),
         "{said}"
     );
+    farm.event("mail_unconfigured").await;
     let unknown = farm.farmhand(&["notify", "test", "opps"]);
     assert_eq!(unknown.status.code(), Some(3));
 }

@@ -34,6 +34,10 @@ pub enum Told {
     Pinged {
         error: Option<String>,
     },
+    /// Targets want mail, and this agent cannot send any.
+    NoMail {
+        targets: Vec<String>,
+    },
     /// The farm does not do its work, so nobody outside is told that it does.
     PingWithheld {
         why: &'static str,
@@ -58,7 +62,7 @@ impl Told {
             } => (channel.as_str(), if *given_up { "failed" } else { "error" }),
             Self::Pinged { error: None } => ("ping", "delivered"),
             Self::Pinged { error: Some(_) } => ("ping", "error"),
-            Self::PingWithheld { .. } => return,
+            Self::NoMail { .. } | Self::PingWithheld { .. } => return,
         };
         m.notifications.with_label_values(&[channel, result]).inc();
     }
@@ -71,6 +75,7 @@ impl Told {
             Self::Delivered {
                 complaint: Some(_), ..
             } => Some("notification_refused"),
+            Self::NoMail { .. } => Some("mail_unconfigured"),
             Self::PingWithheld { .. } => Some("ping_withheld"),
             Self::Delivered { .. } | Self::NotDelivered { .. } | Self::Pinged { .. } => None,
         }
@@ -105,6 +110,7 @@ impl Told {
                     "error": error});
             }
             Self::Pinged { error } => row.detail = json!({"error": error}),
+            Self::NoMail { targets } => row.detail = json!({"targets": targets}),
             Self::PingWithheld { why } => row.detail = json!({"why": why}),
         }
     }
@@ -152,6 +158,11 @@ impl fmt::Display for Told {
             }
             Self::Pinged { error: None } => write!(f, "sent the sign of life"),
             Self::Pinged { error: Some(error) } => write!(f, "could not send the sign of life: {error}"),
+            Self::NoMail { targets } => write!(
+                f,
+                "the configuration has no [smtp], and mail is to go to {}: this agent cannot send it",
+                targets.join(", ")
+            ),
             Self::PingWithheld { why } => write!(f, "no sign of life is sent: {why}"),
         }
     }

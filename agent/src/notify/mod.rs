@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use farmhand_common::core::notify::{Channel, Happening, TargetSpec, pause};
-use farmhand_common::store::notify::{self, Delivery, Settled, Turn, Verdict};
+use farmhand_common::store::notify::{self, Delivery, Settled, TargetRow, Turn, Verdict};
 use farmhand_common::store::{Db, StoreError, tls};
 use hyper::Method;
 use hyper::header::{HeaderName, HeaderValue};
@@ -86,6 +86,7 @@ impl Notifier {
             sending: JoinSet::new(),
             under_way: Vec::new(),
             tls: None,
+            mail_missed: false,
             ctx,
             db,
         };
@@ -121,6 +122,8 @@ struct Worker {
     under_way: Vec<String>,
     /// Read when first needed.
     tls: Option<Arc<ClientConfig>>,
+    /// It has been said that this agent cannot send mail.
+    mail_missed: bool,
 }
 
 impl Worker {
@@ -172,6 +175,7 @@ impl Worker {
         if !notify::take_turn(&self.db, Turn::Deadlines, address, every).await? {
             return Ok(());
         }
+        self.miss_mail().await?;
         let watched = notify::watched(&self.db).await?;
         let points: Vec<_> = watched.iter().map(|w| w.point.clone()).collect();
         self.deadlines.learn(&self.db, &points).await?;
@@ -196,6 +200,23 @@ impl Worker {
         }
         notify::settle(&self.db, &happenings).await?;
         self.send().await
+    }
+
+    /// Says once that targets want mail which this agent cannot send: before the first is to be sent.
+    async fn miss_mail(&mut self) -> Result<(), StoreError> {
+        if self.mail_missed || self.ctx.config.outside.smtp.is_some() {
+            return Ok(());
+        }
+        let wants = |target: &TargetRow| target.spec.as_ref().is_some_and(|spec| !spec.email.is_empty());
+        let all = notify::targets(&self.db).await?;
+        let targets: Vec<String> = (all.into_iter().filter(wants))
+            .map(|target| target.name)
+            .collect();
+        if !targets.is_empty() {
+            self.mail_missed = true;
+            self.ctx.events.emit(Event::Told(Told::NoMail { targets }));
+        }
+        Ok(())
     }
 
     /// Sends what is due, as far as there is room.
