@@ -20,6 +20,9 @@ use crate::session::Context;
 /// A due instant that has waited for longer is nobody's.
 const OVERDUE_SECONDS: f64 = 60.0;
 
+/// Until an agent that begins has its session, usually.
+const BEGUN: Duration = Duration::from_secs(5);
+
 /// Where the sign of life goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ping {
@@ -47,7 +50,9 @@ impl PingUrl {
 
 /// Sends it for as long as the agent lives.
 pub async fn run(ctx: Arc<Context>, db: Db, ping: Ping) {
-    let mut tick = tokio::time::interval(ping.every);
+    // An agent that has just begun has no session yet, and may be the only one.
+    let first = tokio::time::Instant::now() + ping.every.min(BEGUN);
+    let mut tick = tokio::time::interval_at(first, ping.every);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut withheld = None;
     loop {
