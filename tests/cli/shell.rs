@@ -16,7 +16,7 @@ pub fn leaves() -> BTreeSet<String> {
         if !command.has_subcommands() {
             found.insert(words.trim().to_owned());
         }
-        for sub in command.get_subcommands() {
+        for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
             below(sub, &format!("{words} {}", sub.get_name()), found);
         }
     }

@@ -85,7 +85,6 @@ async fn every_command_answers_a_program_in_json() {
         "flow wait",
         "flow mark",
         "progress",
-        "stream-engine",
         // On a farm with a stream.
         "run replay",
     ];
