@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use farmhand_common::core::lease::{BootInstant, LeaseTiming};
 use farmhand_common::core::retry::full_jitter;
+use farmhand_common::store::protocol::Attempt;
 
 use crate::warden::protocol::AttemptId;
 
@@ -20,8 +21,8 @@ pub struct Keeper {
     next_renewal: BootInstant,
     in_flight: bool,
     failures: u32,
-    /// Held by our session, unknown to the warden, and the claim serial when first seen so.
-    suspects: HashMap<AttemptId, u64>,
+    /// Held by our session and unknown here: the claim serial when first seen so.
+    suspects: HashMap<Attempt, u64>,
 }
 
 impl Keeper {
@@ -107,26 +108,32 @@ impl Keeper {
     /// `claims_sent` and `claims_answered` count claims of this session.
     pub fn orphans(
         &mut self,
-        held: &[AttemptId],
-        known: impl Fn(AttemptId) -> bool,
+        held: &[Attempt],
+        known: impl Fn(Attempt) -> bool,
         claims_sent: u64,
         claims_answered: u64,
-    ) -> Vec<AttemptId> {
-        let unknown: HashSet<AttemptId> = held.iter().copied().filter(|id| !known(*id)).collect();
-        self.suspects.retain(|id, _| unknown.contains(id));
+    ) -> Vec<Attempt> {
+        let unknown: HashSet<Attempt> = held.iter().copied().filter(|of| !known(*of)).collect();
+        self.suspects.retain(|of, _| unknown.contains(of));
         let ripe = unknown
             .iter()
             .copied()
-            .filter(|id| {
+            .filter(|of| {
                 self.suspects
-                    .get(id)
+                    .get(of)
                     .is_some_and(|serial| claims_answered >= *serial)
             })
             .collect();
-        for id in unknown {
-            self.suspects.entry(id).or_insert(claims_sent);
+        for of in unknown {
+            self.suspects.entry(of).or_insert(claims_sent);
         }
         ripe
+    }
+
+    /// What the latest answer still shows as held and unknown, of these.
+    pub fn still_unknown(&self, ids: &[AttemptId]) -> Vec<Attempt> {
+        let wanted = |of: &&Attempt| ids.contains(&AttemptId::from(**of));
+        self.suspects.keys().filter(wanted).copied().collect()
     }
 }
 
@@ -134,9 +141,10 @@ impl Keeper {
 mod tests {
     use super::*;
 
-    const ID: AttemptId = AttemptId {
+    const ID: Attempt = Attempt {
         run_id: 1,
         attempt: 1,
+        fence: 1,
     };
 
     fn at(ms: u64) -> BootInstant {
@@ -174,6 +182,18 @@ mod tests {
         assert!(k.orphans(&[ID], |_| false, 1, 1).is_empty());
         assert!(k.orphans(&[ID], |_| true, 1, 1).is_empty());
         assert!(k.orphans(&[ID], |_| false, 1, 1).is_empty());
+    }
+
+    #[test]
+    fn a_number_that_was_given_again_is_another_attempt() {
+        let mut k = keeper();
+        let again = Attempt { fence: 2, ..ID };
+        let known = |of| of == ID;
+        assert!(k.orphans(&[again], known, 1, 1).is_empty());
+        assert_eq!(k.still_unknown(&[ID.into()]), vec![again]);
+        assert_eq!(k.orphans(&[again], known, 1, 1), vec![again]);
+        k.orphans(&[ID], known, 1, 1);
+        assert!(k.still_unknown(&[ID.into()]).is_empty());
     }
 
     #[test]

@@ -119,6 +119,7 @@ impl State {
         let mut s = *self;
         s.apply(cfg, action)?;
         s.number_beats_anew();
+        s.forget_fences();
         (s != *self).then_some(s)
     }
 

@@ -43,7 +43,8 @@ impl State {
             Stmt::Finish { held } => {
                 if reply != Reply::NoRow || !cfg.has(Guard::ZeroRowFinishIsRead) {
                     let run = &self.db.runs[usize::from(held.run)];
-                    let true_report = run.state == RunState::Final && run.attempt == held.attempt;
+                    let own = (run.attempt, run.fence) == (held.attempt, held.fence);
+                    let true_report = run.state == RunState::Final && own;
                     self.broken.false_report |= !true_report && !cfg.features.lossy;
                 }
                 self.forget(h, held);
@@ -119,17 +120,25 @@ impl State {
     }
 
     /// Held but not running is given back; running but not held is killed.
-    fn reconcile(&mut self, cfg: &Config, h: usize, g: usize, own: (u8, u8), held: [u8; RUNS], known: u8) {
+    fn reconcile(
+        &mut self,
+        cfg: &Config,
+        h: usize,
+        g: usize,
+        own: (u8, u8),
+        held: [(u8, u8); RUNS],
+        known: u8,
+    ) {
         for r in 0..RUNS {
             let warden = self.hosts[h].warden_of(cfg, r);
             if let Some(w) = warden {
                 let slot = w.slots[r];
-                let has = match slot {
-                    Slot::Empty => 0,
-                    Slot::Live(n) | Slot::Exited { attempt: n, .. } => n,
+                let mut has = match slot {
+                    Slot::Empty => (0, 0),
+                    Slot::Live(n) | Slot::Exited { attempt: n, .. } => (n, w.fences[r]),
                 };
                 if w.session != own.0 {
-                    if has != 0 && has == held[r] {
+                    if has.0 != 0 && has == held[r] {
                         // The reply to a re-adoption was lost.
                         (w.session, w.life) = own;
                     }
@@ -141,21 +150,24 @@ impl State {
                 let unheld = matches!(slot, Slot::Live(_)) && known & 1 << r != 0;
                 if unheld && cfg.has(Guard::UnheldIsKilled) {
                     w.slots[r] = Slot::Empty;
-                    self.hosts[h].bar(r, has);
+                    self.hosts[h].bar(r, has.0);
+                    has = (0, 0);
                 }
-                if held[r] <= has {
+                // Nothing held; or another attempt of the number that is here, for later.
+                if held[r].0 <= has.0 {
                     continue;
                 }
             }
             if cfg.has(Guard::TombstoneBeforeRelease) {
-                self.hosts[h].bar(r, held[r]);
+                self.hosts[h].bar(r, held[r].0);
             }
-            if held[r] != 0 {
+            if held[r].0 != 0 {
                 let address = cfg.addresses[h];
                 let run = u8::try_from(r).expect("few runs");
                 self.agent(h, g).release[r] = Some(Held {
                     run,
-                    attempt: held[r],
+                    attempt: held[r].0,
+                    fence: held[r].1,
                     address,
                     session: own.0,
                 });
@@ -225,13 +237,14 @@ impl State {
         let Stmt::Claim { session, life, .. } = op.stmt else {
             return;
         };
-        let Reply::Claimed { run, attempt } = reply else {
+        let Reply::Claimed { run, attempt, fence } = reply else {
             return;
         };
         let r = usize::from(run);
         let held = Held {
             run,
             attempt,
+            fence,
             address: op.address,
             session,
         };
@@ -259,9 +272,12 @@ impl State {
             }
         }
         let Some(w) = host.warden_of(cfg, r) else { return };
-        if main.barred[r] < attempt {
+        // One that is here under the same number ends first; then a renewal gives this one back.
+        let same_number = matches!(w.slots[r], Slot::Live(n) | Slot::Exited { attempt: n, .. }
+            if n == attempt && w.fences[r] != fence);
+        if main.barred[r] < attempt && !same_number {
             self.broken.two_live |= matches!(w.slots[r], Slot::Live(_));
-            w.slots[r] = Slot::Live(attempt);
+            (w.slots[r], w.fences[r]) = (Slot::Live(attempt), fence);
         }
     }
 
@@ -294,7 +310,8 @@ impl State {
             .into_iter()
             .flatten()
         {
-            if matches!(w.slots[r], Slot::Exited { attempt, .. } if attempt == held.attempt) {
+            let same_fence = w.fences[r] == held.fence;
+            if matches!(w.slots[r], Slot::Exited { attempt, .. } if attempt == held.attempt && same_fence) {
                 w.slots[r] = Slot::Empty;
             }
         }

@@ -12,6 +12,7 @@ pub enum Guard {
     AttemptInFinish,
     SessionInFinish,
     AddressInFinish,
+    FenceInFinish,
     StateInFinish,
     KernelTimer,
     DeadlineFromSending,

@@ -6,42 +6,8 @@
 //! snapshot is older than the rows it locks).
 
 use crate::config::{Config, Guard};
+use crate::locks::Locks;
 use crate::state::{Db, Held, Node, Op, Phase, RUNS, Reply, RunState, State, Stmt};
-
-/// The locks that other transactions hold.
-#[derive(Clone, Copy, Default)]
-pub struct Locks {
-    /// FOR KEY SHARE, per address.
-    key_share: [bool; 2],
-    /// By an update that changes the session.
-    exclusive: [bool; 2],
-    run: [bool; RUNS],
-}
-
-impl Locks {
-    pub fn of(state: &State, cfg: &Config) -> Locks {
-        let mut locks = Locks::default();
-        let lanes = state
-            .hosts
-            .iter()
-            .flat_map(|h| h.agents.iter().flatten())
-            .flat_map(|a| a.lanes.iter());
-        for op in lanes.chain(state.adrift.iter()).flatten() {
-            if let Phase::Locked { pick, .. } = op.phase {
-                match op.stmt {
-                    Stmt::Claim { .. } => {
-                        locks.key_share[usize::from(op.address)] |= cfg.has(Guard::KeyShareInClaim);
-                        locks.run[usize::from(pick)] |= cfg.has(Guard::RowLockInClaim);
-                    }
-                    Stmt::Expire { address, .. } => locks.exclusive[usize::from(address)] = true,
-                    Stmt::Close { .. } => locks.exclusive[usize::from(op.address)] = true,
-                    _ => {}
-                }
-            }
-        }
-        locks
-    }
-}
 
 impl State {
     /// The next phase of a statement on the server, or `None` while it waits for a lock. A claim has one
@@ -141,6 +107,12 @@ impl State {
                 run.address = op.address;
                 run.session = session;
                 run.attempt += u8::from(cfg.has(Guard::OneAttemptPerClaim));
+                run.fence = self.db.timeline;
+                let won = Reply::Claimed {
+                    run: pick,
+                    attempt: run.attempt,
+                    fence: run.fence,
+                };
                 let attempt = run.attempt;
                 self.broken.attempt_not_growing |= attempt <= self.last_attempt[r] && !cfg.features.lossy;
                 self.last_attempt[r] = self.last_attempt[r].max(attempt);
@@ -155,7 +127,7 @@ impl State {
                     self.broken.fence_not_growing |= fence <= self.last_fence[r];
                     self.last_fence[r] = fence;
                 }
-                Some(Phase::Done(Reply::Claimed { run: pick, attempt }))
+                Some(Phase::Done(won))
             }
             _ => None,
         }
@@ -228,10 +200,12 @@ impl State {
         let attempt = run.attempt == held.attempt;
         let address = run.address == held.address;
         let session = run.session == held.session;
-        let own = attempt && address && session;
+        let fence = run.fence == held.fence;
+        let own = attempt && address && session && fence;
         let fits = (attempt || !cfg.has(Guard::AttemptInFinish))
             && (address || !cfg.has(Guard::AddressInFinish))
-            && (session || !cfg.has(Guard::SessionInFinish));
+            && (session || !cfg.has(Guard::SessionInFinish))
+            && (fence || !cfg.has(Guard::FenceInFinish));
         let running = run.state == RunState::Running;
         if fits && (running || !cfg.has(Guard::StateInFinish)) {
             self.broken.stale_write |= !own || !running;
@@ -298,7 +272,7 @@ impl Db {
         let held = std::array::from_fn(|r| {
             let run = &self.runs[r];
             let mine = run.state == RunState::Running && run.address == address && run.session == session;
-            if mine { run.attempt } else { 0 }
+            if mine { (run.attempt, run.fence) } else { (0, 0) }
         });
         Reply::Renewed {
             held,
@@ -315,6 +289,7 @@ impl Db {
             let held = Held {
                 run: u8::try_from(r).expect("few runs"),
                 attempt: run.attempt,
+                fence: run.fence,
                 address: run.address,
                 session: run.session,
             };
@@ -388,6 +363,7 @@ impl Db {
         let fits = run.state == RunState::Running
             && cfg.hold[usize::from(held.run)] > 0
             && run.attempt == held.attempt
+            && (run.fence == held.fence || !cfg.has(Guard::FenceInFinish))
             && run.address == held.address
             && (run.session == held.session || !cfg.has(Guard::ReholdNamesOldSession));
         if fits && (me || !cfg.has(Guard::ReholdChecksOpen)) {

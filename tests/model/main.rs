@@ -10,6 +10,7 @@ mod agent;
 mod config;
 mod db;
 mod fire;
+mod locks;
 mod mutations;
 mod offers;
 mod progress;

@@ -94,8 +94,7 @@ fn unclaimed(cfg: Config) -> Config {
 missed! {
     attempt_in_finish: AttemptInFinish in lost_replies() => STALE_WRITE;
     state_in_finish: StateInFinish in lost_replies() => STALE_WRITE, FINAL_CHANGED;
-    session_in_finish: SessionInFinish in lossy_failover_alone() => STALE_WRITE;
-    address_in_finish: AddressInFinish in lossy_failover() => STALE_WRITE;
+    fence_in_finish: FenceInFinish in lossy_same_address() => TWO_LIVE, STALE_WRITE;
     zero_row_finish_is_read: ZeroRowFinishIsRead in takeover() => FALSE_REPORT;
     kernel_timer: KernelTimer in takeover() => TWO_LIVE;
     deadline_from_sending: DeadlineFromSending in fine(takeover()) => TWO_LIVE;
@@ -136,6 +135,7 @@ missed! {
 
 // Defence in depth: none of these is missed alone. What makes up for it is in the README's table.
 made_up_for! {
+    session_in_finish: SessionInFinish in lossy_failover_alone();
     the_margin_beyond_rho: TakeoverMargin in takeover();
     session_in_expire: SessionInExpire in return_of_the_first();
     life_in_expire: LifeInExpire in return_of_the_first();
@@ -151,6 +151,8 @@ made_up_for! {
 }
 
 missed_together! {
+    session_and_fence_in_finish: SessionInFinish, FenceInFinish in lossy_failover_alone() => STALE_WRITE;
+    address_and_fence_in_finish: AddressInFinish, FenceInFinish in lossy_failover() => STALE_WRITE;
     session_grows_and_open_in_claim: SessionGrowsAtEnd, OpenInClaim in takeover() => ORPHAN;
     kill_before_claim_and_w: KillBeforeClaimOnNewTimeline, TimelineWatchedForW in lossy_failover_alone() => TWO_LIVE;
 }

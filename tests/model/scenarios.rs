@@ -187,8 +187,8 @@ pub fn lossy_failover_alone() -> Config {
     }
 }
 
-/// Two machines with one address, and a failover that loses the session of the first. Not safe as it is:
-/// attempt numbers repeat after lost commits, see the README.
+/// Two machines with one address, and a failover that loses the session of the first: sessions and attempts get
+/// the same numbers again.
 pub fn lossy_same_address() -> Config {
     Config {
         name: "lossy, same address",
@@ -354,6 +354,7 @@ holds! {
     failover;
     lossy_failover to 2;
     lossy_failover_alone;
+    lossy_same_address to 2;
     hold to 2;
     long_hold to 2;
     re_adoption;

@@ -21,6 +21,7 @@ impl State {
             address: 0,
             session: 0,
             attempt: 0,
+            fence: 0,
         };
         let absent = Run {
             state: RunState::Final,
@@ -70,6 +71,7 @@ impl State {
                 address: 0,
                 session: 1,
                 attempt: 1,
+                fence: 1,
             };
             state.last_attempt[0] = 1;
         }
@@ -85,6 +87,7 @@ impl State {
         host.hold_warden = main.map(|w| Warden {
             age: cfg.wait_ticks,
             slots: [Slot::Live(1), Slot::Empty],
+            fences: [1, 0],
             ..w
         });
         host.agents[0].iter_mut().for_each(|a| a.session = None);
@@ -96,6 +99,7 @@ impl State {
             address,
             session: 1,
             attempt: 1,
+            fence: 1,
         };
         self.last_attempt[0] = 1;
     }

@@ -34,6 +34,8 @@ pub struct Run {
     pub address: u8,
     pub session: u8,
     pub attempt: u8,
+    /// The timeline of its claim: as good as the fence, for within one timeline no number is given twice.
+    pub fence: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +53,7 @@ pub struct Db {
 pub struct Held {
     pub run: u8,
     pub attempt: u8,
+    pub fence: u8,
     pub address: u8,
     pub session: u8,
 }
@@ -133,8 +136,9 @@ pub enum Reply {
         timeline: u8,
     },
     Taken,
+    /// Per run the attempt that the session holds, and its fence; (0, 0) for none.
     Renewed {
-        held: [u8; RUNS],
+        held: [(u8, u8); RUNS],
         timeline: u8,
     },
     Looked {
@@ -146,6 +150,7 @@ pub enum Reply {
     Claimed {
         run: u8,
         attempt: u8,
+        fence: u8,
     },
     /// One row updated.
     Updated,
@@ -189,6 +194,8 @@ pub struct Warden {
     /// The generation whose orders it takes.
     pub obeys: u8,
     pub slots: [Slot; RUNS],
+    /// Of what is in the slots; 0 for an empty one.
+    pub fences: [u8; RUNS],
     /// Attempts of each run up to this one never start here (again).
     pub barred: [u8; RUNS],
 }
@@ -308,6 +315,7 @@ impl Warden {
             age,
             obeys,
             slots: [Slot::Empty; RUNS],
+            fences: [0; RUNS],
             barred: [0; RUNS],
         }
     }

@@ -75,6 +75,19 @@ impl State {
         }
     }
 
+    /// What an empty slot's last attempt had for a fence is nobody's business.
+    pub fn forget_fences(&mut self) {
+        for host in &mut self.hosts {
+            for w in [&mut host.warden, &mut host.hold_warden].into_iter().flatten() {
+                for r in 0..RUNS {
+                    if w.slots[r] == Slot::Empty {
+                        w.fences[r] = 0;
+                    }
+                }
+            }
+        }
+    }
+
     /// Only whether beats are equal matters; counting on would make the same state look new.
     pub fn number_beats_anew(&mut self) {
         let mut s = *self;
@@ -208,12 +221,13 @@ impl Host {
 impl crate::state::Warden {
     /// The attempts that it runs or has run and that are not recorded.
     pub fn attempts(&self, address: u8) -> impl Iterator<Item = Held> {
-        let (slots, session) = (self.slots, self.session);
+        let (slots, fences, session) = (self.slots, self.fences, self.session);
         (0..RUNS).filter_map(move |r| match slots[r] {
             Slot::Empty => None,
             Slot::Live(attempt) | Slot::Exited { attempt, .. } => Some(Held {
                 run: u8::try_from(r).expect("few runs"),
                 attempt,
+                fence: fences[r],
                 address,
                 session,
             }),

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use farmhand_common::store::Final;
 use farmhand_common::store::jobs::{Cancelled, cancel};
-use farmhand_common::store::protocol::{FinishResult, Release, claim, release, retry};
+use farmhand_common::store::protocol::{Attempt, FinishResult, Release, claim, release, retry};
 
 use crate::fixture::{Farm, expire_now, failure, one, spec, success};
 
@@ -11,7 +11,7 @@ async fn cancelling_a_due_run_ends_it_at_once() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", spec()).await;
-    release(&farm.db, &me, &[(run.run_id, 1)], Release::Drained)
+    release(&farm.db, &me, &[Attempt::from(&run)], Release::Drained)
         .await
         .unwrap();
     assert_eq!(cancel(&farm.db, run.run_id, "eve").await.unwrap(), Cancelled::Now);

@@ -228,6 +228,7 @@ async fn a_start_is_recorded_for_the_holder_only() {
     let start = Started {
         run_id: run.run_id,
         attempt: 1,
+        fence: run.fence,
         started_at: past(1),
     };
     assert_eq!(

@@ -4,7 +4,7 @@ use farmhand_common::core::definition::{JobSpec, OnLost};
 use farmhand_common::store::Final;
 use farmhand_common::store::jobs::{Retried, retry_run};
 use farmhand_common::store::protocol::{
-    Finish, FinishResult, Now, Release, claim, close, finish, release, retry,
+    Attempt, Finish, FinishResult, Now, Release, claim, close, finish, release, retry,
 };
 
 use crate::fixture::{Farm, expire_now, failure, one, spec, success};
@@ -94,8 +94,9 @@ async fn each_part_of_the_fence_is_needed_to_finish() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", spec()).await;
-    let wrong: [fn(&mut Finish); 3] = [
+    let wrong: [fn(&mut Finish); 4] = [
         |f| f.attempt += 1,
+        |f| f.fence += 1,
         |f| f.session += 1,
         |f| f.address = "b".to_owned(),
     ];
@@ -246,14 +247,14 @@ async fn a_run_that_never_started_is_given_back_even_at_most_once() {
         ..spec()
     };
     let run = farm.held_run(&me, "j", at_most_once).await;
-    let given = release(&farm.db, &me, &[(run.run_id, 1)], Release::NeverStarted)
+    let given = release(&farm.db, &me, &[Attempt::from(&run)], Release::NeverStarted)
         .await
         .unwrap();
     assert_eq!(given, [(run.run_id, FinishResult::Done)]);
     let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
     assert_eq!((again.attempt, again.takeovers, again.retries), (2, 0, 0));
     // Killed while running is another matter.
-    let given = release(&farm.db, &me, &[(run.run_id, 2)], Release::Drained)
+    let given = release(&farm.db, &me, &[Attempt::from(&again)], Release::Drained)
         .await
         .unwrap();
     assert_eq!(given, [(run.run_id, FinishResult::Ended(Final::Lost))]);

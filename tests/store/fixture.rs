@@ -173,6 +173,7 @@ pub fn success(me: &Me, run: &Claimed) -> Finish {
     Finish {
         run_id: run.run_id,
         attempt: run.attempt,
+        fence: run.fence,
         address: me.address.clone(),
         session: me.session,
         state: Final::Succeeded,
@@ -192,6 +193,7 @@ pub fn failure(me: &Me, run: &Claimed, delay: Duration) -> Retry {
     Retry {
         run_id: run.run_id,
         attempt: run.attempt,
+        fence: run.fence,
         address: me.address.clone(),
         session: me.session,
         outcome: AttemptOutcome::Failed,

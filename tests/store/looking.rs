@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use farmhand_common::core::definition::JobSpec;
 use farmhand_common::store::jobs::{Withhold, cancel, withhold};
-use farmhand_common::store::protocol::{Release, close, condemn, look, release};
+use farmhand_common::store::protocol::{Attempt, Release, close, condemn, look, release};
 use serde_json::json;
 
 use crate::fixture::{Farm, past, spec};
@@ -99,7 +99,7 @@ async fn runs_with_a_hard_end_are_shown_to_the_neighbours() {
         (run.run_id, 100_000, a.session)
     );
     assert!(look(&farm.db, &a, 3).await.unwrap().overruns.is_empty());
-    release(&farm.db, &a, &[(run.run_id, 1)], Release::Drained)
+    release(&farm.db, &a, &[Attempt::from(&run)], Release::Drained)
         .await
         .unwrap();
     assert!(look(&farm.db, &b, 3).await.unwrap().overruns.is_empty());

@@ -13,6 +13,7 @@ mod gate_races;
 mod gates;
 mod holds;
 mod looking;
+mod lost_claims;
 mod meetings;
 mod notify;
 mod overlap;

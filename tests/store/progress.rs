@@ -13,6 +13,7 @@ fn report(me: &Me, run: &Claimed, checkpoint: Option<&str>) -> Progress {
     Progress {
         run_id: run.run_id,
         attempt: run.attempt,
+        fence: run.fence,
         address: me.address.clone(),
         session: me.session,
         checkpoint: checkpoint.map(str::to_owned),

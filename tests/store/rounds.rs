@@ -319,6 +319,7 @@ async fn a_round_that_may_not_run_twice_is_lost_and_the_loop_goes_on() {
     let lost = Lose {
         run_id: runs[0].run_id,
         attempt: 1,
+        fence: runs[0].fence,
         address: "a".to_owned(),
         session: a.session,
         why: LostWhy::Warden,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use farmhand_common::core::definition::{JobSpec, Overlap};
 use farmhand_common::store::jobs::{cancel, submit};
 use farmhand_common::store::protocol::{
-    Claimed, Expired, FinishResult, Opened, Release, Renewed, claim, close, expire, finish, fire, look, open,
-    overdue, release, renew, retry, sweep,
+    Attempt, Claimed, Expired, FinishResult, Opened, Release, Renewed, claim, close, expire, finish, fire,
+    look, open, overdue, release, renew, retry, sweep,
 };
 use farmhand_common::store::{Db, Me};
 use jiff::Timestamp;
@@ -87,7 +87,7 @@ impl Agent {
             }
             62..66 => {
                 if let Some(run) = self.held.pop() {
-                    let given = [(run.run_id, run.attempt)];
+                    let given = [Attempt::from(&run)];
                     release(&self.db, &self.me, &given, Release::NeverStarted)
                         .await
                         .unwrap();

@@ -1,7 +1,7 @@
 //! Lines of streams: who may record them, what the next attempt learns of them, how they are replayed.
 
 use farmhand_common::core::definition::{JobSpec, StreamSpec};
-use farmhand_common::store::protocol::{Claimed, claim};
+use farmhand_common::store::protocol::{Attempt, Claimed, claim};
 use farmhand_common::store::streams::{
     ItemEnd, ItemRow, Items, Replayed, Wanted, drop_older_than, items, record_items, replay_items,
 };
@@ -35,7 +35,7 @@ fn end(item: i64, outcome: &str, line: &str) -> ItemEnd {
 }
 
 async fn record(farm: &Farm, run: &Claimed, session: i64, ends: &[ItemEnd]) -> usize {
-    record_items(&farm.db, run.run_id, run.attempt, session, ends)
+    record_items(&farm.db, Attempt::from(run), session, ends)
         .await
         .unwrap()
 }

@@ -2,7 +2,7 @@
 
 use farmhand_common::core::definition::{FlowSpec, JobSpec, Resume, TaskSpec};
 use farmhand_common::store::jobs::{Retried, retry_run};
-use farmhand_common::store::protocol::{Claimed, claim};
+use farmhand_common::store::protocol::{Attempt, Claimed, claim};
 use farmhand_common::store::tasks::{TaskEnd, drop_older_than, record_tasks, tasks};
 use jiff::Timestamp;
 
@@ -48,7 +48,7 @@ async fn a_retry_from_the_failed_task_on_takes_over_what_succeeded_and_a_plain_o
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", flow(Resume::Restart)).await;
     let ends = [end("a", "succeeded"), end("b", "failed"), end("c", "skipped")];
-    let new = record_tasks(&farm.db, run.run_id, 1, me.session, &ends)
+    let new = record_tasks(&farm.db, Attempt::from(&run), me.session, &ends)
         .await
         .unwrap();
     assert_eq!(new, 3);
@@ -76,7 +76,7 @@ async fn a_task_whose_last_end_is_a_failure_runs_again_although_it_had_succeeded
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", flow(Resume::Restart)).await;
     let first = [end("a", "succeeded"), end("b", "succeeded")];
-    record_tasks(&farm.db, run.run_id, 1, me.session, &first)
+    record_tasks(&farm.db, Attempt::from(&run), me.session, &first)
         .await
         .unwrap();
     expire_now(&farm, &me).await;
@@ -84,7 +84,7 @@ async fn a_task_whose_last_end_is_a_failure_runs_again_although_it_had_succeeded
     let second = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
     assert_eq!(second.attempt, 2);
     let ends = [end("a", "failed")];
-    record_tasks(&farm.db, run.run_id, 2, me.session, &ends)
+    record_tasks(&farm.db, Attempt::from(&second), me.session, &ends)
         .await
         .unwrap();
     one(&farm, success(&me, &second)).await;
@@ -100,9 +100,11 @@ async fn an_end_is_recorded_once_and_not_for_a_run_that_moved_on() {
     let run = farm.held_run(&me, "j", flow(Resume::SkipFinished)).await;
     let record = async |attempt, session| {
         let ends = [end("a", "succeeded")];
-        record_tasks(&farm.db, run.run_id, attempt, session, &ends)
-            .await
-            .unwrap()
+        let of = Attempt {
+            attempt,
+            ..Attempt::from(&run)
+        };
+        record_tasks(&farm.db, of, session, &ends).await.unwrap()
     };
     assert_eq!(record(1, me.session).await, 1);
     assert_eq!(record(1, me.session).await, 0, "it is there");
@@ -110,7 +112,7 @@ async fn an_end_is_recorded_once_and_not_for_a_run_that_moved_on() {
     assert_eq!(record(2, me.session).await, 0, "not this attempt");
     expire_now(&farm, &me).await;
     let late = [end("b", "succeeded")];
-    let new = record_tasks(&farm.db, run.run_id, 1, me.session, &late)
+    let new = record_tasks(&farm.db, Attempt::from(&run), me.session, &late)
         .await
         .unwrap();
     assert_eq!(new, 0, "a stale holder records nothing");
@@ -125,7 +127,7 @@ async fn old_ends_are_deleted_but_not_those_of_a_run_that_lives() {
     let fresh = farm.held_run(&me, "fresh", flow(Resume::Restart)).await;
     for run in [&over, &lives, &fresh] {
         let ends = [end("a", "succeeded")];
-        record_tasks(&farm.db, run.run_id, 1, me.session, &ends)
+        record_tasks(&farm.db, Attempt::from(run), me.session, &ends)
             .await
             .unwrap();
     }

@@ -13,6 +13,8 @@ mod config;
     reason = "a run's number indexes several arrays at once"
 )]
 mod db;
+#[path = "../model/locks.rs"]
+mod locks;
 #[path = "../model/start.rs"]
 mod start;
 #[path = "../model/state.rs"]
@@ -86,6 +88,7 @@ impl Chance {
         let held = Held {
             run,
             attempt: self.near(row.attempt),
+            fence: self.near(row.fence),
             address: if self.below(12) == 0 {
                 1 - row.address
             } else {
@@ -122,7 +125,13 @@ impl Chance {
                 session: self.near(of_row.session),
                 life: self.life(of_row.life),
             },
-            22 => Stmt::ReleaseHeldOver { held },
+            // A stopwatch does not outlive a timeline, so this one names no fence.
+            22 => Stmt::ReleaseHeldOver {
+                held: Held {
+                    fence: row.fence,
+                    ..held
+                },
+            },
             _ => Stmt::Condemn {
                 address,
                 session,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use farmhand_common::core::definition::{Command, JobSpec};
 use farmhand_common::store::jobs::{ApplyOutcome, JobChange, apply, submit};
 use farmhand_common::store::protocol::{
-    self, Closed, Expired, Finish, FinishResult, NodeInfo, Opened, Release, Renewed, Retry,
+    self, Attempt, Closed, Expired, Finish, FinishResult, NodeInfo, Opened, Release, Renewed, Retry,
 };
 use farmhand_common::store::{AttemptOutcome, Db, Final, Me};
 use farmhand_tests::pg::TestDb;
@@ -90,9 +90,10 @@ impl Real {
                 {
                     Renewed::Lost => Reply::NoRow,
                     Renewed::Alive { held, .. } => {
-                        let attempt =
-                            |r: usize| held.iter().find(|h| h.run_id == self.runs[r]).map(|h| h.attempt);
-                        let held = std::array::from_fn(|r| attempt(r).map_or(0, |a| small(i64::from(a))));
+                        let of = |r: usize| held.iter().find(|h| h.run_id == self.runs[r]);
+                        let held = std::array::from_fn(|r| {
+                            of(r).map_or((0, 0), |h| (small(i64::from(h.attempt)), small(h.fence >> 40)))
+                        });
                         Reply::Renewed { held, timeline: 0 }
                     }
                 }
@@ -112,19 +113,20 @@ impl Real {
                     Reply::Claimed {
                         run: pick,
                         attempt: small(i64::from(c.attempt)),
+                        fence: small(c.fence >> 40),
                     }
                 })
             }
             Stmt::Finish { held } => {
-                let end = success(row(held), held);
+                let end = success(self.attempt(held).await, held);
                 fenced(protocol::finish(db, &[end]).await.unwrap().remove(0).1)
             }
             Stmt::Retry { held } => {
-                let end = failure(row(held), held);
+                let end = failure(self.attempt(held).await, held);
                 fenced(protocol::retry(db, &[end]).await.unwrap().remove(0).1)
             }
             Stmt::Release { held } => {
-                let given = [(row(held), i32::from(held.attempt))];
+                let given = [self.attempt(held).await];
                 let me = me(held.address, held.session, 1);
                 fenced(
                     protocol::release(db, &me, &given, Release::NeverStarted)
@@ -152,8 +154,8 @@ impl Real {
             }
             Stmt::Rehold { held, session, life } => {
                 let me = me(held.address, session, life);
-                let (attempt, old) = (i32::from(held.attempt), i64::from(held.session));
-                updated(protocol::rehold(db, row(held), attempt, old, &me).await.unwrap())
+                let (of, old) = (self.attempt(held).await, i64::from(held.session));
+                updated(protocol::rehold(db, of, old, &me).await.unwrap())
             }
             Stmt::Condemn {
                 address,
@@ -191,7 +193,7 @@ impl Real {
             };
         }
         for r in 0..RUNS {
-            let sql = "SELECT state, running_at, session, attempt FROM farmhand.run WHERE run_id = $1";
+            let sql = "SELECT state, running_at, session, attempt, fence FROM farmhand.run WHERE run_id = $1";
             let row = self.sql.query_one(sql, &[&self.runs[r]]).await.unwrap();
             let attempt = small(i64::from(row.get::<_, i32>(3)));
             let state = match row.get(0) {
@@ -213,9 +215,27 @@ impl Real {
                 } else {
                     model.runs[r].session
                 },
+                fence: if held {
+                    small(row.get::<_, i64>(4) >> 40)
+                } else {
+                    model.runs[r].fence
+                },
             };
         }
         db
+    }
+
+    /// The model knows a fence by its timeline: the run's own is this far from it.
+    async fn attempt(&self, held: Held) -> Attempt {
+        let run_id = self.runs[usize::from(held.run)];
+        let sql = "SELECT fence FROM farmhand.run WHERE run_id = $1";
+        let row = self.sql.query_one(sql, &[&run_id]).await.unwrap();
+        let own: i64 = row.get::<_, Option<i64>>(0).unwrap_or(0);
+        Attempt {
+            run_id,
+            attempt: i32::from(held.attempt),
+            fence: own + i64::from(held.fence) - (own >> 40),
+        }
     }
 
     pub async fn takeovers(&self) -> u32 {
@@ -305,10 +325,11 @@ fn info(address: u8, life: u8) -> NodeInfo {
     }
 }
 
-fn success(run_id: i64, held: Held) -> Finish {
+fn success(of: Attempt, held: Held) -> Finish {
     Finish {
-        run_id,
-        attempt: i32::from(held.attempt),
+        run_id: of.run_id,
+        attempt: of.attempt,
+        fence: of.fence,
         address: name_of(held.address).to_owned(),
         session: i64::from(held.session),
         state: Final::Succeeded,
@@ -324,10 +345,11 @@ fn success(run_id: i64, held: Held) -> Finish {
     }
 }
 
-fn failure(run_id: i64, held: Held) -> Retry {
+fn failure(of: Attempt, held: Held) -> Retry {
     Retry {
-        run_id,
-        attempt: i32::from(held.attempt),
+        run_id: of.run_id,
+        attempt: of.attempt,
+        fence: of.fence,
         address: name_of(held.address).to_owned(),
         session: i64::from(held.session),
         outcome: AttemptOutcome::Failed,

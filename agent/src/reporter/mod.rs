@@ -66,7 +66,7 @@ pub struct Reporter {
     records: RecordShippers,
     checkpoints: Checkpoints,
     /// Starts to be shown to people; those that end within a tick never are.
-    starts: HashMap<AttemptId, (Me, Timestamp)>,
+    starts: HashMap<AttemptId, (Me, i64, Timestamp)>,
     run_log: RunLog,
 }
 
@@ -130,8 +130,8 @@ impl Reporter {
         for report in batch.drain(..) {
             match report {
                 Report::Follow(followed) => self.follow(followed).await,
-                Report::Started { me, id, at } => {
-                    self.starts.insert(id, (me, at));
+                Report::Started { me, attempt, at } => {
+                    self.starts.insert(attempt.into(), (me, attempt.fence, at));
                 }
                 Report::Progress(report) => self.checkpoints.note(report),
                 Report::Ended(report) => {
@@ -151,8 +151,8 @@ impl Reporter {
 
     async fn follow(&mut self, followed: Followed) {
         let (id, kind) = (followed.id, followed.kind);
-        if let Some((session, what)) = followed.records {
-            self.records.follow(id, session, &self.state_dir, kind, what);
+        if let Some((held, what)) = followed.records {
+            self.records.follow(id, held, &self.state_dir, kind, what);
         }
         let Entry::Vacant(new) = self.shippers.entry(id) else {
             return;
@@ -166,10 +166,11 @@ impl Reporter {
     /// For people only: a failure costs a time in a table.
     async fn show_starts(&mut self) {
         let mut by_session: HashMap<Me, Vec<Started>> = HashMap::new();
-        for (id, (me, started_at)) in self.starts.drain() {
+        for (id, (me, fence, started_at)) in self.starts.drain() {
             let started = Started {
                 run_id: id.run_id,
                 attempt: id.attempt,
+                fence,
                 started_at,
             };
             by_session.entry(me).or_default().push(started);

@@ -2,6 +2,7 @@
 
 use farmhand_common::store::Me;
 use farmhand_common::store::progress::Progress;
+use farmhand_common::store::protocol;
 use jiff::Timestamp;
 
 use super::tasks::Records;
@@ -14,7 +15,7 @@ pub enum Report {
     /// The warden has started it.
     Started {
         me: Me,
-        id: AttemptId,
+        attempt: protocol::Attempt,
         at: Timestamp,
     },
     /// How far a running attempt has come.
@@ -30,8 +31,8 @@ pub struct Followed {
     pub(super) keep: u64,
     /// Claimed by this agent, so that nothing of its output can have been stored yet.
     pub(super) fresh: bool,
-    /// The session that holds it and what its engine writes down, if there is one: that is followed too.
-    pub(super) records: Option<(i64, Records)>,
+    /// Its fence, the session that holds it, and what its engine writes down, if there is one: that is followed too.
+    pub(super) records: Option<((i64, i64), Records)>,
 }
 
 impl Followed {
@@ -42,7 +43,7 @@ impl Followed {
             kind,
             keep: assignment.spec.output.keep,
             fresh,
-            records: Records::of(&assignment.spec).map(|what| (assignment.session, what)),
+            records: Records::of(&assignment.spec).map(|what| ((assignment.fence, assignment.session), what)),
         }
     }
 }
@@ -63,6 +64,7 @@ impl Ended {
         Some(Progress {
             run_id: self.assignment.run_id,
             attempt: self.assignment.attempt,
+            fence: self.assignment.fence,
             address: self.address.clone(),
             session: self.assignment.session,
             checkpoint: Some(checkpoint),

@@ -59,6 +59,7 @@ pub(super) fn finish_row(e: &Ended, cut: u64) -> Option<Finish> {
     Some(Finish {
         run_id: e.assignment.run_id,
         attempt: e.assignment.attempt,
+        fence: e.assignment.fence,
         address: e.address.clone(),
         session: e.assignment.session,
         state: match outcome {
@@ -93,6 +94,7 @@ pub(super) fn retry_row(e: &Ended, cut: u64) -> Option<Retry> {
     Some(Retry {
         run_id: e.assignment.run_id,
         attempt: e.assignment.attempt,
+        fence: e.assignment.fence,
         address: e.address.clone(),
         session: e.assignment.session,
         outcome: if timed_out {
@@ -119,6 +121,7 @@ pub(super) fn lose_row(e: &Ended) -> Option<Lose> {
     Some(Lose {
         run_id: e.assignment.run_id,
         attempt: e.assignment.attempt,
+        fence: e.assignment.fence,
         address: e.address.clone(),
         session: e.assignment.session,
         why,

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use farmhand_common::core::definition::JobSpec;
+use farmhand_common::store::protocol::Attempt;
 use farmhand_common::store::streams::{ItemEnd, record_items};
 use farmhand_common::store::tasks::{TaskEnd, record_tasks};
 use farmhand_common::store::{Db, StoreError};
@@ -38,20 +39,28 @@ enum Followed {
     Lines(Follower<ItemEnd>),
 }
 
+/// What the engine of one attempt, held by `session`, has written down.
+#[derive(Debug)]
+struct Record {
+    attempt: Attempt,
+    session: i64,
+    followed: Followed,
+}
+
 /// The flows and streams that run here.
 #[derive(Debug, Default)]
-pub(super) struct RecordShippers(HashMap<AttemptId, (i64, Followed)>);
+pub(super) struct RecordShippers(HashMap<AttemptId, Record>);
 
 impl RecordShippers {
     /// Whether there are tasks. Lines have time until the checkpoint that passes them is stored.
     pub(super) fn is_hasty(&self) -> bool {
-        self.0.values().any(|(_, f)| matches!(f, Followed::Tasks(_)))
+        self.0.values().any(|r| matches!(r.followed, Followed::Tasks(_)))
     }
 
     pub(super) fn follow(
         &mut self,
         id: AttemptId,
-        session: i64,
+        (fence, session): (i64, i64),
         state_dir: &Path,
         kind: Kind,
         what: Records,
@@ -62,7 +71,11 @@ impl RecordShippers {
                 Records::Tasks => Followed::Tasks(Follower::new(&run_dir, "flow/record", task_end)),
                 Records::Lines => Followed::Lines(Follower::new(&run_dir, "stream/record", recorded_end)),
             };
-            (session, followed)
+            Record {
+                attempt: id.fenced(fence),
+                session,
+                followed,
+            }
         });
     }
 
@@ -80,18 +93,19 @@ impl RecordShippers {
     }
 
     pub(super) async fn ship(&mut self, db: &Db) -> Result<(), StoreError> {
-        for (id, (session, followed)) in &mut self.0 {
-            match followed {
+        for (id, record) in &mut self.0 {
+            let (of, session) = (record.attempt, record.session);
+            match &mut record.followed {
                 Followed::Tasks(follower) => {
                     while let Some(ends) = pending(*id, follower) {
-                        let stored = record_tasks(db, id.run_id, id.attempt, *session, ends).await;
+                        let stored = record_tasks(db, of, session, ends).await;
                         passed(*id, stored)?;
                         follower.sent();
                     }
                 }
                 Followed::Lines(follower) => {
                     while let Some(ends) = pending(*id, follower) {
-                        let stored = record_items(db, id.run_id, id.attempt, *session, ends).await;
+                        let stored = record_items(db, of, session, ends).await;
                         passed(*id, stored)?;
                         follower.sent();
                     }

@@ -168,14 +168,8 @@ impl Session {
         }
         if !self.keeper.may_claim(boot_now()) {
             // Confirmed too late to be used: no warden has heard of them.
-            let ids: Vec<AttemptId> = claimed
-                .iter()
-                .map(|c| AttemptId {
-                    run_id: c.run_id,
-                    attempt: c.attempt,
-                })
-                .collect();
-            self.give_back(&ids, "the claim was confirmed too late");
+            let never = claimed.iter().map(protocol::Attempt::from).collect();
+            self.give_back(never, "the claim was confirmed too late");
             return;
         }
         let received = boot_now();
@@ -206,6 +200,14 @@ impl Session {
         };
         let lag = self.db_clock.at(boot_now()).duration_since(run.ready_at);
         let assignment = Assignment::new(&run, spec, self.me.session);
+        if let Some(older) = self.attempts.get(&assignment.id()) {
+            // A failover lost the claim of the one that is here. Once that is gone, the renewals find this one held
+            // and not running, and give it back.
+            if older.phase != Phase::Ended {
+                self.fence_off(assignment.id(), "its claim was lost by a failover");
+            }
+            return;
+        }
         self.emit(Event::Claimed {
             attempt: assignment.about(),
             lag: Duration::try_from(lag).unwrap_or_default(),
@@ -279,7 +281,7 @@ impl Session {
                 let about = attempt.assignment.about();
                 let _ = self.ctx.reports.send(Report::Started {
                     me: self.me.clone(),
-                    id,
+                    attempt: id.fenced(about.fence),
                     at: Timestamp::now(),
                 });
                 self.emit(Event::Started { attempt: about, pid });

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use farmhand_common::core::lease::BootInstant;
 use farmhand_common::store::StoreError;
-use farmhand_common::store::protocol::{self, LostWhy, Release, Renewed};
+use farmhand_common::store::protocol::{self, Attempt, LostWhy, Release, Renewed};
 
 use super::{Input, Mode, Phase, Session, SessionEnd};
 use crate::clock::{self, boot_now};
@@ -87,11 +87,12 @@ impl Session {
                         attempt: wanted.attempt,
                     });
                 }
-                let held: Vec<AttemptId> = held
+                let held: Vec<Attempt> = held
                     .iter()
-                    .map(|h| AttemptId {
+                    .map(|h| Attempt {
                         run_id: h.run_id,
                         attempt: h.attempt,
+                        fence: h.fence,
                     })
                     .collect();
                 self.reconcile(sent, &held);
@@ -113,25 +114,30 @@ impl Session {
     }
 
     /// Held but not running becomes due again; running but not held is killed.
-    fn reconcile(&mut self, sent: BootInstant, held: &[AttemptId]) {
+    ///
+    /// By number and fence: when a failover lost a claim, what is held may be another attempt of that number.
+    fn reconcile(&mut self, sent: BootInstant, held: &[Attempt]) {
         let (claims_sent, claims_answered) = self.claimer.serials();
         let attempts = &self.attempts;
-        let orphans = self.keeper.orphans(
-            held,
-            |id| attempts.contains_key(&id),
-            claims_sent,
-            claims_answered,
-        );
+        let known = |of: Attempt| {
+            let here = attempts.get(&of.into());
+            here.is_some_and(|a| a.assignment.fence == of.fence)
+        };
+        let orphans = self.keeper.orphans(held, known, claims_sent, claims_answered);
         // While a warden's death is being proven nothing can be said about what it started.
         if !orphans.is_empty() && !self.wardens.uncertain() {
-            self.wardens.forbid(orphans);
+            self.wardens
+                .forbid(orphans.into_iter().map(AttemptId::from).collect());
         }
         let moved_on: Vec<AttemptId> = self
             .attempts
             .iter()
             // Claimed before the renewal was sent, so its answer must show them; what is being written down
             // may be gone from it already.
-            .filter(|(id, a)| a.phase != Phase::Ended && a.since < sent && !held.contains(id))
+            .filter(|(id, a)| {
+                let shown = held.contains(&id.fenced(a.assignment.fence));
+                a.phase != Phase::Ended && a.since < sent && !shown
+            })
             .map(|(id, _)| *id)
             .collect();
         for id in moved_on {
@@ -153,15 +159,20 @@ impl Session {
         });
     }
 
+    /// The wardens have recorded that these never start here.
+    pub(super) fn on_forbidden(&mut self, ids: &[AttemptId]) {
+        let never = self.keeper.still_unknown(ids);
+        self.give_back(never, "a claim's reply was lost");
+    }
+
     /// No warden can start these any more: the runs go back.
-    pub(super) fn give_back(&mut self, ids: &[AttemptId], why: &'static str) {
-        if ids.is_empty() {
+    pub(super) fn give_back(&mut self, never: Vec<Attempt>, why: &'static str) {
+        if never.is_empty() {
             return;
         }
         let (ctx, me) = (self.ctx.clone(), self.me.clone());
-        let ids: Vec<(i64, i32)> = ids.iter().map(|id| (id.run_id, id.attempt)).collect();
         tokio::spawn(async move {
-            match protocol::release(&ctx.db, &me, &ids, Release::NeverStarted).await {
+            match protocol::release(&ctx.db, &me, &never, Release::NeverStarted).await {
                 Ok(freed) => ctx.events.emit(Event::Released {
                     session: me.session,
                     runs: freed.len(),

@@ -252,7 +252,7 @@ impl Session {
             Input::Claimed { sent, took, result } => self.on_claimed(sent, took, result),
             Input::Triggered(result) => self.on_triggered(result),
             Input::Spawned { id, result } => self.on_spawned(id, result),
-            Input::Forbidden(ids) => self.give_back(&ids, "a claim's reply was lost"),
+            Input::Forbidden(ids) => self.on_forbidden(&ids),
             Input::Warden(input) => return self.on_warden(input).await,
             Input::Settled(settled) => self.on_settled(&settled),
             Input::Watched(watched) => self.on_watched(watched),

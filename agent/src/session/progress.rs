@@ -14,6 +14,7 @@ impl Session {
         let _ = self.ctx.reports.send(Report::Progress(Progress {
             run_id: id.run_id,
             attempt: id.attempt,
+            fence: attempt.assignment.fence,
             address: self.me.address.clone(),
             session: attempt.assignment.session,
             checkpoint,

@@ -183,9 +183,13 @@ impl Group {
         &self.path
     }
 
-    /// The directory, in which a process can be made, or from which it finds its way in.
+    /// A process that writes `0` here moves itself in.
     pub fn entry(&self) -> io::Result<File> {
-        File::open(&self.path).map_err(|e| named(e, &self.path))
+        let path = self.path.join("cgroup.procs");
+        OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .map_err(|e| named(e, &path))
     }
 
     /// CPU time of everything that ever ran in it: user and system microseconds.

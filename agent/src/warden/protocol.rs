@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use farmhand_common::core::definition::{ChildLimit, Command, Isolation, Limits};
+use farmhand_common::store::protocol::Attempt;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -62,11 +63,32 @@ impl Kind {
     }
 }
 
-/// One try of one run; the farm never uses the same pair twice.
+/// One try of one run. The farm uses a pair twice only after a failover that lost the first claim; then not until
+/// the first is gone from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AttemptId {
     pub run_id: i64,
     pub attempt: i32,
+}
+
+impl AttemptId {
+    /// As the database knows it.
+    pub fn fenced(self, fence: i64) -> Attempt {
+        Attempt {
+            run_id: self.run_id,
+            attempt: self.attempt,
+            fence,
+        }
+    }
+}
+
+impl From<Attempt> for AttemptId {
+    fn from(of: Attempt) -> Self {
+        Self {
+            run_id: of.run_id,
+            attempt: of.attempt,
+        }
+    }
 }
 
 impl std::fmt::Display for AttemptId {

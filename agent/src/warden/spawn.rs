@@ -3,17 +3,13 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use farmhand_common::core::definition::Isolation;
-use rustix::fs::{Mode, OFlags, openat};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::child;
 use super::plan::{Plan, fd};
-
-/// linux/sched.h; libc's constant is too narrow for it.
-const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// The warden's ends of a started attempt. All but `stdin` are readable, none blocks.
 #[derive(Debug)]
@@ -44,8 +40,8 @@ impl Liveness {
     }
 }
 
-/// Forks the command of a plan, in the cgroup whose directory is given. Returns without waiting for its exec, which
-/// a dead file server can delay for as long as it likes.
+/// Forks the command of a plan. Returns without waiting for its exec, which a dead file server can delay for
+/// as long as it likes.
 pub fn start(plan: &Plan, cgroup: Option<&File>, liveness: &Liveness) -> io::Result<Started> {
     let isolated = plan.request.isolation == Isolation::Pid;
     let (stdin_read, stdin) = match &plan.request.stdin {
@@ -58,7 +54,7 @@ pub fn start(plan: &Plan, cgroup: Option<&File>, liveness: &Liveness) -> io::Res
     let (start_error, start_error_write) = pipe_with(PipeFlags::CLOEXEC)?;
     let (status, status_write) = pipe_with(PipeFlags::CLOEXEC)?;
     let plan_file = if isolated { Some(plan_file(plan)?) } else { None };
-    let mut for_child = ForChild {
+    let for_child = ForChild {
         numbered: [
             (stdin_read.as_raw_fd(), 0),
             (stdout_write.as_raw_fd(), 1),
@@ -73,24 +69,19 @@ pub fn start(plan: &Plan, cgroup: Option<&File>, liveness: &Liveness) -> io::Res
                 fd::PLAN,
             ),
         ],
-        cgroup: None,
+        cgroup: cgroup.map(AsRawFd::as_raw_fd),
         warden: std::process::id().cast_signed(),
         identity: (
             rustix::process::geteuid().as_raw(),
             rustix::process::getegid().as_raw(),
         ),
     };
-    let namespaces = if isolated { isolation() } else { 0 };
-    // SAFETY: this process has one thread, so every lock and allocation is consistent in the child, which calls no
-    // code that needs glibc's idea of its id.
-    let pid = match cgroup.map(|cgroup| unsafe { clone_into(cgroup, namespaces) }) {
-        Some(Some(pid)) => pid?,
-        // It goes into its cgroup by itself, if it has one.
-        unmade => {
-            for_child.cgroup = unmade.and(cgroup).map(AsRawFd::as_raw_fd);
-            // SAFETY: as above.
-            unsafe { clone(namespaces)? }
-        }
+    let pid = if isolated {
+        // SAFETY: this process has one thread, and the child calls no code that needs glibc's idea of its id.
+        unsafe { clone(isolation())? }
+    } else {
+        // SAFETY: this process has one thread, so every lock and allocation is consistent in the child.
+        unsafe { fork()? }
     };
     if pid == 0 {
         for_child.become_child(plan, isolated, liveness)
@@ -167,30 +158,6 @@ unsafe fn clone(flags: i32) -> io::Result<i32> {
     }
 }
 
-/// Makes a process that is in a cgroup from the start. Nothing: this machine cannot (Linux before 5.7, a sandbox
-/// without clone3).
-///
-/// A process that moves itself waits until every processor has passed through the scheduler, 10 to 20 ms on a machine
-/// at rest, and meanwhile nobody else can fork.
-///
-/// # Safety
-/// As [`clone`].
-unsafe fn clone_into(cgroup: &File, flags: i32) -> Option<io::Result<i32>> {
-    // SAFETY: plain data.
-    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
-    args.flags = u64::from(flags.cast_unsigned()) | CLONE_INTO_CGROUP;
-    args.exit_signal = libc::SIGCHLD as u64;
-    args.cgroup = cgroup.as_raw_fd() as u64;
-    // SAFETY: without CLONE_VM and with no stack given this is a fork.
-    match unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of_val(&args)) } {
-        -1 => match io::Error::last_os_error() {
-            error if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM)) => Some(Err(error)),
-            _ => None,
-        },
-        pid => Some(Ok(pid as i32)),
-    }
-}
-
 fn plan_file(plan: &Plan) -> io::Result<File> {
     let fd = rustix::fs::memfd_create("farmhand-plan", rustix::fs::MemfdFlags::CLOEXEC)?;
     let mut file = File::from(fd);
@@ -201,7 +168,6 @@ fn plan_file(plan: &Plan) -> io::Result<File> {
 
 struct ForChild {
     numbered: [(RawFd, RawFd); 7],
-    /// The directory of one that it has to go into by itself.
     cgroup: Option<RawFd>,
     warden: i32,
     identity: (u32, u32),
@@ -215,13 +181,17 @@ impl ForChild {
         } else {
             child::exit_if_orphaned(self.warden);
         }
-        if let Some(Err(error)) = self.cgroup.map(enter) {
-            self.number_descriptors(false);
-            child::fail(child::system(
-                super::protocol::Stage::Cgroup,
-                "cgroup.procs",
-                &error,
-            ));
+        if let Some(cgroup) = self.cgroup {
+            // SAFETY: the descriptor is open in the child and dropped with it.
+            let mut entry = std::mem::ManuallyDrop::new(unsafe { File::from_raw_fd(cgroup) });
+            if let Err(error) = entry.write_all(b"0") {
+                self.number_descriptors(false);
+                child::fail(child::system(
+                    super::protocol::Stage::Cgroup,
+                    "cgroup.procs",
+                    &error,
+                ));
+            }
         }
         let namespaced = if isolated {
             child::settle_in_namespace(self.identity)
@@ -256,19 +226,6 @@ impl ForChild {
         unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
         child::close_on_exec(fd::START_ERROR, !isolated);
     }
-}
-
-/// Moves this process into the cgroup with that directory.
-fn enter(directory: RawFd) -> io::Result<()> {
-    // SAFETY: open in the child for as long as it is used here.
-    let directory = unsafe { BorrowedFd::borrow_raw(directory) };
-    let entry = openat(
-        directory,
-        "cgroup.procs",
-        OFlags::WRONLY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
-    File::from(entry).write_all(b"0")
 }
 
 fn exit_if_orphaned_in_namespace(liveness: &Liveness) {

@@ -16,6 +16,7 @@ pub const MAX_CHECKPOINT: usize = 4095;
 pub struct Progress {
     pub run_id: i64,
     pub attempt: i32,
+    pub fence: i64,
     pub address: String,
     pub session: i64,
     /// None: a sign of life only; the checkpoint before it stays.

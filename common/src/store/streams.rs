@@ -6,6 +6,7 @@ use tokio_postgres::types::{Json, Type};
 
 use super::db::{Db, stmt};
 use super::error::StoreError;
+use super::protocol::Attempt;
 
 /// Lines that one run replays at most, and their bytes: they go through its standard input.
 const REPLAY_ITEMS: i64 = 2_000;
@@ -94,19 +95,14 @@ struct Item {
 
 /// Records ends of an attempt that `session` holds; returns how many were taken. Nothing is recorded when the
 /// run has moved on.
-pub async fn record_items(
-    db: &Db,
-    run_id: i64,
-    attempt: i32,
-    session: i64,
-    ends: &[ItemEnd],
-) -> Result<usize, StoreError> {
+pub async fn record_items(db: &Db, of: Attempt, session: i64, ends: &[ItemEnd]) -> Result<usize, StoreError> {
     let rows: Vec<Item> = db
         .rows(
             stmt!("record_items"),
             &[
-                (&run_id, Type::INT8),
-                (&attempt, Type::INT4),
+                (&of.run_id, Type::INT8),
+                (&of.attempt, Type::INT4),
+                (&of.fence, Type::INT8),
                 (&session, Type::INT8),
                 (&Json(ends), Type::JSONB),
             ],

@@ -6,6 +6,7 @@ use tokio_postgres::types::{Json, Type};
 
 use super::db::{Db, stmt};
 use super::error::StoreError;
+use super::protocol::Attempt;
 
 /// How a task ended. `cpu_ms` and `max_rss_bytes` are its process's and those it waited for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,19 +41,14 @@ struct Named {
 
 /// Records ends of an attempt that `session` holds; returns how many were new. Nothing is recorded when the
 /// run has moved on.
-pub async fn record_tasks(
-    db: &Db,
-    run_id: i64,
-    attempt: i32,
-    session: i64,
-    ends: &[TaskEnd],
-) -> Result<usize, StoreError> {
+pub async fn record_tasks(db: &Db, of: Attempt, session: i64, ends: &[TaskEnd]) -> Result<usize, StoreError> {
     let rows: Vec<Named> = db
         .rows(
             stmt!("record_tasks"),
             &[
-                (&run_id, Type::INT8),
-                (&attempt, Type::INT4),
+                (&of.run_id, Type::INT8),
+                (&of.attempt, Type::INT4),
+                (&of.fence, Type::INT8),
                 (&session, Type::INT8),
                 (&Json(ends), Type::JSONB),
             ],

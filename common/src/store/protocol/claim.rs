@@ -68,11 +68,31 @@ pub async fn claim(db: &Db, me: &Me, limit: i64, only: Option<&[i64]>) -> Result
     .await
 }
 
+/// One attempt, unmistakably: after a failover that lost commits its number is given a second time, its fence
+/// never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Attempt {
+    pub run_id: i64,
+    pub attempt: i32,
+    pub fence: i64,
+}
+
+impl From<&Claimed> for Attempt {
+    fn from(run: &Claimed) -> Self {
+        Self {
+            run_id: run.run_id,
+            attempt: run.attempt,
+            fence: run.fence,
+        }
+    }
+}
+
 /// An attempt's exec.
 #[derive(Clone, Debug, Serialize)]
 pub struct Started {
     pub run_id: i64,
     pub attempt: i32,
+    pub fence: i64,
     pub started_at: Timestamp,
 }
 

@@ -1,4 +1,4 @@
-//! Writes about attempts: each names run, attempt, address and session, and is told apart from a stale one.
+//! Writes about attempts: each names run, attempt, fence, address and session, and is told apart from a stale one.
 
 use std::collections::HashMap;
 
@@ -50,6 +50,7 @@ pub enum Now {
 pub(super) struct Key {
     run_id: i64,
     attempt: i32,
+    fence: i64,
     address: String,
     session: i64,
 }
@@ -59,6 +60,7 @@ impl Key {
         Self {
             run_id: f.run_id,
             attempt: f.attempt,
+            fence: f.fence,
             address: f.address.clone(),
             session: f.session,
         }
@@ -68,6 +70,7 @@ impl Key {
         Self {
             run_id: e.run_id,
             attempt: e.attempt,
+            fence: e.fence,
             address: e.address.clone(),
             session: e.session,
         }
@@ -155,6 +158,7 @@ struct Standing {
 #[derive(Deserialize)]
 struct OwnEnd {
     attempt: i32,
+    fence: i64,
     address: String,
     session: i64,
 }
@@ -168,10 +172,12 @@ fn judge(key: &Key, standing: Option<&Standing>) -> FinishResult {
     let Some(s) = standing else {
         return FinishResult::Fenced { now: Now::Gone };
     };
-    let own = s
-        .own_ends
-        .iter()
-        .any(|e| e.attempt == key.attempt && e.address == key.address && e.session == key.session);
+    let own = s.own_ends.iter().any(|e| {
+        e.attempt == key.attempt
+            && e.fence == key.fence
+            && e.address == key.address
+            && e.session == key.session
+    });
     if own {
         return FinishResult::AlreadyOwn;
     }

@@ -1,10 +1,11 @@
-//! How attempts end: finished, retried, released. Every row names run, attempt, address and session.
+//! How attempts end: finished, retried, released. Every row names run, attempt, fence, address and session.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::claim::Attempt;
 use super::fenced::{FinishResult, Key, Now, write};
 use super::session::millis;
 use crate::store::db::{Db, stmt};
@@ -16,6 +17,7 @@ use crate::store::{AttemptOutcome, Final, Me};
 pub struct Finish {
     pub run_id: i64,
     pub attempt: i32,
+    pub fence: i64,
     pub address: String,
     pub session: i64,
     pub state: Final,
@@ -38,6 +40,7 @@ pub struct Finish {
 pub struct Retry {
     pub run_id: i64,
     pub attempt: i32,
+    pub fence: i64,
     pub address: String,
     pub session: i64,
     /// `Failed` or `TimedOut`.
@@ -98,12 +101,12 @@ pub enum Release {
 pub async fn release(
     db: &Db,
     me: &Me,
-    attempts: &[(i64, i32)],
+    attempts: &[Attempt],
     why: Release,
 ) -> Result<Vec<(i64, FinishResult)>, StoreError> {
     let records: Vec<AttemptEnd> = attempts
         .iter()
-        .map(|&(run_id, attempt)| AttemptEnd::of_release(run_id, attempt, me, why))
+        .map(|attempt| AttemptEnd::of_release(*attempt, me, why))
         .collect();
     end_attempts(db, &records).await
 }
@@ -138,6 +141,7 @@ impl LostWhy {
 pub struct Lose {
     pub run_id: i64,
     pub attempt: i32,
+    pub fence: i64,
     pub address: String,
     pub session: i64,
     pub why: LostWhy,
@@ -153,6 +157,7 @@ pub async fn lose(db: &Db, lost: &[Lose]) -> Result<Vec<(i64, FinishResult)>, St
 pub(super) struct AttemptEnd {
     pub(super) run_id: i64,
     pub(super) attempt: i32,
+    pub(super) fence: i64,
     pub(super) address: String,
     pub(super) session: i64,
     outcome: AttemptOutcome,
@@ -176,6 +181,7 @@ impl AttemptEnd {
         Self {
             run_id: r.run_id,
             attempt: r.attempt,
+            fence: r.fence,
             address: r.address.clone(),
             session: r.session,
             outcome: r.outcome,
@@ -200,7 +206,12 @@ impl AttemptEnd {
             session: l.session,
             life: uuid::Uuid::nil(),
         };
-        let released = Self::of_release(l.run_id, l.attempt, &me, Release::Drained);
+        let lost = Attempt {
+            run_id: l.run_id,
+            attempt: l.attempt,
+            fence: l.fence,
+        };
+        let released = Self::of_release(lost, &me, Release::Drained);
         if l.why == LostWhy::Drain {
             return released;
         }
@@ -212,14 +223,15 @@ impl AttemptEnd {
         }
     }
 
-    fn of_release(run_id: i64, attempt: i32, me: &Me, why: Release) -> Self {
+    fn of_release(of: Attempt, me: &Me, why: Release) -> Self {
         let (outcome, reason) = match why {
             Release::NeverStarted => (AttemptOutcome::NeverStarted, "never started"),
             Release::Drained => (AttemptOutcome::Released, "drained"),
         };
         Self {
-            run_id,
-            attempt,
+            run_id: of.run_id,
+            attempt: of.attempt,
+            fence: of.fence,
             address: me.address.clone(),
             session: me.session,
             outcome,

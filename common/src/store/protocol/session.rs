@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 use uuid::Uuid;
 
+use super::claim::Attempt;
 use crate::store::Me;
 use crate::store::db::{Db, stmt};
 use crate::store::error::StoreError;
@@ -94,6 +95,8 @@ async fn node_row(db: &Db, address: &str) -> Result<Option<NodeRow>, StoreError>
 pub struct Held {
     pub run_id: i64,
     pub attempt: i32,
+    /// Tells a claim that a failover lost from the one that was given its number again.
+    pub fence: i64,
     /// Somebody wants it cancelled.
     pub cancel: bool,
 }
@@ -165,23 +168,18 @@ pub async fn condemn(db: &Db, address: &str, session: i64, life: Uuid) -> Result
 
 /// Puts a held-over run of one of the caller's own earlier sessions under its present one. False when
 /// it moved on or the caller's session is not open: then kill it.
-pub async fn rehold(
-    db: &Db,
-    run_id: i64,
-    attempt: i32,
-    old_session: i64,
-    me: &Me,
-) -> Result<bool, StoreError> {
+pub async fn rehold(db: &Db, held: Attempt, old_session: i64, me: &Me) -> Result<bool, StoreError> {
     let row: Option<Value> = db
         .row(
             stmt!("rehold"),
             &[
-                (&run_id, Type::INT8),
-                (&attempt, Type::INT4),
+                (&held.run_id, Type::INT8),
+                (&held.attempt, Type::INT4),
                 (&old_session, Type::INT8),
                 (&me.address, Type::TEXT),
                 (&me.session, Type::INT8),
                 (&me.life, Type::UUID),
+                (&held.fence, Type::INT8),
             ],
         )
         .await?;

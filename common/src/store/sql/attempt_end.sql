@@ -1,9 +1,9 @@
 -- A holder's attempt ends and its run goes on: due again, unless it is to be cancelled or may not be
 -- run twice.
 WITH given AS MATERIALIZED (
-    SELECT DISTINCT ON (g.run_id, g.attempt, g.address, g.session) e.value AS ending, g.*
+    SELECT DISTINCT ON (g.run_id, g.attempt, g.fence, g.address, g.session) e.value AS ending, g.*
     FROM json_array_elements($1) e
-    CROSS JOIN LATERAL json_to_record(e.value) AS g(run_id bigint, attempt integer, address text,
+    CROSS JOIN LATERAL json_to_record(e.value) AS g(run_id bigint, attempt integer, fence bigint, address text,
         session bigint, outcome text, ran boolean, counts_retry boolean, counts_takeover boolean, delay_ms bigint,
         reason text,
         started_at timestamptz, exit_code integer, signal integer, cpu_ms bigint, max_rss_bytes bigint,
@@ -13,7 +13,7 @@ WITH given AS MATERIALIZED (
         CASE WHEN r.cancel_requested THEN 'cancelled' WHEN g.ran AND r.on_lost = 'fail' THEN 'lost'
             WHEN g.counts_takeover AND r.takeovers >= 5 THEN 'failed' END AS final
     FROM farmhand.run_live r
-    JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt
+    JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt AND g.fence = r.fence
         AND g.address = r.running_at AND g.session = r.session
     WHERE r.state = 'running'
     ORDER BY r.run_id
@@ -48,7 +48,7 @@ WITH given AS MATERIALIZED (
         (m.given).output_dropped
     FROM mine m WHERE m.final IS NULL
 )
-SELECT (m.run).run_id, (m.run).attempt, (m.run).running_at AS address, (m.run).session, (m.run).job_id,
+SELECT (m.run).run_id, (m.run).attempt, (m.run).fence, (m.run).running_at AS address, (m.run).session, (m.run).job_id,
     m.final AS ended,
     m.final IS NOT NULL AND ((m.run).overlap IN ('queue', 'replace') OR (m.run).kind = 'continuous' OR EXISTS (
         SELECT FROM farmhand.run_live w WHERE w.job_id = (m.run).job_id AND w.gate = 'overlap')) AS promotes,

@@ -1,12 +1,14 @@
+-- The fence besides the attempt's number: after a failover that lost commits a number is given a second time.
 WITH given AS MATERIALIZED (
-    SELECT DISTINCT ON (g.run_id, g.attempt, g.address, g.session) e.value AS ending, g.*
+    SELECT DISTINCT ON (g.run_id, g.attempt, g.fence, g.address, g.session) e.value AS ending, g.*
     FROM json_array_elements($1) e
     CROSS JOIN LATERAL json_to_record(e.value)
-        AS g(run_id bigint, attempt integer, address text, session bigint, state text, reason text)
+        AS g(run_id bigint, attempt integer, fence bigint, address text, session bigint, state text,
+            reason text)
 ), mine AS MATERIALIZED (
     SELECT r AS run, g.state, g.reason, g.ending
     FROM farmhand.run_live r
-    JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt
+    JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt AND g.fence = r.fence
         AND g.address = r.running_at AND g.session = r.session
     WHERE r.state = 'running'
     ORDER BY r.run_id
@@ -18,7 +20,7 @@ WITH given AS MATERIALIZED (
     SELECT k.* FROM mine m
     CROSS JOIN LATERAL farmhand.ended(m.run, m.state, m.reason, 'holder', m.ending::jsonb) k
 )
-SELECT (m.run).run_id, (m.run).attempt, (m.run).running_at AS address, (m.run).session, (m.run).job_id,
+SELECT (m.run).run_id, (m.run).attempt, (m.run).fence, (m.run).running_at AS address, (m.run).session, (m.run).job_id,
     m.state AS ended,
     (m.run).overlap IN ('queue', 'replace') OR (m.run).kind = 'continuous' OR EXISTS (
         SELECT FROM farmhand.run_live w WHERE w.job_id = (m.run).job_id AND w.gate = 'overlap') AS promotes,

@@ -2,10 +2,10 @@
 -- there is always one, and never two. Its job is locked before its run (lock order: node, job, run), so that pausing or
 -- applying it comes wholly before or after. A success folds into the success before it.
 WITH given AS MATERIALIZED (
-    SELECT DISTINCT ON (g.run_id, g.attempt, g.address, g.session) e.value AS ending, g.*
+    SELECT DISTINCT ON (g.run_id, g.attempt, g.fence, g.address, g.session) e.value AS ending, g.*
     FROM json_array_elements($1) e
     CROSS JOIN LATERAL json_to_record(e.value)
-        AS g(run_id bigint, attempt integer, address text, session bigint, state text, reason text,
+        AS g(run_id bigint, attempt integer, fence bigint, address text, session bigint, state text, reason text,
             again_ms bigint)
 ), loop AS MATERIALIZED (
     SELECT j.* FROM farmhand.job j
@@ -16,7 +16,7 @@ WITH given AS MATERIALIZED (
 ), mine AS MATERIALIZED (
     SELECT r AS run, g.state, g.reason, g.ending, g.again_ms
     FROM farmhand.run_live r
-    JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt
+    JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt AND g.fence = r.fence
         AND g.address = r.running_at AND g.session = r.session
     -- Only to have the jobs locked first.
     WHERE r.state = 'running' AND (SELECT count(*) FROM loop) >= 0
@@ -75,7 +75,7 @@ WITH given AS MATERIALIZED (
 ), untasked AS (
     DELETE FROM farmhand.task t USING folded f WHERE t.run_id = f.run_id
 )
-SELECT (m.run).run_id, (m.run).attempt, (m.run).running_at AS address, (m.run).session, (m.run).job_id,
+SELECT (m.run).run_id, (m.run).attempt, (m.run).fence, (m.run).running_at AS address, (m.run).session, (m.run).job_id,
     m.state AS ended,
     EXISTS (SELECT FROM farmhand.run_live w
         WHERE w.job_id = (m.run).job_id AND w.gate = 'overlap') AS promotes,

@@ -2,11 +2,11 @@
 -- next claim, wait: what a new attempt starts from is the last that was ever stored.
 WITH given AS MATERIALIZED (
     SELECT * FROM json_to_recordset($1)
-        AS g(run_id bigint, attempt integer, address text, session bigint, checkpoint text)
+        AS g(run_id bigint, attempt integer, fence bigint, address text, session bigint, checkpoint text)
 ), mine AS MATERIALIZED (
     SELECT r.run_id, r.attempt, g.checkpoint
     FROM farmhand.run_live r
-    JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt
+    JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt AND g.fence = r.fence
         AND g.address = r.running_at AND g.session = r.session
     WHERE r.state = 'running'
     ORDER BY r.run_id

@@ -6,6 +6,6 @@ WITH me AS MATERIALIZED (
 )
 UPDATE farmhand.run_live r SET session = $5
 WHERE EXISTS (SELECT FROM me)
-    AND r.run_id = $1 AND r.attempt = $2 AND r.session = $3 AND r.running_at = $4 AND r.state = 'running'
+    AND r.run_id = $1 AND r.attempt = $2 AND r.fence = $7 AND r.session = $3 AND r.running_at = $4 AND r.state = 'running'
     AND r.hold_ms > 0
 RETURNING r.run_id

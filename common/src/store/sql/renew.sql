@@ -6,7 +6,7 @@ WITH me AS (
 )
 SELECT me.cordoned, me.draining, me.drain_until, clock_timestamp() AS db_now, farmhand.current_timeline() AS tli,
     (SELECT coalesce(jsonb_agg(jsonb_build_object(
-            'run_id', r.run_id, 'attempt', r.attempt, 'cancel', r.cancel_requested)), '[]')
+            'run_id', r.run_id, 'attempt', r.attempt, 'fence', r.fence, 'cancel', r.cancel_requested)), '[]')
         FROM farmhand.run_live r
         WHERE r.state = 'running' AND r.running_at = $1 AND r.session = $2) AS held
 FROM me

@@ -1,8 +1,8 @@
 WITH given AS MATERIALIZED (
-    SELECT * FROM json_to_recordset($3) AS g(run_id bigint, attempt integer, started_at timestamptz)
+    SELECT * FROM json_to_recordset($3) AS g(run_id bigint, attempt integer, fence bigint, started_at timestamptz)
 ), mine AS MATERIALIZED (
     SELECT r.run_id, r.job_id, g.started_at
-    FROM farmhand.run_live r JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt
+    FROM farmhand.run_live r JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt AND g.fence = r.fence
     WHERE r.state = 'running' AND r.running_at = $1 AND r.session = $2
     ORDER BY r.run_id FOR UPDATE OF r
 ), live AS (
