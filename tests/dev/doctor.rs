@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use farmhand_tests::bin::farmhand;
-use farmhand_tests::pg::{Options, PrivateServer, TestDb};
+use farmhand_tests::pg::{Options, PrivateServer, TestDb, url_of};
 use serde_json::Value;
 
 /// What it found: exit code, and each check by its name.
@@ -19,6 +19,10 @@ impl Report {
             .iter()
             .find(|check| check["check"] == name)
             .unwrap_or_else(|| panic!("no {name} in {}", self.json))
+    }
+
+    fn found(&self, name: &str) -> &str {
+        self.check(name)["found"].as_str().expect("what was found")
     }
 
     fn level(&self, name: &str) -> &str {
@@ -91,6 +95,60 @@ async fn a_server_that_forgets_commits_is_refused() {
     );
     assert_eq!(report.json["worst"], "failure");
     assert_eq!(report.code, 1);
+}
+
+#[tokio::test]
+async fn it_tells_what_a_failover_would_lose_and_which_server_is_which() {
+    let mut primary = PrivateServer::start(durable()).await;
+    let standby = primary.replica("s1").await;
+    let both = url_of(&[&primary, &standby]);
+    let report = doctor(&both);
+    assert_eq!(report.level("standby"), "warning", "{}", report.check("standby"));
+    assert!(report.found("standby").contains("1 asynchronous"));
+    assert_eq!(report.level("servers"), "ok", "{}", report.check("servers"));
+    assert!(report.found("servers").contains("is the primary"));
+    assert!(report.found("servers").contains("is a standby"));
+
+    primary.wait_for_replica("s1").await;
+    // This role may not see which of them are synchronous.
+    assert_eq!(doctor(&both).level("standby"), "note");
+    let admin = primary.admin().await;
+    admin.batch_execute("GRANT pg_monitor TO farm").await.unwrap();
+    let report = doctor(&both);
+    assert_eq!(report.level("standby"), "ok", "{}", report.check("standby"));
+    assert_eq!(report.level("standby lag"), "ok");
+    // Without the standby's name the agents would stay with the old one.
+    assert_eq!(doctor(&primary.tcp_url()).level("servers"), "note");
+
+    let report = doctor(&standby.tcp_url());
+    assert_eq!(report.code, 5);
+    assert!(
+        report.check("database")["mend"]
+            .as_str()
+            .unwrap()
+            .contains("no writes")
+    );
+
+    primary.kill();
+    let report = doctor(&both);
+    assert_eq!(report.code, 5);
+    assert_eq!(report.level("servers"), "failure");
+    assert!(
+        report.check("servers")["mend"]
+            .as_str()
+            .unwrap()
+            .contains("pg_promote")
+    );
+    standby.promote().await;
+    let report = doctor(&both);
+    assert_eq!(
+        (report.level("database"), report.level("servers")),
+        ("ok", "warning")
+    );
+    assert_eq!(report.level("timeline"), "warning", "no agent has opened it");
+    // What must not be: the old primary comes back as one.
+    primary.restart(None);
+    assert_eq!(doctor(&both).level("servers"), "failure");
 }
 
 #[tokio::test]

@@ -73,7 +73,7 @@ async fn a_farm_works_behind_a_transaction_pooler() {
     let mut farm = Farm::new()
         .agents(2)
         .on(db)
-        .url(url)
+        .url(&url)
         .arguments(&["--notify", "off"])
         .jobs(
             "[job.long]\ncommand = [WITNESS, '2500']\n
@@ -92,6 +92,16 @@ async fn a_farm_works_behind_a_transaction_pooler() {
     farm.agent(&home).kill_with_wardens();
     assert_eq!(farm.succeeds(long).await.attempt, 2);
     farm.check().await;
+    let mut doctor = farm.command(&["doctor", "--json", "--state-dir"]);
+    let told = doctor.arg(farm.dir()).env("FARMHAND_DATABASE_URL", &url).output();
+    let told: serde_json::Value = serde_json::from_slice(&told.expect("doctor").stdout).expect("JSON");
+    let mut checks = told["checks"].as_array().expect("a list").iter();
+    let told_of = checks.find(|c| c["check"] == "pooler").expect("a word about it");
+    let (found, mend) = (told_of["found"].to_string(), told_of["mend"].to_string());
+    assert!(
+        found.contains("transaction mode") && mend.contains("--notify off"),
+        "{told_of}"
+    );
     drop(farm);
     drop(pooler);
 }

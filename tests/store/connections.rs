@@ -148,6 +148,20 @@ async fn the_next_host_is_tried_when_the_first_is_down() {
 }
 
 #[tokio::test]
+async fn a_frozen_first_host_leaves_the_next_its_share_of_the_time_and_is_not_asked_first_again() {
+    let farm = Farm::new().await;
+    let name = farm.text("SELECT current_database()::text").await.unwrap();
+    let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let (frozen, port) = (silent.local_addr().unwrap().port(), farm.test.port());
+    let url = format!("postgresql://farm@127.0.0.1:{frozen},127.0.0.1:{port}/{name}");
+    let config = config(&url).with_timeouts(Duration::from_secs(10), Duration::from_secs(6));
+    Db::connect(&config).await.unwrap();
+    let start = Instant::now();
+    Db::connect(&config).await.unwrap();
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
 async fn a_database_that_takes_no_writes_is_told_apart() {
     let farm = Farm::new().await;
     let name: String = farm

@@ -64,7 +64,13 @@ impl From<StoreError> for Failure {
                 "the database URL cannot be used",
                 "mend FARMHAND_DATABASE_URL, for example postgresql://farmhand@db.example.com/farmhand",
             ),
-            StoreError::Unreachable(_) | StoreError::ReadOnly => (
+            StoreError::ReadOnly => (
+                Exit::Unreachable,
+                "the database takes no writes",
+                "name the primary too, as in postgresql://user@a,b/farmhand, or promote this standby; jobs that run go on \
+                 meanwhile",
+            ),
+            StoreError::Unreachable(_) => (
                 Exit::Unreachable,
                 "the database is out of reach",
                 "check that PostgreSQL runs there and that FARMHAND_DATABASE_URL names it; jobs that run go on meanwhile",

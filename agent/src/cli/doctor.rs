@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{DatabaseArgs, Exit, Failure, Outcome, out, settings};
-use crate::doctor::{Check, Level, database, machine, worst};
+use crate::doctor::{Check, Level, availability, database, machine, worst};
 
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
@@ -67,6 +67,7 @@ async fn look_at_database(args: &DatabaseArgs, checks: &mut Vec<Check>) -> Exit 
         Err(error) => {
             let failure = Failure::from(error);
             checks.push(refused(&config.target(), &failure));
+            checks.extend(availability::servers(&roles(&config).await, 0));
             return failure.exit;
         }
     }
@@ -112,19 +113,33 @@ fn refused(target: &str, failure: &Failure) -> Check {
     )
 }
 
+/// What each server of a URL that names several is.
+async fn roles(config: &DbConfig) -> Vec<(String, Result<survey::Role, StoreError>)> {
+    let mut answers = Vec::new();
+    for server in config.servers() {
+        let db = Db::new(&server.clone().of_any_kind());
+        answers.push((server.target(), survey::role(&db).await));
+    }
+    answers
+}
+
 /// Twice, each time over a connection of its own: only the second can be one that a pooler had already used.
 async fn look_at_server(config: &DbConfig) -> Result<Vec<Check>, StoreError> {
-    survey::server(&Db::new(config)).await?;
+    let first = Db::new(config);
+    survey::server(&first).await?;
     let connecting = Instant::now();
     let db = Db::new(config);
     survey::server(&db).await?;
     let (asked, asked_at) = (Instant::now(), Timestamp::now());
     let server = survey::server(&db).await?;
     let (connected_for, round_trip) = (connecting.elapsed(), asked.elapsed());
+    // Both connections are open.
+    let shared_backend = survey::backend(&first).await? == survey::backend(&db).await?;
     let middle = asked_at.as_duration().as_secs_f64() + round_trip.as_secs_f64() / 2.0;
     let link = database::Link {
         connected_for,
         round_trip,
+        shared_backend,
         clock_offset: middle - server.now.as_duration().as_secs_f64(),
     };
     let answered = format!(
@@ -134,6 +149,7 @@ async fn look_at_server(config: &DbConfig) -> Result<Vec<Check>, StoreError> {
     );
     let mut checks = vec![Check::ok("database", answered)];
     checks.extend(database::server(&server, &link));
+    checks.extend(availability::servers(&roles(config).await, server.standbys));
     Ok(checks)
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use farmhand_common::store::survey::{Farm, Server, Snapshot};
 
+use super::availability::{lag, pooler, standby};
 use super::{Check, Level};
 
 /// What a connection of an agent adds to the server's: renewals and listening, and the pool in a rush.
@@ -18,6 +19,8 @@ pub struct Link {
     /// From before connecting until the survey's answer, on this machine's monotonic clock.
     pub connected_for: Duration,
     pub round_trip: Duration,
+    /// Two open connections were answered by one server process.
+    pub shared_backend: bool,
     /// This machine's clock minus the database's, in seconds, known to half a round trip.
     pub clock_offset: f64,
 }
@@ -29,6 +32,7 @@ pub fn server(server: &Server, link: &Link) -> Vec<Check> {
         durability(server),
         synchronous_commit(server),
         standby(server),
+        lag(server),
         clock(link),
         snapshot(server.oldest_snapshot.as_ref()),
         pooler(server, link),
@@ -79,6 +83,13 @@ fn synchronous_commit(server: &Server) -> Check {
             "a crash of the database forgets claims and finishes that agents were told of: runs happen twice",
             "set synchronous_commit = on, at least for Farmhand's role (ALTER ROLE … SET)",
         ),
+        "remote_write" if !server.synchronous_standby_names.is_empty() => Check::bad(
+            Level::Note,
+            "synchronous commit",
+            found,
+            "a standby confirms before its disk has it: losing both machines at once can forget finishes",
+            "set synchronous_commit = on for Farmhand's role when that matters",
+        ),
         "local" if !server.synchronous_standby_names.is_empty() => Check::bad(
             Level::Warning,
             "synchronous commit",
@@ -87,32 +98,6 @@ fn synchronous_commit(server: &Server) -> Check {
             "set synchronous_commit = on for Farmhand's role",
         ),
         _ => Check::ok("synchronous commit", found),
-    }
-}
-
-fn standby(server: &Server) -> Check {
-    match (
-        server.synchronous_standby_names.is_empty(),
-        server.synchronous_standbys,
-    ) {
-        (true, _) => Check::bad(
-            Level::Note,
-            "standby",
-            "no synchronous standby",
-            "when the primary's disk is lost, so are its last finishes: after a failover these runs happen again",
-            "set synchronous_standby_names when that matters",
-        ),
-        (false, 0) => Check::bad(
-            Level::Warning,
-            "standby",
-            format!(
-                "synchronous_standby_names = {}, none is connected",
-                server.synchronous_standby_names
-            ),
-            "every commit waits for a standby that is not there (or this role may not see it: pg_monitor)",
-            "bring the standby back, or take it out of synchronous_standby_names",
-        ),
-        (false, n) => Check::ok("standby", format!("{n} synchronous")),
     }
 }
 
@@ -156,23 +141,6 @@ fn snapshot(oldest: Option<&Snapshot>) -> Check {
         found,
         "dead rows cannot be removed while it lasts: claiming gets slower and the database grows",
         "end that transaction, or drop that slot",
-    )
-}
-
-fn pooler(server: &Server, link: &Link) -> Check {
-    // A backend that is older than the connection was lent by somebody in between.
-    if server.backend_age_seconds <= link.connected_for.as_secs_f64() {
-        return Check::ok("pooler", "none in between");
-    }
-    Check::bad(
-        Level::Note,
-        "pooler",
-        format!(
-            "the server process is {:.1} s old, the connection newer",
-            server.backend_age_seconds
-        ),
-        "in transaction mode hints by NOTIFY do not get through: submitted runs start a moment later",
-        "start agents with --notify off, or connect them directly; migrate over a direct connection",
     )
 }
 
@@ -248,16 +216,19 @@ fn versions(farm: &Farm, own: &str) -> Check {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn good() -> (Server, Link) {
+    pub fn good() -> (Server, Link) {
         let server = Server {
             version_num: 150_018,
             version: "15.18".into(),
             synchronous_commit: "on".into(),
             synchronous_standby_names: "a".into(),
             synchronous_standbys: 1,
+            standbys: 1,
+            hidden_standbys: 0,
+            standby_lag_bytes: Some(0),
             fsync: true,
             full_page_writes: true,
             max_connections: 100,
@@ -269,6 +240,7 @@ mod tests {
         let link = Link {
             connected_for: Duration::from_millis(20),
             round_trip: Duration::from_millis(2),
+            shared_backend: false,
             clock_offset: 0.0,
         };
         (server, link)
@@ -311,18 +283,6 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_standby_is_a_note_and_one_that_is_away_a_warning() {
-        assert_eq!(
-            level("standby", |s, _| s.synchronous_standby_names.clear()),
-            Level::Note
-        );
-        assert_eq!(
-            level("standby", |s, _| s.synchronous_standbys = 0),
-            Level::Warning
-        );
-    }
-
-    #[test]
     fn a_clock_is_judged_by_what_is_certain_about_it() {
         assert_eq!(level("clock", |_, l| l.clock_offset = -3.0), Level::Note);
         assert_eq!(level("clock", |_, l| l.clock_offset = 3600.0), Level::Warning);
@@ -348,11 +308,6 @@ mod tests {
         assert_eq!(level("old snapshots", held(Some(10.0), 5)), Level::Ok);
         assert_eq!(level("old snapshots", held(Some(301.0), 5)), Level::Warning);
         assert_eq!(level("old snapshots", held(None, 1_000_001)), Level::Warning);
-    }
-
-    #[test]
-    fn a_backend_older_than_the_connection_means_a_pooler() {
-        assert_eq!(level("pooler", |s, _| s.backend_age_seconds = 60.0), Level::Note);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a machine and a database allow, and what it costs where they do not. Looking and judging are apart:
 //! [`machine::look`] and the store's survey look, the rest only decides.
 
+pub mod availability;
 pub mod database;
 pub mod machine;
 pub mod notify;

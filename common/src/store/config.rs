@@ -1,6 +1,8 @@
 //! Where the database is and how to reach it: a URL or `key=value` string, made strict.
 
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
@@ -31,6 +33,8 @@ pub struct DbConfig {
     pub listen: bool,
     pub(crate) pg: tokio_postgres::Config,
     pub(crate) tls: MakeRustlsConnect,
+    /// Of several servers the one that took the last connection.
+    pub(crate) last: Arc<AtomicUsize>,
 }
 
 impl std::fmt::Debug for DbConfig {
@@ -106,6 +110,7 @@ impl DbConfig {
             listen: true,
             pg,
             tls: tls::connector(uses_tls, extra.sslrootcert.as_deref())?,
+            last: Arc::default(),
         };
         config.bound_sockets();
         Ok(config)

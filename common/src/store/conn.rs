@@ -14,6 +14,7 @@ use tokio_postgres::{AsyncMessage, Client, Row, SimpleQueryMessage};
 
 use super::config::DbConfig;
 use super::error::StoreError;
+use super::hosts::summed_up;
 use super::note::Note;
 
 /// One parameter with its type, so that no statement needs to be prepared.
@@ -31,11 +32,33 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    /// Opens a connection to the first read-write host; the whole of it, TLS and the session check
-    /// included, takes at most `config.connect_timeout`.
+    /// Opens a connection to a server that takes writes; the whole of it, TLS and the session check included, takes
+    /// at most `config.connect_timeout`, and each of several servers its share of what is left of that.
     pub(crate) async fn open(
         config: &DbConfig,
         notes: Option<mpsc::Sender<Note>>,
+    ) -> Result<Self, StoreError> {
+        let servers = config.servers();
+        let deadline = Instant::now() + config.connect_timeout;
+        let mut refusals = Vec::new();
+        for number in config.order(servers.len()) {
+            let left = u32::try_from(servers.len() - refusals.len()).unwrap_or(u32::MAX);
+            let share = deadline.saturating_duration_since(Instant::now()) / left;
+            match Self::open_one(&servers[number], notes.clone(), share).await {
+                Ok(conn) => {
+                    config.was_right(number);
+                    return Ok(conn);
+                }
+                Err(error) => refusals.push((servers[number].target(), error)),
+            }
+        }
+        Err(summed_up(refusals))
+    }
+
+    async fn open_one(
+        config: &DbConfig,
+        notes: Option<mpsc::Sender<Note>>,
+        limit: Duration,
     ) -> Result<Self, StoreError> {
         let attempt = async {
             let (client, mut connection) = config
@@ -91,11 +114,10 @@ impl Conn {
             }
             Ok(conn)
         };
-        match timeout(config.connect_timeout, attempt).await {
+        match timeout(limit, attempt).await {
             Ok(result) => result,
             Err(_) => Err(StoreError::Unreachable(format!(
-                "no connection within {:?}",
-                config.connect_timeout
+                "no connection within {limit:.1?}"
             ))),
         }
     }

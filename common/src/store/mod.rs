@@ -9,6 +9,7 @@ mod db;
 mod decode;
 mod error;
 pub mod events;
+mod hosts;
 pub mod jobs;
 pub mod logs;
 pub mod migrate;

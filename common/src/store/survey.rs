@@ -16,6 +16,13 @@ pub struct Server {
     pub synchronous_standby_names: String,
     /// Those that are connected now; 0 as well where this role may not see them.
     pub synchronous_standbys: i64,
+    /// Streaming ones of any kind.
+    pub standbys: i64,
+    /// Those of them of which this role sees no more than that they are there.
+    pub hidden_standbys: i64,
+    /// What the furthest one behind has not yet on its disk.
+    #[serde(default)]
+    pub standby_lag_bytes: Option<i64>,
     pub fsync: bool,
     pub full_page_writes: bool,
     pub max_connections: i32,
@@ -63,6 +70,37 @@ pub async fn server(db: &Db) -> Result<Server, StoreError> {
         oldest_snapshot,
         ..server
     })
+}
+
+/// What one of several servers says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Role {
+    /// It takes no writes.
+    pub standby: bool,
+    /// When it was started: the same for two addresses that lead to one server.
+    pub server: String,
+}
+
+/// Asks a server that may be a standby; see [`DbConfig::of_any_kind`](super::DbConfig::of_any_kind).
+///
+/// # Errors
+/// It is away or denies it.
+pub async fn role(db: &Db) -> Result<Role, StoreError> {
+    row("survey_role", db.row(stmt!("survey_role"), &[]).await?)
+}
+
+/// Which server process answers this connection. When two open connections get the same, a pooler lends it to one
+/// transaction after the other.
+///
+/// # Errors
+/// The database is away or denies it.
+pub async fn backend(db: &Db) -> Result<i32, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        pid: i32,
+    }
+    let found: Row = row("survey_backend", db.row(stmt!("survey_backend"), &[]).await?)?;
+    Ok(found.pid)
 }
 
 /// # Errors

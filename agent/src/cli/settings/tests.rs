@@ -176,26 +176,3 @@ fn the_example_of_an_agent_that_tells_people_is_taken() {
     let outside = load(&args, &env(&[])).unwrap().outside;
     assert!(outside.smtp.is_some() && outside.ping.is_some(), "{outside:?}");
 }
-
-#[test]
-fn the_database_may_be_named_by_a_credential_which_the_environment_goes_before() {
-    let dir = tempfile::tempdir().unwrap();
-    let at = dir.path().display().to_string();
-    let url = |pairs: &[(&str, &str)]| {
-        let env = pairs
-            .iter()
-            .chain(&[("HOME", "/home/x"), ("CREDENTIALS_DIRECTORY", &at)])
-            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-            .collect();
-        load(&AgentArgs::default(), &env).map(|config| config.database_url)
-    };
-    assert!(url(&[]).unwrap_err().to_string().contains("no database is named"));
-    let file = dir.path().join("database-url");
-    // What the unit's SetCredential hands over when there is no file.
-    std::fs::write(&file, "\n").unwrap();
-    assert!(url(&[]).is_err());
-    std::fs::write(&file, "postgresql://credential/f\n").unwrap();
-    assert_eq!(url(&[]).unwrap(), "postgresql://credential/f");
-    let variable = [("FARMHAND_DATABASE_URL", "postgresql://variable/f")];
-    assert_eq!(url(&variable).unwrap(), "postgresql://variable/f");
-}
