@@ -4,6 +4,7 @@ mod clocks;
 mod continuous;
 mod database;
 mod drain;
+mod failover;
 mod flows;
 mod gates;
 mod killed;

@@ -36,7 +36,7 @@ fn everything_that_the_package_takes_is_there_or_made_by_the_build() {
         if from.starts_with("target/release/") {
             continue;
         }
-        if let Some(made) = from.strip_prefix("../.farmhand-deb/") {
+        if let Some(made) = from.strip_prefix("../target/deb-assets/") {
             let made = made.split('/').next().expect("a name");
             assert!(
                 build.contains(&format!("$assets/{made}")),

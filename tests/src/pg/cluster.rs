@@ -56,11 +56,7 @@ impl Cluster {
 
     /// Makes the directory and an empty cluster in it.
     pub fn init(&self) {
-        fs::create_dir_all(&self.dir).expect("a directory for the cluster");
-        fs::set_permissions(&self.dir, fs::Permissions::from_mode(0o755)).expect("its mode");
-        if let Some((uid, gid)) = self.user {
-            chown(&self.dir, Some(uid), Some(gid)).expect("its owner");
-        }
+        self.make_dir();
         let out = self
             .command(&self.bin.join("initdb"))
             .args([
@@ -82,6 +78,41 @@ impl Cluster {
             "initdb: {}",
             String::from_utf8_lossy(&out.stderr)
         );
+    }
+
+    /// Fills the directory with a copy of a running server, to be started as its standby under `name`.
+    pub fn copy_of(&self, primary: &Self, name: &str) {
+        self.make_dir();
+        let (dir, port) = (primary.dir.display(), primary.port);
+        let out = self
+            .command(&self.bin.join("pg_basebackup"))
+            .args([
+                "--write-recovery-conf",
+                "--wal-method=stream",
+                "--checkpoint=fast",
+                "--no-sync",
+            ])
+            .args([
+                "--dbname",
+                &format!("host={dir} port={port} user={ADMIN} application_name={name}"),
+            ])
+            .arg("--pgdata")
+            .arg(self.data())
+            .output()
+            .expect("pg_basebackup starts");
+        assert!(
+            out.status.success(),
+            "pg_basebackup: {}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+    }
+
+    fn make_dir(&self) {
+        fs::create_dir_all(&self.dir).expect("a directory for the cluster");
+        fs::set_permissions(&self.dir, fs::Permissions::from_mode(0o755)).expect("its mode");
+        if let Some((uid, gid)) = self.user {
+            chown(&self.dir, Some(uid), Some(gid)).expect("its owner");
+        }
     }
 
     /// Gives a file to the server's user, closed to others.
@@ -151,7 +182,7 @@ impl Cluster {
         let alive = lines
             .next()
             .is_some_and(|pid| Path::new("/proc").join(pid.trim()).exists());
-        alive && lines.nth(6).is_some_and(|state| state.trim() == "ready")
+        alive && (lines.nth(6)).is_some_and(|state| matches!(state.trim(), "ready" | "standby"))
     }
 
     /// The end of the server's log, for panics.

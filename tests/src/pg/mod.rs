@@ -3,6 +3,7 @@
 
 mod cluster;
 mod private;
+mod replica;
 mod shared;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,6 +13,7 @@ use tokio_postgres::{Client, NoTls};
 
 pub use cluster::{as_server_user, give_to_server_user};
 pub use private::{Options, PrivateServer};
+pub use replica::url_of;
 use shared::Shared;
 
 /// The role that owns the databases: no superuser, as in a real farm, but it may create roles.

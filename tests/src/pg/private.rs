@@ -40,23 +40,34 @@ struct Running {
 
 impl PrivateServer {
     pub async fn start(options: Options) -> Self {
+        let mut server = Self::empty(options);
+        server.cluster.init();
+        server.restart_stopped();
+        make_owner(&server.cluster.url("postgres", ADMIN)).await;
+        make_migrated(&server.cluster, "farmhand").await;
+        server
+    }
+
+    /// A hot standby of `primary`.
+    pub(super) fn copy_of(primary: &Self, name: &str, options: Options) -> Self {
+        let mut server = Self::empty(options);
+        server.cluster.copy_of(&primary.cluster, name);
+        server.restart_stopped();
+        server
+    }
+
+    fn empty(options: Options) -> Self {
         // A short path: a socket's may have 107 bytes.
         let dir = tempfile::Builder::new()
             .prefix("farmhand-pg-")
             .tempdir_in("/tmp")
             .expect("a temporary directory");
-        let cluster = Cluster::at(dir.path(), Cluster::free_port());
-        cluster.init();
-        let mut server = Self {
-            cluster,
+        Self {
+            cluster: Cluster::at(dir.path(), Cluster::free_port()),
             options,
             running: None,
             _dir: dir,
-        };
-        server.restart_stopped();
-        make_owner(&server.cluster.url("postgres", ADMIN)).await;
-        make_migrated(&server.cluster, "farmhand").await;
-        server
+        }
     }
 
     pub fn url(&self) -> String {
