@@ -85,7 +85,7 @@ impl Cluster {
         self.make_dir();
         let (dir, port) = (primary.dir.display(), primary.port);
         let out = self
-            .command(&self.bin.join("pg_basebackup"))
+            .command(&self.client("pg_basebackup"))
             .args([
                 "--write-recovery-conf",
                 "--wal-method=stream",
@@ -99,12 +99,23 @@ impl Cluster {
             .arg("--pgdata")
             .arg(self.data())
             .output()
-            .expect("pg_basebackup starts");
+            .expect("these tests need pg_basebackup: apt-get install postgresql-client");
         assert!(
             out.status.success(),
             "pg_basebackup: {}",
             String::from_utf8_lossy(&out.stderr)
         );
+    }
+
+    /// A program that comes with the clients: beside the server's, where that is a link to, or on PATH.
+    fn client(&self, name: &str) -> PathBuf {
+        let own = fs::canonicalize(self.bin.join("initdb")).ok();
+        let linked = own.as_deref().and_then(Path::parent).map(|bin| bin.join(name));
+        [Some(self.bin.join(name)), linked]
+            .into_iter()
+            .flatten()
+            .find(|program| program.is_file())
+            .unwrap_or_else(|| PathBuf::from(name))
     }
 
     fn make_dir(&self) {
