@@ -116,7 +116,10 @@ async fn an_expiry_waits_for_the_record_in_flight_and_the_next_attempt_knows_it(
     writer.batch_execute("BEGIN").await.unwrap();
     let ends = tokio_postgres::types::Json([end(2, "failed", "x")]);
     writer
-        .execute(RECORD, &[&run.run_id, &run.attempt, &a.session, &ends])
+        .execute(
+            RECORD,
+            &[&run.run_id, &run.attempt, &run.fence, &a.session, &ends],
+        )
         .await
         .unwrap();
     let commit = async {
