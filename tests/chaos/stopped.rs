@@ -35,7 +35,7 @@ async fn the_processes_of_a_stopped_agent_are_dead_before_the_takeover_and_its_f
     farm.eventually("a new session", SOON, async || {
         let session: i64 = farm
             .value(&format!(
-                "SELECT session FROM farmhand.node WHERE address = '{home}' AND open"
+                "SELECT coalesce(max(session) FILTER (WHERE open), 0) FROM farmhand.node WHERE address = '{home}'"
             ))
             .await;
         if session > 1 {
