@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use toml::de::DeValue;
 
-use crate::core::document::{Found, Problem, Reader, Related, Source, Wrong, closest};
+use super::twice::{Place, defined_twice};
+use crate::core::document::{Found, Problem, Reader, Source, Wrong, closest};
 use crate::core::schedule::CalendarDates;
 
 /// The calendars of all files.
@@ -55,27 +56,14 @@ impl Calendars {
 
     /// Calendars that two files define.
     pub fn duplicates(&self, sources: &[Source]) -> Vec<Problem> {
-        let twice = |(name, all): (&String, &Vec<Calendar>)| -> Vec<Problem> {
-            let Some((first, others)) = all.split_first() else {
-                return Vec::new();
-            };
-            let problem = |other: &Calendar| Problem {
-                source: other.source,
-                span: other.span.clone(),
-                what: format!(
-                    "calendar `{name}` is already defined in {}",
-                    sources[first.source].name
-                ),
-                mend: "rename one of them, or delete one".to_owned(),
-                related: Some(Related {
-                    source: first.source,
-                    span: first.span.clone(),
-                    label: "defined here first".to_owned(),
-                }),
-            };
-            others.iter().map(problem).collect()
-        };
-        self.0.iter().flat_map(twice).collect()
+        let places = self.0.iter().flat_map(|(name, all)| {
+            all.iter().map(move |calendar| Place {
+                name,
+                source: calendar.source,
+                span: &calendar.span,
+            })
+        });
+        defined_twice("calendar", places, sources)
     }
 
     /// The days that the named calendars exclude, each once, in order.

@@ -1,6 +1,5 @@
 //! Job files become definitions, or the list of everything that is wrong with them.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use toml::de::DeTable;
@@ -8,8 +7,9 @@ use toml::de::DeTable;
 use super::job::{JobLayer, Shared, read_job};
 use super::notify::TargetDefinition;
 use super::pools::PoolDefinition;
+use super::twice::{Place, defined_twice};
 use super::{JobSpec, needs, triggers};
-use crate::core::document::{Mistakes, Problem, Reader, Related, Sink, Source, parse_table};
+use crate::core::document::{Mistakes, Problem, Reader, Sink, Source, parse_table};
 
 /// One job as a file defines it.
 #[derive(Clone, Debug)]
@@ -70,7 +70,12 @@ pub fn load_all(sources: &[Source]) -> Result<Definitions, Mistakes> {
     }
     drop(tables);
     let mut problems: Vec<Problem> = sinks.into_iter().flat_map(Sink::into_problems).collect();
-    problems.extend(duplicates(sources, &jobs));
+    let named = jobs.iter().map(|job| Place {
+        name: &job.name,
+        source: job.source,
+        span: &job.span,
+    });
+    problems.extend(defined_twice("job", named, sources));
     problems.extend(shared.calendars.duplicates(sources));
     problems.extend(shared.pools.duplicates(sources));
     problems.extend(shared.targets.duplicates(sources));
@@ -146,30 +151,4 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     } else {
         Err(needs::NAME_RULE)
     }
-}
-
-fn duplicates(sources: &[Source], jobs: &[JobDefinition]) -> Vec<Problem> {
-    let mut first: BTreeMap<&str, &JobDefinition> = BTreeMap::new();
-    let mut problems = Vec::new();
-    for job in jobs {
-        let Some(earlier) = first.get(job.name.as_str()) else {
-            first.insert(&job.name, job);
-            continue;
-        };
-        problems.push(Problem {
-            source: job.source,
-            span: job.span.clone(),
-            what: format!(
-                "job `{}` is already defined in {}",
-                job.name, sources[earlier.source].name
-            ),
-            mend: "rename one of them, or delete one".to_owned(),
-            related: Some(Related {
-                source: earlier.source,
-                span: earlier.span.clone(),
-                label: "defined here first".to_owned(),
-            }),
-        });
-    }
-    problems
 }

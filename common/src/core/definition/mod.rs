@@ -30,6 +30,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod triggers;
+mod twice;
 mod watched;
 
 pub use flow::{FlowSpec, Resume, TaskSpec};

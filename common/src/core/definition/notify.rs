@@ -7,7 +7,8 @@ use toml::de::DeValue;
 
 use super::JobSpec;
 use super::needs::{NAME_RULE, is_resource_name, resource_name, unknown};
-use crate::core::document::{Found, Problem, Reader, Related, Source, Wrong, filled, one_of};
+use super::twice::{Place, defined_twice};
+use crate::core::document::{Found, Problem, Reader, Source, Wrong, filled, one_of};
 use crate::core::notify::{TargetSpec, Topic, Url, email_address};
 
 /// A target as a file defines it.
@@ -57,27 +58,14 @@ impl Targets {
 
     /// Targets that two files define.
     pub fn duplicates(&self, sources: &[Source]) -> Vec<Problem> {
-        let twice = |(name, all): (&String, &Vec<(TargetDefinition, Range<usize>)>)| -> Vec<Problem> {
-            let Some(((first, span), others)) = all.split_first() else {
-                return Vec::new();
-            };
-            let problem = |(other, at): &(TargetDefinition, Range<usize>)| Problem {
-                source: other.source,
-                span: at.clone(),
-                what: format!(
-                    "target `{name}` is already defined in {}",
-                    sources[first.source].name
-                ),
-                mend: "rename one of them, or delete one".to_owned(),
-                related: Some(Related {
-                    source: first.source,
-                    span: span.clone(),
-                    label: "defined here first".to_owned(),
-                }),
-            };
-            others.iter().map(problem).collect()
-        };
-        self.0.iter().flat_map(twice).collect()
+        let places = self.0.iter().flat_map(|(name, all)| {
+            all.iter().map(move |(target, span)| Place {
+                name,
+                source: target.source,
+                span,
+            })
+        });
+        defined_twice("target", places, sources)
     }
 
     /// Reads the targets that a job names, and reports those that no file defines.

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use super::JobSpec;
 use super::needs::{NAME_RULE, is_resource_name, unknown};
-use crate::core::document::{Problem, Reader, Related, Source, Wrong, integer};
+use super::twice::{Place, defined_twice};
+use crate::core::document::{Problem, Reader, Source, Wrong, integer};
 
 /// A pool as a file defines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,27 +69,14 @@ impl Pools {
 
     /// Pools that two files define.
     pub fn duplicates(&self, sources: &[Source]) -> Vec<Problem> {
-        let twice = |(name, all): (&String, &Vec<(PoolDefinition, Range<usize>)>)| -> Vec<Problem> {
-            let Some(((first, span), others)) = all.split_first() else {
-                return Vec::new();
-            };
-            let problem = |(other, at): &(PoolDefinition, Range<usize>)| Problem {
-                source: other.source,
-                span: at.clone(),
-                what: format!(
-                    "pool `{name}` is already defined in {}",
-                    sources[first.source].name
-                ),
-                mend: "rename one of them, or delete one".to_owned(),
-                related: Some(Related {
-                    source: first.source,
-                    span: span.clone(),
-                    label: "defined here first".to_owned(),
-                }),
-            };
-            others.iter().map(problem).collect()
-        };
-        self.0.iter().flat_map(twice).collect()
+        let places = self.0.iter().flat_map(|(name, all)| {
+            all.iter().map(move |(pool, span)| Place {
+                name,
+                source: pool.source,
+                span,
+            })
+        });
+        defined_twice("pool", places, sources)
     }
 
     /// Reports the pools that a job names and no file defines.
