@@ -74,10 +74,7 @@ fn a_week_of_failures_is_one_message_and_its_end_another() {
         recovery.text,
         "payroll succeeded again after 7 failed runs since 1970-01-01T00:00:10Z (run 8 on n1)"
     );
-    assert_eq!(
-        tells[0].message.text,
-        "payroll failed with exit code 3 (run 1 on n1)"
-    );
+    assert_eq!(tells[0].message.text, "payroll failed: exit code 3 (run 1 on n1)");
 }
 
 #[test]

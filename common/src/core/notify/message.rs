@@ -137,13 +137,18 @@ pub fn test_message(target: &str, by: &str) -> Message {
 }
 
 fn how(end: &End) -> String {
-    let why = (end.reason.as_deref()).map_or_else(String::new, |why| format!(" ({why})"));
-    match (end.outcome.as_str(), end.exit_code, end.signal) {
-        ("failed", Some(code), _) => format!("failed with exit code {code}{why}"),
-        ("failed", None, Some(signal)) => format!("failed by signal {signal}{why}"),
-        ("timed_out", ..) => format!("timed out{why}"),
-        ("lost", ..) => format!("was lost{why}"),
-        (other, ..) => format!("{other}{why}"),
+    let what = match end.outcome.as_str() {
+        "timed_out" => "timed out",
+        "lost" => "was lost",
+        other => other,
+    };
+    // The reason says it already, if there is one.
+    let why = (end.reason.clone())
+        .or_else(|| end.exit_code.map(|code| format!("exit code {code}")))
+        .or_else(|| end.signal.map(|signal| format!("signal {signal}")));
+    match why {
+        Some(why) => format!("{what}: {why}"),
+        None => what.to_owned(),
     }
 }
 
