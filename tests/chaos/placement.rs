@@ -165,7 +165,7 @@ async fn a_cordon_holds_through_a_restart_of_the_agent_and_ends_with_resume() {
 #[tokio::test(flavor = "multi_thread")]
 async fn sighup_changes_slots_and_labels_of_a_running_agent_and_costs_its_jobs_nothing() {
     let jobs = "[job.gpu]\nwhere = { gpu = 'yes' }\ncommand = [WITNESS, '50']\n
-        [job.long]\ncommand = [WITNESS, '1500']\n";
+        [job.long]\ncommand = [WITNESS, '5000']\n";
     let mut farm = Farm::new().agents(1).jobs(jobs).prepare().await;
     let config = farm.dir().join("agent.toml");
     std::fs::write(&config, "slots = 1\nlabels = { zone = 'a' }\n").expect("a configuration");

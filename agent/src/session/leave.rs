@@ -5,9 +5,10 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use farmhand_common::core::lease::BootInstant;
+use farmhand_common::store::StoreError;
 use farmhand_common::store::protocol::{self, Closed};
 
-use super::{Mode, Session, SessionEnd};
+use super::{Input, Mode, Session, SessionEnd};
 use crate::clock::boot_now;
 use crate::events::Event;
 use crate::signals::Signal;
@@ -58,12 +59,16 @@ impl Session {
         });
         let (ctx, info) = (self.ctx.clone(), self.ctx.node_info(self.me.life));
         // Opening an open session again changes what the node says about itself, and nothing else.
-        tokio::spawn(async move {
-            if let Err(e) = protocol::open(&ctx.db, &info).await {
-                ctx.events.emit(Event::ReloadFailed { error: e.to_string() });
-            }
-        });
+        self.spawn(async move { Input::Reopened(protocol::open(&ctx.db, &info).await.map(drop)) });
         self.claimer.hint();
+    }
+
+    /// The labels are those of the node's row from here on: what they let in was not there for an earlier claim.
+    pub(super) fn on_reopened(&mut self, result: Result<(), StoreError>) {
+        match result {
+            Ok(()) => self.claimer.hint(),
+            Err(e) => self.emit(Event::ReloadFailed { error: e.to_string() }),
+        }
     }
 
     fn drain(&mut self, why: &'static str, until: Option<BootInstant>) {

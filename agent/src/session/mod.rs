@@ -87,6 +87,8 @@ pub enum Input {
     Watched(watch::Watched),
     Note(Note),
     Signal(Signal),
+    /// What the node says about itself was written anew.
+    Reopened(Result<(), StoreError>),
 }
 
 /// Why a session's loop returned.
@@ -257,6 +259,7 @@ impl Session {
             Input::Settled(settled) => self.on_settled(&settled),
             Input::Watched(watched) => self.on_watched(watched),
             Input::Note(note) => self.on_note(&note),
+            Input::Reopened(result) => self.on_reopened(result),
             Input::Signal(signal) => return self.on_signal(signal).await,
         }
         None
