@@ -273,8 +273,9 @@ impl State {
         }
         let Some(w) = host.warden_of(cfg, r) else { return };
         // One that is here under the same number ends first; then a renewal gives this one back.
-        let same_number = matches!(w.slots[r], Slot::Live(n) | Slot::Exited { attempt: n, .. }
-            if n == attempt && w.fences[r] != fence);
+        let same_number = cfg.has(Guard::SameNumberEndsFirst)
+            && matches!(w.slots[r], Slot::Live(n) | Slot::Exited { attempt: n, .. }
+                if n == attempt && w.fences[r] != fence);
         if main.barred[r] < attempt && !same_number {
             self.broken.two_live |= matches!(w.slots[r], Slot::Live(_));
             (w.slots[r], w.fences[r]) = (Slot::Live(attempt), fence);

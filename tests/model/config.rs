@@ -49,6 +49,7 @@ pub enum Guard {
     TimelineOpenInOpen,
     TimelineWatchedForW,
     KillBeforeClaimOnNewTimeline,
+    SameNumberEndsFirst,
     TimelineInFence,
     UnheldIsKilled,
     HoldWaitsLonger,
@@ -67,7 +68,7 @@ pub enum Guard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
     pub name: &'static str,
-    pub removed: [Option<Guard>; 2],
+    pub removed: [Option<Guard>; 3],
     /// Address of each host; the same one twice is a configuration mistake that must do no harm.
     pub addresses: [u8; HOSTS],
     pub hosts: usize,
@@ -140,7 +141,7 @@ impl Config {
 
     pub fn without(mut self, guard: Guard) -> Self {
         let free = self.removed.iter().position(Option::is_none);
-        self.removed[free.expect("at most two guards are removed")] = Some(guard);
+        self.removed[free.expect("at most three guards are removed")] = Some(guard);
         if matches!(guard, Guard::RateMargin | Guard::TakeoverMargin) {
             (self.lease_ticks, self.wait_ticks) = exact_ticks(&self);
         }

@@ -57,10 +57,8 @@ macro_rules! made_up_for {
 }
 
 macro_rules! missed_together {
-    ($($test:ident: $one:ident, $two:ident in $scenario:expr => $($property:ident),+;)*) => {
-        $(#[test] fn $test() {
-            find($scenario.without(Guard::$one).without(Guard::$two), &[$($property),+]);
-        })*
+    ($($test:ident: $($guard:ident),+ in $scenario:expr => $property:ident;)*) => {
+        $(#[test] fn $test() { find($scenario$(.without(Guard::$guard))+, &[$property]); })*
     };
 }
 
@@ -143,6 +141,7 @@ made_up_for! {
     session_in_renew: SessionInRenew in return_of_the_first();
     open_in_claim: OpenInClaim in delayed(return_of_the_first());
     kill_before_claim_on_a_new_timeline: KillBeforeClaimOnNewTimeline in lossy_failover_alone();
+    same_number_ends_first: SameNumberEndsFirst in lossy_failover_alone();
     timeline_open_in_open: TimelineOpenInOpen in lossy_failover_alone();
     timeline_open_in_expire: TimelineOpenInExpire in failover();
     rehold_names_old_session: ReholdNamesOldSession in unclaimed(re_adoption());
@@ -154,5 +153,5 @@ missed_together! {
     session_and_fence_in_finish: SessionInFinish, FenceInFinish in lossy_failover_alone() => STALE_WRITE;
     address_and_fence_in_finish: AddressInFinish, FenceInFinish in lossy_failover() => STALE_WRITE;
     session_grows_and_open_in_claim: SessionGrowsAtEnd, OpenInClaim in takeover() => ORPHAN;
-    kill_before_claim_and_w: KillBeforeClaimOnNewTimeline, TimelineWatchedForW in lossy_failover_alone() => TWO_LIVE;
+    kill_before_claim_and_w_and_number: KillBeforeClaimOnNewTimeline, TimelineWatchedForW, SameNumberEndsFirst in lossy_failover_alone() => TWO_LIVE;
 }

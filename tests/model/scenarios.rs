@@ -13,7 +13,7 @@ pub fn takeover() -> Config {
     let (lease_ticks, wait_ticks) = tight_ticks(2);
     Config {
         name: "takeover",
-        removed: [None; 2],
+        removed: [None; 3],
         addresses: [0, 1],
         hosts: HOSTS,
         runs: 1,
