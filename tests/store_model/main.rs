@@ -37,7 +37,7 @@ const MAX_TAKEOVERS: u32 = 5;
 fn config() -> Config {
     Config {
         name: "store",
-        removed: [None; 2],
+        removed: [None; 3],
         addresses: [0, 1],
         hosts: 2,
         runs: RUNS,
