@@ -205,6 +205,22 @@ async fn a_line_is_replayed_once_and_a_replay_that_is_taken_over_has_what_is_lef
 }
 
 #[tokio::test]
+async fn of_many_who_replay_a_line_at_once_one_does_and_the_others_are_told() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    let run = farm.held_run(&a, "j", stream()).await;
+    for item in 1..=20 {
+        record(&farm, &run, a.session, &[end(item, "failed", "x")]).await;
+        let replay = || replay_items(&farm.db, run.run_id, "eve", None);
+        let all = tokio::join!(replay(), replay(), replay(), replay());
+        let mut all = [all.0.unwrap(), all.1.unwrap(), all.2.unwrap(), all.3.unwrap()];
+        all.sort_by_key(|replayed| *replayed == Replayed::Nothing);
+        assert!(matches!(all[0], Replayed::Run { items: 1, .. }), "{all:?}");
+        assert!(all[1..].iter().all(|r| *r == Replayed::Nothing), "{all:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_job_that_is_no_stream_any_more_replays_nothing() {
     let farm = Farm::new().await;
     let a = farm.node("a").await;

@@ -100,6 +100,11 @@ impl StoreError {
         )
     }
 
+    /// Whether somebody else has just made the row that this was to make. A repetition sees it.
+    pub(crate) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Sql { code, .. } if code == SqlState::UNIQUE_VIOLATION.code())
+    }
+
     /// Whether the database is away, as opposed to having answered.
     pub fn is_away(&self) -> bool {
         matches!(

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::{Json, Type};
 
+use super::conn::Param;
 use super::db::{Db, stmt};
 use super::error::StoreError;
 use super::protocol::Attempt;
@@ -11,6 +12,8 @@ use super::protocol::Attempt;
 /// Lines that one run replays at most, and their bytes: they go through its standard input.
 const REPLAY_ITEMS: i64 = 2_000;
 const REPLAY_BYTES: i64 = 256 << 10;
+/// How often a replay that meets others is tried again.
+const CONFLICTS: usize = 5;
 
 /// How a line ended for good. Texts of bytes are hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,19 +143,22 @@ pub async fn replay_items(
         items: i64,
         new_run: Option<i64>,
     }
-    let answer: Option<Answer> = db
-        .row(
-            stmt!("replay_items"),
-            &[
-                (&run_id, Type::INT8),
-                (&by, Type::TEXT),
-                (&only, Type::INT8_ARRAY),
-                (&REPLAY_ITEMS, Type::INT8),
-                (&REPLAY_BYTES, Type::INT8),
-            ],
-        )
-        .await?;
-    Ok(match answer {
+    let params: [Param<'_>; 5] = [
+        (&run_id, Type::INT8),
+        (&by, Type::TEXT),
+        (&only, Type::INT8_ARRAY),
+        (&REPLAY_ITEMS, Type::INT8),
+        (&REPLAY_BYTES, Type::INT8),
+    ];
+    let mut answer: Result<Option<Answer>, StoreError> = db.row(stmt!("replay_items"), &params).await;
+    // Each time somebody else has replayed some of the lines, so there are fewer left.
+    for _ in 0..CONFLICTS {
+        if !answer.as_ref().is_err_and(StoreError::is_conflict) {
+            break;
+        }
+        answer = db.row(stmt!("replay_items"), &params).await;
+    }
+    Ok(match answer? {
         Some(Answer {
             new_run: Some(run_id),
             items,
