@@ -13,7 +13,7 @@ mod events;
 pub mod examples;
 pub mod flow;
 mod housekeeping;
-mod http;
+pub mod http;
 mod keeper;
 pub mod metrics;
 pub mod notify;

@@ -48,6 +48,8 @@ pub struct Metrics {
     pub db_clock_offset: Gauge,
     pub log_dropped: IntCounter,
     pub notifications: IntCounterVec,
+    pub http_requests: IntCounterVec,
+    pub http_refused: IntCounterVec,
 }
 
 impl Metrics {
@@ -184,6 +186,18 @@ impl Metrics {
                 "farmhand_notifications_total",
                 "Tries to tell people of a job, and signs of life to the outside, by what came of them",
                 &["channel", "result"],
+            )?,
+            http_requests: counters(
+                &r,
+                "farmhand_http_requests_total",
+                "Requests answered, by the class of their status",
+                &["class"],
+            )?,
+            http_refused: counters(
+                &r,
+                "farmhand_http_refused_total",
+                "Requests to the API turned away, and connections not taken, by reason",
+                &["reason"],
             )?,
             registry: r,
         };

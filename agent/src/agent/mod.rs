@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::config::AgentConfig;
 use crate::events::{Event, Events};
+use crate::http::App;
 use crate::metrics::Metrics;
 use crate::notify::{Bell, Notifier};
 use crate::policy::Policy;
@@ -107,7 +108,8 @@ pub async fn run(mut config: AgentConfig, reload: Reload) -> Result<Ended, Agent
     let reporter = tokio::spawn(reporter.run(reports_rx, rows, stopped));
     let health = http::Health::default();
     if let Some(listener) = listener {
-        tokio::spawn(http::serve(listener, metrics.clone(), db.clone(), health.clone()));
+        let app = App::new(events.clone(), db.clone(), health.clone(), &config.address, false);
+        tokio::spawn(http::serve(listener, app, true));
     }
     let ctx = Arc::new(Context {
         hand_over: supervisor::is_systemd(),

@@ -69,6 +69,13 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// What happened, why, and what to do next.
+    pub fn into_parts(self) -> (String, Vec<String>, Option<String>) {
+        (self.what, self.why, self.next)
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", self.what)?;

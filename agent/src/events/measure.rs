@@ -7,6 +7,13 @@ use crate::metrics::Metrics;
 /// Updates the metrics that an event names.
 pub(super) fn measure(m: &Metrics, event: &Event) {
     match event {
+        Event::Answered { status } => {
+            let class = ["1xx", "2xx", "3xx", "4xx", "5xx"]
+                .get(usize::from(status / 100).wrapping_sub(1))
+                .unwrap_or(&"5xx");
+            m.http_requests.with_label_values(&[class]).inc();
+        }
+        Event::TurnedAway { reason } => m.http_refused.with_label_values(&[reason]).inc(),
         Event::Renewed { remaining, ttl } => {
             m.renewals.with_label_values(&["ok"]).inc();
             m.lease(*remaining, boot_now(), ttl.as_secs_f64());

@@ -2,6 +2,7 @@
 
 mod measure;
 mod record;
+mod refused;
 mod text;
 mod told;
 
@@ -13,6 +14,7 @@ use farmhand_common::store::{Observer, Severity, StoreError};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+pub use refused::Refused;
 pub use told::Told;
 
 use crate::metrics::Metrics;
@@ -227,6 +229,16 @@ pub enum Event {
     Drained,
     /// People were told, or not.
     Told(Told),
+    /// The API answered a request.
+    Answered {
+        status: u16,
+    },
+    /// The API turned a request away; only counted, `Refused` tells of it.
+    TurnedAway {
+        reason: &'static str,
+    },
+    /// Requests to the API that were turned away, folded.
+    Refused(Refused),
     Housekeeping {
         task: &'static str,
         error: Option<String>,
@@ -306,6 +318,8 @@ impl Events {
             Event::Renewed { .. }
             | Event::ClaimTook { .. }
             | Event::ClaimLost { .. }
+            | Event::Answered { .. }
+            | Event::TurnedAway { .. }
             | Event::ClockOffset { .. } => {
                 tracing::trace!(?event);
             }
@@ -351,6 +365,7 @@ fn severity(event: &Event) -> Severity {
         | Event::OutputDropped { .. }
         | Event::TimelineChanged { .. }
         | Event::ReloadFailed { .. }
+        | Event::Refused(_)
         | Event::ClockSlewed { .. } => Severity::Warning,
         Event::Told(told) => told.severity(),
         Event::RunLog { trouble: Some(_), .. } | Event::Housekeeping { error: Some(_), .. } => {

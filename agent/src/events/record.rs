@@ -147,6 +147,7 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
         Event::Draining { why } => row.detail = json!({"why": why}),
         Event::DrainDeadline { attempts } => row.detail = json!({"attempts": attempts}),
         Event::Told(told) => told.fill(&mut row),
+        Event::Refused(refused) => refused.fill(&mut row),
         _ => {}
     }
     Some(row)
@@ -198,6 +199,7 @@ fn kind(event: &Event) -> Option<&'static str> {
         Event::DrainDeadline { .. } => "drain_deadline",
         Event::Drained => "drained",
         Event::Told(told) => return told.kind(),
+        Event::Refused(_) => "http_refused",
         _ => return None,
     })
 }

@@ -229,12 +229,15 @@ impl std::fmt::Display for Text<'_> {
                 )
             }
             Event::Told(told) => write!(f, "{told}"),
+            Event::Refused(refused) => write!(f, "{refused}"),
             Event::Drained => write!(f, "drained: nothing runs here"),
             Event::Housekeeping { task, error: None } => write!(f, "housekeeping: {task} done"),
             Event::Housekeeping { task, error: Some(e) } => write!(f, "housekeeping: {task} failed: {e}"),
             Event::Renewed { .. }
             | Event::ClaimTook { .. }
             | Event::ClaimLost { .. }
+            | Event::Answered { .. }
+            | Event::TurnedAway { .. }
             | Event::ClockOffset { .. } => {
                 write!(f, "{:?}", self.0)
             }

@@ -31,6 +31,8 @@ pub struct DbConfig {
     pub max_pool: usize,
     /// Whether dedicated connections LISTEN. Everything works without, only later.
     pub listen: bool,
+    /// Transactions only read, and the server ends a statement after this.
+    pub(crate) read_only: Option<Duration>,
     pub(crate) pg: tokio_postgres::Config,
     pub(crate) tls: MakeRustlsConnect,
     /// Of several servers the one that took the last connection.
@@ -108,6 +110,7 @@ impl DbConfig {
             connect_timeout: Duration::from_secs(5),
             max_pool: 4,
             listen: true,
+            read_only: None,
             pg,
             tls: tls::connector(uses_tls, extra.sslrootcert.as_deref())?,
             last: Arc::default(),
@@ -144,6 +147,12 @@ impl DbConfig {
 
     pub fn with_listen(mut self, listen: bool) -> Self {
         self.listen = listen;
+        self
+    }
+
+    /// For connections that only read: the server refuses writes, and ends a statement that takes longer.
+    pub fn with_read_only(mut self, limit: Duration) -> Self {
+        self.read_only = Some(limit);
         self
     }
 

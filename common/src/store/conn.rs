@@ -17,6 +17,9 @@ use super::error::StoreError;
 use super::hosts::summed_up;
 use super::note::Note;
 
+/// Explicit, because default_transaction_isolation may say something else.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
 /// One parameter with its type, so that no statement needs to be prepared.
 pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
@@ -29,6 +32,9 @@ pub(crate) struct Conn {
     /// True from sending until the reply, and while a transaction is open: such a connection is never reused.
     busy: bool,
     broken: bool,
+    /// Set for connections that only read: what opens their transactions. Sent each time, because a setting of the
+    /// session would not follow it through a transaction pooler.
+    reading: Option<String>,
 }
 
 impl Conn {
@@ -103,6 +109,12 @@ impl Conn {
                 unconfirmed,
                 busy: false,
                 broken: false,
+                reading: config.read_only.map(|limit| {
+                    format!(
+                        "{BEGIN} READ ONLY; SET LOCAL statement_timeout = {}",
+                        limit.as_millis()
+                    )
+                }),
             };
             conn.check_isolation().await?;
             if let Some(notes) = notes {
@@ -158,12 +170,28 @@ impl Conn {
     ) -> Result<Vec<Row>, StoreError> {
         self.unconfirmed.store(false, Ordering::Release);
         self.busy = true;
-        let reply = timeout(limit, self.client.query_typed(sql, params)).await;
+        let reply = timeout(limit, self.alone(sql, params)).await;
         let rows = self.settle(op, reply)?;
         self.busy = false;
         if self.unconfirmed.swap(false, Ordering::AcqRel) {
             return Err(StoreError::NotConfirmed { op });
         }
+        Ok(rows)
+    }
+
+    async fn alone(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let Some(begin) = &self.reading else {
+            return self.client.query_typed(sql, params).await;
+        };
+        // In order and in one round trip; see `begin_with`.
+        let (begun, rows, ended) = tokio::join!(
+            self.client.batch_execute(begin),
+            self.client.query_typed(sql, params),
+            self.client.batch_execute("COMMIT")
+        );
+        begun?;
+        let rows = rows?;
+        ended?;
         Ok(rows)
     }
 
@@ -179,9 +207,8 @@ impl Conn {
         self.busy = true;
         let client = &self.client;
         let both = async {
-            // join! polls in order, and the first poll sends: BEGIN goes out first. Explicit, because
-            // default_transaction_isolation may say something else.
-            let begin = client.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED");
+            // join! polls in order, and the first poll sends: BEGIN goes out first.
+            let begin = client.batch_execute(self.reading.as_deref().unwrap_or(BEGIN));
             let (begun, rows) = tokio::join!(begin, client.query_typed(sql, params));
             begun?;
             rows

@@ -95,6 +95,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "stream",
         sql: include_str!("../../migrations/0014_stream.sql"),
     },
+    Migration {
+        version: 15,
+        name: "api",
+        sql: include_str!("../../migrations/0015_api.sql"),
+    },
 ];
 
 /// A step as the database remembers it.

@@ -21,6 +21,7 @@ pub mod pools;
 pub mod progress;
 pub mod protocol;
 pub mod query;
+pub mod reading;
 pub mod snapshot;
 pub mod streams;
 pub mod survey;
@@ -28,13 +29,14 @@ pub mod tables;
 pub mod tasks;
 mod text;
 pub mod tls;
+pub mod tokens;
 pub mod top;
 
 pub use config::{DbConfig, PasswordIn};
 pub use db::{Db, Observer, PoolGauge};
 pub use error::StoreError;
 pub use note::Note;
-pub use text::{AttemptOutcome, Final, Kind, LogStream, Severity};
+pub use text::{AttemptOutcome, Final, Kind, LogStream, Role, Severity};
 
 /// One life of a node's lease, as every write about it names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]

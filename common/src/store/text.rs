@@ -93,3 +93,17 @@ words! {
         Error = "error",
     }
 }
+
+words! {
+    /// What a caller of the API may do; each may do what those before it may.
+    Role {
+        /// Sees everything.
+        Viewer = "viewer",
+        /// Runs jobs.
+        Submitter = "submitter",
+        /// Cancels, retries, pauses, drains.
+        Operator = "operator",
+        /// What may run something twice, and tokens.
+        Admin = "admin",
+    }
+}

@@ -1,0 +1,116 @@
+//! What an agent serves: metrics and health for machines, the API and the page for people.
+//!
+//! Every agent serves everything, from the database. Nothing but what [`routes::Access::Open`] names answers
+//! without a token.
+
+pub mod api;
+pub mod auth;
+mod dress;
+mod extract;
+mod plain;
+pub mod problem;
+mod refusals;
+pub mod routes;
+mod serve;
+pub mod ui;
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Router;
+use farmhand_common::store::Db;
+use farmhand_common::store::reading::Reading;
+use tokio::sync::Semaphore;
+
+use crate::events::Events;
+
+pub use self::auth::Caller;
+pub use self::extract::{Json, Path, Query};
+pub use self::problem::Problem;
+pub use self::routes::{Access, Routes};
+pub use self::serve::{bind, serve};
+
+/// Actions that use the agent's own connections at once; the others wait.
+const ACTIONS: usize = 2;
+
+/// Whether this agent holds a session.
+#[derive(Clone, Default)]
+pub struct Health(Arc<AtomicBool>);
+
+impl Health {
+    pub fn ready(&self, ready: bool) {
+        self.0.store(ready, Ordering::Relaxed);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What handlers work with.
+#[derive(Clone)]
+pub struct App(Arc<Parts>);
+
+/// The parts of [`App`].
+pub struct Parts {
+    pub events: Events,
+    /// The agent's own connections: for credentials and actions, through [`App::acting`].
+    db: Db,
+    /// For everything that only looks.
+    pub reading: Reading,
+    pub health: Health,
+    /// This agent's address, for people.
+    pub address: String,
+    /// Whether browsers reach it by TLS.
+    pub tls: bool,
+    auth: auth::Auth,
+    refusals: refusals::Refusals,
+    acting: Semaphore,
+}
+
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl App {
+    pub fn new(events: Events, db: Db, health: Health, address: &str, tls: bool) -> Self {
+        let reading = Reading::new(db.config()).observed_by(events.statement_observer());
+        Self(Arc::new(Parts {
+            refusals: refusals::Refusals::new(events.clone()),
+            events,
+            db,
+            reading,
+            health,
+            address: address.to_owned(),
+            tls,
+            auth: auth::Auth::default(),
+            acting: Semaphore::new(ACTIONS),
+        }))
+    }
+
+    /// Does something over the agent's own connections, with at most one other at once: the rest are for the agent.
+    pub async fn acting<T>(&self, work: impl AsyncFnOnce(&Db) -> T) -> T {
+        // It is never closed, so this cannot fail.
+        let _permit = self.acting.acquire().await;
+        work(&self.db).await
+    }
+}
+
+/// Every route but those for machines.
+pub fn routes() -> Routes {
+    api::router().merge(ui::router()).merge(auth::router())
+}
+
+/// Everything, or only what is for machines.
+pub fn router(app: &App, api: bool) -> Router {
+    let plain = plain::router(app.clone());
+    if !api {
+        return dress::dress(plain, app);
+    }
+    dress::dress(routes().build(app).merge(plain), app)
+}

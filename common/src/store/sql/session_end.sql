@@ -1,0 +1,1 @@
+DELETE FROM farmhand.web_session WHERE hash = $1
