@@ -1,0 +1,42 @@
+//! Small things that many pages show.
+
+pub mod icons;
+pub mod link;
+pub mod strip;
+pub mod time;
+pub mod words;
+
+use maud::{Markup, html};
+
+/// A command with a button that copies it.
+pub fn cli(command: &str) -> Markup {
+    html! { div class="cli" { code { (command) } button type="button" class="small" data-copy { "Copy" } } }
+}
+
+/// What stands where there is nothing yet: what would be here, and the command that makes it so.
+pub fn empty(what: &str, how: &str, command: &str) -> Markup {
+    html! {
+        div class="empty" {
+            h3 { (what) }
+            p { (how) }
+            (cli(command))
+        }
+    }
+}
+
+/// Beside an empty field.
+pub fn none() -> Markup {
+    html! { span class="muted" { "–" } }
+}
+
+/// Links to the next page and back to the first.
+pub fn pager(first: Option<&str>, next: Option<&str>) -> Markup {
+    html! {
+        @if first.is_some() || next.is_some() {
+            div class="pager" {
+                @if let Some(href) = first { a class="button" href=(href) { "Newest" } }
+                @if let Some(href) = next { a class="button" href=(href) rel="next" { "Older" } }
+            }
+        }
+    }
+}
