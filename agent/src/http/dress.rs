@@ -6,8 +6,9 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use tower_http::compression::CompressionLayer;
 
-use super::{App, Problem};
+use super::{App, Problem, ui};
 use crate::events::Event;
 
 /// Nothing from elsewhere, nothing inline, nobody's frame.
@@ -25,14 +26,28 @@ pub(super) fn dress(router: Router, app: &App) -> Router {
             )
         })
         .layer(middleware::from_fn_with_state(app.clone(), finish))
+        // Not what a stream of events sends, nor what is small.
+        .layer(CompressionLayer::new())
+}
+
+/// Whether a person with a browser asked, rather than a program.
+fn is_for_people(request: &Request<Body>) -> bool {
+    let accept = request.headers().get(header::ACCEPT);
+    let html = accept.is_some_and(|a| a.to_str().is_ok_and(|a| a.contains("text/html")));
+    html && !request.uri().path().starts_with("/api/")
 }
 
 async fn finish(State(app): State<App>, request: Request<Body>, next: Next) -> Response {
     let path = request.uri().path().to_owned();
+    let for_people = is_for_people(&request);
     let mut response = next.run(request).await;
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         let allow = response.headers().get(header::ALLOW).cloned();
-        response = problem.about(&path).into_response();
+        response = if for_people {
+            ui::problem(&app, &problem)
+        } else {
+            problem.about(&path).into_response()
+        };
         if let Some(allow) = allow {
             response.headers_mut().insert(header::ALLOW, allow);
         }

@@ -18,6 +18,8 @@ pub enum Section {
     Events,
     /// None of them.
     Other,
+    /// Before anybody is known: no navigation.
+    Login,
 }
 
 const ENTRIES: [(Section, &str, &str); 5] = [
@@ -83,12 +85,14 @@ impl Frame {
         html! {
             header class="top" {
                 a class="brand" href="/" { (mark()) "Farmhand" }
-                @if let Some(who) = &self.who {
+                @if self.section != Section::Login {
                     nav class="main" aria-label="Pages" {
                         @for (section, href, word) in ENTRIES {
                             a href=(href) aria-current=[(section == self.section).then_some("page")] { (word) }
                         }
                     }
+                }
+                @if let Some(who) = &self.who {
                     div class="side" {
                         span class="link" role="status" data-state="paused" { "static" }
                         button type="button" class="plain" data-help aria-label="Keys" { kbd { "?" } }

@@ -35,7 +35,7 @@ pub async fn page(State(app): State<App>, RawQuery(query): RawQuery) -> Response
     };
     let frame = Frame {
         title: "Sign in".to_owned(),
-        section: Section::Other,
+        section: Section::Login,
         now: None,
         who: None,
         address: app.address.clone(),

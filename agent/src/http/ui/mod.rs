@@ -1,8 +1,72 @@
-//! The page.
+//! The web page: rendered here, from what [`farmhand_common::store::reading`] reads. It needs no script; `farmhand.js` keeps
+//! it current.
 
-use super::Routes;
+mod assets;
+mod error;
+mod lanes;
+mod layout;
+mod login;
+mod parts;
+
+use axum::http::{Method, StatusCode};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use farmhand_common::store::Role;
+use jiff::Timestamp;
+use maud::Markup;
+
+use super::{Access, App, Caller, Problem, Routes};
+use layout::{Frame, Section, Who};
 
 /// Pages, parts of pages and what they load.
 pub fn router() -> Routes {
     Routes::new()
+        .page(
+            Access::Open,
+            Method::GET,
+            "/assets/{version}/{name}",
+            get(assets::serve),
+        )
+        .page(Access::Open, Method::GET, "/login", get(login::page))
+}
+
+/// A page's content.
+struct Made {
+    title: String,
+    section: Section,
+    now: Timestamp,
+    /// Seconds; see [`Frame::tick`].
+    tick: u32,
+    content: Markup,
+}
+
+/// The content in its frame, or the page that says why there is none.
+fn answer(app: &App, caller: &Caller, made: Result<Made, Problem>) -> Response {
+    let who = Who {
+        name: caller.name.clone(),
+        role: caller.role,
+    };
+    match made {
+        Ok(made) => {
+            let frame = Frame {
+                title: made.title,
+                section: made.section,
+                now: Some(made.now),
+                who: Some(who),
+                address: app.address.clone(),
+                tick: made.tick,
+            };
+            html(StatusCode::OK, &frame.page(&made.content))
+        }
+        Err(problem) => error::page(app, Some(who), &problem),
+    }
+}
+
+/// The problem for people.
+pub(super) fn problem(app: &App, problem: &Problem) -> Response {
+    error::page(app, None, problem)
+}
+
+fn html(status: StatusCode, page: &Markup) -> Response {
+    (status, Html(page.0.clone())).into_response()
 }

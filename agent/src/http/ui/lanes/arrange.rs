@@ -226,7 +226,11 @@ fn folded(facts: &Facts, rest: &[&NodeFact], scale: &Scale, top: f64) -> Lane {
         top,
         height: LOW,
         bars: Vec::new(),
-        bands: if attempts.is_empty() { Vec::new() } else { vec![band] },
+        bands: if attempts.is_empty() {
+            Vec::new()
+        } else {
+            vec![band]
+        },
         gaps: Vec::new(),
         marks: Vec::new(),
     }

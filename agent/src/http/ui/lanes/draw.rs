@@ -53,7 +53,11 @@ pub fn draw(picture: &Picture, now: Timestamp) -> Markup {
 
 /// Beside the arrow, on the side where there is room.
 fn arrow_words(arrow: &super::Arrow) -> Markup {
-    let (anchor, dx) = if arrow.to.0 > 62.0 { ("end", "-6") } else { ("start", "6") };
+    let (anchor, dx) = if arrow.to.0 > 62.0 {
+        ("end", "-6")
+    } else {
+        ("start", "6")
+    };
     let y = (arrow.from.1 + arrow.to.1) / 2.0 + 4.0;
     html! {
         text class="arrowtext" x=(percent(arrow.to.0)) dx=(dx) y=(format!("{y:.1}")) text-anchor=(anchor)
@@ -114,7 +118,10 @@ fn drawn(lane: &Lane, now: Timestamp) -> Markup {
 fn silence(lane: &Lane, gap: &Gap) -> Markup {
     let lasted = took(gap.lasted);
     let title = if gap.over {
-        format!("{} was silent for {lasted}, then its session was expired", lane.title)
+        format!(
+            "{} was silent for {lasted}, then its session was expired",
+            lane.title
+        )
     } else {
         format!("{} has been silent for {lasted}", lane.title)
     };
@@ -195,8 +202,15 @@ fn attempt(bar: &Bar, now: Timestamp) -> Markup {
 }
 
 fn zombie(lane: &Lane, mark: &Mark) -> Markup {
-    let title = format!("{} on {}: run {} attempt {}", mark.word, lane.title, mark.run_id, mark.attempt);
-    let (anchor, dx) = if mark.x > 80.0 { ("end", "-10") } else { ("start", "10") };
+    let title = format!(
+        "{} on {}: run {} attempt {}",
+        mark.word, lane.title, mark.run_id, mark.attempt
+    );
+    let (anchor, dx) = if mark.x > 80.0 {
+        ("end", "-10")
+    } else {
+        ("start", "10")
+    };
     let y = lane.top + lane.height - 5.0;
     html! {
         g {

@@ -68,7 +68,10 @@ pub enum End {
 impl End {
     /// Its node's session ended under it.
     pub fn is_lost(self) -> bool {
-        matches!(self, End::Attempt(AttemptOutcome::Lost) | End::Run(RunState::Lost))
+        matches!(
+            self,
+            End::Attempt(AttemptOutcome::Lost) | End::Run(RunState::Lost)
+        )
     }
 
     /// Nobody need look at it.

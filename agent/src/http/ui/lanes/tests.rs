@@ -68,7 +68,10 @@ fn a_dead_nodes_bar_is_hatched_and_ends_at_its_last_sign_of_life() {
     let lane = lane(&picture, "n1");
     let (bar, gap) = (&lane.bars[0], &lane.gaps[0]);
     assert!(bar.hatched && !bar.heir);
-    assert!((bar.x + bar.width - gap.x).abs() < 1e-9, "the gap begins where the bar ends");
+    assert!(
+        (bar.x + bar.width - gap.x).abs() < 1e-9,
+        "the gap begins where the bar ends"
+    );
     assert_eq!(gap.lasted.as_secs(), 9);
     assert_eq!(lane.state, "lost");
 }
@@ -140,12 +143,16 @@ fn fast_jobs_fold_into_a_band_that_counts_what_went_wrong() {
     };
     for n in 0..100 {
         let end = if n == 50 { End::Run(RunState::Failed) } else { DONE };
-        facts.attempts.push(attempt(10 * n, 1, "n1", 30 * n + 1, Some(30 * n), end));
+        facts
+            .attempts
+            .push(attempt(10 * n, 1, "n1", 30 * n + 1, Some(30 * n), end));
     }
     let picture = arrange(&facts, now(), HOUR);
     let lane = &picture.lanes[0];
     assert!(lane.bars.is_empty());
-    let [band] = &lane.bands[..] else { panic!("{:?}", lane.bands) };
+    let [band] = &lane.bands[..] else {
+        panic!("{:?}", lane.bands)
+    };
     assert_eq!((band.total, band.bad), (100, 1));
     assert_eq!(band.cells.iter().map(|c| c.good + c.bad).sum::<usize>(), 100);
     assert!(band.cells.iter().all(|c| c.level > 0.0 && c.level <= 1.0));
@@ -156,7 +163,14 @@ fn a_lost_attempt_is_never_folded() {
     let mut facts = takeover();
     facts.attempts[0].from = before(592);
     for n in 0..50 {
-        facts.attempts.push(attempt(100 + 10 * n + 7, 1, "n1", 30 * n + 700, Some(30 * n + 699), DONE));
+        facts.attempts.push(attempt(
+            100 + 10 * n + 7,
+            1,
+            "n1",
+            30 * n + 700,
+            Some(30 * n + 699),
+            DONE,
+        ));
     }
     let picture = arrange(&facts, now(), HOUR);
     assert!(lane(&picture, "n1").bars.iter().any(|b| b.hatched));
@@ -165,7 +179,9 @@ fn a_lost_attempt_is_never_folded() {
 
 #[test]
 fn more_rows_than_a_lane_has_become_a_band() {
-    let attempts = (0..20).map(|n| attempt(n, 1, "n1", 3_000, None, End::Running)).collect();
+    let attempts = (0..20)
+        .map(|n| attempt(n, 1, "n1", 3_000, None, End::Running))
+        .collect();
     let facts = Facts {
         nodes: vec![node("n1", "ready")],
         attempts,
@@ -181,7 +197,9 @@ fn of_many_nodes_those_with_something_to_say_keep_their_lane() {
     let mut facts = takeover();
     for n in 10..200 {
         facts.nodes.push(node(&format!("n{n}"), "ready"));
-        facts.attempts.push(attempt(n, 1, &format!("n{n}"), 100, None, End::Running));
+        facts
+            .attempts
+            .push(attempt(n, 1, &format!("n{n}"), 100, None, End::Running));
     }
     facts.nodes.push(node("withheld", "cordoned"));
     let picture = arrange(&facts, now(), HOUR);
@@ -213,14 +231,20 @@ fn a_zombie_is_marked_with_a_shape_and_a_word() {
     let picture = arrange(&facts, now(), HOUR);
     assert_eq!(lane(&picture, "n1").marks.len(), 1);
     let drawn = draw(&picture, now()).into_string();
-    assert!(drawn.contains("fenced #1") && drawn.contains("#i-fence"), "{drawn}");
+    assert!(
+        drawn.contains("fenced #1") && drawn.contains("#i-fence"),
+        "{drawn}"
+    );
 }
 
 #[test]
 fn what_is_drawn_says_takeover_and_fence_and_nothing_inline() {
     let drawn = draw(&arrange(&takeover(), now(), HOUR), now()).into_string();
     assert!(drawn.contains("takeover · fence 1072"), "{drawn}");
-    assert!(drawn.contains("url(#hatch)") && drawn.contains("url(#head)"), "{drawn}");
+    assert!(
+        drawn.contains("url(#hatch)") && drawn.contains("url(#head)"),
+        "{drawn}"
+    );
     assert!(!drawn.contains("style="), "the policy forbids inline styles");
 }
 

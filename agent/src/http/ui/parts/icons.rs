@@ -24,8 +24,16 @@ pub enum Icon {
 const ALL: [(Icon, &str, &str); 14] = [
     (Icon::Check, "check", r#"<path d="M3 8.5l3.5 3.5L13 4.5"/>"#),
     (Icon::Cross, "cross", r#"<path d="M4 4l8 8M12 4l-8 8"/>"#),
-    (Icon::Clock, "clock", r#"<circle cx="8" cy="8" r="6"/><path d="M8 4.5V8l2.5 2"/>"#),
-    (Icon::Stop, "stop", r#"<circle cx="8" cy="8" r="6"/><path d="M4 12L12 4"/>"#),
+    (
+        Icon::Clock,
+        "clock",
+        r#"<circle cx="8" cy="8" r="6"/><path d="M8 4.5V8l2.5 2"/>"#,
+    ),
+    (
+        Icon::Stop,
+        "stop",
+        r#"<circle cx="8" cy="8" r="6"/><path d="M4 12L12 4"/>"#,
+    ),
     (
         Icon::Lost,
         "lost",

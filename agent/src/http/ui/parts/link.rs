@@ -53,7 +53,10 @@ mod tests {
 
     #[test]
     fn what_is_not_chosen_is_not_in_the_address() {
-        assert_eq!(query("/runs", &[("job", ""), ("state", "failed")]), "/runs?state=failed");
+        assert_eq!(
+            query("/runs", &[("job", ""), ("state", "failed")]),
+            "/runs?state=failed"
+        );
         assert_eq!(query("/runs", &[("job", "")]), "/runs");
     }
 }

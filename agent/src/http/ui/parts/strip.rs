@@ -54,12 +54,19 @@ fn said(outcomes: &[(i64, RunState)]) -> String {
         }
     }
     let last = outcomes.last().map_or("", |(_, s)| words::run(*s).word);
-    format!("The last {}: {}; the newest {last}", outcomes.len(), words.join(", "))
+    format!(
+        "The last {}: {}; the newest {last}",
+        outcomes.len(),
+        words.join(", ")
+    )
 }
 
 /// Whether the newest of them went wrong.
 pub fn tone(outcomes: &[(i64, RunState)]) -> Tone {
-    let ended = outcomes.iter().rev().find(|(_, s)| s.is_final() && *s != RunState::Skipped);
+    let ended = outcomes
+        .iter()
+        .rev()
+        .find(|(_, s)| s.is_final() && *s != RunState::Skipped);
     ended.map_or(Tone::Idle, |(_, s)| words::run(*s).tone)
 }
 
@@ -69,7 +76,11 @@ mod tests {
 
     #[test]
     fn a_strip_says_in_words_what_its_shapes_show() {
-        let outcomes = [(1, RunState::Succeeded), (2, RunState::Succeeded), (3, RunState::TimedOut)];
+        let outcomes = [
+            (1, RunState::Succeeded),
+            (2, RunState::Succeeded),
+            (3, RunState::TimedOut),
+        ];
         let said = said(&outcomes);
         assert_eq!(said, "The last 3: 2 succeeded, 1 timed out; the newest timed out");
         assert_eq!(tone(&outcomes), Tone::Bad);

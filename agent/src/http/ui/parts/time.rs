@@ -80,9 +80,20 @@ mod tests {
     #[test]
     fn spans_say_their_two_largest_units() {
         let say = |s| span(Duration::from_secs(s));
-        let said: Vec<_> = [0, 59, 60, 61, 599, 600, 3_599, 3_600, 5_400, 86_400, 90_000].map(say).into();
+        let said: Vec<_> = [0, 59, 60, 61, 599, 600, 3_599, 3_600, 5_400, 86_400, 90_000]
+            .map(say)
+            .into();
         let expected = [
-            "0 s", "59 s", "1 min", "1 min 1 s", "9 min 59 s", "10 min", "59 min", "1 h", "1 h 30 min", "1 d",
+            "0 s",
+            "59 s",
+            "1 min",
+            "1 min 1 s",
+            "9 min 59 s",
+            "10 min",
+            "59 min",
+            "1 h",
+            "1 h 30 min",
+            "1 d",
             "1 d 1 h",
         ];
         assert_eq!(said, expected);
@@ -91,6 +102,9 @@ mod tests {
     #[test]
     fn durations_keep_milliseconds_where_they_matter() {
         let say = |ms| took(Duration::from_millis(ms));
-        assert_eq!([7, 1_250, 59_999, 61_000].map(say), ["7 ms", "1.2 s", "59.9 s", "1 min 1 s"]);
+        assert_eq!(
+            [7, 1_250, 59_999, 61_000].map(say),
+            ["7 ms", "1.2 s", "59.9 s", "1 min 1 s"]
+        );
     }
 }
