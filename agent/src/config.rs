@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::http::TlsFiles;
 pub use crate::notify::Outside;
 use crate::runlog::RunLogConfig;
 
@@ -19,6 +20,10 @@ pub struct AgentConfig {
     pub slots: u32,
     pub labels: BTreeMap<String, String>,
     pub listen: Option<SocketAddr>,
+    /// Whether the API and the page are served there too, besides metrics and health.
+    pub api: bool,
+    /// What they are served with; always there when the API can be reached from elsewhere.
+    pub tls: Option<TlsFiles>,
     pub state_dir: PathBuf,
     /// From 3 s up.
     pub lease_ttl: Duration,
@@ -64,6 +69,8 @@ impl AgentConfig {
             ("node_name", self.node_name != new.node_name),
             ("address", self.address != new.address),
             ("listen", self.listen != new.listen),
+            ("api", self.api != new.api),
+            ("tls_cert", self.tls != new.tls),
             (
                 "state_dir",
                 std::path::absolute(&new.state_dir).is_ok_and(|dir| self.state_dir != dir),

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::config::AgentConfig;
 use crate::events::{Event, Events};
-use crate::http::App;
+use crate::http::{App, Serving, Tls};
 use crate::metrics::Metrics;
 use crate::notify::{Bell, Notifier};
 use crate::policy::Policy;
@@ -89,6 +89,10 @@ pub async fn run(mut config: AgentConfig, reload: Reload) -> Result<Ended, Agent
         ),
         None => None,
     };
+    let tls = match config.tls.clone().map(Tls::load).transpose() {
+        Ok(tls) => tls.map(Arc::new),
+        Err(why) => return Err(setup("--tls-cert", why)),
+    };
     let (rows_tx, rows) = mpsc::channel(EVENT_ROWS);
     let events = Events::new(metrics.clone(), &config.address, rows_tx);
     let (db, keeper_db, notes) = connect(&config, timing, &events)?;
@@ -108,12 +112,19 @@ pub async fn run(mut config: AgentConfig, reload: Reload) -> Result<Ended, Agent
     let reporter = tokio::spawn(reporter.run(reports_rx, rows, stopped));
     let health = http::Health::default();
     if let Some(listener) = listener {
-        let app = App::new(events.clone(), db.clone(), health.clone(), &config.address, false);
-        tokio::spawn(http::serve(listener, app, true));
+        let app = App::new(
+            events.clone(),
+            db.clone(),
+            health.clone(),
+            &config.address,
+            tls.is_some(),
+        );
+        let (api, tls) = (config.api, tls.clone());
+        tokio::spawn(http::serve(listener, app, Serving { api, tls }));
     }
     let ctx = Arc::new(Context {
         hand_over: supervisor::is_systemd(),
-        reload,
+        reload: with_certificate(reload, tls),
         tunable: RwLock::new(config.tunable()),
         config,
         db,
@@ -142,6 +153,15 @@ pub async fn run(mut config: AgentConfig, reload: Reload) -> Result<Ended, Agent
     let _ = tokio::time::timeout(Duration::from_secs(5), reporter).await;
     let _ = tokio::time::timeout(Duration::from_secs(1), forwarder).await;
     result
+}
+
+/// SIGHUP reads the certificate again too.
+fn with_certificate(reload: Reload, tls: Option<Arc<Tls>>) -> Reload {
+    Box::new(move || {
+        let config = reload()?;
+        tls.as_ref().map_or(Ok(()), |tls| tls.reload())?;
+        Ok(config)
+    })
 }
 
 /// The warden reads it again for each start; this is to say at once what is wrong.

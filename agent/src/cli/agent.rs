@@ -31,6 +31,15 @@ pub struct AgentArgs {
     /// Where the API and the metrics listen, or "off" [default: 127.0.0.1:7070]
     #[arg(long, value_name = "IP:PORT")]
     pub listen: Option<String>,
+    /// Serve the API and the page there too: on, or off for metrics and health alone [default: on]
+    #[arg(long, value_name = "on|off")]
+    pub api: Option<String>,
+    /// Serve by TLS with this certificate and its chain (PEM); SIGHUP reads it again
+    #[arg(long, value_name = "FILE")]
+    pub tls_cert: Option<String>,
+    /// The certificate's key (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<String>,
     /// Sockets, output and state of this agent [default: /var/lib/farmhand, for others than root below the home]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<String>,

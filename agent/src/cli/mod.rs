@@ -38,6 +38,7 @@ mod settings;
 mod status;
 mod stream_engine;
 mod terminal;
+mod token;
 mod top;
 mod triggers;
 
@@ -89,6 +90,8 @@ enum Command {
     Lease(lease::LeaseArgs),
     /// Pools: list, resize
     Pool(pool::PoolArgs),
+    /// Tokens of the HTTP API and the page: create, list, revoke
+    Token(token::TokenArgs),
     /// Notifications: list targets, send a test
     Notify(notify::NotifyArgs),
     /// Flows: plan and run tasks in dependency order on this machine
@@ -149,6 +152,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Node(args) => block_on(node::run(args, json)),
         Command::Lease(args) => block_on(lease::run(args, json)),
         Command::Pool(args) => block_on(pool::run(args, json)),
+        Command::Token(args) => block_on(token::run(args, json)),
         Command::Notify(args) => block_on(notify::run(args, json)),
         Command::Flow(args) => flow::run(args, json),
         Command::Status(args) => block_on(status::run(args, json)),

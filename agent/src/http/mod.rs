@@ -12,6 +12,7 @@ pub mod problem;
 mod refusals;
 pub mod routes;
 mod serve;
+mod tls;
 pub mod ui;
 
 use std::ops::Deref;
@@ -29,7 +30,8 @@ pub use self::auth::Caller;
 pub use self::extract::{Json, Path, Query};
 pub use self::problem::Problem;
 pub use self::routes::{Access, Routes};
-pub use self::serve::{bind, serve};
+pub use self::serve::{Serving, bind, serve};
+pub use self::tls::{Tls, TlsFiles};
 
 /// Actions that use the agent's own connections at once; the others wait.
 const ACTIONS: usize = 2;

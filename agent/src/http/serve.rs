@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use super::auth::Remote;
-use super::{App, router};
+use super::{App, Tls, router};
 use crate::events::Refused;
 
 /// Connections at once.
@@ -37,9 +37,16 @@ pub async fn bind(addr: SocketAddr) -> std::io::Result<TcpListener> {
     TcpListener::bind(addr).await
 }
 
-/// Serves until the process ends; without `api` only what is for machines.
-pub async fn serve(listener: TcpListener, app: App, api: bool) {
-    let router = router(&app, api);
+/// What a listener serves, and how.
+pub struct Serving {
+    /// Else only what is for machines: metrics and health.
+    pub api: bool,
+    pub tls: Option<Arc<Tls>>,
+}
+
+/// Serves until the process ends.
+pub async fn serve(listener: TcpListener, app: App, serving: Serving) {
+    let router = router(&app, serving.api);
     let open = Open::default();
     let mut folding = tokio::time::interval(Duration::from_secs(10));
     loop {
@@ -62,21 +69,27 @@ pub async fn serve(listener: TcpListener, app: App, api: bool) {
             note(&app, remote.ip(), "connections");
             continue;
         };
-        let (app, router) = (app.clone(), router.clone());
+        let (app, router, tls) = (app.clone(), router.clone(), serving.tls.clone());
         tokio::spawn(async move {
-            converse(stream, remote.ip(), &app, router).await;
+            converse(stream, remote.ip(), &app, router, tls).await;
             drop(place);
         });
     }
 }
 
-async fn converse(stream: TcpStream, remote: IpAddr, app: &App, router: Router) {
+async fn converse(stream: TcpStream, remote: IpAddr, app: &App, router: Router, tls: Option<Arc<Tls>>) {
     // A connection that a browser opens in advance says nothing, and that is no attack.
     if !matches!(timeout(HEAD_TIME, stream.peek(&mut [0])).await, Ok(Ok(1))) {
         return;
     }
     let _ = stream.set_nodelay(true);
-    requests(stream, remote, app, router).await;
+    let Some(tls) = tls else {
+        return requests(stream, remote, app, router).await;
+    };
+    match timeout(HEAD_TIME, tls.acceptor().accept(stream)).await {
+        Ok(Ok(stream)) => requests(stream, remote, app, router).await,
+        _ => note(app, remote, "tls"),
+    }
 }
 
 async fn requests<S>(stream: S, remote: IpAddr, app: &App, router: Router)

@@ -10,13 +10,15 @@ mod tour;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use farmhand_common::store::{DbConfig, PasswordIn, migrate};
+use farmhand_common::store::tokens::revoke_token;
+use farmhand_common::store::{Db, DbConfig, PasswordIn, Role, migrate};
 
-use super::{Exit, Failure, Outcome, database, settings};
+use super::{Exit, Failure, Outcome, database, settings, token};
 use crate::embedded::{Embedded, EmbeddedError, Place};
 use crate::examples;
 use agents::Agents;
@@ -71,6 +73,7 @@ impl Farm {
         runtime()?
             .block_on(migrate::migrate(&config))
             .map_err(|e| database::located(e, &config))?;
+        let login = self.login(dir, &config)?;
         let new = examples::write(&dir.join("jobs"), &url, &dir.join("work"))?;
         if !new.is_empty() {
             apply(&url, &dir.join("jobs"))?;
@@ -79,8 +82,30 @@ impl Farm {
         if !ready::wait(&mut self.agents, &self.signals)? {
             return Ok(Exit::Ok);
         }
-        tour::print(dir, &url, &self.agents, args.lease_ttl);
+        tour::print(dir, &url, &login, &self.agents, args.lease_ttl);
         self.watch(args.lease_ttl)
+    }
+
+    /// A token for everything, in a file of its owner's alone. It is part of an address that no browser sends on: what
+    /// stands behind `#` stays with the page, which shows it to the login once.
+    fn login(&self, dir: &Path, config: &DbConfig) -> Result<String, Failure> {
+        const VALID: Duration = Duration::from_secs(30 * 86_400);
+        let token = runtime()?.block_on(async {
+            let db = Db::connect(config).await?;
+            revoke_token(&db, "dev", "farmhand dev").await?;
+            token::create(&db, "dev", Role::Admin, VALID).await
+        })?;
+        let path = dir.join("token");
+        let _ = fs::remove_file(&path);
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)?;
+        writeln!(file, "{}", token.0)?;
+        let first = self.agents.all().first();
+        let listen = first.map_or_else(String::new, |agent| agent.listen.to_string());
+        Ok(format!("http://{listen}/login#{}", token.0))
     }
 
     /// Until a signal, or until there is no database to run on.

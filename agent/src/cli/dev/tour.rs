@@ -11,7 +11,7 @@ fn takeover(ttl: Duration) -> f64 {
     ttl.as_secs_f64() * 1.1 + 2.0
 }
 
-pub fn print(dir: &Path, url: &str, agents: &Agents, ttl: Duration) {
+pub fn print(dir: &Path, url: &str, login: &str, agents: &Agents, ttl: Duration) {
     let program = std::env::current_exe().map_or("farmhand".to_owned(), |p| p.display().to_string());
     let program = shell_word(&program);
     let url_file = shell_word(&dir.join("url").display().to_string());
@@ -23,6 +23,8 @@ pub fn print(dir: &Path, url: &str, agents: &Agents, ttl: Duration) {
             agent.name, agent.listen
         );
     }
+    text +=
+        &format!("\nSee it in a browser; the address holds a token that may do everything:\n\n  {login}\n");
     let victim = agents.all().last();
     let name = victim.map_or("the agent", |agent| &agent.name);
     let pid = victim.and_then(|agent| agent.pid()).unwrap_or(0);
@@ -40,6 +42,8 @@ In another terminal:
   farmhand run logs -f RUN                what it prints while it runs
   farmhand events                         what happened
 
+  curl -H \"Authorization: Bearer $(cat {token_file})\" http://{first}/api/v1/me
+
 The database, and a run submitted from SQL:
 
   psql {url}
@@ -55,6 +59,11 @@ Take a node away, and see its runs move within {takeover:.1} s:
 
 Logs are {dir}/farm-*.log. Ctrl-C ends all of it; the next start finds its data again.
 ",
+        token_file = shell_word(&dir.join("token").display().to_string()),
+        first = agents
+            .all()
+            .first()
+            .map_or_else(String::new, |agent| agent.listen.to_string()),
         jobs = dir.join("jobs").display(),
         url = shell_word(url),
         takeover = takeover(ttl),

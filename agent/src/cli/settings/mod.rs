@@ -1,6 +1,7 @@
 //! Flags over `FARMHAND_*` over the configuration file over defaults, checked, every mistake at once.
 
 mod outside;
+mod serving;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -128,6 +129,7 @@ impl Merge<'_> {
         let listen = self.setting("listen", &self.args.listen.clone(), listen, || {
             Ok(Some(SocketAddr::from(([127, 0, 0, 1], 7070))))
         });
+        let serving = self.serving(listen.flatten());
         let env = self.env;
         let state_dir = self.setting("state_dir", &self.args.state_dir.clone(), directory, || {
             default_state_dir(env)
@@ -161,7 +163,10 @@ impl Merge<'_> {
         let policy = self.setting("policy", &self.args.policy.clone(), policy, || Ok(None));
         let labels = self.labels();
         let outside = self.outside();
+        let (api, tls) = serving?;
         Some(AgentConfig {
+            api,
+            tls,
             database_url: database_url?,
             node_name: node_name?,
             address: address?,

@@ -39,6 +39,8 @@ capabilities:
 
 {{- define "farmhand.agentToml" -}}
 listen = {{ printf "%s:%d" .Values.config.listenAddress (int .Values.config.port) | quote }}
+# Metrics and the health checks only: tokens must not cross the network in the clear.
+api = "off"
 slots = {{ int .Values.config.slots }}
 lease_ttl = {{ .Values.config.leaseTtl | quote }}
 stop_timeout = "{{ int .Values.config.stopTimeoutSeconds }}s"
