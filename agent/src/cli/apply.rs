@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use farmhand_common::core::definition::{
-    Definitions, JobDefinition, JobSpec, PoolDefinition, TargetDefinition, load_all,
+    Definitions, JobDefinition, JobSpec, PoolDefinition, TargetDefinition, differences, load_all,
 };
 use farmhand_common::core::document::{Mistakes, Source};
 use farmhand_common::core::due;
@@ -275,21 +275,6 @@ fn plan(wanted: &[Wanted], present: &[Listed], prune: bool) -> Vec<Step> {
 /// A definition as the database has it.
 pub(super) fn value_of(spec: &JobSpec) -> Value {
     serde_json::to_value(spec).unwrap_or(Value::Null)
-}
-
-/// The keys that differ, those of an older or newer version's spec included: the store compares whole values.
-pub(super) fn differences(old: &Value, new: &Value) -> Vec<String> {
-    let keys = |v: &Value| -> BTreeSet<String> {
-        v.as_object()
-            .into_iter()
-            .flat_map(|o| o.keys().cloned())
-            .collect()
-    };
-    keys(old)
-        .union(&keys(new))
-        .filter(|key| old.get(key.as_str()) != new.get(key.as_str()))
-        .cloned()
-        .collect()
 }
 
 impl Kind {

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
+use farmhand_common::core::definition::{Change, changes};
 use farmhand_common::store::Db;
 use farmhand_common::store::jobs::{self, Revision};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::apply::{Wanted, differences, read_files, store, value_of};
+use super::apply::{Wanted, read_files, store, value_of};
 use super::{Exit, Failure, Outcome, completion, job, out};
 
 /// Revisions looked through.
@@ -48,12 +49,6 @@ struct Diff {
     /// No definition before.
     created: bool,
     keys: BTreeMap<String, Change>,
-}
-
-#[derive(Debug, Serialize)]
-struct Change {
-    old: Value,
-    new: Value,
 }
 
 pub async fn run(db: &Db, args: &DiffArgs, as_json: bool) -> Outcome {
@@ -113,18 +108,10 @@ fn find<'a>(name: &str, revisions: &'a [Revision], rev: i64) -> Result<&'a Revis
 }
 
 fn between(name: &str, old: &Value, new: &Value) -> Diff {
-    let change = |key: String| {
-        let of = |spec: &Value| spec.get(&key).cloned().unwrap_or(Value::Null);
-        let change = Change {
-            old: of(old),
-            new: of(new),
-        };
-        (key, change)
-    };
     Diff {
         job_id: name.to_owned(),
         created: false,
-        keys: differences(old, new).into_iter().map(change).collect(),
+        keys: changes(old, new),
     }
 }
 

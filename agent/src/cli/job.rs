@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use farmhand_common::core::definition::{Command, JobSpec, Overlap, parse_params};
+use farmhand_common::core::definition::{Command, JobSpec, Overlap, parse_params, trigger_text};
 use farmhand_common::core::document::{duration_text, size_text};
 use farmhand_common::store::jobs::{self, Listed, Paused, Resumed};
 use farmhand_common::store::{Db, protocol, query};
@@ -177,7 +177,7 @@ async fn show(db: &Db, name: &str, as_json: bool) -> Outcome {
         ("last end", out::maybe_time(job.last_finished)),
         ("last state", last_state(&job)),
         ("last success", out::maybe_time(job.last_success)),
-        ("runs", out::maybe(triggers::before(&job.spec))),
+        ("runs", out::maybe(trigger_text(&job.spec))),
         ("triggers", triggers::after(&links)),
         ("command", command(&job.spec)),
     ]);
@@ -360,7 +360,7 @@ fn schedule(spec: &Value) -> String {
         Some(zone) if zone != "UTC" => format!("{} {zone}", list.join(", ")),
         _ => list.join(", "),
     };
-    match (list.is_empty(), triggers::before(spec)) {
+    match (list.is_empty(), trigger_text(spec)) {
         (false, None) => fires,
         (false, Some(after)) => format!("{fires}; {after}"),
         (true, after) => out::maybe(after),

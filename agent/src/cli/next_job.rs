@@ -1,5 +1,6 @@
 //! `farmhand next` for the jobs of the farm.
 
+use farmhand_common::core::definition::trigger_text;
 use farmhand_common::core::document::duration_text;
 use farmhand_common::core::due::{self, DuePolicy};
 use farmhand_common::core::schedule::Schedule;
@@ -9,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::next::{NextArgs, distance, moment, show};
-use super::{Exit, Failure, Outcome, due_now, job, out, triggers};
+use super::{Exit, Failure, Outcome, due_now, job, out};
 
 pub async fn run(args: &NextArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
@@ -24,7 +25,7 @@ pub async fn run(args: &NextArgs, as_json: bool) -> Outcome {
 async fn one(db: &Db, name: &str, args: &NextArgs, now: Timestamp, as_json: bool) -> Outcome {
     let row = job::one(db, name).await?;
     let (schedule, policy) = compiled(&row)?;
-    if !as_json && let Some(after) = triggers::before(&row.spec) {
+    if !as_json && let Some(after) = trigger_text(&row.spec) {
         out::note(&format!("{name}: it runs {after}"));
     }
     let from = match &args.from {
@@ -34,7 +35,7 @@ async fn one(db: &Db, name: &str, args: &NextArgs, now: Timestamp, as_json: bool
     let instants = if schedule.is_continuous() {
         waiting_rounds(db, name, from, args.count).await?
     } else {
-        instants(&schedule, &policy, from, args.count)
+        due::upcoming(&schedule, &policy, from, args.count as usize)
     };
     if !as_json {
         let why = match (row.enabled, row.paused, row.scheduled || !instants.is_empty()) {
@@ -44,7 +45,7 @@ async fn one(db: &Db, name: &str, args: &NextArgs, now: Timestamp, as_json: bool
             (_, _, false) if schedule.fires_at_boot() => Some("it fires once per boot of each node"),
             (false, ..) => Some("it is disabled: none of these will fire"),
             (_, true, _) => Some("it is paused: none of these fires before `farmhand job resume`"),
-            (.., false) if triggers::before(&row.spec).is_some() => None,
+            (.., false) if trigger_text(&row.spec).is_some() => None,
             (.., false) => Some("it has no schedule"),
             _ => None,
         };
@@ -72,20 +73,6 @@ async fn waiting_rounds(db: &Db, name: &str, from: Timestamp, count: u32) -> Res
     ready.dedup();
     ready.truncate(count as usize);
     Ok(ready)
-}
-
-/// Those that will run: what a calendar excludes is left out.
-fn instants(schedule: &Schedule, policy: &DuePolicy, from: Timestamp, count: u32) -> Vec<Timestamp> {
-    let next = |after: &Timestamp| {
-        let mut at = due::next_run(schedule, policy, *after)?;
-        while let Some(open) = policy.calendar.excluded_until(at) {
-            at = due::next_run(schedule, policy, open - SignedDuration::from_nanos(1))?;
-        }
-        Some(at)
-    };
-    std::iter::successors(next(&from), next)
-        .take(count as usize)
-        .collect()
 }
 
 /// The shortest row of equal distances that is worth folding, and the longest distance.

@@ -163,6 +163,18 @@ pub fn next_run(schedule: &Schedule, policy: &DuePolicy, after: Timestamp) -> Op
         .filter(|t| policy.end.is_none_or(|end| *t < end))
 }
 
+/// The next `count` instants after `from` that will run: what a calendar excludes is left out.
+pub fn upcoming(schedule: &Schedule, policy: &DuePolicy, from: Timestamp, count: usize) -> Vec<Timestamp> {
+    let next = |after: &Timestamp| {
+        let mut at = next_run(schedule, policy, *after)?;
+        while let Some(open) = policy.calendar.excluded_until(at) {
+            at = next_run(schedule, policy, just_before(open))?;
+        }
+        Some(at)
+    };
+    std::iter::successors(next(&from), next).take(count).collect()
+}
+
 /// Why a boot at `at` does not run a job that has `@reboot`; None when it does.
 pub fn skipped_at(policy: &DuePolicy, at: Timestamp) -> Option<SkipReason> {
     let inside = policy.start.is_none_or(|s| s <= at) && policy.end.is_none_or(|e| at < e);

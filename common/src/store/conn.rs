@@ -19,6 +19,10 @@ use super::note::Note;
 
 /// Explicit, because default_transaction_isolation may say something else.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+/// For what only reads. No plan may hang on how fresh the statistics are: where an index can serve, it does. Compiling
+/// and workers take more from those that claim than they give to a page.
+const PLANS: &str =
+    "SET LOCAL enable_seqscan = off; SET LOCAL jit = off; SET LOCAL max_parallel_workers_per_gather = 0";
 
 /// One parameter with its type, so that no statement needs to be prepared.
 pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -111,7 +115,7 @@ impl Conn {
                 broken: false,
                 reading: config.read_only.map(|limit| {
                     format!(
-                        "{BEGIN} READ ONLY; SET LOCAL statement_timeout = {}",
+                        "{BEGIN} READ ONLY; {PLANS}; SET LOCAL statement_timeout = {}",
                         limit.as_millis()
                     )
                 }),

@@ -4,13 +4,14 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
+use utoipa::ToSchema;
 
 use super::Severity;
 use super::db::{Db, stmt};
 use super::error::StoreError;
 
 /// An event to record; its time is the database's.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
     pub kind: String,
     pub severity: Severity,
@@ -24,7 +25,7 @@ pub struct Event {
 }
 
 /// A recorded event.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Recorded {
     pub event_id: i64,
     pub at: Timestamp,

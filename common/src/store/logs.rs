@@ -1,8 +1,10 @@
 //! Output of attempts, in chunks numbered by their writer.
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
+use utoipa::ToSchema;
 
 use super::LogStream;
 use super::db::{Db, stmt};
@@ -72,37 +74,49 @@ pub async fn read_log(
     after: i64,
     limit: i64,
 ) -> Result<Vec<LogChunk>, StoreError> {
-    let rows = db
-        .raw(
-            stmt!("read_log"),
-            &[
-                (&run_id, Type::INT8),
-                (&attempt, Type::INT4),
-                (&after, Type::INT8),
-                (&limit, Type::INT8),
-            ],
-        )
-        .await?;
-    rows.iter()
-        .map(|row| {
-            let bad = |e: &dyn std::error::Error| StoreError::Decode {
-                op: "read_log",
-                message: super::error::chain(e),
-            };
-            let stream: String = row.try_get("stream").map_err(|e| bad(&e))?;
-            Ok(LogChunk {
-                run_id,
-                attempt,
-                seq: row.try_get("seq").map_err(|e| bad(&e))?,
-                stream: stream.parse().map_err(|message| StoreError::Decode {
-                    op: "read_log",
-                    message,
-                })?,
-                at: row.try_get("at").map_err(|e| bad(&e))?,
-                bytes: row.try_get("chunk").map_err(|e| bad(&e))?,
-            })
-        })
-        .collect()
+    let params = [
+        (&run_id as _, Type::INT8),
+        (&attempt as _, Type::INT4),
+        (&after as _, Type::INT8),
+        (&limit as _, Type::INT8),
+    ];
+    let rows = db.raw(stmt!("read_log"), &params).await?;
+    rows.iter().map(|row| chunk(row, run_id, attempt)).collect()
+}
+
+/// The chunk that the byte `from` lies in, or, when it was dropped, the one before it; none when that is the first.
+pub async fn read_log_from(
+    db: &Db,
+    run_id: i64,
+    attempt: i32,
+    from: i64,
+) -> Result<Vec<LogChunk>, StoreError> {
+    let params = [
+        (&run_id as _, Type::INT8),
+        (&attempt as _, Type::INT4),
+        (&from as _, Type::INT8),
+    ];
+    let rows = db.raw(stmt!("read_log_from"), &params).await?;
+    rows.iter().map(|row| chunk(row, run_id, attempt)).collect()
+}
+
+fn chunk(row: &Row, run_id: i64, attempt: i32) -> Result<LogChunk, StoreError> {
+    let bad = |e: &dyn std::error::Error| StoreError::Decode {
+        op: "read_log",
+        message: super::error::chain(e),
+    };
+    let stream: String = row.try_get("stream").map_err(|e| bad(&e))?;
+    Ok(LogChunk {
+        run_id,
+        attempt,
+        seq: row.try_get("seq").map_err(|e| bad(&e))?,
+        stream: stream.parse().map_err(|message| StoreError::Decode {
+            op: "read_log",
+            message,
+        })?,
+        at: row.try_get("at").map_err(|e| bad(&e))?,
+        bytes: row.try_get("chunk").map_err(|e| bad(&e))?,
+    })
 }
 
 /// The position after the last byte stored of an attempt's output, when chunks are numbered by position.
@@ -118,7 +132,7 @@ pub async fn log_end(db: &Db, run_id: i64, attempt: i32) -> Result<i64, StoreErr
 }
 
 /// What is stored of one attempt's output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 pub struct LogExtent {
     pub attempt: i32,
     pub chunks: i64,

@@ -100,6 +100,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "api",
         sql: include_str!("../../migrations/0015_api.sql"),
     },
+    Migration {
+        version: 16,
+        name: "reading",
+        sql: include_str!("../../migrations/0016_reading.sql"),
+    },
 ];
 
 /// A step as the database remembers it.

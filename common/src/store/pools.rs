@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_postgres::types::Type;
+use utoipa::ToSchema;
 
 use super::db::{Db, stmt};
 use super::error::StoreError;
@@ -28,7 +29,7 @@ pub struct PoolRow {
 }
 
 /// A run that takes a place or a lock.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Holder {
     pub run_id: i64,
     pub job_id: String,

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
+use utoipa::ToSchema;
 
 use super::db::{Db, stmt};
 use super::error::StoreError;
@@ -24,7 +25,7 @@ pub struct Progress {
 }
 
 /// How far a run has come.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reported {
     /// The attempt that reported last.
     pub attempt: i32,

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_postgres::types::Type;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::db::{Db, stmt};
@@ -27,7 +28,7 @@ pub struct RunFilter {
 }
 
 /// A run, live or finished, as the view `farmhand.run` shows it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunRow {
     pub run_id: i64,
     pub job_id: String,
@@ -139,7 +140,7 @@ pub async fn live_runs(db: &Db, job_id: &str) -> Result<Vec<LiveRun>, StoreError
 }
 
 /// An attempt that ended without ending its run; the last or present one is in the run itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AttemptRow {
     pub attempt: i32,
     pub address: String,
@@ -207,7 +208,7 @@ pub struct LeaseRow {
     pub runs: Vec<HeldRun>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HeldRun {
     pub run_id: i64,
     pub job_id: String,
@@ -250,7 +251,7 @@ pub struct FarmStatus {
     pub timeline_open: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FailingJob {
     pub job_id: String,
     pub consecutive_failures: i32,

@@ -3,13 +3,14 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::{Json, Type};
+use utoipa::ToSchema;
 
 use super::db::{Db, stmt};
 use super::error::StoreError;
 use super::protocol::Attempt;
 
 /// How a task ended. `cpu_ms` and `max_rss_bytes` are its process's and those it waited for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TaskEnd {
     pub task: String,
     pub outcome: String,
@@ -24,7 +25,7 @@ pub struct TaskEnd {
 }
 
 /// A task's last end in a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TaskRow {
     /// 0: taken over from the run that this one repeats.
     pub attempt: i32,

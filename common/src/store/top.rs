@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
+use utoipa::ToSchema;
 
 use super::Kind;
 use super::db::{Db, stmt};
@@ -77,7 +78,7 @@ pub struct DueNow {
     pub priority: i32,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NextNow {
     pub job_id: String,
     pub next_run: Timestamp,

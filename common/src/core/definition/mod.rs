@@ -5,6 +5,7 @@ mod calendar;
 mod calendar_tests;
 mod check;
 mod continuous;
+mod difference;
 mod flow;
 #[cfg(test)]
 mod flow_tests;
@@ -33,6 +34,7 @@ mod triggers;
 mod twice;
 mod watched;
 
+pub use difference::{Change, changes, differences};
 pub use flow::{FlowSpec, Resume, TaskSpec};
 pub use load::{Definitions, JobDefinition, load, load_all};
 pub use needs::{Needs, Rate};
@@ -45,4 +47,4 @@ pub use schema::json_schema;
 pub use spec::*;
 pub use stream::StreamSpec;
 pub use table::TableSpec;
-pub use triggers::{StoredJob, TriggerFault, check_triggers, trigger_faults};
+pub use triggers::{StoredJob, TriggerFault, check_triggers, trigger_faults, trigger_text};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 
+use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
 use super::load::JobDefinition;
@@ -36,6 +37,25 @@ impl fmt::Display for TriggerFault {
             }
         }
     }
+}
+
+/// After whose ends a job runs, for people; None for a job that nothing triggers.
+pub fn trigger_text(spec: &Value) -> Option<String> {
+    let parents: Vec<&str> = spec["triggered_by"]
+        .as_array()?
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let how = match (spec["trigger_on"].as_str(), parents.len()) {
+        (_, 0) => return None,
+        (Some("failure"), 1) => "fails",
+        (Some("failure"), _) => "fail",
+        (Some("finish"), 1) => "ends",
+        (Some("finish"), _) => "end",
+        (_, 1) => "succeeds",
+        _ => "succeed",
+    };
+    Some(format!("after {} {how}", parents.join(" and ")))
 }
 
 /// Everything wrong with the triggers of a farm: `parents` holds every job that exists, with those that trigger it.

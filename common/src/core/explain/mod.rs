@@ -18,6 +18,7 @@ mod trigger_tests;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::definition::JobSpec;
 use super::run::RunState;
@@ -25,7 +26,7 @@ use super::run::RunState;
 pub use gates::explain;
 
 /// The gates in the order in which a run meets them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
     Exists,
@@ -208,7 +209,7 @@ pub struct Node {
 }
 
 /// One gate.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Finding {
     pub gate: Gate,
     pub open: bool,
@@ -222,7 +223,7 @@ pub struct Finding {
 }
 
 /// Every gate that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Explanation {
     pub job_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]

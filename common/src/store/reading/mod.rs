@@ -1,8 +1,36 @@
-//! What the API and its pages read: on connections of their own, and never for long.
+//! What the API and the web page read. Every function works on the handle of [`Reading`], so that looking
+//! never slows claiming, and is bounded: lists come in pages of at most [`MOST`], found by key and never by counting;
+//! a filter that no index serves looks at a bounded stretch of rows per page and says where the next page goes on.
+
+mod events;
+mod explain;
+mod farm;
+mod flow;
+mod job;
+mod jobs;
+mod lanes;
+mod logs;
+mod marks;
+mod nodes;
+mod page;
+mod runs;
 
 use std::time::Duration;
 
 use super::{Db, DbConfig};
+
+pub use events::{EventsFilter, events};
+pub use explain::explain;
+pub use farm::{FarmNow, LeaseTrouble, Level, LostNode, OverdueJob, StuckLease, WaitingRun, farm};
+pub use flow::{FlowTask, FlowView, flow};
+pub use job::{Cell, JobDetail, NextInstants, RevisionDiff, RevisionItem, cells, diff, job, next, revisions};
+pub use jobs::{JobCondition, JobItem, JobKind, JobState, JobsFilter, LiveMark, OutcomeMark, jobs};
+pub use lanes::{Band, Bar, BarEnd, FenceMark, Lane, Lanes, Successor, Window, lanes};
+pub use logs::{LogPiece, LogRange, Tail, log};
+pub use marks::{Marks, RunMark, marks};
+pub use nodes::{LeaseItem, NodeItem, NodeState, PoolItem, leases, node, nodes, pools};
+pub use page::{MOST, Page, Paging};
+pub use runs::{RunDetail, RunFilter, RunItem, run, runs};
 
 /// The server ends a statement that reads for longer.
 pub const LIMIT: Duration = Duration::from_secs(2);

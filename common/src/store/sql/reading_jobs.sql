@@ -1,0 +1,48 @@
+-- A page of jobs, and in the same statement the last outcomes of each.
+WITH page AS MATERIALIZED (
+    SELECT j.job_id, j.rev, j.enabled, j.paused, j.paused_by, j.paused_at, j.pause_reason, j.scheduled, j.continuous,
+        j.each_node, j.instances, j.next_run, j.source, j.applied_by, j.applied_at,
+        v.spec - '{env,stdin,exclude,flow}'::text[] AS spec,
+        coalesce(jsonb_typeof(v.spec->'table') = 'object', false) AS is_table,
+        coalesce(jsonb_typeof(v.spec->'stream') = 'object', false) AS is_stream,
+        coalesce(jsonb_typeof(v.spec->'flow') = 'object', false) AS is_flow,
+        j.enabled AND j.scheduled AND NOT j.paused
+            AND coalesce(j.next_run < statement_timestamp() - interval '10 seconds', false) AS overdue,
+        s.last_run_started, s.last_finished, s.last_state, s.last_success,
+        coalesce(s.consecutive_failures, 0) AS consecutive_failures
+    FROM farmhand.job j
+    JOIN farmhand.job_revision v ON v.job_id = j.job_id AND v.rev = j.rev
+    LEFT JOIN farmhand.job_stat s ON s.job_id = j.job_id
+    WHERE NOT j.deleted AND ($1::text IS NULL OR j.job_id = $1) AND ($6::text IS NULL OR j.job_id > $6)
+        AND ($2::text IS NULL OR strpos(lower(j.job_id), lower($2)) > 0)
+        AND ($5::jsonb IS NULL OR j.placement @> $5)
+        AND ($3::text IS NULL OR CASE $3
+            WHEN 'enabled' THEN j.enabled AND NOT j.paused
+            WHEN 'paused' THEN j.enabled AND j.paused
+            WHEN 'disabled' THEN NOT j.enabled
+            WHEN 'failing' THEN coalesce(s.consecutive_failures, 0) > 0
+            WHEN 'running' THEN EXISTS (SELECT FROM farmhand.run_live r
+                WHERE r.job_id = j.job_id AND r.state = 'running')
+            WHEN 'overdue' THEN j.enabled AND j.scheduled AND NOT j.paused
+                AND j.next_run < statement_timestamp() - interval '10 seconds'
+            ELSE false END)
+        AND ($4::text IS NULL OR $4 = CASE
+            WHEN jsonb_typeof(v.spec->'table') = 'object' THEN 'table'
+            WHEN jsonb_typeof(v.spec->'stream') = 'object' THEN 'stream'
+            WHEN jsonb_typeof(v.spec->'flow') = 'object' THEN 'flow'
+            WHEN j.continuous THEN 'continuous'
+            WHEN j.scheduled OR v.spec->'schedule' <> '[]' THEN 'scheduled'
+            WHEN v.spec->'triggered_by' <> '[]' THEN 'triggered'
+            ELSE 'submitted' END)
+    ORDER BY j.job_id
+    LIMIT $7
+)
+SELECT p.*,
+    (SELECT coalesce(jsonb_agg(to_jsonb(o) ORDER BY o.run_id DESC), '[]') FROM (
+        SELECT r.run_id, r.state, r.due_at, r.started_at, r.finished_at, r.count FROM farmhand.run_history r
+        WHERE r.job_id = p.job_id ORDER BY r.run_id DESC LIMIT 30) o) AS outcomes,
+    (SELECT coalesce(jsonb_agg(to_jsonb(l) ORDER BY l.run_id), '[]') FROM (
+        SELECT r.run_id, r.state, r.running_at AS node, r.ready_at, r.started_at FROM farmhand.run_live r
+        WHERE r.job_id = p.job_id ORDER BY r.run_id LIMIT 20) l) AS live
+FROM page p
+ORDER BY p.job_id
