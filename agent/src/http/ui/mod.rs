@@ -3,10 +3,19 @@
 
 mod assets;
 mod error;
+mod events;
+mod flow;
+mod job;
+mod jobs;
 mod lanes;
 mod layout;
+mod log;
 mod login;
+mod nodes;
+mod now;
 mod parts;
+mod run;
+mod runs;
 
 use axum::http::{Method, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
@@ -20,6 +29,7 @@ use layout::{Frame, Section, Who};
 
 /// Pages, parts of pages and what they load.
 pub fn router() -> Routes {
+    let look = Access::Page(Role::Viewer);
     Routes::new()
         .page(
             Access::Open,
@@ -28,6 +38,17 @@ pub fn router() -> Routes {
             get(assets::serve),
         )
         .page(Access::Open, Method::GET, "/login", get(login::page))
+        .page(look, Method::GET, "/", get(now::page))
+        .page(look, Method::GET, "/jobs", get(jobs::page))
+        .page(look, Method::GET, "/jobs/{name}", get(job::page))
+        .page(look, Method::GET, "/runs", get(runs::page))
+        .page(look, Method::GET, "/runs/{id}", get(run::page))
+        .page(look, Method::GET, "/runs/{id}/flow", get(flow::page))
+        .page(look, Method::GET, "/runs/{id}/log", get(log::part))
+        .page(look, Method::GET, "/runs/{id}/log.txt", get(log::whole))
+        .page(look, Method::GET, "/nodes", get(nodes::page))
+        .page(look, Method::GET, "/nodes/{address}", get(nodes::one))
+        .page(look, Method::GET, "/events", get(events::page))
 }
 
 /// A page's content.

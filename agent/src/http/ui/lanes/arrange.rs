@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use jiff::{SignedDuration, Timestamp};
 
 use super::scale::Scale;
-use super::{Arrow, AttemptFact, Bar, Facts, Gap, Lane, MANY, Mark, NodeFact, Picture, bands};
+use super::{
+    Arrow, AttemptFact, Bar, Facts, Gap, Lane, MANY, Mark, NodeFact, Picture, bands, is_good, is_lost,
+};
 use crate::http::ui::parts::time::between;
 
 pub const AXIS: f64 = 22.0;
@@ -28,7 +30,6 @@ pub fn arrange(facts: &Facts, now: Timestamp, window: SignedDuration) -> Picture
     let mut picture = Picture {
         ticks: scale.ticks(),
         now: scale.x(now),
-        attempts: facts.attempts.len(),
         ..Picture::default()
     };
     let mut top = AXIS;
@@ -37,7 +38,7 @@ pub fn arrange(facts: &Facts, now: Timestamp, window: SignedDuration) -> Picture
         top += lane.height;
         picture.lanes.push(lane);
     }
-    if !rest.is_empty() {
+    if !rest.is_empty() || facts.folded > 0 {
         let lane = folded(facts, &rest, &scale, top);
         top += lane.height;
         picture.lanes.push(lane);
@@ -60,7 +61,7 @@ fn heirs(facts: &Facts) -> Heirs {
     for attempts in runs.values_mut() {
         attempts.sort_by_key(|a| (a.attempt, a.fence));
         for pair in attempts.windows(2) {
-            if pair[0].end.is_lost() {
+            if is_lost(pair[0].end) {
                 heirs.insert((pair[1].run_id, pair[1].attempt), pair[0].attempt);
             }
         }
@@ -95,7 +96,7 @@ fn split<'a>(facts: &Facts, nodes: &'a [NodeFact], heirs: &Heirs) -> (Vec<&'a No
     let mut loud: BTreeSet<&str> = BTreeSet::new();
     loud.extend(facts.silences.iter().map(|s| s.address.as_str()));
     loud.extend(facts.zombies.iter().map(|z| z.address.as_str()));
-    let speaks = |a: &&AttemptFact| !a.end.is_good() || heirs.contains_key(&(a.run_id, a.attempt));
+    let speaks = |a: &&AttemptFact| !is_good(a.end) || heirs.contains_key(&(a.run_id, a.attempt));
     loud.extend(facts.attempts.iter().filter(speaks).map(|a| a.address.as_str()));
     let has_to_say = |n: &&NodeFact| loud.contains(n.address.as_str()) || is_withheld(n);
     let (mut own, mut rest): (Vec<_>, Vec<_>) = nodes.iter().partition(has_to_say);
@@ -119,7 +120,7 @@ fn lane(facts: &Facts, node: &NodeFact, scale: &Scale, heirs: &Heirs, top: f64) 
     attempts.sort_by_key(|a| (a.from, a.run_id, a.attempt));
     let inherits = |a: &AttemptFact| heirs.contains_key(&(a.run_id, a.attempt));
     let (mut shown, mut folded) =
-        bands::fold(attempts, scale, |a: &AttemptFact| a.end.is_lost() || inherits(a));
+        bands::fold(attempts, scale, |a: &AttemptFact| is_lost(a.end) || inherits(a));
     shown.sort_by_key(|a| (a.from, a.run_id, a.attempt));
 
     let mut ends: Vec<f64> = Vec::new();
@@ -129,7 +130,7 @@ fn lane(facts: &Facts, node: &NodeFact, scale: &Scale, heirs: &Heirs, top: f64) 
         // A dead node's attempt is known to have lived until the last sign of life.
         let silence = silences
             .iter()
-            .find(|s| s.session == fact.session && s.from > fact.from && fact.end.is_lost());
+            .find(|s| s.session == fact.session && s.from > fact.from && is_lost(fact.end));
         let until = silence.map(|s| s.from).or(fact.to).unwrap_or(scale.now);
         let x = scale.x(fact.from);
         let width = (scale.x(until) - x).max(LEAST);
@@ -142,13 +143,18 @@ fn lane(facts: &Facts, node: &NodeFact, scale: &Scale, heirs: &Heirs, top: f64) 
             x,
             width,
             y: top + PAD + row as f64 * STEP,
-            hatched: fact.end.is_lost(),
+            hatched: is_lost(fact.end),
             heir: inherits(fact),
         });
     }
     if !crowded.is_empty() {
         folded.push(bands::band(None, &crowded, scale));
     }
+    let counts = facts
+        .counts
+        .iter()
+        .filter(|c| c.address.as_deref() == Some(&node.address));
+    folded.extend(bands::counted(counts, scale));
     let mut y = top + PAD + ends.len() as f64 * STEP;
     for band in &mut folded {
         band.y = y;
@@ -212,13 +218,21 @@ fn folded(facts: &Facts, rest: &[&NodeFact], scale: &Scale, top: f64) -> Lane {
         .iter()
         .filter(|a| here.contains(a.address.as_str()))
         .collect();
-    let open = rest.iter().filter(|n| n.state == "ready").count();
-    let title = match rest.len() - open {
+    let open = rest.iter().filter(|n| n.state == "ready").count() + facts.folded;
+    let title = match rest.len() + facts.folded - open {
         0 => format!("{open} healthy"),
         closed => format!("{open} healthy, {closed} closed"),
     };
-    let mut band = bands::band(None, &attempts, scale);
-    band.y = top + PAD;
+    let counts = facts.counts.iter().filter(|c| c.address.is_none());
+    let mut shown: Vec<_> = bands::counted(counts, scale).into_iter().collect();
+    if !attempts.is_empty() {
+        shown.push(bands::band(None, &attempts, scale));
+    }
+    let mut y = top + PAD;
+    for band in &mut shown {
+        band.y = y;
+        y += STEP;
+    }
     Lane {
         title,
         node: None,
@@ -226,11 +240,7 @@ fn folded(facts: &Facts, rest: &[&NodeFact], scale: &Scale, top: f64) -> Lane {
         top,
         height: LOW,
         bars: Vec::new(),
-        bands: if attempts.is_empty() {
-            Vec::new()
-        } else {
-            vec![band]
-        },
+        bands: shown,
         gaps: Vec::new(),
         marks: Vec::new(),
     }

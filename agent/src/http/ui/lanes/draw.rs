@@ -1,13 +1,14 @@
 //! Places to SVG. Widths are percent, so that one drawing fits every screen without a script.
 
+use farmhand_common::store::reading::BarEnd;
+use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::arrange::{AXIS, BAND, BAR};
-use super::{AttemptFact, Band, Bar, End, Gap, Lane, Mark, Picture};
+use super::{AttemptFact, Band, Bar, Gap, Lane, Mark, Picture};
 use crate::http::ui::parts::icons::Icon;
 use crate::http::ui::parts::time::{between, took};
 use crate::http::ui::parts::words::{self, Sign, Tone};
-use jiff::Timestamp;
 
 /// The picture with its legend.
 pub fn draw(picture: &Picture, now: Timestamp) -> Markup {
@@ -96,7 +97,7 @@ fn gutter(lane: &Lane) -> Markup {
             (icon(sign, 12.0, lane.top + 23.0, 12.0))
             text class="mute" x="28" y=(lane.top + 33.0) { (sign.word) }
             text class="mute wide" x="84" y=(lane.top + 33.0) {
-                (node.running) " of " (node.slots) " slots"
+                (node.running) "/" (node.slots) " slots"
             }
         } @else {
             text class="strong" x="12" y=(lane.top + 17.0) { (lane.title) }
@@ -163,11 +164,7 @@ fn histogram(band: &Band) -> Markup {
 
 /// What an attempt's end is called in the picture and its table.
 pub(super) fn sign(fact: &AttemptFact) -> Sign {
-    match fact.end {
-        End::Running => words::run(farmhand_common::core::run::RunState::Running),
-        End::Run(state) => words::run(state),
-        End::Attempt(outcome) => words::attempt(outcome),
-    }
+    words::named(fact.end.as_str())
 }
 
 fn attempt(bar: &Bar, now: Timestamp) -> Markup {
@@ -181,14 +178,14 @@ fn attempt(bar: &Bar, now: Timestamp) -> Markup {
     );
     html! {
         a href=(format!("/runs/{}", fact.run_id)) aria-label=(title)
-            tabindex=[(!bar.hatched && !bar.heir && fact.end != End::Running).then_some("-1")]
+            tabindex=[(!bar.hatched && !bar.heir && fact.end != BarEnd::Running).then_some("-1")]
             data-attempt=(format!("{}/{}", fact.run_id, fact.attempt)) data-state=(sign.word) {
             svg x=(percent(bar.x)) y=(bar.y) width=(percent(bar.width)) height=(BAR) {
                 title { (title) }
                 rect class=(format!("n-{tone}")) width="100%" height=(BAR) rx="3" {}
                 @if bar.hatched { rect width="100%" height=(BAR) fill="url(#hatch)" fill-opacity=".55" {} }
                 rect class=(format!("none s-{tone}")) x="0.5" y="0.5" width="100%" height=(BAR - 1.0) rx="3"
-                    stroke-dasharray=[(fact.end == End::Running).then_some("5 3")] {}
+                    stroke-dasharray=[(fact.end == BarEnd::Running).then_some("5 3")] {}
                 rect class=(format!("f-{tone}")) width="4" height=(BAR) {}
                 (icon(sign, 8.0, 4.0, 12.0))
                 text class="halo" x="24" y="14" {

@@ -5,17 +5,18 @@
 mod arrange;
 mod bands;
 mod draw;
+mod facts;
 mod scale;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use farmhand_common::core::run::RunState;
-use farmhand_common::store::AttemptOutcome;
+use farmhand_common::store::reading::BarEnd;
 use jiff::Timestamp;
 
 pub use arrange::arrange;
 pub use draw::draw;
+pub use facts::facts;
 pub use table::table;
 
 /// More nodes than this are folded into one lane, but for those that have something to say.
@@ -26,8 +27,22 @@ pub const MANY: usize = 50;
 pub struct Facts {
     pub nodes: Vec<NodeFact>,
     pub attempts: Vec<AttemptFact>,
+    /// Nodes that are not in `nodes`, because nothing is the matter with them.
+    pub folded: usize,
+    /// How many attempts ended when, where they are too many to be listed.
+    pub counts: Vec<Count>,
     pub silences: Vec<Silence>,
     pub zombies: Vec<Zombie>,
+}
+
+/// Attempts that ended on a node, or on all that are folded, in a piece of the time.
+#[derive(Clone, Debug)]
+pub struct Count {
+    pub address: Option<String>,
+    pub from: Timestamp,
+    pub to: Timestamp,
+    pub total: usize,
+    pub bad: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -52,32 +67,20 @@ pub struct AttemptFact {
     pub from: Timestamp,
     /// None while it lives.
     pub to: Option<Timestamp>,
-    pub end: End,
+    pub end: BarEnd,
 }
 
-/// How an attempt ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    Running,
-    /// And its run with it.
-    Run(RunState),
-    /// And its run went on.
-    Attempt(AttemptOutcome),
+/// Its node's session ended under it.
+fn is_lost(end: BarEnd) -> bool {
+    end == BarEnd::Lost
 }
 
-impl End {
-    /// Its node's session ended under it.
-    pub fn is_lost(self) -> bool {
-        matches!(
-            self,
-            End::Attempt(AttemptOutcome::Lost) | End::Run(RunState::Lost)
-        )
-    }
-
-    /// Nobody need look at it.
-    pub fn is_good(self) -> bool {
-        matches!(self, End::Running | End::Run(RunState::Succeeded))
-    }
+/// Nobody need look at it.
+fn is_good(end: BarEnd) -> bool {
+    matches!(
+        end,
+        BarEnd::Running | BarEnd::Succeeded | BarEnd::Released | BarEnd::NeverStarted
+    )
 }
 
 /// A node was not heard of: its lease ran out, and then it was expired; or that is still to come.
@@ -111,7 +114,6 @@ pub struct Picture {
     /// Where the present is.
     pub now: f64,
     pub height: f64,
-    pub attempts: usize,
 }
 
 #[derive(Clone, Debug)]

@@ -1,5 +1,4 @@
 use super::*;
-use farmhand_common::core::run::RunState;
 use jiff::SignedDuration;
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
@@ -23,7 +22,7 @@ fn node(address: &str, state: &str) -> NodeFact {
 }
 
 /// From and to in seconds before now.
-fn attempt(run_id: i64, number: i32, address: &str, from: i64, to: Option<i64>, end: End) -> AttemptFact {
+fn attempt(run_id: i64, number: i32, address: &str, from: i64, to: Option<i64>, end: BarEnd) -> AttemptFact {
     AttemptFact {
         run_id,
         job_id: format!("job-{}", run_id % 10),
@@ -37,8 +36,8 @@ fn attempt(run_id: i64, number: i32, address: &str, from: i64, to: Option<i64>, 
     }
 }
 
-const LOST: End = End::Attempt(AttemptOutcome::Lost);
-const DONE: End = End::Run(RunState::Succeeded);
+const LOST: BarEnd = BarEnd::Lost;
+const DONE: BarEnd = BarEnd::Succeeded;
 
 /// n1 died under run 7 with the last sign of life 600 s ago; n2 took over 590 s ago.
 fn takeover() -> Facts {
@@ -46,7 +45,7 @@ fn takeover() -> Facts {
         nodes: vec![node("n1", "closed"), node("n2", "ready")],
         attempts: vec![
             attempt(7, 1, "n1", 1_200, Some(591), LOST),
-            attempt(7, 2, "n2", 590, None, End::Running),
+            attempt(7, 2, "n2", 590, None, BarEnd::Running),
         ],
         silences: vec![Silence {
             address: "n1".to_owned(),
@@ -54,7 +53,7 @@ fn takeover() -> Facts {
             from: before(600),
             to: Some(before(591)),
         }],
-        zombies: Vec::new(),
+        ..Facts::default()
     }
 }
 
@@ -99,7 +98,7 @@ fn an_arrow_passes_over_attempt_numbers_that_a_failover_lost() {
 #[test]
 fn a_retry_after_a_failure_is_no_takeover() {
     let mut facts = takeover();
-    facts.attempts[0].end = End::Attempt(AttemptOutcome::Failed);
+    facts.attempts[0].end = BarEnd::Failed;
     assert!(arrange(&facts, now(), HOUR).arrows.is_empty());
 }
 
@@ -109,7 +108,7 @@ fn a_node_that_is_silent_now_is_shaded_up_to_the_present() {
     facts.nodes[0].state = "ready".to_owned();
     facts.silences[0].to = None;
     facts.attempts.truncate(1);
-    (facts.attempts[0].to, facts.attempts[0].end) = (None, End::Running);
+    (facts.attempts[0].to, facts.attempts[0].end) = (None, BarEnd::Running);
     let picture = arrange(&facts, now(), HOUR);
     let lane = lane(&picture, "n1");
     let gap = &lane.gaps[0];
@@ -142,7 +141,7 @@ fn fast_jobs_fold_into_a_band_that_counts_what_went_wrong() {
         ..Facts::default()
     };
     for n in 0..100 {
-        let end = if n == 50 { End::Run(RunState::Failed) } else { DONE };
+        let end = if n == 50 { BarEnd::Failed } else { DONE };
         facts
             .attempts
             .push(attempt(10 * n, 1, "n1", 30 * n + 1, Some(30 * n), end));
@@ -180,7 +179,7 @@ fn a_lost_attempt_is_never_folded() {
 #[test]
 fn more_rows_than_a_lane_has_become_a_band() {
     let attempts = (0..20)
-        .map(|n| attempt(n, 1, "n1", 3_000, None, End::Running))
+        .map(|n| attempt(n, 1, "n1", 3_000, None, BarEnd::Running))
         .collect();
     let facts = Facts {
         nodes: vec![node("n1", "ready")],
@@ -199,7 +198,7 @@ fn of_many_nodes_those_with_something_to_say_keep_their_lane() {
         facts.nodes.push(node(&format!("n{n}"), "ready"));
         facts
             .attempts
-            .push(attempt(n, 1, &format!("n{n}"), 100, None, End::Running));
+            .push(attempt(n, 1, &format!("n{n}"), 100, None, BarEnd::Running));
     }
     facts.nodes.push(node("withheld", "cordoned"));
     let picture = arrange(&facts, now(), HOUR);

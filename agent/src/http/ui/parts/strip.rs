@@ -3,7 +3,7 @@
 use farmhand_common::core::run::RunState;
 use maud::{Markup, html};
 
-use super::words::{self, Tone};
+use super::words;
 
 /// How many are shown.
 pub const OUTCOMES: usize = 30;
@@ -61,15 +61,6 @@ fn said(outcomes: &[(i64, RunState)]) -> String {
     )
 }
 
-/// Whether the newest of them went wrong.
-pub fn tone(outcomes: &[(i64, RunState)]) -> Tone {
-    let ended = outcomes
-        .iter()
-        .rev()
-        .find(|(_, s)| s.is_final() && *s != RunState::Skipped);
-    ended.map_or(Tone::Idle, |(_, s)| words::run(*s).tone)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +74,5 @@ mod tests {
         ];
         let said = said(&outcomes);
         assert_eq!(said, "The last 3: 2 succeeded, 1 timed out; the newest timed out");
-        assert_eq!(tone(&outcomes), Tone::Bad);
     }
 }

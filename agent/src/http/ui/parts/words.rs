@@ -1,7 +1,7 @@
 //! A tone, a shape and a word for everything that has a state.
 
 use farmhand_common::core::run::RunState;
-use farmhand_common::store::AttemptOutcome;
+use farmhand_common::store::{AttemptOutcome, Severity};
 use maud::{Markup, html};
 
 use super::icons::Icon;
@@ -72,6 +72,7 @@ pub fn attempt(outcome: AttemptOutcome) -> Sign {
 pub fn named(outcome: &str) -> Sign {
     match outcome {
         "released" => sign(Tone::Idle, Icon::Again, "given back"),
+        "never_started" => sign(Tone::Idle, Icon::Skip, "never started"),
         "left_out" => sign(Tone::Idle, Icon::Skip, "left out"),
         "done" => sign(Tone::Ok, Icon::Check, "done earlier"),
         other => RunState::parse(other).map_or(sign(Tone::Idle, Icon::Wait, "unknown"), run),
@@ -88,7 +89,9 @@ pub fn node(state: &str) -> Sign {
         "lost" => sign(Tone::Lost, Icon::Lost, "lost"),
         "expired" => sign(Tone::Warn, Icon::Alert, "silent"),
         "silent" => sign(Tone::Warn, Icon::Alert, "silent"),
-        _ => sign(Tone::Idle, Icon::Power, "closed"),
+        "closed" => sign(Tone::Idle, Icon::Power, "closed"),
+        // In the picture of one run a node stands as its attempt there does.
+        other => named(other),
     }
 }
 
@@ -101,11 +104,30 @@ pub fn job(enabled: bool, paused: bool) -> Sign {
     }
 }
 
-/// Of an event, by its severity.
-pub fn severity(word: &str) -> Sign {
-    match word {
-        "error" => sign(Tone::Bad, Icon::Cross, "error"),
-        "warning" | "warn" => sign(Tone::Warn, Icon::Alert, "warning"),
-        _ => sign(Tone::Idle, Icon::Check, "info"),
-    }
+/// An event, by its severity, under the name that `farmhand events` gives it.
+pub fn event(severity: Severity, kind: &str) -> Markup {
+    let (tone, icon) = match severity {
+        Severity::Error => (Tone::Bad, Icon::Cross),
+        Severity::Warning => (Tone::Warn, Icon::Alert),
+        Severity::Info | Severity::Debug => (Tone::Idle, Icon::Check),
+    };
+    let icon = match kind {
+        "takeover" => Icon::Arrow,
+        "fenced" | "fence_kill" => Icon::Fence,
+        "skipped" => Icon::Skip,
+        "retry" | "retry_by_hand" => Icon::Again,
+        _ => icon,
+    };
+    html! { span class=(format!("state t-{}", tone.class())) { (icon.markup()) (kind.replace('_', " ")) } }
 }
+
+/// Of a job whose instant passed and that nobody fired.
+pub const LATE: Sign = sign(Tone::Bad, Icon::Clock, "late");
+/// Of a job whose last run went wrong.
+pub const FAILING: Sign = sign(Tone::Bad, Icon::Cross, "failing");
+/// Of a gate.
+pub const OPEN: Sign = sign(Tone::Ok, Icon::Check, "open");
+pub const CLOSED: Sign = sign(Tone::Bad, Icon::Stop, "closed");
+
+/// Of a task that has not ended.
+pub const NOT_YET: Sign = sign(Tone::Idle, Icon::Wait, "not ended");

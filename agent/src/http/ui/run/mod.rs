@@ -1,0 +1,215 @@
+//! One run: its attempts, where they ran and why they ended, its output, who did what.
+
+mod attempts;
+mod facts;
+
+use axum::extract::State;
+use axum::response::Response;
+use farmhand_common::core::run::RunState;
+use farmhand_common::store::reading::{self, EventsFilter, Paging, RunDetail};
+use jiff::{SignedDuration, Timestamp};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::events::sentences;
+use super::layout::Section;
+use super::parts::icons::Icon;
+use super::parts::time::{ago, bytes};
+use super::parts::{cli, link, words};
+use super::{Made, answer, flow, lanes, runs};
+use crate::http::{App, Caller, Path, Problem, Query};
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Ask {
+    /// Whose output is shown; the last one's when none is named.
+    attempt: Option<i32>,
+}
+
+pub async fn page(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<i64>,
+    Query(ask): Query<Ask>,
+) -> Response {
+    answer(&app, &caller, made(&app, id, &ask).await)
+}
+
+async fn made(app: &App, id: i64, ask: &Ask) -> Result<Made, Problem> {
+    let db = app.reading.db();
+    let Some(detail) = reading::run(db, id).await? else {
+        return Err(Problem::not_found(format!("there is no run {id}"))
+            .detail("it was never made, or its history has been dropped")
+            .hint("/runs lists those there are"));
+    };
+    let filter = EventsFilter {
+        run: Some(id),
+        ..EventsFilter::default()
+    };
+    let few = Paging::first(12);
+    let events = reading::events(db, &filter, &few).await?;
+    let view = if detail.flow {
+        reading::flow(db, id).await?
+    } else {
+        None
+    };
+    let now = detail.db_now;
+    let run = &detail.run;
+    let sign = words::run(run.state);
+    let facts = attempts::facts(&detail);
+    let picture = lanes::arrange(&facts, attempts::end(&detail), attempts::window(&detail));
+    let content = html! {
+        div id="run-head" class="head" data-live {
+            div class="grow" {
+                div class="crumbs" { a href="/jobs" { "Jobs" } " / " a href=(link::job(&run.job_id)) { (run.job_id) } " /" }
+                h1 { "Run " (run.run_id) " " (sign.markup()) }
+            }
+            (actions(&detail))
+        }
+        div id="run-notes" data-live { (notes(&detail)) }
+        @if !facts.attempts.is_empty() {
+            section class="card" {
+                header { h2 { "Where it ran" } }
+                div id="run-lanes" data-live { (lanes::draw(&picture, now)) }
+                div id="run-attempts" data-live { (attempts::table(&detail)) }
+            }
+        }
+        @if let Some(view) = &view {
+            section class="card" {
+                header { h2 { "Flow" } span class="push" { a href=(format!("/runs/{id}/flow")) { "Graph and times" } } }
+                div id="run-flow" class="body" data-live { (flow::summary(view)) }
+            }
+        }
+        (output(&detail, ask))
+        div class="cols" {
+            section class="card" {
+                header { h2 { "Facts" } }
+                div id="run-facts" class="body" data-live { (facts::pairs(&detail)) }
+            }
+            section class="card" {
+                header { h2 { "Events" } span class="push" { a href=(format!("/events?run={id}")) { "All of them" } } }
+                div id="run-events" data-live { (sentences(&events.items, now)) }
+            }
+        }
+        @if detail.firing.len() > 1 {
+            section class="card" {
+                header { h2 { "Made together with it" } }
+                div id="run-firing" data-live { (runs::table(&detail.firing, now)) }
+            }
+        }
+        (cli(&format!("farmhand run show {id}")))
+    };
+    Ok(Made {
+        title: format!("Run {id} {}", sign.word),
+        section: Section::Runs,
+        now,
+        tick: if run.state.is_final() { 0 } else { 3 },
+        content,
+    })
+}
+
+fn actions(detail: &RunDetail) -> Markup {
+    let run = &detail.run;
+    let to = |verb: &str| format!("/act/{verb}?run={}", run.run_id);
+    html! {
+        div class="actions" {
+            @if run.state.is_final() {
+                @if run.state != RunState::Skipped {
+                    a class="button" data-ask href=(to("retry")) { (Icon::Again.markup()) "Run again" }
+                }
+            } @else if !run.cancel_requested {
+                a class="button bad" data-ask href=(to("cancel")) { (Icon::Stop.markup()) "Cancel" }
+            }
+        }
+    }
+}
+
+/// What somebody who opens the page at three in the morning has to know first.
+fn notes(detail: &RunDetail) -> Markup {
+    let (run, now) = (&detail.run, detail.db_now);
+    html! {
+        @if let Some(reason) = &run.reason {
+            p class=(if run.state.is_final() && run.state != RunState::Succeeded { "callout bad" } else { "callout" }) {
+                @match run.state {
+                    RunState::Due => "Waits: ",
+                    RunState::Skipped => "Skipped: ",
+                    _ => "Why: ",
+                }
+                b { (reason) }
+            }
+        }
+        @if run.state == RunState::Due && run.ready_at > now {
+            p class="callout" { "It may begin " (ago(run.ready_at, now)) "." }
+        }
+        @if run.cancel_requested && !run.state.is_final() {
+            p class="callout warn" {
+                "Cancelling"
+                @if let Some(by) = &detail.cancel_by { ", asked by " b { (by) } }
+                ": its node ends it, or its next node would."
+            }
+        }
+        @if let Some(until) = detail.lease_until.filter(|until| run.state == RunState::Running && *until < now) {
+            p class="callout warn" role="status" {
+                (Icon::Alert.markup()) " Its node’s lease was over " (ago(until, now)) ": another node takes the run when the stopwatch says so."
+            }
+        }
+        @if run.takeovers > 0 {
+            p class="callout" {
+                "Taken over " (run.takeovers) (if run.takeovers == 1 { " time" } else { " times" })
+                ": what the command did elsewhere before is fenced only if its target checks "
+                code { "FARMHAND_FENCE" } "."
+            }
+        }
+    }
+}
+
+fn output(detail: &RunDetail, ask: &Ask) -> Markup {
+    let run = &detail.run;
+    let shown = ask.attempt.unwrap_or(run.attempt);
+    if run.attempt == 0 {
+        return html! {};
+    }
+    let stored = detail
+        .output
+        .iter()
+        .find(|o| o.attempt == shown)
+        .map_or(0, |o| o.bytes);
+    let running = shown == run.attempt && !run.state.is_final();
+    html! {
+        section class="card" id="log" {
+            header {
+                h2 { "Output of attempt " (shown) }
+                @if run.attempt > 1 {
+                    form class="filter" method="get" action=(link::run(run.run_id)) {
+                        label { "Attempt"
+                            select name="attempt" {
+                                @for n in (1..=run.attempt).rev() { option value=(n) selected[n == shown] { (n) } }
+                            }
+                        }
+                        button class="small" { "Show" }
+                    }
+                }
+                span class="push" {
+                    a class="button" href=(format!("/runs/{}/log.txt?attempt={shown}", run.run_id)) download { "Save" }
+                }
+            }
+            div class="logbar" {
+                button type="button" class="small" data-follow aria-pressed="true" { "Follow" }
+                button type="button" class="small" data-jump="start" { "Begin" }
+                button type="button" class="small" data-jump="end" { "End" }
+                span class="muted" data-where { (bytes(stored)) }
+                span class="muted" { span class="t-bad" { "▌" } " stderr" }
+            }
+            div class="log" tabindex="0" role="log" aria-label=(format!("Output of attempt {shown}")) aria-live="off" data-keep
+                data-log=(format!("/runs/{}/log?attempt={shown}", run.run_id)) data-running=(running) {
+                noscript { "Without a script, save it by the link above." }
+            }
+        }
+    }
+}
+
+/// From when to when; a little more than it lasted.
+fn stretch(from: Timestamp, to: Timestamp) -> SignedDuration {
+    let lasted = to.duration_since(from).max(SignedDuration::from_secs(5));
+    lasted.checked_mul(21).map_or(lasted, |l| l / 20)
+}
