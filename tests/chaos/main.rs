@@ -9,6 +9,7 @@ mod flows;
 mod gates;
 mod killed;
 mod network;
+mod oracle;
 mod overlap;
 mod placement;
 mod progress;

@@ -2,6 +2,7 @@
 
 pub mod alerts;
 pub mod bin;
+pub mod chaos;
 pub mod farm;
 pub mod outside;
 pub mod pg;

@@ -1,7 +1,7 @@
 //! A network between an agent and PostgreSQL that fails as told.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -39,14 +39,22 @@ struct Shared {
     /// Lose the reply to the first statement that contains this.
     lose_after: Mutex<Option<Vec<u8>>>,
     lost: AtomicUsize,
+    /// Bytes of a direction after which its connection ends; `UNCUT` for none.
+    cut_to_server: AtomicI64,
+    cut_to_client: AtomicI64,
 }
+
+const UNCUT: i64 = i64::MAX;
 
 impl Proxy {
     /// Listens on the loopback and forwards to `server`.
     pub async fn start(server: SocketAddr) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0))
-            .await
-            .expect("a port for the proxy");
+        Self::start_at("127.0.0.1", server).await
+    }
+
+    /// Listens on an address of this machine and forwards to `server`.
+    pub async fn start_at(host: &str, server: SocketAddr) -> Self {
+        let listener = TcpListener::bind((host, 0)).await.expect("a port for the proxy");
         let addr = listener.local_addr().expect("a bound address");
         let shared = Arc::new(Shared {
             server,
@@ -56,6 +64,8 @@ impl Proxy {
             changed: Notify::new(),
             lose_after: Mutex::new(None),
             lost: AtomicUsize::new(0),
+            cut_to_server: AtomicI64::new(UNCUT),
+            cut_to_client: AtomicI64::new(UNCUT),
         });
         let accepting = tokio::spawn(accept(listener, shared.clone())).abort_handle();
         Self {
@@ -85,6 +95,16 @@ impl Proxy {
         self.shared.changed.notify_waiters();
     }
 
+    /// After `bytes` further ones of a direction the connection that carries the last of them ends, once.
+    pub fn cut_after(&self, bytes: i64, to_server: bool) {
+        let point = if to_server {
+            &self.shared.cut_to_server
+        } else {
+            &self.shared.cut_to_client
+        };
+        point.store(bytes, Ordering::SeqCst);
+    }
+
     /// Everything flows again; what was held back arrives now.
     pub fn heal(&self) {
         self.shared.cut.store(false, Ordering::SeqCst);
@@ -102,6 +122,17 @@ impl Proxy {
     pub fn replies_lost(&self) -> usize {
         self.shared.lost.load(Ordering::SeqCst)
     }
+}
+
+/// How many of `n` bytes still pass when the connection is to end within them.
+fn cut_within(point: &AtomicI64, n: usize) -> Option<usize> {
+    if point.load(Ordering::SeqCst) == UNCUT {
+        return None;
+    }
+    let before = point.fetch_sub(i64::try_from(n).unwrap_or(UNCUT), Ordering::SeqCst);
+    let keep = usize::try_from(before).ok().filter(|keep| *keep <= n)?;
+    point.store(UNCUT, Ordering::SeqCst);
+    Some(keep)
 }
 
 impl Shared {
@@ -171,6 +202,10 @@ async fn upward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared
             marked.store(true, Ordering::SeqCst);
         }
         seen.drain(..seen.len().saturating_sub(256));
+        if let Some(keep) = cut_within(&shared.cut_to_server, n) {
+            let _ = to.write_all(&buffer[..keep]).await;
+            return;
+        }
         if to.write_all(&buffer[..n]).await.is_err() {
             return;
         }
@@ -188,6 +223,10 @@ async fn downward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shar
         }
         if !passes(&shared.to_client, shared).await {
             continue;
+        }
+        if let Some(keep) = cut_within(&shared.cut_to_client, n) {
+            let _ = to.write_all(&buffer[..keep]).await;
+            return;
         }
         if to.write_all(&buffer[..n]).await.is_err() {
             return;

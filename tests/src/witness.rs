@@ -21,10 +21,12 @@ pub enum What {
     Start,
     Beat,
     End,
+    /// The lock of the run's own was held by another process.
+    Clash,
 }
 
 /// One line of the witness file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub at: u64,
     pub what: What,
@@ -34,6 +36,8 @@ pub struct Seen {
     pub fence: i64,
     pub node: String,
     pub pid: i32,
+    /// As handed to the command: RFC 3339.
+    pub due: String,
 }
 
 /// One attempt's life as its own processes saw it.
@@ -187,7 +191,8 @@ fn enter(life: &mut Life, line: &Seen) {
     }
 }
 
-fn parse(line: &str) -> Option<Seen> {
+/// One line of a witness file, without its end.
+pub fn parse(line: &str) -> Option<Seen> {
     let mut words = line.split(' ');
     Some(Seen {
         at: words.next()?.parse().ok()?,
@@ -195,6 +200,7 @@ fn parse(line: &str) -> Option<Seen> {
             "start" => What::Start,
             "beat" => What::Beat,
             "end" => What::End,
+            "clash" => What::Clash,
             _ => return None,
         },
         job: words.next()?.to_owned(),
@@ -203,5 +209,6 @@ fn parse(line: &str) -> Option<Seen> {
         fence: words.next()?.parse().ok()?,
         node: words.next()?.to_owned(),
         pid: words.next()?.parse().ok()?,
+        due: words.next().unwrap_or("-").to_owned(),
     })
 }

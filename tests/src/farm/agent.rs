@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 
 use super::{SOON, local};
 use crate::bin::farmhand;
+use crate::chaos::place::{Place, join};
 use crate::processes::{self, Process};
 use crate::proxy::Proxy;
 
@@ -24,13 +25,15 @@ pub struct Agent {
     pub network: Option<Proxy>,
     pub arguments: Vec<String>,
     pub env: Vec<(String, String)>,
+    /// Namespaces of its own, when it has any.
+    pub place: Option<Place>,
     url: String,
     log: PathBuf,
     child: Option<Child>,
 }
 
 impl Agent {
-    pub(super) fn new(
+    pub(crate) fn new(
         dir: &Path,
         address: &str,
         url: String,
@@ -45,6 +48,7 @@ impl Agent {
             network,
             arguments,
             env,
+            place: None,
             url,
             log: dir.join(format!("{address}.log")),
             child: None,
@@ -100,12 +104,13 @@ impl Agent {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
+        let place = self.place.as_ref().map(Place::descriptors);
         // A test that is killed takes its agents along; their wardens follow when the lease ends.
         // SAFETY: a plain system call between fork and exec.
         unsafe {
-            command.pre_exec(|| {
+            command.pre_exec(move || {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
+                place.map_or(Ok(()), join)
             });
         }
         command
@@ -147,6 +152,11 @@ impl Agent {
     /// When it is not running.
     pub fn pid(&self) -> i32 {
         self.child.as_ref().expect("a running agent").id().cast_signed()
+    }
+
+    /// Started, and not known to have ended.
+    pub fn is_running(&self) -> bool {
+        self.child.is_some()
     }
 
     pub fn signal(&self, signal: i32) {
@@ -259,7 +269,10 @@ impl Agent {
     /// Status and body of a page it serves; `None` while it does not.
     pub async fn get(&self, path: &str) -> Option<(u16, String)> {
         let exchange = async {
-            let mut stream = TcpStream::connect(local(self.port)).await.ok()?;
+            let mut stream = match &self.place {
+                None => TcpStream::connect(local(self.port)).await.ok()?,
+                Some(place) => TcpStream::from_std(place.connect(self.port).await?).ok()?,
+            };
             let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
             stream.write_all(request.as_bytes()).await.ok()?;
             let mut text = String::new();
@@ -291,7 +304,7 @@ impl Agent {
     }
 
     /// Ends the agent, its wardens and their guards, whatever state they are in.
-    pub(super) fn destroy(&mut self) {
+    pub(crate) fn destroy(&mut self) {
         self.kill();
         for process in self.wardens() {
             send(process.pid, libc::SIGKILL);

@@ -257,7 +257,7 @@ fn left_after(dir: &Path, bound: Duration) -> Vec<processes::Process> {
 }
 
 /// Living processes that name `dir` in their command line or environment; not this one.
-fn processes_of(dir: &Path) -> Vec<processes::Process> {
+pub(crate) fn processes_of(dir: &Path) -> Vec<processes::Process> {
     let mark = dir.display().to_string();
     let own = std::process::id().cast_signed();
     processes::all()
@@ -268,7 +268,7 @@ fn processes_of(dir: &Path) -> Vec<processes::Process> {
 }
 
 /// The program that test jobs run, built beside the tests and the measurements.
-fn witness_program() -> PathBuf {
+pub(crate) fn witness_program() -> PathBuf {
     // target/PROFILE/deps/TEST, or target/PROFILE/BENCH
     let own = std::env::current_exe().expect("a program knows its own path");
     let mut above = own.ancestors().skip(1).filter(|dir| !dir.ends_with("deps"));

@@ -1,6 +1,7 @@
 //! A server for one test alone: it may be stopped, killed, restarted, and run under a wrapper.
 
 use std::os::unix::process::CommandExt;
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -35,7 +36,14 @@ pub struct PrivateServer {
 
 struct Running {
     pid: i32,
-    exit: Receiver<()>,
+    /// Only this value's owner asks; the lock makes it shareable.
+    exit: Mutex<Receiver<()>>,
+}
+
+impl Running {
+    fn wait(&self, bound: Duration) -> Result<(), RecvTimeoutError> {
+        self.exit.lock().expect("no panic under it").recv_timeout(bound)
+    }
 }
 
 impl PrivateServer {
@@ -126,6 +134,48 @@ impl PrivateServer {
         self.end(libc::SIGKILL);
     }
 
+    /// The postmaster and its children.
+    pub fn family(&self) -> Vec<i32> {
+        let own = self.pid();
+        let all = crate::processes::all().into_iter();
+        let mut pids: Vec<i32> = all
+            .filter(|p| own != 0 && (p.pid == own || p.parent == own))
+            .map(|p| p.pid)
+            .collect();
+        // The postmaster first: it starts no further children.
+        pids.sort_by_key(|pid| *pid != own);
+        pids
+    }
+
+    /// SIGKILL to every process of the server: a machine that lost its power. Nothing of it runs when this returns.
+    pub fn crash(&mut self) {
+        let family = self.family();
+        for pid in family.iter().filter(|pid| **pid > 1) {
+            // SAFETY: plain system call; they were processes of ours a moment ago.
+            unsafe { libc::kill(*pid, libc::SIGSTOP) };
+        }
+        // What was forked in between.
+        for pid in self.family().into_iter().filter(|pid| *pid > 1) {
+            // SAFETY: as above.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+        self.end(libc::SIGKILL);
+        let deadline = Instant::now() + START;
+        let lives = |pid: &i32| crate::processes::one(*pid).is_some_and(|p| p.state != 'Z');
+        while family.iter().any(lives) {
+            assert!(Instant::now() < deadline, "a killed server lives on: {family:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// This server's data is thrown away; it becomes a standby of `primary`, on the same port.
+    pub(super) fn begin_again_as_copy_of(&mut self, primary: &Self, name: &str) {
+        self.end(libc::SIGKILL);
+        std::fs::remove_dir_all(self.cluster.data()).expect("the old data");
+        self.cluster.copy_of(&primary.cluster, name);
+        self.restart_stopped();
+    }
+
     /// A signal to the postmaster alone; its backends go on.
     pub fn signal(&self, signal: i32) {
         // SAFETY: plain system call on a process of ours that is not reaped.
@@ -147,10 +197,10 @@ impl PrivateServer {
         };
         // SAFETY: plain system call; the keeper thread has not reaped it unless it ended just now.
         unsafe { libc::kill(running.pid, signal) };
-        if matches!(running.exit.recv_timeout(START), Err(RecvTimeoutError::Timeout)) {
+        if matches!(running.wait(START), Err(RecvTimeoutError::Timeout)) {
             // SAFETY: as above.
             unsafe { libc::kill(running.pid, libc::SIGKILL) };
-            let _ = running.exit.recv_timeout(START);
+            let _ = running.wait(START);
         }
     }
 
@@ -159,7 +209,7 @@ impl PrivateServer {
         loop {
             let running = self.spawn();
             let ready = loop {
-                match running.exit.recv_timeout(Duration::from_millis(10)) {
+                match running.wait(Duration::from_millis(10)) {
                     Err(RecvTimeoutError::Timeout) if self.cluster.is_ready() => break true,
                     Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
                     _ => break false,
@@ -213,7 +263,10 @@ impl PrivateServer {
             let _ = ended.send(());
         });
         let pid = start.recv().expect("the server program starts");
-        Running { pid, exit }
+        Running {
+            pid,
+            exit: Mutex::new(exit),
+        }
     }
 }
 

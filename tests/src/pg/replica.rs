@@ -10,13 +10,39 @@ const SOON: Duration = Duration::from_secs(30);
 impl PrivateServer {
     /// A running hot standby of this server, known to it as `name`. The primary does not wait for it.
     pub async fn replica(&self, name: &str) -> PrivateServer {
-        let standby = PrivateServer::copy_of(self, name, Options::default());
-        let primary = self.admin().await;
+        self.replica_with(name, Options::default()).await
+    }
+
+    /// The same, started with options of its own.
+    pub async fn replica_with(&self, name: &str, options: Options) -> PrivateServer {
+        let standby = PrivateServer::copy_of(self, name, options);
+        self.is_followed_by(name).await;
+        standby
+    }
+
+    /// What was a primary once throws its data away and becomes a standby of `primary`.
+    pub async fn rebuild_as_standby_of(&mut self, primary: &PrivateServer, name: &str) {
+        self.begin_again_as_copy_of(primary, name);
+        primary.is_followed_by(name).await;
+    }
+
+    async fn is_followed_by(&self, name: &str) {
+        let admin = self.admin().await;
         let sql = format!(
             "SELECT count(*) FROM pg_stat_replication WHERE application_name = '{name}' AND state = 'streaming'"
         );
-        until(&primary, &sql, 1).await;
-        standby
+        until(&admin, &sql, 1).await;
+    }
+
+    /// No commit of this server waits for anybody, nor will when it is promoted.
+    pub async fn wait_for_nobody(&self) {
+        let admin = self.admin().await;
+        for sql in [
+            "ALTER SYSTEM RESET synchronous_standby_names",
+            "SELECT pg_reload_conf()",
+        ] {
+            admin.batch_execute(sql).await.expect("a setting");
+        }
     }
 
     /// From now on every commit waits for the replica `name`.

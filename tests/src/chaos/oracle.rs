@@ -1,0 +1,453 @@
+//! The judge: what the jobs themselves wrote down, and what the database says became of them, held against the promises.
+//!
+//! It knows nothing of agents, leases or sessions but their windows: an attempt lives from its first line to its last, and
+//! the order of the lines of one file is the order in which they were written, whatever any clock says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::witness::{Seen, What};
+
+/// What a job's name stands for.
+#[derive(Clone, Debug, Default)]
+pub struct Kind {
+    pub job: String,
+    /// Its attempts have a PID namespace: no declared window excuses two lives.
+    pub isolated: bool,
+    /// At no time two attempts of any of its runs: `overlap`, a lock.
+    pub alone: bool,
+    /// Never a second attempt: `on_lost = "fail"` without retries.
+    pub at_most_once: bool,
+    /// A lost attempt is followed by the next one as promise 4 says: nothing else makes it wait.
+    pub prompt: bool,
+}
+
+/// A run as recorded at the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    pub run: i64,
+    pub job: String,
+    pub state: String,
+    pub attempt: i32,
+    pub fence: Option<i64>,
+    pub exit_code: Option<i32>,
+    pub reason: Option<String>,
+    pub takeovers: i32,
+}
+
+/// A time in nanoseconds of CLOCK_BOOTTIME in which two attempts of a run may live, one of them on this node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Window {
+    pub node: String,
+    pub from: u64,
+    pub to: u64,
+    pub why: String,
+}
+
+/// What was done to the farm, as it was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Done {
+    pub from: u64,
+    /// When it was over, the agent started again included.
+    pub to: u64,
+    pub node: Option<String>,
+    pub database: bool,
+    pub what: String,
+}
+
+/// All that the oracle judges.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    pub kinds: Vec<Kind>,
+    pub nodes: Vec<String>,
+    pub lines: Vec<Seen>,
+    /// By run, when the farm had come to rest.
+    pub rows: Vec<Row>,
+    pub windows: Vec<Window>,
+    pub done: Vec<Done>,
+    /// Runs whose submission was acknowledged.
+    pub submitted: Vec<i64>,
+    /// Rows that should have gone, processes, descriptors: each with a sentence.
+    pub left: Vec<String>,
+    /// The promise, and what the machine's own delays add to it.
+    pub takeover: Option<Takeover>,
+    /// The run is still going on: what has no end yet may still get one.
+    pub unfinished: bool,
+}
+
+/// Promise 4.
+#[derive(Clone, Copy, Debug)]
+pub struct Takeover {
+    pub within: Duration,
+    pub tolerance: Duration,
+    /// For so long before a fault another node must have been left alone to count as healthy.
+    pub settled: Duration,
+}
+
+/// What must not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Broken {
+    /// A line of an older attempt after the first of a newer one.
+    TwoLives,
+    /// The lock of the run's own file was taken: somebody else was alive.
+    Clash,
+    StartedTwice,
+    FenceNotGrowing,
+    /// The recorded end is not that of the last attempt.
+    StaleFinish,
+    /// Recorded as succeeded, and no attempt came to its end.
+    FalseSuccess,
+    NotAlone,
+    MoreThanOnce,
+    LateTakeover,
+    /// An acknowledged submission without an outcome.
+    Forgotten,
+    /// An attempt of a run of which there is no record.
+    Unknown,
+    Left,
+}
+
+/// One violation with its story.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    pub broken: Broken,
+    pub run: Option<i64>,
+    pub what: String,
+    /// Inside a declared window: it shows that the oracle sees.
+    pub declared: Option<String>,
+    pub history: Vec<String>,
+}
+
+/// What was looked at, and what was found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Verdict {
+    pub violations: Vec<Violation>,
+    pub runs: usize,
+    pub attempts: usize,
+    /// From the death of an attempt's node to the first line of the next attempt, where promise 4 applies.
+    pub takeovers: Vec<Duration>,
+}
+
+impl Verdict {
+    pub fn undeclared(&self) -> impl Iterator<Item = &Violation> {
+        self.violations.iter().filter(|v| v.declared.is_none())
+    }
+}
+
+/// One attempt as its own processes saw it.
+#[derive(Clone, Debug)]
+pub struct Life {
+    pub job: String,
+    pub node: String,
+    pub fence: i64,
+    pub first: u64,
+    pub last: u64,
+    pub starts: usize,
+    pub ended: bool,
+}
+
+type Lives = BTreeMap<i64, BTreeMap<i32, Life>>;
+
+/// The lives of all attempts, by run and attempt.
+pub fn lives(lines: &[Seen]) -> Lives {
+    let mut lives = Lives::new();
+    for line in lines {
+        let life = lives
+            .entry(line.run)
+            .or_default()
+            .entry(line.attempt)
+            .or_insert_with(|| Life {
+                job: line.job.clone(),
+                node: line.node.clone(),
+                fence: line.fence,
+                first: line.at,
+                last: line.at,
+                starts: 0,
+                ended: false,
+            });
+        (life.first, life.last) = (life.first.min(line.at), life.last.max(line.at));
+        life.starts += usize::from(line.what == What::Start);
+        life.ended |= line.what == What::End;
+    }
+    lives
+}
+
+/// Judges a history.
+pub fn check(history: &History) -> Verdict {
+    let lives = lives(&history.lines);
+    let mut judge = Judge {
+        history,
+        kinds: history.kinds.iter().map(|k| (k.job.as_str(), k)).collect(),
+        lives: &lives,
+        rows: history.rows.iter().map(|r| (r.run, r)).collect(),
+        told: BTreeSet::new(),
+        verdict: Verdict {
+            runs: lives.len(),
+            attempts: lives.values().map(BTreeMap::len).sum(),
+            ..Verdict::default()
+        },
+    };
+    judge.order();
+    judge.alone();
+    judge.counts();
+    judge.takeovers();
+    if !history.unfinished {
+        judge.records();
+    }
+    for left in &history.left {
+        judge.tell(Broken::Left, None, left.clone(), None);
+    }
+    judge.verdict
+}
+
+struct Judge<'a> {
+    history: &'a History,
+    kinds: BTreeMap<&'a str, &'a Kind>,
+    lives: &'a Lives,
+    rows: BTreeMap<i64, &'a Row>,
+    told: BTreeSet<(Broken, i64)>,
+    verdict: Verdict,
+}
+
+impl Judge<'_> {
+    /// Two lives, fences and clashes, by the order of the lines.
+    fn order(&mut self) {
+        let mut newest: BTreeMap<i64, &Seen> = BTreeMap::new();
+        for line in &self.history.lines {
+            if line.what == What::Clash {
+                let what = format!("the run's lock was taken when {line:?}");
+                let declared = self.excuse(line.run, line.at);
+                self.tell(Broken::Clash, Some(line.run), what, declared);
+            }
+            let Some(before) = newest.get(&line.run) else {
+                newest.insert(line.run, line);
+                continue;
+            };
+            if line.attempt < before.attempt {
+                let what = format!("{line:?} after {before:?}");
+                let declared = self.excuse(line.run, line.at);
+                self.tell(Broken::TwoLives, Some(line.run), what, declared);
+                continue;
+            }
+            if (line.attempt > before.attempt) != (line.fence > before.fence) || line.fence < before.fence {
+                let what = format!("{line:?} after {before:?}");
+                self.tell(Broken::FenceNotGrowing, Some(line.run), what, None);
+            }
+            newest.insert(line.run, line);
+        }
+    }
+
+    /// Whether an attempt of the run other than the newest was on a node with a declared window around `at`.
+    fn excuse(&self, run: i64, at: u64) -> Option<String> {
+        let lives = self.lives.get(&run)?;
+        let isolated = (lives.values().next()).is_some_and(|l| self.kind(&l.job).is_some_and(|k| k.isolated));
+        if isolated {
+            return None;
+        }
+        let older = lives.values().rev().skip(1);
+        older
+            .flat_map(|life| self.history.windows.iter().filter(move |w| w.node == life.node))
+            .find(|w| w.from <= at && at <= w.to)
+            .map(|w| w.why.clone())
+    }
+
+    fn kind(&self, job: &str) -> Option<&Kind> {
+        self.kinds.get(job).copied()
+    }
+
+    /// Runs of one job that may never live beside each other.
+    fn alone(&mut self) {
+        let mut by_job: BTreeMap<&str, Vec<(u64, u64, i64, i32, &str)>> = BTreeMap::new();
+        for (run, lives) in self.lives {
+            for (attempt, life) in lives {
+                if self.kind(&life.job).is_some_and(|k| k.alone) {
+                    let span = (life.first, life.last, *run, *attempt, life.node.as_str());
+                    by_job.entry(life.job.as_str()).or_default().push(span);
+                }
+            }
+        }
+        for (job, mut spans) in by_job {
+            spans.sort_unstable();
+            let mut longest: Option<(u64, u64, i64, i32, &str)> = None;
+            for span in spans {
+                if let Some(before) = longest
+                    && before.1 > span.0
+                    && before.2 != span.2
+                {
+                    let what = format!("two runs of {job} at once: {before:?} and {span:?}");
+                    let window = |w: &&Window| w.node == before.4 && w.from <= span.0 && span.0 <= w.to;
+                    let declared = self.history.windows.iter().find(window).map(|w| w.why.clone());
+                    self.tell(Broken::NotAlone, Some(span.2), what, declared);
+                }
+                if longest.is_none_or(|b| span.1 > b.1) {
+                    longest = Some(span);
+                }
+            }
+        }
+    }
+
+    fn counts(&mut self) {
+        for (run, lives) in self.lives {
+            for (attempt, life) in lives {
+                if life.starts > 1 {
+                    let what = format!("attempt {attempt} started {} times", life.starts);
+                    self.tell(Broken::StartedTwice, Some(*run), what, None);
+                }
+            }
+            let job = &lives.values().next().expect("a run with lines has lives").job;
+            if lives.len() > 1 && self.kind(job).is_some_and(|k| k.at_most_once) {
+                let what = format!("{} attempts of a run of {job}", lives.len());
+                self.tell(Broken::MoreThanOnce, Some(*run), what, None);
+            }
+        }
+    }
+
+    /// What the records say against what was seen.
+    fn records(&mut self) {
+        for (run, lives) in self.lives {
+            let (last, life) = lives.last_key_value().expect("a run with lines has lives");
+            let Some(row) = self.rows.get(run).copied() else {
+                let what = format!("no record of {}", life.job);
+                self.tell(Broken::Unknown, Some(*run), what, None);
+                continue;
+            };
+            let by_exit = matches!(row.state.as_str(), "succeeded" | "failed") && row.exit_code.is_some();
+            if by_exit && row.attempt < *last {
+                let what = format!("ended by attempt {}, and {last} lived: {row:?}", row.attempt);
+                self.tell(Broken::StaleFinish, Some(*run), what, None);
+            }
+            if let Some(own) = lives.get(&row.attempt)
+                && row.fence.is_some_and(|fence| fence != own.fence)
+            {
+                let what = format!(
+                    "attempt {} had fence {}, recorded {row:?}",
+                    row.attempt, own.fence
+                );
+                self.tell(Broken::StaleFinish, Some(*run), what, None);
+            }
+            if row.state == "succeeded" && lives.get(&row.attempt).is_none_or(|own| !own.ended) {
+                let what = format!("nobody saw attempt {} end: {row:?}", row.attempt);
+                self.tell(Broken::FalseSuccess, Some(*run), what, None);
+            }
+        }
+        for row in &self.history.rows {
+            let witnessed = self.kinds.contains_key(row.job.as_str());
+            if witnessed && row.state == "succeeded" && !self.lives.contains_key(&row.run) {
+                let what = format!("never lived: {row:?}");
+                self.tell(Broken::FalseSuccess, Some(row.run), what, None);
+            }
+        }
+        for run in &self.history.submitted {
+            let over = |row: &&Row| !matches!(row.state.as_str(), "due" | "running");
+            if self.rows.get(run).copied().filter(over).is_none() {
+                let what = format!("acknowledged: {:?}", self.rows.get(run));
+                self.tell(Broken::Forgotten, Some(*run), what, None);
+            }
+        }
+    }
+
+    /// Promise 4, for attempts that were cut short by a fault on their own node while another one was left alone.
+    fn takeovers(&mut self) {
+        let Some(promise) = self.history.takeover else {
+            return;
+        };
+        let within = promise.within + promise.tolerance;
+        for (run, lives) in self.lives {
+            for ((_, before), (attempt, after)) in lives.iter().zip(lives.iter().skip(1)) {
+                if before.ended || !self.kind(&before.job).is_some_and(|k| k.prompt) {
+                    continue;
+                }
+                let Some(fault) = self.cause(before, promise) else {
+                    continue;
+                };
+                let (began, why) = (fault.from, fault.what.clone());
+                let until = began + nanos(within);
+                if !self.somebody_was_well(began, until, promise.settled) {
+                    continue;
+                }
+                let took = Duration::from_nanos(after.first.saturating_sub(began));
+                self.verdict.takeovers.push(took);
+                if took > within {
+                    let what = format!("attempt {attempt} {took:?} after {why}");
+                    self.tell(Broken::LateTakeover, Some(*run), what, None);
+                }
+            }
+        }
+    }
+
+    /// The one fault that ended this life: begun while it lived, or shortly before.
+    fn cause(&self, life: &Life, promise: Takeover) -> Option<&Done> {
+        let lease = nanos(promise.within);
+        let of_its_node = |d: &&Done| {
+            d.node.as_deref() == Some(life.node.as_str()) && d.from <= life.last && life.last <= d.from + lease
+        };
+        let mut causes = self.history.done.iter().filter(of_its_node);
+        let first = causes.next()?;
+        causes.next().is_none().then_some(first)
+    }
+
+    fn somebody_was_well(&self, from: u64, until: u64, settled: Duration) -> bool {
+        let since = from.saturating_sub(nanos(settled));
+        let touched = |d: &&Done| d.from <= until && since <= d.to;
+        if self.history.done.iter().filter(touched).any(|d| d.database) {
+            return false;
+        }
+        self.history.nodes.iter().any(|node| {
+            let own = |d: &Done| d.node.as_deref() == Some(node.as_str());
+            !self.history.done.iter().filter(touched).any(own)
+        })
+    }
+
+    fn tell(&mut self, broken: Broken, run: Option<i64>, what: String, declared: Option<String>) {
+        // One story per run and promise: the first.
+        if !self.told.insert((broken, run.unwrap_or(i64::MIN))) && run.is_some() {
+            return;
+        }
+        let history = run.map_or_else(Vec::new, |run| self.story(run));
+        self.verdict.violations.push(Violation {
+            broken,
+            run,
+            what,
+            declared,
+            history,
+        });
+    }
+
+    fn story(&self, run: i64) -> Vec<String> {
+        let mut story: Vec<(u64, String)> = Vec::new();
+        let lives = self.lives.get(&run);
+        for (attempt, life) in lives.into_iter().flatten() {
+            story.push((
+                life.first,
+                format!("attempt {attempt} ({}) begins on {}", life.fence, life.node),
+            ));
+            let how = if life.ended { "ends" } else { "is last seen" };
+            story.push((life.last, format!("attempt {attempt} {how} on {}", life.node)));
+        }
+        let (from, to) = (
+            story.iter().map(|s| s.0).min().unwrap_or(0),
+            story.iter().map(|s| s.0).max().unwrap_or(0),
+        );
+        let around = nanos(Duration::from_secs(12));
+        for done in &self.history.done {
+            if done.to + around >= from && done.from <= to + around {
+                let node = done.node.as_deref().unwrap_or("farm");
+                story.push((done.from, format!("{node}: {} begins", done.what)));
+                story.push((done.to, format!("{node}: {} is over", done.what)));
+            }
+        }
+        story.sort();
+        let mut text: Vec<String> = (story.into_iter())
+            .map(|(at, what)| format!("{:>12.3} s {what}", at as f64 / 1e9))
+            .collect();
+        text.extend(self.rows.get(&run).map(|row| format!("recorded: {row:?}")));
+        text
+    }
+}
+
+fn nanos(d: Duration) -> u64 {
+    u64::try_from(d.as_nanos()).expect("less than 584 years")
+}

@@ -1,0 +1,110 @@
+//! What a run of the suite says for itself.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::plan::Plan;
+use super::run::Outcome;
+
+/// For people.
+pub fn text(plan: &Plan, outcome: &Outcome) -> String {
+    let mut out = String::new();
+    let hours = outcome.lasted.as_secs_f64() / 3600.0;
+    let count = outcome.count();
+    let _ = writeln!(
+        out,
+        "seed {}: {count} faults in {:.0} s ({:.0} an hour) on {} agents",
+        plan.seed,
+        outcome.lasted.as_secs_f64(),
+        count as f64 / hours.max(1e-9),
+        plan.shape.agents
+    );
+    for (name, count) in &outcome.faults {
+        let _ = writeln!(out, "  {count:>6}  {name}");
+    }
+    let verdict = &outcome.verdict;
+    let _ = writeln!(
+        out,
+        "{} runs, {} attempts, {} acknowledged submissions, {} due instants matched",
+        verdict.runs, verdict.attempts, outcome.submitted, outcome.instants
+    );
+    let _ = writeln!(out, "takeovers: {}", spread(&verdict.takeovers));
+    let declared = verdict.violations.len() - verdict.undeclared().count();
+    let _ = writeln!(
+        out,
+        "{} declared windows, in which {declared} doubles were seen; {} agents ended by themselves; longest stall {:?}",
+        outcome.windows,
+        outcome.surprises.len(),
+        outcome.stall
+    );
+    for surprise in &outcome.surprises {
+        let _ = writeln!(out, "  {surprise}");
+    }
+    for violation in verdict.undeclared() {
+        let _ = writeln!(
+            out,
+            "VIOLATION {:?} run {:?}: {}",
+            violation.broken, violation.run, violation.what
+        );
+        for line in &violation.history {
+            let _ = writeln!(out, "    {line}");
+        }
+    }
+    for mismatch in &outcome.mismatches {
+        let _ = writeln!(out, "SCHEDULE {mismatch:?}");
+    }
+    if outcome.is_clean() {
+        out.push_str("no violation\n");
+    } else {
+        let _ = writeln!(out, "again: tests/chaos/run --seed {} --plan plan.json", plan.seed);
+    }
+    if let Some(kept) = &outcome.kept {
+        let _ = writeln!(out, "kept: {}", kept.display());
+    }
+    out
+}
+
+fn spread(times: &[Duration]) -> String {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    let Some(last) = sorted.last() else {
+        return "none to which promise 4 applies".to_owned();
+    };
+    let at = |percent: usize| sorted[(sorted.len() - 1) * percent / 100];
+    format!(
+        "{} judged, p50 {:.1?}, p99 {:.1?}, longest {last:.1?}",
+        sorted.len(),
+        at(50),
+        at(99)
+    )
+}
+
+/// Plan and result, for programs and for the next release.
+///
+/// # Errors
+/// Those of the file system.
+pub fn write(dir: &Path, plan: &Plan, outcome: &Outcome) -> std::io::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    std::fs::write(dir.join("plan.json"), plan.to_json())?;
+    let seconds = |times: &[Duration]| times.iter().map(Duration::as_secs_f64).collect::<Vec<_>>();
+    let result = json!({
+        "seed": plan.seed,
+        "seconds": outcome.lasted.as_secs_f64(),
+        "faults": outcome.faults,
+        "runs": outcome.verdict.runs,
+        "attempts": outcome.verdict.attempts,
+        "submitted": outcome.submitted,
+        "instants": outcome.instants,
+        "takeovers": seconds(&outcome.verdict.takeovers),
+        "windows": outcome.windows,
+        "surprises": outcome.surprises,
+        "violations": outcome.verdict.violations,
+        "schedule": outcome.mismatches.iter().map(|m| format!("{m:?}")).collect::<Vec<_>>(),
+    });
+    let text = serde_json::to_string_pretty(&result)?;
+    std::fs::write(dir.join("result.json"), text)?;
+    std::fs::write(dir.join("report.txt"), self::text(plan, outcome))
+}

@@ -1,0 +1,298 @@
+//! One run of the suite: the farm, the plan, the rest at the end, the verdict.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use super::field::Field;
+use super::gather::{self, Holdings, Reader};
+use super::jobs;
+use super::oracle::{self, History, Takeover, Verdict};
+use super::plan::Plan;
+use super::soak::Samples;
+use super::targets::{self, Mismatch, Span};
+use super::{effects, place};
+use crate::farm::TAKEOVER;
+
+/// For a farm to come to rest when nothing is done to it any more.
+const REST: Duration = Duration::from_secs(90);
+
+/// What a run of the suite is told beside its plan.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Added to every bound on lateness, for a machine that is busy with other things. Safety has none.
+    pub tolerance: Duration,
+    /// Where samples are written while it runs.
+    pub samples: Option<PathBuf>,
+    /// Say what happens on standard error.
+    pub talk: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub verdict: Verdict,
+    pub mismatches: Vec<Mismatch>,
+    /// Due instants, times instances, that were matched to a record.
+    pub instants: usize,
+    pub faults: BTreeMap<String, usize>,
+    pub windows: usize,
+    pub surprises: Vec<String>,
+    pub lasted: Duration,
+    pub submitted: usize,
+    /// The farm's directory, kept when something was found.
+    pub kept: Option<PathBuf>,
+    /// The longest that this machine kept a ready thread waiting.
+    pub stall: Duration,
+}
+
+impl Outcome {
+    pub fn is_clean(&self) -> bool {
+        self.verdict.undeclared().next().is_none() && self.mismatches.is_empty()
+    }
+
+    pub fn count(&self) -> usize {
+        self.faults.values().sum()
+    }
+}
+
+/// Runs a plan in a network of its own, on the calling thread's behalf.
+///
+/// # Panics
+/// When the farm cannot be built.
+pub fn run(plan: &Plan, options: &Options) -> Outcome {
+    let (plan, options) = (plan.clone(), options.clone());
+    // A thread of its own, so that whoever calls stays in the network it is in.
+    let whole = std::thread::spawn(move || {
+        place::enter_hub();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(6)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(suite(&plan, &options))
+    });
+    match whole.join() {
+        Ok(outcome) => outcome,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+async fn suite(plan: &Plan, options: &Options) -> Outcome {
+    let field = Arc::new(Field::new(&plan.shape).await);
+    let first = field.client().await.expect("a database");
+    let before = gather::holdings(&field, &first).await;
+    drop(first);
+    field.apply_jobs().await;
+    let from = now(&field).await + Duration::from_secs(1);
+    let begun = Instant::now();
+    let stall = Arc::new(Mutex::new(Duration::ZERO));
+    let side = [
+        tokio::spawn(submit(field.clone())),
+        tokio::spawn(supervise(field.clone())),
+        tokio::spawn(feel_stalls(stall.clone())),
+        tokio::spawn(watch(field.clone(), options.clone())),
+    ];
+    let samples = options.samples.clone().map(|path| {
+        let (field, samples) = (field.clone(), Samples::new(path));
+        tokio::spawn(async move { samples.take(&field).await })
+    });
+    let faults = inflict(&field, plan, begun, options).await;
+    let lasted = begun.elapsed();
+    if let Some(samples) = samples {
+        samples.abort();
+    }
+    side[0].abort();
+    let (left, to) = come_to_rest(&field, &before, options).await;
+    side.iter().for_each(tokio::task::JoinHandle::abort);
+    let mut outcome = judge(&field, left, Span {
+        from,
+        to,
+        tolerance: Some(TAKEOVER * 2 + options.tolerance),
+        clock_error: Duration::from_millis(20),
+    }, options)
+    .await;
+    outcome.faults = faults;
+    outcome.lasted = lasted;
+    outcome.stall = *stall.lock().expect("no panic under it");
+    for task in side {
+        let _ = task.await;
+    }
+    if !outcome.is_clean() {
+        match Arc::try_unwrap(field) {
+            Ok(mut field) => outcome.kept = Some(field.keep()),
+            Err(_) => eprintln!("the farm's directory could not be kept"),
+        }
+    }
+    outcome
+}
+
+/// Each fault at its time, each for itself; returns when the last is over.
+async fn inflict(
+    field: &Arc<Field>,
+    plan: &Plan,
+    begun: Instant,
+    options: &Options,
+) -> BTreeMap<String, usize> {
+    let mut faults: BTreeMap<String, usize> = BTreeMap::new();
+    let mut going_on = Vec::new();
+    for event in &plan.events {
+        let at = begun + Duration::from_millis(event.at_ms);
+        tokio::time::sleep_until(at.into()).await;
+        *faults.entry(event.fault.name()).or_default() += 1;
+        if options.talk {
+            eprintln!("{:>8.3} s {}", begun.elapsed().as_secs_f64(), told(field, event));
+        }
+        going_on.push(tokio::spawn(effects::happen(field.clone(), *event)));
+    }
+    tokio::time::sleep_until((begun + Duration::from_millis(plan.shape.lasts_ms)).into()).await;
+    for task in going_on {
+        task.await.expect("a fault is done to the end");
+    }
+    faults
+}
+
+fn told(field: &Field, event: &super::plan::Event) -> String {
+    let who = event.fault.agent().map_or("farm", |n| field.sites[n].name.as_str());
+    let declared = if event.declared { " (declared)" } else { "" };
+    format!("{who}: {} for {} ms{declared}", event.fault.name(), event.lasts_ms)
+}
+
+/// An application that submits, and asks again with the same key until it has an answer.
+async fn submit(field: Arc<Field>) {
+    for number in 0_u64.. {
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        let key = format!("key {number}");
+        loop {
+            let once = async {
+                let client = field.client().await?;
+                let sql = "SELECT farmhand.submit('submitted', idempotency_key => $1)";
+                let row = client.query_one(sql, &[&key]).await.ok()?;
+                Some(row.get::<_, i64>(0))
+            };
+            let answer = tokio::time::timeout(Duration::from_secs(4), once).await;
+            if let Ok(Some(run)) = answer {
+                field.submitted.lock().expect("no panic under it").push(run);
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+}
+
+async fn supervise(field: Arc<Field>) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        field.supervise().await;
+    }
+}
+
+/// How late a thread of this process is woken, at worst.
+async fn feel_stalls(worst: Arc<Mutex<Duration>>) {
+    loop {
+        let before = Instant::now();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let late = before.elapsed().saturating_sub(Duration::from_millis(20));
+        let mut worst = worst.lock().expect("no panic under it");
+        *worst = (*worst).max(late);
+    }
+}
+
+/// Looks at what the witnesses say while it goes on, and says what it sees.
+async fn watch(field: Arc<Field>, options: Options) {
+    let mut reader = Reader::default();
+    let mut told = 0;
+    loop {
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let history = History {
+            lines: reader.read(&field.dir().join("witness")).to_vec(),
+            unfinished: true,
+            ..history(&field, &options)
+        };
+        let verdict = oracle::check(&history);
+        // What a window that is not over yet will excuse is told too, and judged at the end.
+        let found: Vec<_> = verdict.undeclared().collect();
+        if options.talk && found.len() > told {
+            found[told..]
+                .iter()
+                .for_each(|v| eprintln!("so far: {:?} {}", v.broken, v.what));
+        }
+        told = found.len();
+    }
+}
+
+/// Heals everything, lets the schedules go on for a moment, ends them, and waits until nothing is left.
+async fn come_to_rest(field: &Field, before: &Holdings, options: &Options) -> (Vec<String>, Timestamp) {
+    for site in &field.sites {
+        site.start().await;
+        site.agent.lock().await.ready().await;
+    }
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    // The last instants before this may wait for an agent that wakes up a little late.
+    let to = now(field).await - Duration::from_secs(2);
+    let mut pause = vec!["job", "pause"];
+    pause.extend(jobs::names());
+    for name in jobs::names() {
+        field.farmhand(&["job", "pause", name]).await;
+    }
+    let deadline = Instant::now() + REST + options.tolerance;
+    loop {
+        let left = match field.client().await {
+            Some(client) => gather::left(field, &client, before).await,
+            None => vec!["no database".to_owned()],
+        };
+        if left.is_empty() || Instant::now() > deadline {
+            return (left, to);
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+async fn now(field: &Field) -> Timestamp {
+    let client = field.client().await.expect("a database");
+    let row = client.query_one("SELECT clock_timestamp()", &[]).await;
+    row.expect("the time").get(0)
+}
+
+fn history(field: &Field, options: &Options) -> History {
+    History {
+        kinds: jobs::kinds(),
+        nodes: field.sites.iter().map(|s| s.name.clone()).collect(),
+        windows: field.windows.lock().expect("no panic under it").clone(),
+        done: field.done.lock().expect("no panic under it").clone(),
+        submitted: field.submitted.lock().expect("no panic under it").clone(),
+        takeover: Some(Takeover {
+            within: TAKEOVER,
+            tolerance: options.tolerance,
+            settled: Duration::from_secs(8),
+        }),
+        ..History::default()
+    }
+}
+
+async fn judge(field: &Field, left: Vec<String>, span: Span, options: &Options) -> Outcome {
+    let lines = Reader::default().read(&field.dir().join("witness")).to_vec();
+    let mut history = history(field, options);
+    let client = field.client().await.expect("a database");
+    let records = gather::records(&client, &lines, &history.done)
+        .await
+        .expect("the records");
+    (history.lines, history.rows, history.left) = (lines, records.rows, left);
+    let mut outcome = Outcome {
+        verdict: oracle::check(&history),
+        windows: history.windows.len(),
+        submitted: history.submitted.len(),
+        surprises: field.surprises.lock().expect("no panic under it").clone(),
+        ..Outcome::default()
+    };
+    for definition in jobs::definitions() {
+        let found = targets::check(&definition, &records.scheduled, &span);
+        outcome.mismatches.extend(found);
+        let instants = targets::instants(&definition, span.from, span.to).len();
+        outcome.instants += instants * usize::try_from(definition.instances).expect("a few");
+    }
+    outcome
+}
