@@ -375,11 +375,7 @@ fn what_begins_before_its_time_or_too_late_is_reported() {
         records[0].began = Some(records[0].first_due + after - before);
         every_two_seconds(&records)
     };
-    let (no, soon, late) = (
-        Duration::ZERO,
-        Duration::from_millis(100),
-        Duration::from_secs(6),
-    );
+    let (no, soon, late) = (Duration::ZERO, Duration::from_millis(100), Duration::from_secs(6));
     assert_eq!(begun(soon, no), []);
     assert!(matches!(begun(no, soon)[..], [Mismatch::Early { .. }]));
     assert!(matches!(begun(late, no)[..], [Mismatch::Late { .. }]));
@@ -436,7 +432,11 @@ fn a_plan_follows_from_its_seed_alone_and_is_read_back_as_it_was_written() {
 #[test]
 fn an_hour_of_a_plan_has_its_faults_of_every_kind_and_always_leaves_somebody_alone() {
     let plan = Plan::new(7, shape());
-    assert!((2_700..3_300).contains(&plan.events.len()), "{}", plan.events.len());
+    assert!(
+        (2_700..3_300).contains(&plan.events.len()),
+        "{}",
+        plan.events.len()
+    );
     let names: std::collections::BTreeSet<String> = plan.events.iter().map(|e| e.fault.name()).collect();
     // 26 combinations of kill and stop, three ways to drop packets, and nine others.
     assert_eq!(names.len(), 26 + 3 + 9, "{names:?}");

@@ -20,8 +20,21 @@ pub async fn happen(field: Arc<Field>, event: Event) {
     let site = event.fault.agent().map(|n| &field.sites[n]);
     let doing = Doing::begin(site, event.fault.hits_the_database(), event.fault.name());
     match (event.fault, site) {
-        (Fault::Processes { own, warden, guard, .. }, Some(site)) => {
-            processes(&field, site, [own, warden, guard], lasts, event.declared, doing.from()).await;
+        (
+            Fault::Processes {
+                own, warden, guard, ..
+            },
+            Some(site),
+        ) => {
+            processes(
+                &field,
+                site,
+                [own, warden, guard],
+                lasts,
+                event.declared,
+                doing.from(),
+            )
+            .await;
         }
         (Fault::Drop { way, .. }, Some(site)) => {
             with_place(site, |place| place.drop_packets(way)).await;
@@ -113,7 +126,9 @@ async fn processes(field: &Field, site: &Site, acts: [Act; 3], lasts: Duration, 
 }
 
 async fn snapshot(field: &Field, lasts: Duration) {
-    let Some(client) = field.client().await else { return };
+    let Some(client) = field.client().await else {
+        return;
+    };
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM farmhand.run_live";
     if client.batch_execute(begin).await.is_ok() {
         tokio::time::sleep(lasts).await;

@@ -173,9 +173,14 @@ impl Site {
             proxies.iter().map(Proxy::port).collect()
         };
         let hosts: Vec<String> = ports.iter().map(|p| format!("{HUB}:{p}")).collect();
-        let url = format!("postgresql://farm@{}/farmhand", hosts.join(","));
+        let url = format!("postgresql://farm@{}/farmhand?sslmode=disable", hosts.join(","));
         let ttl = format!("{}ms", TTL.as_millis());
-        let mut arguments = vec!["--lease-ttl".to_owned(), ttl, "--slots".to_owned(), "16".to_owned()];
+        let mut arguments = vec![
+            "--lease-ttl".to_owned(),
+            ttl,
+            "--slots".to_owned(),
+            "16".to_owned(),
+        ];
         if pooled {
             arguments.extend(["--notify", "off"].map(str::to_owned));
         }

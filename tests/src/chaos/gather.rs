@@ -75,9 +75,14 @@ pub struct Records {
 ///
 /// # Errors
 /// Those of the database.
-pub async fn records(client: &Client, lines: &[Seen], done: &[Done]) -> Result<Records, tokio_postgres::Error> {
+pub async fn records(
+    client: &Client,
+    lines: &[Seen],
+    done: &[Done],
+) -> Result<Records, tokio_postgres::Error> {
     let names: Vec<&str> = jobs::names().collect();
-    let sql = "SELECT run_id, job_id, state, attempt, fence, exit_code, reason, takeovers, kind, instance, node,
+    let sql =
+        "SELECT run_id, job_id, state, attempt, fence, exit_code, reason, takeovers, kind, instance, node,
                       first_due, last_due, count
                FROM farmhand.run WHERE job_id = ANY($1) ORDER BY run_id";
     let found = client.query(sql, &[&names]).await?;
@@ -134,12 +139,11 @@ fn near_a_database_fault(at: u64, done: &[Done]) -> bool {
 
 /// An instant of CLOCK_BOOTTIME by the wall clock of this machine.
 pub fn wall(boot: u64) -> Timestamp {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("after 1970");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     let since_boot = Duration::from_nanos(boot_ns());
     let at = now - since_boot + Duration::from_nanos(boot);
-    Timestamp::from_nanosecond(i128::try_from(at.as_nanos()).expect("this millennium")).expect("this millennium")
+    Timestamp::from_nanosecond(i128::try_from(at.as_nanos()).expect("this millennium"))
+        .expect("this millennium")
 }
 
 /// What a farm at rest holds on to; compared between its beginning and its end.
@@ -179,12 +183,10 @@ pub async fn left(field: &Field, client: &Client, before: &Holdings) -> Vec<Stri
     }
     let some = i64::try_from(field.sites.len()).expect("a few agents");
     if now.sessions > before.sessions + some {
-        left.push(format!(
-            "{} sessions, {} at first",
-            now.sessions, before.sessions
-        ));
+        left.push(format!("{} sessions, {} at first", now.sessions, before.sessions));
     }
-    let of_a_run = |p: &&crate::processes::Process| p.environment.iter().any(|e| e.starts_with("FARMHAND_RUN="));
+    let of_a_run =
+        |p: &&crate::processes::Process| p.environment.iter().any(|e| e.starts_with("FARMHAND_RUN="));
     let processes = field.processes();
     for process in processes.iter().filter(of_a_run) {
         left.push(format!("process {} of a run: {}", process.pid, process.command));

@@ -382,7 +382,9 @@ impl Judge<'_> {
     fn cause(&self, life: &Life, promise: Takeover) -> Option<&Done> {
         let lease = nanos(promise.within);
         let of_its_node = |d: &&Done| {
-            d.node.as_deref() == Some(life.node.as_str()) && d.from <= life.last && life.last <= d.from + lease
+            d.node.as_deref() == Some(life.node.as_str())
+                && d.from <= life.last
+                && life.last <= d.from + lease
         };
         let mut causes = self.history.done.iter().filter(of_its_node);
         let first = causes.next()?;

@@ -77,7 +77,10 @@ impl Place {
 
     /// Packets of one way, or of both, are lost until [`Place::heal`].
     pub fn drop_packets(&self, way: Way) {
-        let (inward, outward) = ("add rule inet f i iifname eth0 drop", "add rule inet f o oifname eth0 drop");
+        let (inward, outward) = (
+            "add rule inet f i iifname eth0 drop",
+            "add rule inet f o oifname eth0 drop",
+        );
         match way {
             Way::In => self.sh(&format!("nft '{inward}'")),
             Way::Out => self.sh(&format!("nft '{outward}'")),
@@ -91,7 +94,9 @@ impl Place {
 
     /// Takes all the room that is left for the agent's state.
     pub fn fill_disk(&self) {
-        let Ok(mut file) = File::create(self.filler()) else { return };
+        let Ok(mut file) = File::create(self.filler()) else {
+            return;
+        };
         let block = vec![0; 64 * 1024];
         while file.write_all(&block).is_ok() {}
         // The last few bytes too.
@@ -160,10 +165,7 @@ fn hold(state_dir: &Path, megabytes: u32) -> Child {
     let target = CString::new(state_dir.display().to_string()).expect("a path without NUL");
     let options = CString::new(format!("size={megabytes}m,mode=0711")).expect("no NUL");
     let mut command = Command::new("sleep");
-    command
-        .arg("infinity")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
+    command.arg("infinity").stdin(Stdio::null()).stdout(Stdio::null());
     // SAFETY: system calls alone between fork and exec, on memory prepared before.
     unsafe {
         command.pre_exec(move || {

@@ -59,7 +59,11 @@ pub fn text(plan: &Plan, outcome: &Outcome) -> String {
     if outcome.is_clean() {
         out.push_str("no violation\n");
     } else {
-        let _ = writeln!(out, "again: tests/chaos/run --seed {} --plan plan.json", plan.seed);
+        let _ = writeln!(
+            out,
+            "again: tests/chaos/run --seed {} --plan plan.json",
+            plan.seed
+        );
     }
     if let Some(kept) = &outcome.kept {
         let _ = writeln!(out, "kept: {}", kept.display());

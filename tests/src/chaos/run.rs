@@ -108,12 +108,17 @@ async fn suite(plan: &Plan, options: &Options) -> Outcome {
     side[0].abort();
     let (left, to) = come_to_rest(&field, &before, options).await;
     side.iter().for_each(tokio::task::JoinHandle::abort);
-    let mut outcome = judge(&field, left, Span {
-        from,
-        to,
-        tolerance: Some(TAKEOVER * 2 + options.tolerance),
-        clock_error: Duration::from_millis(20),
-    }, options)
+    let mut outcome = judge(
+        &field,
+        left,
+        Span {
+            from,
+            to,
+            tolerance: Some(TAKEOVER * 2 + options.tolerance),
+            clock_error: Duration::from_millis(20),
+        },
+        options,
+    )
     .await;
     outcome.faults = faults;
     outcome.lasted = lasted;
@@ -156,9 +161,16 @@ async fn inflict(
 }
 
 fn told(field: &Field, event: &super::plan::Event) -> String {
-    let who = event.fault.agent().map_or("farm", |n| field.sites[n].name.as_str());
+    let who = event
+        .fault
+        .agent()
+        .map_or("farm", |n| field.sites[n].name.as_str());
     let declared = if event.declared { " (declared)" } else { "" };
-    format!("{who}: {} for {} ms{declared}", event.fault.name(), event.lasts_ms)
+    format!(
+        "{who}: {} for {} ms{declared}",
+        event.fault.name(),
+        event.lasts_ms
+    )
 }
 
 /// An application that submits, and asks again with the same key until it has an answer.

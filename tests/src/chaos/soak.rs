@@ -115,10 +115,7 @@ fn svg(rows: &[(f64, [f64; COLUMNS.len()])]) -> String {
         let scale = if most > 0.0 { HEIGHT / most } else { 0.0 };
         let points: Vec<String> = (rows.iter())
             .map(|(at, values)| {
-                let (x, y) = (
-                    left + at / end * WIDTH,
-                    top + HEIGHT - values[column] * scale,
-                );
+                let (x, y) = (left + at / end * WIDTH, top + HEIGHT - values[column] * scale);
                 format!("{x:.1},{y:.1}")
             })
             .collect();

@@ -89,7 +89,12 @@ pub fn instants(definition: &Definition, from: Timestamp, to: Timestamp) -> Vec<
 pub fn check(definition: &Definition, records: &[Record], span: &Span) -> Vec<Mismatch> {
     let mut found = Vec::new();
     let own: Vec<&Record> = records.iter().filter(|r| r.job == definition.job).collect();
-    let last = own.iter().map(|r| r.last_due).max().unwrap_or(span.to).max(span.to);
+    let last = own
+        .iter()
+        .map(|r| r.last_due)
+        .max()
+        .unwrap_or(span.to)
+        .max(span.to);
     let first = own.iter().map(|r| r.first_due).min().unwrap_or(span.from);
     let before_first = first.min(span.from) - Duration::from_secs(1);
     let targets = instants(definition, before_first, last);
@@ -100,8 +105,7 @@ pub fn check(definition: &Definition, records: &[Record], span: &Span) -> Vec<Mi
         let covered: Vec<Timestamp> = (targets.iter().copied())
             .filter(|t| record.first_due <= *t && *t <= record.last_due)
             .collect();
-        let ends_fit =
-            covered.first() == Some(&record.first_due) && covered.last() == Some(&record.last_due);
+        let ends_fit = covered.first() == Some(&record.first_due) && covered.last() == Some(&record.last_due);
         if !ends_fit {
             found.push(Mismatch::Extra {
                 record: (*record).clone(),
@@ -166,7 +170,9 @@ fn missing(
         let at: Vec<&&Record> = (own.iter())
             .filter(|r| r.first_due <= *due && *due <= r.last_due)
             .collect();
-        let whole = at.iter().any(|r| r.state == "skipped" && definition.instances > 1);
+        let whole = at
+            .iter()
+            .any(|r| r.state == "skipped" && definition.instances > 1);
         for instance in 0..definition.instances {
             let there = at.iter().any(|r| definition.each_node || r.instance == instance);
             if !there && !whole {
