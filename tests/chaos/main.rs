@@ -12,6 +12,7 @@ mod network;
 mod oracle;
 mod overlap;
 mod placement;
+mod plan;
 mod progress;
 mod shards;
 mod stopped;

@@ -148,6 +148,11 @@ impl Config {
         self
     }
 
+    /// Each host watches the next one.
+    pub fn next_host(&self, host: usize) -> usize {
+        (host + 1) % self.hosts
+    }
+
     pub fn held_ticks(&self, run: usize) -> u8 {
         self.lease_ticks + self.hold[run]
     }

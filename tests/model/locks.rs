@@ -1,15 +1,15 @@
 //! Which rows the transactions in flight have locked.
 
 use crate::config::{Config, Guard};
-use crate::state::{Phase, RUNS, State, Stmt};
+use crate::state::{ADDRESSES, Phase, RUNS, State, Stmt};
 
 /// The locks that other transactions hold.
 #[derive(Clone, Copy, Default)]
 pub struct Locks {
     /// FOR KEY SHARE, per address.
-    pub key_share: [bool; 2],
+    pub key_share: [bool; ADDRESSES],
     /// By an update that changes the session.
-    pub exclusive: [bool; 2],
+    pub exclusive: [bool; ADDRESSES],
     pub run: [bool; RUNS],
 }
 

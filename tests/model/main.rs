@@ -16,6 +16,7 @@ mod offers;
 mod progress;
 mod properties;
 mod scenarios;
+mod size;
 mod start;
 mod state;
 mod world;

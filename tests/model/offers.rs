@@ -77,7 +77,8 @@ impl State {
                         });
                     }
                 }
-                Some(w) if !w.tree_empty() && cfg.has(Guard::TreeEmptyBeforeClose) => {}
+                // Of all wardens: `end_wardens` of the agent says so only then.
+                Some(w) if (!w.tree_empty() || host.holds()) && cfg.has(Guard::TreeEmptyBeforeClose) => {}
                 None if cfg.features.keep_session || host.holds() => {
                     send(Stmt::Renew {
                         session,
@@ -104,7 +105,7 @@ impl State {
             return;
         }
         let address = if a.session.is_some() && cfg.hosts > 1 {
-            cfg.addresses[1 - h]
+            cfg.addresses[cfg.next_host(h)]
         } else {
             own
         };
@@ -180,7 +181,7 @@ impl State {
             send(Stmt::Sweep);
         }
         if cfg.hosts > 1 && cfg.faults.hangs > self.budget.hangs {
-            let address = cfg.addresses[1 - h];
+            let address = cfg.addresses[cfg.next_host(h)];
             let node = self.db.nodes[usize::from(address)];
             if node.open && !node.condemned {
                 send(Stmt::Condemn {

@@ -5,7 +5,7 @@ use stateright::Model;
 
 use crate::actions::{Action, Protocol};
 use crate::config::{Config, Faults};
-use crate::state::{RunState, State, Stmt};
+use crate::state::{HOSTS, RunState, State, Stmt};
 
 const ROUNDS: usize = 60;
 
@@ -21,7 +21,7 @@ pub fn can_end(cfg: &Config, state: &State) -> bool {
 fn ends(cfg: &Config, mut state: State) -> bool {
     let unlimited = Config {
         max_attempts: 60,
-        max_session: [30; 2],
+        max_session: [30; HOSTS],
         max_lives: 15,
         faults: Faults::default(),
         ..*cfg
@@ -40,7 +40,7 @@ fn ends(cfg: &Config, mut state: State) -> bool {
             return true;
         }
         // Within one tick each kind of step happens at most a few times, so renewals cannot starve time.
-        for _ in 0..24 {
+        for _ in 0..12 * HOSTS {
             actions.clear();
             model.actions(&state, &mut actions);
             actions.retain(helpful);

@@ -86,8 +86,8 @@ impl State {
         let main = host.warden.take();
         host.hold_warden = main.map(|w| Warden {
             age: cfg.wait_ticks,
-            slots: [Slot::Live(1), Slot::Empty],
-            fences: [1, 0],
+            slots: std::array::from_fn(|r| if r == 0 { Slot::Live(1) } else { Slot::Empty }),
+            fences: std::array::from_fn(|r| u8::from(r == 0)),
             ..w
         });
         host.agents[0].iter_mut().for_each(|a| a.session = None);

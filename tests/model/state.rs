@@ -3,9 +3,8 @@
 //! Time is not a number here. Every timer is an age in ticks since the event that it counts from, as real
 //! time has it; the clocks' different rates are in the ages at which the timers end (`config`).
 
-pub const HOSTS: usize = 2;
-pub const ADDRESSES: usize = 2;
-pub const RUNS: usize = 2;
+pub use crate::size::{ADDRESSES, HOSTS, RUNS};
+
 /// An older and a newer agent on one host.
 pub const GENERATIONS: usize = 2;
 /// Statements whose client is gone and that the server may still execute.

@@ -92,7 +92,7 @@ impl State {
     pub fn number_beats_anew(&mut self) {
         let mut s = *self;
         for address in 0..ADDRESSES {
-            let mut used: [u8; 16] = [0; 16];
+            let mut used: [u8; 64] = [0; 64];
             let mut n = 0;
             s.beats(address, |beat| {
                 if !used[..n].contains(beat) {

@@ -15,6 +15,8 @@ mod config;
 mod db;
 #[path = "../model/locks.rs"]
 mod locks;
+#[path = "../model/size.rs"]
+mod size;
 #[path = "../model/start.rs"]
 mod start;
 #[path = "../model/state.rs"]

@@ -69,7 +69,7 @@ pub fn run(plan: &Plan, options: &Options) -> Outcome {
     let whole = std::thread::spawn(move || {
         place::enter_hub();
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(6)
+            .worker_threads(4)
             .enable_all()
             .build()
             .expect("a runtime");
@@ -151,13 +151,27 @@ async fn inflict(
         if options.talk {
             eprintln!("{:>8.3} s {}", begun.elapsed().as_secs_f64(), told(field, event));
         }
-        going_on.push(tokio::spawn(effects::happen(field.clone(), *event)));
+        going_on.push(apart(effects::happen(field.clone(), *event)));
     }
     tokio::time::sleep_until((begun + Duration::from_millis(plan.shape.lasts_ms)).into()).await;
-    for task in going_on {
-        task.await.expect("a fault is done to the end");
+    for thread in going_on {
+        while !thread.is_finished() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        thread.join().expect("a fault is done to the end");
     }
     faults
+}
+
+/// On a thread of its own: servers are stopped and started by waiting for them, and no timer may wait with them.
+fn apart(fault: impl Future<Output = ()> + Send + 'static) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(fault);
+    })
 }
 
 fn told(field: &Field, event: &super::plan::Event) -> String {
@@ -245,8 +259,6 @@ async fn come_to_rest(field: &Field, before: &Holdings, options: &Options) -> (V
     tokio::time::sleep(Duration::from_secs(4)).await;
     // The last instants before this may wait for an agent that wakes up a little late.
     let to = now(field).await - Duration::from_secs(2);
-    let mut pause = vec!["job", "pause"];
-    pause.extend(jobs::names());
     for name in jobs::names() {
         field.farmhand(&["job", "pause", name]).await;
     }

@@ -4,6 +4,8 @@ use std::fs::OpenOptions;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -119,7 +121,7 @@ impl Agent {
     /// Starts the process and waits for nothing.
     pub fn spawn(&mut self) {
         assert!(self.child.is_none(), "{} runs already", self.address);
-        self.child = Some(self.command().spawn().expect("the agent starts"));
+        self.child = Some(spawn_for_good(self.command()));
     }
 
     /// Starts it and waits until it has a session.
@@ -331,6 +333,29 @@ pub fn stop(pid: i32) {
         assert!(Instant::now() < deadline, "process {pid} does not stop");
         std::thread::yield_now();
     }
+}
+
+/// The death signal follows the thread that spawned, so that thread must stay as long as the process: this one does.
+fn spawn_for_good(command: Command) -> Child {
+    type Order = (Command, Sender<Child>);
+    static SPAWNER: OnceLock<Mutex<Sender<Order>>> = OnceLock::new();
+    let spawner = SPAWNER.get_or_init(|| {
+        let (sender, orders) = channel::<Order>();
+        std::thread::spawn(move || {
+            for (mut command, answer) in orders {
+                let _ = answer.send(command.spawn().expect("the agent starts"));
+            }
+        });
+        Mutex::new(sender)
+    });
+    let (sender, answer) = channel();
+    let order = (command, sender);
+    spawner
+        .lock()
+        .expect("no panic under it")
+        .send(order)
+        .expect("it stays");
+    answer.recv().expect("the agent starts")
 }
 
 fn free_port() -> u16 {

@@ -1,0 +1,69 @@
+//! A small scale of the suite (`tests/chaos/run`): the same farm, faults and oracle, with a seed that never changes.
+
+use std::time::Duration;
+
+use farmhand_tests::chaos::plan::{Act, Event, Fault, Plan, Shape};
+use farmhand_tests::chaos::report;
+use farmhand_tests::chaos::run::{Options, run};
+
+fn shape(lasts_ms: u64) -> Shape {
+    Shape {
+        agents: 4,
+        lasts_ms,
+        faults_per_hour: 3_000,
+        pgbouncer: false,
+        failovers: true,
+        listeners: 100,
+        declared_percent: 0,
+    }
+}
+
+/// Of lateness alone: this machine may be busy.
+fn patient() -> Options {
+    Options {
+        tolerance: Duration::from_secs(10),
+        ..Options::default()
+    }
+}
+
+#[test]
+fn a_minute_of_faults_from_a_fixed_seed_breaks_no_promise() {
+    let plan = Plan::new(20, shape(45_000));
+    let outcome = run(&plan, &patient());
+    let text = report::text(&plan, &outcome);
+    println!("{text}");
+    assert!(outcome.is_clean(), "{text}");
+    assert!(outcome.count() > 25 && outcome.verdict.runs > 100, "{text}");
+    assert!(outcome.instants > 100 && outcome.submitted > 10, "{text}");
+}
+
+/// The documented window: agent, warden and guard killed at once. Without PID isolation what double-forked lives on beside
+/// its successor, and an oracle that did not see it would see nothing.
+#[test]
+fn the_oracle_sees_two_lives_in_the_declared_window_and_nowhere_else() {
+    let all = Fault::Processes {
+        agent: 0,
+        own: Act::Kill,
+        warden: Act::Kill,
+        guard: Act::Kill,
+    };
+    let plan = Plan {
+        seed: 0,
+        shape: Shape {
+            agents: 3,
+            failovers: false,
+            ..shape(16_000)
+        },
+        events: vec![Event {
+            at_ms: 7_000,
+            lasts_ms: 9_000,
+            fault: all,
+            declared: true,
+        }],
+    };
+    let outcome = run(&plan, &patient());
+    let text = report::text(&plan, &outcome);
+    assert!(outcome.is_clean(), "{text}");
+    let seen = outcome.verdict.violations.iter().filter(|v| v.declared.is_some());
+    assert!(seen.count() > 0, "{text}");
+}
