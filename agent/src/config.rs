@@ -39,6 +39,8 @@ pub struct AgentConfig {
     pub snapshot_every: Duration,
     /// Says who jobs may run as; without one, the agent's own user alone.
     pub policy: Option<PathBuf>,
+    /// The keys by which definitions must be signed to be executed here; without one none need be.
+    pub trusted_keys: Option<PathBuf>,
     /// How people are told of what happens.
     pub outside: Outside,
 }
@@ -80,6 +82,7 @@ impl AgentConfig {
             ("run_log", self.run_log != new.run_log),
             ("snapshot_every", self.snapshot_every != new.snapshot_every),
             ("policy", self.policy != new.policy),
+            ("trusted_keys", self.trusted_keys != new.trusted_keys),
             ("secrets_dir", self.outside.secrets_dir != new.outside.secrets_dir),
             ("smtp", self.outside.smtp != new.outside.smtp),
             ("ping", self.outside.ping != new.outside.ping),

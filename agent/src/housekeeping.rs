@@ -103,6 +103,9 @@ pub async fn start(ctx: Arc<Context>) -> Result<Housekeeper, JobSchedulerError> 
     Ok(Housekeeper { scheduler, snapshots })
 }
 
+/// What people did is kept for a year and a month, or for as long as the runs where that is longer.
+const AUDIT_DAYS: i32 = 396;
+
 type Task = fn(Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 
 fn sweep(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>> {
@@ -140,6 +143,7 @@ fn drop_old(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreEr
                 events: default.events.min(days),
             };
             farmhand_common::store::tasks::drop_older_than(&ctx.db, days).await?;
+            farmhand_common::store::audit::forget(&ctx.db, AUDIT_DAYS.max(days)).await?;
             farmhand_common::store::streams::drop_older_than(&ctx.db, days).await?;
             farmhand_common::store::tables::drop_older_than(&ctx.db, days).await?;
             farmhand_common::store::progress::drop_older_than(&ctx.db, days).await?;

@@ -30,6 +30,7 @@ pub mod snapshot;
 pub mod stream;
 mod supervisor;
 mod tables;
+pub mod trust;
 pub mod warden;
 mod wardens;
 mod watcher;

@@ -29,6 +29,7 @@ pub struct Metrics {
     pub runs_in_progress: IntGauge,
     pub slots: IntGauge,
     pub retries: IntCounter,
+    pub refusals: IntCounterVec,
     pub skips: IntCounterVec,
     pub takeovers: IntCounterVec,
     pub takeover_delay: Histogram,
@@ -107,6 +108,12 @@ impl Metrics {
                 &r,
                 "farmhand_retries_total",
                 "Attempts sent back to be tried again",
+            )?,
+            refusals: counters(
+                &r,
+                "farmhand_refusals_total",
+                "Attempts that this node would not start, by what forbids it",
+                &["by"],
             )?,
             skips: counters(
                 &r,

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::events::AttemptRef;
 use crate::flow::handed::{self, Handed};
 use crate::stream::handed as stream;
-use crate::warden::protocol::{AttemptId, AttemptResult, Ending, KillReason, MAX_STDIN, SpawnRequest};
+use crate::warden::protocol::{AttemptId, AttemptResult, Ending, KillReason, MAX_STDIN, SpawnRequest, Stage};
 
 /// Where cron's jobs find their programs too.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -232,6 +232,27 @@ pub enum Verdict {
     },
     /// Ended by us before it could end itself: as `on_lost` says.
     Lost { why: LostWhy },
+    /// This node would not execute the definition; whether another might, the database is asked.
+    Refused { why: String },
+    /// Another node might: due again after `delay`.
+    GivenBack { reason: String, delay: Duration },
+}
+
+/// What becomes of a run that this node would not execute, once it is known whether another might.
+pub fn after_refusal(attempt: i32, why: String, others: bool) -> Verdict {
+    if others {
+        // Grows, so that nodes which all think that another might do not pass it around for ever.
+        let doubled = 1_u64 << attempt.clamp(1, 6);
+        return Verdict::GivenBack {
+            reason: why,
+            delay: Duration::from_secs(doubled),
+        };
+    }
+    Verdict::Final {
+        outcome: Outcome::Failed,
+        reason: Some(why),
+        again: None,
+    }
 }
 
 /// Decides what the end of an attempt means. `cancelled`: somebody asked for its end; `random` is uniform
@@ -263,6 +284,15 @@ pub fn verdict(a: &Assignment, result: &AttemptResult, cancelled: bool, random: 
     };
     if a.is_round() {
         return round_over(a, end, reason, cancelled, random);
+    }
+    if let Ending::StartFailed(failure) = &result.ending
+        && failure.stage == Stage::Signature
+        && !cancelled
+    {
+        // Another attempt here would be refused as well.
+        return Verdict::Refused {
+            why: failure.message.clone(),
+        };
     }
     if let AttemptEnd::Exited(code) = end
         && a.spec.idle_exit.contains(&code)

@@ -8,4 +8,5 @@ mod limits;
 mod output;
 mod running;
 mod starting;
+mod trust;
 mod watching;

@@ -21,6 +21,7 @@ use crate::random::random;
 use crate::reporter::{Outlet, Reporter};
 use crate::runlog::RunLog;
 use crate::session::{Context, Input, Reload, SessionEnd};
+use crate::trust::Trust;
 use crate::warden::Paths;
 use crate::warden::protocol::Kind;
 use crate::{accounts, housekeeping, http, signals, supervisor, wardens};
@@ -79,6 +80,9 @@ pub async fn run(mut config: AgentConfig, reload: Reload) -> Result<Ended, Agent
         .map_err(|e| setup(format!("state directory {}", config.state_dir.display()), e))?;
     let mut signals = signals::listen().map_err(|e| setup("signals", e))?;
     look_at_policy(config.policy.as_deref())?;
+    if let Some(file) = &config.trusted_keys {
+        Trust::read(file).map_err(|why| setup("--trusted-keys", why))?;
+    }
     let metrics = Arc::new(Metrics::new().map_err(|e| setup("metrics", e))?);
     metrics.slots.set(i64::from(config.slots));
     let listener = match config.listen {

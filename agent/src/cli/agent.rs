@@ -67,6 +67,10 @@ pub struct AgentArgs {
     /// A file of root's that says who jobs may run as, or "off" [default: off, the agent's own user alone]
     #[arg(long, value_name = "FILE")]
     pub policy: Option<String>,
+    /// A file of root's with the keys by which job definitions must be signed to be executed here, or "off" [default:
+    /// /etc/farmhand/trusted-keys where that exists]
+    #[arg(long, value_name = "FILE")]
+    pub trusted_keys: Option<String>,
     /// A TOML file with the same keys (dashes as underscores, labels as a table)
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

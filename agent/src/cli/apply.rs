@@ -1,8 +1,7 @@
 //! `farmhand job apply`: from files to definitions.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use farmhand_common::core::definition::{
@@ -11,9 +10,10 @@ use farmhand_common::core::definition::{
 use farmhand_common::core::document::{Mistakes, Source};
 use farmhand_common::core::due;
 use farmhand_common::store::jobs::{
-    ApplyOutcome, Blocked, JobChange, Listed, PoolChange, TargetChange, apply_all,
+    ApplyOutcome, Blocked, JobChange, Listed, PoolChange, TargetChange, apply_signed,
 };
 use farmhand_common::store::pools::pools;
+use farmhand_common::store::signatures::Signed;
 use farmhand_common::store::{Db, notify, query, tables};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -21,7 +21,9 @@ use serde_json::{Value, json};
 
 use super::apply_pools::{no_pool, plan_pools, pool_in_use, show_pools};
 use super::apply_targets::{no_target, plan_targets, show_targets};
-use super::{DatabaseArgs, Exit, Failure, Outcome, due_now, job, out, progress, terminal, triggers};
+use super::{
+    DatabaseArgs, Exit, Failure, Outcome, due_now, job, job_files, out, progress, sign, terminal, triggers,
+};
 
 #[derive(Args, Debug)]
 pub struct ApplyArgs {
@@ -37,6 +39,9 @@ pub struct ApplyArgs {
     /// Do not ask before deleting
     #[arg(long)]
     yes: bool,
+    /// Apply only what one of these keys signed
+    #[arg(long, value_name = "FILE")]
+    trusted_keys: Option<PathBuf>,
 }
 
 /// A definition to be stored.
@@ -45,6 +50,8 @@ pub(super) struct Wanted {
     pub name: String,
     pub spec: JobSpec,
     pub source: String,
+    /// Who vouches for it.
+    pub signed: Option<Signed>,
 }
 
 /// All that files define.
@@ -79,7 +86,8 @@ pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Ou
     let present = job::all(&db).await?;
     triggers::check(&sources, &all.jobs, &present, args.prune)
         .map_err(|mistakes| refuse(&mistakes, as_json))?;
-    let wanted = files(&sources, all);
+    let mut wanted = files(&sources, all);
+    sign::attach(&mut wanted.jobs, args.trusted_keys.as_deref())?;
     let steps = plan(&wanted.jobs, &present, args.prune);
     let pools = plan_pools(&wanted.pools, &pools(&db, None).await?, args.prune);
     let targets = plan_targets(&wanted.targets, &notify::targets(&db).await?, args.prune);
@@ -90,6 +98,7 @@ pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Ou
     }
     check_tables(&db, &wanted.jobs).await?;
     let changes = steps.iter().any(|step| step.change != Kind::Unchanged)
+        || wanted.jobs.iter().any(|job| job.signed.is_some())
         || pools.iter().any(|step| step.change != Kind::Unchanged)
         || targets.iter().any(|step| step.change != Kind::Unchanged);
     if changes && !args.dry_run {
@@ -141,7 +150,7 @@ pub(super) fn read_files(paths: &[PathBuf], as_json: bool) -> Result<Files, Fail
 }
 
 fn load_files(paths: &[PathBuf], as_json: bool) -> Result<(Vec<Source>, Definitions), Failure> {
-    let sources = read_all(paths)?;
+    let sources = job_files::read_all(paths)?;
     let all = load_all(&sources).map_err(|mistakes| refuse(&mistakes, as_json))?;
     Ok((sources, all))
 }
@@ -151,6 +160,7 @@ fn files(sources: &[Source], all: Definitions) -> Files {
         source: sources[job.source].name.clone(),
         name: job.name,
         spec: job.spec,
+        signed: None,
     };
     let pool = |pool: PoolDefinition| PoolChange {
         source: sources[pool.source].name.clone(),
@@ -167,64 +177,6 @@ fn files(sources: &[Source], all: Definitions) -> Files {
         pools: all.pools.into_iter().map(pool).collect(),
         targets: all.targets.into_iter().map(target).collect(),
     }
-}
-
-/// The files of all paths, in the order given, each directory's by name.
-fn read_all(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
-    let mut files = Vec::new();
-    let mut unreadable = Vec::new();
-    for path in paths {
-        match files_of(path) {
-            Ok(found) if found.is_empty() => unreadable.push(format!("{}: no *.toml in it", path.display())),
-            Ok(found) => files.extend(found),
-            Err(error) => unreadable.push(format!("{}: {error}", path.display())),
-        }
-    }
-    let mut seen = BTreeSet::new();
-    files.retain(|file| seen.insert(file.clone()));
-    let mut sources = Vec::new();
-    for file in files {
-        match read(&file) {
-            Ok(text) => sources.push(Source {
-                name: file.display().to_string(),
-                text,
-            }),
-            Err(error) => unreadable.push(format!("{}: {error}", file.display())),
-        }
-    }
-    if unreadable.is_empty() {
-        return Ok(sources);
-    }
-    let failure = Failure::usage("not all job files can be read; nothing was applied");
-    Err(unreadable.into_iter().fold(failure, Failure::why))
-}
-
-fn files_of(path: &Path) -> std::io::Result<Vec<PathBuf>> {
-    if path == Path::new("-") || !path.metadata()?.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let mut files = Vec::new();
-    for entry in path.read_dir()? {
-        let file = entry?.path();
-        // Hidden: editors' copies, and the directories that a ConfigMap's files are links into.
-        let hidden = file
-            .file_name()
-            .is_none_or(|n| n.to_string_lossy().starts_with('.'));
-        if !hidden && file.extension().is_some_and(|e| e == "toml") {
-            files.push(file);
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
-fn read(file: &Path) -> std::io::Result<String> {
-    if file != Path::new("-") {
-        return std::fs::read_to_string(file);
-    }
-    let mut text = String::new();
-    std::io::stdin().lock().read_to_string(&mut text)?;
-    Ok(text)
 }
 
 fn refuse(mistakes: &Mistakes, as_json: bool) -> Failure {
@@ -335,6 +287,8 @@ pub(super) async fn store(
     prune: bool,
 ) -> Result<(), Failure> {
     let (pools, targets) = (shared.map(|f| &f.pools[..]), shared.map(|f| &f.targets[..]));
+    let signed = (wanted.iter()).filter_map(|job| Some((job.name.clone(), job.signed.clone()?)));
+    let signed = signed.collect();
     let mut decided: BTreeMap<String, Timestamp> = BTreeMap::new();
     for _ in 0..due_now::TRIES {
         let now = query::now(db).await?;
@@ -342,15 +296,16 @@ pub(super) async fn store(
             .iter()
             .map(|job| change(job, decided.get(&job.name).map_or(now, |d| now.max(*d))))
             .collect::<Result<Vec<_>, _>>()?;
-        let blocked = match apply_all(db, &changes, pools, targets, prune, &super::who()).await? {
-            ApplyOutcome::Done { .. } => return Ok(()),
-            ApplyOutcome::Refused(faults) => {
-                let failure = Failure::new(Exit::Refused, "the triggers of the jobs do not fit together");
-                let failure = faults.iter().fold(failure, |f, fault| f.why(fault));
-                return Err(failure.next("mend `triggered_by`; nothing was applied"));
-            }
-            ApplyOutcome::Blocked(blocked) => blocked,
-        };
+        let blocked =
+            match apply_signed(db, &changes, &signed, (pools, targets), prune, &super::who()).await? {
+                ApplyOutcome::Done { .. } => return Ok(()),
+                ApplyOutcome::Refused(faults) => {
+                    let failure = Failure::new(Exit::Refused, "the triggers of the jobs do not fit together");
+                    let failure = faults.iter().fold(failure, |f, fault| f.why(fault));
+                    return Err(failure.next("mend `triggered_by`; nothing was applied"));
+                }
+                ApplyOutcome::Blocked(blocked) => blocked,
+            };
         let mut overdue = Vec::new();
         for obstacle in blocked {
             match obstacle {

@@ -147,6 +147,8 @@ pub async fn rollback(db: &Db, args: &RollbackArgs, as_json: bool) -> Outcome {
             name: args.name.clone(),
             spec,
             source: format!("rollback to revision {}, from {}", args.rev, revision.source),
+            // An old signature would be refused as such: whoever vouches for this must sign again.
+            signed: None,
         };
         store(db, &[wanted], None, false).await?;
     }

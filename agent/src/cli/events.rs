@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
+use farmhand_common::store::audit::{Entry, audit};
 use farmhand_common::store::events::{EventFilter, Recorded, events_after, recent_events};
 use farmhand_common::store::{Db, StoreError};
 use serde_json::Value;
@@ -39,6 +40,9 @@ pub struct EventsArgs {
     /// Go on as they happen, until Ctrl-C
     #[arg(short, long)]
     follow: bool,
+    /// What people did and what was refused, with who and from where; kept for longer, never changed
+    #[arg(long, conflicts_with = "follow")]
+    audit: bool,
     #[command(flatten)]
     database: DatabaseArgs,
 }
@@ -53,6 +57,9 @@ pub async fn run(args: &EventsArgs, as_json: bool) -> Outcome {
         kind: args.kind.clone(),
         since: None,
     };
+    if args.audit {
+        return show_audit(&db, &filter, args.limit, as_json).await;
+    }
     // Before the list is read, so that what happens meanwhile is seen by the first look.
     let (mut newest_id, mut seen) = (0, BTreeSet::new());
     if args.follow {
@@ -78,6 +85,45 @@ pub async fn run(args: &EventsArgs, as_json: bool) -> Outcome {
     }
     seen.extend(events.iter().map(|event| event.event_id));
     go_on(&db, &filter, newest_id, seen, as_json).await
+}
+
+async fn show_audit(db: &Db, filter: &EventFilter, limit: i64, as_json: bool) -> Outcome {
+    let mut entries = audit(db, filter, None, limit).await?;
+    entries.reverse();
+    if as_json {
+        out::json(&entries);
+        return Ok(Exit::Ok);
+    }
+    let row = |e: &Entry| {
+        let from = e.client.clone().unwrap_or_else(|| "local".to_owned());
+        let from = format!(
+            "{} {from} {}",
+            e.role,
+            e.application.as_deref().unwrap_or_default()
+        );
+        let mut what = e.job_id.clone().unwrap_or_default();
+        for (name, value) in [
+            ("run", e.run_id.map(|n| n.to_string())),
+            ("node", e.address.clone()),
+        ] {
+            what.push_str(&value.map_or_else(String::new, |value| format!(" {name} {value}")));
+        }
+        if let Some(why) = e.detail["why"].as_str() {
+            what.push_str(&format!(": {why}"));
+        }
+        vec![
+            out::time(e.at),
+            e.kind.clone(),
+            out::maybe(e.actor.as_ref()),
+            from.trim_end().to_owned(),
+            what.trim_start().to_owned(),
+        ]
+    };
+    out::table(
+        &["AT", "WHAT", "WHO", "FROM", "ABOUT"],
+        entries.iter().map(row).collect(),
+    );
+    Ok(Exit::Ok)
 }
 
 /// The number of the newest event of all, whatever is asked for: looks start there, and read no older ones.

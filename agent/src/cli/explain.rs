@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use farmhand_common::core::explain::{Explanation, Gate};
-use farmhand_common::store::{jobs, reading};
+use farmhand_common::store::{jobs, reading, signatures};
 use jiff::tz::TimeZone;
 
 use super::next::moment;
@@ -41,10 +41,17 @@ pub async fn run(args: &ExplainArgs, as_json: bool) -> Outcome {
         None => None,
     };
     let explanation = reading::explain(&db, name, at).await?;
+    let refusals = signatures::refusals(&db, name).await?;
     if as_json {
-        out::json(&explanation);
+        let mut explained = serde_json::to_value(&explanation).unwrap_or_default();
+        explained["refusals"] = serde_json::to_value(&refusals).unwrap_or_default();
+        out::json(&explained);
     } else {
         show(&explanation);
+        for r in &refusals {
+            let text = format!("node {} would not run revision {}: {}", r.address, r.rev, r.why);
+            out::line(&out::printable(&format!("{text} (at {})", out::time(r.at))));
+        }
     }
     Ok(match explanation.held_by {
         Some(Gate::Exists) if at.is_none() => Exit::NotFound,

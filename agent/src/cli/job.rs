@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 
 use super::apply::{self, ApplyArgs};
 use super::follow::{Follow, follow};
-use super::{DatabaseArgs, Exit, Failure, Outcome, backfill, completion, diff, due_now, out, runs, triggers};
+use super::{
+    DatabaseArgs, Exit, Failure, Outcome, backfill, completion, diff, due_now, out, runs, sign, triggers,
+};
 
 #[derive(Args, Debug)]
 pub struct JobArgs {
@@ -26,6 +28,8 @@ pub struct JobArgs {
 enum JobCommand {
     /// Check job files, show what they change, and store their jobs
     Apply(ApplyArgs),
+    /// Sign the jobs of files, for nodes that execute only what a trusted key signed
+    Sign(sign::SignArgs),
     /// What applying files would change, value by value; or what a revision changed
     Diff(diff::DiffArgs),
     /// All jobs
@@ -85,9 +89,12 @@ pub async fn run(args: &JobArgs, as_json: bool) -> Outcome {
     if let JobCommand::Apply(apply) = &args.command {
         return apply::run(&args.database, apply, as_json).await;
     }
+    if let JobCommand::Sign(args) = &args.command {
+        return sign::run(args, as_json);
+    }
     let db = args.database.connect().await?;
     match &args.command {
-        JobCommand::Apply(_) => Ok(Exit::Ok),
+        JobCommand::Apply(_) | JobCommand::Sign(_) => Ok(Exit::Ok),
         JobCommand::Diff(args) => diff::run(&db, args, as_json).await,
         JobCommand::Rollback(args) => diff::rollback(&db, args, as_json).await,
         JobCommand::Backfill(args) => backfill::run(&db, args, as_json).await,

@@ -20,6 +20,8 @@ mod follow;
 mod import;
 mod items;
 mod job;
+mod job_files;
+mod key;
 mod lease;
 mod logs;
 mod man;
@@ -35,6 +37,7 @@ mod report_progress;
 mod run;
 mod runs;
 mod settings;
+mod sign;
 mod status;
 mod stream_engine;
 mod terminal;
@@ -82,6 +85,8 @@ enum Command {
     Agent(Box<agent::AgentArgs>),
     /// Jobs: apply files, list, run, pause
     Job(job::JobArgs),
+    /// Keys to sign job definitions with
+    Key(key::KeyArgs),
     /// Runs: list, logs, cancel, retry
     Run(run::RunArgs),
     /// Nodes: list, cordon, drain
@@ -148,6 +153,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Dev(args) => dev::run(args),
         Command::Agent(args) => agent::run(args, json),
         Command::Job(args) => block_on(job::run(args, json)),
+        Command::Key(args) => key::run(args, json),
         Command::Run(args) => block_on(run::run(args, json)),
         Command::Node(args) => block_on(node::run(args, json)),
         Command::Lease(args) => block_on(lease::run(args, json)),

@@ -65,6 +65,8 @@ pub(super) fn measure(m: &Metrics, event: &Event) {
                     .observe(ran.as_secs_f64());
             }
         }
+        Event::UserRefused { .. } => m.refusals.with_label_values(&["policy"]).inc(),
+        Event::DefinitionRefused { .. } => m.refusals.with_label_values(&["signature"]).inc(),
         Event::Retrying { .. } => m.retries.inc(),
         Event::TimedOut { progress, .. } => {
             m.timeouts

@@ -131,6 +131,11 @@ pub enum Event {
         user: String,
         why: String,
     },
+    /// No trusted key vouches for what this node was to execute.
+    DefinitionRefused {
+        attempt: AttemptRef,
+        why: String,
+    },
     /// A child of an attempt went over its limit.
     ChildKilled {
         attempt: AttemptRef,
@@ -354,6 +359,7 @@ fn severity(event: &Event) -> Severity {
         | Event::TimedOut { .. }
         | Event::ChildKilled { .. }
         | Event::UserRefused { .. }
+        | Event::DefinitionRefused { .. }
         | Event::Fenced { .. }
         | Event::FenceKill { .. }
         | Event::Expired { .. }

@@ -49,6 +49,10 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
             about(&mut row, attempt);
             row.detail = json!({"name": name, "pid": pid, "what": what});
         }
+        Event::DefinitionRefused { attempt, why } => {
+            about(&mut row, attempt);
+            row.detail = json!({"why": why});
+        }
         Event::UserRefused { attempt, user, why } => {
             about(&mut row, attempt);
             row.detail = json!({"user": user, "why": why});
@@ -178,6 +182,7 @@ fn kind(event: &Event) -> Option<&'static str> {
         Event::TimedOut { .. } => "timed_out",
         Event::ChildKilled { .. } => "child_killed",
         Event::UserRefused { .. } => "user_refused",
+        Event::DefinitionRefused { .. } => "definition_refused",
         Event::Released { .. } => "released",
         Event::AttemptLost { .. } => "attempt_lost",
         Event::Fenced { .. } => "fenced",

@@ -92,7 +92,7 @@ impl std::fmt::Display for Text<'_> {
                     "ran past its timeout"
                 }
             ),
-            Event::UserRefused { attempt: a, why, .. } => {
+            Event::UserRefused { attempt: a, why, .. } | Event::DefinitionRefused { attempt: a, why } => {
                 write!(f, "{} run {} attempt {}: {why}", a.job_id, a.run_id, a.attempt)
             }
             Event::ChildKilled { attempt: a, what, .. } => {

@@ -3,6 +3,7 @@
 mod answer;
 mod outlet;
 mod progress;
+mod refused;
 mod report;
 mod rows;
 mod tasks;
@@ -236,7 +237,7 @@ impl Reporter {
     async fn settle(&mut self, mut ended: Vec<Ended>) {
         let mut failures = 0u32;
         loop {
-            match self.try_settle(&ended).await {
+            match self.try_settle(&mut ended).await {
                 Ok(settled) => {
                     self.finish(ended, settled).await;
                     return;
@@ -267,7 +268,9 @@ impl Reporter {
     }
 
     /// Output first: once a state is final, the log is complete within the caps.
-    async fn try_settle(&mut self, ended: &[Ended]) -> Result<Vec<Settled>, StoreError> {
+    async fn try_settle(&mut self, ended: &mut [Ended]) -> Result<Vec<Settled>, StoreError> {
+        refused::decide(&self.db, ended).await?;
+        let ended = &*ended;
         for e in ended.iter().filter(|e| e.result.is_some()) {
             self.follow(Followed::new(&e.assignment, e.kind, false)).await;
         }
@@ -286,6 +289,7 @@ impl Reporter {
         results.extend(protocol::finish(&self.db, &finish).await?);
         results.extend(protocol::retry(&self.db, &retry).await?);
         results.extend(protocol::lose(&self.db, &lose).await?);
+        results.extend(refused::give_back(&self.db, ended).await?);
         Ok(ended
             .iter()
             .map(|e| {
@@ -302,7 +306,8 @@ impl Reporter {
                     }
                     (Some(FinishResult::Ended(_)), _) => Settled::Done,
                     (_, Verdict::Retry { delay, .. }) => Settled::Again(*delay),
-                    (_, Verdict::Lost { .. }) => Settled::Again(Duration::ZERO),
+                    (_, Verdict::Lost { .. } | Verdict::Refused { .. }) => Settled::Again(Duration::ZERO),
+                    (_, Verdict::GivenBack { delay, .. }) => Settled::Again(*delay),
                     // The next round of a continuous job.
                     (_, Verdict::Final { again, .. }) => again.map_or(Settled::Done, Settled::Again),
                 }
@@ -370,6 +375,8 @@ impl Reporter {
                 attempt: about,
                 why: why.as_str(),
             }),
+            // Said when the warden refused it.
+            Verdict::Refused { .. } | Verdict::GivenBack { .. } => {}
         }
     }
 

@@ -14,6 +14,7 @@ pub(super) fn op(verdict: &Verdict) -> &'static str {
         Verdict::Final { .. } => "finish",
         Verdict::Retry { .. } => "retry",
         Verdict::Lost { .. } => "lose",
+        Verdict::Refused { .. } | Verdict::GivenBack { .. } => "give_back",
     }
 }
 

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use farmhand_common::core::definition::JobSpec;
 use farmhand_common::core::lease::BootInstant;
 use farmhand_common::store::StoreError;
 use farmhand_common::store::protocol::{self, Claimed, Fire, Fired, JobRow, Overdue};
+use farmhand_common::store::signatures;
 use jiff::Timestamp;
 
 use super::{Attempt, Input, Phase, Session};
@@ -134,7 +134,11 @@ impl Session {
         let (ctx, me, gates) = (self.ctx.clone(), self.me.clone(), self.gates);
         self.spawn(async move {
             let sent = boot_now();
-            let result = protocol::claim_any(&ctx.db, &me, i64::from(n), gates).await;
+            let mut result = protocol::claim_any(&ctx.db, &me, i64::from(n), gates).await;
+            if let (Ok(claimed), true) = (&mut result, ctx.config.trusted_keys.is_some()) {
+                // A failure leaves them to the renewals: a signature that could not be read is not a missing one.
+                result = signatures::with_signatures(&ctx.db, std::mem::take(claimed)).await;
+            }
             Input::Claimed {
                 sent,
                 took: boot_now().saturating_since(sent),
@@ -186,89 +190,6 @@ impl Session {
         self.show_slots();
     }
 
-    fn start(&mut self, run: Claimed, claim_sent: BootInstant, received: BootInstant) {
-        let spec = match serde_json::from_value::<JobSpec>(run.spec.clone()) {
-            Ok(spec) => spec,
-            Err(e) => {
-                self.refuse(
-                    &run,
-                    JobSpec::default(),
-                    format!("the definition cannot be read: {e}"),
-                );
-                return;
-            }
-        };
-        let lag = self.db_clock.at(boot_now()).duration_since(run.ready_at);
-        let assignment = Assignment::new(&run, spec, self.me.session);
-        if let Some(older) = self.attempts.get(&assignment.id()) {
-            // A failover lost the claim of the one that is here. Once that is gone, the renewals find this one held
-            // and not running, and give it back.
-            if older.phase != Phase::Ended {
-                self.fence_off(assignment.id(), "its claim was lost by a failover");
-            }
-            return;
-        }
-        self.emit(Event::Claimed {
-            attempt: assignment.about(),
-            lag: Duration::try_from(lag).unwrap_or_default(),
-            takeover: takeover_cause(&run),
-        });
-        let slot = self.free_slots.pop_first();
-        let (slot_number, now) = (slot.unwrap_or(0), self.db_clock.at(boot_now()));
-        let request = runner::request(&run, &assignment, &self.me.address, slot_number, claim_sent, now);
-        let mut request = match request {
-            Ok(request) => request,
-            Err(why) => {
-                self.free_slots.extend(slot);
-                self.refuse(&run, assignment.spec, why);
-                return;
-            }
-        };
-        request.policy.clone_from(&self.ctx.config.policy);
-        let (id, warden) = (assignment.id(), Kind::of(assignment.spec.hold));
-        self.attempts.insert(
-            id,
-            Attempt {
-                assignment,
-                warden,
-                slot,
-                since: received,
-                phase: Phase::Starting,
-                cancelled: false,
-                kills_heard: 0,
-            },
-        );
-        if let Some(attempt) = self.attempts.get(&id) {
-            let _ = self
-                .ctx
-                .reports
-                .send(Report::follow(&attempt.assignment, warden, true));
-        }
-        let deadlines = self.keeper.deadlines(warden.hold());
-        self.wardens.spawn(warden, request, deadlines);
-    }
-
-    /// A run that cannot be started here or anywhere fails, with the reason.
-    fn refuse(&mut self, run: &Claimed, spec: JobSpec, why: String) {
-        let assignment = Assignment::new(run, spec, self.me.session);
-        let id = assignment.id();
-        let verdict = runner::refusal(&assignment, why, random());
-        let report = Report::ended(&self.me, &assignment, Kind::Main, None, verdict);
-        self.attempts.insert(
-            id,
-            Attempt {
-                assignment,
-                warden: Kind::Main,
-                slot: None,
-                since: boot_now(),
-                phase: Phase::Ended,
-                cancelled: false,
-                kills_heard: 0,
-            },
-        );
-        let _ = self.ctx.reports.send(report);
-    }
-
     pub(super) fn on_spawned(&mut self, id: AttemptId, result: Result<i32, String>) {
         let Some(attempt) = self.attempts.get_mut(&id) else {
             return;
@@ -315,6 +236,14 @@ impl Session {
             self.ctx.events.emit(Event::UserRefused {
                 attempt: attempt.assignment.about(),
                 user: failure.subject.clone(),
+                why: failure.message.clone(),
+            });
+        }
+        if let Ending::StartFailed(failure) = &result.ending
+            && failure.stage == Stage::Signature
+        {
+            self.ctx.events.emit(Event::DefinitionRefused {
+                attempt: attempt.assignment.about(),
                 why: failure.message.clone(),
             });
         }
@@ -385,7 +314,7 @@ impl Session {
     }
 }
 
-fn takeover_cause(run: &Claimed) -> Option<TakeoverCause> {
+pub(super) fn takeover_cause(run: &Claimed) -> Option<TakeoverCause> {
     match run.reason.as_deref() {
         Some("expired" | "lost" | "held") => Some(TakeoverCause::Expired),
         Some("drained" | "released") => Some(TakeoverCause::Drain),

@@ -12,6 +12,7 @@ mod notices;
 mod order;
 mod progress;
 mod rows;
+mod starting;
 mod triggers;
 mod watch;
 

@@ -4,12 +4,12 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use farmhand_common::core::definition::Command;
 
 use super::plan::{Plan, fd};
-use super::protocol::{Stage, StartFailure};
+use super::protocol::{SpawnRequest, Stage, StartFailure};
 use super::user;
 
 pub fn system(stage: Stage, subject: &str, error: &io::Error) -> StartFailure {
@@ -21,6 +21,8 @@ pub fn system(stage: Stage, subject: &str, error: &io::Error) -> StartFailure {
         Stage::NoSuchUser => "no such user",
         Stage::User => "this agent may not run commands as that user",
         Stage::Policy => "this node does not let jobs run as",
+        Stage::Signature => "this node does not execute the definition",
+        Stage::Secret => "cannot have the secret",
         Stage::RunDir => "cannot give the run directory to its user",
         Stage::Cwd => "cannot enter the working directory",
         Stage::Limits => "cannot set the limits",
@@ -137,9 +139,13 @@ fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::In
     // SAFETY: changes this process's own mask.
     unsafe { libc::umask(request.umask.unwrap_or(0o022) as libc::mode_t) };
     let mut user = None;
+    let limits;
+    let program;
     if let Some(name) = request.user.as_deref().or_else(|| plan.policy.default_user()) {
         let user = user.insert(user::find(name)?);
         user.allowed_by(&plan.policy, name)?;
+        limits = user.limits(&plan.policy, name);
+        program = user::program(&limits, name, request)?;
         if let Some(dir) = &plan.run_dir {
             user.own(dir, name)?;
         }
@@ -148,6 +154,11 @@ fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::In
         die_with_parent();
     } else {
         user::own_allowed_by(&plan.policy)?;
+        (limits, program) = user::own_program(&plan.policy, request)?;
+    }
+    if limits.no_new_privs(rustix::process::geteuid().as_raw()) {
+        // SAFETY: changes an attribute of this process, for good.
+        unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
     }
     if let Some(parent) = parent {
         exit_if_orphaned(parent);
@@ -166,7 +177,7 @@ fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::In
     let known = user.map_or_else(Vec::new, |user| {
         user.environment(|name| request.env.contains_key(name))
     });
-    exec_command(plan, known)
+    exec_command(plan, known, program)
 }
 
 fn own_session() {
@@ -205,7 +216,11 @@ fn restore(plan: &Plan) -> Result<(), StartFailure> {
     Ok(())
 }
 
-fn exec_command(plan: &Plan, mut env: Vec<CString>) -> Result<std::convert::Infallible, StartFailure> {
+fn exec_command(
+    plan: &Plan,
+    mut env: Vec<CString>,
+    checked: Option<PathBuf>,
+) -> Result<std::convert::Infallible, StartFailure> {
     let text = |s: &str| {
         CString::new(s).map_err(|_| {
             let error = io::Error::from_raw_os_error(libc::EINVAL);
@@ -232,15 +247,17 @@ fn exec_command(plan: &Plan, mut env: Vec<CString>) -> Result<std::convert::Infa
             &io::Error::from_raw_os_error(libc::ENOENT),
         ));
     };
+    if let Some(checked) = checked {
+        // What was held against the policy, and no other file that a search might find.
+        let path = CString::new(checked.as_os_str().as_bytes()).unwrap_or_default();
+        let name = checked.display().to_string();
+        return Err(system(Stage::Exec, &name, &exec_or_shell(&path, &args, &env)));
+    }
     let name = program.to_string_lossy().into_owned();
     if name.contains('/') {
         return Err(system(Stage::Exec, &name, &exec_or_shell(program, &args, &env)));
     }
-    let path = plan
-        .request
-        .env
-        .get("PATH")
-        .map_or("/usr/local/bin:/usr/bin:/bin", String::as_str);
+    let path = search_path(&plan.request);
     let mut worst = io::Error::from_raw_os_error(libc::ENOENT);
     for dir in path.split(':') {
         let dir = if dir.is_empty() { "." } else { dir };
@@ -253,6 +270,14 @@ fn exec_command(plan: &Plan, mut env: Vec<CString>) -> Result<std::convert::Infa
         }
     }
     Err(system(Stage::Exec, &format!("{name} (PATH={path})"), &worst))
+}
+
+/// Where a command without a slash is looked for.
+pub fn search_path(request: &SpawnRequest) -> &str {
+    request
+        .env
+        .get("PATH")
+        .map_or("/usr/local/bin:/usr/bin:/bin", String::as_str)
 }
 
 /// Like execvp: a file the kernel does not recognise is taken for a shell script.

@@ -21,6 +21,7 @@ mod launch;
 mod life;
 mod limits;
 mod lock;
+mod order;
 mod output;
 mod paths;
 mod plan;
@@ -42,6 +43,7 @@ mod timer;
 mod tombstones;
 mod tree;
 mod user;
+mod vouched;
 #[expect(
     clippy::module_inception,
     reason = "the warden's own loop, among what surrounds it"

@@ -120,7 +120,13 @@ impl OutputWriter {
         if self.file.is_none() {
             let path = segment_path(&self.dir, self.segment);
             let mut options = OpenOptions::new();
-            options.append(true).create(true).mode(0o600);
+            // Each segment is new, and no link is followed: whoever put one there chose neither file nor owner.
+            let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC;
+            options
+                .append(true)
+                .create_new(true)
+                .mode(0o600)
+                .custom_flags(flags);
             self.file = Some(options.open(&path).map_err(|e| super::paths::named(e, &path))?);
         }
         self.file.as_mut().ok_or_else(|| io::Error::other("no segment"))

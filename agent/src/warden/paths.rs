@@ -4,6 +4,7 @@
 //! STATE/                     0711: a job's user must be able to pass through to its run directory
 //!   warden/                  0700
 //!     main.sock main.lock main.log      (and hold-MS.* for each length of hold)
+//!     seen-serials                      of signed jobs
 //!   runs/                    0711  (hold-MS-runs/ for a hold warden)
 //!     RUN.ATTEMPT/           0711
 //!       output.*             0600: see `output`
@@ -72,6 +73,11 @@ impl Paths {
 
     pub fn log(&self) -> PathBuf {
         self.private_dir().join(format!("{}.log", self.kind.name()))
+    }
+
+    /// The highest serial of each signed job; shared by all wardens of the directory.
+    pub fn seen(&self) -> PathBuf {
+        self.private_dir().join("seen-serials")
     }
 
     /// Of this warden alone: also the mark by which its processes are recognised.

@@ -67,8 +67,12 @@ pub enum Stage {
     NoSuchUser,
     /// The user exists, but this warden may not become it.
     User,
-    /// The node's policy does not let jobs run as this user.
+    /// The node's policy does not let jobs run as this user, or run this.
     Policy,
+    /// No trusted key vouches for the definition.
+    Signature,
+    /// A secret that the job names cannot be had here.
+    Secret,
     RunDir,
     Cwd,
     Limits,

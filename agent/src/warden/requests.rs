@@ -160,6 +160,20 @@ impl Warden {
             });
         }
         self.may_start(&request)?;
+        let request = match self.vouched(request) {
+            Ok(request) => request,
+            Err((request, failure)) => {
+                log(format_args!(
+                    "warden: attempt {id} is refused: {}",
+                    failure.message
+                ));
+                self.never_started(*request, failure);
+                return Ok(Reply::Spawned {
+                    pid: 0,
+                    already: false,
+                });
+            }
+        };
         let pid = self.start(request)?;
         Ok(Reply::Spawned { pid, already: false })
     }
@@ -249,7 +263,8 @@ impl Warden {
                     let _ = super::cgroup::remove(group.path());
                 }
                 if request.isolation == Isolation::Pid && error.raw_os_error() != Some(libc::EAGAIN) {
-                    self.never_started(request, &error);
+                    let failure = child::system(Stage::Isolation, "clone", &error);
+                    self.never_started(request, failure);
                     return Ok(0);
                 }
                 return Err(machine("fork", error));
@@ -274,9 +289,9 @@ impl Warden {
         Ok(pid)
     }
 
-    /// The machine has no PID namespaces for us: that is this job's failure, not a reason to try again.
-    fn never_started(&mut self, request: SpawnRequest, error: &std::io::Error) {
-        let failure = child::system(Stage::Isolation, "clone", error);
+    /// The machine has no PID namespaces for us, or the definition is not to be trusted: that is this job's failure, not a
+    /// reason to ask again.
+    fn never_started(&mut self, request: SpawnRequest, failure: StartFailure) {
         let (wall, ns) = (wall_ms(), boottime_ns());
         let result = AttemptResult {
             ending: Ending::StartFailed(failure),

@@ -3,12 +3,12 @@
 
 use std::ffi::CString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::child::system;
-use super::protocol::{Stage, StartFailure};
+use super::child::{search_path, system};
+use super::protocol::{SpawnRequest, Stage, StartFailure};
 use crate::accounts::{self, User};
-use crate::policy::Policy;
+use crate::policy::{Policy, UserRules};
 
 /// As cron has it: a login shell may be one that lets nobody in.
 const SHELL: &str = "/bin/sh";
@@ -43,6 +43,37 @@ pub fn own_allowed_by(policy: &Policy) -> Result<(), StartFailure> {
     })
 }
 
+/// The program that a command is, where the policy decides by paths.
+///
+/// # Errors
+/// When the policy does not let this user run it.
+pub fn program(
+    limits: &UserRules,
+    name: &str,
+    request: &SpawnRequest,
+) -> Result<Option<PathBuf>, StartFailure> {
+    let found = limits.program(&request.command, search_path(request));
+    found.map_err(|why| {
+        let mut failure = system(Stage::Policy, name, &io::Error::other(""));
+        failure.message = format!("this node does not let {name} run this: {why}");
+        failure
+    })
+}
+
+/// As [`program`], for this process's own user.
+///
+/// # Errors
+/// The same.
+pub fn own_program(
+    policy: &Policy,
+    request: &SpawnRequest,
+) -> Result<(UserRules, Option<PathBuf>), StartFailure> {
+    let name = own().map_or_else(String::new, |user| user.name.to_string_lossy().into_owned());
+    let limits = policy.limits(&[&name]);
+    let program = program(&limits, &name, request)?;
+    Ok((limits, program))
+}
+
 fn refused(name: &str, why: &str) -> StartFailure {
     let mut failure = system(Stage::Policy, name, &io::Error::other(""));
     failure.message = format!("{}: {why}", failure.message);
@@ -50,6 +81,13 @@ fn refused(name: &str, why: &str) -> StartFailure {
 }
 
 impl User {
+    /// What the policy says about this user, by the name that its number has first: another name does not get around it.
+    pub fn limits(&self, policy: &Policy, name: &str) -> UserRules {
+        let known = accounts::of(self.account.uid).ok().flatten();
+        let known = known.map_or_else(String::new, |user| user.name.to_string_lossy().into_owned());
+        policy.limits(&[&known, name])
+    }
+
     /// # Errors
     /// When the node's policy does not let jobs run as this user.
     pub fn allowed_by(&self, policy: &Policy, name: &str) -> Result<(), StartFailure> {

@@ -22,6 +22,7 @@ use super::spawn::Liveness;
 use super::timer::{KernelFence, Wake};
 use super::tombstones::Tombstones;
 use super::{cgroup, child, log, reap, tree};
+use crate::trust::Seen;
 
 /// How soon the tree of an ended main process is looked at again, should no SIGCHLD tell.
 const LOOK_AGAIN: u64 = 20 * MILLISECOND;
@@ -38,6 +39,8 @@ pub(super) struct Warden {
     fence: KernelFence,
     pub(super) liveness: Liveness,
     pub(super) restore: Restore,
+    /// What has been signed so far, over the lives of wardens.
+    pub(super) seen: Seen,
     pub(super) deadline_ns: u64,
     pub(super) soft_ns: u64,
     pub(super) soft_done: bool,
@@ -106,6 +109,7 @@ impl Warden {
         poller.read(wake.fd(), Source::Wake)?;
         Ok(Warden {
             cgroup: args.cgroup.take(),
+            seen: Seen::new(paths.seen()),
             paths,
             poller,
             listener,

@@ -105,6 +105,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "reading",
         sql: include_str!("../../migrations/0016_reading.sql"),
     },
+    Migration {
+        version: 17,
+        name: "trust",
+        sql: include_str!("../../migrations/0017_trust.sql"),
+    },
 ];
 
 /// A step as the database remembers it.

@@ -3,6 +3,7 @@
 //! Every statement goes out unnamed with its parameter types (right behind any transaction pooler), is
 //! bounded in time on the client by dropping the connection, and turns row counts into enums.
 
+pub mod audit;
 mod config;
 mod conn;
 mod db;
@@ -22,6 +23,7 @@ pub mod progress;
 pub mod protocol;
 pub mod query;
 pub mod reading;
+pub mod signatures;
 pub mod snapshot;
 pub mod streams;
 pub mod survey;

@@ -17,6 +17,7 @@ use super::agent::AgentArgs;
 use super::{Failure, database, out};
 use crate::config::AgentConfig;
 use crate::runlog::RunLogConfig;
+use crate::trust;
 use farmhand_common::core::document::{Mistakes, Reader, Sink, Source, Wrong, parse_duration, parse_table};
 
 /// The variables of this process.
@@ -160,6 +161,10 @@ impl Merge<'_> {
             |text| directory(text).map(Some),
             || Ok(None),
         );
+        let keys = &self.args.trusted_keys.clone();
+        let trusted_keys = self.setting("trusted_keys", keys, policy, || {
+            Ok(Some(PathBuf::from(trust::DEFAULT_FILE)).filter(|file| file.exists()))
+        });
         let policy = self.setting("policy", &self.args.policy.clone(), policy, || Ok(None));
         let labels = self.labels();
         let outside = self.outside();
@@ -184,6 +189,7 @@ impl Merge<'_> {
             }),
             snapshot_every: snapshot_every?,
             policy: policy?,
+            trusted_keys: trusted_keys?,
             outside: outside?,
         })
     }

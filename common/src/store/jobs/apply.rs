@@ -14,6 +14,7 @@ use crate::core::definition::{JobSpec, Needs, RunOn, TriggerFault};
 use crate::store::db::{Db, Transaction, stmt};
 use crate::store::error::StoreError;
 use crate::store::protocol::rounds;
+use crate::store::signatures::{self, Signed};
 
 /// What an attempt with a timeout may take beyond timeout and grace before its neighbours condemn its
 /// node: the time to start it and to record its end.
@@ -135,6 +136,18 @@ pub async fn apply_all(
     prune: bool,
     by: &str,
 ) -> Result<ApplyOutcome, StoreError> {
+    apply_signed(db, changes, &BTreeMap::new(), (pools, targets), prune, by).await
+}
+
+/// [`apply_all`] with the signatures of jobs, by name: each is stored with the revision that is then the job's present one.
+pub async fn apply_signed(
+    db: &Db,
+    changes: &[JobChange],
+    signed: &BTreeMap<String, Signed>,
+    (pools, targets): (Option<&[PoolChange]>, Option<&[TargetChange]>),
+    prune: bool,
+    by: &str,
+) -> Result<ApplyOutcome, StoreError> {
     let mut tx = db.transaction("apply").await?;
     let seq = bump(&mut tx).await?;
     let names: Vec<&str> = changes.iter().map(|c| c.job_id.as_str()).collect();
@@ -195,7 +208,15 @@ pub async fn apply_all(
         rev: p.rev,
         change: Change::Deleted,
     }));
+    let vouched: Vec<(&str, i64, &Signed)> = (applied.iter().filter(|a| a.change != Change::Deleted))
+        .filter_map(|a| Some((a.job_id.as_str(), a.rev, signed.get(&a.job_id)?)))
+        .collect();
     if columns.is_empty() && gone.is_empty() && plan.is_empty() && targets.is_empty() {
+        // A signature for what is there already changes nothing that agents would have to read again.
+        if signatures::sign(&mut tx, &vouched, by).await? > 0 {
+            tx.commit().await?;
+            return Ok(ApplyOutcome::Done { seq, applied });
+        }
         tx.rollback().await?;
         return Ok(ApplyOutcome::Done {
             seq: seq - 1,
@@ -214,6 +235,7 @@ pub async fn apply_all(
             ],
         )
         .await?;
+    signatures::sign(&mut tx, &vouched, by).await?;
     plan.store(&mut tx, by).await?;
     targets.store(&mut tx, by).await?;
     pools::add_needs(

@@ -10,7 +10,7 @@ mod submit;
 mod targets;
 mod withhold;
 
-pub use apply::{Applied, ApplyOutcome, Blocked, Change, JobChange, apply, apply_all, delete};
+pub use apply::{Applied, ApplyOutcome, Blocked, Change, JobChange, apply, apply_all, apply_signed, delete};
 pub use backfill::{Backfilled, backfill, ran_instants};
 pub use hands::{Cancelled, Paused, Resumed, Retried, cancel, pause, resume, retry_run};
 pub use list::{Listed, Revision, job, list_jobs, revisions};

@@ -8,6 +8,7 @@ use tokio_postgres::types::Type;
 use super::session::set;
 use crate::store::db::{Db, stmt};
 use crate::store::error::StoreError;
+use crate::store::signatures::Signed;
 use crate::store::streams::Items;
 use crate::store::{Kind, Me};
 
@@ -48,6 +49,9 @@ pub struct Claimed {
     pub checkpoint: Option<String>,
     /// When the claim was made, by the database's clock.
     pub claimed_at: Timestamp,
+    /// Who vouches for the definition; read only where signatures are asked for.
+    #[serde(default)]
+    pub signed: Option<Signed>,
 }
 
 /// Claims up to `limit` runs that are due, in order of priority and readiness, out of `only` when given.

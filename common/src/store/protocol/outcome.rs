@@ -111,6 +111,25 @@ pub async fn release(
     end_attempts(db, &records).await
 }
 
+/// An attempt whose definition its holder would not execute, while another node might.
+#[derive(Clone, Debug)]
+pub struct GiveBack {
+    pub run_id: i64,
+    pub attempt: i32,
+    pub fence: i64,
+    pub address: String,
+    pub session: i64,
+    pub reason: String,
+    /// Until the run is due again, for this node too: so that nobody claims and refuses without a pause.
+    pub delay: Duration,
+}
+
+/// Gives back runs that their holder would not execute. Neither a retry nor a takeover is counted.
+pub async fn give_back(db: &Db, refused: &[GiveBack]) -> Result<Vec<(i64, FinishResult)>, StoreError> {
+    let records: Vec<AttemptEnd> = refused.iter().map(AttemptEnd::of_give_back).collect();
+    end_attempts(db, &records).await
+}
+
 /// Why an attempt that ran here was ended before it could end by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostWhy {
@@ -220,6 +239,24 @@ impl AttemptEnd {
             counts_takeover: true,
             reason: Some(l.why.as_str().to_owned()),
             ..released
+        }
+    }
+
+    fn of_give_back(g: &GiveBack) -> Self {
+        let me = Me {
+            address: g.address.clone(),
+            session: g.session,
+            life: uuid::Uuid::nil(),
+        };
+        let of = Attempt {
+            run_id: g.run_id,
+            attempt: g.attempt,
+            fence: g.fence,
+        };
+        Self {
+            delay_ms: millis(g.delay),
+            reason: Some(g.reason.clone()),
+            ..Self::of_release(of, &me, Release::NeverStarted)
         }
     }
 

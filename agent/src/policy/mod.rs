@@ -1,13 +1,19 @@
-//! Who jobs may run as on this node. A file that only root can change says so; the warden reads it before each
-//! start, so that a change holds at once and nothing in the database can widen it.
+//! Who jobs may run as on this node, and which commands. A file that only root can change says so; the warden reads it
+//! before each start, so that a change holds at once and nothing in the database can widen it.
 
+mod commands;
+mod glob;
+
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
+
+pub use glob::matches;
 
 /// Stands for every user but root.
 const ANYBODY: &str = "*";
@@ -34,6 +40,46 @@ pub struct Rules {
     /// Who runs what names no user; the agent's own user when absent.
     #[serde(default)]
     pub default_user: Option<String>,
+    /// What holds for every user that has no table of its own, key by key.
+    #[serde(default)]
+    pub commands: Option<Vec<String>>,
+    #[serde(default)]
+    pub shell: Option<bool>,
+    #[serde(default)]
+    pub flows: Option<bool>,
+    #[serde(default)]
+    pub no_new_privs: Option<bool>,
+    #[serde(default)]
+    pub secrets: Option<Vec<String>>,
+    /// Where jobs' secrets lie: one file each, for root alone.
+    #[serde(default)]
+    pub secrets_dir: Option<PathBuf>,
+    /// What prints a secret whose name is its last argument, where there is no directory of them.
+    #[serde(default)]
+    pub secret_command: Option<Vec<String>>,
+    #[serde(default)]
+    pub user: BTreeMap<String, UserRules>,
+}
+
+/// What holds for one user.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UserRules {
+    /// Patterns of the only programs that may be run, by their real paths.
+    #[serde(default)]
+    pub commands: Option<Vec<String>>,
+    /// Whether a string may be given to a shell; by default only where `commands` does not limit anything.
+    #[serde(default)]
+    pub shell: Option<bool>,
+    /// Whether flows and streams may run, whose engine begins their commands; by default as for `shell`.
+    #[serde(default)]
+    pub flows: Option<bool>,
+    /// Whether setuid programs have no effect; by default for everybody but root.
+    #[serde(default)]
+    pub no_new_privs: Option<bool>,
+    /// Patterns of the names of secrets that jobs may have; by default none.
+    #[serde(default)]
+    pub secrets: Option<Vec<String>>,
 }
 
 impl Policy {
@@ -54,10 +100,31 @@ impl Policy {
         if let Some(user) = rules.default_user.as_deref().filter(|user| *user == ANYBODY) {
             return Err(wrong(format!("default_user is one user, not {user}")));
         }
+        rules.sensible().map_err(wrong)?;
         Ok(Policy::Listed {
             file: path.display().to_string(),
             rules,
         })
+    }
+
+    /// What holds for a user, by any of its names.
+    pub fn limits(&self, names: &[&str]) -> UserRules {
+        let Policy::Listed { rules, .. } = self else {
+            return UserRules {
+                // Whoever the agent is can read them anyway.
+                secrets: Some(vec!["*".to_owned()]),
+                ..UserRules::default()
+            };
+        };
+        let own = names.iter().find_map(|name| rules.user.get(*name));
+        let own = own.cloned().unwrap_or_default();
+        UserRules {
+            commands: own.commands.or_else(|| rules.commands.clone()),
+            shell: own.shell.or(rules.shell),
+            flows: own.flows.or(rules.flows),
+            no_new_privs: own.no_new_privs.or(rules.no_new_privs),
+            secrets: own.secrets.or_else(|| rules.secrets.clone()),
+        }
     }
 
     /// Who runs what names no user; `None` is the agent's own user.
@@ -96,8 +163,36 @@ impl Policy {
     }
 }
 
+impl Rules {
+    /// # Errors
+    /// What makes no sense, and would be taken for a protection.
+    fn sensible(&self) -> Result<(), String> {
+        let own = self.user.values().filter_map(|user| user.commands.as_ref());
+        for pattern in self.commands.iter().chain(own).flatten() {
+            let parts = || pattern.split('/').skip(1);
+            let bad = |part: &str| part.is_empty() || part == "." || part == "..";
+            if !pattern.starts_with('/') || parts().any(bad) {
+                return Err(format!(
+                    "`commands`: \"{pattern}\" is no pattern of an absolute path, as /usr/bin/* or /opt/farm/** are"
+                ));
+            }
+        }
+        if self
+            .secret_command
+            .as_ref()
+            .is_some_and(|c| !c.first().is_some_and(|p| p.starts_with('/')))
+        {
+            return Err("`secret_command` begins with the absolute path of a program".to_owned());
+        }
+        if self.secrets_dir.as_ref().is_some_and(|dir| !dir.is_absolute()) {
+            return Err("`secrets_dir` is an absolute path".to_owned());
+        }
+        Ok(())
+    }
+}
+
 /// The text of a file that nobody can change who is not root or the agent's own user already.
-fn read_trusted(path: &Path) -> Result<String, String> {
+pub(crate) fn read_trusted(path: &Path) -> Result<String, String> {
     if !path.is_absolute() {
         return Err("its path is not absolute".to_owned());
     }
@@ -117,7 +212,7 @@ fn read_trusted(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-fn trusted(found: &std::fs::Metadata) -> Result<(), String> {
+pub(crate) fn trusted(found: &std::fs::Metadata) -> Result<(), String> {
     let own = rustix::process::geteuid().as_raw();
     if ![0, own].contains(&found.uid()) {
         return Err(format!("belongs to user {}, not to root", found.uid()));
@@ -142,8 +237,52 @@ mod tests {
             file: "/etc/p".to_owned(),
             rules: Rules {
                 users: users.iter().map(|u| (*u).to_owned()).collect(),
-                default_user: None,
+                ..Rules::default()
             },
+        }
+    }
+
+    #[test]
+    fn a_users_own_table_wins_key_by_key() {
+        let text = "users = ['*']\ncommands = ['/usr/bin/*']\nno_new_privs = false\n\
+                    [user.mailer]\ncommands = ['/opt/mail/**']\nshell = true\n";
+        let rules: Rules = toml::from_str(text).unwrap();
+        assert_eq!(rules.sensible(), Ok(()));
+        let policy = Policy::Listed {
+            file: "/etc/p".to_owned(),
+            rules,
+        };
+        let mailer = policy.limits(&["mailer"]);
+        assert_eq!(
+            (mailer.commands.unwrap()[0].as_str(), mailer.shell),
+            ("/opt/mail/**", Some(true))
+        );
+        assert_eq!(mailer.no_new_privs, Some(false));
+        let other = policy.limits(&["nobody"]);
+        assert_eq!(
+            (other.commands.unwrap()[0].as_str(), other.shell),
+            ("/usr/bin/*", None)
+        );
+        assert_eq!(policy.limits(&["alias", "mailer"]).shell, Some(true));
+        assert_eq!(Policy::OwnUser.limits(&["me"]).commands, None);
+    }
+
+    #[test]
+    fn patterns_that_protect_nothing_are_refused() {
+        for bad in [
+            "usr/bin/*",
+            "/usr/bin/",
+            "/usr/../bin/*",
+            "*",
+            "",
+            "/opt//x",
+            "/./x",
+        ] {
+            let rules = Rules {
+                commands: Some(vec![bad.to_owned()]),
+                ..Rules::default()
+            };
+            assert!(rules.sensible().is_err(), "{bad}");
         }
     }
 
@@ -182,7 +321,7 @@ mod tests {
         let good = "users = ['root']\n";
         assert!(refused(good, 0o664).contains("0664"));
         assert!(refused(good, 0o646).contains("0646"));
-        assert!(refused("user = ['root']\n", 0o644).contains("users"));
+        assert!(refused("usrs = ['root']\n", 0o644).contains("users"));
         assert!(refused("users = [", 0o644).contains("line 1"));
         assert!(refused("users = ['root']\ndefault_user = '*'\n", 0o644).contains("one user"));
         let gone = Policy::now(Some(Path::new("/no/such/policy.toml")));

@@ -1,0 +1,139 @@
+//! The highest serial seen of each job, in a file of the node: what the database says cannot take it back.
+//!
+//! One line `SERIAL JOB` per job. Several wardens share the file: it is changed under a lock, by writing another beside it.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::PathBuf;
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::Refused;
+
+/// Jobs remembered. None is ever forgotten, because that would let its old definitions back in; one more is refused.
+pub const MOST: usize = 65_536;
+const LONGEST: u64 = 32 << 20;
+
+/// What one process knows of the file.
+#[derive(Debug)]
+pub struct Seen {
+    path: PathBuf,
+    known: BTreeMap<String, u64>,
+    /// Which version of the file that is.
+    read: Option<(u64, u64, i64)>,
+}
+
+impl Seen {
+    /// `path`: in a directory that nobody else can write to.
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            known: BTreeMap::new(),
+            read: None,
+        }
+    }
+
+    /// Takes note of a serial that a trusted signature names. Kept on disk before it returns.
+    ///
+    /// # Errors
+    /// [`Refused::Older`] below the highest seen; [`Refused::Memory`] when it cannot be kept.
+    pub fn note(&mut self, job: &str, serial: u64) -> Result<(), Refused> {
+        let memory = |why: String| Refused::Memory { why };
+        if job.is_empty() || job.contains(char::is_whitespace) {
+            return Err(memory(format!("{job:?} is no name of a job")));
+        }
+        self.refresh().map_err(|e| memory(self.said(&e)))?;
+        if !self.advances(job, serial)? {
+            return Ok(());
+        }
+        let _lock = self.lock().map_err(|e| memory(self.said(&e)))?;
+        // Another warden may have been first.
+        self.refresh().map_err(|e| memory(self.said(&e)))?;
+        if !self.advances(job, serial)? {
+            return Ok(());
+        }
+        if self.known.len() >= MOST && !self.known.contains_key(job) {
+            return Err(memory(format!("{} knows {MOST} jobs", self.path.display())));
+        }
+        let before = self.known.insert(job.to_owned(), serial);
+        self.write().map_err(|e| {
+            match before {
+                Some(before) => self.known.insert(job.to_owned(), before),
+                None => self.known.remove(job),
+            };
+            memory(self.said(&e))
+        })
+    }
+
+    /// Whether it is above what was seen.
+    fn advances(&self, job: &str, serial: u64) -> Result<bool, Refused> {
+        match self.known.get(job) {
+            Some(seen) if *seen > serial => Err(Refused::Older { serial, seen: *seen }),
+            Some(seen) => Ok(*seen < serial),
+            None => Ok(true),
+        }
+    }
+
+    fn said(&self, error: &io::Error) -> String {
+        format!("{}: {error}", self.path.display())
+    }
+
+    fn lock(&self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).mode(0o600);
+        let lock = options.open(self.path.with_extension("lock"))?;
+        flock(&lock, FlockOperation::LockExclusive)?;
+        Ok(lock)
+    }
+
+    fn refresh(&mut self) -> io::Result<()> {
+        let version = match std::fs::metadata(&self.path) {
+            Ok(m) if m.len() > LONGEST => return Err(io::Error::other("it is too long")),
+            Ok(m) => Some((m.ino(), m.len(), m.mtime_nsec() ^ (m.mtime() << 30))),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => return Err(e),
+        };
+        if version == self.read && (version.is_some() || self.known.is_empty()) {
+            return Ok(());
+        }
+        let mut known = BTreeMap::new();
+        if version.is_some() {
+            for line in std::fs::read_to_string(&self.path)?.lines() {
+                let pair = line
+                    .split_once(' ')
+                    .and_then(|(n, job)| Some((job, n.parse().ok()?)));
+                let (job, serial) = pair.ok_or_else(|| io::Error::other("it is damaged"))?;
+                known.insert(job.to_owned(), serial);
+            }
+        }
+        // What this process has seen holds even if somebody takes the file away.
+        for (job, serial) in std::mem::take(&mut self.known) {
+            let known = known.entry(job).or_insert(serial);
+            *known = serial.max(*known);
+        }
+        (self.known, self.read) = (known, version);
+        Ok(())
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let new = self.path.with_extension("new");
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&new)?;
+        let text: String = self.known.iter().map(|(job, n)| format!("{n} {job}\n")).collect();
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&new, &self.path)?;
+        if let Some(dir) = self.path.parent() {
+            File::open(dir)?.sync_all()?;
+        }
+        let m = file.metadata()?;
+        self.read = Some((m.ino(), m.len(), m.mtime_nsec() ^ (m.mtime() << 30)));
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! Who did what, when, from where: rows that are only ever added.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_postgres::types::Type;
+
+use super::db::{Db, stmt};
+use super::error::StoreError;
+use super::events::EventFilter;
+
+/// One deed, or one refusal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    pub audit_id: i64,
+    pub at: Timestamp,
+    pub kind: String,
+    /// Who, as the command or the API said it; none for a refusal by a node.
+    pub actor: Option<String>,
+    /// The database role that wrote it.
+    pub role: String,
+    /// From which address that role was connected; none for a local socket.
+    pub client: Option<String>,
+    pub application: Option<String>,
+    pub address: Option<String>,
+    pub job_id: Option<String>,
+    pub run_id: Option<i64>,
+    pub detail: Value,
+}
+
+/// The newest `limit` entries, newest first; `before` continues a page.
+pub async fn audit(
+    db: &Db,
+    f: &EventFilter,
+    before: Option<i64>,
+    limit: i64,
+) -> Result<Vec<Entry>, StoreError> {
+    let before = before.unwrap_or(i64::MAX);
+    db.rows(
+        stmt!("audit"),
+        &[
+            (&f.job_id, Type::TEXT),
+            (&f.run_id, Type::INT8),
+            (&f.address, Type::TEXT),
+            (&f.kind, Type::TEXT),
+            (&f.since, Type::TIMESTAMPTZ),
+            (&before, Type::INT8),
+            (&limit, Type::INT8),
+        ],
+    )
+    .await
+}
+
+/// Deletes what is older than `days`, 91 at the least; returns how much that was.
+pub async fn forget(db: &Db, days: i32) -> Result<i64, StoreError> {
+    #[derive(Deserialize)]
+    struct Gone {
+        gone: i64,
+    }
+    let gone: Option<Gone> = db.row(stmt!("forget_audit"), &[(&days, Type::INT4)]).await?;
+    Ok(gone.map_or(0, |g| g.gone))
+}

@@ -1,0 +1,1 @@
+SELECT farmhand.forget_audit($1) AS gone

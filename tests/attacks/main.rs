@@ -1,0 +1,3 @@
+//! Attacks on a whole farm: each is refused, and recorded where people look for it.
+
+mod signatures;

@@ -1,0 +1,173 @@
+//! Whoever may write to the database may not have anything executed that nobody signed.
+
+use farmhand_tests::farm::{Farm, Run, SOON};
+
+/// A farm whose agents, or the first `keyed` of them, execute only what `alice` signed.
+async fn farm(agents: usize, keyed: usize) -> Farm {
+    let mut farm = Farm::new().agents(agents).prepare().await;
+    let dir = farm.dir().to_owned();
+    let key = dir.join("alice.key");
+    let made = farm.ok(&["key", "new", "alice", "-o", &key.display().to_string()]);
+    let list = dir.join("trusted-keys");
+    std::fs::write(&list, made).expect("the list of keys");
+    for agent in &mut farm.agents[..keyed] {
+        agent
+            .arguments
+            .extend(["--trusted-keys".to_owned(), list.display().to_string()]);
+    }
+    farm.start_agents().await;
+    farm
+}
+
+/// Applies a job file, signed first.
+fn signed(farm: &Farm, jobs: &str) {
+    let file = farm.dir().join("jobs.toml");
+    std::fs::write(&file, jobs).expect("the job file");
+    let (file, key) = (file.display().to_string(), farm.dir().join("alice.key"));
+    farm.ok(&["job", "sign", &file, "--key", &key.display().to_string()]);
+    farm.ok(&[
+        "job",
+        "apply",
+        &file,
+        "--trusted-keys",
+        &farm.dir().join("trusted-keys").display().to_string(),
+    ]);
+}
+
+fn unsigned(farm: &Farm, jobs: &str) {
+    let _ = std::fs::remove_file(farm.dir().join("jobs.toml.sig"));
+    farm.apply(jobs);
+}
+
+fn says(text: &str) -> String {
+    format!(
+        "[job.a]\nretry = {{ max = 3, backoff = 'constant', base = '10ms' }}\ncommand = ['echo', '{text}']\n"
+    )
+}
+
+/// The run ended at once, was tried once, and everybody can see why.
+async fn refused(farm: &Farm, run_id: i64, why: &str) -> Run {
+    let done = farm.over(run_id, SOON).await;
+    assert_eq!(done.state, "failed", "{done:?}");
+    let reason = done.reason.clone().unwrap_or_default();
+    assert!(reason.contains(why), "{reason}");
+    assert_eq!(
+        farm.output(run_id, done.attempt).await,
+        "",
+        "nothing was executed"
+    );
+    farm.eventually("it is in the audit", SOON, async || {
+        let audit = farm.ok(&["events", "--audit", "--run", &run_id.to_string(), "--json"]);
+        if audit.contains("definition_refused") && audit.contains(why) {
+            Ok(())
+        } else {
+            Err(audit)
+        }
+    })
+    .await;
+    done
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tampered_job_row_an_unsigned_job_and_a_forged_signature_are_refused_and_recorded() {
+    let farm = farm(1, 1).await;
+    signed(&farm, &says("good"));
+    let good = farm.submit("a").await;
+    farm.succeeds(good).await;
+    assert_eq!(farm.output(good, 1).await, "good\n");
+    let evil = r#"UPDATE farmhand.job_revision SET spec = jsonb_set(spec, '{command}', '["echo", "evil"]')"#;
+    farm.sql.batch_execute(evil).await.expect("a tampered row");
+    let tampered = farm.submit("a").await;
+    let done = refused(&farm, tampered, "not the one that \"alice\" signed").await;
+    assert_eq!(done.attempt, 1, "another attempt would be refused too: {done:?}");
+    let forged = "UPDATE farmhand.job_signature SET document = replace(document, 'good', 'evil')";
+    farm.sql.batch_execute(forged).await.expect("a forged document");
+    let run = farm.submit("a").await;
+    refused(&farm, run, "does not fit the definition").await;
+    let user = r#"UPDATE farmhand.job_revision SET spec = jsonb_set(spec, '{user}', '"root"')"#;
+    farm.sql.batch_execute(user).await.expect("another user");
+    let run = farm.submit("a").await;
+    refused(&farm, run, "not signed by a trusted key").await;
+    unsigned(&farm, &says("unsigned"));
+    let run = farm.submit("a").await;
+    refused(&farm, run, "the definition has no signature").await;
+    let refusals = farm.agents[0]
+        .metric("farmhand_refusals_total", &["by=\"signature\""])
+        .await;
+    assert_eq!(refusals, 4.0);
+    let explained = farm.ok(&["explain", "job", "a"]);
+    assert!(explained.contains("n1 would not run revision"), "{explained}");
+    // Signed as it is, the same revision runs.
+    signed(&farm, &says("unsigned"));
+    let run = farm.submit("a").await;
+    farm.succeeds(run).await;
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replayed_old_signature_is_refused_after_a_restart_too() {
+    let mut farm = farm(1, 1).await;
+    signed(&farm, &says("old"));
+    let first = farm.submit("a").await;
+    farm.succeeds(first).await;
+    signed(&farm, &says("new"));
+    let second = farm.submit("a").await;
+    farm.succeeds(second).await;
+    assert_eq!(farm.output(second, 1).await, "new\n");
+    farm.sql
+        .batch_execute("UPDATE farmhand.job SET rev = 1")
+        .await
+        .expect("the old revision");
+    let replayed = farm.submit("a").await;
+    refused(&farm, replayed, "older than what this node has seen").await;
+    farm.agents[0].kill_with_wardens();
+    farm.agents[0].start().await;
+    let again = farm.submit("a").await;
+    refused(&farm, again, "older than what this node has seen").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_one_node_refuses_is_run_by_another_and_is_not_passed_around() {
+    let farm = farm(2, 1).await;
+    unsigned(&farm, &says("unsigned"));
+    for _ in 0..5 {
+        let run = farm.submit("a").await;
+        let done = farm.over(run, SOON * 2).await;
+        assert_eq!((done.state.as_str(), done.retries), ("succeeded", 0), "{done:?}");
+        assert_eq!(done.running_at.as_deref(), Some("n2"));
+        assert!(done.attempt <= 6, "with a pause that grows: {done:?}");
+    }
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_run_of_a_farm_that_refuses_it_everywhere_ends_and_lets_the_next_one_go() {
+    let farm = farm(2, 2).await;
+    unsigned(&farm, &says("unsigned"));
+    let run = farm.submit("a").await;
+    let done = refused(&farm, run, "not signed by a trusted key").await;
+    assert!(done.attempt <= 2, "{done:?}");
+    let next = farm.submit("a").await;
+    let done = refused(&farm, next, "not signed by a trusted key").await;
+    assert_eq!(done.attempt, 1, "both are known to refuse it: {done:?}");
+    signed(&farm, &says("unsigned"));
+    let run = farm.submit("a").await;
+    farm.succeeds(run).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_changed_since_it_was_signed_is_not_applied() {
+    let farm = farm(1, 1).await;
+    signed(&farm, &says("good"));
+    let file = farm.dir().join("jobs.toml");
+    std::fs::write(&file, says("evil")).expect("a changed file");
+    let output = farm.farmhand(&["job", "apply", &file.display().to_string()]);
+    assert_eq!(output.status.code(), Some(4));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("changed since it was signed"), "{said}");
+    assert_eq!(
+        farm.value::<i64>("SELECT count(*) FROM farmhand.job_revision")
+            .await,
+        1
+    );
+}
