@@ -58,7 +58,7 @@ async fn refused(farm: &Farm, run_id: i64, why: &str) -> Run {
     );
     farm.eventually("it is in the audit", SOON, async || {
         let audit = farm.ok(&["events", "--audit", "--run", &run_id.to_string(), "--json"]);
-        if audit.contains("definition_refused") && audit.contains(why) {
+        if audit.contains("definition_refused") && audit.contains(&why.replace('"', "\\\"")) {
             Ok(())
         } else {
             Err(audit)
@@ -146,7 +146,8 @@ async fn a_refused_run_of_a_farm_that_refuses_it_everywhere_ends_and_lets_the_ne
     unsigned(&farm, &says("unsigned"));
     let run = farm.submit("a").await;
     let done = refused(&farm, run, "not signed by a trusted key").await;
-    assert!(done.attempt <= 2, "{done:?}");
+    // The same node may be first again, after a pause.
+    assert!(done.attempt <= 6, "{done:?}");
     let next = farm.submit("a").await;
     let done = refused(&farm, next, "not signed by a trusted key").await;
     assert_eq!(done.attempt, 1, "both are known to refuse it: {done:?}");

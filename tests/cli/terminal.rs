@@ -19,6 +19,8 @@ async fn every_command_answers_a_program_in_json() {
     let crontab = farm.file("tab", "0 4 * * * true\n");
     let tasks = farm.file("flow.tsort", "a b\n");
     let man = farm.dir.path().join("man");
+    let key = farm.dir.path().join("key");
+    let key = key.to_str().unwrap();
     let (crontab, tasks, man) = (
         crontab.to_str().unwrap(),
         tasks.to_str().unwrap(),
@@ -27,6 +29,9 @@ async fn every_command_answers_a_program_in_json() {
     // In an order in which each finds what it needs.
     let calls: Vec<(&str, Vec<&str>)> = vec![
         ("job apply", vec![jobs]),
+        ("key new", vec!["k", "-o", key]),
+        ("key public", vec![key]),
+        ("job sign", vec![jobs, "--key", key]),
         ("job diff", vec![jobs]),
         ("job ls", vec![]),
         ("job show", vec!["done"]),
