@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod auth;
+pub mod changes;
 mod dress;
 mod extract;
 mod plain;
@@ -61,6 +62,8 @@ pub struct Parts {
     db: Db,
     /// For everything that only looks.
     pub reading: Reading,
+    /// What changed, for pages that listen.
+    pub changes: changes::Changes,
     pub health: Health,
     /// This agent's address, for people.
     pub address: String,
@@ -86,6 +89,7 @@ impl App {
             refusals: refusals::Refusals::new(events.clone()),
             events,
             db,
+            changes: changes::Changes::new(reading.db().clone()),
             reading,
             health,
             address: address.to_owned(),

@@ -60,6 +60,15 @@ impl RunState {
     }
 }
 
+impl std::str::FromStr for RunState {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let all = || Self::ALL.map(Self::as_str).join(", ");
+        Self::parse(word).ok_or_else(|| format!("{word:?} is none of {}", all()))
+    }
+}
+
 impl fmt::Display for RunState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())

@@ -1,5 +1,15 @@
 //! `/api/v1`: one file per noun.
 
+mod events;
+mod farm;
+mod follow;
+mod jobs;
+mod logs;
+mod nodes;
+mod query;
+mod runs;
+mod stream;
+
 use farmhand_common::store::Role;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -12,6 +22,13 @@ pub fn router() -> Routes {
     Routes::new()
         .api(Role::Viewer, routes!(me))
         .open_api(routes!(openapi))
+        .merge(farm::router())
+        .merge(jobs::router())
+        .merge(runs::router())
+        .merge(logs::router())
+        .merge(nodes::router())
+        .merge(events::router())
+        .merge(stream::router())
 }
 
 /// Who is asking.

@@ -1,14 +1,15 @@
 //! A stretch of an attempt's output, by byte or from its end.
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use tokio_postgres::types::Type;
 use utoipa::ToSchema;
 
+use crate::core::run::RunState;
 use crate::store::LogStream;
-use crate::store::db::Db;
+use crate::store::db::{Db, stmt};
 use crate::store::error::StoreError;
-use crate::store::logs::{LogChunk, log_end, read_log, read_log_from};
-use crate::store::query;
+use crate::store::logs::{LogChunk, read_log, read_log_from};
 
 /// Bytes of one answer, at most.
 pub const MOST_BYTES: usize = 256 << 10;
@@ -57,6 +58,28 @@ pub struct LogRange {
     pub dropped: i64,
 }
 
+/// How a run and its output stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct LogState {
+    pub state: RunState,
+    /// The last or present attempt.
+    pub attempt: i32,
+    /// Bytes of it that are not stored.
+    pub dropped: i64,
+    /// The end of what is stored of the attempt that was asked for.
+    pub end: i64,
+}
+
+/// How a run stands, and how much is stored of the output of an attempt (the last or present one when none is named).
+/// None when there is no such run.
+pub async fn log_state(db: &Db, run_id: i64, attempt: Option<i32>) -> Result<Option<LogState>, StoreError> {
+    db.row(
+        stmt!("reading_log"),
+        &[(&run_id, Type::INT8), (&attempt, Type::INT4)],
+    )
+    .await
+}
+
 /// A stretch of at most `most` bytes (256 KiB) of an attempt's output, of the last attempt when none is named. None
 /// when there is no such run or attempt.
 ///
@@ -68,7 +91,7 @@ pub async fn log(
     tail: Tail,
     most: usize,
 ) -> Result<Option<LogRange>, StoreError> {
-    let Some(run) = query::run(db, run_id).await? else {
+    let Some(run) = log_state(db, run_id, attempt).await? else {
         return Ok(None);
     };
     let attempt = attempt.unwrap_or(run.attempt);
@@ -77,7 +100,7 @@ pub async fn log(
     }
     let most = most.clamp(1, MOST_BYTES);
     let size = i64::try_from(most).unwrap_or(i64::MAX);
-    let end = log_end(db, run_id, attempt).await?;
+    let end = run.end;
     let from = match tail {
         Tail::From(byte) => byte.max(0),
         Tail::Bytes(bytes) => end.saturating_sub(bytes.clamp(0, size)).max(0),
@@ -87,6 +110,7 @@ pub async fn log(
     if let Tail::Lines(lines) = tail {
         chunks = last_lines(chunks, lines);
     }
+    let chunks = join_characters(chunks);
     let next = chunks.last().map_or(from, |c| c.seq + length(c));
     let over = run.state.is_final() || attempt < run.attempt;
     Ok(Some(LogRange {
@@ -95,11 +119,7 @@ pub async fn log(
         next,
         end,
         complete: over,
-        dropped: if attempt == run.attempt {
-            run.output_dropped.unwrap_or(0)
-        } else {
-            0
-        },
+        dropped: if attempt == run.attempt { run.dropped } else { 0 },
         pieces: chunks.into_iter().map(piece).collect(),
     }))
 }
@@ -168,6 +188,45 @@ fn whole(bytes: &[u8], most: usize) -> usize {
         .rev()
         .find(|at| boundary(*at) && *at > 0)
         .unwrap_or(most)
+}
+
+/// A character that lies in two rows becomes part of the second.
+fn join_characters(mut chunks: Vec<LogChunk>) -> Vec<LogChunk> {
+    for index in 1..chunks.len() {
+        let (before, after) = chunks.split_at_mut(index);
+        let (Some(before), Some(after)) = (before.last_mut(), after.first_mut()) else {
+            continue;
+        };
+        let kept = complete(&before.bytes);
+        if before.stream == after.stream
+            && before.seq + length(before) == after.seq
+            && kept < before.bytes.len()
+        {
+            let begun = before.bytes.split_off(kept);
+            after.seq -= i64::try_from(begun.len()).unwrap_or(0);
+            after.bytes.splice(..0, begun);
+        }
+    }
+    chunks.retain(|chunk| !chunk.bytes.is_empty());
+    chunks
+}
+
+/// The bytes before a character that is begun at the end and not complete.
+fn complete(bytes: &[u8]) -> usize {
+    let begun = (1..=3.min(bytes.len()))
+        .map(|back| bytes.len() - back)
+        .find(|at| bytes[*at] & 0xC0 == 0xC0);
+    match begun {
+        Some(at) => {
+            let length = bytes[at].leading_ones() as usize;
+            if length <= 4 && at + length > bytes.len() {
+                at
+            } else {
+                bytes.len()
+            }
+        }
+        None => bytes.len(),
+    }
 }
 
 fn last_lines(mut chunks: Vec<LogChunk>, lines: usize) -> Vec<LogChunk> {
@@ -243,6 +302,15 @@ mod tests {
             1,
             "what is shorter than a character still goes on"
         );
+    }
+
+    #[test]
+    fn a_character_in_two_rows_is_one_character() {
+        let mut rows = vec![chunk(0, "aä"), chunk(2, "x")];
+        rows[1].bytes = vec![0xA4, b'b'];
+        rows[0].bytes.truncate(2);
+        let joined = join_characters(rows);
+        assert_eq!((text(&joined).as_str(), joined[1].seq), ("aäb", 1));
     }
 
     #[test]
