@@ -8,6 +8,7 @@ pub mod outside;
 pub mod pg;
 pub mod processes;
 pub mod proxy;
+pub mod seed;
 pub mod wait;
 pub mod watch;
 pub mod witness;

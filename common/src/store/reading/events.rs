@@ -45,6 +45,11 @@ pub async fn events(db: &Db, filter: &EventsFilter, paging: &Paging) -> Result<P
         .filter(|s| filter.severity.is_none_or(|least| **s >= least))
         .map(|s| s.as_str())
         .collect();
+    let looks_through = filter.job.is_some()
+        || filter.node.is_some()
+        || !filter.kinds.is_empty()
+        || filter.severity.is_some();
+    let scan = if looks_through { SCANNED } else { limit + 1 };
     let found: Option<Found> = db
         .row(
             stmt!("reading_events"),
@@ -58,7 +63,7 @@ pub async fn events(db: &Db, filter: &EventsFilter, paging: &Paging) -> Result<P
                 (&filter.until, Type::TIMESTAMPTZ),
                 (&before, Type::INT8),
                 (&(limit + 1), Type::INT8),
-                (&SCANNED, Type::INT8),
+                (&scan, Type::INT8),
             ],
         )
         .await?;
@@ -69,7 +74,7 @@ pub async fn events(db: &Db, filter: &EventsFilter, paging: &Paging) -> Result<P
         });
     };
     let mut page = Page::cut(found.items, limit, |event| cursor("events", &event.event_id));
-    if page.next.is_none() && found.scanned >= SCANNED {
+    if page.next.is_none() && looks_through && found.scanned >= scan {
         page.next = found.floor.map(|floor| cursor("events", &floor));
     }
     Ok(page)

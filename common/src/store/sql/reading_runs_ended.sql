@@ -6,8 +6,9 @@ WITH scanned AS MATERIALIZED (
         AND ($5::timestamptz IS NULL OR r.finished_at >= $5) AND ($6::timestamptz IS NULL OR r.finished_at < $6)
         AND ($7::timestamptz IS NULL OR r.finished_at <= $7)
         AND ($7::timestamptz IS NULL OR (r.finished_at, r.run_id) < ($7, $8::bigint))
-    ORDER BY r.finished_at DESC, r.run_id DESC
-    LIMIT $10
+    -- Those that ended at the same instant stay together, so that the order of the index is enough.
+    ORDER BY r.finished_at DESC
+    FETCH FIRST ($10) ROWS WITH TIES
 ), picked AS MATERIALIZED (
     SELECT s.run_id, s.finished_at FROM scanned s
     WHERE (cardinality($2::text[]) = 0 OR s.state = ANY ($2)) AND ($3::text IS NULL OR s.running_at = $3)

@@ -1,0 +1,524 @@
+//! Lists that pages show: by key, stable, filtered; and one job, run, log in full.
+
+use farmhand_common::core::definition::{FlowSpec, JobSpec, TaskSpec};
+use farmhand_common::core::run::RunState;
+use farmhand_common::store::events::{Event, record_events};
+use farmhand_common::store::jobs::{pause, submit};
+use farmhand_common::store::logs::{LogChunk, append_log};
+use farmhand_common::store::protocol::claim;
+use farmhand_common::store::reading::{
+    self, EventsFilter, JobCondition, JobKind, JobState, JobsFilter, Paging, Reading, RunFilter, Tail,
+};
+use farmhand_common::store::{Db, LogStream, Severity, StoreError};
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::fixture::{Farm, failure, one, past, spec, success};
+
+/// The farm, and the pool that pages read with.
+async fn farm() -> (Farm, Db) {
+    let farm = Farm::new().await;
+    let reading = Reading::new(&farm.test.config()).db().clone();
+    (farm, reading)
+}
+
+async fn submitted(farm: &Farm, job: &str) -> i64 {
+    submit(&farm.db, job, &json!({}), None, None).await.unwrap()
+}
+
+fn page(cursor: Option<String>, limit: i64) -> Paging {
+    Paging {
+        cursor,
+        limit: Some(limit),
+    }
+}
+
+#[tokio::test]
+async fn pages_of_runs_hold_each_run_once_while_others_come() {
+    let (farm, db) = farm().await;
+    farm.job("a", spec(), None).await;
+    let mut made = Vec::new();
+    for _ in 0..7 {
+        made.push(submitted(&farm, "a").await);
+    }
+    let (mut seen, mut cursor) = (Vec::new(), None);
+    loop {
+        let list = reading::runs(&db, &RunFilter::default(), &page(cursor, 3))
+            .await
+            .unwrap();
+        seen.extend(list.items.iter().map(|run| run.run_id));
+        submitted(&farm, "a").await;
+        cursor = list.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    made.reverse();
+    assert_eq!(seen, made);
+}
+
+#[tokio::test]
+async fn runs_are_filtered_by_job_state_node_and_time() {
+    let (farm, db) = farm().await;
+    let me = farm.node("n1").await;
+    farm.job("a", spec(), None).await;
+    farm.job("b", spec(), None).await;
+    for job in ["a", "b", "a"] {
+        submitted(&farm, job).await;
+    }
+    let mut claimed = claim(&farm.db, &me, 2, None).await.unwrap();
+    claimed.sort_by_key(|run| run.run_id);
+    let before = Timestamp::now();
+    one(&farm, success(&me, &claimed[0])).await;
+    let mut bad = success(&me, &claimed[1]);
+    bad.state = farmhand_common::store::Final::Failed;
+    one(&farm, bad).await;
+
+    let ids = async |filter: RunFilter| -> Vec<i64> {
+        let list = reading::runs(&db, &filter, &page(None, 10)).await.unwrap();
+        assert_eq!(list.next, None);
+        list.items.into_iter().map(|run| run.run_id).collect()
+    };
+    let (first, second) = (claimed[0].run_id, claimed[1].run_id);
+    let third = second + 1;
+    let any = RunFilter::default;
+    assert_eq!(
+        ids(RunFilter {
+            job: Some("a".to_owned()),
+            ..any()
+        })
+        .await,
+        [third, first]
+    );
+    assert_eq!(
+        ids(RunFilter {
+            states: vec![RunState::Failed, RunState::Lost],
+            ..any()
+        })
+        .await,
+        [second]
+    );
+    assert_eq!(
+        ids(RunFilter {
+            states: vec![RunState::Due],
+            ..any()
+        })
+        .await,
+        [third]
+    );
+    assert_eq!(
+        ids(RunFilter {
+            states: vec![RunState::Due, RunState::Succeeded],
+            ..any()
+        })
+        .await,
+        [third, first]
+    );
+    assert_eq!(
+        ids(RunFilter {
+            node: Some("n1".to_owned()),
+            ..any()
+        })
+        .await,
+        [second, first]
+    );
+    assert_eq!(
+        ids(RunFilter {
+            node: Some("n2".to_owned()),
+            ..any()
+        })
+        .await,
+        Vec::<i64>::new()
+    );
+    let lately = before - jiff::SignedDuration::from_mins(1);
+    assert_eq!(
+        ids(RunFilter {
+            since: Some(lately),
+            ..any()
+        })
+        .await,
+        [second, first]
+    );
+    assert_eq!(
+        ids(RunFilter {
+            until: Some(lately),
+            ..any()
+        })
+        .await,
+        Vec::<i64>::new()
+    );
+    let both = RunFilter {
+        job: Some("b".to_owned()),
+        since: Some(lately),
+        ..any()
+    };
+    assert_eq!(ids(both).await, [second]);
+}
+
+#[tokio::test]
+async fn a_list_by_time_is_paged_by_end_and_number() {
+    let (farm, db) = farm().await;
+    farm.sql
+        .batch_execute(
+            "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, \
+             ended_by, attempt, retries, takeovers, params, created_at, finished_at, first_due, last_due, reason) \
+             SELECT n, 'a', 1, 'submitted', 0, 1, now(), now(), 'cancelled', 'cancel', 0, 0, 0, '{}', now(), \
+             now() - (n % 3) * interval '1 minute', now(), now(), 'x' FROM generate_series(1, 10) n",
+        )
+        .await
+        .unwrap();
+    let filter = RunFilter {
+        since: Some(past(3600)),
+        ..RunFilter::default()
+    };
+    let (mut seen, mut cursor) = (Vec::new(), None);
+    loop {
+        let list = reading::runs(&db, &filter, &page(cursor, 3)).await.unwrap();
+        seen.extend(list.items.iter().map(|run| run.run_id));
+        cursor = list.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, [9, 6, 3, 10, 7, 4, 1, 8, 5, 2]);
+}
+
+#[tokio::test]
+async fn a_cursor_of_another_list_is_refused_and_says_so() {
+    let (farm, db) = farm().await;
+    for name in ["a", "b"] {
+        farm.job(name, spec(), None).await;
+    }
+    let jobs = reading::jobs(&db, &JobsFilter::default(), &page(None, 1))
+        .await
+        .unwrap();
+    let error = reading::runs(&db, &RunFilter::default(), &page(jobs.next, 1))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Refused(why) if why.contains("cursor")),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn the_reading_pool_refuses_to_write() {
+    let (farm, db) = farm().await;
+    farm.job("a", spec(), None).await;
+    let error = submit(&db, "a", &json!({}), None, None).await.unwrap_err();
+    assert!(matches!(error, StoreError::ReadOnly), "{error}");
+}
+
+#[tokio::test]
+async fn jobs_come_with_their_last_outcomes_and_are_filtered() {
+    let (farm, db) = farm().await;
+    let me = farm.node("n1").await;
+    let mut daily = spec();
+    daily.schedule = vec!["30 4 * * *".to_owned()];
+    daily.placement = [("role".to_owned(), "batch".to_owned())].into();
+    farm.job("backup-db", daily, Some(past(-86_400))).await;
+    farm.job("mail", spec(), None).await;
+    let mut after = spec();
+    after.triggered_by = vec!["mail".to_owned()];
+    farm.job("report", after, None).await;
+    for good in [true, false] {
+        submitted(&farm, "mail").await;
+        let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
+        let mut end = success(&me, &run);
+        if !good {
+            end.state = farmhand_common::store::Final::Failed;
+        }
+        one(&farm, end).await;
+    }
+    pause(&farm.db, "backup-db", "somebody", Some("holidays"))
+        .await
+        .unwrap();
+
+    let all = reading::jobs(&db, &JobsFilter::default(), &page(None, 10))
+        .await
+        .unwrap()
+        .items;
+    let names: Vec<_> = all.iter().map(|job| job.job_id.as_str()).collect();
+    assert_eq!(names, ["backup-db", "mail", "report"]);
+    assert_eq!(
+        (all[0].state, all[0].kind),
+        (JobState::Paused, JobKind::Scheduled)
+    );
+    assert!(all[0].schedule_text.contains("04:30"), "{}", all[0].schedule_text);
+    let states: Vec<_> = all[1].outcomes.iter().map(|run| run.state).collect();
+    assert_eq!(
+        states,
+        [RunState::Failed, RunState::Succeeded],
+        "the newest first"
+    );
+    assert_eq!(
+        (all[2].kind, all[2].schedule_text.as_str()),
+        (JobKind::Triggered, "after mail succeeds")
+    );
+
+    let names = async |filter: JobsFilter| -> Vec<String> {
+        let list = reading::jobs(&db, &filter, &page(None, 10)).await.unwrap();
+        list.items.into_iter().map(|job| job.job_id).collect()
+    };
+    let any = JobsFilter::default;
+    assert_eq!(
+        names(JobsFilter {
+            name: Some("Up-D".to_owned()),
+            ..any()
+        })
+        .await,
+        ["backup-db"]
+    );
+    assert_eq!(
+        names(JobsFilter {
+            state: Some(JobCondition::Failing),
+            ..any()
+        })
+        .await,
+        ["mail"]
+    );
+    assert_eq!(
+        names(JobsFilter {
+            state: Some(JobCondition::Paused),
+            ..any()
+        })
+        .await,
+        ["backup-db"]
+    );
+    assert_eq!(
+        names(JobsFilter {
+            kind: Some(JobKind::Submitted),
+            ..any()
+        })
+        .await,
+        ["mail"]
+    );
+    let label = Some(("role".to_owned(), "batch".to_owned()));
+    assert_eq!(names(JobsFilter { label, ..any() }).await, ["backup-db"]);
+}
+
+#[tokio::test]
+async fn a_job_is_read_with_its_instants_revisions_and_runs() {
+    let (farm, db) = farm().await;
+    let mut hourly = spec();
+    hourly.schedule = vec!["0 * * * *".to_owned()];
+    hourly.instances = 2;
+    farm.job("a", hourly.clone(), Some(past(-3600))).await;
+    hourly.priority = 7;
+    farm.job("a", hourly, Some(past(-3600))).await;
+    submitted(&farm, "a").await;
+
+    let detail = reading::job(&db, "a").await.unwrap().unwrap();
+    assert_eq!(
+        (detail.next.len(), detail.spec["priority"].as_i64()),
+        (10, Some(7))
+    );
+    assert_eq!(detail.job.live.len(), 2);
+    assert!(reading::job(&db, "nothing").await.unwrap().is_none());
+    let next = reading::next(&db, "a", Some(past(0)), 3).await.unwrap().unwrap();
+    assert_eq!(next.instants.len(), 3);
+
+    let first = reading::revisions(&db, "a", &page(None, 1)).await.unwrap();
+    let second = reading::revisions(&db, "a", &page(first.next, 1)).await.unwrap();
+    assert_eq!(
+        (first.items[0].rev, second.items[0].rev, second.next),
+        (2, 1, None)
+    );
+    let diff = reading::diff(&db, "a", None, None).await.unwrap().unwrap();
+    assert_eq!((diff.from, diff.to), (1, 2));
+    assert_eq!(diff.keys.keys().collect::<Vec<_>>(), ["priority"]);
+    assert_eq!(
+        (&diff.keys["priority"].old, &diff.keys["priority"].new),
+        (&json!(0), &json!(7))
+    );
+    assert!(reading::diff(&db, "a", Some(9), None).await.unwrap().is_none());
+
+    let cells = reading::cells(&db, "a", 100).await.unwrap();
+    let rows: Vec<_> = cells
+        .iter()
+        .map(|cell| (cell.firing == cells[1].run_id, cell.instance))
+        .collect();
+    assert_eq!(rows, [(true, 1), (true, 0)], "one column of two shards");
+}
+
+#[tokio::test]
+async fn a_run_is_read_with_its_attempts_and_its_firing() {
+    let (farm, db) = farm().await;
+    let me = farm.node("n1").await;
+    let run = farm.held_run(&me, "a", spec()).await;
+    let sent = failure(&me, &run, std::time::Duration::ZERO);
+    farmhand_common::store::protocol::retry(&farm.db, &[sent])
+        .await
+        .unwrap();
+    let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
+    let detail = reading::run(&db, run.run_id).await.unwrap().unwrap();
+    assert_eq!((detail.attempts.len(), detail.run.attempt), (1, 2));
+    assert_eq!(detail.run.fence, Some(again.fence));
+    assert!(detail.lease_until.is_some() && !detail.flow);
+    assert!(reading::run(&db, 999_999).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn the_tasks_of_a_flow_are_read_with_what_they_wait_for() {
+    let (farm, db) = farm().await;
+    let task = |requires: &[&str]| TaskSpec {
+        requires: requires.iter().map(|t| (*t).to_owned()).collect(),
+        ..TaskSpec::default()
+    };
+    let flow = FlowSpec {
+        tasks: [
+            ("load".to_owned(), task(&[])),
+            ("sum".to_owned(), task(&["load"])),
+        ]
+        .into(),
+        ..FlowSpec::default()
+    };
+    let spec = JobSpec {
+        flow: Some(flow),
+        ..JobSpec::default()
+    };
+    farm.job("night", spec, None).await;
+    farm.job("plain", super::fixture::spec(), None).await;
+    let run = submitted(&farm, "night").await;
+    farm.sql
+        .batch_execute(&format!(
+            "INSERT INTO farmhand.task (run_id, task, attempt, outcome, started_at, ended_at, stored_at) \
+             VALUES ({run}, 'load', 1, 'succeeded', now() - interval '5 s', now(), now())"
+        ))
+        .await
+        .unwrap();
+    let view = reading::flow(&db, run).await.unwrap().unwrap();
+    let tasks: Vec<_> = view
+        .tasks
+        .iter()
+        .map(|t| (t.task.as_str(), t.end.is_some(), t.requires.clone()))
+        .collect();
+    assert_eq!(
+        tasks,
+        [("load", true, vec![]), ("sum", false, vec!["load".to_owned()])]
+    );
+    assert_eq!(view.elapsed_ms, 5_000);
+    let plain = submitted(&farm, "plain").await;
+    assert!(reading::flow(&db, plain).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn output_is_read_by_byte_and_from_its_end() {
+    let (farm, db) = farm().await;
+    let me = farm.node("n1").await;
+    let run = farm.held_run(&me, "a", spec()).await;
+    let chunk = |seq: i64, text: &str, stream| LogChunk {
+        run_id: run.run_id,
+        attempt: 1,
+        seq,
+        stream,
+        at: Timestamp::now(),
+        bytes: text.as_bytes().to_vec(),
+    };
+    let chunks = [
+        chunk(0, "one\ntwo\n", LogStream::Stdout),
+        chunk(8, "bad\n", LogStream::Stderr),
+        // What lay between was dropped.
+        chunk(100, "last\n", LogStream::Stdout),
+    ];
+    append_log(&farm.db, &chunks).await.unwrap();
+    let read = async |tail, most| {
+        reading::log(&db, run.run_id, None, tail, most)
+            .await
+            .unwrap()
+            .unwrap()
+    };
+    let text = |range: &reading::LogRange| range.pieces.iter().map(|p| p.text.as_str()).collect::<String>();
+
+    let first = read(Tail::From(0), 6).await;
+    assert_eq!(
+        (text(&first).as_str(), first.next, first.end, first.complete),
+        ("one\ntw", 6, 105, false)
+    );
+    let second = read(Tail::From(first.next), 1000).await;
+    assert_eq!(text(&second), "o\nbad\nlast\n");
+    assert_eq!(second.pieces[1].stream, LogStream::Stderr);
+    assert_eq!(text(&read(Tail::Lines(2), 1000).await), "bad\nlast\n");
+    assert_eq!(text(&read(Tail::Bytes(5), 1000).await), "last\n");
+    one(&farm, success(&me, &run)).await;
+    assert!(read(Tail::From(105), 1000).await.complete);
+    let gone = reading::log(&db, run.run_id, Some(7), Tail::From(0), 10)
+        .await
+        .unwrap();
+    assert!(gone.is_none(), "there is no attempt 7");
+}
+
+#[tokio::test]
+async fn events_are_paged_and_filtered() {
+    let (farm, db) = farm().await;
+    let event = |kind: &str, severity, job: &str, run: i64| Event {
+        kind: kind.to_owned(),
+        severity,
+        job_id: Some(job.to_owned()),
+        run_id: Some(run),
+        attempt: None,
+        address: Some("n1".to_owned()),
+        session: None,
+        fence: None,
+        detail: json!({}),
+    };
+    let events = [
+        event("takeover", Severity::Warning, "a", 1),
+        event("retry", Severity::Info, "a", 2),
+        event("fenced", Severity::Error, "b", 2),
+    ];
+    record_events(&farm.db, &events).await.unwrap();
+    let kinds = async |filter: EventsFilter| -> Vec<String> {
+        let (mut kinds, mut cursor) = (Vec::new(), None);
+        loop {
+            let list = reading::events(&db, &filter, &page(cursor, 1)).await.unwrap();
+            kinds.extend(list.items.into_iter().map(|e| e.event.kind));
+            cursor = list.next;
+            if cursor.is_none() {
+                return kinds;
+            }
+        }
+    };
+    let any = EventsFilter::default;
+    assert_eq!(kinds(any()).await, ["fenced", "retry", "takeover"]);
+    assert_eq!(
+        kinds(EventsFilter {
+            job: Some("a".to_owned()),
+            ..any()
+        })
+        .await,
+        ["retry", "takeover"]
+    );
+    assert_eq!(
+        kinds(EventsFilter {
+            run: Some(2),
+            ..any()
+        })
+        .await,
+        ["fenced", "retry"]
+    );
+    assert_eq!(
+        kinds(EventsFilter {
+            severity: Some(Severity::Warning),
+            ..any()
+        })
+        .await,
+        ["fenced", "takeover"]
+    );
+    assert_eq!(
+        kinds(EventsFilter {
+            kinds: vec!["retry".to_owned()],
+            ..any()
+        })
+        .await,
+        ["retry"]
+    );
+    assert_eq!(
+        kinds(EventsFilter {
+            until: Some(past(60)),
+            ..any()
+        })
+        .await,
+        Vec::<String>::new()
+    );
+}
