@@ -27,6 +27,8 @@ pub struct Watcher {
     slewed: bool,
     stopwatches: Stopwatches,
     next_look: BootInstant,
+    /// PostgreSQL's notifications arrive here.
+    told: bool,
     in_flight: bool,
     /// Acted on and not yet answered, so that nothing is sent twice at once.
     acting: HashSet<String>,
@@ -43,6 +45,7 @@ impl Watcher {
             slewed,
             stopwatches: Stopwatches::default(),
             next_look: BootInstant(0),
+            told: false,
             in_flight: false,
             acting: HashSet::new(),
             timeline: None,
@@ -56,6 +59,11 @@ impl Watcher {
         let due = !self.in_flight && now >= self.next_look;
         self.in_flight |= due;
         due
+    }
+
+    /// Whether notifications arrive: what looks are for besides the neighbours.
+    pub fn told(&mut self, told: bool) {
+        self.told = told;
     }
 
     /// Look again at once.
@@ -82,7 +90,7 @@ impl Watcher {
     /// A look had no answer.
     pub fn look_failed(&mut self, now: BootInstant) {
         self.in_flight = false;
-        self.next_look = now + self.timing.look_every();
+        self.next_look = now + self.timing.look_every(self.told);
     }
 
     /// Returns the timeline left behind if this look shows a new one.
@@ -101,7 +109,7 @@ impl Watcher {
             .stopwatches
             .next_wakeup(received)
             .unwrap_or(BootInstant(u64::MAX));
-        self.next_look = ripens.min(received + self.timing.look_every());
+        self.next_look = ripens.min(received + self.timing.look_every(self.told));
         left
     }
 

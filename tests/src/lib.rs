@@ -1,6 +1,7 @@
 //! The test harness.
 
 pub mod alerts;
+pub mod bench;
 pub mod bin;
 pub mod chaos;
 pub mod farm;

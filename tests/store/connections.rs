@@ -217,7 +217,7 @@ async fn a_dedicated_connection_hears_and_comes_back_after_it_was_cut() {
     farm.job("j", spec(), None).await;
     let (keeper, mut notes) = Db::dedicated(&farm.test.config());
     renew(&keeper, &me, TTL).await.unwrap();
-    assert_eq!(notes.recv().await, Some(Note::Reconnected));
+    assert_eq!(notes.recv().await, Some(Note::Reconnected { direct: true }));
     let run_id = jobs::submit(&farm.db, "j", &json!({}), None, None).await.unwrap();
     let due = Note::Due {
         run_id,
@@ -239,7 +239,7 @@ async fn a_dedicated_connection_hears_and_comes_back_after_it_was_cut() {
         assert!(error.is_away(), "{error}");
         renew(&keeper, &me, TTL).await.unwrap();
     }
-    assert_eq!(notes.recv().await, Some(Note::Reconnected));
+    assert_eq!(notes.recv().await, Some(Note::Reconnected { direct: true }));
     assert_eq!(keeper.gauge().max, 1);
 }
 

@@ -22,7 +22,7 @@ struct Ledger(Arc<Mutex<HashMap<String, i64>>>);
 
 impl Ledger {
     fn change(&self, me: &Me, run: &Claimed, by: i64) {
-        let spec: JobSpec = serde_json::from_value(run.spec.clone()).unwrap();
+        let spec: JobSpec = serde_json::from_value((*run.spec).clone()).unwrap();
         let node_pool = spec.node_pool.map(|p| format!("{p} of {}", me.address));
         let names = spec.pool.into_iter().chain(node_pool).chain(spec.locks);
         let mut held = self.0.lock().unwrap();

@@ -18,6 +18,7 @@ mod meetings;
 mod notify;
 mod overlap;
 mod params;
+mod plans;
 mod pooler;
 mod progress;
 mod races;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use farmhand_common::core::definition::JobSpec;
 use farmhand_common::core::lease::BootInstant;
 use farmhand_common::store::protocol::Claimed;
+use serde::Deserialize;
 
 use super::attempts::takeover_cause;
 use super::{Attempt, Phase, Session};
@@ -17,7 +18,7 @@ use crate::warden::protocol::{Kind, Order};
 
 impl Session {
     pub(super) fn start(&mut self, run: Claimed, claim_sent: BootInstant, received: BootInstant) {
-        let spec = match serde_json::from_value::<JobSpec>(run.spec.clone()) {
+        let spec = match JobSpec::deserialize(&*run.spec) {
             Ok(spec) => spec,
             Err(e) => {
                 self.refuse(

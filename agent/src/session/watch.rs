@@ -259,7 +259,11 @@ impl Session {
             Note::Node { address } if *address != self.me.address => {}
             Note::Node { .. } => self.keeper.renew_now(),
             Note::Jobs { .. } => self.load_jobs(),
-            Note::Cancel { .. } | Note::Reconnected => self.watcher.look_now(),
+            Note::Cancel { .. } => self.watcher.look_now(),
+            Note::Reconnected { direct } => {
+                self.watcher.told(*direct);
+                self.watcher.look_now();
+            }
         }
     }
 }

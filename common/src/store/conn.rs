@@ -1,5 +1,6 @@
 //! One connection: opened within a bound, dropped when a statement outlasts its own.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,9 +11,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::error::Severity;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Row, SimpleQueryMessage};
+use tokio_postgres::{AsyncMessage, Client, Row, SimpleQueryMessage, Statement};
 
 use super::config::DbConfig;
+use super::db::Stmt;
+use super::direct::named_process;
 use super::error::StoreError;
 use super::hosts::summed_up;
 use super::note::Note;
@@ -39,6 +42,9 @@ pub(crate) struct Conn {
     /// Set for connections that only read: what opens their transactions. Sent each time, because a setting of the
     /// session would not follow it through a transaction pooler.
     reading: Option<String>,
+    /// Frequent statements that this connection's process knows, by operation; `None` behind a pooler, which may have
+    /// another process do the next one.
+    prepared: Option<HashMap<&'static str, Statement>>,
 }
 
 impl Conn {
@@ -107,7 +113,7 @@ impl Conn {
                     }
                 }
             });
-            let conn = Self {
+            let mut conn = Self {
                 client,
                 driver,
                 unconfirmed,
@@ -119,14 +125,17 @@ impl Conn {
                         limit.as_millis()
                     )
                 }),
+                prepared: None,
             };
-            conn.check_isolation().await?;
+            conn.get_acquainted().await?;
             if let Some(notes) = notes {
                 conn.client
                     .batch_execute("LISTEN farmhand")
                     .await
                     .map_err(|e| StoreError::from_statement("listen", &e))?;
-                let _ = notes.try_send(Note::Reconnected);
+                let _ = notes.try_send(Note::Reconnected {
+                    direct: conn.prepared.is_some(),
+                });
             }
             Ok(conn)
         };
@@ -140,57 +149,97 @@ impl Conn {
 
     /// Single statements run with the server's default isolation, and their re-checks after a wait are
     /// those of READ COMMITTED.
-    async fn check_isolation(&self) -> Result<(), StoreError> {
+    async fn get_acquainted(&mut self) -> Result<(), StoreError> {
         let reply = self
             .client
-            .simple_query("SHOW default_transaction_isolation")
+            .simple_query("SELECT current_setting('default_transaction_isolation'), pg_backend_pid()")
             .await
             .map_err(|e| StoreError::from_statement("connect", &e))?;
-        let found = reply.iter().find_map(|message| match message {
-            SimpleQueryMessage::Row(row) => row.get(0),
+        let row = reply.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some((row.get(0), row.get(1))),
             _ => None,
         });
-        match found {
-            Some("read committed") => Ok(()),
-            other => Err(StoreError::Config(format!(
+        let (isolation, process) = row.unwrap_or_default();
+        if isolation != Some("read committed") {
+            return Err(StoreError::Config(format!(
                 "default_transaction_isolation is {:?}, and only 'read committed' works: \
                  ALTER ROLE … SET default_transaction_isolation = 'read committed'",
-                other.unwrap_or("unknown")
-            ))),
+                isolation.unwrap_or("unknown")
+            )));
         }
+        let process = process.and_then(|pid| pid.parse().ok());
+        // What only reads has plans of its own, one for each page.
+        let writes = self.reading.is_none();
+        if writes && process.is_some() && process == named_process(&self.client).await {
+            // A plan that is kept was made when a table may have been empty: never by reading all of it.
+            self.client
+                .batch_execute(
+                    "SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan",
+                )
+                .await
+                .map_err(|e| StoreError::from_statement("connect", &e))?;
+            self.prepared = Some(HashMap::new());
+        }
+        Ok(())
     }
 
     pub(crate) fn is_usable(&self) -> bool {
         !self.busy && !self.broken && !self.client.is_closed() && !self.driver.is_finished()
     }
 
+    /// The statement as this connection's process knows it, for a frequent one of a connection without a pooler.
+    async fn prepare(
+        &mut self,
+        stmt: Stmt,
+        params: &[Param<'_>],
+    ) -> Result<Option<Statement>, tokio_postgres::Error> {
+        let Some(prepared) = self.prepared.as_mut().filter(|_| stmt.often) else {
+            return Ok(None);
+        };
+        if let Some(known) = prepared.get(stmt.op) {
+            return Ok(Some(known.clone()));
+        }
+        let types: Vec<Type> = params.iter().map(|(_, kind)| kind.clone()).collect();
+        let made = self.client.prepare_typed(stmt.sql, &types).await?;
+        prepared.insert(stmt.op, made.clone());
+        Ok(Some(made))
+    }
+
     /// One statement in a transaction of its own.
     pub(crate) async fn query(
         &mut self,
-        op: &'static str,
-        sql: &str,
+        stmt: Stmt,
         params: &[Param<'_>],
         limit: Duration,
     ) -> Result<Vec<Row>, StoreError> {
         self.unconfirmed.store(false, Ordering::Release);
         self.busy = true;
-        let reply = timeout(limit, self.alone(sql, params)).await;
-        let rows = self.settle(op, reply)?;
+        let asked = async {
+            let known = self.prepare(stmt, params).await?;
+            self.alone(stmt, known, params).await
+        };
+        let reply = timeout(limit, asked).await;
+        let rows = self.settle(stmt.op, reply)?;
         self.busy = false;
         if self.unconfirmed.swap(false, Ordering::AcqRel) {
-            return Err(StoreError::NotConfirmed { op });
+            return Err(StoreError::NotConfirmed { op: stmt.op });
         }
         Ok(rows)
     }
 
-    async fn alone(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, tokio_postgres::Error> {
+    async fn alone(
+        &self,
+        stmt: Stmt,
+        known: Option<Statement>,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
         let Some(begin) = &self.reading else {
-            return self.client.query_typed(sql, params).await;
+            return ask(&self.client, stmt, known, params).await;
         };
         // In order and in one round trip; see `begin_with`.
         let (begun, rows, ended) = tokio::join!(
             self.client.batch_execute(begin),
-            self.client.query_typed(sql, params),
+            ask(&self.client, stmt, known, params),
             self.client.batch_execute("COMMIT")
         );
         begun?;
@@ -202,35 +251,38 @@ impl Conn {
     /// Opens a transaction and runs its first statement in the same round trip.
     pub(crate) async fn begin_with(
         &mut self,
-        op: &'static str,
-        sql: &str,
+        stmt: Stmt,
         params: &[Param<'_>],
         deadline: Instant,
     ) -> Result<Vec<Row>, StoreError> {
         self.unconfirmed.store(false, Ordering::Release);
         self.busy = true;
-        let client = &self.client;
         let both = async {
+            let known = self.prepare(stmt, params).await?;
+            let client = &self.client;
             // join! polls in order, and the first poll sends: BEGIN goes out first.
             let begin = client.batch_execute(self.reading.as_deref().unwrap_or(BEGIN));
-            let (begun, rows) = tokio::join!(begin, client.query_typed(sql, params));
+            let (begun, rows) = tokio::join!(begin, ask(client, stmt, known, params));
             begun?;
             rows
         };
         let reply = timeout_at(deadline, both).await;
-        self.settle(op, reply)
+        self.settle(stmt.op, reply)
     }
 
     /// A further statement of an open transaction.
     pub(crate) async fn query_within(
         &mut self,
-        op: &'static str,
-        sql: &str,
+        stmt: Stmt,
         params: &[Param<'_>],
         deadline: Instant,
     ) -> Result<Vec<Row>, StoreError> {
-        let reply = timeout_at(deadline, self.client.query_typed(sql, params)).await;
-        self.settle(op, reply)
+        let asked = async {
+            let known = self.prepare(stmt, params).await?;
+            ask(&self.client, stmt, known, params).await
+        };
+        let reply = timeout_at(deadline, asked).await;
+        self.settle(stmt.op, reply)
     }
 
     /// Several statements without parameters, as one message.
@@ -282,6 +334,21 @@ impl Conn {
                 Err(StoreError::TimedOut { op })
             }
         }
+    }
+}
+
+async fn ask(
+    client: &Client,
+    stmt: Stmt,
+    known: Option<Statement>,
+    params: &[Param<'_>],
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    match known {
+        Some(statement) => {
+            let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|(value, _)| *value).collect();
+            client.query(&statement, &values).await
+        }
+        None => client.query_typed(stmt.sql, params).await,
     }
 }
 

@@ -25,13 +25,23 @@ const NOTES: usize = 256;
 pub(crate) struct Stmt {
     pub op: &'static str,
     pub sql: &'static str,
+    /// Prepared where that can be done: for what is said so often that planning it counts. Its plan must be good
+    /// whatever the tables hold, because it stays while they change.
+    pub often: bool,
 }
 
 /// Names the statement of a file in `sql/`.
 macro_rules! stmt {
     ($name:literal) => {
+        $crate::store::db::stmt!($name, false)
+    };
+    ($name:literal, often) => {
+        $crate::store::db::stmt!($name, true)
+    };
+    ($name:literal, $often:literal) => {
         $crate::store::db::Stmt {
             op: $name,
+            often: $often,
             sql: include_str!(concat!(
                 env!("CARGO_MANIFEST_DIR"),
                 "/src/store/sql/",
@@ -191,7 +201,7 @@ impl Db {
         let result = match self.conn(stmt.op).await {
             Ok(mut conn) => {
                 conn.conn()
-                    .query(stmt.op, stmt.sql, params, self.config.statement_timeout)
+                    .query(stmt, params, self.config.statement_timeout)
                     .await
             }
             Err(error) => Err(error),
@@ -282,16 +292,10 @@ impl Transaction {
     ) -> Result<Vec<T>, StoreError> {
         let started = StdInstant::now();
         let result = if self.begun {
-            self.conn
-                .conn()
-                .query_within(stmt.op, stmt.sql, params, self.deadline)
-                .await
+            self.conn.conn().query_within(stmt, params, self.deadline).await
         } else {
             self.begun = true;
-            self.conn
-                .conn()
-                .begin_with(stmt.op, stmt.sql, params, self.deadline)
-                .await
+            self.conn.conn().begin_with(stmt, params, self.deadline).await
         };
         observe(self.observer.as_ref(), stmt.op, started, &result);
         decode::rows(stmt.op, &result?)

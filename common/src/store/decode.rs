@@ -1,10 +1,14 @@
 //! Rows into structs, by column name.
 
 use jiff::Timestamp;
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde::de::value::{BorrowedStrDeserializer, SeqDeserializer, StringDeserializer};
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, Visitor,
+};
+use serde::forward_to_deserialize_any;
+use serde_json::Error;
 use tokio_postgres::Row;
-use tokio_postgres::types::{FromSql, Type};
+use tokio_postgres::types::{FromSql, Type, WasNull};
 
 use super::error::StoreError;
 
@@ -13,37 +17,163 @@ pub(crate) fn rows<T: DeserializeOwned>(op: &'static str, rows: &[Row]) -> Resul
 }
 
 fn one<T: DeserializeOwned>(op: &'static str, row: &Row) -> Result<T, StoreError> {
-    let mut object = Map::new();
-    for (i, column) in row.columns().iter().enumerate() {
-        let value = value(row, i, column.type_()).map_err(|message| StoreError::Decode {
+    let mut at = 0;
+    let columns = Columns { row, at: &mut at };
+    T::deserialize(columns).map_err(|e| {
+        let column = at.checked_sub(1).and_then(|i| row.columns().get(i));
+        StoreError::Decode {
             op,
-            message: format!("column {}: {message}", column.name()),
-        })?;
-        object.insert(column.name().to_owned(), value);
-    }
-    serde_json::from_value(Value::Object(object)).map_err(|e| StoreError::Decode {
-        op,
-        message: e.to_string(),
+            message: format!("column {}: {e}", column.map_or("?", |c| c.name())),
+        }
     })
 }
 
-fn value(row: &Row, i: usize, kind: &Type) -> Result<Value, String> {
-    fn get<'a, T: FromSql<'a>>(row: &'a Row, i: usize, into: impl Fn(T) -> Value) -> Result<Value, String> {
-        row.try_get::<_, Option<T>>(i)
-            .map(|v| v.map_or(Value::Null, into))
-            .map_err(|e| super::error::chain(&e))
+/// A row as a map from names to values.
+struct Columns<'a, 'n> {
+    row: &'a Row,
+    /// The column to be read next.
+    at: &'n mut usize,
+}
+
+impl<'de> Deserializer<'de> for Columns<'de, '_> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_map(self)
     }
-    match *kind {
-        Type::INT8 => get(row, i, |v: i64| v.into()),
-        Type::INT4 => get(row, i, |v: i32| v.into()),
-        Type::FLOAT8 => get(row, i, |v: f64| v.into()),
-        Type::BOOL => get(row, i, |v: bool| v.into()),
-        Type::TEXT | Type::VARCHAR | Type::NAME => get(row, i, |v: &str| v.into()),
-        Type::TIMESTAMPTZ => get(row, i, |v: Timestamp| v.to_string().into()),
-        Type::UUID => get(row, i, |v: uuid::Uuid| v.to_string().into()),
-        Type::JSON | Type::JSONB => get(row, i, |v: Value| v),
-        Type::INT8_ARRAY => get(row, i, |v: Vec<i64>| v.into()),
-        Type::TEXT_ARRAY => get(row, i, |v: Vec<String>| v.into()),
-        ref other => Err(format!("type {other} is not read here")),
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+impl<'de> MapAccess<'de> for Columns<'de, '_> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        let Some(column) = self.row.columns().get(*self.at) else {
+            return Ok(None);
+        };
+        *self.at += 1;
+        seed.deserialize(BorrowedStrDeserializer::new(column.name()))
+            .map(Some)
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Error> {
+        seed.deserialize(Column {
+            row: self.row,
+            number: *self.at - 1,
+        })
+    }
+}
+
+/// One value of a row.
+#[derive(Clone, Copy)]
+struct Column<'a> {
+    row: &'a Row,
+    number: usize,
+}
+
+impl<'a> Column<'a> {
+    fn get<T: FromSql<'a>>(self) -> Result<T, Error> {
+        let value = self.row.try_get::<_, T>(self.number);
+        value.map_err(|e| Error::custom(super::error::chain(&e)))
+    }
+
+    fn kind(self) -> &'a Type {
+        self.row.columns()[self.number].type_()
+    }
+
+    fn is_null(self) -> bool {
+        let refused = self.row.try_get::<_, Anything>(self.number).err();
+        refused.is_some_and(|e| std::error::Error::source(&e).is_some_and(|why| why.is::<WasNull>()))
+    }
+
+    /// The text of a JSON value.
+    fn json(self) -> Result<serde_json::Deserializer<serde_json::de::SliceRead<'a>>, Error> {
+        let Anything(bytes) = self.get()?;
+        // jsonb comes with a version before it.
+        let text = match (self.kind(), bytes.split_first()) {
+            (&Type::JSONB, Some((1, text))) => text,
+            (&Type::JSONB, _) => return Err(Error::custom("jsonb of an unknown version")),
+            _ => bytes,
+        };
+        Ok(serde_json::Deserializer::from_slice(text))
+    }
+}
+
+impl<'de> Deserializer<'de> for Column<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.is_null() {
+            return visitor.visit_unit();
+        }
+        match *self.kind() {
+            Type::INT8 => visitor.visit_i64(self.get()?),
+            Type::INT4 => visitor.visit_i32(self.get()?),
+            Type::FLOAT8 => visitor.visit_f64(self.get()?),
+            Type::BOOL => visitor.visit_bool(self.get()?),
+            Type::TEXT | Type::VARCHAR | Type::NAME => visitor.visit_borrowed_str(self.get()?),
+            Type::TIMESTAMPTZ => visitor.visit_string(self.get::<Timestamp>()?.to_string()),
+            Type::UUID => visitor.visit_string(self.get::<uuid::Uuid>()?.to_string()),
+            Type::JSON | Type::JSONB => self.json()?.deserialize_any(visitor),
+            Type::INT8_ARRAY => visitor.visit_seq(SeqDeserializer::new(self.get::<Vec<i64>>()?.into_iter())),
+            Type::TEXT_ARRAY => visitor.visit_seq(SeqDeserializer::new(self.get::<Vec<&str>>()?.into_iter())),
+            ref other => Err(Error::custom(format_args!("type {other} is not read here"))),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.is_null() {
+            return visitor.visit_none();
+        }
+        match *self.kind() {
+            // JSON has a null of its own.
+            Type::JSON | Type::JSONB => self.json()?.deserialize_option(visitor),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        match *self.kind() {
+            Type::JSON | Type::JSONB => self.json()?.deserialize_enum(name, variants, visitor),
+            _ => {
+                let word: StringDeserializer<Error> = self.get::<String>()?.into_deserializer();
+                word.deserialize_enum(name, variants, visitor)
+            }
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
+        seq tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+/// A value of any type, as it came.
+struct Anything<'a>(&'a [u8]);
+
+impl<'a> FromSql<'a> for Anything<'a> {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Self(raw))
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
     }
 }

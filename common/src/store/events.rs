@@ -39,7 +39,7 @@ pub async fn record_events(db: &Db, events: &[Event]) -> Result<(), StoreError> 
         return Ok(());
     }
     let _: Vec<Value> = db
-        .rows(stmt!("record_events"), &[(&Json(events), Type::JSON)])
+        .rows(stmt!("record_events", often), &[(&Json(events), Type::JSON)])
         .await?;
     Ok(())
 }

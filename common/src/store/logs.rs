@@ -36,7 +36,7 @@ pub async fn append_log(db: &Db, chunks: &[LogChunk]) -> Result<(), StoreError> 
     let bytes: Vec<&[u8]> = chunks.iter().map(|c| c.bytes.as_slice()).collect();
     let _: Vec<serde_json::Value> = db
         .rows(
-            stmt!("append_log"),
+            stmt!("append_log", often),
             &[
                 (&runs, Type::INT8_ARRAY),
                 (&attempts, Type::INT4_ARRAY),
@@ -126,7 +126,10 @@ pub async fn log_end(db: &Db, run_id: i64, attempt: i32) -> Result<i64, StoreErr
         log_end: i64,
     }
     let row: Option<Row> = db
-        .row(stmt!("log_end"), &[(&run_id, Type::INT8), (&attempt, Type::INT4)])
+        .row(
+            stmt!("log_end", often),
+            &[(&run_id, Type::INT8), (&attempt, Type::INT4)],
+        )
         .await?;
     Ok(row.map_or(0, |r| r.log_end))
 }

@@ -110,6 +110,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "trust",
         sql: include_str!("../../migrations/0017_trust.sql"),
     },
+    Migration {
+        version: 18,
+        name: "performance",
+        sql: include_str!("../../migrations/0018_performance.sql"),
+    },
 ];
 
 /// A step as the database remembers it.

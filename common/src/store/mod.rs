@@ -1,13 +1,15 @@
 //! PostgreSQL: one function per statement in `sql/`.
 //!
-//! Every statement goes out unnamed with its parameter types (right behind any transaction pooler), is
-//! bounded in time on the client by dropping the connection, and turns row counts into enums.
+//! Every statement goes out with its parameter types, unnamed but for a few frequent ones on connections that lead
+//! straight to PostgreSQL (so it is right behind any transaction pooler), is bounded in time on the client by dropping
+//! the connection, and turns row counts into enums.
 
 pub mod audit;
 mod config;
 mod conn;
 mod db;
 mod decode;
+mod direct;
 mod error;
 pub mod events;
 mod hosts;

@@ -21,7 +21,10 @@ pub enum Note {
     /// Rows of this table job may wait. Sent by triggers of the user's own.
     Rows { job: String },
     /// The listening connection was opened anew: anything may have been missed.
-    Reconnected,
+    Reconnected {
+        /// It leads to PostgreSQL itself. A pooler between may keep notifications to itself without a word.
+        direct: bool,
+    },
 }
 
 #[derive(Deserialize)]

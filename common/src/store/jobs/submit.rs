@@ -37,7 +37,7 @@ pub async fn submit(
 ) -> Result<i64, StoreError> {
     let row: Option<Row> = db
         .row(
-            stmt!("submit"),
+            stmt!("submit", often),
             &[
                 (&job_id, Type::TEXT),
                 (params, Type::JSONB),
@@ -71,7 +71,7 @@ pub async fn submit_overlapping(
     let locked: Option<Locked> = tx.row(stmt!("submit_lock"), &[(&job_id, Type::TEXT)]).await?;
     let row: Option<Row> = tx
         .row(
-            stmt!("submit"),
+            stmt!("submit", often),
             &[
                 (&job_id, Type::TEXT),
                 (params, Type::JSONB),

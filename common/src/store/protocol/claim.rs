@@ -1,7 +1,10 @@
 //! The race for due runs.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use tokio_postgres::types::Type;
 
@@ -40,7 +43,8 @@ pub struct Claimed {
     /// Why it was due again: `takeover`, `retry`, …
     pub reason: Option<String>,
     /// The job's definition at `rev`; null only if it was deleted from `job_revision` by hand.
-    pub spec: Value,
+    #[serde(serialize_with = "plain", deserialize_with = "shared")]
+    pub spec: Arc<Value>,
     /// Tasks of a flow that are not to run again.
     pub done: Option<Vec<String>>,
     /// Of a stream: what is known of its lines beyond the checkpoint.
@@ -54,22 +58,47 @@ pub struct Claimed {
     pub signed: Option<Signed>,
 }
 
+fn plain<S: Serializer>(spec: &Arc<Value>, to: S) -> Result<S::Ok, S::Error> {
+    Value::serialize(spec, to)
+}
+
+fn shared<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Value>, D::Error> {
+    Value::deserialize(from).map(Arc::new)
+}
+
 /// Claims up to `limit` runs that are due, in order of priority and readiness, out of `only` when given.
 ///
 /// Nothing is claimed unless the caller's session is open, uncondemned, and neither cordoned nor
 /// draining, and the server's timeline is open. Labels are those the session was opened with.
 pub async fn claim(db: &Db, me: &Me, limit: i64, only: Option<&[i64]>) -> Result<Vec<Claimed>, StoreError> {
-    db.rows(
-        stmt!("claim"),
-        &[
-            (&me.address, Type::TEXT),
-            (&me.session, Type::INT8),
-            (&me.life, Type::UUID),
-            (&limit, Type::INT8),
-            (&only, Type::INT8_ARRAY),
-        ],
-    )
-    .await
+    let mut claimed: Vec<Claimed> = db
+        .rows(
+            stmt!("claim", often),
+            &[
+                (&me.address, Type::TEXT),
+                (&me.session, Type::INT8),
+                (&me.life, Type::UUID),
+                (&limit, Type::INT8),
+                (&only, Type::INT8_ARRAY),
+            ],
+        )
+        .await?;
+    share_specs(&mut claimed);
+    Ok(claimed)
+}
+
+/// A definition comes with one run of its revision, and is all of theirs.
+fn share_specs(claimed: &mut [Claimed]) {
+    let mut specs: HashMap<(String, i64), Arc<Value>> = HashMap::new();
+    for run in claimed.iter().filter(|run| !run.spec.is_null()) {
+        specs.insert((run.job_id.clone(), run.rev), Arc::clone(&run.spec));
+    }
+    for run in claimed.iter_mut().filter(|run| run.spec.is_null()) {
+        // One clone of a short text per run; a key of borrowed parts would take a type of its own.
+        if let Some(spec) = specs.get(&(run.job_id.clone(), run.rev)) {
+            run.spec = Arc::clone(spec);
+        }
+    }
 }
 
 /// One attempt, unmistakably: after a failover that lost commits its number is given a second time, its fence
@@ -109,7 +138,7 @@ pub async fn started(db: &Db, me: &Me, starts: &[Started]) -> Result<usize, Stor
     }
     let rows: Vec<Row> = db
         .rows(
-            stmt!("started"),
+            stmt!("started", often),
             &[
                 (&me.address, Type::TEXT),
                 (&me.session, Type::INT8),

@@ -164,7 +164,9 @@ struct OwnEnd {
 }
 
 async fn read_back(db: &Db, runs: &[i64]) -> Result<HashMap<i64, Standing>, StoreError> {
-    let rows: Vec<Standing> = db.rows(stmt!("read_back"), &[(&runs, Type::INT8_ARRAY)]).await?;
+    let rows: Vec<Standing> = db
+        .rows(stmt!("read_back", often), &[(&runs, Type::INT8_ARRAY)])
+        .await?;
     Ok(rows.into_iter().map(|r| (r.run_id, r)).collect())
 }
 

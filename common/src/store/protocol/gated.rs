@@ -34,7 +34,7 @@ pub async fn claim_gated(db: &Db, me: &Me, limit: i64) -> Result<Vec<Claimed>, S
     }
     let won: Vec<i64> = won.into_iter().map(|w| w.run_id).collect();
     db.rows(
-        stmt!("claimed"),
+        stmt!("claimed", often),
         &[
             (&won, Type::INT8_ARRAY),
             (&me.address, Type::TEXT),

@@ -34,8 +34,6 @@ pub struct Look {
     pub orphans: Vec<HeldOver>,
     /// Running attempts with a hard end, of the watched nodes.
     pub overruns: Vec<Running>,
-    /// Whether ended sessions still hold runs without `hold`: then sweep.
-    pub unswept: bool,
     /// Whether ends of jobs that trigger others are to be looked at: then settle.
     pub unsettled: bool,
     pub cordoned: bool,
@@ -98,7 +96,7 @@ pub struct Running {
 pub async fn look(db: &Db, me: &Me, watch: u32) -> Result<Look, StoreError> {
     let row: Option<Look> = db
         .row(
-            stmt!("look"),
+            stmt!("look", often),
             &[
                 (&me.address, Type::TEXT),
                 (&me.session, Type::INT8),

@@ -61,8 +61,8 @@ pub struct Retry {
 pub async fn finish(db: &Db, ends: &[Finish]) -> Result<Vec<(i64, FinishResult)>, StoreError> {
     let (rounds, ends): (Vec<&Finish>, Vec<&Finish>) = ends.iter().partition(|e| e.again.is_some());
     let keys = |ends: &[&Finish]| ends.iter().map(|e| Key::of_finish(e)).collect();
-    let mut results = write(db, stmt!("finish"), &ends, keys(&ends)).await?;
-    let ended = write(db, stmt!("finish_round"), &rounds, keys(&rounds)).await?;
+    let mut results = write(db, stmt!("finish", often), &ends, keys(&ends)).await?;
+    let ended = write(db, stmt!("finish_round", often), &rounds, keys(&rounds)).await?;
     for (round, (run_id, result)) in rounds.iter().zip(ended) {
         let gone = matches!(result, FinishResult::Fenced { now: Now::Gone });
         // A success is what folds away; its first reply was lost.
@@ -85,7 +85,7 @@ pub async fn retry(db: &Db, retries: &[Retry]) -> Result<Vec<(i64, FinishResult)
 
 async fn end_attempts(db: &Db, records: &[AttemptEnd]) -> Result<Vec<(i64, FinishResult)>, StoreError> {
     let keys = records.iter().map(Key::of_end).collect();
-    write(db, stmt!("attempt_end"), records, keys).await
+    write(db, stmt!("attempt_end", often), records, keys).await
 }
 
 /// Why a holder gives a run back.

@@ -132,7 +132,7 @@ pub async fn renew(db: &Db, me: &Me, ttl: Duration) -> Result<Renewed, StoreErro
     }
     let row: Option<Row> = db
         .row(
-            stmt!("renew"),
+            stmt!("renew", often),
             &[
                 (&me.address, Type::TEXT),
                 (&me.session, Type::INT8),

@@ -2,8 +2,8 @@
 -- run twice.
 WITH given AS MATERIALIZED (
     SELECT DISTINCT ON (g.run_id, g.attempt, g.fence, g.address, g.session) e.value AS ending, g.*
-    FROM json_array_elements($1) e
-    CROSS JOIN LATERAL json_to_record(e.value) AS g(run_id bigint, attempt integer, fence bigint, address text,
+    FROM jsonb_array_elements($1::jsonb) e
+    CROSS JOIN LATERAL jsonb_to_record(e.value) AS g(run_id bigint, attempt integer, fence bigint, address text,
         session bigint, outcome text, ran boolean, counts_retry boolean, counts_takeover boolean, delay_ms bigint,
         reason text,
         started_at timestamptz, exit_code integer, signal integer, cpu_ms bigint, max_rss_bytes bigint,
@@ -14,18 +14,21 @@ WITH given AS MATERIALIZED (
             WHEN g.counts_takeover AND r.takeovers >= 5 THEN 'failed' END AS final
     FROM farmhand.run_live r
     JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt AND g.fence = r.fence
-        AND g.address = r.running_at AND g.session = r.session
-    WHERE r.state = 'running'
+        -- Not "=", which would lead through all that the session holds, once for each end.
+        AND r.running_at IS NOT DISTINCT FROM g.address AND r.session IS NOT DISTINCT FROM g.session
+    -- An array, because a join may be done by reading the whole table.
+    WHERE r.run_id = ANY (ARRAY(SELECT i.run_id FROM given i)) AND r.state = 'running'
     ORDER BY r.run_id
     FOR UPDATE OF r
 ), gone AS (
-    DELETE FROM farmhand.run_live r USING mine m WHERE r.run_id = (m.run).run_id AND m.final IS NOT NULL
+    DELETE FROM farmhand.run_live r
+    WHERE r.run_id = ANY (ARRAY(SELECT (m.run).run_id FROM mine m WHERE m.final IS NOT NULL))
 ), kept AS (
     INSERT INTO farmhand.run_history
     SELECT k.* FROM mine m
     CROSS JOIN LATERAL farmhand.ended(m.run, m.final,
         CASE m.final WHEN 'failed' THEN 'poison' ELSE coalesce((m.given).reason, m.final) END, 'holder',
-        (m.given).ending::jsonb) k
+        (m.given).ending) k
     WHERE m.final IS NOT NULL
 ), again AS (
     UPDATE farmhand.run_live r

@@ -5,7 +5,7 @@
 -- are anybody's at once too, and mostly stay where they were.
 -- level: one index probe per priority in use, so that runs waiting for their time are never scanned.
 WITH RECURSIVE me AS MATERIALIZED (
-    SELECT n.address, n.session, n.labels
+    SELECT n.address, n.session, n.labels, farmhand.current_timeline() AS tli
     FROM farmhand.node n
     WHERE n.address = $1 AND n.session = $2 AND n.life = $3 AND n.open
         AND NOT n.condemned AND NOT n.cordoned AND NOT n.draining
@@ -31,16 +31,12 @@ WITH RECURSIVE me AS MATERIALIZED (
             AND (r.node IS NULL OR r.node = $1)
             AND (r.placement IS NULL OR (SELECT m.labels FROM me m) @> r.placement)
             AND (r.instances = 1 OR coalesce(r.firing, r.spread) IS NULL OR r.attempt > 0 OR r.ready_at <= statement_timestamp() - interval '3 seconds'
+                -- Without labels the nodes are counted once, with labels for each shard.
                 OR CASE WHEN r.placement IS NULL
-                    -- Without labels the nodes are counted once, with labels for each shard.
-                    THEN mod(r.instance + coalesce(r.firing, r.spread), greatest(1,
-                            (SELECT count(*) FROM farmhand.node o WHERE o.state = 'ready')))
-                        = (SELECT count(*) FROM farmhand.node o WHERE o.state = 'ready' AND o.address < $1)
-                    ELSE mod(r.instance + coalesce(r.firing, r.spread), greatest(1,
-                            (SELECT count(*) FROM farmhand.node o WHERE o.state = 'ready'
-                                AND o.labels @> r.placement)))
-                        = (SELECT count(*) FROM farmhand.node o WHERE o.state = 'ready' AND o.address < $1
-                            AND o.labels @> r.placement) END)
+                    THEN mod(r.instance + coalesce(r.firing, r.spread), ((SELECT farmhand.turn($1)))[2])
+                        = ((SELECT farmhand.turn($1)))[1]
+                    ELSE mod(r.instance + coalesce(r.firing, r.spread), (farmhand.turn($1, r.placement))[2])
+                        = (farmhand.turn($1, r.placement))[1] END)
         ORDER BY r.priority DESC, r.ready_at, r.run_id
         LIMIT $4
         FOR UPDATE OF r SKIP LOCKED
@@ -50,25 +46,26 @@ WITH RECURSIVE me AS MATERIALIZED (
 ), won AS (
     UPDATE farmhand.run_live r
     SET state = 'running', running_at = me.address, session = me.session, attempt = r.attempt + 1,
-        fence = farmhand.current_timeline() * 1099511627776 + nextval('farmhand.fence_seq'),
+        fence = me.tli * 1099511627776 + nextval('farmhand.fence_seq'),
         claimed_at = clock_timestamp(), started_at = NULL
-    FROM pick p, me
-    WHERE r.run_id = p.run_id
+    FROM me
+    -- An array, because a join may be done by reading the whole table.
+    WHERE r.run_id = ANY (ARRAY(SELECT p.run_id FROM pick p))
     RETURNING r.*
+), spec AS MATERIALIZED (
+    -- Once for all runs of a revision.
+    SELECT d.*, v.spec, jsonb_typeof(v.spec->'stream') = 'object' AS is_stream,
+        jsonb_typeof(v.spec->'flow') = 'object' AS is_flow
+    FROM (SELECT min(w.run_id) AS run_id, w.job_id, w.rev FROM won w GROUP BY w.job_id, w.rev) d
+    CROSS JOIN LATERAL (SELECT v.spec FROM farmhand.job_revision v
+        WHERE v.job_id = d.job_id AND v.rev = d.rev LIMIT 1) v
 )
 SELECT w.run_id, w.job_id, w.rev, w.kind, w.instance, w.instances, w.due_at, w.ready_at, w.attempt, w.fence,
     w.retries, w.takeovers, w.priority, w.params, w.parent_run, w.parents, w.firing, w.reason, w.claimed_at, w.key,
-    coalesce(v.spec, 'null') AS spec, p.checkpoint,
-    CASE WHEN jsonb_typeof(v.spec->'stream') = 'object' THEN farmhand.stream_items(w.run_id) END AS items,
-    -- Tasks of a flow that are not to run again; looked for in no other run.
-    CASE WHEN jsonb_typeof(v.spec->'flow') = 'object' THEN (
-        SELECT jsonb_agg(l.task)
-        FROM (SELECT DISTINCT ON (t.task) t.task, t.outcome FROM farmhand.task t
-            WHERE t.run_id = w.run_id AND (t.attempt = 0 OR v.spec->>'resume' = 'skip_finished')
-            ORDER BY t.task, t.attempt DESC) l
-        WHERE l.outcome = 'succeeded'
-    ) END AS done
+    CASE WHEN v.run_id = w.run_id THEN v.spec END AS spec,
+    (SELECT p.checkpoint FROM farmhand.progress p WHERE p.run_id = w.run_id) AS checkpoint,
+    CASE WHEN v.is_stream THEN farmhand.stream_items(w.run_id) END AS items,
+    CASE WHEN v.is_flow THEN farmhand.done_tasks(w.run_id, v.spec->>'resume') END AS done
 FROM won w
-LEFT JOIN farmhand.job_revision v ON v.job_id = w.job_id AND v.rev = w.rev
-LEFT JOIN farmhand.progress p ON p.run_id = w.run_id
+LEFT JOIN spec v ON v.job_id = w.job_id AND v.rev = w.rev
 ORDER BY w.priority DESC, w.ready_at, w.run_id

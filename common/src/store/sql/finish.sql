@@ -1,24 +1,26 @@
 -- The fence besides the attempt's number: after a failover that lost commits a number is given a second time.
 WITH given AS MATERIALIZED (
     SELECT DISTINCT ON (g.run_id, g.attempt, g.fence, g.address, g.session) e.value AS ending, g.*
-    FROM json_array_elements($1) e
-    CROSS JOIN LATERAL json_to_record(e.value)
+    FROM jsonb_array_elements($1::jsonb) e
+    CROSS JOIN LATERAL jsonb_to_record(e.value)
         AS g(run_id bigint, attempt integer, fence bigint, address text, session bigint, state text,
             reason text)
 ), mine AS MATERIALIZED (
     SELECT r AS run, g.state, g.reason, g.ending
     FROM farmhand.run_live r
     JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt AND g.fence = r.fence
-        AND g.address = r.running_at AND g.session = r.session
-    WHERE r.state = 'running'
+        -- Not "=", which would lead through all that the session holds, once for each end.
+        AND r.running_at IS NOT DISTINCT FROM g.address AND r.session IS NOT DISTINCT FROM g.session
+    -- An array, because a join may be done by reading the whole table.
+    WHERE r.run_id = ANY (ARRAY(SELECT i.run_id FROM given i)) AND r.state = 'running'
     ORDER BY r.run_id
     FOR UPDATE OF r
 ), gone AS (
-    DELETE FROM farmhand.run_live r USING mine m WHERE r.run_id = (m.run).run_id
+    DELETE FROM farmhand.run_live r WHERE r.run_id = ANY (ARRAY(SELECT (m.run).run_id FROM mine m))
 ), kept AS (
     INSERT INTO farmhand.run_history
     SELECT k.* FROM mine m
-    CROSS JOIN LATERAL farmhand.ended(m.run, m.state, m.reason, 'holder', m.ending::jsonb) k
+    CROSS JOIN LATERAL farmhand.ended(m.run, m.state, m.reason, 'holder', m.ending) k
 )
 SELECT (m.run).run_id, (m.run).attempt, (m.run).fence, (m.run).running_at AS address, (m.run).session, (m.run).job_id,
     m.state AS ended,

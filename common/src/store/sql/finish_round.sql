@@ -3,8 +3,8 @@
 -- applying it comes wholly before or after. A success folds into the success before it.
 WITH given AS MATERIALIZED (
     SELECT DISTINCT ON (g.run_id, g.attempt, g.fence, g.address, g.session) e.value AS ending, g.*
-    FROM json_array_elements($1) e
-    CROSS JOIN LATERAL json_to_record(e.value)
+    FROM jsonb_array_elements($1::jsonb) e
+    CROSS JOIN LATERAL jsonb_to_record(e.value)
         AS g(run_id bigint, attempt integer, fence bigint, address text, session bigint, state text, reason text,
             again_ms bigint)
 ), loop AS MATERIALIZED (
@@ -17,9 +17,11 @@ WITH given AS MATERIALIZED (
     SELECT r AS run, g.state, g.reason, g.ending, g.again_ms
     FROM farmhand.run_live r
     JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt AND g.fence = r.fence
-        AND g.address = r.running_at AND g.session = r.session
+        -- Not "=", which would lead through all that the session holds, once for each end.
+        AND r.running_at IS NOT DISTINCT FROM g.address AND r.session IS NOT DISTINCT FROM g.session
     -- Only to have the jobs locked first.
-    WHERE r.state = 'running' AND (SELECT count(*) FROM loop) >= 0
+    WHERE r.run_id = ANY (ARRAY(SELECT i.run_id FROM given i)) AND r.state = 'running'
+        AND (SELECT count(*) FROM loop) >= 0
     ORDER BY r.run_id
     FOR UPDATE OF r
 ), round AS MATERIALIZED (
@@ -64,7 +66,7 @@ WITH given AS MATERIALIZED (
     INSERT INTO farmhand.run_history
     SELECT p.* FROM mine m
     LEFT JOIN folded f ON f.into_run = (m.run).run_id
-    CROSS JOIN LATERAL farmhand.ended(m.run, m.state, m.reason, 'holder', m.ending::jsonb) k
+    CROSS JOIN LATERAL farmhand.ended(m.run, m.state, m.reason, 'holder', m.ending) k
     CROSS JOIN LATERAL jsonb_populate_record(k, CASE WHEN f.run_id IS NULL THEN '{}'
         ELSE jsonb_build_object('first_due', f.first_due, 'count', f.count + 1) END) p
 ), unlogged AS (

@@ -1,3 +1,4 @@
+-- Said by every agent every few seconds, and planned once: each join is one that cannot be done by reading a whole table.
 WITH RECURSIVE self AS (
     SELECT labels, cordoned, draining, drain_until FROM farmhand.node WHERE address = $1
 ), watched AS MATERIALIZED (
@@ -40,14 +41,15 @@ SELECT clock_timestamp() AS db_now,
         WHERE r.state = 'running' AND r.running_at = $1 AND r.session = $2 AND r.cancel_requested) AS cancels,
     (SELECT coalesce(jsonb_agg(o), '[]') FROM (
         SELECT r.run_id, r.attempt, r.running_at AS address, r.session, r.hold_ms, n.ttl_ms
-        FROM farmhand.run_live r JOIN farmhand.node n ON n.address = r.running_at
+        FROM farmhand.run_live r
+        CROSS JOIN LATERAL (SELECT n.session, n.ttl_ms FROM farmhand.node n WHERE n.address = r.running_at LIMIT 1) n
         WHERE r.state = 'running' AND r.hold_ms > 0 AND r.session < n.session LIMIT 200) o) AS orphans,
     (SELECT coalesce(jsonb_agg(o), '[]') FROM (
         SELECT r.run_id, r.attempt, r.running_at AS address, r.session, w.life, r.hard_ms
-        FROM watched w JOIN farmhand.run_live r ON r.running_at = w.address AND r.session = w.session
-        WHERE r.state = 'running' AND r.hard_ms IS NOT NULL ORDER BY r.claimed_at LIMIT 500) o) AS overruns,
-    EXISTS (SELECT FROM farmhand.node n JOIN farmhand.run_live r ON r.running_at = n.address
-        AND r.session < n.session WHERE r.state = 'running' AND r.hold_ms = 0) AS unswept,
+        FROM watched w CROSS JOIN LATERAL (SELECT * FROM farmhand.run_live r
+            WHERE r.running_at = w.address AND r.session = w.session AND r.state = 'running'
+                AND r.hard_ms IS NOT NULL ORDER BY r.claimed_at LIMIT 500) r
+        ORDER BY r.claimed_at LIMIT 500) o) AS overruns,
     EXISTS (SELECT FROM farmhand.triggering t WHERE t.ready_at <= statement_timestamp()) AS unsettled,
     coalesce((SELECT cordoned FROM self), false) AS cordoned,
     coalesce((SELECT draining FROM self), false) AS draining,
@@ -56,4 +58,4 @@ SELECT clock_timestamp() AS db_now,
     EXISTS (SELECT FROM farmhand.notify_edge) AS notifies,
     EXISTS (SELECT FROM farmhand.notify_note) OR EXISTS (SELECT FROM farmhand.notification n
         WHERE n.state = 'waiting' AND n.next_at <= statement_timestamp()) AS to_tell,
-    farmhand.gated_at($1) AS gated_at
+    CASE WHEN EXISTS (SELECT FROM farmhand.need) THEN farmhand.gated_at($1) END AS gated_at

@@ -3,10 +3,12 @@ WITH given AS MATERIALIZED (
 ), mine AS MATERIALIZED (
     SELECT r.run_id, r.job_id, g.started_at
     FROM farmhand.run_live r JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt AND g.fence = r.fence
-    WHERE r.state = 'running' AND r.running_at = $1 AND r.session = $2
+    WHERE r.run_id = ANY (ARRAY(SELECT i.run_id FROM given i))
+        AND r.state = 'running' AND r.running_at IS NOT DISTINCT FROM $1 AND r.session IS NOT DISTINCT FROM $2
     ORDER BY r.run_id FOR UPDATE OF r
 ), live AS (
-    UPDATE farmhand.run_live r SET started_at = m.started_at FROM mine m WHERE r.run_id = m.run_id
+    UPDATE farmhand.run_live r SET started_at = m.started_at FROM mine m
+    WHERE r.run_id = m.run_id AND r.run_id = ANY (ARRAY(SELECT i.run_id FROM mine i))
 ), stat AS (
     INSERT INTO farmhand.job_stat AS s (job_id, last_run_started)
     SELECT m.job_id, max(m.started_at) FROM mine m GROUP BY m.job_id ORDER BY m.job_id

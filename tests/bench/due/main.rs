@@ -1,0 +1,110 @@
+//! Lateness: from a due instant to the command's first instruction, for 1, 50 and 1,000 jobs due at once:
+//!
+//!     cargo run --release -p farmhand-tests --bin bench-due -- [ROUNDS]
+//!
+//! Two agents with enough slots, jobs that fire every five seconds, a PostgreSQL with `fsync`. A command reads the
+//! clock before its `main` and writes it down; the due instant is on the same clock, because the database is on the
+//! same machine. `docs/performance.md` says more.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use farmhand_tests::bench::{argument, times};
+use farmhand_tests::farm::Farm;
+use farmhand_tests::pg::{Options, PrivateServer};
+use jiff::Timestamp;
+
+/// Appends `DUE NANOSECONDS`: its due instant as text, and when it began.
+const PROGRAM: &str = r#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+static struct timespec began;
+__attribute__((constructor)) static void begin(void) { clock_gettime(CLOCK_REALTIME, &began); }
+int main(int argc, char **argv) {
+    char line[128];
+    int n = snprintf(line, sizeof line, "%s %lld\n", getenv("FARMHAND_DUE"),
+        began.tv_sec * 1000000000LL + began.tv_nsec);
+    return write(open(argv[1], O_WRONLY | O_APPEND | O_CREAT, 0666), line, n) != n;
+}
+"#;
+
+fn program(dir: &Path) -> String {
+    let (source, program) = (dir.join("begin.c"), dir.join("begin"));
+    std::fs::write(&source, PROGRAM).expect("a file can be made");
+    let built = Command::new("cc")
+        .args(["-O2", "-static", "-o"])
+        .args([&program, &source])
+        .status()
+        .expect("a C compiler: apt-get install gcc libc6-dev");
+    assert!(built.success());
+    program.display().to_string()
+}
+
+#[tokio::main]
+async fn main() {
+    let rounds = argument(1, 3);
+    for (jobs, rounds) in [(1, rounds * 3), (50, rounds), (1_000, 1)] {
+        measure(jobs, rounds).await;
+    }
+}
+
+async fn measure(jobs: usize, rounds: usize) {
+    let settings = [("fsync", "on"), ("shared_buffers", "256MB")];
+    let server = PrivateServer::start(Options {
+        settings: settings.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec(),
+        ..Options::default()
+    })
+    .await;
+    let farm = Farm::new()
+        .agents(2)
+        .slots(256)
+        .ttl(Duration::from_secs(30))
+        .env("FARMHAND_LOG", "warn")
+        .on(server)
+        .start()
+        .await;
+    let program = program(farm.dir());
+    // A thousand take longer than five seconds with what is around them.
+    let every = if jobs > 100 { 30 } else { 5 };
+    let text: String = (0..jobs)
+        .map(|n| {
+            format!("[job.j{n}]\nschedule = '*/{every} * * * * *'\ncommand = ['{program}', '@DIR@/begun']\n")
+        })
+        .collect();
+    farm.apply(&text);
+    let file = farm.dir().join("begun");
+    // The first round finds caches cold, and does not count.
+    let wanted = jobs * (rounds + 1);
+    farm.eventually("every round ran", Duration::from_secs(300), async || {
+        let lines = std::fs::read_to_string(&file).unwrap_or_default().lines().count();
+        if lines >= wanted {
+            Ok(())
+        } else {
+            Err(format!("{lines} of {wanted}"))
+        }
+    })
+    .await;
+    let text = std::fs::read_to_string(&file).expect("what began");
+    let mut late: Vec<(Timestamp, u64)> = text
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(due, at)| {
+            let due: Timestamp = due.parse().expect("an instant");
+            let at: i128 = at.parse().expect("a time");
+            let after = at - due.as_nanosecond();
+            (due, u64::try_from(after).unwrap_or(0))
+        })
+        .collect();
+    late.sort_unstable();
+    let first = late[0].0;
+    let counted = late
+        .into_iter()
+        .filter(|(due, _)| *due > first)
+        .map(|(_, after)| after);
+    let after: Vec<u64> = counted.take(jobs * rounds).collect();
+    times("due", &format!("{jobs} due at once, first instruction"), after);
+}

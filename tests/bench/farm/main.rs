@@ -1,0 +1,106 @@
+//! A farm of many agents on one PostgreSQL: the store's own functions, an executor that does nothing, one connection
+//! for each agent, all in one process:
+//!
+//!     cargo run --release -p farmhand-tests --bin bench-farm -- [AGENTS [JOBS [SECONDS]]]
+//!
+//! At rest, with jobs that fire once a minute, at several sizes of the farm; a restart of the database with everybody
+//! reconnecting; directly and through PgBouncer. `docs/performance.md` says more.
+
+mod agents;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use agents::{Counts, Fleet};
+use farmhand_tests::bench::queue::make_jobs;
+use farmhand_tests::bench::{argument, cpu_time, durable, figure, times};
+use farmhand_tests::outside::Pooler;
+use farmhand_tests::pg::PrivateServer;
+use farmhand_tests::processes;
+
+/// CPU of the server's processes that live; connections that end meanwhile are few.
+fn server_cpu(postmaster: i32) -> Duration {
+    let all = processes::all().into_iter().filter(|p| p.state != 'Z');
+    let own = all.filter(|p| p.pid == postmaster || p.parent == postmaster);
+    own.map(|p| cpu_time(p.pid)).sum()
+}
+
+#[tokio::main]
+async fn main() {
+    let (agents, jobs, seconds) = (argument(1, 100), argument(2, 1_000), argument(3, 20));
+    let window = Duration::from_secs(seconds as u64);
+    let most = (agents + 50).to_string();
+    let settings = durable(&[("max_connections", &most), ("shared_buffers", "512MB")]);
+    let mut server = PrivateServer::start(settings).await;
+    make_jobs(&server.db().await, jobs).await;
+    let sizes = [agents / 100, agents / 10, agents];
+    for size in sizes.into_iter().filter(|size| *size >= 5) {
+        measure(&server, &server.config(), "directly", size, jobs, window).await;
+    }
+    restart(&mut server, agents).await;
+    let pooler = Pooler::start(server.port(), 20);
+    let config = farmhand_tests::pg::config(&pooler.url("farmhand")).with_listen(false);
+    measure(&server, &config, "through PgBouncer", agents, jobs, window).await;
+}
+
+/// At rest, then with every job firing once a minute.
+async fn measure(
+    server: &PrivateServer,
+    config: &farmhand_common::store::DbConfig,
+    how: &str,
+    size: usize,
+    jobs: usize,
+    window: Duration,
+) {
+    let counts = Arc::new(Counts::default());
+    let fleet = Fleet::open(config, size, &counts).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let (said, cpu, began) = (counts.statements(), server_cpu(server.pid()), Instant::now());
+    tokio::time::sleep(window / 2).await;
+    let seconds = began.elapsed().as_secs_f64();
+    let rest = (server_cpu(server.pid()) - cpu).as_secs_f64() / seconds;
+    let statements = (counts.statements() - said) as f64 / seconds / size as f64;
+    let name = |what: &str| format!("{size} agents {how}: {what}");
+    figure(
+        "farm",
+        &name("statements a second and agent, at rest"),
+        statements,
+        "1/s",
+    );
+    figure("farm", &name("server CPU at rest"), rest * 100.0, "%");
+
+    fleet.schedule(server, jobs).await;
+    let (cpu, began) = (server_cpu(server.pid()), Instant::now());
+    tokio::time::sleep(window).await;
+    let busy = (server_cpu(server.pid()) - cpu).as_secs_f64();
+    let seconds = began.elapsed().as_secs_f64();
+    let late = counts.take_late();
+    assert!(!late.is_empty(), "nothing ran");
+    let each = (busy - rest * seconds) / late.len() as f64 * 1e3;
+    figure(
+        "farm",
+        &name("due runs a second"),
+        late.len() as f64 / seconds,
+        "1/s",
+    );
+    figure("farm", &name("server CPU of one due run"), each, "ms");
+    times("farm", &name("lateness"), late);
+    assert_eq!(counts.errors.load(Ordering::Relaxed), 0, "no statement fails");
+    fleet.close().await;
+}
+
+/// Everybody has renewed again so long after the server is back.
+async fn restart(server: &mut PrivateServer, size: usize) {
+    let counts = Arc::new(Counts::default());
+    let fleet = Fleet::open(&server.config(), size, &counts).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    server.stop();
+    server.restart(None);
+    let began = Instant::now();
+    let back = fleet.all_renewed(Duration::from_secs(60)).await;
+    assert!(back, "every session goes on within a minute");
+    let name = format!("{size} agents: from the restart until all have renewed");
+    figure("farm", &name, began.elapsed().as_secs_f64(), "s");
+    fleet.close().await;
+}

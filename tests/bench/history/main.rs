@@ -1,0 +1,142 @@
+//! What history and a pinned snapshot cost those who claim:
+//!
+//!     cargo run --release -p farmhand-tests --bin bench-history -- [RUNS OF HISTORY [RUNS CLAIMED]]
+//!
+//! Claims and ends with an empty history and with a full one, the drop of what is too old, and the same beside a
+//! transaction that stays open. Ten million runs of history take 6 GB in /tmp. `docs/performance.md` says more.
+
+use std::time::Instant;
+
+use farmhand_common::store::partitions::{Retention, drop_older_than};
+use farmhand_tests::bench::queue::{drain, make_jobs, make_runs};
+use farmhand_tests::bench::{argument, durable, figure};
+use farmhand_tests::pg::PrivateServer;
+
+const CLAIMERS: usize = 4;
+const SET: i64 = 100;
+const JOBS: usize = 100;
+
+#[tokio::main]
+async fn main() {
+    let (history, runs) = (argument(1, 200_000), argument(2, 20_000));
+    let server = PrivateServer::start(durable(&[])).await;
+    make_jobs(&server.db().await, JOBS).await;
+    // The first finds caches cold.
+    through(&server, runs).await;
+    let empty = through(&server, runs).await;
+    figure("history", "claimed and finished, empty history", empty, "runs/s");
+    fill(&server, history).await;
+    let full = through(&server, runs).await;
+    figure(
+        "history",
+        &format!("claimed and finished, {history} runs of history"),
+        full,
+        "runs/s",
+    );
+    figure(
+        "history",
+        "with the history, of without",
+        full / empty * 100.0,
+        "%",
+    );
+    retire(&server).await;
+    pin(&server, runs).await;
+}
+
+async fn through(server: &PrivateServer, runs: usize) -> f64 {
+    let sql = server.client().await;
+    make_runs(&sql, runs, JOBS).await;
+    let admin = server.admin().await;
+    for clean in ["VACUUM ANALYZE farmhand.run_live", "CHECKPOINT"] {
+        admin.batch_execute(clean).await.expect(clean);
+    }
+    drain(&server.config(), runs, CLAIMERS, SET).await.runs_per_second
+}
+
+/// Half of it this week's, where new ends go, and half a year old, in partitions as housekeeping makes them.
+async fn fill(server: &PrivateServer, runs: usize) {
+    let admin = server.admin().await;
+    admin
+        .batch_execute(
+            "DO $$
+             DECLARE week timestamptz := date_trunc('week', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' - interval '364 days';
+             BEGIN
+                 EXECUTE format('CREATE TABLE farmhand.run_history_old PARTITION OF farmhand.run_history
+                     FOR VALUES FROM (%L) TO (%L)', week, week + interval '7 days');
+             END $$;
+             SELECT farmhand.ensure_partitions(1);
+             -- Their ends were counted and told long ago.
+             ALTER TABLE farmhand.run_history DISABLE TRIGGER USER",
+        )
+        .await
+        .expect("partitions");
+    let half = i32::try_from(runs / 2).expect("a number of runs");
+    for ended in ["now() - interval '363 days'", "now()"] {
+        let insert = format!(
+            "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state,
+                 ended_by, running_at, session, attempt, fence, retries, takeovers, params, created_at, claimed_at,
+                 started_at, finished_at, exit_code, first_due, last_due)
+             SELECT nextval('farmhand.run_id_seq'), 'job' || i % {JOBS}, 1, 'scheduled', 0, 1, t, t, 'succeeded', 'holder',
+                 'n1', 1, 1, i, 0, 0, '{{}}', t, t, t, t, 0, t, t
+             FROM generate_series(1, $1::int) i, LATERAL (SELECT date_trunc('week', {ended}) + interval '1 day'
+                 + i * interval '1 millisecond' AS t) x"
+        );
+        admin.execute(&insert, &[&half]).await.expect("history");
+    }
+    admin
+        .batch_execute("ALTER TABLE farmhand.run_history ENABLE TRIGGER USER; ANALYZE farmhand.run_history")
+        .await
+        .expect("triggers");
+    let size: i64 = admin
+        .query_one("SELECT pg_database_size(current_database())", &[])
+        .await
+        .expect("a size")
+        .get(0);
+    println!("    the database has {} MiB", size >> 20);
+}
+
+async fn retire(server: &PrivateServer) {
+    let db = server.db().await;
+    let began = Instant::now();
+    let dropped = drop_older_than(&db, Retention::default())
+        .await
+        .expect("retention");
+    assert!(
+        dropped.iter().any(|name| name == "run_history_old"),
+        "{dropped:?}"
+    );
+    let took = began.elapsed().as_secs_f64() * 1e3;
+    figure("history", "retention: half of the history dropped in", took, "ms");
+}
+
+/// Somebody's transaction keeps every row version alive while runs come and go.
+async fn pin(server: &PrivateServer, runs: usize) {
+    let before = through(server, runs).await;
+    let mut pinner = server.client().await;
+    let pinned = pinner
+        .build_transaction()
+        .isolation_level(tokio_postgres::IsolationLevel::RepeatableRead)
+        .start()
+        .await
+        .expect("a transaction");
+    pinned
+        .query("SELECT 1 FROM farmhand.node", &[])
+        .await
+        .expect("a snapshot");
+    let mut last = before;
+    for round in 1..=3 {
+        last = through(server, runs).await;
+        let name = format!("with a snapshot pinned for {} runs", round * runs);
+        figure("history", &name, last, "runs/s");
+    }
+    figure(
+        "history",
+        "with the snapshot, of without",
+        last / before * 100.0,
+        "%",
+    );
+    pinned.rollback().await.expect("its end");
+    through(server, runs).await;
+    let after = through(server, runs).await;
+    figure("history", "after its end", after, "runs/s");
+}

@@ -1,0 +1,141 @@
+//! Real processes per second: `/bin/true`, claimed, executed under the warden with its output captured, recorded
+//! durably, by one agent; before and after it a bare loop of posix_spawn with eight in flight:
+//!
+//!     cargo run --release -p farmhand-tests --bin bench-spawn -- [RUNS [SLOTS]]
+//!
+//! `docs/performance.md` says more.
+
+use std::time::{Duration, Instant};
+
+use farmhand_tests::bench::{argument, cpu_time, figure};
+use farmhand_tests::farm::Farm;
+use farmhand_tests::pg::{Options, PrivateServer};
+
+const IN_FLIGHT: usize = 8;
+
+/// Spawns and reaps; nothing is recorded anywhere.
+fn bare(runs: usize) -> f64 {
+    let program = c"/bin/true";
+    let argv = [program.as_ptr().cast_mut(), std::ptr::null_mut()];
+    let environment = [std::ptr::null_mut()];
+    let began = Instant::now();
+    let (mut started, mut running) = (0, 0);
+    while started < runs || running > 0 {
+        while started < runs && running < IN_FLIGHT {
+            let mut pid = 0;
+            // SAFETY: program, arguments and environment outlive the call; no attributes are given.
+            let failed = unsafe {
+                libc::posix_spawn(
+                    &raw mut pid,
+                    program.as_ptr(),
+                    std::ptr::null(),
+                    std::ptr::null(),
+                    argv.as_ptr(),
+                    environment.as_ptr(),
+                )
+            };
+            assert_eq!(failed, 0, "posix_spawn");
+            (started, running) = (started + 1, running + 1);
+        }
+        let mut status = 0;
+        // SAFETY: waits for children of this process, which has no others.
+        assert!(unsafe { libc::waitpid(-1, &raw mut status, 0) } > 0, "waitpid");
+        running -= 1;
+    }
+    runs as f64 / began.elapsed().as_secs_f64()
+}
+
+fn main() {
+    let (runs, slots) = (argument(1, 3_000), argument(2, 64));
+    // Before the server is a child of this process.
+    figure(
+        "spawn",
+        "bare posix_spawn loop, 8 in flight",
+        bare(runs),
+        "runs/s",
+    );
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(measure(runs, slots));
+}
+
+async fn measure(runs: usize, slots: usize) {
+    let settings = [
+        ("fsync", "on"),
+        ("shared_buffers", "256MB"),
+        ("max_wal_size", "2GB"),
+    ];
+    let server = PrivateServer::start(Options {
+        settings: settings.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec(),
+        ..Options::default()
+    })
+    .await;
+    let postmaster = server.pid();
+    let farm = Farm::new()
+        .slots(u32::try_from(slots).expect("some slots"))
+        .ttl(Duration::from_secs(30))
+        .env("FARMHAND_LOG", "warn")
+        .on(server)
+        .start()
+        .await;
+    farm.apply("[job.true]\ncommand = ['/bin/true']\n[job.print]\ncommand = ['/bin/echo', 'hello']\n");
+    for job in ["true", "print"] {
+        // The first hundred find caches cold.
+        for n in [100, runs] {
+            let took = through(&farm, job, n).await;
+            if n == runs {
+                figure(
+                    "spawn",
+                    &format!("farmhand, one agent, /bin/{job}"),
+                    n as f64 / took,
+                    "runs/s",
+                );
+            }
+        }
+    }
+    let agent = &farm.agents[0];
+    let before = used(agent, postmaster);
+    let took = through(&farm, "true", runs).await;
+    let after = used(agent, postmaster);
+    for ((who, before), (_, after)) in before.iter().zip(&after) {
+        let each = (*after - *before).as_secs_f64() / runs as f64 * 1e6;
+        figure("spawn", &format!("CPU of {who} per run"), each, "µs");
+    }
+    println!("    in {took:.2} s");
+}
+
+/// CPU time of the agent and of its warden, without commands.
+fn used(agent: &farmhand_tests::farm::Agent, _postmaster: i32) -> Vec<(&'static str, Duration)> {
+    let warden = agent.wardens().first().map(|p| cpu_time(p.pid));
+    vec![
+        ("the agent", cpu_time(agent.pid())),
+        ("the warden", warden.unwrap_or_default()),
+    ]
+}
+
+/// Seconds from the commit that makes the runs due to the last end on record.
+async fn through(farm: &Farm, job: &str, runs: usize) -> f64 {
+    let done = "SELECT count(*) FROM farmhand.run_history WHERE state = 'succeeded'";
+    let before = farm.value::<i64>(done).await;
+    let began = Instant::now();
+    farm.sql
+        .execute(
+            "WITH made AS (
+                 INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at)
+                 SELECT j.job_id, j.rev, 'submitted', now(), now()
+                 FROM generate_series(1, $2::int) i JOIN farmhand.job j ON j.job_id = $1 RETURNING run_id)
+             SELECT pg_notify('farmhand', json_build_object('due', min(run_id), 'job', $1::text, 'runs', 1)::text)
+             FROM made",
+            &[&job, &i32::try_from(runs).expect("a number of runs")],
+        )
+        .await
+        .expect("runs");
+    let deadline = began + Duration::from_secs(300);
+    loop {
+        let ended = farm.value::<i64>(done).await - before;
+        if ended >= runs as i64 {
+            return began.elapsed().as_secs_f64();
+        }
+        assert!(Instant::now() < deadline, "{ended} of {runs} ended");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

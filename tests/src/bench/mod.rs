@@ -1,0 +1,90 @@
+//! What the programs that measure share: percentiles, CPU clocks, and one line of JSON per figure for the report.
+
+pub mod queue;
+
+use std::io::Write;
+use std::time::Duration;
+
+use serde_json::json;
+
+/// The value below which `part` (0 to 1) of the sorted values lie.
+///
+/// # Panics
+/// When there are none.
+pub fn percentile(sorted: &[u64], part: f64) -> u64 {
+    sorted[((sorted.len() - 1) as f64 * part) as usize]
+}
+
+/// One figure: printed, and appended to the file that `FARMHAND_BENCH_JSON` names.
+pub fn figure(bench: &str, name: &str, value: f64, unit: &str) {
+    println!("{name:<52} {value:>12.2} {unit}");
+    let Some(path) = std::env::var_os("FARMHAND_BENCH_JSON") else {
+        return;
+    };
+    let line = json!({"bench": bench, "name": name, "value": value, "unit": unit});
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    writeln!(file.expect("the report's file"), "{line}").expect("the report's file");
+}
+
+/// Percentiles of times in nanoseconds, as figures in milliseconds.
+pub fn times(bench: &str, name: &str, mut taken: Vec<u64>) {
+    taken.sort_unstable();
+    for (word, part) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("most", 1.0)] {
+        figure(
+            bench,
+            &format!("{name}, {word}"),
+            percentile(&taken, part) as f64 / 1e6,
+            "ms",
+        );
+    }
+}
+
+/// User and system time of all threads of a process, in nanoseconds where `/proc/PID/stat` has hundredths.
+///
+/// # Panics
+/// When there is no such process.
+pub fn cpu_time(pid: i32) -> Duration {
+    let mut clock = 0;
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: both write into plain data of our own.
+    let failed = unsafe {
+        libc::clock_getcpuclockid(pid, &raw mut clock) != 0 || libc::clock_gettime(clock, &raw mut time) != 0
+    };
+    assert!(!failed, "the CPU clock of {pid}");
+    let (seconds, nanoseconds) = (time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned());
+    Duration::from_secs(seconds) + Duration::from_nanos(nanoseconds)
+}
+
+/// A number of the command line, by its place after the program's name.
+///
+/// # Panics
+/// When it is no number.
+pub fn argument(place: usize, default: usize) -> usize {
+    std::env::args()
+        .nth(place)
+        .map_or(default, |n| n.parse().expect("a number"))
+}
+
+/// A server as a small one in production: everything that makes a commit durable is on. `more` comes on top, and what
+/// `FARMHAND_BENCH_SETTINGS` says (`name=value;name=value`), for a profile.
+pub fn durable(more: &[(&str, &str)]) -> crate::pg::Options {
+    let own = [
+        ("fsync", "on"),
+        ("synchronous_commit", "on"),
+        ("full_page_writes", "on"),
+        ("autovacuum", "on"),
+        ("shared_buffers", "512MB"),
+        ("max_wal_size", "4GB"),
+        ("checkpoint_timeout", "15min"),
+    ];
+    let given = std::env::var("FARMHAND_BENCH_SETTINGS").unwrap_or_default();
+    let given = given.split(';').filter_map(|pair| pair.split_once('='));
+    let all = own.into_iter().chain(more.iter().copied()).chain(given);
+    crate::pg::Options {
+        settings: all.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+        ..crate::pg::Options::default()
+    }
+}
