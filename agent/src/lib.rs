@@ -1,6 +1,7 @@
 //! One agent on one server: decides, talks SQL, and hands commands to its warden.
 
 pub mod accounts;
+pub mod actions;
 pub mod agent;
 mod claimer;
 pub mod cli;

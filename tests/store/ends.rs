@@ -266,11 +266,11 @@ async fn a_finished_run_is_run_again_as_a_new_one() {
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", spec()).await;
     assert_eq!(
-        retry_run(&farm.db, run.run_id, "eve", false).await.unwrap(),
+        retry_run(&farm.db, run.run_id, "eve", false, None).await.unwrap(),
         Retried::NotFinal
     );
     one(&farm, success(&me, &run)).await;
-    let Retried::Run(new) = retry_run(&farm.db, run.run_id, "eve", false).await.unwrap() else {
+    let Retried::Run(new) = retry_run(&farm.db, run.run_id, "eve", false, None).await.unwrap() else {
         panic!("no new run")
     };
     let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
@@ -280,7 +280,7 @@ async fn a_finished_run_is_run_again_as_a_new_one() {
     );
     assert_eq!(again.due_at, run.due_at);
     assert_eq!(
-        retry_run(&farm.db, 999_999, "eve", false).await.unwrap(),
+        retry_run(&farm.db, 999_999, "eve", false, None).await.unwrap(),
         Retried::NotFound
     );
 }

@@ -210,7 +210,7 @@ async fn every_way_of_making_a_run_meets_the_gate() {
     assert_eq!(held.len(), 1);
     let ended = held.remove(0);
     finish(&farm.db, &[success(&a, &ended)]).await.unwrap();
-    retry_run(&farm.db, ended.run_id, "t", false).await.unwrap();
+    retry_run(&farm.db, ended.run_id, "t", false, None).await.unwrap();
     let mut seen = Vec::new();
     for _ in 0..4 {
         let mut held = gated(&farm, &a, 9).await;

@@ -118,7 +118,7 @@ async fn runs_by_hand_meet_on_the_latest_run_of_each() {
         [format!("trigger: run {} of q failed", bad.run_id)]
     );
     // Repeating the failed one by hand is how an operator goes on.
-    retry_run(&farm.db, bad.run_id, "eve", false).await.unwrap();
+    retry_run(&farm.db, bad.run_id, "eve", false, None).await.unwrap();
     let mended = take(&farm, &me, "q").await;
     assert_eq!(ends(&farm, success(&me, &mended)).await[0].run_ids.len(), 1);
 }

@@ -351,11 +351,11 @@ async fn a_row_retried_by_hand_is_told_its_new_end_and_never_run_twice_at_once()
         ..success(&me, &run)
     };
     one(&farm, failed).await;
-    let Retried::Run(again) = retry_run(&farm.db, run.run_id, "me", false).await.unwrap() else {
+    let Retried::Run(again) = retry_run(&farm.db, run.run_id, "me", false, None).await.unwrap() else {
         panic!("not retried");
     };
     assert_eq!(
-        retry_run(&farm.db, run.run_id, "me", false).await.unwrap(),
+        retry_run(&farm.db, run.run_id, "me", false, None).await.unwrap(),
         Retried::RowLive
     );
     farm.sql

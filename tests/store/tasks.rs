@@ -54,7 +54,7 @@ async fn a_retry_from_the_failed_task_on_takes_over_what_succeeded_and_a_plain_o
     assert_eq!(new, 3);
     one(&farm, success(&me, &run)).await;
 
-    let Retried::Run(from_failed) = retry_run(&farm.db, run.run_id, "eve", true).await.unwrap() else {
+    let Retried::Run(from_failed) = retry_run(&farm.db, run.run_id, "eve", true, None).await.unwrap() else {
         panic!("no new run")
     };
     let taken: Vec<_> = tasks(&farm.db, from_failed).await.unwrap();
@@ -63,7 +63,7 @@ async fn a_retry_from_the_failed_task_on_takes_over_what_succeeded_and_a_plain_o
     let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
     assert_eq!((again.run_id, done(&again)), (from_failed, vec!["a".to_owned()]));
 
-    let Retried::Run(plain) = retry_run(&farm.db, run.run_id, "eve", false).await.unwrap() else {
+    let Retried::Run(plain) = retry_run(&farm.db, run.run_id, "eve", false, None).await.unwrap() else {
         panic!("no new run")
     };
     let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
@@ -88,7 +88,7 @@ async fn a_task_whose_last_end_is_a_failure_runs_again_although_it_had_succeeded
         .await
         .unwrap();
     one(&farm, success(&me, &second)).await;
-    retry_run(&farm.db, run.run_id, "eve", true).await.unwrap();
+    retry_run(&farm.db, run.run_id, "eve", true, None).await.unwrap();
     let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
     assert_eq!(done(&again), ["b"]);
 }

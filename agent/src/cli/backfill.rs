@@ -1,20 +1,12 @@
 //! `farmhand job backfill`: runs for instants of the past that have none.
 
-use std::collections::BTreeSet;
-
 use clap::Args;
-use farmhand_common::core::due;
-use farmhand_common::store::jobs::{Backfilled, Listed, backfill, ran_instants};
 use farmhand_common::store::{Db, query};
-use jiff::Timestamp;
 use serde_json::json;
 
-use super::next::moment;
 use super::progress::Progress;
-use super::{Exit, Failure, Outcome, completion, due_now, job, out, terminal};
-
-/// Instants looked at by one command.
-const LOOKED_AT: usize = 1_000_000;
+use super::{Exit, Failure, Outcome, completion, job, out, terminal};
+use crate::actions::backfill::{Plan, make, plan};
 
 #[derive(Args, Debug)]
 pub struct BackfillArgs {
@@ -37,21 +29,15 @@ pub struct BackfillArgs {
     yes: bool,
 }
 
-/// What the schedule says about a stretch of the past.
-#[derive(Debug, Default)]
-struct Plan {
-    /// To be run, ascending.
-    missing: Vec<Timestamp>,
-    /// These have a run.
-    ran: usize,
-    /// A calendar excludes these.
-    excluded: usize,
-}
-
 pub async fn run(db: &Db, args: &BackfillArgs, as_json: bool) -> Outcome {
     let row = job::one(db, &args.name).await?;
     let now = query::now(db).await?;
-    let (plan, from, to) = plan(db, &row, args, now).await?;
+    let mut progress = Progress::default();
+    let looking = |looked: usize, at| {
+        progress.say(|_| format!("looking at {}, {looked} instants so far", out::time(at)))
+    };
+    let plan = plan(db, &row, &args.from, args.to.as_deref(), now, looking).await?;
+    let (from, to) = plan.stretch;
     let count = plan.missing.len();
     if !as_json {
         show(&plan);
@@ -67,12 +53,10 @@ pub async fn run(db: &Db, args: &BackfillArgs, as_json: bool) -> Outcome {
     if !args.dry_run && count > 0 {
         confirm(args, count)?;
         let who = super::who();
-        let work = backfill(db, &args.name, row.rev, &plan.missing, &who);
-        let mut progress = Progress::default();
-        run_ids = made(
-            progress.during(&format!("making {count} runs"), work).await?,
-            &args.name,
-        )?;
+        let work = make(db, &row, &plan, &who);
+        run_ids = Progress::default()
+            .during(&format!("making {count} runs"), work)
+            .await?;
     }
     if as_json {
         out::json(
@@ -87,57 +71,6 @@ pub async fn run(db: &Db, args: &BackfillArgs, as_json: bool) -> Outcome {
         });
     }
     Ok(Exit::Ok)
-}
-
-async fn plan(
-    db: &Db,
-    row: &Listed,
-    args: &BackfillArgs,
-    now: Timestamp,
-) -> Result<(Plan, Timestamp, Timestamp), Failure> {
-    let (schedule, policy) = due::compile(&row.job_id, &job::spec(row)?).map_err(due_now::unusable)?;
-    if !schedule.has_instants() {
-        return Err(Failure::new(
-            Exit::Refused,
-            format!("{} has no instants to make up for", row.job_id),
-        )
-        .next("`farmhand job run` runs it now"));
-    }
-    let zone = schedule.timezone();
-    let from = moment("--from", &args.from, zone)?;
-    let to = match &args.to {
-        Some(text) => moment("--to", text, zone)?,
-        None => now,
-    };
-    if to <= from {
-        return Err(Failure::usage("--to is not after --from").next("swap them?"));
-    }
-    // What is to come is the schedule's own.
-    let end = to.min(row.next_run.unwrap_or(now)).min(now);
-    let ran: BTreeSet<Timestamp> = ran_instants(db, &row.job_id, from, to)
-        .await?
-        .into_iter()
-        .collect();
-    let mut plan = Plan::default();
-    let mut progress = Progress::default();
-    for (looked, at) in schedule.between(from, end).enumerate() {
-        if looked.is_multiple_of(1_000) {
-            progress.say(|_| format!("looking at {}, {looked} instants so far", out::time(at)));
-        }
-        if looked == LOOKED_AT {
-            return Err(Failure::new(
-                Exit::Refused,
-                format!("more than {LOOKED_AT} instants lie between --from and --to"),
-            )
-            .next("take a shorter stretch"));
-        }
-        match due::skipped_at(&policy, at) {
-            Some(_) => plan.excluded += 1,
-            None if ran.contains(&at) => plan.ran += 1,
-            None => plan.missing.push(at),
-        }
-    }
-    Ok((plan, from, to))
 }
 
 /// The first and the last of them: a stretch may hold thousands.
@@ -172,22 +105,4 @@ fn confirm(args: &BackfillArgs, count: usize) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(Exit::Refused, "no runs were made"))
-}
-
-fn made(answer: Backfilled, name: &str) -> Result<Vec<i64>, Failure> {
-    let refused = |what: String| Failure::new(Exit::Refused, what);
-    match answer {
-        Backfilled::Done { run_ids } => Ok(run_ids),
-        Backfilled::Changed => {
-            Err(refused(format!("{name} was changed meanwhile")).next("look at it, then try again"))
-        }
-        Backfilled::Disabled => {
-            Err(refused(format!("{name} is not enabled")).next("apply it with enabled = true"))
-        }
-        Backfilled::NoNode => Err(
-            refused(format!("{name} runs on each node, and no node is ready for it"))
-                .next("`farmhand node ls`"),
-        ),
-        Backfilled::NotFound => Err(job::no_job(name)),
-    }
 }

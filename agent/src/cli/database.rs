@@ -108,6 +108,17 @@ impl From<StoreError> for Failure {
                 "`farmhand job ls` shows the jobs",
             ),
             StoreError::Refused(_) => (Exit::Refused, "the database refuses it", "change the request"),
+            // Texts that PostgreSQL cannot hold, and numbers out of its range, are the request's.
+            StoreError::Sql { code, .. } if code.starts_with("22") => (
+                Exit::Usage,
+                "a value is none that the database can hold",
+                "leave out what is no text, and take smaller numbers",
+            ),
+            StoreError::Sql { code, .. } if code == "57014" => (
+                Exit::Unreachable,
+                "the answer took too long",
+                "ask for less: a shorter stretch of time, or one job",
+            ),
             StoreError::Sql { .. } | StoreError::Decode { .. } => (
                 Exit::Error,
                 "the database answered with an error",

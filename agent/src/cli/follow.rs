@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::logs::Printer;
 use super::progress::Progress;
 use super::{Exit, Failure, Outcome, out};
+pub(super) use crate::actions::runs::no_run;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -168,13 +169,6 @@ async fn expiry(limit: Option<Duration>) {
         Some(limit) => tokio::time::sleep_until(Instant::now() + limit).await,
         None => std::future::pending().await,
     }
-}
-
-/// There is no run of that number.
-pub fn no_run(run_id: i64) -> Failure {
-    Failure::new(Exit::NotFound, format!("there is no run {run_id}"))
-        .why("it never was, or its history has been dropped by now")
-        .next("`farmhand run ls` shows the newest runs")
 }
 
 fn under_way(row: &RunRow, elapsed: Duration) -> String {

@@ -5,16 +5,17 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use farmhand_common::core::definition::{Command, JobSpec, Overlap, parse_params, trigger_text};
 use farmhand_common::core::document::{duration_text, size_text};
-use farmhand_common::store::jobs::{self, Listed, Paused, Resumed};
-use farmhand_common::store::{Db, protocol, query};
-use jiff::Timestamp;
+use farmhand_common::store::jobs::{self, Listed, Submission};
+use farmhand_common::store::{Db, protocol};
 use serde_json::{Value, json};
 
 use super::apply::{self, ApplyArgs};
 use super::follow::{Follow, follow};
 use super::{
-    DatabaseArgs, Exit, Failure, Outcome, backfill, completion, diff, due_now, out, runs, sign, triggers,
+    DatabaseArgs, Exit, Failure, Outcome, backfill, completion, diff, out, runs, sign, triggers,
 };
+pub(super) use crate::actions::jobs::{all, no_job, one, spec};
+use crate::actions::jobs::{pause, resume};
 
 #[derive(Args, Debug)]
 pub struct JobArgs {
@@ -101,8 +102,21 @@ pub async fn run(args: &JobArgs, as_json: bool) -> Outcome {
         JobCommand::Ls => list(&db, as_json).await,
         JobCommand::Show { name } => show(&db, name, as_json).await,
         JobCommand::Run(args) => submit(&db, args, as_json).await,
-        JobCommand::Pause { name, reason } => pause(&db, name, reason.as_deref(), as_json).await,
-        JobCommand::Resume { name } => resume(&db, name, as_json).await,
+        JobCommand::Pause { name, reason } => {
+            let done = pause(&db, name, &super::who(), reason.as_deref()).await?;
+            let what = if done { "paused" } else { "was paused already" };
+            changed(&db, name, what, as_json).await
+        }
+        JobCommand::Resume { name } => {
+            let done = resume(&db, name, &super::who()).await?;
+            changed(
+                &db,
+                name,
+                if done { "resumed" } else { "was not paused" },
+                as_json,
+            )
+            .await
+        }
         JobCommand::History { name, limit } => history(&db, name, *limit, as_json).await,
     }
 }
@@ -135,36 +149,6 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
     });
     out::table(&headers, rows.collect());
     Ok(Exit::Ok)
-}
-
-/// Every job, however many there are.
-///
-/// # Errors
-/// As the store.
-pub async fn all(db: &Db) -> Result<Vec<Listed>, Failure> {
-    const PAGE: i64 = 1000;
-    let mut jobs: Vec<Listed> = Vec::new();
-    loop {
-        let after = jobs.last().map(|job| job.job_id.clone());
-        let page = jobs::list_jobs(db, after.as_deref(), PAGE).await?;
-        let full = i64::try_from(page.len()) == Ok(PAGE);
-        jobs.extend(page);
-        if !full {
-            return Ok(jobs);
-        }
-    }
-}
-
-/// The job of a name.
-///
-/// # Errors
-/// 3 when there is none.
-pub async fn one(db: &Db, name: &str) -> Result<Listed, Failure> {
-    jobs::job(db, name).await?.ok_or_else(|| no_job(name))
-}
-
-pub(super) fn no_job(name: &str) -> Failure {
-    Failure::new(Exit::NotFound, format!("there is no job {name}")).next("`farmhand job ls` shows the jobs")
 }
 
 async fn show(db: &Db, name: &str, as_json: bool) -> Outcome {
@@ -225,43 +209,23 @@ async fn submit(db: &Db, args: &RunArgs, as_json: bool) -> Outcome {
         }
     })?;
     let (params, key) = (Value::Object(params), args.idempotency_key.as_deref());
+    let overlapping = async |overlap| {
+        let what = Submission {
+            job_id: &args.name,
+            params: &params,
+            key,
+            overlap,
+            by: None,
+        };
+        jobs::submit_overlapping(db, what, true).await
+    };
     let run = match args.overlap.as_str() {
-        "skip" => jobs::submit_overlapping(db, &args.name, &params, key, Overlap::Skip).await?,
-        "queue" => jobs::submit_overlapping(db, &args.name, &params, key, Overlap::Queue).await?,
-        "replace" => jobs::submit_overlapping(db, &args.name, &params, key, Overlap::Replace).await?,
+        "skip" => overlapping(Overlap::Skip).await?.run_id,
+        "queue" => overlapping(Overlap::Queue).await?.run_id,
+        "replace" => overlapping(Overlap::Replace).await?.run_id,
         _ => jobs::submit(db, &args.name, &params, None, key).await?,
     };
     follow(db, run, &args.follow, as_json).await
-}
-
-async fn pause(db: &Db, name: &str, reason: Option<&str>, as_json: bool) -> Outcome {
-    for _ in 0..due_now::TRIES {
-        match jobs::pause(db, name, &super::who(), reason).await? {
-            Paused::Done => {
-                return changed(db, name, "paused", as_json).await;
-            }
-            Paused::Already => return changed(db, name, "was paused already", as_json).await,
-            Paused::NotFound => return Err(no_job(name)),
-            Paused::Overdue { .. } => due_now::fire_overdue(db, &[name.to_owned()]).await?,
-        }
-    }
-    Err(due_now::busy(name))
-}
-
-async fn resume(db: &Db, name: &str, as_json: bool) -> Outcome {
-    let mut floor: Option<Timestamp> = None;
-    for _ in 0..due_now::TRIES {
-        let job = one(db, name).await?;
-        let now = query::now(db).await?.max(floor.unwrap_or(Timestamp::MIN));
-        let (next_run, skipped) = due_now::after_pause(&job, &spec(&job)?, now)?;
-        match jobs::resume(db, name, next_run, &skipped, &super::who()).await? {
-            Resumed::Done => return changed(db, name, "resumed", as_json).await,
-            Resumed::NotPaused => return changed(db, name, "was not paused", as_json).await,
-            Resumed::NotFound => return Err(no_job(name)),
-            Resumed::Stale { decided_until } => floor = Some(decided_until),
-        }
-    }
-    Err(due_now::busy(name))
 }
 
 async fn changed(db: &Db, name: &str, what: &str, as_json: bool) -> Outcome {
@@ -287,21 +251,6 @@ async fn history(db: &Db, name: &str, limit: i64, as_json: bool) -> Outcome {
         return Err(no_job(name));
     }
     runs::list(db, &args, as_json).await
-}
-
-/// The definition as this version understands it.
-///
-/// # Errors
-/// When a newer version wrote it.
-pub fn spec(job: &Listed) -> Result<JobSpec, Failure> {
-    serde_json::from_value(job.spec.clone()).map_err(|error| {
-        Failure::new(
-            Exit::Refused,
-            format!("the definition of {} cannot be read", job.job_id),
-        )
-        .why(error)
-        .next("a newer version may have applied it: use that one")
-    })
 }
 
 /// Durations are stored in milliseconds and sizes in bytes; people wrote them with units.

@@ -11,7 +11,6 @@ mod dev;
 mod diff;
 mod doctor;
 mod drain;
-mod due_now;
 mod events;
 mod exit;
 mod explain;
@@ -50,7 +49,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub use database::DatabaseArgs;
+pub(crate) use dev::shell_word;
 pub use exit::{Exit, Failure, Outcome};
+pub(crate) use next::moment;
 
 /// What holds for every command; part of the manual page.
 const AFTER_HELP: &str = "\

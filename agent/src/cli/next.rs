@@ -116,7 +116,7 @@ fn pointed(error: &ExpressionError) -> Failure {
 }
 
 /// An RFC 3339 instant, or a date or date-time on the zone's clock.
-pub(super) fn moment(flag: &str, text: &str, zone: &TimeZone) -> Result<Timestamp, Failure> {
+pub(crate) fn moment(flag: &str, text: &str, zone: &TimeZone) -> Result<Timestamp, Failure> {
     if let Ok(instant) = text.parse::<Timestamp>() {
         return Ok(instant);
     }

@@ -10,7 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::next::{NextArgs, distance, moment, show};
-use super::{Exit, Failure, Outcome, due_now, job, out};
+use super::{Exit, Failure, Outcome, job, out};
+use crate::actions::due_now;
 
 pub async fn run(args: &NextArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;

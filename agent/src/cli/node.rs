@@ -6,7 +6,8 @@ use farmhand_common::store::query::{self, NodeRow};
 use farmhand_common::store::{Db, StoreError};
 use serde_json::json;
 
-use super::{DatabaseArgs, Exit, Failure, Outcome, completion, drain, out};
+use super::{DatabaseArgs, Exit, Outcome, completion, drain, out};
+pub(super) use crate::actions::nodes::{no_node, one};
 
 #[derive(Args, Debug)]
 pub struct NodeArgs {
@@ -141,25 +142,6 @@ async fn show(db: &Db, address: &str, as_json: bool) -> Outcome {
         out::table(&["RUN", "JOB", "TRY", "SESSION", "FENCE", "CLAIMED"], rows);
     }
     Ok(Exit::Ok)
-}
-
-/// The node of an address.
-///
-/// # Errors
-/// 3 when there is none.
-pub async fn one(db: &Db, address: &str) -> Result<NodeRow, Failure> {
-    query::nodes(db, Some(address))
-        .await?
-        .pop()
-        .ok_or_else(|| no_node(address))
-}
-
-pub(super) fn no_node(address: &str) -> Failure {
-    Failure::new(
-        Exit::NotFound,
-        format!("there is no node with the address {address}"),
-    )
-    .next("`farmhand node ls` shows the addresses")
 }
 
 fn labels(node: &NodeRow) -> String {

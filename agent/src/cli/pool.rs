@@ -6,7 +6,8 @@ use clap::{Args, Subcommand};
 use farmhand_common::store::Db;
 use farmhand_common::store::pools::{PoolRow, pools, set_pool};
 
-use super::{DatabaseArgs, Exit, Failure, Outcome, completion, out};
+use super::{DatabaseArgs, Exit, Outcome, completion, out};
+use crate::actions::nodes::no_pool;
 
 #[derive(Args, Debug)]
 pub struct PoolArgs {
@@ -62,11 +63,7 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
 
 async fn set(db: &Db, name: &str, size: u32, as_json: bool) -> Outcome {
     if !set_pool(db, name, size, &super::who()).await? {
-        return Err(
-            Failure::new(Exit::NotFound, format!("there is no pool {name}")).next(format!(
-                "`farmhand pool ls` shows the pools; [pool.{name}] in a job file makes one"
-            )),
-        );
+        return Err(no_pool(name));
     }
     let pool = pools(db, Some(name)).await?.pop();
     if as_json {

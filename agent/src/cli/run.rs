@@ -1,12 +1,13 @@
 //! `farmhand run`: what ran, how it ended, what it printed.
 
 use clap::{Args, Subcommand};
-use farmhand_common::store::jobs::{self, Cancelled, Retried};
-use farmhand_common::store::{Db, query};
+use farmhand_common::store::Db;
+use farmhand_common::store::jobs::{self, Cancelled};
 use serde_json::json;
 
-use super::follow::{Follow, follow, no_run};
+use super::follow::{Follow, follow};
 use super::{DatabaseArgs, Exit, Failure, Outcome, completion, items, logs, out, runs};
+use crate::actions::runs::{no_run, retry, together};
 
 #[derive(Args, Debug)]
 pub struct RunArgs {
@@ -72,46 +73,10 @@ pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
             from_failed,
             follow: how,
         } => {
-            let new = retry(&db, *run, *from_failed).await?;
+            let new = retry(&db, *run, *from_failed, &super::who(), None).await?;
             follow(&db, new, how, as_json).await
         }
     }
-}
-
-async fn retry(db: &Db, run_id: i64, from_failed: bool) -> Result<i64, Failure> {
-    match jobs::retry_run(db, run_id, &super::who(), from_failed).await? {
-        Retried::Run(new) => Ok(new),
-        Retried::RowLive => Err(Failure::new(
-            Exit::Refused,
-            format!("another run for the row of run {run_id} has not ended"),
-        )),
-        Retried::NotFinal => Err(Failure::new(Exit::Refused, format!("run {run_id} has not ended"))
-            .next(format!("wait for it, or `farmhand run cancel {run_id}` first"))),
-        Retried::NotFound => Err(no_run(run_id)),
-        Retried::NoJob => Err(Failure::new(
-            Exit::Refused,
-            format!("the job of run {run_id} has been deleted"),
-        )
-        .next("apply its definition again")),
-    }
-}
-
-/// The runs, and those of their firings that have not ended.
-async fn together(db: &Db, runs: &[i64]) -> Result<Vec<i64>, Failure> {
-    let mut all = runs.to_vec();
-    for run_id in runs {
-        let row = query::run(db, *run_id).await?.ok_or_else(|| no_run(*run_id))?;
-        let others = query::firing(db, row.firing).await?;
-        all.extend(
-            others
-                .iter()
-                .filter(|other| !other.state.is_final())
-                .map(|other| other.run_id),
-        );
-    }
-    all.sort_unstable();
-    all.dedup();
-    Ok(all)
 }
 
 /// Each run is tried; the exit code is that of the first that could not be cancelled.

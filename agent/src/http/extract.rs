@@ -1,5 +1,6 @@
 //! Axum's extractors, with rejections that are problem documents.
 
+use axum::body::HttpBody as _;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
@@ -53,6 +54,23 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
             .hint("send it with Content-Type: application/json")),
             Err(rejection) => Err(Problem::bad_request(rejection.body_text())),
         }
+    }
+}
+
+/// A JSON body, or the default without one.
+pub struct MaybeJson<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for MaybeJson<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        // The guard has read it whole.
+        if request.body().size_hint().exact() == Some(0) {
+            return Ok(Self(T::default()));
+        }
+        Json::from_request(request, state)
+            .await
+            .map(|Json(value)| Self(value))
     }
 }
 

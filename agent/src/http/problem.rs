@@ -150,28 +150,6 @@ impl IntoResponse for Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        match &error {
-            // The server's own bound on what only reads.
-            StoreError::Sql { code, .. } if code == "57014" => {
-                return Self::new(StatusCode::SERVICE_UNAVAILABLE, "the answer took too long")
-                    .hint("ask for less: a shorter stretch of time, or one job")
-                    .retry_after(5);
-            }
-            // Texts that PostgreSQL cannot hold, and numbers out of its range, came from the request.
-            StoreError::Sql { code, .. } if code.starts_with("22") => {
-                return Self::bad_request("a value of the request is none that the database can hold");
-            }
-            StoreError::Refused(why) => return Self::bad_request(why.clone()),
-            StoreError::Sql { .. } | StoreError::Decode { .. } => {
-                tracing::error!("API: {error}");
-                return Self::new(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    "the database answered with an error",
-                )
-                .hint("the agent's log has it; this may be a defect worth reporting");
-            }
-            _ => {}
-        }
         Failure::from(error).into()
     }
 }
@@ -185,6 +163,12 @@ impl From<Failure> for Problem {
             Exit::Unreachable | Exit::Denied => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
+        if status == StatusCode::INTERNAL_SERVER_ERROR {
+            // What a defect says of its insides is for the log.
+            tracing::error!("API: {failure}");
+            return Self::new(status, "this failed, and should not have")
+                .hint("the agent's log says why; it may be a defect worth reporting");
+        }
         let (what, why, next) = failure.into_parts();
         let mut problem = Self::new(status, what);
         problem.detail = (!why.is_empty()).then(|| why.join("\n"));

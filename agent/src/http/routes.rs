@@ -64,7 +64,7 @@ impl Routes {
     fn documented(mut self, access: Access, (schemas, paths, router): UtoipaMethodRouter<App>) -> Self {
         for (path, mut item) in paths.paths {
             for (method, operation) in operations(&mut item) {
-                complete(operation, access, &method);
+                complete(operation, access, &method, &path);
                 self.table.push(Route {
                     method,
                     path: path.clone(),
@@ -161,7 +161,11 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operati
 }
 
 /// Adds what the guard may answer, and whom it lets through.
-fn complete(operation: &mut Operation, access: Access, method: &Method) {
+fn complete(operation: &mut Operation, access: Access, method: &Method, path: &str) {
+    // Handlers of different nouns have the same names.
+    let words = path.trim_start_matches("/api/v1/").replace(['/', '.'], "_");
+    let words = words.replace(['{', '}'], "");
+    operation.operation_id = Some(format!("{}_{words}", method.as_str().to_ascii_lowercase()));
     let mut answers = vec![
         (400, "The request cannot be understood"),
         (500, "A defect"),
@@ -183,7 +187,11 @@ fn complete(operation: &mut Operation, access: Access, method: &Method) {
             None => may,
         });
     }
+    if path.contains('{') {
+        answers.push((404, "There is no such thing"));
+    }
     if *method != Method::GET {
+        answers.push((409, "It makes sense, but not now"));
         answers.extend([
             (408, "The body came too slowly"),
             (413, "The body is too large"),

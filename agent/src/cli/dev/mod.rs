@@ -22,6 +22,7 @@ use super::{Exit, Failure, Outcome, database, settings, token};
 use crate::embedded::{Embedded, EmbeddedError, Place};
 use crate::examples;
 use agents::Agents;
+pub(crate) use agents::shell_word;
 use signals::{Event, Signals};
 
 #[derive(Args, Debug)]

@@ -1,11 +1,13 @@
 //! `/api/v1`: one file per noun.
 
+mod actions;
 mod events;
 mod farm;
 mod follow;
 mod jobs;
 mod logs;
 mod nodes;
+mod places;
 mod query;
 mod runs;
 mod stream;
@@ -22,6 +24,8 @@ pub fn router() -> Routes {
     Routes::new()
         .api(Role::Viewer, routes!(me))
         .open_api(routes!(openapi))
+        .merge(actions::router())
+        .merge(places::router())
         .merge(farm::router())
         .merge(jobs::router())
         .merge(runs::router())

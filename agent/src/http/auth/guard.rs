@@ -11,7 +11,8 @@ use axum::response::{IntoResponse, Redirect, Response};
 use farmhand_common::store::Role;
 use farmhand_common::store::tokens::Standing;
 
-use super::{Caller, Remote, origin, session, token};
+use super::token::{self, Shown};
+use super::{Caller, Remote, origin, session};
 use crate::events::Refused;
 use crate::http::{Access, App, Problem};
 
@@ -194,11 +195,14 @@ async fn whole(body: Body) -> Result<axum::body::Bytes, Refusal> {
 
 /// Whose token or session the request shows. A bad token is not made up for by a good cookie.
 async fn caller(app: &App, headers: &HeaderMap, remote: IpAddr) -> Result<Caller, Refusal> {
-    let shown = match headers.get(header::AUTHORIZATION) {
-        Some(value) => token::Shown::Token(bearer(value).ok_or(Refusal::BadToken)?),
-        None => token::Shown::Session(session::cookie(app, headers).ok_or(Refusal::NoToken)?),
+    let (shown, text) = match headers.get(header::AUTHORIZATION) {
+        Some(value) => (Shown::Token, bearer(value).ok_or(Refusal::BadToken)?),
+        None => (
+            Shown::Session,
+            session::cookie(app, headers).ok_or(Refusal::NoToken)?,
+        ),
     };
-    token::known(app, &shown, remote).await
+    token::known(app, shown, &text, remote).await
 }
 
 fn bearer(value: &header::HeaderValue) -> Option<String> {

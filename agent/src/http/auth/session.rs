@@ -13,7 +13,8 @@ use farmhand_common::store::tokens;
 use serde::Deserialize;
 
 use super::guard::{record, remote};
-use super::{Caller, Refusal, token};
+use super::token::{self, Shown};
+use super::{Caller, Refusal};
 use crate::http::{App, Problem};
 
 /// A session lives no longer than this, nor than its token.
@@ -78,7 +79,7 @@ pub async fn login(State(app): State<App>, request: Request) -> Response {
 }
 
 async fn begin(app: &App, text: &str, remote: IpAddr) -> Result<Response, Refusal> {
-    let caller = token::known(app, &token::Shown::Token(text.to_owned()), remote).await?;
+    let caller = token::known(app, Shown::Token, text, remote).await?;
     let no_randomness = |_| {
         Refusal::Unavailable(Problem::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -108,7 +109,7 @@ pub async fn logout(State(app): State<App>, caller: Caller, headers: HeaderMap) 
     ) {
         app.acting(async |db| tokens::end_session(db, &hash).await)
             .await?;
-        app.auth.known.forget(&hash);
+        app.auth.known.forget(&(Shown::Session, hash));
     }
     let gone = set_cookie(&app, "", 0)?;
     Ok(([(header::SET_COOKIE, gone)], Redirect::to("/login")).into_response())

@@ -44,45 +44,44 @@ pub fn hash(text: &str) -> Option<Hash> {
 }
 
 /// What a request shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shown {
-    Token(String),
-    /// The page's cookie.
-    Session(String),
+    Token,
+    /// The page's cookie. It is no token.
+    Session,
 }
 
 /// Credentials that were good a moment ago, so that a page with twenty requests asks the database once.
 #[derive(Default)]
-pub struct Cache(Mutex<HashMap<Hash, (Known, Instant)>>);
+pub struct Cache(Mutex<HashMap<(Shown, Hash), (Known, Instant)>>);
 
 impl Cache {
-    fn get(&self, hash: &Hash, now: Instant) -> Option<Known> {
+    fn get(&self, key: &(Shown, Hash), now: Instant) -> Option<Known> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (row, until) = known.get(hash)?;
+        let (row, until) = known.get(key)?;
         (now < *until).then(|| row.clone())
     }
 
-    fn put(&self, hash: Hash, row: Known, now: Instant) {
+    fn put(&self, key: (Shown, Hash), row: Known, now: Instant) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= REMEMBERED {
             known.retain(|_, (_, until)| now < *until);
         }
         if known.len() < REMEMBERED {
-            known.insert(hash, (row, now + TRUSTED_FOR));
+            known.insert(key, (row, now + TRUSTED_FOR));
         }
     }
 
-    pub(super) fn forget(&self, hash: &Hash) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(hash);
+    pub(super) fn forget(&self, key: &(Shown, Hash)) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 }
 
 /// Whose credential it is, if it is good.
-pub async fn known(app: &App, shown: &Shown, remote: IpAddr) -> Result<Caller, Refusal> {
-    let (Shown::Token(text) | Shown::Session(text)) = shown;
-    let by_cookie = matches!(shown, Shown::Session(_));
+pub async fn known(app: &App, shown: Shown, text: &str, remote: IpAddr) -> Result<Caller, Refusal> {
     let now = Instant::now();
     let hash = hash(text).ok_or(Refusal::BadToken)?;
-    let row = match app.auth.known.get(&hash, now) {
+    let row = match app.auth.known.get(&(shown, hash), now) {
         Some(row) => row,
         None => {
             // Each guess costs the database a statement; those that are known cost none.
@@ -91,8 +90,8 @@ pub async fn known(app: &App, shown: &Shown, remote: IpAddr) -> Result<Caller, R
             }
             let found = app
                 .acting(async |db| match shown {
-                    Shown::Token(_) => tokens::find_token(db, &hash).await,
-                    Shown::Session(_) => tokens::find_session(db, &hash).await,
+                    Shown::Token => tokens::find_token(db, &hash).await,
+                    Shown::Session => tokens::find_session(db, &hash).await,
                 })
                 .await;
             let found = found.map_err(|error| Refusal::Unavailable(Problem::from(error)))?;
@@ -121,9 +120,9 @@ pub async fn known(app: &App, shown: &Shown, remote: IpAddr) -> Result<Caller, R
         role: row.role,
         remote,
         token_id: row.token_id,
-        by_cookie,
+        by_cookie: shown == Shown::Session,
     };
-    app.auth.known.put(hash, row, now);
+    app.auth.known.put((shown, hash), row, now);
     Ok(caller)
 }
 
@@ -163,9 +162,10 @@ mod tests {
             hash: String::new(),
             standing: Standing::Good,
         };
-        cache.put([0; 32], row, now);
-        assert!(cache.get(&[0; 32], now + TRUSTED_FOR / 2).is_some());
-        assert!(cache.get(&[0; 32], now + TRUSTED_FOR).is_none());
-        assert!(cache.get(&[1; 32], now).is_none());
+        let key = (Shown::Token, [0; 32]);
+        cache.put(key, row, now);
+        assert!(cache.get(&key, now + TRUSTED_FOR / 2).is_some());
+        assert!(cache.get(&key, now + TRUSTED_FOR).is_none());
+        assert!(cache.get(&(Shown::Session, key.1), now).is_none());
     }
 }

@@ -2,11 +2,12 @@
 
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 
 use super::apply::bump;
 use crate::store::Final;
-use crate::store::db::{Db, stmt};
+use crate::store::db::{Db, Transaction, stmt};
 use crate::store::error::StoreError;
 use crate::store::protocol::{SkipFold, promote, rounds};
 
@@ -175,8 +176,22 @@ pub enum Retried {
     RowLive,
 }
 
-/// Makes a new run from a finished one. With `from_failed`, a flow does not run again what succeeded.
-pub async fn retry_run(db: &Db, run_id: i64, by: &str, from_failed: bool) -> Result<Retried, StoreError> {
+/// Names one request of a token, so that its repetition is answered with what was done.
+#[derive(Clone, Copy, Debug)]
+pub struct Once<'a> {
+    pub token_id: i64,
+    pub key: &'a str,
+}
+
+/// Makes a new run from a finished one. With `from_failed`, a flow does not run again what succeeded. With `once`, a
+/// repetition within a week is answered with the run of the first time.
+pub async fn retry_run(
+    db: &Db,
+    run_id: i64,
+    by: &str,
+    from_failed: bool,
+    once: Option<Once<'_>>,
+) -> Result<Retried, StoreError> {
     #[derive(Deserialize)]
     struct Row {
         ended: bool,
@@ -184,7 +199,15 @@ pub async fn retry_run(db: &Db, run_id: i64, by: &str, from_failed: bool) -> Res
         row_live: bool,
         new_run: Option<i64>,
     }
-    let row: Option<Row> = db
+    let mut tx = db.transaction("retry_run").await?;
+    let action = format!("retry {run_id}");
+    if let Some(once) = once
+        && let Some(run) = answered(&mut tx, once, &action).await?
+    {
+        tx.rollback().await?;
+        return Ok(Retried::Run(run));
+    }
+    let row: Option<Row> = tx
         .row(
             stmt!("retry_run"),
             &[
@@ -194,6 +217,20 @@ pub async fn retry_run(db: &Db, run_id: i64, by: &str, from_failed: bool) -> Res
             ],
         )
         .await?;
+    if let (Some(once), Some(run)) = (once, row.as_ref().and_then(|row| row.new_run)) {
+        let _: Vec<Value> = tx
+            .rows(
+                stmt!("once_answer"),
+                &[
+                    (&once.token_id, Type::INT8),
+                    (&action, Type::TEXT),
+                    (&once.key, Type::TEXT),
+                    (&run, Type::INT8),
+                ],
+            )
+            .await?;
+    }
+    tx.commit().await?;
     Ok(match row {
         Some(Row {
             new_run: Some(id), ..
@@ -203,4 +240,20 @@ pub async fn retry_run(db: &Db, run_id: i64, by: &str, from_failed: bool) -> Res
         Some(Row { ended: true, .. }) => Retried::NoJob,
         _ => Retried::NotFound,
     })
+}
+
+/// Keeps others with the same key out, and reads what was answered before, if anything.
+async fn answered(tx: &mut Transaction, once: Once<'_>, action: &str) -> Result<Option<i64>, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        answer: Option<i64>,
+    }
+    let params = [
+        (&once.token_id as _, Type::INT8),
+        (&action as _, Type::TEXT),
+        (&once.key as _, Type::TEXT),
+    ];
+    let _: Vec<Value> = tx.rows(stmt!("once_begin"), &params).await?;
+    let row: Option<Row> = tx.row(stmt!("once_read"), &params).await?;
+    Ok(row.and_then(|row| row.answer))
 }

@@ -12,9 +12,9 @@ mod withhold;
 
 pub use apply::{Applied, ApplyOutcome, Blocked, Change, JobChange, apply, apply_all, apply_signed, delete};
 pub use backfill::{Backfilled, backfill, ran_instants};
-pub use hands::{Cancelled, Paused, Resumed, Retried, cancel, pause, resume, retry_run};
+pub use hands::{Cancelled, Once, Paused, Resumed, Retried, cancel, pause, resume, retry_run};
 pub use list::{Listed, Revision, job, list_jobs, revisions};
 pub use pools::PoolChange;
-pub use submit::{submit, submit_overlapping};
+pub use submit::{Submission, Submitted, submit, submit_overlapping};
 pub use targets::TargetChange;
 pub use withhold::{Withhold, withhold};

@@ -9,6 +9,35 @@ use crate::core::definition::Overlap;
 use crate::store::db::{Db, stmt};
 use crate::store::error::StoreError;
 
+/// A run to be made by hand.
+#[derive(Clone, Copy, Debug)]
+pub struct Submission<'a> {
+    pub job_id: &'a str,
+    pub params: &'a Value,
+    /// With a key, the same run is answered for every repetition.
+    pub key: Option<&'a str>,
+    /// What else of the job is live matters as this says: the run is recorded as skipped, waits for it, replaces it, or
+    /// runs beside it.
+    pub overlap: Overlap,
+    /// Who submits, when it is not the database's user.
+    pub by: Option<&'a str>,
+}
+
+/// What a submission made, or would have made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// The first run.
+    pub run_id: i64,
+    /// It was made by an earlier submission with the same key.
+    pub repeated: bool,
+    /// Runs that were made; none for a repetition.
+    pub runs: i64,
+    /// Of these, runs that were recorded as skipped because of others.
+    pub skipped: i64,
+    /// Other runs of the job that have not ended.
+    pub live: i64,
+}
+
 #[derive(Deserialize)]
 struct Row {
     run_id: i64,
@@ -49,22 +78,36 @@ pub async fn submit(
     Row::run(row)
 }
 
-/// As [`submit`], but what else of the job is live matters as `overlap` says: the run is recorded as skipped,
-/// waits for it, or replaces it.
+/// As [`submit`], but what else of the job is live matters. Without `commit` nothing is done: the answer says what
+/// would be.
 ///
 /// # Errors
 /// As [`submit`].
 pub async fn submit_overlapping(
     db: &Db,
-    job_id: &str,
-    params: &Value,
-    key: Option<&str>,
-    overlap: Overlap,
-) -> Result<i64, StoreError> {
+    what: Submission<'_>,
+    commit: bool,
+) -> Result<Submitted, StoreError> {
     #[derive(Deserialize)]
     struct Locked {
         mark: i64,
     }
+    #[derive(Deserialize)]
+    struct Made {
+        runs: i64,
+        live: i64,
+    }
+    #[derive(Deserialize)]
+    struct Met {
+        skipped: i64,
+    }
+    let Submission {
+        job_id,
+        params,
+        key,
+        overlap,
+        by,
+    } = what;
     let due_at: Option<Timestamp> = None;
     // The job's lock keeps firings and promotions out until it is decided who waits for whom.
     let mut tx = db.transaction("submit").await?;
@@ -83,6 +126,23 @@ pub async fn submit_overlapping(
     let run = Row::run(row)?;
     // A repetition of a key is answered with the run of the first time.
     let fresh = locked.is_some_and(|locked| run > locked.mark);
+    let mut submitted = Submitted {
+        run_id: run,
+        repeated: !fresh,
+        runs: 0,
+        skipped: 0,
+        live: 0,
+    };
+    if fresh {
+        let made: Option<Made> = tx
+            .row(
+                stmt!("submit_made"),
+                &[(&job_id, Type::TEXT), (&run, Type::INT8), (&by, Type::TEXT)],
+            )
+            .await?;
+        submitted.runs = made.as_ref().map_or(0, |made| made.runs);
+        submitted.live = made.map_or(0, |made| made.live);
+    }
     if fresh && overlap != Overlap::Allow {
         let word = match overlap {
             Overlap::Skip => "skip",
@@ -90,13 +150,18 @@ pub async fn submit_overlapping(
             Overlap::Replace => "replace",
             Overlap::Allow => "allow",
         };
-        let _: Option<Value> = tx
+        let met: Option<Met> = tx
             .row(
                 stmt!("submit_overlap"),
                 &[(&job_id, Type::TEXT), (&word, Type::TEXT)],
             )
             .await?;
+        submitted.skipped = met.map_or(0, |met| met.skipped);
     }
-    tx.commit().await?;
-    Ok(run)
+    if commit {
+        tx.commit().await?;
+    } else {
+        tx.rollback().await?;
+    }
+    Ok(submitted)
 }

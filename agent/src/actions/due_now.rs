@@ -9,8 +9,8 @@ use farmhand_common::store::protocol::{Fire, SkipFold, fire};
 use farmhand_common::store::{Db, query};
 use jiff::Timestamp;
 
-use super::job;
-use super::{Exit, Failure};
+use super::jobs as job;
+use crate::cli::{Exit, Failure};
 
 /// How often a change is computed anew because a job became due meanwhile.
 pub const TRIES: usize = 10;
