@@ -28,16 +28,16 @@ need_python() {
         MISSING="$MISSING python3-venv"
 }
 
-# deploy_tools LIST DIR: the linters that tests/deploy calls, made again when the list has changed.
+# deploy_tools LIST DIR: what tests/deploy and tests/api call, made again when the list has changed.
 deploy_tools() {
     cmp -s "$1" "$2/requirements.txt" && return
-    echo "installing the tools of tests/deploy into $2" >&2
+    echo "installing the tools of $1 into $2" >&2
     rm -rf "$2"
     if python3 -m venv "$2" &&
         "$2/bin/pip" install --quiet --disable-pip-version-check --no-input --require-hashes --no-deps -r "$1"; then
         cp "$1" "$2/requirements.txt"
     else
-        echo "pip could not install the tools of tests/deploy: its tests will fail" >&2
+        echo "pip could not install the tools of $1: its tests will fail" >&2
     fi
 }
 

@@ -1,0 +1,9 @@
+//! The HTTP API of a live agent: what it does, whom it lets in, and what it makes of attacks.
+
+mod actions;
+mod attacks;
+mod client;
+mod fixture;
+mod schemathesis;
+mod tls;
+mod walk;

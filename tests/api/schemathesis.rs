@@ -1,0 +1,43 @@
+//! schemathesis makes up requests from the OpenAPI document: no answer is a 500, and none that the document does not know.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::fixture::Fixture;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_answer_is_one_that_the_document_knows() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let tool = std::path::absolute(target.join("api-tools/bin/schemathesis")).expect("a path");
+    assert!(
+        tool.exists(),
+        "{} is missing: `./test` installs it, with python3 -m venv and pip from tests/api/requirements.txt",
+        tool.display()
+    );
+    let f = Fixture::new().await;
+    let token = f.token("fuzz", "admin", "1h");
+    // Something to be found.
+    for _ in 0..3 {
+        f.post(&token, "/api/v1/jobs/done/runs", "").await.json();
+    }
+    let out = Command::new(tool)
+        .current_dir(f.farm.dir())
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .args(["run", &format!("http://127.0.0.1:{}/api/v1/openapi.json", f.port)])
+        .args(["-H", &format!("Authorization: Bearer {token}")])
+        .args(["--phases", "examples,coverage,fuzzing"])
+        .args(["--checks"])
+        .arg("not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance")
+        // Streams go on until their reader leaves.
+        .args(["--exclude-path-regex", "stream|follow"])
+        .args(["--max-examples", "12", "--rate-limit", "90/s", "--request-timeout", "15"])
+        .args(["--generation-database", "none", "--seed", "1", "--no-color"])
+        .output()
+        .expect("schemathesis starts");
+    let said = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success(), "{said}\n{}", String::from_utf8_lossy(&out.stderr));
+    println!("{said}");
+    let metric = f.farm.agents[0].metric("farmhand_http_requests_total", &["5xx"]).await;
+    assert!(metric <= 5.0, "{metric} answers of 5xx");
+}
