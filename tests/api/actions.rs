@@ -24,11 +24,18 @@ async fn until(f: &Fixture, run: i64, wanted: &str) {
 /// Who did it, by the newest event of a kind.
 async fn by(f: &Fixture, kind: &str) -> String {
     let sql = "SELECT detail->>'by' FROM farmhand.event WHERE kind = $1 ORDER BY event_id DESC LIMIT 1";
-    f.farm.sql.query_one(sql, &[&kind]).await.expect("an event").get(0)
+    f.farm
+        .sql
+        .query_one(sql, &[&kind])
+        .await
+        .expect("an event")
+        .get(0)
 }
 
 fn first(answer: &Value) -> i64 {
-    answer["runs"][0].as_i64().unwrap_or_else(|| panic!("no run: {answer}"))
+    answer["runs"][0]
+        .as_i64()
+        .unwrap_or_else(|| panic!("no run: {answer}"))
 }
 
 #[tokio::test]
@@ -37,12 +44,20 @@ async fn a_run_is_submitted_once_per_key_previewed_cancelled_and_retried() {
     let token = f.token("ops", "operator", "1h");
     let path = "/api/v1/jobs/long/runs";
     let count = async || -> i64 {
-        let row = f.farm.sql.query_one("SELECT count(*) FROM farmhand.run", &[]).await;
+        let row = f
+            .farm
+            .sql
+            .query_one("SELECT count(*) FROM farmhand.run", &[])
+            .await;
         row.expect("a count").get(0)
     };
 
     let preview = f.post(&token, &format!("{path}?preview=true"), "").await.json();
-    assert_eq!((&preview["applied"], count().await), (&json!(false), 0), "{preview}");
+    assert_eq!(
+        (&preview["applied"], count().await),
+        (&json!(false), 0),
+        "{preview}"
+    );
     assert_eq!(preview["cli"], "farmhand job run long");
 
     let bearer = format!("Bearer {token}");
@@ -70,7 +85,10 @@ async fn a_run_is_submitted_once_per_key_previewed_cancelled_and_retried() {
 
     let cancel = format!("/api/v1/runs/{run}/cancel");
     let preview = f.post(&token, &format!("{cancel}?preview=true"), "").await.json();
-    assert!(preview["what"].as_str().is_some_and(|w| w.contains("SIGTERM")), "{preview}");
+    assert!(
+        preview["what"].as_str().is_some_and(|w| w.contains("SIGTERM")),
+        "{preview}"
+    );
     assert_eq!(state(&f, run).await, "running");
     f.post(&token, &cancel, "").await.json();
     until(&f, run, "cancelled").await;
@@ -82,7 +100,9 @@ async fn a_run_is_submitted_once_per_key_previewed_cancelled_and_retried() {
     let repeated = send(f.port, "POST", &retry, &headers, "").await.json();
     assert_eq!(first(&again), first(&repeated));
     assert_ne!(first(&again), run);
-    f.post(&token, &format!("/api/v1/runs/{}/cancel", first(&again)), "").await.json();
+    f.post(&token, &format!("/api/v1/runs/{}/cancel", first(&again)), "")
+        .await
+        .json();
 }
 
 #[tokio::test]
@@ -90,7 +110,10 @@ async fn parameters_are_data_and_wrong_ones_are_refused_with_a_reason() {
     let f = Fixture::new().await;
     let token = f.token("ci", "submitter", "1h");
     let path = "/api/v1/jobs/done/runs";
-    let good = f.post(&token, path, r#"{"params": {"since": "10m"}}"#).await.json();
+    let good = f
+        .post(&token, path, r#"{"params": {"since": "10m"}}"#)
+        .await
+        .json();
     assert_eq!(good["cli"], "farmhand job run done -p since=10m");
     for (body, status) in [
         (r#"{"params": {"since": "; rm -rf /"}}"#, 409),
@@ -117,14 +140,25 @@ async fn jobs_nodes_pools_and_leases_obey_and_say_who_it_was() {
     let who = "api:root@127.0.0.1";
     let mut expect = Vec::new();
     for (path, kind, word) in [
-        ("/api/v1/jobs/daily/pause?reason=a%20test", "job_paused", "nothing fires"),
+        (
+            "/api/v1/jobs/daily/pause?reason=a%20test",
+            "job_paused",
+            "nothing fires",
+        ),
         ("/api/v1/jobs/daily/resume", "job_resumed", "next run"),
         ("/api/v1/nodes/n1/cordon", "node_cordon", "claims nothing more"),
-        ("/api/v1/nodes/n1/drain?deadline=10m", "node_drain", "claims nothing more"),
+        (
+            "/api/v1/nodes/n1/drain?deadline=10m",
+            "node_drain",
+            "claims nothing more",
+        ),
         ("/api/v1/nodes/n1/resume", "node_resume", "claims again"),
     ] {
         let sep = if path.contains('?') { '&' } else { '?' };
-        let preview = f.post(&token, &format!("{path}{sep}preview=true"), "").await.json();
+        let preview = f
+            .post(&token, &format!("{path}{sep}preview=true"), "")
+            .await
+            .json();
         let done = f.post(&token, path, "").await.json();
         assert_eq!(preview["what"], done["what"], "{path}");
         assert!(done["what"].as_str().is_some_and(|w| w.contains(word)), "{done}");
@@ -133,7 +167,10 @@ async fn jobs_nodes_pools_and_leases_obey_and_say_who_it_was() {
     for kind in expect {
         assert_eq!(by(&f, kind).await, who, "{kind}");
     }
-    let sized = f.call("PUT", &token, "/api/v1/pools/few/size", r#"{"size": 3}"#).await.json();
+    let sized = f
+        .call("PUT", &token, "/api/v1/pools/few/size", r#"{"size": 3}"#)
+        .await
+        .json();
     assert_eq!(sized["cli"], "farmhand pool set few 3");
     assert_eq!(by(&f, "pool_resized").await, who);
     for (path, body) in [
@@ -144,15 +181,24 @@ async fn jobs_nodes_pools_and_leases_obey_and_say_who_it_was() {
         assert!([400, 404].contains(&reply.status), "{reply:?}");
     }
     let fill = r#"{"from": "2026-01-01", "to": "2026-01-04"}"#;
-    let plan = f.post(&token, "/api/v1/jobs/daily/backfill?preview=true", fill).await.json();
-    assert!(plan["what"].as_str().is_some_and(|w| w.contains("3 runs")), "{plan}");
+    let plan = f
+        .post(&token, "/api/v1/jobs/daily/backfill?preview=true", fill)
+        .await
+        .json();
+    assert!(
+        plan["what"].as_str().is_some_and(|w| w.contains("3 runs")),
+        "{plan}"
+    );
     let made = f.post(&token, "/api/v1/jobs/daily/backfill", fill).await.json();
     assert_eq!(made["runs"].as_array().map(Vec::len), Some(3), "{made}");
 
     let release = "/api/v1/leases/n1/release";
     let refused = f.post(&token, release, "{}").await.problem(409);
     assert!(refused["hint"].is_string(), "{refused}");
-    let preview = f.post(&token, &format!("{release}?preview=true"), "{}").await.json();
+    let preview = f
+        .post(&token, &format!("{release}?preview=true"), "{}")
+        .await
+        .json();
     assert!(preview["twice"].is_string(), "{preview}");
     f.post(&token, release, r#"{"confirm": "n1"}"#).await.json();
     assert_eq!(by(&f, "lease_released").await, who);

@@ -16,10 +16,19 @@ async fn wrong_old_and_empty_tokens_open_nothing() {
     f.get("", ME).await.problem(401);
     let empty = send(f.port, "GET", ME, &[("Authorization", "")], "").await;
     empty.problem(401);
-    let basic = send(f.port, "GET", ME, &[("Authorization", "Basic YWRtaW46YWRtaW4=")], "").await;
+    let basic = send(
+        f.port,
+        "GET",
+        ME,
+        &[("Authorization", "Basic YWRtaW46YWRtaW4=")],
+        "",
+    )
+    .await;
     basic.problem(401);
     send(f.port, "GET", ME, &[], "").await.problem(401);
-    send(f.port, "GET", ME, &[("Cookie", "farmhand=")], "").await.problem(401);
+    send(f.port, "GET", ME, &[("Cookie", "farmhand=")], "")
+        .await
+        .problem(401);
     assert_eq!(f.recorded("no_token").await["path"], ME);
     assert_eq!(f.recorded("bad_token").await["remote"], "127.0.0.1");
 
@@ -29,7 +38,10 @@ async fn wrong_old_and_empty_tokens_open_nothing() {
     f.farm.ok(&["token", "revoke", "gone"]);
     let started = Instant::now();
     while f.get(&gone, ME).await.status == 200 {
-        assert!(started.elapsed() < Duration::from_secs(10), "a revoked token goes on");
+        assert!(
+            started.elapsed() < Duration::from_secs(10),
+            "a revoked token goes on"
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     f.get(&gone, ME).await.problem(401);
@@ -93,7 +105,9 @@ async fn another_site_cannot_act_with_a_browsers_cookie() {
         ("Content-Type", "application/x-www-form-urlencoded"),
         ("Origin", "http://evil.example"),
     ];
-    send(f.port, "POST", "/login", &form, "token=x").await.problem(403);
+    send(f.port, "POST", "/login", &form, "token=x")
+        .await
+        .problem(403);
 
     let own = [("Cookie", cookie.as_str()), ("Sec-Fetch-Site", "same-origin")];
     assert_eq!(send(f.port, "POST", "/logout", &own, "").await.status, 303);
@@ -119,7 +133,10 @@ async fn a_session_is_good_on_every_agent_and_ends_with_its_token() {
     f.farm.ok(&["token", "revoke", "person"]);
     let started = Instant::now();
     while send(other, "GET", ME, &headers, "").await.status == 200 {
-        assert!(started.elapsed() < Duration::from_secs(10), "the session outlives its token");
+        assert!(
+            started.elapsed() < Duration::from_secs(10),
+            "the session outlives its token"
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -128,9 +145,17 @@ async fn a_session_is_good_on_every_agent_and_ends_with_its_token() {
 async fn a_wrong_login_is_written_down_and_told_nothing() {
     let f = Fixture::new().await;
     let form = [("Content-Type", "application/x-www-form-urlencoded")];
-    for body in ["token=", "token=admin", "token=fh_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"] {
+    for body in [
+        "token=",
+        "token=admin",
+        "token=fh_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+    ] {
         let reply = send(f.port, "POST", "/login", &form, body).await;
-        assert_eq!((reply.status, reply.header("location")), (303, Some("/login?wrong")), "{reply:?}");
+        assert_eq!(
+            (reply.status, reply.header("location")),
+            (303, Some("/login?wrong")),
+            "{reply:?}"
+        );
         assert!(reply.header("set-cookie").is_none());
     }
     f.recorded("bad_login").await;
@@ -163,9 +188,16 @@ async fn paths_are_taken_as_they_are() {
     // The role is the matched route's, whatever the method is called.
     for method in ["PATCH", "TRACE", "DELETE", "OPTIONS", "get", "X"] {
         let reply = f.call(method, "", "/api/v1/jobs/daily/pause", "").await;
-        assert!([400, 401, 404, 405].contains(&reply.status), "{method}: {reply:?}");
+        assert!(
+            [400, 401, 404, 405].contains(&reply.status),
+            "{method}: {reply:?}"
+        );
     }
-    let overridden = [("X-HTTP-Method-Override", "POST"), ("X-Original-URL", "/metrics"), ("X-Forwarded-For", "::1")];
+    let overridden = [
+        ("X-HTTP-Method-Override", "POST"),
+        ("X-Original-URL", "/metrics"),
+        ("X-Forwarded-For", "::1"),
+    ];
     send(f.port, "GET", ME, &overridden, "").await.problem(401);
     let long = format!("{ME}?x={}", "a".repeat(5_000));
     f.get(&admin, &long).await.problem(413);
@@ -196,10 +228,18 @@ async fn names_are_data_for_the_database_the_log_and_the_headers() {
             assert!(reply.header("set-cookie").is_none(), "{path}: {reply:?}");
         }
     }
-    let jobs: i64 = f.farm.sql.query_one("SELECT count(*) FROM farmhand.job", &[]).await.unwrap().get(0);
+    let jobs: i64 = f
+        .farm
+        .sql
+        .query_one("SELECT count(*) FROM farmhand.job", &[])
+        .await
+        .unwrap()
+        .get(0);
     assert_eq!(jobs, 3);
     // Without a token the same ends in the log and in the events, and stays one line of plain characters.
-    f.post("", "/api/v1/jobs/%0aERROR%20forged%1b%5b31m/pause", "").await.problem(401);
+    f.post("", "/api/v1/jobs/%0aERROR%20forged%1b%5b31m/pause", "")
+        .await
+        .problem(401);
     f.recorded("bad_token").await;
     let log = f.farm.agent("n1").log();
     assert!(!log.lines().any(|line| line.starts_with("ERROR forged")), "{log}");
@@ -291,7 +331,13 @@ async fn a_flood_of_refusals_fills_no_table() {
         assert!(raw(f.port, text.as_bytes()).await.contains(" 401 "));
     }
     f.recorded("no_token").await;
-    assert_eq!(f.refusals("no_token").await.len(), 1, "one kind, one row a minute");
-    let counted = f.farm.agents[0].metric("farmhand_http_refused_total", &["no_token"]).await;
+    assert_eq!(
+        f.refusals("no_token").await.len(),
+        1,
+        "one kind, one row a minute"
+    );
+    let counted = f.farm.agents[0]
+        .metric("farmhand_http_refused_total", &["no_token"])
+        .await;
     assert!(counted >= 300.0, "{counted}");
 }

@@ -44,7 +44,11 @@ impl Reply {
     #[track_caller]
     pub fn problem(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{self:?}");
-        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
+        assert_eq!(
+            self.header("content-type"),
+            Some("application/problem+json"),
+            "{self:?}"
+        );
         let json = self.json();
         assert_eq!(json["status"], status, "{json}");
         assert!(json["title"].as_str().is_some_and(|t| !t.is_empty()), "{json}");
@@ -70,7 +74,9 @@ pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -
 /// When there is no answer within the bound.
 pub async fn raw(port: u16, bytes: &[u8]) -> String {
     let exchange = async {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("a connection");
+        let mut stream = TcpStream::connect(("127.0.0.1", port))
+            .await
+            .expect("a connection");
         // The server may have heard enough and hang up before all of it is sent.
         let _ = stream.write_all(bytes).await;
         let mut answer = Vec::new();

@@ -28,16 +28,31 @@ async fn every_answer_is_one_that_the_document_knows() {
         .args(["-H", &format!("Authorization: Bearer {token}")])
         .args(["--phases", "examples,coverage,fuzzing"])
         .args(["--checks"])
-        .arg("not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance")
+        .arg(
+            "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
+        )
         // Streams go on until their reader leaves.
         .args(["--exclude-path-regex", "stream|follow"])
-        .args(["--max-examples", "12", "--rate-limit", "90/s", "--request-timeout", "15"])
+        .args([
+            "--max-examples",
+            "12",
+            "--rate-limit",
+            "90/s",
+            "--request-timeout",
+            "15",
+        ])
         .args(["--generation-database", "none", "--seed", "1", "--no-color"])
         .output()
         .expect("schemathesis starts");
     let said = String::from_utf8_lossy(&out.stdout);
-    assert!(out.status.success(), "{said}\n{}", String::from_utf8_lossy(&out.stderr));
+    assert!(
+        out.status.success(),
+        "{said}\n{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
     println!("{said}");
-    let metric = f.farm.agents[0].metric("farmhand_http_requests_total", &["5xx"]).await;
+    let metric = f.farm.agents[0]
+        .metric("farmhand_http_requests_total", &["5xx"])
+        .await;
     assert!(metric <= 5.0, "{metric} answers of 5xx");
 }

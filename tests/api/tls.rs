@@ -16,7 +16,10 @@ fn curl(port: u16, ca: &str, path: &str, more: &[&str]) -> (bool, String) {
         .arg(format!("https://localhost:{port}{path}"))
         .output()
         .expect("this test needs curl: apt-get install curl");
-    (out.status.success(), String::from_utf8_lossy(&out.stdout).into_owned())
+    (
+        out.status.success(),
+        String::from_utf8_lossy(&out.stdout).into_owned(),
+    )
 }
 
 #[tokio::test]
@@ -25,7 +28,12 @@ async fn by_tls_the_cookie_is_secure_and_a_new_certificate_is_taken_over() {
     let certificate = Certificate::new(dir.path());
     let (cert, key) = (dir.path().join("localhost.crt"), dir.path().join("localhost.key"));
     let mut farm = Farm::new()
-        .arguments(&["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()])
+        .arguments(&[
+            "--tls-cert",
+            cert.to_str().unwrap(),
+            "--tls-key",
+            key.to_str().unwrap(),
+        ])
         .prepare()
         .await;
     farm.agents[0].spawn();
@@ -38,7 +46,10 @@ async fn by_tls_the_cookie_is_secure_and_a_new_certificate_is_taken_over() {
     }
     let token = farm.ok(&["token", "create", "t", "--role", "viewer"]);
     let (_, login) = curl(port, &ca, "/login", &["-d", &format!("token={}", token.trim())]);
-    assert!(login.contains("__Host-farmhand=fh_") && login.contains("; Secure"), "{login}");
+    assert!(
+        login.contains("__Host-farmhand=fh_") && login.contains("; Secure"),
+        "{login}"
+    );
     let plain = super::client::raw(port, b"GET /healthz HTTP/1.1\r\nHost: farm\r\n\r\n").await;
     assert!(!plain.contains("200"), "{plain}");
 
@@ -73,7 +84,10 @@ async fn the_api_is_not_served_in_the_clear_where_others_reach_it() {
             .env("FARMHAND_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
             .output()
             .expect("farmhand starts");
-        (out.status.code(), String::from_utf8_lossy(&out.stderr).into_owned())
+        (
+            out.status.code(),
+            String::from_utf8_lossy(&out.stderr).into_owned(),
+        )
     };
     for listen in ["0.0.0.0:7070", "[::]:7070", "192.0.2.1:7070"] {
         let (code, said) = agent(listen, &[]);

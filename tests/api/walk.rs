@@ -45,7 +45,10 @@ async fn every_route_asks_for_its_role_and_nothing_less_will_do() {
         };
         let turned_away = |status: u16| status == 401 || (page && status == 303);
         let reply = send(f.port, method, &path, &[], "").await;
-        assert!(turned_away(reply.status), "{method} {path} without a token: {reply:?}");
+        assert!(
+            turned_away(reply.status),
+            "{method} {path} without a token: {reply:?}"
+        );
         for bad in [&expired, &revoked, made_up, ""] {
             let bearer = format!("Bearer {bad}");
             let reply = send(f.port, method, &path, &[("Authorization", &bearer)], "").await;
@@ -83,9 +86,17 @@ async fn machines_need_no_token_and_learn_nothing_of_jobs() {
         let reply = send(f.port, "GET", path, &[], "").await;
         assert_eq!(reply.status, 200, "{path}: {reply:?}");
         for name in ["daily", "done"] {
-            assert!(!reply.body.contains(&format!("\"{name}\"")) || path == "/metrics", "{path}");
+            assert!(
+                !reply.body.contains(&format!("\"{name}\"")) || path == "/metrics",
+                "{path}"
+            );
         }
-        for header in ["content-security-policy", "x-content-type-options", "x-frame-options", "referrer-policy"] {
+        for header in [
+            "content-security-policy",
+            "x-content-type-options",
+            "x-frame-options",
+            "referrer-policy",
+        ] {
             assert!(reply.header(header).is_some(), "{path}: no {header}");
         }
     }

@@ -21,9 +21,7 @@ use serde_json::{Value, json};
 
 use super::apply_pools::{no_pool, plan_pools, pool_in_use, show_pools};
 use super::apply_targets::{no_target, plan_targets, show_targets};
-use super::{
-    DatabaseArgs, Exit, Failure, Outcome, job, job_files, out, progress, sign, terminal, triggers,
-};
+use super::{DatabaseArgs, Exit, Failure, Outcome, job, job_files, out, progress, sign, terminal, triggers};
 use crate::actions::due_now;
 
 #[derive(Args, Debug)]

@@ -11,9 +11,7 @@ use serde_json::{Value, json};
 
 use super::apply::{self, ApplyArgs};
 use super::follow::{Follow, follow};
-use super::{
-    DatabaseArgs, Exit, Failure, Outcome, backfill, completion, diff, out, runs, sign, triggers,
-};
+use super::{DatabaseArgs, Exit, Failure, Outcome, backfill, completion, diff, out, runs, sign, triggers};
 pub(super) use crate::actions::jobs::{all, no_job, one, spec};
 use crate::actions::jobs::{pause, resume};
 
