@@ -42,14 +42,16 @@ pub struct Field {
     /// Agents that ended by themselves.
     pub surprises: Mutex<Vec<String>>,
     pub listeners: usize,
+    kept: bool,
     dir: TempDir,
 }
 
 impl Field {
     /// A farm at rest: every agent has its session, no job is stored.
     pub async fn new(shape: &Shape) -> Self {
+        sweep();
         let dir = tempfile::Builder::new()
-            .prefix("fh-chaos-")
+            .prefix(&format!("{PREFIX}{}-", std::process::id()))
             .tempdir_in("/tmp")
             .expect("a temporary directory");
         let open = std::fs::Permissions::from_mode(0o755);
@@ -70,6 +72,7 @@ impl Field {
             submitted: Mutex::default(),
             surprises: Mutex::default(),
             listeners: shape.listeners,
+            kept: false,
             dir,
         };
         for site in &field.sites {
@@ -88,7 +91,11 @@ impl Field {
     /// The directory stays when this value goes.
     pub fn keep(&mut self) -> PathBuf {
         self.dir.disable_cleanup(true);
-        self.dir.path().to_path_buf()
+        self.kept = true;
+        self.dir.path().with_file_name(format!(
+            "kept-{}",
+            self.dir.path().file_name().expect("a name").display()
+        ))
     }
 
     /// Stores the suite's jobs.
@@ -106,16 +113,24 @@ impl Field {
     /// When it fails.
     pub async fn farmhand(&self, arguments: &[&str]) -> String {
         let url = self.pair.lock().await.url();
-        let out = Command::new(farmhand())
-            .args(arguments)
-            .env("FARMHAND_DATABASE_URL", url)
-            .env("NO_COLOR", "1")
-            .stdin(Stdio::null())
-            .output()
-            .expect("farmhand starts");
-        let said = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "farmhand {arguments:?}: {said}");
-        String::from_utf8_lossy(&out.stdout).into_owned()
+        // "Try again", it says of a job that is due each second on a machine that takes longer than that.
+        for tries in (0..30).rev() {
+            let out = Command::new(farmhand())
+                .args(arguments)
+                .env("FARMHAND_DATABASE_URL", &url)
+                .env("NO_COLOR", "1")
+                .stdin(Stdio::null())
+                .output()
+                .expect("farmhand starts");
+            if out.status.success() {
+                return String::from_utf8_lossy(&out.stdout).into_owned();
+            }
+            let said = String::from_utf8_lossy(&out.stderr);
+            assert!(tries > 0, "farmhand {arguments:?}: {said}");
+            eprintln!("farmhand {arguments:?}: {said}");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        unreachable!("the last try returns or panics")
     }
 
     /// A connection of the harness's own to the primary, unless it does not answer in time.
@@ -221,6 +236,23 @@ impl Site {
     }
 }
 
+const PREFIX: &str = "fh-chaos-";
+
+/// Removes what a harness that was killed could not: the processes went with it, its directory stayed. One that
+/// was kept on purpose has another name by then.
+fn sweep() {
+    let entries = std::fs::read_dir("/tmp").into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let pid = name
+            .strip_prefix(PREFIX)
+            .and_then(|rest| rest.split('-').next()?.parse::<i32>().ok());
+        if pid.is_some_and(|pid| processes::one(pid).is_none()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// The environment under which a wall clock follows a file.
 fn faked(clock: &Path) -> Vec<(String, String)> {
     let places = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"];
@@ -257,6 +289,11 @@ impl Drop for Field {
                 send(process.pid, libc::SIGKILL);
             }
             std::thread::sleep(Duration::from_millis(50));
+        }
+        if self.kept {
+            let name = self.dir.path().file_name().expect("a name").display();
+            let kept = self.dir.path().with_file_name(format!("kept-{name}"));
+            let _ = std::fs::rename(self.dir.path(), kept);
         }
     }
 }

@@ -1,0 +1,180 @@
+//! The judge: what the jobs themselves wrote down, and what the database says became of them, held against the promises.
+//!
+//! It knows nothing of agents, leases or sessions but their windows: an attempt lives from its first line to its last, and
+//! the order of the lines of one file is the order in which they were written, whatever any clock says.
+
+mod judge;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+pub use judge::check;
+
+use crate::witness::{Seen, What};
+
+/// What a job's name stands for.
+#[derive(Clone, Debug, Default)]
+pub struct Kind {
+    pub job: String,
+    /// Its attempts have a PID namespace: no declared window excuses two lives.
+    pub isolated: bool,
+    /// At no time two attempts of any of its runs: `overlap`, a lock.
+    pub alone: bool,
+    /// Never a second attempt: `on_lost = "fail"` without retries.
+    pub at_most_once: bool,
+    /// A lost attempt is followed by the next one as promise 4 says: nothing else makes it wait.
+    pub prompt: bool,
+}
+
+/// A run as recorded at the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    pub run: i64,
+    pub job: String,
+    pub state: String,
+    pub attempt: i32,
+    pub fence: Option<i64>,
+    pub exit_code: Option<i32>,
+    pub reason: Option<String>,
+    pub takeovers: i32,
+}
+
+/// A time in nanoseconds of CLOCK_BOOTTIME in which two attempts of a run may live, one of them on this node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Window {
+    pub node: String,
+    pub from: u64,
+    pub to: u64,
+    pub why: String,
+}
+
+/// What was done to the farm, as it was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Done {
+    pub from: u64,
+    /// When it was over, the agent started again included.
+    pub to: u64,
+    pub node: Option<String>,
+    pub database: bool,
+    pub what: String,
+}
+
+/// All that the oracle judges.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    pub kinds: Vec<Kind>,
+    pub nodes: Vec<String>,
+    pub lines: Vec<Seen>,
+    /// By run, when the farm had come to rest.
+    pub rows: Vec<Row>,
+    pub windows: Vec<Window>,
+    pub done: Vec<Done>,
+    /// Runs whose submission was acknowledged.
+    pub submitted: Vec<i64>,
+    /// Rows that should have gone, processes, descriptors: each with a sentence.
+    pub left: Vec<String>,
+    /// The promise, and what the machine's own delays add to it.
+    pub takeover: Option<Takeover>,
+    /// The run is still going on: what has no end yet may still get one.
+    pub unfinished: bool,
+}
+
+/// Promise 4.
+#[derive(Clone, Copy, Debug)]
+pub struct Takeover {
+    pub within: Duration,
+    pub tolerance: Duration,
+    /// For so long before a fault another node must have been left alone to count as healthy.
+    pub settled: Duration,
+}
+
+/// What must not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Broken {
+    /// A line of an older attempt after the first of a newer one.
+    TwoLives,
+    /// The lock of the run's own file was taken: somebody else was alive.
+    Clash,
+    StartedTwice,
+    FenceNotGrowing,
+    /// The recorded end is not that of the last attempt.
+    StaleFinish,
+    /// Recorded as succeeded, and no attempt came to its end.
+    FalseSuccess,
+    NotAlone,
+    MoreThanOnce,
+    LateTakeover,
+    /// An acknowledged submission without an outcome.
+    Forgotten,
+    /// An attempt of a run of which there is no record.
+    Unknown,
+    Left,
+}
+
+/// One violation with its story.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    pub broken: Broken,
+    pub run: Option<i64>,
+    pub what: String,
+    /// Inside a declared window: it shows that the oracle sees.
+    pub declared: Option<String>,
+    pub history: Vec<String>,
+}
+
+/// What was looked at, and what was found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Verdict {
+    pub violations: Vec<Violation>,
+    pub runs: usize,
+    pub attempts: usize,
+    /// From the death of an attempt's node to the first line of the next attempt, where promise 4 applies.
+    pub takeovers: Vec<Duration>,
+}
+
+impl Verdict {
+    pub fn undeclared(&self) -> impl Iterator<Item = &Violation> {
+        self.violations.iter().filter(|v| v.declared.is_none())
+    }
+}
+
+/// One attempt as its own processes saw it.
+#[derive(Clone, Debug)]
+pub struct Life {
+    pub job: String,
+    pub node: String,
+    pub fence: i64,
+    pub first: u64,
+    pub last: u64,
+    pub starts: usize,
+    pub ended: bool,
+}
+
+type Lives = BTreeMap<i64, BTreeMap<i32, Life>>;
+
+/// The lives of all attempts, by run and attempt.
+pub fn lives(lines: &[Seen]) -> Lives {
+    let mut lives = Lives::new();
+    for line in lines {
+        let life = lives
+            .entry(line.run)
+            .or_default()
+            .entry(line.attempt)
+            .or_insert_with(|| Life {
+                job: line.job.clone(),
+                node: line.node.clone(),
+                fence: line.fence,
+                first: line.at,
+                last: line.at,
+                starts: 0,
+                ended: false,
+            });
+        (life.first, life.last) = (life.first.min(line.at), life.last.max(line.at));
+        life.starts += usize::from(line.what == What::Start);
+        life.ended |= line.what == What::End;
+    }
+    lives
+}
