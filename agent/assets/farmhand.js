@@ -99,6 +99,7 @@
     };
     stream.onmessage = soon;
     stream.addEventListener("changed", soon);
+    stream.addEventListener("resync", soon);
   }
   function hush() { if (stream) { stream.close(); stream = null; state("paused"); } }
   document.addEventListener("visibilitychange", () => { if (document.hidden) hush(); else { listen(); refresh(); } });
@@ -202,7 +203,10 @@
       if (this.button) this.button.onclick = () => this.set(!this.follow, true);
       for (const jump of $$("[data-jump]", box.parentNode)) jump.onclick = () => this.jump(jump.dataset.jump);
       this.jump("end");
-      setInterval(() => { if (this.running && this.follow && !document.hidden) this.newer(); }, 1000);
+      const beat = setInterval(() => {
+        if (!box.isConnected) clearInterval(beat);
+        else if (this.running && this.follow && !document.hidden) this.newer();
+      }, 1000);
     }
     set(follow, act) {
       this.follow = follow;
@@ -319,6 +323,18 @@
 
   // ---- Start
   function start() {
+    // `farmhand dev` prints an address that ends in #TOKEN: what is behind # never leaves the browser by itself.
+    const field = $("#token");
+    if (field && location.hash.startsWith("#fh_")) {
+      field.value = location.hash.slice(1);
+      history.replaceState(null, "", location.pathname);
+      field.form.requestSubmit();
+    }
+    // The page says that something is away: look whether it is back.
+    if ($("[data-retry]")) setInterval(async () => {
+      if (document.hidden) return;
+      try { if ((await fetch(location.href, { headers: { accept: "text/html" } })).ok) location.reload(); } catch { /* later */ }
+    }, 3000);
     times();
     setInterval(times, 1000);
     listen();

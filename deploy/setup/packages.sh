@@ -41,6 +41,23 @@ deploy_tools() {
     fi
 }
 
+# What the browser's driver asks for.
+need_node() {
+    node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20)' 2>/dev/null || MISSING="$MISSING nodejs"
+    need_command npm npm
+}
+
+# browser_tools SCRIPTS DIR: what the scripts of tests/browser load, made again when the list has changed.
+browser_tools() {
+    cmp -s "$1/package-lock.json" "$2/package-lock.json" && [ -d "$2/node_modules" ] && return
+    echo "installing the tools of tests/browser into $2" >&2
+    rm -rf "$2"
+    mkdir -p "$2"
+    cp "$1/package.json" "$1/package-lock.json" "$2/"
+    (cd "$2" && npm ci --ignore-scripts --no-audit --no-fund --silent) ||
+        { rm -rf "$2"; echo "npm could not install the tools of tests/browser: its tests will fail" >&2; }
+}
+
 # The linker and the C compiler that the TLS library's build needs come from the system.
 need_rust() {
     command -v cargo >/dev/null 2>&1 || PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"

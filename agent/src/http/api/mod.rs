@@ -12,6 +12,7 @@ mod query;
 mod runs;
 mod stream;
 
+pub(super) use actions::act;
 use farmhand_common::store::Role;
 use serde::Serialize;
 use utoipa::ToSchema;

@@ -6,14 +6,23 @@ use maud::html;
 use super::layout::{Frame, Section, Who};
 use super::parts::cli;
 use super::parts::icons::Icon;
-use crate::http::{App, Problem};
+use crate::http::{App, Caller, Problem};
+
+/// The problem for somebody who is signed in.
+pub fn shown(app: &App, caller: &Caller, problem: &Problem) -> Response {
+    let who = Who {
+        name: caller.name.clone(),
+        role: caller.role,
+    };
+    page(app, Some(who), problem)
+}
 
 /// The problem as a page of its own.
 pub fn page(app: &App, who: Option<Who>, problem: &Problem) -> Response {
     let status = problem.status();
     let away = status.as_u16() == 503;
     let content = html! {
-        section class="card verdict bad" {
+        section class="card verdict bad" data-retry[away] {
             h1 { (Icon::Alert.markup()) (problem.title()) }
             @if let Some(why) = problem.why() { p class="mono" { (why) } }
             @if let Some(next) = problem.next() { p { "What to do: " (next) "." } }
@@ -27,7 +36,7 @@ pub fn page(app: &App, who: Option<Who>, problem: &Problem) -> Response {
             p class="muted" { (status.as_u16()) " " (status.canonical_reason().unwrap_or("")) }
             div class="actions" {
                 a class="button" href="/" { "Now" }
-                a class="button" href="" { "Try again" }
+                @if away { a class="button" href="" { "Try again" } }
             }
         }
     };

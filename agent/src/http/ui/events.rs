@@ -186,7 +186,7 @@ pub fn sentences(events: &[Recorded], now: Timestamp) -> Markup {
         );
     }
     html! {
-        div class="scroll" { table {
+        div class="scroll" { table class="stack" {
             thead { tr { th { "When" } th { "What" } th { "About" } th { "Node" } th { "Said" } } }
             tbody {
                 @for event in events {
@@ -203,7 +203,7 @@ pub fn sentences(events: &[Recorded], now: Timestamp) -> Markup {
                             @if let Some(job) = &what.job_id { a href=(link::job(job)) { (job) } }
                             @if let Some(fence) = what.fence { " " small class="fence" { "fence " (fence) } }
                         }
-                        td { @if let Some(node) = &what.address { a href=(link::node(node)) { (node) } } }
+                        td class="nowrap" { @if let Some(node) = &what.address { a href=(link::node(node)) { (node) } } }
                         td { (said(&what.detail)) }
                     }
                 }

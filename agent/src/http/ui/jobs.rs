@@ -135,15 +135,15 @@ pub fn sign(job: &JobItem) -> Sign {
 
 fn table(jobs: &[JobItem], now: Timestamp) -> Markup {
     html! {
-        div class="scroll" { table {
+        div class="scroll" { table class="stack" {
             thead { tr { th { "Job" } th { "State" } th { "When" } th { "Next (UTC)" } th { "Last 30, the newest on the right" } th { "Last end" } } }
             tbody {
                 @for job in jobs {
                     tr id=(format!("job-{}", job.job_id)) data-row {
                         td class="name" { a href=(link::job(&job.job_id)) { (job.job_id) } br; small { (job.kind) @if job.instances > 1 { ", " (job.instances) " shards" } @if job.each_node { ", on each node" } } }
                         td { (sign(job).markup()) (state_note(job)) }
-                        td { (job.schedule_text) }
-                        td { @if let Some(at) = job.next_run { (both(at, now)) } @else { (none()) } }
+                        td { @if job.schedule_text.is_empty() { (none()) } @else { (job.schedule_text) } }
+                        td data-l="next" { @if let Some(at) = job.next_run { (both(at, now)) } @else { (none()) } }
                         td { (strip(&outcomes(job))) }
                         td class="nowrap" {
                             @if let (Some(at), Some(state)) = (job.last_finished, job.last_state) {

@@ -1,6 +1,7 @@
 //! The web page: rendered here, from what [`farmhand_common::store::reading`] reads. It needs no script; `farmhand.js` keeps
 //! it current.
 
+mod act;
 mod assets;
 mod error;
 mod events;
@@ -49,6 +50,7 @@ pub fn router() -> Routes {
         .page(look, Method::GET, "/nodes", get(nodes::page))
         .page(look, Method::GET, "/nodes/{address}", get(nodes::one))
         .page(look, Method::GET, "/events", get(events::page))
+        .merge(act::router())
 }
 
 /// A page's content.
@@ -63,23 +65,22 @@ struct Made {
 
 /// The content in its frame, or the page that says why there is none.
 fn answer(app: &App, caller: &Caller, made: Result<Made, Problem>) -> Response {
-    let who = Who {
-        name: caller.name.clone(),
-        role: caller.role,
-    };
     match made {
         Ok(made) => {
             let frame = Frame {
                 title: made.title,
                 section: made.section,
                 now: Some(made.now),
-                who: Some(who),
+                who: Some(Who {
+                    name: caller.name.clone(),
+                    role: caller.role,
+                }),
                 address: app.address.clone(),
                 tick: made.tick,
             };
             html(StatusCode::OK, &frame.page(&made.content))
         }
-        Err(problem) => error::page(app, Some(who), &problem),
+        Err(problem) => error::shown(app, caller, &problem),
     }
 }
 

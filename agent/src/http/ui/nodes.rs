@@ -83,7 +83,7 @@ async fn list(app: &App, ask: &Ask) -> Result<Made, Problem> {
 fn table(nodes: &[NodeItem], now: Timestamp) -> Markup {
     html! {
         div class="scroll" {
-            table {
+            table class="stack" {
                 thead { tr {
                     th { "Node" } th { "State" } th { "Slots" } th { "Last sign of life" } th class="num" { "Session" }
                     th { "Since" } th { "Labels" } th { "Version" } th { span class="sr" { "Actions" } }
@@ -97,11 +97,11 @@ fn table(nodes: &[NodeItem], now: Timestamp) -> Markup {
                             }
                             td { (words::node(node.state.as_str()).markup()) (withheld(node, now)) }
                             td class="nowrap" { (slots(node)) }
-                            td class="nowrap" { (ago(sign_of_life(node), now)) }
-                            td class="num" { (node.session) }
-                            td class="nowrap" { (ago(node.started_at, now)) }
+                            td class="nowrap" data-l="last sign" { (ago(sign_of_life(node), now)) }
+                            td class="num" data-l="session" { (node.session) }
+                            td class="nowrap" data-l="since" { (ago(node.started_at, now)) }
                             td { (labels(node)) }
-                            td class="nowrap" { (node.version) }
+                            td class="nowrap" data-l="version" { (node.version) }
                             td { (actions(node)) }
                         }
                     }
@@ -228,7 +228,7 @@ fn facts(node: &NodeItem, now: Timestamp) -> Markup {
 
 fn held(node: &NodeItem, now: Timestamp) -> Markup {
     html! {
-        div class="scroll" { table {
+        div class="scroll" { table class="stack" {
             thead { tr { th { "Run" } th { "Job" } th class="num" { "Attempt" } th { "Fence" } th { "For" } } }
             tbody {
                 @for run in &node.runs {

@@ -64,7 +64,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
         by_state(&[RunState::Running]),
         by_state(&[RunState::Failed, RunState::TimedOut, RunState::Lost]),
     );
-    let (first, few) = (Paging::first(200), Paging::first(8));
+    let (first, few) = (Paging::first(200), Paging::first(6));
     let (picture, nodes) = tokio::try_join!(reading::lanes(db, &shown), reading::nodes(db, None, &first))?;
     let (running, unwell) = tokio::try_join!(reading::runs(db, &live, &few), reading::runs(db, &bad, &few))?;
     let facts = lanes::facts(&picture, &nodes.items, now);
@@ -207,7 +207,7 @@ fn chooser(ask: &Ask, word: &str) -> Markup {
 
 fn brief(items: &[RunItem], now: Timestamp) -> Markup {
     html! {
-        div class="scroll" { table {
+        div class="scroll" { table class="stack" {
             thead { tr { th { "Run" } th { "Job" } th { "State" } th { "Node" } th class="num" { "Since" } } }
             tbody {
                 @for run in items {
@@ -229,7 +229,7 @@ fn next(farm: &FarmNow) -> Markup {
     html! {
         @if farm.next.is_empty() { p class="empty muted" { "No job has a next instant." } }
         @else {
-            div class="scroll" { table {
+            div class="scroll" { table class="stack" {
                 thead { tr { th { "Job" } th { "Due (UTC)" } } }
                 tbody {
                     @for next in farm.next.iter().take(8) {

@@ -128,7 +128,7 @@ fn nothing(ask: &Ask, more: bool) -> Markup {
 pub fn table(runs: &[RunItem], now: Timestamp) -> Markup {
     html! {
         div class="scroll" {
-            table {
+            table class="stack" {
                 thead { tr {
                     th { "Run" } th { "State" } th { "Job" } th { "Due" } th { "Began" } th class="num" { "Took" }
                     th { "Node" } th class="num" { "Attempt" } th class="wide" { "Why" }
@@ -151,17 +151,17 @@ fn row(run: &RunItem, now: Timestamp) -> Markup {
                 @if run.count > 1 { " " span class="tag" { "× " (run.count) } }
                 @if let Some(key) = &run.key { " " span class="tag" { "key " (key) } }
             }
-            td class="nowrap" { (ago(run.due_at, now)) }
-            td class="nowrap" { @if let Some(at) = began { (ago(at, now)) } @else { (none()) } }
-            td class="num" {
+            td class="nowrap" data-l="due" { (ago(run.due_at, now)) }
+            td class="nowrap" data-l="began" { @if let Some(at) = began { (ago(at, now)) } @else { (none()) } }
+            td class="num" data-l="took" {
                 @match (began, run.finished_at) {
                     (Some(from), Some(to)) => (took(between(from, to))),
                     (Some(from), None) if run.state == RunState::Running => (since(from, now)),
                     _ => (none()),
                 }
             }
-            td class="nowrap" { @if let Some(node) = &run.running_at { a href=(link::node(node)) { (node) } } @else { (none()) } }
-            td class="num" { (run.attempt) @if run.takeovers > 0 { " " span class="tag" { (run.takeovers) " takeovers" } } }
+            td class="nowrap" data-l="on" { @if let Some(node) = &run.running_at { a href=(link::node(node)) { (node) } } @else { (none()) } }
+            td class="num" data-l="attempt" { (run.attempt) @if run.takeovers > 0 { " " span class="tag" { (run.takeovers) " takeovers" } } }
             td class="wide" { @if let Some(why) = why(run) { (why) } @else { (none()) } }
         }
     }

@@ -48,7 +48,7 @@ pub fn draw(view: &FlowView) -> Markup {
                 g {
                     title { (task.task) ", " (sign.word) ", " (lasted) @if task.critical { ", on the critical path" } }
                     rect class=(format!("n-{0} s-{0}", sign.tone.class())) x=(percent(from)) width=(percent(wide)) y=(y) height=(ROW - 5.0) rx="3" {}
-                    @if task.critical { rect class="critical" x=(percent(from)) width=(percent(wide)) y=(y + ROW - 9.0) height="4" {} }
+                    @if task.critical { rect class="critical" x=(percent(from)) width=(percent(wide)) y=(y + ROW - 8.0) height="3" {} }
                     text class="halo" x=(percent(from)) dx="5" y=(y + 12.5) {
                         @if task.critical { "◆ " } (task.task) " · " (lasted)
                         @if !matches!(sign.word, "succeeded") { " · " (sign.word) }

@@ -70,7 +70,7 @@ fn listed(name: &str, revisions: &[RevisionItem], now: Timestamp) -> Markup {
                             td class="nowrap" { (ago(revision.applied_at, now)) }
                             td { (revision.applied_by) }
                             td { (revision.source) }
-                            td { a href=(link::query(&here, &[("to", &revision.rev.to_string())])) { "what it changed" } }
+                            td { @if revision.rev > 1 { a href=(link::query(&here, &[("to", &revision.rev.to_string())])) { "what it changed" } } }
                         }
                     }
                 }

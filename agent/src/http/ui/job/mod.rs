@@ -6,7 +6,7 @@ mod trend;
 
 use axum::extract::State;
 use axum::response::Response;
-use farmhand_common::core::explain::Explanation;
+use farmhand_common::core::explain::{Explanation, Gate};
 use farmhand_common::store::reading::{self, JobDetail, JobState, Paging};
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -146,16 +146,18 @@ fn when(detail: &JobDetail) -> Markup {
 }
 
 fn explained(explanation: &Explanation, now: Timestamp) -> Markup {
-    let held = explanation.held_by.is_some();
+    // That the next instant is still to come is how it should be.
+    let waits = explanation.held_by == Some(Gate::Fired) || explanation.held_by == Some(Gate::Schedule);
+    let held = explanation.held_by.is_some() && !waits;
     html! {
         div class="body" {
-            p class=(if held { "callout warn" } else { "callout ok" }) { (explanation.answer) }
+            p class=(if held { "callout warn" } else if waits { "callout" } else { "callout ok" }) { (explanation.answer) }
             details id="gates" open[held] {
                 summary { "Every gate that a run passes" }
                 ul class="gates" {
                     @for gate in &explanation.gates {
                         li {
-                            @if gate.open { (words::OPEN.markup()) } @else { (words::CLOSED.markup()) }
+                            @if gate.open { (words::OPEN.markup()) } @else if waits { (words::NOT_YET.markup()) } @else { (words::CLOSED.markup()) }
                             " " (gate.what)
                             @if let Some(since) = gate.since { ", " (ago(since, now)) }
                             @if let Some(frees) = &gate.frees { br; small { "What opens it: " (frees) } }

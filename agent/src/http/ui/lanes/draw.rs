@@ -63,7 +63,7 @@ fn arrow_words(arrow: &super::Arrow) -> Markup {
     html! {
         text class="arrowtext" x=(percent(arrow.to.0)) dx=(dx) y=(format!("{y:.1}")) text-anchor=(anchor)
             data-takeover=(arrow.run_id) {
-            "takeover · fence " (arrow.fence)
+            tspan class="wide" { "takeover · " } "fence " (arrow.fence)
         }
     }
 }
@@ -96,8 +96,8 @@ fn gutter(lane: &Lane) -> Markup {
             }
             (icon(sign, 12.0, lane.top + 23.0, 12.0))
             text class="mute" x="28" y=(lane.top + 33.0) { (sign.word) }
-            text class="mute wide" x="84" y=(lane.top + 33.0) {
-                (node.running) "/" (node.slots) " slots"
+            @if node.slots > 0 {
+                text class="mute wide" x="84" y=(lane.top + 33.0) { (node.running) "/" (node.slots) " slots" }
             }
         } @else {
             text class="strong" x="12" y=(lane.top + 17.0) { (lane.title) }

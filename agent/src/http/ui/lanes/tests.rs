@@ -239,7 +239,7 @@ fn a_zombie_is_marked_with_a_shape_and_a_word() {
 #[test]
 fn what_is_drawn_says_takeover_and_fence_and_nothing_inline() {
     let drawn = draw(&arrange(&takeover(), now(), HOUR), now()).into_string();
-    assert!(drawn.contains("takeover · fence 1072"), "{drawn}");
+    assert!(drawn.contains("takeover · </tspan>fence 1072"), "{drawn}");
     assert!(
         drawn.contains("url(#hatch)") && drawn.contains("url(#head)"),
         "{drawn}"

@@ -129,5 +129,5 @@ pub const FAILING: Sign = sign(Tone::Bad, Icon::Cross, "failing");
 pub const OPEN: Sign = sign(Tone::Ok, Icon::Check, "open");
 pub const CLOSED: Sign = sign(Tone::Bad, Icon::Stop, "closed");
 
-/// Of a task that has not ended.
-pub const NOT_YET: Sign = sign(Tone::Idle, Icon::Wait, "not ended");
+/// Of what is still to come.
+pub const NOT_YET: Sign = sign(Tone::Idle, Icon::Wait, "not yet");

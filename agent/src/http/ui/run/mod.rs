@@ -80,7 +80,8 @@ async fn made(app: &App, id: i64, ask: &Ask) -> Result<Made, Problem> {
                 div id="run-flow" class="body" data-live { (flow::summary(view)) }
             }
         }
-        (output(&detail, ask))
+        // Shown once there is an attempt; another attempt brings another window.
+        div id="run-output" data-live { (output(&detail, ask)) }
         div class="cols" {
             section class="card" {
                 header { h2 { "Facts" } }
@@ -133,6 +134,7 @@ fn notes(detail: &RunDetail) -> Markup {
                 @match run.state {
                     RunState::Due => "Waits: ",
                     RunState::Skipped => "Skipped: ",
+                    RunState::Running => "How it came here: ",
                     _ => "Why: ",
                 }
                 b { (reason) }
@@ -193,14 +195,14 @@ fn output(detail: &RunDetail, ask: &Ask) -> Markup {
                     a class="button" href=(format!("/runs/{}/log.txt?attempt={shown}", run.run_id)) download { "Save" }
                 }
             }
-            div class="logbar" {
+            div class="logbar" id=(format!("logbar-{shown}")) data-keep {
                 button type="button" class="small" data-follow aria-pressed="true" { "Follow" }
                 button type="button" class="small" data-jump="start" { "Begin" }
                 button type="button" class="small" data-jump="end" { "End" }
                 span class="muted" data-where { (bytes(stored)) }
                 span class="muted" { span class="t-bad" { "▌" } " stderr" }
             }
-            div class="log" tabindex="0" role="log" aria-label=(format!("Output of attempt {shown}")) aria-live="off" data-keep
+            div class="log" id=(format!("log-{shown}")) tabindex="0" role="log" aria-label=(format!("Output of attempt {shown}")) aria-live="off" data-keep
                 data-log=(format!("/runs/{}/log?attempt={shown}", run.run_id)) data-running=(running) {
                 noscript { "Without a script, save it by the link above." }
             }

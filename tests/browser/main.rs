@@ -1,0 +1,105 @@
+//! The web page in Debian's Chromium, on live farms: a script per scenario (`*.mjs`), which asks for what only the test can
+//! do by a line that begins with `@`.
+
+mod scripted;
+
+use std::time::Duration;
+
+use farmhand_tests::farm::{Farm, FarmBuilder};
+use scripted::run;
+
+/// Runs until somebody ends it, and says so ten times a second.
+const LONG: &str = r#"
+[job.long]
+command = "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.1; done"
+where   = { role = "work" }
+"#;
+
+/// Three agents of which the first two work; the browser talks to the third, which nobody kills.
+async fn farm(builder: FarmBuilder) -> Farm {
+    let mut farm = builder.prepare().await;
+    for agent in &mut farm.agents {
+        let role = if agent.address == "n3" {
+            "role=web"
+        } else {
+            "role=work"
+        };
+        agent.arguments.extend(["--label".to_owned(), role.to_owned()]);
+    }
+    farm.start_agents().await;
+    farm
+}
+
+#[tokio::test]
+async fn a_takeover_shows_in_the_lanes_without_a_reload() {
+    let mut farm = farm(Farm::new().agents(3).ttl(Duration::from_secs(5)).jobs(LONG)).await;
+    run(&mut farm, "takeover").await;
+}
+
+#[tokio::test]
+async fn jobs_are_run_paused_and_cancelled_by_clicks_and_by_keys_alone() {
+    let mut farm = farm(Farm::new().agents(3).jobs(LONG).jobs(
+        r#"
+        [job.greet]
+        command = ["/bin/echo", "hello", "{whom}"]
+        params  = { whom = { type = "string", default = "you" } }
+        [job.hourly]
+        schedule = "@hourly"
+        command  = ["/bin/true"]
+        "#,
+    ))
+    .await;
+    run(&mut farm, "acting").await;
+}
+
+#[tokio::test]
+async fn ten_megabytes_of_output_stay_usable() {
+    let wide = "x".repeat(95);
+    let mut farm = farm(Farm::new().agents(3).jobs(&format!(
+        r#"
+        [job.flood]
+        command = ["/usr/bin/seq", "-f", "line %.0f {wide}", "0", "99999"]
+        output  = {{ keep = "16MiB", local = "64MiB" }}
+        "#
+    )))
+    .await;
+    run(&mut farm, "log").await;
+}
+
+#[tokio::test]
+async fn every_page_is_fit_for_every_reader_and_says_what_is_wrong() {
+    let mut farm = farm(Farm::new().agents(3).proxied().jobs(
+        r#"
+        [job.greet]
+        command = ["/bin/echo", "hello"]
+        params  = { whom = { type = "string", default = "you" } }
+        [job.shards]
+        schedule  = "@every 3s"
+        instances = 4
+        command   = "sleep 0.$FARMHAND_INSTANCE; echo shard $FARMHAND_INSTANCE"
+        [job.broken]
+        schedule = "@every 7s"
+        command  = "echo the disk is full >&2; exit 3"
+        [job.stock-mail]
+        schedule = "*/5 8-18 * * MON-FRI"
+        timezone = "Europe/Berlin"
+        command  = ["/bin/true"]
+        [job.night.task.dump]
+        command = ["sleep", "0.6"]
+        [job.night.task.verify]
+        command  = ["sleep", "0.3"]
+        requires = ["dump"]
+        [job.night.task.upload]
+        command  = ["sleep", "0.9"]
+        requires = ["dump"]
+        [job.night.task.rotate]
+        command  = ["sleep", "0.2"]
+        requires = ["verify", "upload"]
+        [job.night.task.mail]
+        command = ["sleep", "0.1"]
+        after   = ["rotate"]
+        "#,
+    ))
+    .await;
+    run(&mut farm, "pages").await;
+}

@@ -1,0 +1,86 @@
+// Every page, light, dark and narrow: readable by whoever looks, with nothing wrong on the way.
+import { accessible, base, check, eventually, open, picture, please, script } from "./browser.mjs";
+
+await script(async () => {
+  const flow = await please("finished night");
+  const failed = await please("finished broken");
+  const pages = {
+    now: "/",
+    jobs: "/jobs",
+    job: "/jobs/shards",
+    "job-failing": "/jobs/broken",
+    runs: "/runs?state=bad",
+    "run-failed": `/runs/${failed}`,
+    flow: `/runs/${flow}/flow`,
+    nodes: "/nodes",
+    node: "/nodes/n1",
+    events: "/events?about=audit",
+    "run-now": "/act/run?job=greet",
+    drain: "/act/drain?node=n1",
+    empty: "/jobs?name=nothing-has-this-name",
+  };
+  const shown = new Set(["now", "jobs", "job", "flow", "events"]);
+  for (const dark of [false, true]) {
+    const page = await open({ dark });
+    for (const [name, path] of Object.entries(pages)) {
+      await page.goto(base + path);
+      await accessible(page, `${name} ${dark ? "dark" : "light"}`);
+      if (!dark && shown.has(name)) await picture(page, name);
+    }
+    await page.keyboard.press("?");
+    await accessible(page, `help ${dark ? "dark" : "light"}`);
+    await page.context().close();
+    const stranger = await open({ dark, signedIn: false });
+    await stranger.goto(`${base}/runs`);
+    check(stranger.url() === `${base}/login`, "who is not signed in is sent to the login");
+    await accessible(stranger, "login");
+    await stranger.context().close();
+  }
+  const narrow = await open({ narrow: true });
+  for (const [name, path] of Object.entries(pages)) {
+    await narrow.goto(base + path);
+    const wide = await narrow.evaluate(() => document.documentElement.scrollWidth);
+    check(wide <= 360, `${name} is ${wide} pixels wide on a screen of 360`);
+  }
+  await narrow.goto(base);
+  await picture(narrow, "narrow");
+
+  // The first load, with nothing kept: less than 120 KB on the wire.
+  const first = await open();
+  const session = await first.context().newCDPSession(first);
+  await session.send("Network.enable");
+  await session.send("Network.setCacheDisabled", { cacheDisabled: true });
+  let bytes = 0;
+  session.on("Network.loadingFinished", (e) => { bytes += e.encodedDataLength; });
+  await first.goto(base, { waitUntil: "load" });
+  await eventually("something was loaded", async () => bytes > 1000);
+  check(bytes < 120_000, `the first load is ${bytes} bytes`);
+  console.log(`first load: ${bytes} bytes`);
+
+  // Filters are in the address, and work without a script.
+  const plain = await (await open()).context().browser().newContext({ javaScriptEnabled: false, storageState: await first.context().storageState() });
+  const still = await plain.newPage();
+  await still.goto(`${base}/runs`);
+  await still.selectOption("[name=state]", "failed");
+  await still.click("form.filter button");
+  check(still.url().includes("state=failed"), still.url());
+  check((await still.locator("#runs tbody tr").count()) >= 1, "a failed run is listed");
+
+  // A page that is not there, and a database that is away, say what to do.
+  const lost = await open();
+  lost.expectsErrors = true;
+  await lost.goto(`${base}/runs/999999999`);
+  check(/there is no run/.test(await lost.locator("main").innerText()), "a run that never was");
+  await lost.goto(`${base}/nowhere`);
+  check(/nothing under this path/.test(await lost.locator("main").innerText()), "a path that leads nowhere");
+  await please("cut");
+  await lost.goto(`${base}/`);
+  await eventually("the page says that the database is away", async () => {
+    const text = await lost.locator("main").innerText();
+    if (/While the database is away/.test(text)) return true;
+    await lost.goto(`${base}/`);
+  });
+  await accessible(lost, "the database is away");
+  await please("mend");
+  await eventually("and comes back by itself", async () => (await lost.locator("#verdict").count()) === 1);
+});

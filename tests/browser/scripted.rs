@@ -1,0 +1,112 @@
+//! A script of Node with a farm behind it.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use farmhand_tests::farm::Farm;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::Command;
+
+/// Longest scenario.
+const BOUND: Duration = Duration::from_secs(100);
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Where `./test` put what the scripts load.
+///
+/// # Panics
+/// When it is not there, with how to get it.
+fn tools() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let tools = std::path::absolute(target.join("browser-tools")).expect("a path");
+    assert!(
+        tools.join("node_modules/playwright-core").exists() && tools.join("node_modules/axe-core").exists(),
+        "{} is missing: `./test` makes it with npm ci from tests/browser/package-lock.json; it needs Debian's \
+         packages chromium, nodejs (20 or newer) and npm",
+        tools.display()
+    );
+    tools
+}
+
+/// Runs `NAME.mjs` to its end; the browser talks to the last agent.
+///
+/// # Panics
+/// When the script fails, with what it said.
+pub async fn run(farm: &mut Farm, name: &str) {
+    let told = farm.ok(&["token", "create", "browser", "--role", "admin"]);
+    let token = told.split_whitespace().find(|word| word.starts_with("fh_"));
+    let port = farm.agents.last().expect("an agent").port;
+    let mut command = Command::new("node");
+    command
+        .arg(root().join("tests/browser").join(format!("{name}.mjs")))
+        .env("BROWSER_TOOLS", tools())
+        .env("BASE", format!("http://127.0.0.1:{port}"))
+        .env("TOKEN", token.expect("a token"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true);
+    if std::env::var_os("FARMHAND_SCREENSHOTS").is_some() {
+        command.env("SHOTS", root().join("docs/screenshots"));
+    }
+    let mut script = command
+        .spawn()
+        .expect("node starts: Debian has it in the package nodejs");
+    let mut answers = script.stdin.take().expect("piped");
+    let mut lines = BufReader::new(script.stdout.take().expect("piped")).lines();
+    let talk = async {
+        while let Some(line) = lines.next_line().await.expect("its output") {
+            match line.strip_prefix('@') {
+                Some(wish) => {
+                    let answer = grant(farm, wish).await;
+                    let line = format!("{answer}\n");
+                    answers.write_all(line.as_bytes()).await.expect("it listens");
+                }
+                None => println!("{line}"),
+            }
+        }
+        script.wait().await.expect("its end")
+    };
+    let status = tokio::time::timeout(BOUND, talk).await.expect("in time");
+    assert!(status.success(), "{name}.mjs: {status}");
+}
+
+/// Does what a script cannot.
+async fn grant(farm: &mut Farm, wish: &str) -> String {
+    let (verb, about) = wish.split_once(' ').unwrap_or((wish, ""));
+    let number = || about.parse::<i64>().expect("the number of a run");
+    match verb {
+        "submit" => farm.submit(about).await.to_string(),
+        "finished" => {
+            let run = farm.submit(about).await;
+            farm.over(run, Duration::from_secs(40)).await;
+            run.to_string()
+        }
+        "done" => {
+            let sql = format!(
+                "SELECT max(run_id) FROM farmhand.run WHERE job_id = '{about}' AND state = 'succeeded'"
+            );
+            farm.value::<i64>(&sql).await.to_string()
+        }
+        "runs" => farm.runs(about).await.len().to_string(),
+        "holder" => farm.run(number()).await.running_at.unwrap_or_default(),
+        "fence" => farm.run(number()).await.fence.unwrap_or(0).to_string(),
+        "kill" => {
+            farm.agent(about).kill();
+            "killed".to_owned()
+        }
+        "cut" | "mend" => {
+            for agent in &farm.agents {
+                if verb == "cut" {
+                    agent.proxy().cut();
+                } else {
+                    agent.proxy().heal();
+                }
+            }
+            verb.to_owned()
+        }
+        other => panic!("a script asks for {other}"),
+    }
+}
