@@ -18,7 +18,7 @@ fn change(job_id: &str, priority: i32, next_run: Option<Timestamp>) -> JobChange
 }
 
 async fn applied(farm: &Farm, changes: &[JobChange], prune: bool) -> Vec<(String, i64, Change)> {
-    match apply(&farm.db, changes, prune, "tester").await.unwrap() {
+    match apply(&farm.owner, changes, prune, "tester").await.unwrap() {
         ApplyOutcome::Done { applied, .. } => {
             applied.into_iter().map(|a| (a.job_id, a.rev, a.change)).collect()
         }
@@ -72,7 +72,7 @@ async fn a_change_that_commits_later_has_the_higher_number() {
     slow.batch_execute("BEGIN; UPDATE farmhand.job_seq SET seq = seq + 1")
         .await
         .unwrap();
-    let db = farm.db.clone();
+    let db = farm.owner.clone();
     let applying = tokio::spawn(async move {
         apply(&db, &[change("j", 0, None)], false, "tester")
             .await
@@ -99,11 +99,11 @@ async fn overdue_instants_must_be_fired_before_their_schedule_changes() {
     let next = Some(past(-600));
     // With an innocent one: nothing of the set is applied.
     let set = [change("j", 3, next), change("k", 0, None)];
-    assert_eq!(apply(&farm.db, &set, false, "tester").await.unwrap(), blocked);
+    assert_eq!(apply(&farm.owner, &set, false, "tester").await.unwrap(), blocked);
     assert_eq!(job(&farm.db, "k").await.unwrap(), None);
-    assert_eq!(apply(&farm.db, &[], true, "tester").await.unwrap(), blocked);
+    assert_eq!(apply(&farm.owner, &[], true, "tester").await.unwrap(), blocked);
     assert_eq!(
-        delete(&farm.db, &["j".to_owned()], "tester").await.unwrap(),
+        delete(&farm.owner, &["j".to_owned()], "tester").await.unwrap(),
         blocked
     );
     assert_eq!(
@@ -121,7 +121,7 @@ async fn next_run_never_goes_back_to_a_decided_instant() {
     applied(&farm, &[change("j", 0, Some(at))], false).await;
     farm.fire_at("j", at, &[at]).await;
     for again in [at, past(300)] {
-        let outcome = apply(&farm.db, &[change("j", 1, Some(again))], false, "tester")
+        let outcome = apply(&farm.owner, &[change("j", 1, Some(again))], false, "tester")
             .await
             .unwrap();
         let stale = Blocked::Stale {
@@ -132,10 +132,10 @@ async fn next_run_never_goes_back_to_a_decided_instant() {
     }
     // Nor by deleting the job and bringing it back.
     assert!(matches!(
-        delete(&farm.db, &["j".to_owned()], "eve").await.unwrap(),
+        delete(&farm.owner, &["j".to_owned()], "eve").await.unwrap(),
         ApplyOutcome::Done { .. }
     ));
-    let outcome = apply(&farm.db, &[change("j", 0, Some(at))], false, "tester")
+    let outcome = apply(&farm.owner, &[change("j", 0, Some(at))], false, "tester")
         .await
         .unwrap();
     assert!(matches!(outcome, ApplyOutcome::Blocked(_)));
@@ -155,7 +155,7 @@ async fn an_apply_waits_for_the_firing_in_flight_and_then_knows_it() {
         )
         .await
         .unwrap();
-    let db = farm.db.clone();
+    let db = farm.owner.clone();
     let applying = tokio::spawn(async move {
         apply(&db, &[change("j", 1, Some(at))], false, "tester")
             .await

@@ -55,7 +55,7 @@ async fn ten_thousand_jobs_due_at_one_instant_are_ten_statements() {
             source: "test.toml".to_owned(),
         })
         .collect();
-    farmhand_common::store::jobs::apply(&farm.db, &changes, false, "tester")
+    farmhand_common::store::jobs::apply(&farm.owner, &changes, false, "tester")
         .await
         .unwrap();
     assert_eq!(jobs_since(&farm.db, 0).await.unwrap().len(), 10_000);

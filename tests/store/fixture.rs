@@ -19,7 +19,10 @@ pub const TTL: Duration = Duration::from_secs(30);
 
 pub struct Farm {
     pub test: TestDb,
+    /// With the rights of an agent.
     pub db: Db,
+    /// With those of the schema's owner, for what agents may not.
+    pub owner: Db,
     /// A plain connection, to look behind the store's back.
     pub sql: Client,
 }
@@ -27,8 +30,8 @@ pub struct Farm {
 impl Farm {
     pub async fn new() -> Self {
         let test = TestDb::new().await;
-        let (db, sql) = (test.db().await, test.client().await);
-        Self { test, db, sql }
+        let (db, owner, sql) = (test.agent_db().await, test.db().await, test.client().await);
+        Self { test, db, owner, sql }
     }
 
     /// Opens a session under `address`.
@@ -56,7 +59,7 @@ impl Farm {
             next_run,
             source: "test.toml".to_owned(),
         };
-        match apply(&self.db, &[change], false, "tester").await.unwrap() {
+        match apply(&self.owner, &[change], false, "tester").await.unwrap() {
             ApplyOutcome::Done { applied, .. } => applied[0].rev,
             other => panic!("{job_id}: {other:?}"),
         }

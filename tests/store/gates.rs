@@ -20,7 +20,7 @@ impl Farm {
             size,
             source: "test.toml".to_owned(),
         };
-        let done = apply_all(&self.db, &[], Some(&[pool]), None, false, "tester")
+        let done = apply_all(&self.owner, &[], Some(&[pool]), None, false, "tester")
             .await
             .unwrap();
         assert!(matches!(done, ApplyOutcome::Done { .. }), "{done:?}");
@@ -142,7 +142,7 @@ async fn pools_that_are_not_there_or_in_use_stop_an_apply() {
         next_run: None,
         source: "t".to_owned(),
     };
-    let refused = apply_all(&farm.db, &[change(pooled("p"))], None, None, false, "t")
+    let refused = apply_all(&farm.owner, &[change(pooled("p"))], None, None, false, "t")
         .await
         .unwrap();
     let no_pool = Blocked::NoPool {
@@ -153,7 +153,7 @@ async fn pools_that_are_not_there_or_in_use_stop_an_apply() {
     farm.pool("p", 1).await;
     farm.needy("j", pooled("p")).await;
     let run = farm.submitted("j").await;
-    let prune = || apply_all(&farm.db, &[], Some(&[]), None, true, "t");
+    let prune = || apply_all(&farm.owner, &[], Some(&[]), None, true, "t");
     let in_use = Blocked::PoolInUse {
         pool: "p".to_owned(),
         runs: vec![run],

@@ -41,7 +41,7 @@ fn hook() -> TargetSpec {
 async fn farm_with(spec: TargetSpec) -> Farm {
     let farm = Farm::new().await;
     let wanted = [target(spec)];
-    let done = apply_all(&farm.db, &[], None, Some(&wanted), false, "t")
+    let done = apply_all(&farm.owner, &[], None, Some(&wanted), false, "t")
         .await
         .unwrap();
     assert!(matches!(done, ApplyOutcome::Done { .. }), "{done:?}");
@@ -363,7 +363,7 @@ async fn a_job_cannot_name_a_target_that_is_not_there() {
         source: "t".to_owned(),
     };
     let apply = async |targets: Option<&[TargetChange]>, prune| {
-        apply_all(&farm.db, std::slice::from_ref(&change), None, targets, prune, "t")
+        apply_all(&farm.owner, std::slice::from_ref(&change), None, targets, prune, "t")
             .await
             .unwrap()
     };

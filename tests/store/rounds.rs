@@ -287,7 +287,7 @@ async fn a_deleted_disabled_or_rescheduled_job_loops_no_more() {
         farm.job(job, looping(2), None).await;
     }
     let running = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
-    delete(&farm.db, &["gone".to_owned()], "ops").await.unwrap();
+    delete(&farm.owner, &["gone".to_owned()], "ops").await.unwrap();
     let off = JobSpec {
         enabled: false,
         ..looping(2)

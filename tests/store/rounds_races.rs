@@ -87,7 +87,7 @@ async fn an_apply_waits_for_the_end_in_flight_and_renews_the_round_it_made() {
     let run = one_claimed(&farm, &me).await;
     let holder = farm.test.client().await;
     finish_in_flight(&holder, &done(&me, &run)).await;
-    let db = farm.db.clone();
+    let db = farm.owner.clone();
     let change = JobChange {
         job_id: "loop".to_owned(),
         spec: looping(2),

@@ -84,6 +84,8 @@ async fn what_is_wrong_with_a_table_is_said_with_what_mends_it() {
     farm.sql
         .batch_execute(
             "CREATE SCHEMA shop;
+             GRANT USAGE ON SCHEMA shop TO farm_agent;
+             ALTER DEFAULT PRIVILEGES IN SCHEMA shop GRANT SELECT, UPDATE ON TABLES TO farm_agent;
              CREATE TABLE shop.orders (id bigint, sent_at timestamptz NOT NULL, began int, done timestamptz,
                 code text, said json);
              CREATE VIEW shop.seen AS SELECT * FROM shop.orders;",
@@ -145,9 +147,7 @@ async fn the_rights_that_are_asked_for_are_all_that_is_needed() {
         .batch_execute(
             "DO $$ BEGIN CREATE ROLE fh_rows LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;
              GRANT fh_rows TO CURRENT_USER;
-             GRANT USAGE ON SCHEMA farmhand TO fh_rows;
-             GRANT ALL ON ALL TABLES IN SCHEMA farmhand TO fh_rows;
-             GRANT ALL ON ALL SEQUENCES IN SCHEMA farmhand TO fh_rows;
+             GRANT farmhand_agent TO fh_rows;
              INSERT INTO shop.orders VALUES (1);",
         )
         .await
@@ -255,6 +255,7 @@ async fn a_look_at_a_big_table_reads_only_the_rows_that_wait() {
     assert_eq!(done, 1000);
     // The statistics of this table's other sessions are flushed when these close.
     farm.db.close();
+    farm.owner.close();
     tokio::time::timeout(std::time::Duration::from_secs(10), async {
         while farm.i64("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'farmhand%' AND datname = current_database()").await > 0 {
             tokio::task::yield_now().await;

@@ -10,6 +10,8 @@ use serde_json::json;
 use crate::fixture::{Farm, expire_now, failure, one, spec, success};
 
 pub(crate) const ORDERS: &str = "CREATE SCHEMA shop;
+    GRANT USAGE ON SCHEMA shop TO farm_agent;
+    ALTER DEFAULT PRIVILEGES IN SCHEMA shop GRANT SELECT, UPDATE ON TABLES TO farm_agent;
     CREATE TABLE shop.orders (id bigint PRIMARY KEY, sent_at timestamptz, began timestamptz, done timestamptz,
         code integer, said varchar(20));
     CREATE INDEX ON shop.orders (id) WHERE sent_at IS NULL;";

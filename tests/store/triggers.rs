@@ -332,7 +332,7 @@ async fn a_circle_and_an_unknown_parent_are_refused_whole() {
         next_run: None,
         source: "t".to_owned(),
     };
-    let refused = async |changes: &[JobChange], prune: bool| match apply(&farm.db, changes, prune, "t")
+    let refused = async |changes: &[JobChange], prune: bool| match apply(&farm.owner, changes, prune, "t")
         .await
         .unwrap()
     {

@@ -10,15 +10,25 @@ use super::{DatabaseArgs, Exit, Outcome, database, out};
 pub struct MigrateArgs {
     #[command(flatten)]
     database: DatabaseArgs,
+    /// What the names of the database's roles begin with, for a cluster that has several farms [default: as before,
+    /// at first farmhand]
+    #[arg(long, value_name = "NAME")]
+    role_prefix: Option<String>,
 }
 
 pub async fn run(args: &MigrateArgs, as_json: bool) -> Outcome {
     let config = args.database.config()?;
-    let work = migrate::migrate(&config);
-    let done = Progress::default()
+    let work = migrate::migrate_roles(&config, args.role_prefix.as_deref());
+    let (done, roles) = Progress::default()
         .during("migrating, or waiting for another migration", work)
         .await
         .map_err(|e| database::located(e, &config))?;
+    if let Some(sql) = roles.by_hand() {
+        out::note(&format!(
+            "roles are missing, and this login may not make any: agents and people need the owner's rights until an \
+             administrator says\n  {sql}\nand `farmhand migrate` has run again"
+        ));
+    }
     if as_json {
         out::json(&done);
         return Ok(Exit::Ok);

@@ -8,9 +8,10 @@ use sha2::{Digest, Sha256};
 use tokio_postgres::types::Type;
 
 use super::config::DbConfig;
-use super::db::{Db, Stmt, stmt};
+use super::db::{Db, Stmt, Transaction, stmt};
 use super::error::StoreError;
 use super::partitions;
+use super::roles::{self, Roles};
 
 /// A DDL statement may wait for locks and rewrite tables.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -115,6 +116,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "performance",
         sql: include_str!("../../migrations/0018_performance.sql"),
     },
+    Migration {
+        version: 19,
+        name: "roles",
+        sql: include_str!("../../migrations/0019_roles.sql"),
+    },
 ];
 
 /// A step as the database remembers it.
@@ -143,21 +149,51 @@ pub fn current_version() -> i32 {
 
 /// Brings the schema to this binary's version and returns what was applied now. Several at once wait
 /// for each other; each step is one transaction, so that an interrupted migration is simply repeated.
+///
+/// # Errors
+/// The database is away, denies it, is of a newer version, or a step fails.
 pub async fn migrate(config: &DbConfig) -> Result<Vec<Applied>, StoreError> {
-    migrate_with(config, MIGRATIONS).await
+    migrate_roles(config, None).await.map(|(done, _)| done)
+}
+
+/// `migrate`, and what became of the roles, whose names begin with `prefix`: with that of before when none is given.
+///
+/// # Errors
+/// As [`migrate`], and for a prefix that cannot begin a role's name.
+pub async fn migrate_roles(
+    config: &DbConfig,
+    prefix: Option<&str>,
+) -> Result<(Vec<Applied>, Roles), StoreError> {
+    if let Some(given) = prefix.filter(|p| !roles::is_prefix(p)) {
+        return Err(StoreError::Config(format!(
+            "{given:?} cannot begin the names of roles: at most 40 of a-z, 0-9 and _, not beginning with a digit"
+        )));
+    }
+    let db = Db::new(&config.clone().with_timeouts(LIMIT, config.connect_timeout));
+    let mut tx = begin(&db, prefix).await?;
+    let prefix = match prefix {
+        Some(prefix) => prefix.to_owned(),
+        None => roles::prefix(&mut tx).await?.unwrap_or_else(|| roles::PREFIX.to_owned()),
+    };
+    tx.commit().await?;
+    let made = roles::make(&db, &prefix).await?;
+    let done = migrate_with(config, MIGRATIONS).await?;
+    let mut tx = begin(&db, Some(&prefix)).await?;
+    roles::grant(&mut tx, &prefix).await?;
+    tx.commit().await?;
+    Ok((done, made))
 }
 
 /// `migrate` with other steps than the binary's own; for tests.
 pub async fn migrate_with(config: &DbConfig, steps: &[Migration]) -> Result<Vec<Applied>, StoreError> {
     let db = Db::new(&config.clone().with_timeouts(LIMIT, config.connect_timeout));
-    let mut tx = db.transaction_within("migrate", LIMIT).await?;
+    let mut tx = begin(&db, None).await?;
     tx.batch(include_str!("sql/migrate_prepare.sql")).await?;
     tx.commit().await?;
 
     let mut done = Vec::new();
     for step in steps {
-        let mut tx = db.transaction_within("migrate", LIMIT).await?;
-        tx.batch(include_str!("sql/migrate_lock.sql")).await?;
+        let mut tx = begin(&db, None).await?;
         let applied: Vec<Applied> = tx.rows(stmt!("migrate_applied"), &[]).await?;
         verify(&applied, steps)?;
         if applied.iter().any(|a| a.version == step.version) {
@@ -180,6 +216,17 @@ pub async fn migrate_with(config: &DbConfig, steps: &[Migration]) -> Result<Vec<
     }
     partitions::ensure_partitions(&db, partitions::AHEAD).await?;
     Ok(done)
+}
+
+/// A transaction that alone migrates, as the schema's owner where the login is a member of that role, and that takes
+/// nothing from the login's search_path.
+async fn begin(db: &Db, prefix: Option<&str>) -> Result<Transaction, StoreError> {
+    let mut tx = db.transaction_within("migrate", LIMIT).await?;
+    tx.batch(include_str!("sql/migrate_lock.sql")).await?;
+    if let Some(owner) = roles::owner_to_be(&mut tx, prefix.unwrap_or(roles::PREFIX)).await? {
+        tx.batch(&roles::become_owner(&owner)).await?;
+    }
+    Ok(tx)
 }
 
 /// Compares the database's schema with what this binary was built for.

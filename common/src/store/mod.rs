@@ -25,6 +25,7 @@ pub mod progress;
 pub mod protocol;
 pub mod query;
 pub mod reading;
+pub mod roles;
 pub mod signatures;
 pub mod snapshot;
 pub mod streams;

@@ -141,7 +141,7 @@ impl FarmBuilder {
             let url = match (&proxy, &self.url) {
                 (Some(proxy), _) => database.url_through(proxy.port()),
                 (None, Some(url)) => url.clone(),
-                (None, None) => database.url(),
+                (None, None) => database.agent_url(),
             };
             let mut arguments = vec![
                 "--lease-ttl".to_owned(),

@@ -11,7 +11,23 @@ pub enum Database {
 }
 
 impl Database {
-    /// Over the unix socket: past every proxy.
+    /// Over the unix socket, past every proxy, as the role of agents.
+    pub fn agent_url(&self) -> String {
+        match self {
+            Self::Shared(db) => db.agent_url(),
+            Self::Private(server) => server.agent_url(),
+        }
+    }
+
+    /// Likewise as the role of people who run the farm.
+    pub fn operator_url(&self) -> String {
+        match self {
+            Self::Shared(db) => db.operator_url(),
+            Self::Private(server) => server.operator_url(),
+        }
+    }
+
+    /// Over the unix socket, past every proxy, as the owner.
     pub fn url(&self) -> String {
         match self {
             Self::Shared(db) => db.url(),
@@ -19,11 +35,11 @@ impl Database {
         }
     }
 
-    /// The same database through a TCP port of the loopback.
+    /// The same database through a TCP port of the loopback, for agents.
     pub fn url_through(&self, port: u16) -> String {
         let url = match self {
-            Self::Shared(db) => db.tcp_url(),
-            Self::Private(server) => server.tcp_url(),
+            Self::Shared(db) => db.agent_tcp_url(),
+            Self::Private(server) => server.agent_tcp_url(),
         };
         url.replace(&format!(":{}/", self.port()), &format!(":{port}/"))
     }

@@ -1,7 +1,8 @@
 //! A farm of real agents against a real PostgreSQL, for one test.
 //!
 //! Every process of it carries the farm's directory in its command line or its environment, so that the end
-//! of a test can prove that nothing is left.
+//! of a test can prove that nothing is left. Agents log in with the rights of `farmhand_agent` and commands with those
+//! of `farmhand_operator`, so that each test also shows that these are enough.
 
 mod agent;
 mod builder;
@@ -84,7 +85,7 @@ impl Farm {
         self.ok(&["job", "apply", &file.display().to_string()]);
     }
 
-    /// Runs a `farmhand` command against this farm's database.
+    /// Runs a `farmhand` command against this farm's database, as an operator.
     pub fn farmhand(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().expect("farmhand starts")
     }
@@ -94,7 +95,7 @@ impl Farm {
         let mut command = std::process::Command::new(farmhand());
         command
             .args(arguments)
-            .env("FARMHAND_DATABASE_URL", self.database.url())
+            .env("FARMHAND_DATABASE_URL", self.database.operator_url())
             .env("NO_COLOR", "1")
             .stdin(std::process::Stdio::null())
             .stdout(std::process::Stdio::piped())

@@ -8,7 +8,7 @@ mod shared;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use farmhand_common::store::{Db, DbConfig, PasswordIn, migrate};
+use farmhand_common::store::{Db, DbConfig, PasswordIn, migrate, roles};
 use tokio_postgres::{Client, NoTls};
 
 pub use cluster::{as_server_user, give_to_server_user};
@@ -18,6 +18,9 @@ use shared::Shared;
 
 /// The role that owns the databases: no superuser, as in a real farm, but it may create roles.
 const OWNER: &str = "farm";
+/// Logins that are members of the farm's roles, and nothing else.
+const AGENT: &str = "farm_agent";
+const OPERATOR: &str = "farm_operator";
 const ADMIN: &str = "postgres";
 
 /// A database of its own for one test, dropped with this value.
@@ -55,6 +58,21 @@ impl TestDb {
         self.server.cluster.url(&self.name, OWNER)
     }
 
+    /// Over the unix socket, as a member of the role for agents.
+    pub fn agent_url(&self) -> String {
+        self.server.cluster.url(&self.name, AGENT)
+    }
+
+    /// Over the unix socket, as a member of the role for people who run the farm.
+    pub fn operator_url(&self) -> String {
+        self.server.cluster.url(&self.name, OPERATOR)
+    }
+
+    /// Over the unix socket, as any role.
+    pub fn url_as(&self, role: &str) -> String {
+        self.server.cluster.url(&self.name, role)
+    }
+
     /// Over the unix socket, as superuser.
     pub fn admin_url(&self) -> String {
         self.server.cluster.url(&self.name, ADMIN)
@@ -63,6 +81,11 @@ impl TestDb {
     /// Over TCP on the loopback, as the owner: for proxies.
     pub fn tcp_url(&self) -> String {
         self.server.cluster.tcp_url(&self.name, OWNER)
+    }
+
+    /// Likewise as an agent.
+    pub fn agent_tcp_url(&self) -> String {
+        self.server.cluster.tcp_url(&self.name, AGENT)
     }
 
     /// The server's TCP port on 127.0.0.1.
@@ -74,9 +97,16 @@ impl TestDb {
         config(&self.url())
     }
 
-    /// The store, connected as an agent is.
+    /// The store, connected as the owner.
     pub async fn db(&self) -> Db {
         Db::connect(&self.config()).await.expect("a migrated database")
+    }
+
+    /// The store, connected as an agent is.
+    pub async fn agent_db(&self) -> Db {
+        Db::connect(&config(&self.agent_url()))
+            .await
+            .expect("a migrated database")
     }
 
     /// A plain connection as the owner, to look behind the store's back.
@@ -125,19 +155,29 @@ pub async fn connect(url: &str) -> Client {
     client
 }
 
-/// Makes the owner's role; there may be one already.
+/// Makes the owner's role, and logins for the farm's other roles; there may be some already.
 async fn make_owner(admin_url: &str) {
     let admin = connect(admin_url).await;
-    admin
-        .batch_execute(&format!(
-            "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{OWNER}') THEN \
-             CREATE ROLE {OWNER} LOGIN CREATEROLE; END IF; END $$"
-        ))
-        .await
-        .expect("the owner's role");
+    let mut sql = format!(
+        "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{OWNER}') THEN \
+         CREATE ROLE {OWNER} LOGIN CREATEROLE; END IF; END $$;"
+    );
+    for kind in roles::KINDS {
+        let (group, login) = (format!("{}_{kind}", roles::PREFIX), format!("{OWNER}_{kind}"));
+        sql.push_str(&format!(
+            "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{group}') THEN \
+             CREATE ROLE {group}; END IF; \
+             IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{login}') THEN \
+             CREATE ROLE {login} LOGIN IN ROLE {group}; END IF; END $$;"
+        ));
+    }
+    // To see who waits for whom; agents, to see who holds a snapshot open.
+    sql.push_str(&format!("GRANT pg_read_all_stats TO {OWNER}, {AGENT};"));
+    admin.batch_execute(&sql).await.expect("the roles");
 }
 
-/// Makes a database of the owner's and migrates it.
+/// Makes a database of the owner's and migrates it. Tables that the owner makes in `public` are open to agents and
+/// operators, as people grant them for table jobs.
 async fn make_migrated(cluster: &cluster::Cluster, name: &str) {
     let admin = connect(&cluster.url("postgres", ADMIN)).await;
     admin
@@ -147,4 +187,11 @@ async fn make_migrated(cluster: &cluster::Cluster, name: &str) {
     migrate::migrate(&config(&cluster.url(name, OWNER)))
         .await
         .unwrap_or_else(|e| panic!("migrating: {e}"));
+    let owner = connect(&cluster.url(name, OWNER)).await;
+    owner
+        .batch_execute(&format!(
+            "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT, INSERT, UPDATE ON TABLES TO {AGENT}, {OPERATOR}"
+        ))
+        .await
+        .expect("rights on what is to come");
 }

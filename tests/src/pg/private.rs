@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio_postgres::Client;
 
 use super::cluster::Cluster;
-use super::{ADMIN, OWNER, config, connect, make_migrated, make_owner};
+use super::{ADMIN, AGENT, OPERATOR, OWNER, config, connect, make_migrated, make_owner};
 
 const START: Duration = Duration::from_secs(30);
 
@@ -82,8 +82,20 @@ impl PrivateServer {
         self.cluster.url("farmhand", OWNER)
     }
 
+    pub fn agent_url(&self) -> String {
+        self.cluster.url("farmhand", AGENT)
+    }
+
+    pub fn operator_url(&self) -> String {
+        self.cluster.url("farmhand", OPERATOR)
+    }
+
     pub fn tcp_url(&self) -> String {
         self.cluster.tcp_url("farmhand", OWNER)
+    }
+
+    pub fn agent_tcp_url(&self) -> String {
+        self.cluster.tcp_url("farmhand", AGENT)
     }
 
     pub fn admin_url(&self) -> String {

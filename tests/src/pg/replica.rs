@@ -103,5 +103,5 @@ pub fn url_of(servers: &[&PrivateServer]) -> String {
         .iter()
         .map(|s| format!("127.0.0.1:{}", s.port()))
         .collect();
-    format!("postgresql://farm@{}/farmhand", hosts.join(","))
+    format!("postgresql://{}@{}/farmhand", super::AGENT, hosts.join(","))
 }

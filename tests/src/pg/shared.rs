@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use farmhand_common::store::migrate::MIGRATIONS;
+use farmhand_common::store::roles;
 
 use super::cluster::Cluster;
 use super::{ADMIN, connect, make_migrated, make_owner};
@@ -164,6 +165,7 @@ fn directory() -> PathBuf {
 
 fn template_name() -> String {
     let all: String = MIGRATIONS.iter().map(|m| m.checksum()).collect();
+    let all = all + roles::LIST;
     format!("template_{:08x}", short_hash(&all))
 }
 

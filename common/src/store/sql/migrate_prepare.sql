@@ -1,5 +1,3 @@
--- The lock is one number for all versions: "farmhand" in ASCII.
-SELECT pg_advisory_xact_lock(7377299466905054820);
 CREATE SCHEMA IF NOT EXISTS farmhand;
 CREATE TABLE IF NOT EXISTS farmhand.schema_version (
     version integer PRIMARY KEY,

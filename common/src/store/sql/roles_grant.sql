@@ -1,0 +1,156 @@
+-- What each role may do, the whole of it: everything else is taken away again, so that this list is the truth after
+-- every `farmhand migrate`. docs/security.md has the same as a table, and a test compares that with the database.
+-- Objects that this database has not got are passed over, so are roles that the cluster has not got.
+DO $$
+DECLARE
+    prefix text := current_setting('farmhand.role_prefix');
+    thing record;
+    g record;
+    who text;
+BEGIN
+    -- Partitions have no grants of their own: rights are asked of the table that is named.
+    FOR thing IN
+        SELECT c.oid, CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.oid::regclass::text AS name,
+            c.relowner AS owner, c.relacl AS acl
+        FROM pg_class c
+        WHERE c.relnamespace = 'farmhand'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'S')
+            AND (NOT c.relispartition OR c.relacl IS NOT NULL)
+        UNION ALL
+        SELECT p.oid, 'FUNCTION', p.oid::regprocedure::text, p.proowner,
+            coalesce(p.proacl, acldefault('f', p.proowner))
+        FROM pg_proc p WHERE p.pronamespace = 'farmhand'::regnamespace
+    LOOP
+        IF thing.kind <> 'FUNCTION' OR EXISTS (SELECT FROM aclexplode(thing.acl) a WHERE a.grantee = 0) THEN
+            EXECUTE format('REVOKE ALL ON %s %s FROM PUBLIC', thing.kind, thing.name);
+        END IF;
+        FOREACH who IN ARRAY ARRAY['agent', 'submitter', 'operator', 'viewer'] LOOP
+            IF EXISTS (SELECT FROM pg_roles WHERE rolname = prefix || '_' || who) THEN
+                EXECUTE format('REVOKE ALL ON %s %s FROM %I', thing.kind, thing.name, prefix || '_' || who);
+            END IF;
+        END LOOP;
+    END LOOP;
+    EXECUTE 'REVOKE ALL ON SCHEMA farmhand FROM PUBLIC';
+
+    -- Another prefix now than the first migration's: its members are another farm's people.
+    IF prefix <> 'farmhand' AND EXISTS (SELECT FROM pg_roles WHERE rolname = 'farmhand_submitter') THEN
+        REVOKE ALL ON FUNCTION farmhand.submit(text, jsonb, timestamptz, text) FROM farmhand_submitter;
+        REVOKE ALL ON SCHEMA farmhand FROM farmhand_submitter;
+    END IF;
+
+    FOREACH who IN ARRAY ARRAY['agent', 'submitter', 'operator', 'viewer'] LOOP
+        IF EXISTS (SELECT FROM pg_roles WHERE rolname = prefix || '_' || who) THEN
+            EXECUTE format('GRANT USAGE ON SCHEMA farmhand TO %I', prefix || '_' || who);
+        END IF;
+    END LOOP;
+
+    FOR g IN
+        -- r: SELECT, a: INSERT, w: UPDATE, d: DELETE; in brackets the columns that alone may be updated.
+        SELECT 'TABLE' AS kind, format('farmhand.%I', t.name) AS name, w.who, concat_ws(', ',
+            CASE WHEN w.may LIKE '%r%' THEN 'SELECT' END,
+            CASE WHEN w.may LIKE '%a%' THEN 'INSERT' END,
+            CASE WHEN w.may LIKE '%w%' THEN 'UPDATE ' || coalesce(substring(w.given FROM '[(].*[)]'), '') END,
+            CASE WHEN w.may LIKE '%d%' THEN 'DELETE' END) AS may
+        FROM (VALUES
+            -- What is run, when and as whom. Agents read it and move its schedule on, and a page or an API that an
+            -- agent serves may pause a job and resize a pool.
+            ('job', 'rw(next_run, scheduled, decided_until, paused, paused_by, paused_at, pause_reason, resumed_at, seq)',
+                'raw', 'r'),
+            ('job_revision', 'r', 'ra', 'r'),
+            ('need', 'r', 'ra', 'r'),
+            ('trigger_edge', 'r', 'rawd', 'r'),
+            ('notify_target', 'r', 'rawd', 'r'),
+            ('notify_edge', 'r', 'rawd', 'r'),
+            ('pool', 'rw(size, changed_by, changed_at)', 'rawd', 'r'),
+            ('job_seq', 'rw', 'rw', 'r'),
+            -- Runs.
+            ('run_live', 'rawd', 'rawd', 'r'),
+            ('run_history', 'rad', 'ra', 'r'),
+            ('attempt', 'ra', 'ra', 'r'),
+            ('job_stat', 'raw', 'raw', 'r'),
+            ('task', 'rad', 'ra', 'r'),
+            ('stream_item', 'rawd', 'ra', 'r'),
+            ('progress', 'rawd', 'r', 'r'),
+            ('row_result', 'rawd', 'rawd', 'r'),
+            ('rate_start', 'rawd', 'r', 'r'),
+            ('submission', 'r', 'r', 'r'),
+            ('run_log', 'rad', 'r', 'r'),
+            ('event', 'ra', 'ra', 'r'),
+            ('triggering', 'rawd', 'rawd', 'r'),
+            -- Telling people.
+            ('notify_note', 'rad', 'ra', 'r'),
+            ('notify_episode', 'rawd', 'rd', 'r'),
+            ('notification', 'rawd', 'ra', 'r'),
+            ('notify_turn', 'rw', 'r', 'r'),
+            -- Nodes and the protocol.
+            ('node', 'raw', 'rw', 'r'),
+            ('node_boot', 'raw', 'r', 'r'),
+            ('timeline', 'ra', 'r', 'r'),
+            ('snapshot_lease', 'rw', 'r', 'r'),
+            ('schema_version', 'r', 'r', 'r'),
+            ('role_prefix', 'r', 'r', 'r'),
+            -- The HTTP API. Hashes only; still nobody but agents needs them, and only people make tokens.
+            ('api_token', 'rw(last_used_at)', 'raw', ''),
+            ('web_session', 'rad', 'rd', ''),
+            ('api_once', 'rawd', '', ''),
+            -- Partitions that statements name, to say what fell into them.
+            ('run_history_default', 'r', 'r', 'r'),
+            ('attempt_default', 'r', 'r', 'r'),
+            ('run_log_default', 'r', 'r', 'r'),
+            ('event_default', 'r', 'r', 'r'),
+            -- Views.
+            ('run', 'r', 'r', 'r'),
+            ('job_status', 'r', 'r', 'r'),
+            ('holding', 'r', 'r', 'r'),
+            ('waiting', 'r', 'r', 'r'),
+            ('history_partition', 'r', 'r', 'r')
+        ) AS t(name, agent, operator, viewer)
+        CROSS JOIN LATERAL (
+            SELECT v.who, v.given, regexp_replace(v.given, '[(].*[)]', '') AS may
+            FROM (VALUES ('agent', t.agent), ('operator', t.operator), ('viewer', t.viewer)) AS v(who, given)
+        ) w
+        WHERE to_regclass(format('farmhand.%I', t.name)) IS NOT NULL AND w.may <> ''
+        UNION ALL
+        SELECT 'SEQUENCE', format('farmhand.%I', s.name), w.who, 'USAGE'
+        FROM (VALUES
+            ('run_id_seq', ARRAY['agent', 'operator']),
+            ('fence_seq', ARRAY['agent']),
+            ('event_id_seq', ARRAY['agent', 'operator'])
+        ) AS s(name, whom) CROSS JOIN LATERAL unnest(s.whom) AS w(who)
+        UNION ALL
+        -- A view's functions are asked of whoever reads the view, a trigger's of whoever writes.
+        SELECT 'FUNCTION', p.oid::regprocedure::text, w.who, 'EXECUTE'
+        FROM (VALUES
+            ('submit', ARRAY['agent', 'submitter', 'operator']),
+            ('current_timeline', ARRAY['agent', 'operator', 'viewer']),
+            ('ended', ARRAY['agent', 'operator']),
+            ('any_waiting', ARRAY['agent', 'operator', 'viewer']),
+            ('rate_free_at', ARRAY['agent', 'operator', 'viewer']),
+            ('gated_at', ARRAY['agent', 'operator', 'viewer']),
+            ('waits_for', ARRAY['agent', 'operator', 'viewer']),
+            ('claim_gated', ARRAY['agent']),
+            ('table_name', ARRAY['agent', 'operator', 'viewer']),
+            ('table_columns', ARRAY['agent', 'operator', 'viewer']),
+            ('check_table', ARRAY['agent', 'operator', 'viewer']),
+            ('rows_due_sql', ARRAY['agent']),
+            ('dispatch_rows', ARRAY['agent']),
+            ('flush_rows', ARRAY['agent', 'operator']),
+            ('write_rows', ARRAY['agent', 'operator']),
+            ('firing_end', ARRAY['agent', 'operator', 'viewer']),
+            ('run_params', ARRAY['agent', 'operator', 'viewer']),
+            ('may_come', ARRAY['agent', 'operator', 'viewer']),
+            ('parent_stands', ARRAY['agent', 'operator', 'viewer']),
+            ('stream_items', ARRAY['agent', 'operator', 'viewer']),
+            ('is_duration', ARRAY['agent', 'operator', 'viewer']),
+            ('is_date', ARRAY['agent', 'operator', 'viewer']),
+            ('param_wrong', ARRAY['agent', 'operator', 'viewer']),
+            ('ensure_partitions', ARRAY['agent']),
+            ('drop_partitions', ARRAY['agent'])
+        ) AS f(name, whom)
+        JOIN pg_proc p ON p.pronamespace = 'farmhand'::regnamespace AND p.proname = f.name
+        CROSS JOIN LATERAL unnest(f.whom) AS w(who)
+    LOOP
+        CONTINUE WHEN NOT EXISTS (SELECT FROM pg_roles WHERE rolname = prefix || '_' || g.who);
+        EXECUTE format('GRANT %s ON %s %s TO %I', g.may, g.kind, g.name, prefix || '_' || g.who);
+    END LOOP;
+END
+$$;

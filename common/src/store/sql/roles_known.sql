@@ -1,0 +1,1 @@
+SELECT to_regclass('farmhand.role_prefix') IS NOT NULL AS known

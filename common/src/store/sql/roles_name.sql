@@ -1,0 +1,1 @@
+SELECT set_config('farmhand.role_prefix', $1, true) AS prefix

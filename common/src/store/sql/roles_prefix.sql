@@ -1,0 +1,1 @@
+SELECT prefix FROM farmhand.role_prefix
