@@ -46,7 +46,7 @@ BEGIN
     END IF;
     IF sets IS NOT NULL THEN
         SET LOCAL search_path TO DEFAULT;
-        EXECUTE format('SELECT array_agg(f.key) FROM (SELECT t.%2$s::text AS key FROM %1$s t
+        EXECUTE format('SELECT pg_catalog.array_agg(f.key) FROM (SELECT t.%2$s::text AS key FROM %1$s t
             WHERE t.%2$s = ANY ($1::text[]::%3$s[]) FOR NO KEY UPDATE SKIP LOCKED) f', t, k, kind)
             INTO free USING keys;
         free := coalesce(free, '{}');
@@ -58,7 +58,7 @@ BEGIN
         IF cardinality(free) < cardinality(keys) THEN
             -- What is not there any more is not waited for.
             SET LOCAL search_path TO DEFAULT;
-            EXECUTE format('SELECT array_agg(t.%2$s::text) FROM %1$s t WHERE t.%2$s = ANY ($1::text[]::%3$s[])',
+            EXECUTE format('SELECT pg_catalog.array_agg(t.%2$s::text) FROM %1$s t WHERE t.%2$s = ANY ($1::text[]::%3$s[])',
                 t, k, kind) INTO there USING keys;
             SET LOCAL search_path = pg_catalog, pg_temp;
         END IF;
@@ -116,7 +116,7 @@ BEGIN
         room := least(room, 500);
         look := farmhand.rows_due_sql(tbl);
         SET LOCAL search_path TO DEFAULT;
-        EXECUTE 'SELECT array_agg(d.key) FROM (' || look || ') d' INTO keys USING room, coalesce(taken, '{}');
+        EXECUTE 'SELECT pg_catalog.array_agg(d.key) FROM (' || look || ') d' INTO keys USING room, coalesce(taken, '{}');
         SET LOCAL search_path = pg_catalog, pg_temp;
         IF keys IS NULL THEN
             RETURN NEXT;
@@ -134,12 +134,13 @@ BEGIN
         )
         SELECT array_agg(n.run_id ORDER BY n.run_id), array_agg(n.key ORDER BY n.run_id) INTO runs, keys FROM new n;
         SELECT max(format_type(a.atttypid, -1)) FILTER (WHERE m.role = 'key'),
-            max(format('%I = %s::%s', m.name, CASE m.category WHEN 'D' THEN 'clock_timestamp()' WHEN 'B' THEN 'true'
+            max(format('%I = %s::%s', m.name, CASE m.category WHEN 'D' THEN 'pg_catalog.clock_timestamp()' WHEN 'B' THEN 'true'
                 WHEN 'i' THEN '1' ELSE 'm.run_id' END, m.type)) FILTER (WHERE m.role = 'dispatch'),
             string_agg(format(', %I = NULL', m.name), '') FILTER (WHERE m.role NOT IN ('key', 'dispatch'))
         INTO kind, mark, clear
         FROM farmhand.table_columns(tbl) m JOIN pg_attribute a ON a.attrelid = m.rel AND a.attnum = m.num;
-        change := format('UPDATE %s t SET %s%s FROM unnest($1::text[]::%s[], $2::bigint[]) AS m(key, run_id)
+        change := format('UPDATE %s t SET %s%s FROM ROWS FROM (pg_catalog.unnest($1::text[]::%s[]),
+                pg_catalog.unnest($2::bigint[])) AS m(key, run_id)
             WHERE t.%I = m.key', farmhand.table_name(tbl), mark, coalesce(clear, ''), kind, tbl->>'key');
         SET LOCAL search_path TO DEFAULT;
         EXECUTE change USING keys, runs;

@@ -26,6 +26,8 @@ mod reading;
 mod reading_farm;
 mod reading_plans;
 mod records;
+mod rights;
+mod roles;
 mod rounds;
 mod rounds_races;
 mod schema;

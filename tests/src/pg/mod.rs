@@ -53,6 +53,11 @@ impl TestDb {
         Self { name, server }
     }
 
+    /// The database's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Over the unix socket, as the owner.
     pub fn url(&self) -> String {
         self.server.cluster.url(&self.name, OWNER)

@@ -1,0 +1,391 @@
+//! Roles: how they are made, and what happens to who wants more than his.
+
+use farmhand_common::store::jobs::submit;
+use farmhand_common::store::migrate::{migrate, migrate_roles};
+use farmhand_common::store::partitions::{AHEAD, Retention, drop_older_than, ensure_partitions};
+use farmhand_common::store::protocol::{claim, finish};
+use farmhand_common::store::tables::dispatch;
+use farmhand_common::store::{Db, StoreError, roles};
+use farmhand_tests::pg::{TestDb, config, connect};
+use serde_json::json;
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+
+use crate::fixture::{Farm, spec, success};
+use crate::tables::{ORDERS, farm_with, job, look, orders, row, take};
+
+async fn denied(client: &Client, statements: &[&str]) {
+    for statement in statements {
+        let error = client.batch_execute(statement).await.expect_err(statement);
+        assert_eq!(
+            error.code(),
+            Some(&SqlState::INSUFFICIENT_PRIVILEGE),
+            "{statement}: {error:?}"
+        );
+    }
+}
+
+async fn as_role(test: &TestDb, role: &str) -> Client {
+    connect(&test.url_as(role)).await
+}
+
+#[tokio::test]
+async fn an_agent_cannot_change_what_is_run_or_how() {
+    let farm = Farm::new().await;
+    farm.job("j", spec(), None).await;
+    let agent = as_role(&farm.test, "farm_agent").await;
+    denied(
+        &agent,
+        &[
+            "UPDATE farmhand.job_revision SET spec = '{\"command\": [\"rm\"]}'",
+            "INSERT INTO farmhand.job_revision (job_id, rev, spec, source, applied_by, applied_at)
+                 VALUES ('j', 99, '{}', '', '', now())",
+            "UPDATE farmhand.job SET rev = 99",
+            "UPDATE farmhand.job SET enabled = true",
+            "UPDATE farmhand.job SET placement = NULL",
+            "UPDATE farmhand.job SET hard_ms = NULL, deleted = true",
+            "INSERT INTO farmhand.job SELECT * FROM farmhand.job",
+            "DELETE FROM farmhand.job",
+            "DELETE FROM farmhand.job_revision",
+            "DELETE FROM farmhand.need",
+            "UPDATE farmhand.trigger_edge SET child = 'x'",
+            "INSERT INTO farmhand.notify_target (name, spec, source, changed_by, changed_at)
+                 VALUES ('x', '{}', '', '', now())",
+            "UPDATE farmhand.pool SET file_size = 9",
+            "INSERT INTO farmhand.api_token (name, hash, role, created_by, expires_at)
+                 VALUES ('x', '', 'admin', '', 'infinity')",
+            "UPDATE farmhand.api_token SET role = 'admin'",
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn an_agent_cannot_change_the_schema_or_forget_the_past() {
+    let farm = Farm::new().await;
+    let agent = as_role(&farm.test, "farm_agent").await;
+    denied(
+        &agent,
+        &[
+            "CREATE TABLE farmhand.mine ()",
+            "CREATE FUNCTION farmhand.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+            "CREATE OR REPLACE FUNCTION farmhand.any_waiting() RETURNS boolean LANGUAGE sql AS 'SELECT true'",
+            "CREATE TRIGGER mine AFTER INSERT ON farmhand.run_live EXECUTE FUNCTION farmhand.gate_new_runs()",
+            "ALTER TABLE farmhand.run_live ADD COLUMN mine int",
+            "ALTER FUNCTION farmhand.submit(text, jsonb, timestamptz, text) RESET ALL",
+            "DROP TABLE farmhand.event",
+            "DROP SCHEMA farmhand CASCADE",
+            "TRUNCATE farmhand.event",
+            "DELETE FROM farmhand.event",
+            "UPDATE farmhand.event SET detail = '{}'",
+            "UPDATE farmhand.schema_version SET version = 1",
+            "SET ROLE farmhand_owner",
+            "SET ROLE farmhand_operator",
+            "SET SESSION AUTHORIZATION farm",
+            "COPY farmhand.event TO PROGRAM 'true'",
+        ],
+    )
+    .await;
+    // What it may have done for it is bounded.
+    for (statement, name) in [
+        ("SELECT farmhand.drop_partitions(0, 1, 1)", "a day"),
+        ("SELECT farmhand.drop_partitions(90, 90, -1)", "a day"),
+        ("SELECT farmhand.ensure_partitions(100000)", "0 to 104"),
+        ("SELECT farmhand.ensure_partitions(NULL)", "0 to 104"),
+    ] {
+        let error = agent.batch_execute(statement).await.expect_err(statement);
+        let said = error.as_db_error().expect(statement).message();
+        assert!(said.contains(name), "{statement}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_makes_and_drops_partitions_that_it_does_not_own() {
+    let farm = Farm::new().await;
+    assert_eq!(ensure_partitions(&farm.db, AHEAD + 1).await.unwrap().len(), 4);
+    farm.sql
+        .batch_execute(
+            "CREATE TABLE farmhand.event_20200106 PARTITION OF farmhand.event
+                 FOR VALUES FROM ('2020-01-06Z') TO ('2020-01-13Z')",
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        drop_older_than(&farm.db, Retention::default()).await.unwrap(),
+        ["event_20200106"]
+    );
+    let owners = farm
+        .i64(
+            "SELECT count(DISTINCT relowner) FROM pg_class WHERE relnamespace = 'farmhand'::regnamespace
+             AND relkind IN ('r', 'p')",
+        )
+        .await;
+    assert_eq!(owners, 1);
+}
+
+#[tokio::test]
+async fn a_viewer_writes_nothing_and_sees_no_token() {
+    let farm = Farm::new().await;
+    farm.job("j", spec(), None).await;
+    let viewer = as_role(&farm.test, "farm_viewer").await;
+    viewer
+        .batch_execute("SELECT * FROM farmhand.run; SELECT * FROM farmhand.job_status")
+        .await
+        .unwrap();
+    denied(
+        &viewer,
+        &[
+            "UPDATE farmhand.job SET paused = true",
+            "DELETE FROM farmhand.run_live",
+            "INSERT INTO farmhand.event (at, kind, severity) VALUES (now(), 'x', 'info')",
+            "SELECT farmhand.submit('j')",
+            "SELECT farmhand.claim_gated('a', 1, gen_random_uuid(), 1)",
+            "SELECT farmhand.dispatch_rows('j')",
+            "SELECT farmhand.drop_partitions(90, 90, 90)",
+            "SELECT nextval('farmhand.run_id_seq')",
+            "SELECT hash FROM farmhand.api_token",
+            "SELECT hash FROM farmhand.web_session",
+            "SELECT FROM farmhand.job FOR UPDATE",
+            "DO $$ BEGIN LOCK TABLE farmhand.run_live IN EXCLUSIVE MODE; END $$",
+            "CREATE TABLE farmhand.mine ()",
+            "SET ROLE farmhand_agent",
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_submitter_calls_no_other_function() {
+    let farm = Farm::new().await;
+    farm.job("j", spec(), None).await;
+    let submitter = as_role(&farm.test, "farm_submitter").await;
+    let rows = farm
+        .sql
+        .query(
+            "SELECT 'farmhand.' || p.proname || '(' || coalesce((SELECT string_agg('NULL::' || format_type(a.t, NULL),
+                 ', ' ORDER BY a.n) FROM unnest(p.proargtypes) WITH ORDINALITY AS a(t, n)), '') || ')'
+             FROM pg_proc p WHERE p.pronamespace = 'farmhand'::regnamespace AND p.proname <> 'submit'",
+            &[],
+        )
+        .await
+        .unwrap();
+    assert!(rows.len() > 20);
+    for row in rows {
+        denied(&submitter, &[&format!("SELECT {}", row.get::<_, String>(0))]).await;
+    }
+    denied(
+        &submitter,
+        &["SELECT FROM farmhand.run", "SELECT FROM farmhand.submission", "SELECT FROM farmhand.api_token"],
+    )
+    .await;
+    submitter
+        .batch_execute("SELECT farmhand.submit('j')")
+        .await
+        .unwrap();
+}
+
+/// Functions and operators that lie in wait under the names that Farmhand's functions use.
+const TRAPS: &str = "
+    CREATE FUNCTION public.sprung() RETURNS boolean LANGUAGE plpgsql AS $$
+        BEGIN RAISE EXCEPTION 'trapped as %', current_user; END $$;
+    CREATE FUNCTION public.statement_timestamp() RETURNS timestamptz LANGUAGE sql AS
+        'SELECT public.sprung()::text::timestamptz';
+    CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS
+        'SELECT public.sprung()::text::timestamptz';
+    CREATE FUNCTION public.jsonb_typeof(jsonb) RETURNS text LANGUAGE sql AS 'SELECT public.sprung()::text';
+    CREATE FUNCTION public.pg_notify(text, text) RETURNS void LANGUAGE sql AS 'SELECT public.sprung()';
+    CREATE FUNCTION public.unnest(text[], bigint[]) RETURNS TABLE (k text, r bigint) LANGUAGE sql AS
+        'SELECT public.sprung()::text, 1::bigint';
+    CREATE FUNCTION public.to_regclass(text) RETURNS regclass LANGUAGE sql AS 'SELECT public.sprung()::text::regclass';
+    CREATE FUNCTION public.pg_advisory_xact_lock(bigint) RETURNS void LANGUAGE sql AS 'SELECT public.sprung()';
+    CREATE FUNCTION public.quote_ident(text) RETURNS text LANGUAGE sql AS 'SELECT public.sprung()::text';
+    CREATE FUNCTION public.eq(text, varchar) RETURNS boolean LANGUAGE sql AS 'SELECT public.sprung()';
+    CREATE OPERATOR public.= (LEFTARG = text, RIGHTARG = varchar, FUNCTION = public.eq);
+    CREATE TABLE public.run_live (run_id bigint);";
+
+#[tokio::test]
+async fn names_that_lie_in_wait_in_the_callers_path_are_not_found() {
+    let (farm, me) = farm_with(2, 5).await;
+    farm.job("j", spec(), None).await;
+    farm.test.admin().await.batch_execute(TRAPS).await.unwrap();
+    for role in ["farm_agent", "farm_submitter"] {
+        let path = format!("{}&options=-c%20search_path%3Dpublic%2Cpg_catalog", farm.test.url_as(role));
+        let caller = connect(&path).await;
+        // They are traps.
+        let error = caller.batch_execute("SELECT jsonb_typeof('{}'::jsonb)").await;
+        let error = error.expect_err("a trap");
+        assert!(error.as_db_error().unwrap().message().contains("trapped"), "{error:?}");
+        caller
+            .batch_execute(
+                "CREATE TEMP TABLE run_live (); CREATE TEMP TABLE job (job_id text);
+                 SELECT farmhand.submit('j', '{}', pg_catalog.now())",
+            )
+            .await
+            .unwrap();
+        if role == "farm_agent" {
+            let rows = caller
+                .query("SELECT made, problem FROM farmhand.dispatch_rows('orders')", &[])
+                .await
+                .unwrap();
+            assert_eq!((rows[0].get(0), rows[0].get::<_, Option<String>>(1)), (2, None));
+            caller
+                .batch_execute(
+                    "SELECT farmhand.ensure_partitions(7); SELECT farmhand.drop_partitions(90, 30, 30);
+                     SELECT farmhand.gated_at('a'); SELECT * FROM farmhand.run;",
+                )
+                .await
+                .unwrap();
+        }
+    }
+    let runs = claim(&farm.db, &me, 100, None).await.unwrap();
+    assert_eq!(runs.len(), 4);
+    let ends: Vec<_> = runs.iter().map(|r| success(&me, r)).collect();
+    finish(&farm.db, &ends).await.unwrap();
+    assert!(row(&farm, 1).await.2);
+}
+
+#[tokio::test]
+async fn a_users_trigger_finds_what_it_finds_everywhere_else() {
+    let farm = Farm::new().await;
+    farm.sql.batch_execute(ORDERS).await.unwrap();
+    farm.sql
+        .batch_execute(
+            "INSERT INTO shop.orders VALUES (1);
+             CREATE TABLE noted (id bigint, path text);
+             CREATE FUNCTION shop.note() RETURNS trigger LANGUAGE plpgsql AS $$
+                 BEGIN INSERT INTO noted VALUES (NEW.id, current_setting('search_path')); RETURN NEW; END $$;
+             CREATE TRIGGER note BEFORE UPDATE ON shop.orders FOR EACH ROW EXECUTE FUNCTION shop.note();",
+        )
+        .await
+        .unwrap();
+    farm.job("orders", job(orders(1)), None).await;
+    let me = farm.node("a").await;
+    assert_eq!(look(&farm).await.made, 1);
+    let run = take(&farm, &me).await.remove(0);
+    finish(&farm.db, &[success(&me, &run)]).await.unwrap();
+    assert_eq!(farm.i64("SELECT count(*) FROM noted").await, 2);
+    assert_eq!(
+        farm.i64("SELECT count(*) FROM noted WHERE path = '\"$user\", public'").await,
+        2
+    );
+}
+
+#[tokio::test]
+async fn sql_in_names_stays_a_name() {
+    let farm = Farm::new().await;
+    let evil = "x'; DROP SCHEMA farmhand CASCADE; --\"";
+    let node = farm.node(evil).await;
+    farm.job(evil, spec(), None).await;
+    submit(&farm.db, evil, &json!({}), None, Some(evil)).await.unwrap();
+    let run = take(&farm, &node).await.remove(0);
+    finish(&farm.db, &[success(&node, &run)]).await.unwrap();
+    let mut table = orders(1);
+    table.schema = "shop\"; DROP SCHEMA farmhand CASCADE; --".to_owned();
+    table.name = "o'; DROP SCHEMA farmhand CASCADE; --".to_owned();
+    farm.job("t", job(table), None).await;
+    let answer = dispatch(&farm.db, "t").await.unwrap();
+    assert!(answer.problem.unwrap().contains("there is no table"));
+    let submitter = as_role(&farm.test, "farm_submitter").await;
+    let error = submitter
+        .execute("SELECT farmhand.submit($1)", &[&"no'; DROP SCHEMA farmhand CASCADE; --"])
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::NO_DATA_FOUND));
+    for prefix in ["x\"; DROP ROLE farm; --", "Farm", ""] {
+        let refused = migrate_roles(&farm.test.config(), Some(prefix)).await;
+        assert!(matches!(refused, Err(StoreError::Config(_))), "{prefix}");
+    }
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_history").await, 1);
+}
+
+#[tokio::test]
+async fn databases_migrated_at_once_make_the_clusters_roles_once() {
+    let prefix = format!("fh_{}", std::process::id());
+    let mut tests = Vec::new();
+    for _ in 0..4 {
+        tests.push(TestDb::empty().await);
+    }
+    let tries = tests.iter().map(|test| {
+        let (config, prefix) = (test.config(), prefix.clone());
+        tokio::spawn(async move { migrate_roles(&config, Some(&prefix)).await.unwrap().1 })
+    });
+    for made in tries.collect::<Vec<_>>() {
+        assert!(made.await.unwrap().missing.is_empty());
+    }
+    let admin = tests[0].admin().await;
+    // The next time the name is known, and the other farm's members are not ours.
+    migrate(&tests[0].config()).await.unwrap();
+    let rights = admin
+        .query_one(
+            "SELECT has_schema_privilege($1 || '_viewer', 'farmhand', 'USAGE'),
+                has_table_privilege($1 || '_agent', 'farmhand.run_live', 'DELETE'),
+                has_schema_privilege('farmhand_viewer', 'farmhand', 'USAGE'),
+                has_schema_privilege('farmhand_submitter', 'farmhand', 'USAGE')",
+            &[&prefix],
+        )
+        .await
+        .unwrap();
+    let rights: Vec<bool> = (0..4).map(|n| rights.get(n)).collect();
+    assert_eq!(rights, [true, true, false, false]);
+    drop(tests);
+    for kind in roles::KINDS {
+        let other = TestDb::empty().await.admin().await;
+        let _ = other.batch_execute(&format!("DROP ROLE {prefix}_{kind}")).await;
+    }
+}
+
+#[tokio::test]
+async fn who_may_make_no_role_is_told_what_to_have_done_and_it_works_then() {
+    let test = TestDb::empty().await;
+    let admin = test.admin().await;
+    let (login, prefix) = (format!("fh_poor_{}", std::process::id()), format!("fhp_{}", std::process::id()));
+    admin
+        .batch_execute(&format!(
+            "CREATE ROLE {login} LOGIN; GRANT CREATE ON DATABASE {} TO {login}",
+            test.name()
+        ))
+        .await
+        .unwrap();
+    let poor = config(&test.url_as(&login));
+    let (_, made) = migrate_roles(&poor, Some(&prefix)).await.unwrap();
+    assert_eq!(made.missing.len(), 5);
+    Db::connect(&poor).await.unwrap();
+    admin.batch_execute(&made.by_hand().unwrap()).await.unwrap();
+    let (_, made) = migrate_roles(&poor, None).await.unwrap();
+    assert!(made.missing.is_empty());
+    let reads: bool = admin
+        .query_one(&format!("SELECT has_table_privilege('{prefix}_viewer', 'farmhand.run', 'SELECT')"), &[])
+        .await
+        .unwrap()
+        .get(0);
+    assert!(reads);
+    let mut drop = format!("DROP OWNED BY {login} CASCADE; DROP ROLE {login}");
+    for kind in roles::KINDS {
+        drop.push_str(&format!("; DROP OWNED BY {prefix}_{kind}; DROP ROLE {prefix}_{kind}"));
+    }
+    admin.batch_execute(&drop).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_member_of_the_owner_migrates_and_owns_nothing_himself() {
+    let test = TestDb::empty().await;
+    let admin = test.admin().await;
+    admin
+        .batch_execute(&format!("ALTER DATABASE {} OWNER TO farmhand_owner", test.name()))
+        .await
+        .unwrap();
+    let member = config(&test.url_as("farm_owner"));
+    migrate(&member).await.unwrap();
+    migrate(&member).await.unwrap();
+    let owners: String = admin
+        .query_one(
+            "SELECT string_agg(DISTINCT o.rolname, ',') FROM pg_class c JOIN pg_roles o ON o.oid = c.relowner
+             WHERE c.relnamespace = 'farmhand'::regnamespace",
+            &[],
+        )
+        .await
+        .unwrap()
+        .get(0);
+    assert_eq!(owners, "farmhand_owner");
+    Db::connect(&config(&test.agent_url())).await.unwrap();
+}
