@@ -363,9 +363,16 @@ async fn a_job_cannot_name_a_target_that_is_not_there() {
         source: "t".to_owned(),
     };
     let apply = async |targets: Option<&[TargetChange]>, prune| {
-        apply_all(&farm.owner, std::slice::from_ref(&change), None, targets, prune, "t")
-            .await
-            .unwrap()
+        apply_all(
+            &farm.owner,
+            std::slice::from_ref(&change),
+            None,
+            targets,
+            prune,
+            "t",
+        )
+        .await
+        .unwrap()
     };
     let none = Blocked::NoTarget {
         job_id: "j".to_owned(),

@@ -154,7 +154,13 @@ async fn every_role_may_do_at_every_object_what_is_documented_and_nothing_else()
         if documented.get(object) != Some(rights) {
             let cells: Vec<String> = rights
                 .iter()
-                .map(|r| if r.is_empty() { String::new() } else { format!("`{r}`") })
+                .map(|r| {
+                    if r.is_empty() {
+                        String::new()
+                    } else {
+                        format!("`{r}`")
+                    }
+                })
                 .collect();
             let _ = writeln!(wrong, "| `{object}` | {} |", cells.join(" | "));
         }
@@ -234,12 +240,18 @@ async fn every_function_says_where_it_looks_for_names() {
          AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false) ORDER BY 1",
     )
     .await;
-    assert!(loose.is_empty(), "SET search_path = pg_catalog, pg_temp is missing: {loose:?}");
+    assert!(
+        loose.is_empty(),
+        "SET search_path = pg_catalog, pg_temp is missing: {loose:?}"
+    );
     let definers = names(
         &admin,
         "SELECT p.proname::text FROM pg_proc p WHERE p.pronamespace = 'farmhand'::regnamespace AND p.prosecdef
          ORDER BY 1",
     )
     .await;
-    assert_eq!(definers, ["drop_partitions", "ensure_partitions", "submit", "waits_for"]);
+    assert_eq!(
+        definers,
+        ["drop_partitions", "ensure_partitions", "submit", "waits_for"]
+    );
 }

@@ -175,7 +175,11 @@ async fn a_submitter_calls_no_other_function() {
     }
     denied(
         &submitter,
-        &["SELECT FROM farmhand.run", "SELECT FROM farmhand.submission", "SELECT FROM farmhand.api_token"],
+        &[
+            "SELECT FROM farmhand.run",
+            "SELECT FROM farmhand.submission",
+            "SELECT FROM farmhand.api_token",
+        ],
     )
     .await;
     submitter
@@ -209,12 +213,18 @@ async fn names_that_lie_in_wait_in_the_callers_path_are_not_found() {
     farm.job("j", spec(), None).await;
     farm.test.admin().await.batch_execute(TRAPS).await.unwrap();
     for role in ["farm_agent", "farm_submitter"] {
-        let path = format!("{}&options=-c%20search_path%3Dpublic%2Cpg_catalog", farm.test.url_as(role));
+        let path = format!(
+            "{}&options=-c%20search_path%3Dpublic%2Cpg_catalog",
+            farm.test.url_as(role)
+        );
         let caller = connect(&path).await;
         // They are traps.
         let error = caller.batch_execute("SELECT jsonb_typeof('{}'::jsonb)").await;
         let error = error.expect_err("a trap");
-        assert!(error.as_db_error().unwrap().message().contains("trapped"), "{error:?}");
+        assert!(
+            error.as_db_error().unwrap().message().contains("trapped"),
+            "{error:?}"
+        );
         caller
             .batch_execute(
                 "CREATE TEMP TABLE run_live (); CREATE TEMP TABLE job (job_id text);
@@ -265,7 +275,8 @@ async fn a_users_trigger_finds_what_it_finds_everywhere_else() {
     finish(&farm.db, &[success(&me, &run)]).await.unwrap();
     assert_eq!(farm.i64("SELECT count(*) FROM noted").await, 2);
     assert_eq!(
-        farm.i64("SELECT count(*) FROM noted WHERE path = '\"$user\", public'").await,
+        farm.i64("SELECT count(*) FROM noted WHERE path = '\"$user\", public'")
+            .await,
         2
     );
 }
@@ -276,7 +287,9 @@ async fn sql_in_names_stays_a_name() {
     let evil = "x'; DROP SCHEMA farmhand CASCADE; --\"";
     let node = farm.node(evil).await;
     farm.job(evil, spec(), None).await;
-    submit(&farm.db, evil, &json!({}), None, Some(evil)).await.unwrap();
+    submit(&farm.db, evil, &json!({}), None, Some(evil))
+        .await
+        .unwrap();
     let run = take(&farm, &node).await.remove(0);
     finish(&farm.db, &[success(&node, &run)]).await.unwrap();
     let mut table = orders(1);
@@ -287,7 +300,10 @@ async fn sql_in_names_stays_a_name() {
     assert!(answer.problem.unwrap().contains("there is no table"));
     let submitter = as_role(&farm.test, "farm_submitter").await;
     let error = submitter
-        .execute("SELECT farmhand.submit($1)", &[&"no'; DROP SCHEMA farmhand CASCADE; --"])
+        .execute(
+            "SELECT farmhand.submit($1)",
+            &[&"no'; DROP SCHEMA farmhand CASCADE; --"],
+        )
         .await
         .unwrap_err();
     assert_eq!(error.code(), Some(&SqlState::NO_DATA_FOUND));
@@ -338,7 +354,10 @@ async fn databases_migrated_at_once_make_the_clusters_roles_once() {
 async fn who_may_make_no_role_is_told_what_to_have_done_and_it_works_then() {
     let test = TestDb::empty().await;
     let admin = test.admin().await;
-    let (login, prefix) = (format!("fh_poor_{}", std::process::id()), format!("fhp_{}", std::process::id()));
+    let (login, prefix) = (
+        format!("fh_poor_{}", std::process::id()),
+        format!("fhp_{}", std::process::id()),
+    );
     admin
         .batch_execute(&format!(
             "CREATE ROLE {login} LOGIN; GRANT CREATE ON DATABASE {} TO {login}",
@@ -354,14 +373,19 @@ async fn who_may_make_no_role_is_told_what_to_have_done_and_it_works_then() {
     let (_, made) = migrate_roles(&poor, None).await.unwrap();
     assert!(made.missing.is_empty());
     let reads: bool = admin
-        .query_one(&format!("SELECT has_table_privilege('{prefix}_viewer', 'farmhand.run', 'SELECT')"), &[])
+        .query_one(
+            &format!("SELECT has_table_privilege('{prefix}_viewer', 'farmhand.run', 'SELECT')"),
+            &[],
+        )
         .await
         .unwrap()
         .get(0);
     assert!(reads);
     let mut drop = format!("DROP OWNED BY {login} CASCADE; DROP ROLE {login}");
     for kind in roles::KINDS {
-        drop.push_str(&format!("; DROP OWNED BY {prefix}_{kind}; DROP ROLE {prefix}_{kind}"));
+        drop.push_str(&format!(
+            "; DROP OWNED BY {prefix}_{kind}; DROP ROLE {prefix}_{kind}"
+        ));
     }
     admin.batch_execute(&drop).await.unwrap();
 }

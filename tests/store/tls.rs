@@ -1,85 +1,405 @@
-//! TLS to the server: always verified, the host's name too.
+//! TLS to the server: always verified, the host's name too. And what happens without it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use farmhand_common::store::query::now;
 use farmhand_common::store::{Db, DbConfig, PasswordIn, StoreError};
-use farmhand_tests::pg::{Options, PrivateServer, config};
+use farmhand_tests::pg::{Options, PrivateServer};
+use tempfile::TempDir;
 
-/// A certificate for `name` signed by itself, as (certificate, key).
-fn certificate(dir: &std::path::Path, san: &str) -> (String, String) {
-    let (crt, key) = (dir.join("server.crt"), dir.join("server.key"));
-    let out = std::process::Command::new("openssl")
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-days",
-            "2",
-        ])
-        .args([
-            "-subj",
-            "/CN=test",
-            "-addext",
-            san,
-            "-addext",
-            "basicConstraints=critical,CA:FALSE",
-        ])
-        .arg("-keyout")
-        .arg(&key)
-        .arg("-out")
-        .arg(&crt)
-        .output()
-        .expect("this test needs openssl: apt-get install openssl");
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    (crt.display().to_string(), key.display().to_string())
+/// An authority of the test's own, and what it signed.
+struct Authority {
+    dir: TempDir,
 }
 
-async fn tls_server(san: &str) -> (PrivateServer, String) {
-    let mut server = PrivateServer::start(Options::default()).await;
-    let (crt, key) = certificate(&server.data(), san);
-    server.own(&key);
-    server.own(&crt);
-    let settings = [
-        ("ssl", "on"),
-        ("ssl_cert_file", crt.as_str()),
-        ("ssl_key_file", key.as_str()),
-    ];
-    let settings = settings.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec();
+impl Authority {
+    fn new() -> Self {
+        let it = Self {
+            dir: tempfile::tempdir().expect("a directory"),
+        };
+        it.key("ca");
+        it.openssl(&[
+            "req",
+            "-x509",
+            "-new",
+            "-key",
+            "ca.key",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=test authority",
+            "-addext",
+            "basicConstraints=critical,CA:TRUE",
+            "-out",
+            "ca.crt",
+        ]);
+        it
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn root(&self) -> String {
+        self.path("ca.crt").display().to_string()
+    }
+
+    fn openssl(&self, arguments: &[&str]) {
+        self.run("openssl", arguments);
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) {
+        let out = Command::new(program)
+            .args(arguments)
+            .current_dir(self.dir.path())
+            .output()
+            .unwrap_or_else(|e| panic!("these tests need {program}: apt-get install {program}: {e}"));
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    }
+
+    fn key(&self, name: &str) {
+        let file = format!("{name}.key");
+        self.openssl(&[
+            "ecparam",
+            "-name",
+            "prime256v1",
+            "-genkey",
+            "-noout",
+            "-out",
+            &file,
+        ]);
+    }
+
+    /// A certificate for `subject`, with its key, as files; `ago` days old, valid for two.
+    fn signs(&self, name: &str, subject: &str, extension: &str, ago: u32) -> (PathBuf, PathBuf) {
+        self.key(name);
+        let (key, request, cert) = (
+            format!("{name}.key"),
+            format!("{name}.csr"),
+            format!("{name}.crt"),
+        );
+        self.openssl(&[
+            "req",
+            "-new",
+            "-key",
+            &key,
+            "-subj",
+            &format!("/CN={subject}"),
+            "-out",
+            &request,
+        ]);
+        std::fs::write(
+            self.path("ext"),
+            format!("{extension}\nbasicConstraints=critical,CA:FALSE\n"),
+        )
+        .unwrap();
+        let sign = [
+            "openssl",
+            "x509",
+            "-req",
+            "-in",
+            &request,
+            "-CA",
+            "ca.crt",
+            "-CAkey",
+            "ca.key",
+            "-CAcreateserial",
+            "-days",
+            "2",
+            "-extfile",
+            "ext",
+            "-out",
+            &cert,
+        ];
+        if ago == 0 {
+            self.openssl(&sign[1..]);
+        } else {
+            let back = format!("-{ago}d");
+            let mut arguments = vec!["-f", back.as_str()];
+            arguments.extend(sign);
+            self.run("faketime", &arguments);
+        }
+        (self.path(&cert), self.path(&key))
+    }
+}
+
+/// Starts a server again with what its data directory holds now.
+fn restart(server: &mut PrivateServer, settings: &[(&str, &str)]) {
+    let settings = settings
+        .iter()
+        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+        .collect();
     server.restart(Some(Options {
         settings,
         ..Options::default()
     }));
-    (server, crt)
 }
+
+/// A server that shows this certificate.
+async fn tls_server(cert: &Path, key: &Path, ca: &str) -> PrivateServer {
+    let mut server = PrivateServer::start(Options::default()).await;
+    let place = |file: &Path, name: &str| {
+        let to = server.data().join(name);
+        std::fs::copy(file, &to).expect("a copy");
+        let to = to.display().to_string();
+        server.own(&to);
+        to
+    };
+    let (cert, key, ca) = (
+        place(cert, "s.crt"),
+        place(key, "s.key"),
+        place(Path::new(ca), "ca.crt"),
+    );
+    restart(
+        &mut server,
+        &[
+            ("ssl", "on"),
+            ("ssl_cert_file", &cert),
+            ("ssl_key_file", &key),
+            ("ssl_ca_file", &ca),
+        ],
+    );
+    server
+}
+
+fn hba(server: &PrivateServer, rules: &str) {
+    std::fs::write(
+        server.data().join("pg_hba.conf"),
+        format!("local all all trust\n{rules}\n"),
+    )
+    .unwrap();
+}
+
+fn with(server: &PrivateServer, options: &str) -> DbConfig {
+    let url = format!("{}?{options}", server.tcp_url());
+    DbConfig::from_url(&url, PasswordIn::Allowed).unwrap()
+}
+
+async fn refused(config: &DbConfig) -> String {
+    Db::connect(config).await.err().expect("a refusal").to_string()
+}
+
+const LOOPBACK: &str = "subjectAltName=IP:127.0.0.1";
 
 #[tokio::test]
 async fn tls_is_verified_against_the_given_root_and_the_hosts_name() {
-    let (server, crt) = tls_server("subjectAltName=IP:127.0.0.1").await;
-    let url = |options: &str| format!("{}?{options}", server.tcp_url());
-    let config = |options: &str| DbConfig::from_url(&url(options), PasswordIn::Allowed).unwrap();
-    let good = config(&format!("sslmode=verify-full&sslrootcert={crt}"));
-    let db = Db::connect(&good).await.unwrap();
-    now(&db).await.unwrap();
+    let (own, other) = (Authority::new(), Authority::new());
+    let (cert, key) = own.signs("server", "db", LOOPBACK, 0);
+    let server = tls_server(&cert, &key, &own.root()).await;
+    let mut open = Vec::new();
+    for mode in ["verify-full", "verify-ca", "require"] {
+        let good = with(&server, &format!("sslmode={mode}&sslrootcert={}", own.root()));
+        let db = Db::connect(&good).await.unwrap();
+        now(&db).await.unwrap();
+        open.push(db);
+    }
     let encrypted: bool = server
         .admin()
         .await
-        .query_one("SELECT bool_or(s.ssl) FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE a.usename = 'farm'", &[])
+        .query_one(
+            "SELECT bool_and(s.ssl) FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE a.usename = 'farm'",
+            &[],
+        )
         .await
         .unwrap()
         .get(0);
     assert!(encrypted);
-    // Not signed by a root of the system's.
-    let error = Db::connect(&config("sslmode=verify-full")).await.err().unwrap();
-    assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+    for mode in ["verify-full", "verify-ca", "require"] {
+        // Another authority's root, and the system's.
+        for root in [format!("&sslrootcert={}", other.root()), String::new()] {
+            let said = refused(&with(&server, &format!("sslmode={mode}{root}"))).await;
+            assert!(said.contains("invalid peer certificate"), "{mode}{root}: {said}");
+        }
+    }
 }
 
 #[tokio::test]
-async fn a_certificate_for_another_host_is_refused() {
-    let (server, crt) = tls_server("subjectAltName=DNS:other.example").await;
-    let url = format!("{}?sslmode=require&sslrootcert={crt}", server.tcp_url());
-    let error = Db::connect(&config(&url)).await.err().unwrap();
-    assert!(error.to_string().contains("not valid for name"), "{error}");
+async fn a_certificate_for_another_host_is_refused_in_every_mode() {
+    let own = Authority::new();
+    let (cert, key) = own.signs("server", "127.0.0.1", "subjectAltName=DNS:other.example", 0);
+    let server = tls_server(&cert, &key, &own.root()).await;
+    for mode in ["verify-full", "verify-ca", "require"] {
+        let said = refused(&with(
+            &server,
+            &format!("sslmode={mode}&sslrootcert={}", own.root()),
+        ))
+        .await;
+        assert!(said.contains("not valid for name"), "{mode}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn an_expired_certificate_is_refused() {
+    let own = Authority::new();
+    let (cert, key) = own.signs("server", "db", LOOPBACK, 5);
+    let server = tls_server(&cert, &key, &own.root()).await;
+    let said = refused(&with(
+        &server,
+        &format!("sslmode=verify-full&sslrootcert={}", own.root()),
+    ))
+    .await;
+    assert!(said.contains("expired"), "{said}");
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_not_spoken_to_where_tls_is_due() {
+    let server = PrivateServer::start(Options::default()).await;
+    let own = Authority::new();
+    let said = refused(&with(
+        &server,
+        &format!("sslmode=verify-full&sslrootcert={}", own.root()),
+    ))
+    .await;
+    assert!(said.contains("does not support TLS"), "{said}");
+    for mode in ["prefer", "allow"] {
+        let url = format!("{}?sslmode={mode}", server.tcp_url());
+        let error = DbConfig::from_url(&url, PasswordIn::Allowed).unwrap_err();
+        assert!(error.to_string().contains("downgraded"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_shows_its_certificate_and_key() {
+    let own = Authority::new();
+    let (cert, key) = own.signs("server", "db", LOOPBACK, 0);
+    let mut server = tls_server(&cert, &key, &own.root()).await;
+    let (mine, my_key) = own.signs("client", "farm", "extendedKeyUsage=clientAuth", 0);
+    hba(&server, "hostssl all all 127.0.0.1/32 cert");
+    server.reload().await;
+    let url = |key: &Path| {
+        format!(
+            "sslmode=verify-full&sslrootcert={}&sslcert={}&sslkey={}",
+            own.root(),
+            mine.display(),
+            key.display()
+        )
+    };
+    set_mode(&my_key, 0o600);
+    now(&Db::connect(&with(&server, &url(&my_key))).await.unwrap())
+        .await
+        .unwrap();
+    // Without one the server refuses.
+    let error = Db::connect(&with(
+        &server,
+        &format!("sslmode=verify-full&sslrootcert={}", own.root()),
+    ))
+    .await
+    .err()
+    .unwrap();
+    assert!(matches!(error, StoreError::Denied(_)), "{error}");
+    // A key that others can read is not used, and half of the pair is a mistake.
+    set_mode(&my_key, 0o644);
+    for options in [
+        url(&my_key),
+        format!("sslmode=verify-full&sslcert={}", mine.display()),
+    ] {
+        let url = format!("{}?{options}", server.tcp_url());
+        let error = DbConfig::from_url(&url, PasswordIn::Allowed).unwrap_err();
+        assert!(matches!(error, StoreError::Config(_)), "{error}");
+    }
+    server.stop();
+}
+
+fn set_mode(file: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[tokio::test]
+async fn scram_proves_the_password_and_binds_it_to_the_tls_channel() {
+    let own = Authority::new();
+    let (cert, key) = own.signs("server", "db", LOOPBACK, 0);
+    let server = tls_server(&cert, &key, &own.root()).await;
+    server
+        .admin()
+        .await
+        .batch_execute("SET password_encryption = 'scram-sha-256'; ALTER ROLE farm PASSWORD 'geheim'")
+        .await
+        .unwrap();
+    hba(&server, "hostssl all all 127.0.0.1/32 scram-sha-256");
+    server.reload().await;
+    let options = |password: &str, more: &str| {
+        format!(
+            "sslmode=verify-full&sslrootcert={}&password={password}{more}",
+            own.root()
+        )
+    };
+    // tokio-postgres goes on only if the server took part in the binding.
+    let bound = with(&server, &options("geheim", "&channel_binding=require"));
+    now(&Db::connect(&bound).await.unwrap()).await.unwrap();
+    let error = Db::connect(&with(&server, &options("falsch", "")))
+        .await
+        .err()
+        .unwrap();
+    assert!(matches!(error, StoreError::Denied(_)), "{error}");
+    assert!(!error.to_string().contains("falsch"));
+}
+
+#[tokio::test]
+async fn without_tls_a_password_is_shown_to_nobody_and_proven_by_the_server() {
+    let server = PrivateServer::start(Options::default()).await;
+    server
+        .admin()
+        .await
+        .batch_execute("SET password_encryption = 'md5'; ALTER ROLE farm PASSWORD 'geheim'")
+        .await
+        .unwrap();
+    let config = with(&server, "password=geheim");
+    for (method, said) in [
+        ("password", "asks for the password"),
+        ("md5", "MD5"),
+        ("trust", "without showing"),
+    ] {
+        hba(&server, &format!("host all all 127.0.0.1/32 {method}"));
+        server.reload().await;
+        let error = Db::connect(&config).await.err().expect(method);
+        assert!(
+            matches!(&error, StoreError::Denied(why) if why.contains(said)),
+            "{method}: {error}"
+        );
+    }
+    // Nothing to lose: no password, no proof.
+    Db::connect(&with(&server, "application_name=x")).await.unwrap();
+    server
+        .admin()
+        .await
+        .batch_execute("SET password_encryption = 'scram-sha-256'; ALTER ROLE farm PASSWORD 'geheim'")
+        .await
+        .unwrap();
+    hba(&server, "host all all 127.0.0.1/32 scram-sha-256");
+    server.reload().await;
+    now(&Db::connect(&config).await.unwrap()).await.unwrap();
+    let error = Db::connect(&with(&server, "password=falsch"))
+        .await
+        .err()
+        .unwrap();
+    assert!(matches!(error, StoreError::Denied(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_password_comes_from_a_file_that_others_cannot_read() {
+    let server = PrivateServer::start(Options::default()).await;
+    server
+        .admin()
+        .await
+        .batch_execute("SET password_encryption = 'scram-sha-256'; ALTER ROLE farm PASSWORD 'ge:heim'")
+        .await
+        .unwrap();
+    hba(&server, "host all all 127.0.0.1/32 scram-sha-256");
+    server.reload().await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("pass");
+    std::fs::write(&file, "127.0.0.1:*:farmhand:farm:ge\\:heim\n").unwrap();
+    set_mode(&file, 0o600);
+    let option = format!("passfile={}", file.display());
+    now(&Db::connect(&with(&server, &option)).await.unwrap())
+        .await
+        .unwrap();
+    set_mode(&file, 0o640);
+    for option in [option, "passfile=/nowhere".to_owned()] {
+        let error = DbConfig::from_url(&format!("{}?{option}", server.tcp_url()), PasswordIn::Allowed);
+        let said = error.unwrap_err().to_string();
+        assert!(said.contains("password file") && !said.contains("heim"), "{said}");
+    }
 }

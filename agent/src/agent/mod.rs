@@ -197,6 +197,12 @@ fn connect(
         .with_application_name(&format!("farmhand {}", config.address))
         .with_max_pool(POOL)
         .with_listen(config.notify);
+    if db_config.is_exposed() {
+        tracing::warn!(
+            database = db_config.target(),
+            "the database is reached without TLS: whoever is in between can read and change what this agent does"
+        );
+    }
     // A renewal that takes longer than this is tried again on a new connection while the lease still lives.
     let bound = timing.renew_every().min(Duration::from_secs(5));
     let db = Db::new(&db_config);

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{DatabaseArgs, Exit, Failure, Outcome, out, settings};
-use crate::doctor::{Check, Level, availability, database, machine, worst};
+use crate::doctor::{Check, Level, availability, database, machine, rights, worst};
 
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
@@ -90,6 +90,10 @@ async fn look_at_database(args: &DatabaseArgs, checks: &mut Vec<Check>) -> Exit 
     }
     match survey::farm(&db).await {
         Ok(farm) => checks.extend(database::farm(&farm, env!("CARGO_PKG_VERSION"))),
+        Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
+    }
+    match survey::rights(&db).await {
+        Ok(found) => checks.extend(rights::judge(&found, &config.target(), config.is_exposed())),
         Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
     }
     match notify::targets(&db).await {

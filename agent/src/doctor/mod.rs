@@ -5,6 +5,7 @@ pub mod availability;
 pub mod database;
 pub mod machine;
 pub mod notify;
+pub mod rights;
 pub mod tables;
 
 use serde::Serialize;

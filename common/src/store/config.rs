@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_postgres::config::{Host, SslMode, SslNegotiation, TargetSessionAttrs};
 
 use super::error::StoreError;
-use super::tls;
+use super::link::Link;
+use super::options::{self, Secured};
+use super::{passfile, tls};
 
 /// Where a URL came from: a command line is readable by everybody on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,9 @@ pub struct DbConfig {
     /// Transactions only read, and the server ends a statement after this.
     pub(crate) read_only: Option<Duration>,
     pub(crate) pg: tokio_postgres::Config,
-    pub(crate) tls: MakeRustlsConnect,
+    pub(crate) link: Link,
+    /// All its servers are on this machine.
+    pub(crate) local: bool,
     /// Of several servers the one that took the last connection.
     pub(crate) last: Arc<AtomicUsize>,
 }
@@ -49,15 +52,16 @@ impl std::fmt::Debug for DbConfig {
 
 impl DbConfig {
     /// Reads `postgresql://…` or `host=… dbname=…`, with the options of tokio-postgres and besides them
-    /// `sslmode=verify-full` and `sslrootcert=FILE`.
+    /// `sslmode=verify-full`, `sslrootcert`, `sslcert`, `sslkey` and `passfile`.
     ///
     /// Servers that are not on this machine are reached by TLS with the host's name verified unless the
-    /// string says `sslmode=disable`; `sslmode=prefer` is refused for them.
+    /// string says `sslmode=disable`; `sslmode=prefer` is refused. Without TLS no password leaves this machine in any
+    /// form from which it could be guessed.
     ///
     /// # Errors
     /// `StoreError::Config` says what is wrong with the string, never repeating a password.
     pub fn from_url(url: &str, password: PasswordIn) -> Result<Self, StoreError> {
-        let (rest, extra) = split_options(url)?;
+        let (rest, extra) = options::split(url)?;
         let mut pg: tokio_postgres::Config = rest
             .parse()
             .map_err(|e: tokio_postgres::Error| StoreError::Config(super::error::chain(&e)))?;
@@ -71,25 +75,13 @@ impl DbConfig {
         if pg.get_hosts().is_empty() && pg.get_hostaddrs().is_empty() {
             pg.host_path("/var/run/postgresql");
         }
+        if pg.get_hosts().is_empty() {
+            return Err(StoreError::Config(
+                "hostaddr says where the server is and not who it is: name its host too".to_owned(),
+            ));
+        }
         let local = pg.get_hosts().iter().all(is_local) && pg.get_hostaddrs().iter().all(IpAddr::is_loopback);
-        let mode = extra.sslmode.as_deref();
-        match mode {
-            Some("disable") => pg.ssl_mode(SslMode::Disable),
-            Some("require" | "verify-full" | "verify-ca") => pg.ssl_mode(SslMode::Require),
-            Some("prefer" | "allow") if !local => {
-                return Err(StoreError::Config(format!(
-                    "sslmode={} could be downgraded by anybody in between; say verify-full, or disable to go without TLS",
-                    mode.unwrap_or_default()
-                )));
-            }
-            None if !local => pg.ssl_mode(SslMode::Require),
-            None | Some("prefer" | "allow") => pg.ssl_mode(SslMode::Disable),
-            Some(other) => {
-                return Err(StoreError::Config(format!(
-                    "sslmode {other:?} is none of disable, require, verify-full"
-                )));
-            }
-        };
+        let secured = extra.secured(local)?;
         if pg.get_target_session_attrs() == TargetSessionAttrs::ReadOnly {
             return Err(StoreError::Config(
                 "target_session_attrs=read-only cannot work".to_owned(),
@@ -100,11 +92,21 @@ impl DbConfig {
             pg.application_name("farmhand");
         }
         if pg.get_password().is_none()
-            && let Some(found) = super::passfile::lookup(&pg)
+            && let Some(found) = passfile::lookup(&pg, extra.passfile.as_deref())?
         {
             pg.password(found);
         }
-        let uses_tls = pg.get_ssl_mode() == SslMode::Require;
+        let link = match secured {
+            Secured::Verified => {
+                pg.ssl_mode(SslMode::Require);
+                Link::Tls(tls::connector(&extra.tls_files()?)?)
+            }
+            Secured::Plain => {
+                let password = pg.get_password().is_some();
+                pg.ssl_mode(SslMode::Disable);
+                Link::Guarded { password }
+            }
+        };
         let mut config = Self {
             statement_timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(5),
@@ -112,7 +114,8 @@ impl DbConfig {
             listen: true,
             read_only: None,
             pg,
-            tls: tls::connector(uses_tls, extra.sslrootcert.as_deref())?,
+            link,
+            local,
             last: Arc::default(),
         };
         config.bound_sockets();
@@ -137,6 +140,9 @@ impl DbConfig {
     /// For a password that was asked for on a terminal.
     pub fn with_password(mut self, password: &str) -> Self {
         self.pg.password(password);
+        if let Link::Guarded { password } = &mut self.link {
+            *password = true;
+        }
         self
     }
 
@@ -177,7 +183,24 @@ impl DbConfig {
 
     /// Whether the server is on this machine (a unix socket or a loopback address).
     pub fn is_local(&self) -> bool {
-        self.pg.get_hosts().iter().all(is_local)
+        self.local
+    }
+
+    /// Whether anybody in between can read and change what goes to the server and comes from it.
+    pub fn is_exposed(&self) -> bool {
+        !self.local && matches!(self.link, Link::Guarded { .. })
+    }
+
+    /// What tokio-postgres is to connect with. Its plain mode asks nobody, so the guard comes in where TLS would; there
+    /// is no guard, and no need of one, for a socket of this machine's file system.
+    pub(crate) fn secured(&self) -> tokio_postgres::Config {
+        let mut pg = self.pg.clone();
+        let sockets = pg.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
+        if matches!(self.link, Link::Guarded { .. }) && !sockets {
+            pg.ssl_mode(SslMode::Require)
+                .ssl_negotiation(SslNegotiation::Direct);
+        }
+        pg
     }
 
     fn bound_sockets(&mut self) {
@@ -197,78 +220,6 @@ fn is_local(host: &Host) -> bool {
         Host::Unix(_) => true,
         Host::Tcp(name) => name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()),
     }
-}
-
-#[derive(Default)]
-struct Extra {
-    sslmode: Option<String>,
-    sslrootcert: Option<String>,
-}
-
-impl Extra {
-    fn take(&mut self, key: &str, value: &str) -> bool {
-        match key {
-            "sslmode" => self.sslmode = Some(value.to_owned()),
-            "sslrootcert" => self.sslrootcert = Some(value.to_owned()),
-            _ => return false,
-        }
-        true
-    }
-}
-
-/// Takes out what tokio-postgres does not know: it refuses `verify-full` and has no `sslrootcert`.
-fn split_options(url: &str) -> Result<(String, Extra), StoreError> {
-    let mut extra = Extra::default();
-    if !url.contains("://") {
-        // key=value pairs; quoting matters only for values tokio-postgres reads itself.
-        let kept: Vec<&str> = url
-            .split_whitespace()
-            .filter(|pair| {
-                pair.split_once('=')
-                    .is_none_or(|(k, v)| !extra.take(k, v.trim_matches('\'')))
-            })
-            .collect();
-        let rest = if extra.sslmode.is_some() || extra.sslrootcert.is_some() {
-            kept.join(" ")
-        } else {
-            url.to_owned()
-        };
-        return Ok((rest, extra));
-    }
-    let Some((base, query)) = url.split_once('?') else {
-        return Ok((url.to_owned(), extra));
-    };
-    let mut kept = Vec::new();
-    for pair in query.split('&').filter(|p| !p.is_empty()) {
-        let (key, value) = pair
-            .split_once('=')
-            .ok_or_else(|| StoreError::Config(format!("option {pair:?} has no value")))?;
-        if !extra.take(key, &percent_decode(value)?) {
-            kept.push(pair);
-        }
-    }
-    let rest = if kept.is_empty() {
-        base.to_owned()
-    } else {
-        format!("{base}?{}", kept.join("&"))
-    };
-    Ok((rest, extra))
-}
-
-fn percent_decode(text: &str) -> Result<String, StoreError> {
-    let bad = || StoreError::Config(format!("bad percent-encoding in {text:?}"));
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(b) = rest.next() {
-        if b != b'%' {
-            bytes.push(b);
-            continue;
-        }
-        let hex = |b: Option<u8>| b.and_then(|b| char::from(b).to_digit(16)).ok_or_else(bad);
-        let (high, low) = (hex(rest.next())?, hex(rest.next())?);
-        bytes.push(u8::try_from(high * 16 + low).map_err(|_| bad())?);
-    }
-    String::from_utf8(bytes).map_err(|_| bad())
 }
 
 #[cfg(test)]

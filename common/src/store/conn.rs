@@ -78,8 +78,8 @@ impl Conn {
     ) -> Result<Self, StoreError> {
         let attempt = async {
             let (client, mut connection) = config
-                .pg
-                .connect(config.tls.clone())
+                .secured()
+                .connect(config.link.clone())
                 .await
                 .map_err(|e| StoreError::from_connect(&e))?;
             let unconfirmed = Arc::new(AtomicBool::new(false));

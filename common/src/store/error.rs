@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use tokio_postgres::error::SqlState;
 
+use super::link::Distrust;
+
 /// Every failure of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -154,6 +156,9 @@ impl StoreError {
 
     pub(crate) fn from_connect(error: &tokio_postgres::Error) -> Self {
         let Some(db) = error.as_db_error() else {
+            if let Some(distrust) = distrust(error) {
+                return Self::Denied(distrust.to_string());
+            }
             let text = chain(error);
             return if text.contains("database does not allow writes") {
                 Self::ReadOnly
@@ -171,6 +176,11 @@ impl StoreError {
             _ => Self::Unreachable(db.message().to_owned()),
         }
     }
+}
+
+fn distrust(error: &tokio_postgres::Error) -> Option<Distrust> {
+    let io = std::error::Error::source(error)?.downcast_ref::<std::io::Error>()?;
+    io.get_ref()?.downcast_ref().copied()
 }
 
 fn is_io(error: &tokio_postgres::Error) -> bool {

@@ -173,7 +173,9 @@ pub async fn migrate_roles(
     let mut tx = begin(&db, prefix).await?;
     let prefix = match prefix {
         Some(prefix) => prefix.to_owned(),
-        None => roles::prefix(&mut tx).await?.unwrap_or_else(|| roles::PREFIX.to_owned()),
+        None => roles::prefix(&mut tx)
+            .await?
+            .unwrap_or_else(|| roles::PREFIX.to_owned()),
     };
     tx.commit().await?;
     let made = roles::make(&db, &prefix).await?;

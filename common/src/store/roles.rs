@@ -128,7 +128,15 @@ mod tests {
         for good in ["farmhand", "_x", "farm_2", &"a".repeat(40)] {
             assert!(is_prefix(good), "{good}");
         }
-        for bad in ["", "2farm", "Farm", "a-b", "a\"; DROP ROLE b", "é", &"a".repeat(41)] {
+        for bad in [
+            "",
+            "2farm",
+            "Farm",
+            "a-b",
+            "a\"; DROP ROLE b",
+            "é",
+            &"a".repeat(41),
+        ] {
             assert!(!is_prefix(bad), "{bad}");
         }
     }

@@ -61,6 +61,32 @@ pub struct Farm {
     pub submitter: bool,
 }
 
+/// Who may do what, as far as it is too much or too little.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Rights {
+    /// What the names of the farm's roles begin with.
+    pub prefix: String,
+    /// Those that the cluster has not got.
+    pub missing: Vec<String>,
+    /// Whom the schema belongs to.
+    pub owner: String,
+    pub owner_is_superuser: bool,
+    /// Logins of connected agents that can change definitions, with the reason in brackets.
+    pub wide_agents: Vec<String>,
+    /// Objects of the schema on which everybody has a right.
+    pub open_to_all: Vec<String>,
+    /// Functions of the schema that take their names from the caller's path.
+    pub loose_functions: Vec<String>,
+    /// Schemas in this login's path in which everybody may create objects.
+    pub open_schemas: Vec<String>,
+}
+
+/// # Errors
+/// The database is away or denies it, or has no Farmhand schema.
+pub async fn rights(db: &Db) -> Result<Rights, StoreError> {
+    row("survey_rights", db.row(stmt!("survey_rights"), &[]).await?)
+}
+
 /// # Errors
 /// The database is away or denies it.
 pub async fn server(db: &Db) -> Result<Server, StoreError> {

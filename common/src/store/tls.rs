@@ -1,13 +1,15 @@
 //! TLS: verified against given or system roots, host name included.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::StoreError;
+use super::options::TlsFiles;
 
 /// Where distributions keep the trusted roots as one file.
 const BUNDLES: &[&str] = &[
@@ -17,15 +19,15 @@ const BUNDLES: &[&str] = &[
     "/etc/ssl/cert.pem",
 ];
 
-/// A connector that trusts `root` alone when given, else the system's roots, else Mozilla's. Without
-/// `needed` no file is read: the connector is then never used.
-pub(crate) fn connector(needed: bool, root: Option<&str>) -> Result<MakeRustlsConnect, StoreError> {
-    let roots = if needed {
-        trusted(root)?
-    } else {
-        RootCertStore::empty()
+/// A connector that trusts the given root alone, else the system's roots, else Mozilla's, and shows the client's
+/// certificate where there is one.
+pub(crate) fn connector(files: &TlsFiles) -> Result<MakeRustlsConnect, StoreError> {
+    let roots = trusted(files.root.as_deref())?;
+    let identity = match (&files.cert, &files.key) {
+        (Some(cert), Some(key)) => Some(identity(Path::new(cert), Path::new(key))?),
+        _ => None,
     };
-    client(roots).map(MakeRustlsConnect::new)
+    client(roots, identity).map(MakeRustlsConnect::new)
 }
 
 /// TLS to others than the database: with `SSL_CERT_FILE`, else the system's roots, else Mozilla's.
@@ -33,7 +35,7 @@ pub(crate) fn connector(needed: bool, root: Option<&str>) -> Result<MakeRustlsCo
 /// # Errors
 /// For a file of certificates that cannot be read.
 pub fn outgoing() -> Result<ClientConfig, StoreError> {
-    client(trusted(None)?)
+    client(trusted(None)?, None)
 }
 
 fn trusted(root: Option<&str>) -> Result<RootCertStore, StoreError> {
@@ -62,24 +64,55 @@ fn trusted(root: Option<&str>) -> Result<RootCertStore, StoreError> {
     Ok(roots)
 }
 
-fn client(roots: RootCertStore) -> Result<ClientConfig, StoreError> {
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn client(roots: RootCertStore, identity: Option<Identity>) -> Result<ClientConfig, StoreError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|e| StoreError::Config(e.to_string()))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(config)
+        .with_root_certificates(roots);
+    match identity {
+        Some((certificates, key)) => config
+            .with_client_auth_cert(certificates, key)
+            .map_err(|e| StoreError::Config(format!("the client certificate: {e}"))),
+        None => Ok(config.with_no_client_auth()),
+    }
+}
+
+/// The client's certificate and its key, which nobody else may read (root may leave it to its group, as for libpq).
+fn identity(cert: &Path, key: &Path) -> Result<Identity, StoreError> {
+    let unfit = |why: String| StoreError::Config(format!("sslkey {}: {why}", key.display()));
+    let about = std::fs::metadata(key).map_err(|e| unfit(e.to_string()))?;
+    let others = if about.uid() == 0 { 0o027 } else { 0o077 };
+    if about.mode() & others != 0 {
+        return Err(unfit("others may read it (chmod 0600)".to_owned()));
+    }
+    let pem = std::fs::read(key).map_err(|e| unfit(e.to_string()))?;
+    let found = rustls_pemfile::private_key(&mut pem.as_slice()).map_err(|e| unfit(e.to_string()))?;
+    let found =
+        found.ok_or_else(|| unfit("it holds no private key, or one under a passphrase".to_owned()))?;
+    let chain = certificates(cert)?;
+    if chain.is_empty() {
+        return Err(StoreError::Config(format!(
+            "sslcert {} holds no certificate",
+            cert.display()
+        )));
+    }
+    Ok((chain, found))
 }
 
 fn load(roots: &mut RootCertStore, file: &Path) -> Result<usize, StoreError> {
+    // System bundles may hold roots that this library refuses; the others still count.
+    let (added, _refused) = roots.add_parsable_certificates(certificates(file)?);
+    Ok(added)
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError> {
     let bad =
         |e: &dyn std::fmt::Display| StoreError::Config(format!("certificates in {}: {e}", file.display()));
     let pem = std::fs::read(file).map_err(|e| bad(&e))?;
-    let certificates: Vec<CertificateDer<'static>> = rustls_pemfile::certs(&mut pem.as_slice())
+    rustls_pemfile::certs(&mut pem.as_slice())
         .collect::<Result<_, _>>()
-        .map_err(|e| bad(&e))?;
-    // System bundles may hold roots that this library refuses; the others still count.
-    let (added, _refused) = roots.add_parsable_certificates(certificates);
-    Ok(added)
+        .map_err(|e| bad(&e))
 }

@@ -194,6 +194,22 @@ impl PrivateServer {
         unsafe { libc::kill(self.pid(), signal) };
     }
 
+    /// Has it read its files again; what they say holds for connections from now on.
+    pub async fn reload(&self) {
+        let admin = self.admin().await;
+        let before = loaded(&admin).await;
+        admin
+            .batch_execute("SELECT pg_sleep(0.01); SELECT pg_reload_conf()")
+            .await
+            .expect("a reload");
+        let deadline = Instant::now() + START;
+        // A fresh session has the postmaster's own time.
+        while loaded(&self.admin().await).await == before {
+            assert!(Instant::now() < deadline, "the server does not reload");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// Starts it again after `stop` or `kill`, with other options when given.
     pub fn restart(&mut self, options: Option<Options>) {
         self.stop();
@@ -280,6 +296,11 @@ impl PrivateServer {
             exit: Mutex::new(exit),
         }
     }
+}
+
+async fn loaded(client: &Client) -> String {
+    let row = client.query_one("SELECT pg_conf_load_time()::text", &[]).await;
+    row.expect("a time").get(0)
 }
 
 impl Drop for PrivateServer {
