@@ -252,6 +252,13 @@ async fn every_function_says_where_it_looks_for_names() {
     .await;
     assert_eq!(
         definers,
-        ["drop_partitions", "ensure_partitions", "submit", "waits_for"]
+        [
+            "drop_partitions",
+            "ensure_partitions",
+            "forget_audit",
+            "keep_audit",
+            "submit",
+            "waits_for"
+        ]
     );
 }

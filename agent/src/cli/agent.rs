@@ -77,6 +77,10 @@ pub struct AgentArgs {
 }
 
 pub fn run(args: &AgentArgs, as_json: bool) -> Outcome {
+    // Its environment and memory may hold the database's password, and jobs may run as its own user. Not kept by exec:
+    // the warden, which knows no secret, sets up namespaces as an ordinary process.
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+        .map_err(std::io::Error::from)?;
     let config = settings::load(args, &settings::environment())?;
     let again = args.clone();
     let reload =

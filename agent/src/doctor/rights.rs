@@ -33,7 +33,10 @@ fn roles(rights: &Rights) -> Check {
     if rights.missing.is_empty() {
         return Check::ok(
             "roles",
-            format!("{0}_agent, _operator, _submitter and _viewer are there", rights.prefix),
+            format!(
+                "{0}_agent, _operator, _submitter and _viewer are there",
+                rights.prefix
+            ),
         );
     }
     let each: Vec<String> = (rights.missing.iter())
@@ -70,7 +73,10 @@ fn agents(rights: &Rights) -> Check {
             format!("REASSIGN OWNED, or ALTER … OWNER TO {}_owner", rights.prefix),
         );
     }
-    Check::ok("agents' rights", "no agent is logged in that can change definitions")
+    Check::ok(
+        "agents' rights",
+        "no agent is logged in that can change definitions",
+    )
 }
 
 fn public(rights: &Rights) -> Check {
@@ -93,7 +99,10 @@ fn functions(rights: &Rights) -> Check {
     Check::bad(
         Level::Warning,
         "functions",
-        format!("without a fixed search_path: {}", rights.loose_functions.join(", ")),
+        format!(
+            "without a fixed search_path: {}",
+            rights.loose_functions.join(", ")
+        ),
         "what lies in a caller's path can be run in place of what is meant",
         "ALTER FUNCTION … SET search_path = pg_catalog, pg_temp; functions of your own belong into another schema",
     )
@@ -109,7 +118,10 @@ fn search_path(rights: &Rights) -> Check {
     Check::bad(
         Level::Warning,
         "search path",
-        format!("everybody may create objects in {}", rights.open_schemas.join(", ")),
+        format!(
+            "everybody may create objects in {}",
+            rights.open_schemas.join(", ")
+        ),
         "an operator or function there can be run with an agent's rights",
         each.join(" "),
     )
@@ -149,10 +161,25 @@ mod tests {
         let one = || vec!["x".to_owned()];
         assert_eq!(level("encryption", true, |_| {}), Level::Warning);
         assert_eq!(level("roles", false, |r| r.missing = one()), Level::Note);
-        assert_eq!(level("agents' rights", false, |r| r.wide_agents = one()), Level::Warning);
-        assert_eq!(level("agents' rights", false, |r| r.owner_is_superuser = true), Level::Note);
-        assert_eq!(level("public rights", false, |r| r.open_to_all = one()), Level::Warning);
-        assert_eq!(level("functions", false, |r| r.loose_functions = one()), Level::Warning);
-        assert_eq!(level("search path", false, |r| r.open_schemas = one()), Level::Warning);
+        assert_eq!(
+            level("agents' rights", false, |r| r.wide_agents = one()),
+            Level::Warning
+        );
+        assert_eq!(
+            level("agents' rights", false, |r| r.owner_is_superuser = true),
+            Level::Note
+        );
+        assert_eq!(
+            level("public rights", false, |r| r.open_to_all = one()),
+            Level::Warning
+        );
+        assert_eq!(
+            level("functions", false, |r| r.loose_functions = one()),
+            Level::Warning
+        );
+        assert_eq!(
+            level("search path", false, |r| r.open_schemas = one()),
+            Level::Warning
+        );
     }
 }

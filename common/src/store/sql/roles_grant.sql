@@ -92,6 +92,10 @@ BEGIN
             ('api_token', 'rw(last_used_at)', 'raw', ''),
             ('web_session', 'rad', 'rd', ''),
             ('api_once', 'rawd', '', ''),
+            -- Who vouched for what, who would not run it, and who did what.
+            ('job_signature', 'r', 'raw', 'r'),
+            ('refusal', 'rawd', 'rd', 'r'),
+            ('audit', 'r', 'r', 'r'),
             -- Partitions that statements name, to say what fell into them.
             ('run_history_default', 'r', 'r', 'r'),
             ('attempt_default', 'r', 'r', 'r'),
@@ -144,7 +148,8 @@ BEGIN
             ('is_date', ARRAY['agent', 'operator', 'viewer']),
             ('param_wrong', ARRAY['agent', 'operator', 'viewer']),
             ('ensure_partitions', ARRAY['agent']),
-            ('drop_partitions', ARRAY['agent'])
+            ('drop_partitions', ARRAY['agent']),
+            ('forget_audit', ARRAY['agent'])
         ) AS f(name, whom)
         JOIN pg_proc p ON p.pronamespace = 'farmhand'::regnamespace AND p.proname = f.name
         CROSS JOIN LATERAL unnest(f.whom) AS w(who)
