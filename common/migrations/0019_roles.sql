@@ -74,6 +74,7 @@ RETURNS TABLE (made integer, room integer, more boolean, busy boolean, problem t
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '1s'
+SET enable_seqscan = on
 AS $$
 DECLARE
     j record;

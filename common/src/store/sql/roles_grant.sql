@@ -149,7 +149,9 @@ BEGIN
             ('param_wrong', ARRAY['agent', 'operator', 'viewer']),
             ('ensure_partitions', ARRAY['agent']),
             ('drop_partitions', ARRAY['agent']),
-            ('forget_audit', ARRAY['agent'])
+            ('forget_audit', ARRAY['agent']),
+            ('turn', ARRAY['agent']),
+            ('done_tasks', ARRAY['agent'])
         ) AS f(name, whom)
         JOIN pg_proc p ON p.pronamespace = 'farmhand'::regnamespace AND p.proname = f.name
         CROSS JOIN LATERAL unnest(f.whom) AS w(who)
