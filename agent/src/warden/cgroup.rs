@@ -7,7 +7,7 @@
 //! `DelegateSubgroup=agent`): only a cgroup without processes may give controllers to its children.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use farmhand_common::core::definition::Limits;
@@ -150,6 +150,25 @@ pub fn processes(path: &Path) -> Vec<i32> {
     found
 }
 
+/// How a new process comes into a cgroup: born there, or, where the kernel cannot do that, by moving itself. A move
+/// waits until every processor has taken notice, some 10 ms when there was none for a while, and whoever makes or
+/// removes a cgroup meanwhile waits with it.
+#[derive(Debug)]
+pub struct Entry {
+    pub dir: File,
+    procs: PathBuf,
+}
+
+impl Entry {
+    /// Moves the calling process in.
+    pub fn enter(&self) -> io::Result<()> {
+        OpenOptions::new()
+            .write(true)
+            .open(&self.procs)
+            .and_then(|mut procs| procs.write_all(b"0"))
+    }
+}
+
 #[derive(Debug)]
 pub struct Group {
     path: PathBuf,
@@ -183,13 +202,13 @@ impl Group {
         &self.path
     }
 
-    /// A process that writes `0` here moves itself in.
-    pub fn entry(&self) -> io::Result<File> {
-        let path = self.path.join("cgroup.procs");
-        OpenOptions::new()
-            .write(true)
-            .open(&path)
-            .map_err(|e| named(e, &path))
+    /// The way in.
+    pub fn entry(&self) -> io::Result<Entry> {
+        let dir = File::open(&self.path).map_err(|e| named(e, &self.path))?;
+        Ok(Entry {
+            dir,
+            procs: self.path.join("cgroup.procs"),
+        })
     }
 
     /// CPU time of everything that ever ran in it: user and system microseconds.

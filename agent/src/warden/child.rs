@@ -154,7 +154,8 @@ fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::In
         die_with_parent();
     } else {
         user::own_allowed_by(&plan.policy)?;
-        (limits, program) = user::own_program(&plan.policy, request)?;
+        user = user::own();
+        (limits, program) = user::own_program(&plan.policy, request, user.as_ref())?;
     }
     if limits.no_new_privs(rustix::process::geteuid().as_raw()) {
         // SAFETY: changes an attribute of this process, for good.
@@ -173,7 +174,6 @@ fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::In
         }
         system(Stage::Cwd, &text, &e)
     })?;
-    let user = user.or_else(user::own);
     let known = user.map_or_else(Vec::new, |user| {
         user.environment(|name| request.env.contains_key(name))
     });

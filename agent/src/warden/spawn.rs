@@ -3,11 +3,12 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use farmhand_common::core::definition::Isolation;
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use super::cgroup::Entry;
 use super::child;
 use super::plan::{Plan, fd};
 
@@ -42,7 +43,7 @@ impl Liveness {
 
 /// Forks the command of a plan. Returns without waiting for its exec, which a dead file server can delay for
 /// as long as it likes.
-pub fn start(plan: &Plan, cgroup: Option<&File>, liveness: &Liveness) -> io::Result<Started> {
+pub fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) -> io::Result<Started> {
     let isolated = plan.request.isolation == Isolation::Pid;
     let (stdin_read, stdin) = match &plan.request.stdin {
         Some(_) => pipe_with(PipeFlags::CLOEXEC).map(|(read, write)| (read, Some(write)))?,
@@ -69,22 +70,18 @@ pub fn start(plan: &Plan, cgroup: Option<&File>, liveness: &Liveness) -> io::Res
                 fd::PLAN,
             ),
         ],
-        cgroup: cgroup.map(AsRawFd::as_raw_fd),
         warden: std::process::id().cast_signed(),
         identity: (
             rustix::process::geteuid().as_raw(),
             rustix::process::getegid().as_raw(),
         ),
     };
-    let pid = if isolated {
-        // SAFETY: this process has one thread, and the child calls no code that needs glibc's idea of its id.
-        unsafe { clone(isolation())? }
-    } else {
-        // SAFETY: this process has one thread, so every lock and allocation is consistent in the child.
-        unsafe { fork()? }
-    };
+    let namespaces = if isolated { isolation() } else { 0 };
+    // SAFETY: this process has one thread, so every lock and allocation is consistent in the child, which calls no code
+    // that needs glibc's idea of its id, and execs or exits.
+    let (pid, moves) = unsafe { born(namespaces, cgroup)? };
     if pid == 0 {
-        for_child.become_child(plan, isolated, liveness)
+        for_child.become_child(plan, isolated, liveness, cgroup.filter(|_| moves))
     }
     for end in [&stdout, &stderr, &progress, &start_error, &status] {
         rustix::io::ioctl_fionbio(end, true)?;
@@ -147,6 +144,69 @@ pub unsafe fn fork() -> io::Result<i32> {
     }
 }
 
+/// The child in its cgroup from its first moment; or, where the kernel cannot do that (before 5.7, or a filter that
+/// does not know the call), a child that is to move there. Answers like fork, and whether it is to move.
+///
+/// # Safety
+/// The process must have one thread; the child must exec or exit.
+unsafe fn born(namespaces: i32, cgroup: Option<&Entry>) -> io::Result<(i32, bool)> {
+    if let Some(cgroup) = cgroup {
+        // SAFETY: promised by the caller.
+        match unsafe { clone_into(namespaces, &cgroup.dir) } {
+            Ok(pid) => return Ok((pid, false)),
+            // What the move will not get better, it says better.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM)) => {
+                return Err(error);
+            }
+            Err(_) => {}
+        }
+    }
+    let pid = if namespaces == 0 {
+        // SAFETY: promised by the caller.
+        unsafe { fork()? }
+    } else {
+        // SAFETY: promised by the caller.
+        unsafe { clone(namespaces)? }
+    };
+    Ok((pid, cgroup.is_some()))
+}
+
+/// What clone3(2) takes, as of Linux 5.7.
+#[repr(C)]
+#[derive(Default)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+
+/// Beyond what fits an int, which is how libc has it.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// # Safety
+/// The process must have one thread; the child must exec or exit.
+unsafe fn clone_into(namespaces: i32, cgroup: &File) -> io::Result<i32> {
+    let args = CloneArgs {
+        flags: u64::from(namespaces.cast_unsigned()) | CLONE_INTO_CGROUP,
+        exit_signal: u64::from(libc::SIGCHLD.cast_unsigned()),
+        cgroup: u64::from(cgroup.as_raw_fd().cast_unsigned()),
+        ..CloneArgs::default()
+    };
+    // SAFETY: without CLONE_VM and with no stack given this is a fork; the arguments outlive the call.
+    match unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) } {
+        -1 => Err(io::Error::last_os_error()),
+        pid => Ok(pid as i32),
+    }
+}
+
 /// # Safety
 /// The process must have one thread; the child must exec or exit.
 unsafe fn clone(flags: i32) -> io::Result<i32> {
@@ -168,30 +228,25 @@ fn plan_file(plan: &Plan) -> io::Result<File> {
 
 struct ForChild {
     numbered: [(RawFd, RawFd); 7],
-    cgroup: Option<RawFd>,
     warden: i32,
     identity: (u32, u32),
 }
 
 impl ForChild {
-    fn become_child(&self, plan: &Plan, isolated: bool, liveness: &Liveness) -> ! {
+    fn become_child(&self, plan: &Plan, isolated: bool, liveness: &Liveness, moves: Option<&Entry>) -> ! {
         child::die_with_parent();
         if isolated {
             exit_if_orphaned_in_namespace(liveness);
         } else {
             child::exit_if_orphaned(self.warden);
         }
-        if let Some(cgroup) = self.cgroup {
-            // SAFETY: the descriptor is open in the child and dropped with it.
-            let mut entry = std::mem::ManuallyDrop::new(unsafe { File::from_raw_fd(cgroup) });
-            if let Err(error) = entry.write_all(b"0") {
-                self.number_descriptors(false);
-                child::fail(child::system(
-                    super::protocol::Stage::Cgroup,
-                    "cgroup.procs",
-                    &error,
-                ));
-            }
+        if let Some(error) = moves.and_then(|cgroup| cgroup.enter().err()) {
+            self.number_descriptors(false);
+            child::fail(child::system(
+                super::protocol::Stage::Cgroup,
+                "cgroup.procs",
+                &error,
+            ));
         }
         let namespaced = if isolated {
             child::settle_in_namespace(self.identity)

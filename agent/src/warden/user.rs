@@ -67,8 +67,9 @@ pub fn program(
 pub fn own_program(
     policy: &Policy,
     request: &SpawnRequest,
+    own: Option<&User>,
 ) -> Result<(UserRules, Option<PathBuf>), StartFailure> {
-    let name = own().map_or_else(String::new, |user| user.name.to_string_lossy().into_owned());
+    let name = own.map_or_else(String::new, |user| user.name.to_string_lossy().into_owned());
     let limits = policy.limits(&[&name]);
     let program = program(&limits, &name, request)?;
     Ok((limits, program))
