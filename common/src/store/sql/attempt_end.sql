@@ -8,18 +8,21 @@ WITH given AS MATERIALIZED (
         reason text,
         started_at timestamptz, exit_code integer, signal integer, cpu_ms bigint, max_rss_bytes bigint,
         output_bytes bigint, output_dropped bigint)
+    -- The order of locking.
+    ORDER BY g.run_id, g.attempt, g.fence, g.address, g.session
 ), mine AS MATERIALIZED (
-    SELECT r AS run, g AS given,
-        CASE WHEN r.cancel_requested THEN 'cancelled' WHEN g.ran AND r.on_lost = 'fail' THEN 'lost'
-            WHEN g.counts_takeover AND r.takeovers >= 5 THEN 'failed' END AS final
-    FROM farmhand.run_live r
-    JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt AND g.fence = r.fence
-        -- Not "=", which would lead through all that the session holds, once for each end.
-        AND r.running_at IS NOT DISTINCT FROM g.address AND r.session IS NOT DISTINCT FROM g.session
-    -- An array, because a join may be done by reading the whole table.
-    WHERE r.run_id = ANY (ARRAY(SELECT i.run_id FROM given i)) AND r.state = 'running'
-    ORDER BY r.run_id
-    FOR UPDATE OF r
+    SELECT l.run, g AS given,
+        CASE WHEN (l.run).cancel_requested THEN 'cancelled' WHEN g.ran AND (l.run).on_lost = 'fail' THEN 'lost'
+            WHEN g.counts_takeover AND (l.run).takeovers >= 5 THEN 'failed' END AS final
+    FROM given g
+    -- By its number, each in turn: a join might be done by reading all that is running, once for each end.
+    CROSS JOIN LATERAL (
+        SELECT r AS run FROM farmhand.run_live r
+        WHERE r.run_id = g.run_id AND r.attempt = g.attempt AND r.fence = g.fence
+            AND r.running_at IS NOT DISTINCT FROM g.address AND r.session IS NOT DISTINCT FROM g.session
+            AND r.state IS NOT DISTINCT FROM 'running'
+        LIMIT 1 FOR UPDATE
+    ) l
 ), gone AS (
     DELETE FROM farmhand.run_live r
     WHERE r.run_id = ANY (ARRAY(SELECT (m.run).run_id FROM mine m WHERE m.final IS NOT NULL))

@@ -5,16 +5,19 @@ WITH given AS MATERIALIZED (
     CROSS JOIN LATERAL jsonb_to_record(e.value)
         AS g(run_id bigint, attempt integer, fence bigint, address text, session bigint, state text,
             reason text)
+    -- The order of locking.
+    ORDER BY g.run_id, g.attempt, g.fence, g.address, g.session
 ), mine AS MATERIALIZED (
-    SELECT r AS run, g.state, g.reason, g.ending
-    FROM farmhand.run_live r
-    JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt AND g.fence = r.fence
-        -- Not "=", which would lead through all that the session holds, once for each end.
-        AND r.running_at IS NOT DISTINCT FROM g.address AND r.session IS NOT DISTINCT FROM g.session
-    -- An array, because a join may be done by reading the whole table.
-    WHERE r.run_id = ANY (ARRAY(SELECT i.run_id FROM given i)) AND r.state = 'running'
-    ORDER BY r.run_id
-    FOR UPDATE OF r
+    SELECT l.run, g.state, g.reason, g.ending
+    FROM given g
+    -- By its number, each in turn: a join might be done by reading all that is running, once for each end.
+    CROSS JOIN LATERAL (
+        SELECT r AS run FROM farmhand.run_live r
+        WHERE r.run_id = g.run_id AND r.attempt = g.attempt AND r.fence = g.fence
+            AND r.running_at IS NOT DISTINCT FROM g.address AND r.session IS NOT DISTINCT FROM g.session
+            AND r.state IS NOT DISTINCT FROM 'running'
+        LIMIT 1 FOR UPDATE
+    ) l
 ), gone AS (
     DELETE FROM farmhand.run_live r WHERE r.run_id = ANY (ARRAY(SELECT (m.run).run_id FROM mine m))
 ), kept AS (

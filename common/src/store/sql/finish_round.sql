@@ -7,6 +7,8 @@ WITH given AS MATERIALIZED (
     CROSS JOIN LATERAL jsonb_to_record(e.value)
         AS g(run_id bigint, attempt integer, fence bigint, address text, session bigint, state text, reason text,
             again_ms bigint)
+    -- The order of locking.
+    ORDER BY g.run_id, g.attempt, g.fence, g.address, g.session
 ), loop AS MATERIALIZED (
     SELECT j.* FROM farmhand.job j
     WHERE j.job_id IN (SELECT r.job_id FROM farmhand.run_live r JOIN given g ON g.run_id = r.run_id
@@ -14,16 +16,18 @@ WITH given AS MATERIALIZED (
     ORDER BY j.job_id
     FOR SHARE OF j
 ), mine AS MATERIALIZED (
-    SELECT r AS run, g.state, g.reason, g.ending, g.again_ms
-    FROM farmhand.run_live r
-    JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt AND g.fence = r.fence
-        -- Not "=", which would lead through all that the session holds, once for each end.
-        AND r.running_at IS NOT DISTINCT FROM g.address AND r.session IS NOT DISTINCT FROM g.session
-    -- Only to have the jobs locked first.
-    WHERE r.run_id = ANY (ARRAY(SELECT i.run_id FROM given i)) AND r.state = 'running'
-        AND (SELECT count(*) FROM loop) >= 0
-    ORDER BY r.run_id
-    FOR UPDATE OF r
+    SELECT l.run, g.state, g.reason, g.ending, g.again_ms
+    FROM given g
+    -- By its number, each in turn: a join might be done by reading all that is running, once for each end.
+    CROSS JOIN LATERAL (
+        SELECT r AS run FROM farmhand.run_live r
+        WHERE r.run_id = g.run_id AND r.attempt = g.attempt AND r.fence = g.fence
+            AND r.running_at IS NOT DISTINCT FROM g.address AND r.session IS NOT DISTINCT FROM g.session
+            AND r.state IS NOT DISTINCT FROM 'running'
+            -- Only to have the jobs locked first.
+            AND (SELECT count(*) FROM loop) >= 0
+        LIMIT 1 FOR UPDATE
+    ) l
 ), round AS MATERIALIZED (
     SELECT (m.run).run_id, j.*, m.state AS ended,
         statement_timestamp() + coalesce(m.again_ms, 1000) * interval '1 millisecond' AS ready

@@ -4,7 +4,7 @@ WITH given AS MATERIALIZED (
     SELECT r.run_id, r.job_id, g.started_at
     FROM farmhand.run_live r JOIN given g ON g.run_id = r.run_id AND g.attempt = r.attempt AND g.fence = r.fence
     WHERE r.run_id = ANY (ARRAY(SELECT i.run_id FROM given i))
-        AND r.state = 'running' AND r.running_at IS NOT DISTINCT FROM $1 AND r.session IS NOT DISTINCT FROM $2
+        AND r.state IS NOT DISTINCT FROM 'running' AND r.running_at IS NOT DISTINCT FROM $1 AND r.session IS NOT DISTINCT FROM $2
     ORDER BY r.run_id FOR UPDATE OF r
 ), live AS (
     UPDATE farmhand.run_live r SET started_at = m.started_at FROM mine m
