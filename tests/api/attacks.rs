@@ -61,7 +61,7 @@ async fn guessing_is_slowed_down_and_whoever_is_known_goes_on() {
     for n in 0..40 {
         // Known before the others are, and asked for within the moment that it is believed for.
         assert_eq!(f.get(&good, ME).await.status, 200, "after {n} guesses");
-        let guess = format!("fh_{}", format!("{n:043}").replace('0', "A"));
+        let guess = format!("fh_{n:A<43}");
         stopped |= f.get(&guess, ME).await.status == 429;
         if stopped {
             break;

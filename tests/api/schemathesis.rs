@@ -21,6 +21,13 @@ async fn every_answer_is_one_that_the_document_knows() {
     for _ in 0..3 {
         f.post(&token, "/api/v1/jobs/done/runs", "").await.json();
     }
+    // A real one, so that more than "there is no such thing" is looked at.
+    std::fs::write(
+        f.farm.dir().join("schemathesis.toml"),
+        "[parameters]\n\"path.job\" = \"done\"\n\"path.job_id\" = \"done\"\n\"path.run\" = 2\n\"path.run_id\" = 2\n\"path.node\" = \"n1\"\n\
+         \"path.address\" = \"n1\"\n",
+    )
+    .expect("its configuration");
     let out = Command::new(tool)
         .current_dir(f.farm.dir())
         .env("PYTHONDONTWRITEBYTECODE", "1")

@@ -150,6 +150,9 @@ impl IntoResponse for Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
+        if let StoreError::Refused(why) = error {
+            return Self::bad_request(why);
+        }
         Failure::from(error).into()
     }
 }

@@ -30,7 +30,9 @@ pub fn router() -> Routes {
 struct ListQuery {
     /// A part of the name.
     name: Option<String>,
+    #[param(inline)]
     state: Option<JobCondition>,
+    #[param(inline)]
     kind: Option<JobKind>,
     /// A label that the job's `where` asks for, as `key=value`.
     label: Option<String>,
