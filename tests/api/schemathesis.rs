@@ -58,8 +58,4 @@ async fn every_answer_is_one_that_the_document_knows() {
         String::from_utf8_lossy(&out.stderr)
     );
     println!("{said}");
-    let metric = f.farm.agents[0]
-        .metric("farmhand_http_requests_total", &["5xx"])
-        .await;
-    assert!(metric <= 5.0, "{metric} answers of 5xx");
 }

@@ -216,6 +216,8 @@ async fn provoked_faults_arrive_as_alerts_and_every_panel_and_metric_shows_somet
         }
     })
     .await;
+    // Turned away: no token.
+    farm.agents[0].get("/api/v1/me").await;
     // The outage was the last of them.
     farm.eventually("every metric moves", Duration::from_secs(30), async || {
         still(&watch).await

@@ -96,17 +96,22 @@ async fn submit(
             ..Said::default()
         });
     }
-    let others = format!("{live} other runs of it have not ended");
+    let others = match live {
+        1 => "another run of it has not ended".to_owned(),
+        n => format!("{n} other runs of it have not ended"),
+    };
     let what = match (runs, skipped, live, overlap) {
-        (_, skipped, ..) if skipped > 0 => format!("{job_id}: {skipped} runs recorded as skipped; {others}"),
-        (n, _, 0, _) => format!("{job_id}: {n} runs"),
-        (n, _, _, Overlap::Queue) => format!("{job_id}: {n} runs, after the others; {others}"),
-        (n, _, _, Overlap::Replace) => format!("{job_id}: {n} runs, instead of the others; {others}"),
-        (n, ..) => format!("{job_id}: {n} runs, beside the others; {others}"),
+        (_, skipped, ..) if skipped > 0 => {
+            format!("{job_id}: {} recorded as skipped; {others}", counted(skipped))
+        }
+        (n, _, 0, _) => format!("{job_id}: {}", counted(n)),
+        (n, _, _, Overlap::Queue) => format!("{job_id}: {}, after the others; {others}", counted(n)),
+        (n, _, _, Overlap::Replace) => format!("{job_id}: {}, instead of the others; {others}", counted(n)),
+        (n, ..) => format!("{job_id}: {}, beside the others; {others}", counted(n)),
     };
     Ok(Said {
         what,
-        twice: (live > 0 && overlap == Overlap::Allow).then(|| format!("{others}: this runs beside them")),
+        twice: (live > 0 && overlap == Overlap::Allow).then(|| format!("{others}: this runs beside it")),
         runs: if commit { vec![run_id] } else { Vec::new() },
     })
 }
@@ -146,6 +151,11 @@ async fn cancel(db: &Db, run_id: i64, firing: bool, who: &str, commit: bool) -> 
         runs: ended,
         ..Said::default()
     })
+}
+
+/// `1 run`, `2 runs`.
+fn counted(n: i64) -> String {
+    format!("{n} run{}", if n == 1 { "" } else { "s" })
 }
 
 /// What cancelling a run would do.
@@ -258,7 +268,8 @@ async fn fill(
     });
     Ok(Said {
         what: format!(
-            "{job_id}: {count} runs{stretch}, one after the other; {} instants have one already",
+            "{job_id}: {}{stretch}, one after the other; {} instants have one already",
+            counted(i64::try_from(count).unwrap_or(i64::MAX)),
             plan.ran
         ),
         runs: made,
@@ -271,19 +282,19 @@ async fn order(db: &Db, address: &str, order: Withhold, who: &str, commit: bool)
     if commit && !withhold(db, address, order, who).await? {
         return Err(no_node(address));
     }
-    let n = node.running;
+    let n = counted(node.running);
     let what = match order {
-        Withhold::Cordon => format!("{address} claims nothing more; its {n} runs go on"),
+        Withhold::Cordon => format!("{address} claims nothing more; what it runs ({n}) goes on"),
         Withhold::Resume => format!("{address} claims again"),
         Withhold::Drain { within: None } => {
-            format!("{address} claims nothing more, and is drained when its {n} runs have ended")
+            format!("{address} claims nothing more, and is drained when what it runs ({n}) has ended")
         }
         Withhold::Drain { within: Some(limit) } => format!(
-            "{address} claims nothing more; its {n} runs have {} to end, then they are ended and run elsewhere",
+            "{address} claims nothing more; what it runs ({n}) has {} to end, then it is ended and runs elsewhere",
             out::span(limit)
         ),
     };
-    let again = n > 0 && matches!(order, Withhold::Drain { within: Some(_) });
+    let again = node.running > 0 && matches!(order, Withhold::Drain { within: Some(_) });
     Ok(Said {
         what,
         twice: again.then(|| "what is ended at the deadline starts again from its beginning".to_owned()),
@@ -314,8 +325,8 @@ async fn release(
     };
     Ok(Said {
         what: format!(
-            "the lease of {address} ends, and its {} runs may start elsewhere at once",
-            node.running
+            "the lease of {address} ends, and what it held ({}) may start elsewhere at once",
+            counted(node.running)
         ),
         twice: Some(danger),
         runs,
