@@ -14,7 +14,7 @@ use tokio_postgres::Client;
 /// Tables that grow without bound, with their partitions.
 const LARGE: [&str; 5] = ["run_history", "run_live", "attempt", "event", "run_log"];
 /// Rows of them that one page may look at.
-const LOOKED_AT: f64 = 45_000.0;
+const LOOKED_AT: f64 = 35_000.0;
 
 /// Statements of pages that are not named `reading_…`, because commands use them too.
 const SHARED: [&str; 14] = [
@@ -87,7 +87,7 @@ fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
                     none,
                     "NULL::bigint",
                     "51::bigint",
-                    "20000::bigint",
+                    "10000::bigint",
                     "false",
                 ],
                 &[
@@ -97,7 +97,7 @@ fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
                     none,
                     "NULL::bigint",
                     "51::bigint",
-                    "20000::bigint",
+                    "10000::bigint",
                     "false",
                 ],
                 &[
@@ -107,7 +107,7 @@ fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
                     none,
                     "NULL::bigint",
                     "51::bigint",
-                    "20000::bigint",
+                    "10000::bigint",
                     "false",
                 ],
                 &[
@@ -117,7 +117,7 @@ fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
                     none,
                     "NULL::bigint",
                     "51::bigint",
-                    "20000::bigint",
+                    "10000::bigint",
                     "true",
                 ],
                 &[
@@ -127,7 +127,7 @@ fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
                     "'backfill'::text",
                     id,
                     "51::bigint",
-                    "20000::bigint",
+                    "10000::bigint",
                     "false",
                 ],
             ]),
@@ -152,7 +152,7 @@ fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
                     none,
                     id,
                     "51::bigint",
-                    "20000::bigint",
+                    "10000::bigint",
                     "false",
                 ],
             ]),
@@ -170,7 +170,7 @@ fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
                     "NULL::timestamptz",
                     "NULL::bigint",
                     "51::bigint",
-                    "20000::bigint",
+                    "10000::bigint",
                 ],
                 &[
                     none,
@@ -182,7 +182,7 @@ fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
                     "statement_timestamp() - interval '21 days'",
                     id,
                     "51::bigint",
-                    "20000::bigint",
+                    "10000::bigint",
                 ],
             ]),
         ),
@@ -253,7 +253,7 @@ fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
                     "NULL::timestamptz",
                     "NULL::bigint",
                     "51::bigint",
-                    "20000::bigint",
+                    "10000::bigint",
                 ],
                 &[
                     "'nothing'::text",
@@ -265,7 +265,7 @@ fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
                     "NULL::timestamptz",
                     "25000::bigint",
                     "51::bigint",
-                    "20000::bigint",
+                    "10000::bigint",
                 ],
                 &[
                     none,
@@ -277,7 +277,7 @@ fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
                     "NULL::timestamptz",
                     "NULL::bigint",
                     "51::bigint",
-                    "20000::bigint",
+                    "10000::bigint",
                 ],
                 &[
                     none,
@@ -289,7 +289,7 @@ fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
                     "statement_timestamp()",
                     "NULL::bigint",
                     "51::bigint",
-                    "20000::bigint",
+                    "10000::bigint",
                 ],
             ]),
         ),

@@ -11,7 +11,7 @@ use crate::store::error::StoreError;
 use crate::store::events::Recorded;
 
 /// Rows that one page of a filter looks at, at most.
-const SCANNED: i64 = 20_000;
+const SCANNED: i64 = 10_000;
 
 /// Which events; None and empty mean any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -18,7 +18,7 @@ const BARS: i64 = 2_000;
 const LANES: usize = 50;
 /// Bands along a picture, and attempts that one looks at.
 const BUCKETS: i64 = 60;
-const IN_BUCKET: i64 = 500;
+const IN_BUCKET: i64 = 250;
 /// The longest picture.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 7);
 
@@ -137,7 +137,7 @@ pub struct Band {
     pub ended: i64,
     /// Of them those that did not succeed.
     pub bad: i64,
-    /// More ended in this part of the time than were looked at: the numbers are of the first 500.
+    /// More ended in this part of the time than were looked at: the numbers are of the first 250.
     pub sampled: bool,
 }
 

@@ -16,7 +16,7 @@ use crate::store::query::{self, AttemptRow, RunRow};
 use crate::store::{Kind, query::attempts};
 
 /// Rows that one page of a filter looks at, at most.
-const SCANNED: i64 = 20_000;
+const SCANNED: i64 = 10_000;
 
 /// Which runs; None and empty mean any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
