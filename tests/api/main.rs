@@ -5,5 +5,6 @@ mod attacks;
 mod client;
 mod fixture;
 mod schemathesis;
+mod streams;
 mod tls;
 mod walk;
