@@ -1,7 +1,7 @@
 //! Claims and ends, with and without readers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use farmhand_common::store::protocol::{Claimed, Finish, NodeInfo, Opened, claim, finish, open};
@@ -18,6 +18,8 @@ const RUNS: usize = 3_000;
 const AT_ONCE: i64 = 50;
 const ROUNDS: usize = 5;
 const READERS: usize = 4;
+/// Of people who look: a page a second each.
+const CALM: Duration = Duration::from_secs(1);
 
 /// Prints the runs per second of each round and their medians.
 pub async fn compare(farm: &Farm, client: &Client) {
@@ -26,20 +28,25 @@ pub async fn compare(farm: &Farm, client: &Client) {
         .expect("a database");
     let me = session(&db).await;
     round(farm, &db, &me).await;
-    let (mut alone, mut beside, mut answers) = (Vec::new(), Vec::new(), 0);
+    let kinds = [
+        ("no reader", None),
+        ("4 readers, a page a second each", Some(CALM)),
+        ("4 readers, as fast as they can", Some(Duration::ZERO)),
+    ];
+    let mut rates = vec![Vec::new(); kinds.len()];
     for _ in 0..ROUNDS {
-        alone.push(round(farm, &db, &me).await);
-        let readers = Readers::start(client);
-        beside.push(round(farm, &db, &me).await);
-        answers += readers.stop().await;
+        for (rates, (_, pause)) in rates.iter_mut().zip(kinds) {
+            let readers = pause.map(|pause| Readers::start(client, pause));
+            rates.push(round(farm, &db, &me).await);
+            if let Some(readers) = readers {
+                readers.stop().await;
+            }
+        }
     }
-    println!("runs claimed and finished per second, sets of {AT_ONCE}, {RUNS} a round:");
-    println!("  without readers {:>8.0}   {}", median(&alone), list(&alone));
-    println!(
-        "  with {READERS} readers  {:>8.0}   {}   ({answers} pages meanwhile)",
-        median(&beside),
-        list(&beside)
-    );
+    println!("runs claimed and finished per second, sets of {AT_ONCE}, {RUNS} a round, in turns:");
+    for (rates, (what, _)) in rates.iter().zip(kinds) {
+        println!("  {what:<34} {:>8.0}   {}", median(rates), list(rates));
+    }
 }
 
 fn median(rates: &[f64]) -> f64 {
@@ -112,44 +119,43 @@ fn end(me: &Me, run: &Claimed) -> Finish {
     }
 }
 
-/// Each asks for one page after the other, as fast as a token may.
+/// Each asks for one page after the other.
 struct Readers {
     stop: Arc<AtomicBool>,
-    answers: Arc<AtomicUsize>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
 impl Readers {
-    fn start(client: &Client) -> Self {
-        let (stop, answers) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    fn start(client: &Client, pause: Duration) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
         let tasks = (0..READERS).map(|_| {
-            let (client, stop, answers) = (client.clone(), Arc::clone(&stop), Arc::clone(&answers));
+            let (client, stop) = (client.clone(), Arc::clone(&stop));
             tokio::spawn(async move {
-                while !stop.load(Ordering::Relaxed) {
-                    for path in [
-                        "/api/v1/jobs",
-                        "/api/v1/runs?node=node-0007",
-                        "/api/v1/lanes",
-                        "/api/v1/farm",
-                    ] {
-                        client.get(path).await;
-                        answers.fetch_add(1, Ordering::Relaxed);
+                let pages = [
+                    "/api/v1/jobs",
+                    "/api/v1/runs?node=node-0007",
+                    "/api/v1/lanes",
+                    "/api/v1/farm",
+                ];
+                for path in pages.iter().cycle() {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
                     }
+                    client.get(path).await;
+                    tokio::time::sleep(pause).await;
                 }
             })
         });
         Self {
             tasks: tasks.collect(),
             stop,
-            answers,
         }
     }
 
-    async fn stop(self) -> usize {
+    async fn stop(self) {
         self.stop.store(true, Ordering::Relaxed);
         for task in self.tasks {
-            let _ = task.await;
+            task.abort();
         }
-        self.answers.load(Ordering::Relaxed)
     }
 }

@@ -3,8 +3,8 @@
 //!     cargo run --release -p farmhand-tests --bin bench-pages -- [TIMES [small]]
 //!
 //! One agent serves them over the loopback; each is asked for TIMES times (30), one after the other, from connecting to
-//! the last byte. Then runs are claimed and finished, in turns with and without four readers that ask for the dearest
-//! pages as fast as they are answered. `docs/measuring.md` says more.
+//! the last byte. Then runs are claimed and finished, in turns without readers, beside four that load a page a
+//! second each, and beside four that ask as fast as they are answered. `docs/measuring.md` says more.
 
 mod claims;
 mod client;
