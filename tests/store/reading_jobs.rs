@@ -1,0 +1,187 @@
+//! Jobs as pages show them: lists with outcomes, one in full, the tasks of a flow.
+
+use farmhand_common::core::definition::{FlowSpec, JobSpec, TaskSpec};
+use farmhand_common::core::run::RunState;
+use farmhand_common::store::jobs::pause;
+use farmhand_common::store::protocol::claim;
+use farmhand_common::store::reading::{self, JobCondition, JobKind, JobState, JobsFilter};
+use serde_json::json;
+
+use super::fixture::{one, past, spec, success};
+use super::reading::{farm, page, submitted};
+
+#[tokio::test]
+async fn jobs_come_with_their_last_outcomes_and_are_filtered() {
+    let (farm, db) = farm().await;
+    let me = farm.node("n1").await;
+    let mut daily = spec();
+    daily.schedule = vec!["30 4 * * *".to_owned()];
+    daily.placement = [("role".to_owned(), "batch".to_owned())].into();
+    farm.job("backup-db", daily, Some(past(-86_400))).await;
+    farm.job("mail", spec(), None).await;
+    let mut after = spec();
+    after.triggered_by = vec!["mail".to_owned()];
+    farm.job("report", after, None).await;
+    for good in [true, false] {
+        submitted(&farm, "mail").await;
+        let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
+        let mut end = success(&me, &run);
+        if !good {
+            end.state = farmhand_common::store::Final::Failed;
+        }
+        one(&farm, end).await;
+    }
+    pause(&farm.db, "backup-db", "somebody", Some("holidays"))
+        .await
+        .unwrap();
+
+    let all = reading::jobs(&db, &JobsFilter::default(), &page(None, 10))
+        .await
+        .unwrap()
+        .items;
+    let names: Vec<_> = all.iter().map(|job| job.job_id.as_str()).collect();
+    assert_eq!(names, ["backup-db", "mail", "report"]);
+    assert_eq!(
+        (all[0].state, all[0].kind),
+        (JobState::Paused, JobKind::Scheduled)
+    );
+    assert!(all[0].schedule_text.contains("04:30"), "{}", all[0].schedule_text);
+    let states: Vec<_> = all[1].outcomes.iter().map(|run| run.state).collect();
+    assert_eq!(
+        states,
+        [RunState::Failed, RunState::Succeeded],
+        "the newest first"
+    );
+    assert_eq!(
+        (all[2].kind, all[2].schedule_text.as_str()),
+        (JobKind::Triggered, "after mail succeeds")
+    );
+
+    let names = async |filter: JobsFilter| -> Vec<String> {
+        let list = reading::jobs(&db, &filter, &page(None, 10)).await.unwrap();
+        list.items.into_iter().map(|job| job.job_id).collect()
+    };
+    let any = JobsFilter::default;
+    assert_eq!(
+        names(JobsFilter {
+            name: Some("Up-D".to_owned()),
+            ..any()
+        })
+        .await,
+        ["backup-db"]
+    );
+    assert_eq!(
+        names(JobsFilter {
+            state: Some(JobCondition::Failing),
+            ..any()
+        })
+        .await,
+        ["mail"]
+    );
+    assert_eq!(
+        names(JobsFilter {
+            state: Some(JobCondition::Paused),
+            ..any()
+        })
+        .await,
+        ["backup-db"]
+    );
+    assert_eq!(
+        names(JobsFilter {
+            kind: Some(JobKind::Submitted),
+            ..any()
+        })
+        .await,
+        ["mail"]
+    );
+    let label = Some(("role".to_owned(), "batch".to_owned()));
+    assert_eq!(names(JobsFilter { label, ..any() }).await, ["backup-db"]);
+}
+
+#[tokio::test]
+async fn a_job_is_read_with_its_instants_revisions_and_runs() {
+    let (farm, db) = farm().await;
+    let mut hourly = spec();
+    hourly.schedule = vec!["0 * * * *".to_owned()];
+    hourly.instances = 2;
+    farm.job("a", hourly.clone(), Some(past(-3600))).await;
+    hourly.priority = 7;
+    farm.job("a", hourly, Some(past(-3600))).await;
+    submitted(&farm, "a").await;
+
+    let detail = reading::job(&db, "a").await.unwrap().unwrap();
+    assert_eq!(
+        (detail.next.len(), detail.spec["priority"].as_i64()),
+        (10, Some(7))
+    );
+    assert_eq!(detail.job.live.len(), 2);
+    assert!(reading::job(&db, "nothing").await.unwrap().is_none());
+    let next = reading::next(&db, "a", Some(past(0)), 3).await.unwrap().unwrap();
+    assert_eq!(next.instants.len(), 3);
+
+    let first = reading::revisions(&db, "a", &page(None, 1)).await.unwrap();
+    let second = reading::revisions(&db, "a", &page(first.next, 1)).await.unwrap();
+    assert_eq!(
+        (first.items[0].rev, second.items[0].rev, second.next),
+        (2, 1, None)
+    );
+    let diff = reading::diff(&db, "a", None, None).await.unwrap().unwrap();
+    assert_eq!((diff.from, diff.to), (1, 2));
+    assert_eq!(diff.keys.keys().collect::<Vec<_>>(), ["priority"]);
+    assert_eq!(
+        (&diff.keys["priority"].old, &diff.keys["priority"].new),
+        (&json!(0), &json!(7))
+    );
+    assert!(reading::diff(&db, "a", Some(9), None).await.unwrap().is_none());
+
+    let cells = reading::cells(&db, "a", 100).await.unwrap();
+    let rows: Vec<_> = cells
+        .iter()
+        .map(|cell| (cell.firing == cells[1].run_id, cell.instance))
+        .collect();
+    assert_eq!(rows, [(true, 1), (true, 0)], "one column of two shards");
+}
+
+#[tokio::test]
+async fn the_tasks_of_a_flow_are_read_with_what_they_wait_for() {
+    let (farm, db) = farm().await;
+    let task = |requires: &[&str]| TaskSpec {
+        requires: requires.iter().map(|t| (*t).to_owned()).collect(),
+        ..TaskSpec::default()
+    };
+    let flow = FlowSpec {
+        tasks: [
+            ("load".to_owned(), task(&[])),
+            ("sum".to_owned(), task(&["load"])),
+        ]
+        .into(),
+        ..FlowSpec::default()
+    };
+    let night = JobSpec {
+        flow: Some(flow),
+        ..JobSpec::default()
+    };
+    farm.job("night", night, None).await;
+    farm.job("plain", spec(), None).await;
+    let run = submitted(&farm, "night").await;
+    farm.sql
+        .batch_execute(&format!(
+            "INSERT INTO farmhand.task (run_id, task, attempt, outcome, started_at, ended_at, stored_at) \
+             VALUES ({run}, 'load', 1, 'succeeded', now() - interval '5 s', now(), now())"
+        ))
+        .await
+        .unwrap();
+    let view = reading::flow(&db, run).await.unwrap().unwrap();
+    let tasks: Vec<_> = view
+        .tasks
+        .iter()
+        .map(|t| (t.task.as_str(), t.end.is_some(), t.requires.clone()))
+        .collect();
+    assert_eq!(
+        tasks,
+        [("load", true, vec![]), ("sum", false, vec!["load".to_owned()])]
+    );
+    assert_eq!(view.elapsed_ms, 5_000);
+    let plain = submitted(&farm, "plain").await;
+    assert!(reading::flow(&db, plain).await.unwrap().is_none());
+}
