@@ -195,3 +195,42 @@ async fn on_lost_fail_makes_a_lost_run_final() {
     assert_eq!(farm.witness.lives(run_id).len(), 1);
     farm.check().await;
 }
+
+/// Found by `tests/chaos/run` (seed 20): what had run was given back as "never started", because the warden of jobs with
+/// `hold` was still there to be adopted and the other was not.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dead_warden_had_begun_is_lost_for_the_agent_that_adopts_the_other_warden() {
+    let mut farm = Farm::new()
+        .jobs(
+            "[job.held]\nhold = '20s'\ncommand = [WITNESS, '6000']\n
+             [job.once]\non_lost = 'fail'\ncommand = [WITNESS, '20000', 'daemon']\n",
+        )
+        .start()
+        .await;
+    let (held, once) = (farm.submit("held").await, farm.submit("once").await);
+    farm.lives(held, 1).await;
+    farm.lives(once, 1).await;
+    let main = farm.agents[0]
+        .wardens()
+        .into_iter()
+        .find(|w| !w.command.contains("hold-"));
+    let main = main.expect("a main warden").pid;
+    farm.agents[0].kill();
+    farmhand_tests::farm::send(main, libc::SIGKILL);
+    farm.eventually("its processes are gone", SOON, async || {
+        let left = farm.processes_of_run(once);
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{left:?}"))
+        }
+    })
+    .await;
+    farm.agents[0].start().await;
+    let lost = farm.over(once, SOON).await;
+    assert_eq!((lost.state.as_str(), lost.attempt), ("lost", 1), "{lost:?}");
+    assert_eq!(farm.witness.lives(once).len(), 1);
+    let done = farm.succeeds(held).await;
+    assert_eq!(done.attempt, 1, "{done:?}");
+    farm.check().await;
+}

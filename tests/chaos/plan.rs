@@ -41,25 +41,26 @@ fn a_minute_of_faults_from_a_fixed_seed_breaks_no_promise() {
 /// its successor, and an oracle that did not see it would see nothing.
 #[test]
 fn the_oracle_sees_two_lives_in_the_declared_window_and_nowhere_else() {
-    let all = Fault::Processes {
-        agent: 0,
-        own: Act::Kill,
-        warden: Act::Kill,
-        guard: Act::Kill,
+    // Twice, on two of three nodes, for one of them must have something that double-forked.
+    let all = |agent: usize, at_ms: u64| Event {
+        at_ms,
+        lasts_ms: 9_000,
+        fault: Fault::Processes {
+            agent,
+            own: Act::Kill,
+            warden: Act::Kill,
+            guard: Act::Kill,
+        },
+        declared: true,
     };
     let plan = Plan {
         seed: 0,
         shape: Shape {
             agents: 3,
             failovers: false,
-            ..shape(16_000)
+            ..shape(31_000)
         },
-        events: vec![Event {
-            at_ms: 7_000,
-            lasts_ms: 9_000,
-            fault: all,
-            declared: true,
-        }],
+        events: vec![all(0, 7_000), all(1, 7_000), all(1, 21_000), all(2, 21_000)],
     };
     let outcome = run(&plan, &patient());
     let text = report::text(&plan, &outcome);

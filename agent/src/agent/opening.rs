@@ -1,5 +1,6 @@
 //! How an agent comes by a session: adopted from a living warden, or opened.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::clock::{self, boot_now};
 use crate::events::Event;
 use crate::keeper::Keeper;
 use crate::session::{Context, Input, LEASE_GRACE, Session};
-use crate::warden::protocol::{AttemptReport, Kind, Serving};
+use crate::warden::protocol::{AttemptId, AttemptReport, Kind, Serving};
 use crate::warden::{Notices, Paths, WardenClient, WardenError};
 use crate::wardens::{self, Wardens};
 
@@ -54,7 +55,7 @@ pub(super) async fn begin(
             .map_err(|e| setup(format!("the {} warden", kind.name()), e))?;
     }
     if adoptable {
-        purge(ctx, &[]);
+        purge(ctx, &[], &HashMap::new());
     }
     let (me, sent) = open(ctx).await?;
     ctx.events.emit(Event::SessionOpened { session: me.session });
@@ -73,11 +74,12 @@ pub(super) async fn begin(
 }
 
 /// Removes the directories of attempts that no warden has any more: an agent that was killed left them.
-fn purge(ctx: &Context, living: &[(Kind, AttemptReport)]) {
+fn purge(ctx: &Context, living: &[(Kind, AttemptReport)], left: &HashMap<AttemptId, Kind>) {
     for kind in Paths::kinds(&ctx.config.state_dir).unwrap_or_default() {
         let paths = Paths::new(&ctx.config.state_dir, kind);
         for id in paths.attempts_on_disk().unwrap_or_default() {
-            if living.iter().any(|(k, report)| *k == kind && report.id == id) {
+            let lives = living.iter().any(|(k, report)| *k == kind && report.id == id);
+            if lives || left.get(&id) == Some(&kind) {
                 continue;
             }
             if let Err(e) = paths.remove_attempt(id) {
@@ -85,6 +87,17 @@ fn purge(ctx: &Context, living: &[(Kind, AttemptReport)]) {
             }
         }
     }
+}
+
+/// What wardens that are dead had begun: each attempt has its directory before it has a process.
+fn left_behind(ctx: &Context, alive: &[Kind]) -> HashMap<AttemptId, Kind> {
+    let mut left = HashMap::new();
+    let kinds = Paths::kinds(&ctx.config.state_dir).unwrap_or_default();
+    for kind in kinds.into_iter().filter(|kind| !alive.contains(kind)) {
+        let begun = Paths::new(&ctx.config.state_dir, kind).attempts_on_disk();
+        left.extend(begun.unwrap_or_default().into_iter().map(|id| (id, kind)));
+    }
+    left
 }
 
 /// What this machine's boot fires, at the first session after it.
@@ -155,6 +168,7 @@ async fn adopt(
     };
     let mut wardens = new_wardens(ctx, &me, channel.0.clone());
     let mut adopted: Vec<(Kind, AttemptReport)> = Vec::new();
+    let alive: Vec<Kind> = found.iter().map(|(kind, ..)| *kind).collect();
     for (kind, client, notices) in found {
         let listing = client
             .list()
@@ -163,13 +177,15 @@ async fn adopt(
         adopted.extend(listing.attempts.into_iter().map(|a| (kind, a)));
         wardens.insert(kind, client, notices, deadlines(ctx, sent, kind));
     }
-    purge(ctx, &adopted);
+    let left = left_behind(ctx, &alive);
+    purge(ctx, &adopted, &left);
     wardens.ensure(Kind::Main, deadlines(ctx, sent, Kind::Main));
     ctx.events.emit(Event::SessionAdopted {
         session: me.session,
         attempts: adopted.len(),
     });
-    Ok(Session::new(ctx.clone(), me, sent, wardens, adopted, channel))
+    let session = Session::new(ctx.clone(), me, sent, wardens, adopted, channel);
+    Ok(session.with_left_behind(left))
 }
 
 /// Opens a new session, expiring a dead one of the same address by the challenger's rule.

@@ -117,6 +117,7 @@ impl Session {
     ///
     /// By number and fence: when a failover lost a claim, what is held may be another attempt of that number.
     fn reconcile(&mut self, sent: BootInstant, held: &[Attempt]) {
+        self.forget_left_behind(held);
         let (claims_sent, claims_answered) = self.claimer.serials();
         let attempts = &self.attempts;
         let known = |of: Attempt| {
@@ -161,7 +162,9 @@ impl Session {
 
     /// The wardens have recorded that these never start here.
     pub(super) fn on_forbidden(&mut self, ids: &[AttemptId]) {
-        let never = self.keeper.still_unknown(ids);
+        let unknown = self.keeper.still_unknown(ids);
+        let (begun, never) = self.begun_before(unknown);
+        self.lose_left_behind(&begun);
         self.give_back(never, "a claim's reply was lost");
     }
 

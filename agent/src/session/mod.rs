@@ -8,6 +8,7 @@ mod beat;
 mod context;
 mod lease;
 mod leave;
+mod left;
 mod notices;
 mod order;
 mod progress;
@@ -163,6 +164,8 @@ pub struct Session {
     loading_jobs: bool,
     fires_in_flight: usize,
     settler: triggers::Settler,
+    /// What wardens that were dead at the adoption had begun: lost, not "never started".
+    left_behind: HashMap<AttemptId, Kind>,
     inputs: mpsc::Receiver<Input>,
     tx: mpsc::Sender<Input>,
 }
@@ -198,6 +201,7 @@ impl Session {
             loading_jobs: false,
             fires_in_flight: 0,
             settler: triggers::Settler::default(),
+            left_behind: HashMap::new(),
             inputs: channel.1,
             tx: channel.0,
             me,
