@@ -23,13 +23,16 @@ pub struct Problem {
     status: StatusCode,
     /// Why, or where.
     #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<String>,
+    #[schema(value_type = Option<String>)]
+    detail: Option<Box<str>>,
     /// The path that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    instance: Option<String>,
+    #[schema(value_type = Option<String>)]
+    instance: Option<Box<str>>,
     /// What to do next.
     #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<String>,
+    #[schema(value_type = Option<String>)]
+    hint: Option<Box<str>>,
     /// Seconds after which to try again.
     #[serde(skip)]
     retry_after: Option<u32>,
@@ -71,13 +74,13 @@ impl Problem {
 
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
-        self.detail = Some(detail.into());
+        self.detail = Some(detail.into().into());
         self
     }
 
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(hint.into().into());
         self
     }
 
@@ -105,7 +108,7 @@ impl Problem {
 
     /// The same, about a path.
     pub(super) fn about(mut self, path: &str) -> Self {
-        self.instance = Some(path.to_owned());
+        self.instance = Some(path.into());
         self
     }
 }
@@ -174,8 +177,8 @@ impl From<Failure> for Problem {
         }
         let (what, why, next) = failure.into_parts();
         let mut problem = Self::new(status, what);
-        problem.detail = (!why.is_empty()).then(|| why.join("\n"));
-        problem.hint = next;
+        problem.detail = (!why.is_empty()).then(|| why.join("\n").into());
+        problem.hint = next.map(Into::into);
         problem.retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(5);
         problem
     }

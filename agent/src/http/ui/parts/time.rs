@@ -41,7 +41,7 @@ pub fn span(d: Duration) -> String {
     let (days, hours, minutes) = (s / 86_400, s / 3_600 % 24, s / 60 % 60);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{s} s"),
-        (0, 0, m) if s < 600 && s % 60 > 0 => format!("{m} min {} s", s % 60),
+        (0, 0, m) if s < 600 && !s.is_multiple_of(60) => format!("{m} min {} s", s % 60),
         (0, 0, m) => format!("{m} min"),
         (0, h, 0) => format!("{h} h"),
         (0, h, m) => format!("{h} h {m} min"),
