@@ -32,6 +32,7 @@ pub mod stream;
 mod supervisor;
 mod tables;
 pub mod trust;
+pub mod visible;
 pub mod warden;
 mod wardens;
 mod watcher;

@@ -138,6 +138,7 @@ pub fn request(
     }
     let mut request = SpawnRequest::new(assignment.id(), assignment.fence, command);
     request.env = environment(claimed, spec, &resolved, address, slot);
+    request.secrets.clone_from(&spec.secrets);
     request.cwd.clone_from(&spec.cwd);
     request.umask = spec.umask;
     request.user.clone_from(&spec.user);

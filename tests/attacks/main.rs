@@ -1,3 +1,4 @@
 //! Attacks on a whole farm: each is refused, and recorded where people look for it.
 
+mod redaction;
 mod signatures;

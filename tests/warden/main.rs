@@ -7,6 +7,7 @@ mod killed;
 mod limits;
 mod output;
 mod running;
+mod secrets;
 mod starting;
 mod trust;
 mod watching;

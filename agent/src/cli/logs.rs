@@ -1,5 +1,7 @@
 //! `farmhand run logs`: an attempt's output on the streams it was written to.
 
+use std::io::IsTerminal;
+
 use clap::Args;
 use farmhand_common::store::logs::{LogChunk, read_log};
 use farmhand_common::store::query::{self, RunRow};
@@ -9,6 +11,7 @@ use serde_json::{Value, json};
 use super::follow::{no_run, until_final};
 use super::progress::Progress;
 use super::{Exit, Failure, Outcome, completion, out};
+use crate::visible::Visible;
 
 /// Pieces read at once; each is at most some tens of kB.
 const BATCH: i64 = 200;
@@ -70,6 +73,8 @@ pub struct Printer {
     as_json: bool,
     /// A JSON list is printed whole; who follows gets an object per line.
     list: Option<Vec<Value>>,
+    /// Of stdout and stderr, where a person looks at them; programs get every byte.
+    shown: [Option<Visible>; 2],
 }
 
 impl Printer {
@@ -82,6 +87,10 @@ impl Printer {
             several: true,
             as_json,
             list: None,
+            shown: [
+                std::io::stdout().is_terminal().then(Visible::default),
+                std::io::stderr().is_terminal().then(Visible::default),
+            ],
         }
     }
 
@@ -133,10 +142,15 @@ impl Printer {
             }
             return;
         }
+        let [stdout, stderr] = &mut self.shown;
+        let shown = |visible: &mut Option<Visible>| visible.as_mut().map(|v| v.push(&chunk.bytes));
         match chunk.stream {
-            LogStream::Stdout => out::raw(&chunk.bytes),
-            LogStream::Stderr => out::raw_err(&chunk.bytes),
-            LogStream::Agent => out::note(&format!("farmhand: {}", String::from_utf8_lossy(&chunk.bytes))),
+            LogStream::Stdout => out::raw(shown(stdout).as_deref().unwrap_or(&chunk.bytes)),
+            LogStream::Stderr => out::raw_err(shown(stderr).as_deref().unwrap_or(&chunk.bytes)),
+            LogStream::Agent => {
+                let text = String::from_utf8_lossy(&chunk.bytes);
+                out::note(&format!("farmhand: {}", out::printable(&text)));
+            }
         }
     }
 

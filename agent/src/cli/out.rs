@@ -200,7 +200,7 @@ pub fn color() -> bool {
 pub fn printable(text: &str) -> String {
     text.chars()
         .map(|c| {
-            if c.is_control() && c != '\n' {
+            if crate::visible::steers(c) && c != '\n' {
                 '\u{fffd}'
             } else {
                 c

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::cgroup::Group;
 use super::child_limits::Ending as ChildrenEnding;
 use super::clock::{MILLISECOND, SECOND, boottime_ns, wall_ms};
+use super::hidden::Hidden;
 use super::life::{Life, Times};
 use super::output::{OutputWriter, Stream};
 use super::plan::InitReport;
@@ -14,6 +15,7 @@ use super::poller::{Channel, Poller, Source};
 use super::progress::Lines;
 use super::protocol::*;
 use super::reap::{Reaped, Usage};
+use super::secrets;
 use super::spawn::Started;
 
 const READ_SIZE: usize = 64 << 10;
@@ -50,6 +52,7 @@ pub struct Attempt {
     window: (u64, u64),
     pub resume_at: Option<u64>,
     lines: Lines,
+    hidden: Hidden,
     start_error: Vec<u8>,
     status: Vec<u8>,
 }
@@ -108,6 +111,7 @@ impl Attempt {
             window: (now, 0),
             resume_at: None,
             lines: Lines::default(),
+            hidden: Hidden::new(started.secrets),
             start_error: Vec::new(),
             status: Vec::new(),
             request,
@@ -182,7 +186,11 @@ impl Attempt {
         let mut buffer = [0; READ_SIZE];
         match rustix::io::read(&*fd, &mut buffer) {
             Ok(count) if count > 0 => {
-                self.output.write(stream, wall_ms(), &buffer[..count]);
+                match self.hidden.output(stream, &buffer[..count]) {
+                    None => self.output.write(stream, wall_ms(), &buffer[..count]),
+                    Some(Ok(hidden)) => self.output.write(stream, wall_ms(), &hidden),
+                    Some(Err(why)) => self.output.note_error(why),
+                }
                 self.window.1 += count as u64;
                 count as u64
             }
@@ -229,8 +237,8 @@ impl Attempt {
         let mut fresh = Vec::new();
         read_into(&mut self.pipes.progress, poller, &mut fresh, usize::MAX);
         let said = self.lines.take(&fresh);
-        if said.checkpoint.is_some() {
-            self.checkpoint = said.checkpoint;
+        if let Some(checkpoint) = said.checkpoint {
+            self.checkpoint = self.hidden.text(checkpoint);
         }
         if let Some(why) = said.refused {
             let line = format!("a checkpoint is refused: {why}\n");
@@ -274,6 +282,14 @@ impl Attempt {
                     count => taken += count,
                 }
             }
+        }
+        for (stream, rest) in self.hidden.rest() {
+            self.output.write(stream, wall_ms(), &rest);
+        }
+        if !self.request.secrets.is_empty()
+            && let Some(attempt) = self.run_dir.parent()
+        {
+            let _ = std::fs::remove_dir_all(attempt.join(secrets::DIRECTORY));
         }
         self.read_progress(poller, now);
         self.ready(Channel::StartError, poller, now);

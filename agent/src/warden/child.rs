@@ -10,7 +10,7 @@ use farmhand_common::core::definition::Command;
 
 use super::plan::{Plan, fd};
 use super::protocol::{SpawnRequest, Stage, StartFailure};
-use super::user;
+use super::{secrets, user};
 
 pub fn system(stage: Stage, subject: &str, error: &io::Error) -> StartFailure {
     let errno = error.raw_os_error().unwrap_or(0);
@@ -141,11 +141,13 @@ fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::In
     let mut user = None;
     let limits;
     let program;
+    let secrets;
     if let Some(name) = request.user.as_deref().or_else(|| plan.policy.default_user()) {
         let user = user.insert(user::find(name)?);
         user.allowed_by(&plan.policy, name)?;
         limits = user.limits(&plan.policy, name);
         program = user::program(&limits, name, request)?;
+        secrets = secrets::deliver(plan, &limits, user.account)?;
         if let Some(dir) = &plan.run_dir {
             user.own(dir, name)?;
         }
@@ -156,6 +158,7 @@ fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::In
         user::own_allowed_by(&plan.policy)?;
         user = user::own();
         (limits, program) = user::own_program(&plan.policy, request, user.as_ref())?;
+        secrets = secrets::deliver(plan, &limits, user::own_account())?;
     }
     if limits.no_new_privs(rustix::process::geteuid().as_raw()) {
         // SAFETY: changes an attribute of this process, for good.
@@ -174,9 +177,13 @@ fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::In
         }
         system(Stage::Cwd, &text, &e)
     })?;
-    let known = user.map_or_else(Vec::new, |user| {
+    let mut known = user.map_or_else(Vec::new, |user| {
         user.environment(|name| request.env.contains_key(name))
     });
+    for (name, file) in secrets {
+        let entry = [name.as_bytes(), b"=", file.as_os_str().as_bytes()].concat();
+        known.push(CString::new(entry).unwrap_or_default());
+    }
     exec_command(plan, known, program)
 }
 

@@ -16,6 +16,7 @@ pub fn run() -> ! {
     super::name_process(c"farmhand-init");
     child::close_on_exec(fd::START_ERROR, true);
     child::close_on_exec(fd::STATUS, true);
+    child::close_on_exec(fd::SECRETS, true);
     // SAFETY: these numbers were set up by the warden for this process alone.
     let (plan, mut status) = unsafe { (File::from_raw_fd(fd::PLAN), File::from_raw_fd(fd::STATUS)) };
     let plan: Plan = match rewound(plan).and_then(|p| serde_json::from_reader(p).map_err(Into::into)) {
@@ -30,7 +31,7 @@ pub fn run() -> ! {
         Ok(pid) => pid,
         Err(error) => child::fail(child::system(super::protocol::Stage::Isolation, "fork", &error)),
     };
-    for descriptor in [0, 1, 2, fd::PROGRESS, fd::START_ERROR] {
+    for descriptor in [0, 1, 2, fd::PROGRESS, fd::START_ERROR, fd::SECRETS] {
         // SAFETY: the command has its own copies; ours would keep its pipes open.
         unsafe { libc::close(descriptor) };
     }

@@ -29,10 +29,12 @@ pub mod fd {
     pub const PROGRESS: i32 = 3;
     /// Closed by a successful exec; carries a start failure otherwise.
     pub const START_ERROR: i32 = 4;
-    /// Only a namespace's init has the following.
+    /// Only a namespace's init has the two that follow.
     pub const STATUS: i32 = 5;
     pub const PLAN: i32 = 6;
-    pub const FIRST_FREE: i32 = 7;
+    /// A memory file, in which the child tells the warden what to hide. Every child has it, until its exec.
+    pub const SECRETS: i32 = 7;
+    pub const FIRST_FREE: i32 = 8;
 }
 
 /// How a command in a PID namespace ended, as its init saw it.

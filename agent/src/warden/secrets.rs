@@ -60,7 +60,11 @@ fn refused(entry: &str, why: &str) -> StartFailure {
 }
 
 fn fetch(plan: &Plan, limits: &UserRules, entry: &str) -> Result<Vec<u8>, String> {
-    let allowed = limits.secrets.iter().flatten().any(|pattern| matches(pattern, entry));
+    let allowed = limits
+        .secrets
+        .iter()
+        .flatten()
+        .any(|pattern| matches(pattern, entry));
     if !allowed {
         return Err("`secrets` in the node's policy does not give it to this user".to_owned());
     }
@@ -80,7 +84,9 @@ fn fetch(plan: &Plan, limits: &UserRules, entry: &str) -> Result<Vec<u8>, String
         value.pop();
     }
     match value.len() {
-        0..SHORTEST => Err(format!("it has fewer than {SHORTEST} bytes and could not be hidden in the output")),
+        0..SHORTEST => Err(format!(
+            "it has fewer than {SHORTEST} bytes and could not be hidden in the output"
+        )),
         ..=LONGEST => Ok(value),
         _ => Err(format!("it has more than {LONGEST} bytes")),
     }
@@ -89,12 +95,19 @@ fn fetch(plan: &Plan, limits: &UserRules, entry: &str) -> Result<Vec<u8>, String
 fn of_file(path: &Path) -> Result<Vec<u8>, String> {
     let mut options = OpenOptions::new();
     // A FIFO would be waited for, a link may lead anywhere.
-    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC);
-    let file = options.open(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    options
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC);
+    let file = options
+        .open(path)
+        .map_err(|e| format!("{}: {e}", path.display()))?;
     let found = file.metadata().map_err(|e| e.to_string())?;
     trusted(&found).map_err(|why| format!("{} {why}", path.display()))?;
     if !found.is_file() || found.mode() & 0o077 != 0 {
-        return Err(format!("{} must be a file that its owner alone can read", path.display()));
+        return Err(format!(
+            "{} must be a file that its owner alone can read",
+            path.display()
+        ));
     }
     limited(file)
 }
@@ -105,7 +118,10 @@ fn of_command(command: &[String], entry: &str) -> Result<Vec<u8>, String> {
         .args(args)
         .arg(entry)
         .env_clear()
-        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .env(
+            "PATH",
+            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        )
         .current_dir("/")
         .stdin(Stdio::null())
         .stderr(Stdio::null())
@@ -123,13 +139,19 @@ fn of_command(command: &[String], entry: &str) -> Result<Vec<u8>, String> {
 fn limited(from: impl Read) -> Result<Vec<u8>, String> {
     let mut value = Vec::new();
     let most = LONGEST as u64 + 2;
-    from.take(most).read_to_end(&mut value).map_err(|e| e.to_string())?;
+    from.take(most)
+        .read_to_end(&mut value)
+        .map_err(|e| e.to_string())?;
     Ok(value)
 }
 
 fn write(file: &Path, value: &[u8], account: Account) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o400).custom_flags(libc::O_NOFOLLOW);
+    options
+        .write(true)
+        .create_new(true)
+        .mode(0o400)
+        .custom_flags(libc::O_NOFOLLOW);
     let mut file = options.open(file)?;
     file.write_all(value)?;
     // Nobody but root may give files away, nor needs to: the user is the same then.

@@ -24,6 +24,8 @@ pub struct Started {
     pub start_error: OwnedFd,
     /// With PID isolation: how the command ended, told by its init.
     pub status: Option<OwnedFd>,
+    /// For a command with secrets: what to hide in its output, complete before its first byte.
+    pub secrets: Option<File>,
 }
 
 /// Readable by every child; ends when the warden is gone. Closes the gap between clone and PDEATHSIG in a
@@ -55,6 +57,13 @@ pub fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) -> io::Re
     let (start_error, start_error_write) = pipe_with(PipeFlags::CLOEXEC)?;
     let (status, status_write) = pipe_with(PipeFlags::CLOEXEC)?;
     let plan_file = if isolated { Some(plan_file(plan)?) } else { None };
+    let secrets = match plan.request.secrets.is_empty() {
+        true => None,
+        false => Some(File::from(rustix::fs::memfd_create(
+            "farmhand-secrets",
+            rustix::fs::MemfdFlags::CLOEXEC,
+        )?)),
+    };
     let for_child = ForChild {
         numbered: [
             (stdin_read.as_raw_fd(), 0),
@@ -68,6 +77,12 @@ pub fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) -> io::Re
                     .as_ref()
                     .map_or(stdin_read.as_raw_fd(), AsRawFd::as_raw_fd),
                 fd::PLAN,
+            ),
+            (
+                secrets
+                    .as_ref()
+                    .map_or(stdin_read.as_raw_fd(), AsRawFd::as_raw_fd),
+                fd::SECRETS,
             ),
         ],
         warden: std::process::id().cast_signed(),
@@ -98,6 +113,7 @@ pub fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) -> io::Re
         progress,
         start_error,
         status,
+        secrets,
     })
 }
 
@@ -227,7 +243,7 @@ fn plan_file(plan: &Plan) -> io::Result<File> {
 }
 
 struct ForChild {
-    numbered: [(RawFd, RawFd); 7],
+    numbered: [(RawFd, RawFd); 8],
     warden: i32,
     identity: (u32, u32),
 }
@@ -265,20 +281,24 @@ impl ForChild {
 
     /// Puts the descriptors where the child expects them and closes every other one.
     fn number_descriptors(&self, isolated: bool) {
-        let count = if isolated { self.numbered.len() } else { 5 };
         // First out of the way of the low numbers, then to them.
-        let mut high = [0; 7];
+        let mut high = [0; 8];
         for (slot, (from, _)) in high.iter_mut().zip(self.numbered) {
             // SAFETY: duplicates an open descriptor.
             *slot = unsafe { libc::fcntl(from, libc::F_DUPFD_CLOEXEC, 64) };
         }
-        for (from, (_, to)) in high.iter().zip(self.numbered).take(count) {
+        for (from, (_, to)) in high.iter().zip(self.numbered) {
             // SAFETY: overwrites descriptors that only this child has.
             unsafe { libc::dup2(*from, to) };
         }
-        let first = if isolated { fd::FIRST_FREE } else { fd::STATUS };
         // SAFETY: closes descriptors of this child only.
-        unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+        unsafe {
+            if !isolated {
+                libc::syscall(libc::SYS_close_range, fd::STATUS, fd::PLAN, 0);
+            }
+            libc::syscall(libc::SYS_close_range, fd::FIRST_FREE, u32::MAX, 0);
+        }
+        child::close_on_exec(fd::SECRETS, !isolated);
         child::close_on_exec(fd::START_ERROR, !isolated);
     }
 }

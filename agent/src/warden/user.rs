@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::child::{search_path, system};
 use super::protocol::{SpawnRequest, Stage, StartFailure};
-use crate::accounts::{self, User};
+use crate::accounts::{self, Account, User};
 use crate::policy::{Policy, UserRules};
 
 /// As cron has it: a login shell may be one that lets nobody in.
@@ -24,6 +24,14 @@ pub fn find(name: &str) -> Result<User, StartFailure> {
 /// Who this process is; a user without an entry, as in a container, is nobody to be told of.
 pub fn own() -> Option<User> {
     accounts::of(rustix::process::geteuid().as_raw()).ok().flatten()
+}
+
+/// This process's own numbers.
+pub fn own_account() -> Account {
+    Account {
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+    }
 }
 
 /// # Errors

@@ -11,6 +11,7 @@ pub mod flow;
 pub mod graph;
 pub mod lease;
 pub mod notify;
+pub mod redact;
 pub mod retry;
 pub mod run;
 pub mod schedule;

@@ -67,7 +67,10 @@ impl Secrets {
                     let new = self.nodes.len();
                     let depth = self.nodes[at].depth + 1;
                     self.nodes[at].next.insert(place, (*byte, new));
-                    self.nodes.push(Node { depth, ..Node::default() });
+                    self.nodes.push(Node {
+                        depth,
+                        ..Node::default()
+                    });
                     new
                 }
             };
@@ -188,7 +191,10 @@ mod tests {
 
     #[test]
     fn a_secret_is_hidden_wherever_it_is_cut() {
-        assert_eq!(through(&["sesame-1"], &["open ses", "ame", "-1 now"]), "open *** now");
+        assert_eq!(
+            through(&["sesame-1"], &["open ses", "ame", "-1 now"]),
+            "open *** now"
+        );
         assert_eq!(through(&["sesame-1"], &["sesame-", "2 sesame-1"]), "sesame-2 ***");
         assert_eq!(through(&["sesame-1"], &["sessesame-1sesame-1."]), "ses***.");
         assert_eq!(through(&["abcabcx", "bcabca"], &["abcabcabcx"]), "***");

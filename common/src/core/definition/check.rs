@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use toml::de::DeValue;
 
 use super::params::{Placeholder, is_param_name, may_be_absent, param_variable, placeholder};
-use super::{Command, JobSpec, ParamSpec, ParamType, RunOn, check_param, continuous};
+use super::{Command, JobSpec, ParamSpec, ParamType, RunOn, check_param, continuous, secrets};
 use crate::core::document::{Found, Reader, Wrong, boolean, closest, filled, one_of, size, text};
 use crate::core::schedule::{ParseContext, Schedule, ScheduleError};
 
@@ -236,6 +236,7 @@ pub(super) fn whole(job: &mut Reader<'_>, spec: &JobSpec, name: &Range<usize>) {
         );
     }
     boot(job, spec);
+    secrets::check(job, spec);
     continuous::check(job, spec);
     command(job, spec);
     params(job, spec);

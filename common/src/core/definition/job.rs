@@ -10,7 +10,7 @@ use super::calendar::Calendars;
 use super::notify::Targets;
 use super::pools::Pools;
 use super::spec::*;
-use super::{check, continuous, flow, needs, retry, stream, table, triggers, watched};
+use super::{check, continuous, flow, needs, retry, secrets, stream, table, triggers, watched};
 use crate::core::document::{
     Found, Reader, Wrong, boolean, duration, filled, integer, one_of, positive_duration, size, text,
 };
@@ -196,6 +196,9 @@ fn read_what(job: &mut Reader<'_>, spec: &mut JobSpec) {
     });
     if let Some(env) = job.table("env") {
         check::environment(env, &mut spec.env);
+    }
+    if let Some(names) = job.table("secrets") {
+        secrets::read(names, &mut spec.secrets);
     }
     if let Some(mut limits) = job.table("limits") {
         limits.maybe("memory", &mut spec.limits.memory, check::memory);

@@ -25,6 +25,7 @@ mod retry;
 mod schema;
 #[cfg(test)]
 mod schema_tests;
+mod secrets;
 mod spec;
 mod stream;
 mod table;

@@ -151,6 +151,11 @@ const JOB: &[Key] = &[
     key("params", Kind::Params, "Parameters of the job."),
     key("stdin", Kind::Text, "What the command reads."),
     key("env", Kind::Strings, "Variables of the command."),
+    key(
+        "secrets",
+        Kind::Strings,
+        "By name, what each is called in the node's store; found in the file that FARMHAND_SECRET_NAME_FILE names.",
+    ),
     key("cwd", Kind::TextLike("/srv/mail"), "Where it starts; absolute."),
     key(
         "user",

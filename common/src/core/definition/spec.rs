@@ -70,6 +70,9 @@ pub struct JobSpec {
     pub user: Option<String>,
     pub cwd: Option<String>,
     pub env: BTreeMap<String, String>,
+    /// By the name under which the command finds each: what it is called in the node's store.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, String>,
     pub stdin: Option<String>,
     /// Octal file mode mask, e.g. 0o022.
     pub umask: Option<u32>,
@@ -128,6 +131,7 @@ impl Default for JobSpec {
             user: None,
             cwd: None,
             env: BTreeMap::new(),
+            secrets: BTreeMap::new(),
             stdin: None,
             umask: None,
             nice: None,
