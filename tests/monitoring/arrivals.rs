@@ -42,6 +42,10 @@ const JOBS: &str = "
     where = { storm = 'yes' }
     timeout = '1s'
     command = ['sleep', '600']
+    [job.refused]
+    where = { storm = 'yes' }
+    user = 'nobody'
+    command = ['true']
     [job.loud]
     where = { storm = 'yes' }
     output = { keep = '1KiB', local = '4KiB' }
@@ -171,7 +175,7 @@ async fn provoked_faults_arrive_as_alerts_and_every_panel_and_metric_shows_somet
     farm.agent("n3").kill_with_wardens();
     let killed = Instant::now();
     let mut others = Vec::new();
-    for job in ["flaky", "timed", "loud"] {
+    for job in ["flaky", "timed", "loud", "refused"] {
         others.push(farm.submit(job).await);
     }
     let lost = provoked.arrives("FarmhandNodeLost", killed, &farm).await;

@@ -85,6 +85,7 @@ pub fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) -> io::Re
                 fd::SECRETS,
             ),
         ],
+        secrets: secrets.is_some(),
         warden: std::process::id().cast_signed(),
         identity: (
             rustix::process::geteuid().as_raw(),
@@ -244,6 +245,8 @@ fn plan_file(plan: &Plan) -> io::Result<File> {
 
 struct ForChild {
     numbered: [(RawFd, RawFd); 8],
+    /// Whether the last of them is there.
+    secrets: bool,
     warden: i32,
     identity: (u32, u32),
 }
@@ -287,7 +290,12 @@ impl ForChild {
             // SAFETY: duplicates an open descriptor.
             *slot = unsafe { libc::fcntl(from, libc::F_DUPFD_CLOEXEC, 64) };
         }
-        for (from, (_, to)) in high.iter().zip(self.numbered) {
+        let count = match (self.secrets, isolated) {
+            (true, _) => 8,
+            (false, true) => 7,
+            (false, false) => 5,
+        };
+        for (from, (_, to)) in high.iter().zip(self.numbered).take(count) {
             // SAFETY: overwrites descriptors that only this child has.
             unsafe { libc::dup2(*from, to) };
         }
@@ -296,9 +304,12 @@ impl ForChild {
             if !isolated {
                 libc::syscall(libc::SYS_close_range, fd::STATUS, fd::PLAN, 0);
             }
-            libc::syscall(libc::SYS_close_range, fd::FIRST_FREE, u32::MAX, 0);
+            let first = if self.secrets { fd::FIRST_FREE } else { fd::SECRETS };
+            libc::syscall(libc::SYS_close_range, first, u32::MAX, 0);
         }
-        child::close_on_exec(fd::SECRETS, !isolated);
+        if self.secrets {
+            child::close_on_exec(fd::SECRETS, !isolated);
+        }
         child::close_on_exec(fd::START_ERROR, !isolated);
     }
 }
