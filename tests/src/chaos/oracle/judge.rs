@@ -34,6 +34,9 @@ pub fn check(history: &History) -> Verdict {
     judge.verdict
 }
 
+/// First and last sign of life, run, attempt and node: of what may not overlap.
+type Span<'a> = (u64, u64, i64, i32, &'a str);
+
 struct Judge<'a> {
     history: &'a History,
     kinds: BTreeMap<&'a str, &'a Kind>,
@@ -91,7 +94,7 @@ impl Judge<'_> {
 
     /// Runs of one job that may never live beside each other.
     fn alone(&mut self) {
-        let mut by_job: BTreeMap<&str, Vec<(u64, u64, i64, i32, &str)>> = BTreeMap::new();
+        let mut by_job: BTreeMap<&str, Vec<Span>> = BTreeMap::new();
         for (run, lives) in self.lives {
             for (attempt, life) in lives {
                 if self.kind(&life.job).is_some_and(|k| k.alone) {
@@ -102,7 +105,7 @@ impl Judge<'_> {
         }
         for (job, mut spans) in by_job {
             spans.sort_unstable();
-            let mut longest: Option<(u64, u64, i64, i32, &str)> = None;
+            let mut longest: Option<Span> = None;
             for span in spans {
                 if let Some(before) = longest
                     && before.1 > span.0
