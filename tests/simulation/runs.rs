@@ -207,7 +207,7 @@ impl Job {
             &self.retry,
             self.retries,
             self.cancel_requested,
-            chance.next(),
+            chance.draw(),
         ) {
             AfterAttempt::Final(outcome) => RunEvent::Ended(outcome),
             AfterAttempt::Retry { .. } => RunEvent::Retried,
