@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_tests::chaos::plan::{Plan, Shape};
+use farmhand_tests::chaos::plan::{Act, Event, Fault, Plan, Shape};
 use farmhand_tests::chaos::report;
 use farmhand_tests::chaos::run::{Options, run};
 
@@ -35,4 +35,36 @@ fn a_minute_of_faults_from_a_fixed_seed_breaks_no_promise() {
     assert!(outcome.is_clean(), "{text}");
     assert!(outcome.count() > 25 && outcome.verdict.runs > 100, "{text}");
     assert!(outcome.instants > 100 && outcome.submitted > 10, "{text}");
+}
+
+/// The documented window: agent, warden and guard killed at once. Without PID isolation what double-forked lives on beside
+/// its successor, and an oracle that did not see it would see nothing.
+#[test]
+fn the_oracle_sees_two_lives_in_the_declared_window_and_nowhere_else() {
+    // Twice, on two of three nodes, for one of them must have something that double-forked.
+    let all = |agent: usize, at_ms: u64| Event {
+        at_ms,
+        lasts_ms: 9_000,
+        fault: Fault::Processes {
+            agent,
+            own: Act::Kill,
+            warden: Act::Kill,
+            guard: Act::Kill,
+        },
+        declared: true,
+    };
+    let plan = Plan {
+        seed: 0,
+        shape: Shape {
+            agents: 3,
+            failovers: false,
+            ..shape(31_000)
+        },
+        events: vec![all(0, 7_000), all(1, 7_000), all(1, 21_000), all(2, 21_000)],
+    };
+    let outcome = run(&plan, &patient());
+    let text = report::text(&plan, &outcome);
+    assert!(outcome.is_clean(), "{text}");
+    let seen = outcome.verdict.violations.iter().filter(|v| v.declared.is_some());
+    assert!(seen.count() > 0, "{text}");
 }
