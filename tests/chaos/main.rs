@@ -18,4 +18,5 @@ mod shards;
 mod stopped;
 mod streams;
 mod tables;
+mod targets;
 mod triggers;
