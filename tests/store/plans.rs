@@ -12,6 +12,7 @@ async fn server() -> PrivateServer {
     let settings = [
         ("session_preload_libraries", "auto_explain"),
         ("auto_explain.log_min_duration", "0"),
+        ("auto_explain.log_analyze", "on"),
         ("autovacuum", "off"),
     ];
     PrivateServer::start(Options {
@@ -70,6 +71,12 @@ async fn a_plan_made_while_nothing_was_due_does_not_read_whole_tables_when_much_
     assert!(plans.contains("run_live_claim"), "{plans}");
     assert!(!plans.contains("Seq Scan on run_live"), "{plans}");
     assert!(!plans.contains("JIT:"), "{plans}");
+    // Nor whole indexes, nor the others' rows once for each of the own.
+    let removed = plans.lines().filter_map(|line| line.split_once("Rows Removed by "));
+    for (_, rest) in removed {
+        let count = rest.rsplit(' ').next().and_then(|n| n.parse::<u64>().ok());
+        assert!(count.is_some_and(|n| n < 1_000), "{rest}\n{plans}");
+    }
 }
 
 #[tokio::test]
