@@ -72,7 +72,9 @@ async fn a_plan_made_while_nothing_was_due_does_not_read_whole_tables_when_much_
     assert!(!plans.contains("Seq Scan on run_live"), "{plans}");
     assert!(!plans.contains("JIT:"), "{plans}");
     // Nor whole indexes, nor the others' rows once for each of the own.
-    let removed = plans.lines().filter_map(|line| line.split_once("Rows Removed by "));
+    let removed = plans
+        .lines()
+        .filter_map(|line| line.split_once("Rows Removed by "));
     for (_, rest) in removed {
         let count = rest.rsplit(' ').next().and_then(|n| n.parse::<u64>().ok());
         assert!(count.is_some_and(|n| n < 1_000), "{rest}\n{plans}");
