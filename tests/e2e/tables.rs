@@ -88,7 +88,11 @@ async fn a_table_that_is_not_as_the_job_wants_it_is_refused_at_apply_and_reporte
     assert_eq!(refused.status.code(), Some(4), "{said}");
     assert!(said.contains("job t: there is no table shop.t"), "{said}");
     farm.sql
-        .batch_execute("CREATE SCHEMA shop; CREATE TABLE shop.t (id int PRIMARY KEY, d timestamptz)")
+        .batch_execute(
+            "CREATE SCHEMA shop; CREATE TABLE shop.t (id int PRIMARY KEY, d timestamptz);
+             GRANT USAGE ON SCHEMA shop TO farm_agent, farm_operator;
+             GRANT SELECT, UPDATE ON shop.t TO farm_agent, farm_operator",
+        )
         .await
         .unwrap();
     let slow = apply();

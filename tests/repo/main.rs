@@ -5,6 +5,7 @@ mod dependencies;
 mod documents;
 mod metrics;
 mod package;
+mod sbom;
 mod systemd;
 
 use std::path::PathBuf;
