@@ -114,7 +114,8 @@ BEGIN
         ) w
         WHERE to_regclass(format('farmhand.%I', t.name)) IS NOT NULL AND w.may <> ''
         UNION ALL
-        SELECT 'SEQUENCE', format('farmhand.%I', s.name), w.who, 'USAGE'
+        -- To take numbers, and to see how far they have come.
+        SELECT 'SEQUENCE', format('farmhand.%I', s.name), w.who, 'USAGE, SELECT'
         FROM (VALUES
             ('run_id_seq', ARRAY['agent', 'operator']),
             ('fence_seq', ARRAY['agent']),
