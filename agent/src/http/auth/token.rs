@@ -62,6 +62,12 @@ impl Cache {
         (now < *until).then(|| row.clone())
     }
 
+    /// Whether it was good once: others who guess do not keep it out.
+    fn met(&self, key: &(Shown, Hash)) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.contains_key(key)
+    }
+
     fn put(&self, key: (Shown, Hash), row: Known, now: Instant) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= REMEMBERED {
@@ -87,7 +93,7 @@ pub async fn known(app: &App, shown: Shown, text: &str, remote: IpAddr) -> Resul
         Some(row) => row,
         None => {
             // Each guess costs the database a statement; those that are known cost none.
-            if !app.auth.limits.may_guess(remote) {
+            if !app.auth.known.met(&(shown, hash)) && !app.auth.limits.may_guess(remote) {
                 return Err(Refusal::TooMany { name: None });
             }
             let found = app
