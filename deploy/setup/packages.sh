@@ -41,9 +41,9 @@ deploy_tools() {
     fi
 }
 
-# What the browser's driver asks for.
+# What the browser's driver asks for: Node.js 18 or newer.
 need_node() {
-    node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20)' 2>/dev/null || MISSING="$MISSING nodejs"
+    node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' 2>/dev/null || MISSING="$MISSING nodejs"
     need_command npm npm
 }
 
