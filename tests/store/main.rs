@@ -1,5 +1,6 @@
 //! The store against real PostgreSQL.
 
+mod authority;
 mod boots;
 mod cancels;
 mod claims;
@@ -30,6 +31,7 @@ mod reading_questions;
 mod records;
 mod rights;
 mod roles;
+mod roles_made;
 mod rounds;
 mod rounds_races;
 mod schema;

@@ -87,7 +87,7 @@ fn fetch(plan: &Plan, limits: &UserRules, entry: &str) -> Result<Vec<u8>, String
         0..SHORTEST => Err(format!(
             "it has fewer than {SHORTEST} bytes and could not be hidden in the output"
         )),
-        ..=LONGEST => Ok(value),
+        SHORTEST..=LONGEST => Ok(value),
         _ => Err(format!("it has more than {LONGEST} bytes")),
     }
 }

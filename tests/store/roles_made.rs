@@ -1,0 +1,105 @@
+//! How roles are made: by whoever may, once in a cluster, or by hand.
+
+use farmhand_common::store::migrate::{migrate, migrate_roles};
+use farmhand_common::store::{Db, roles};
+use farmhand_tests::pg::{TestDb, config};
+
+#[tokio::test]
+async fn databases_migrated_at_once_make_the_clusters_roles_once() {
+    let prefix = format!("fh_{}", std::process::id());
+    let mut tests = Vec::new();
+    for _ in 0..4 {
+        tests.push(TestDb::empty().await);
+    }
+    let tries = tests.iter().map(|test| {
+        let (config, prefix) = (test.config(), prefix.clone());
+        tokio::spawn(async move { migrate_roles(&config, Some(&prefix)).await.unwrap().1 })
+    });
+    for made in tries.collect::<Vec<_>>() {
+        assert!(made.await.unwrap().missing.is_empty());
+    }
+    let admin = tests[0].admin().await;
+    // The next time the name is known, and the other farm's members are not ours.
+    migrate(&tests[0].config()).await.unwrap();
+    let rights = admin
+        .query_one(
+            "SELECT has_schema_privilege($1 || '_viewer', 'farmhand', 'USAGE'),
+                has_table_privilege($1 || '_agent', 'farmhand.run_live', 'DELETE'),
+                has_schema_privilege('farmhand_viewer', 'farmhand', 'USAGE'),
+                has_schema_privilege('farmhand_submitter', 'farmhand', 'USAGE')",
+            &[&prefix],
+        )
+        .await
+        .unwrap();
+    let rights: Vec<bool> = (0..4).map(|n| rights.get(n)).collect();
+    assert_eq!(rights, [true, true, false, false]);
+    drop(tests);
+    for kind in roles::KINDS {
+        let other = TestDb::empty().await.admin().await;
+        let _ = other.batch_execute(&format!("DROP ROLE {prefix}_{kind}")).await;
+    }
+}
+
+#[tokio::test]
+async fn who_may_make_no_role_is_told_what_to_have_done_and_it_works_then() {
+    let test = TestDb::empty().await;
+    let admin = test.admin().await;
+    let (login, prefix) = (
+        format!("fh_poor_{}", std::process::id()),
+        format!("fhp_{}", std::process::id()),
+    );
+    admin
+        .batch_execute(&format!(
+            "CREATE ROLE {login} LOGIN; GRANT CREATE ON DATABASE {} TO {login}",
+            test.name()
+        ))
+        .await
+        .unwrap();
+    let poor = config(&test.url_as(&login));
+    let (_, made) = migrate_roles(&poor, Some(&prefix)).await.unwrap();
+    assert_eq!(made.missing.len(), 5);
+    Db::connect(&poor).await.unwrap();
+    admin.batch_execute(&made.by_hand().unwrap()).await.unwrap();
+    let (_, made) = migrate_roles(&poor, None).await.unwrap();
+    assert!(made.missing.is_empty());
+    let reads: bool = admin
+        .query_one(
+            &format!("SELECT has_table_privilege('{prefix}_viewer', 'farmhand.run', 'SELECT')"),
+            &[],
+        )
+        .await
+        .unwrap()
+        .get(0);
+    assert!(reads);
+    let mut drop = format!("DROP OWNED BY {login} CASCADE; DROP ROLE {login}");
+    for kind in roles::KINDS {
+        drop.push_str(&format!(
+            "; DROP OWNED BY {prefix}_{kind}; DROP ROLE {prefix}_{kind}"
+        ));
+    }
+    admin.batch_execute(&drop).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_member_of_the_owner_migrates_and_owns_nothing_himself() {
+    let test = TestDb::empty().await;
+    let admin = test.admin().await;
+    admin
+        .batch_execute(&format!("ALTER DATABASE {} OWNER TO farmhand_owner", test.name()))
+        .await
+        .unwrap();
+    let member = config(&test.url_as("farm_owner"));
+    migrate(&member).await.unwrap();
+    migrate(&member).await.unwrap();
+    let owners: String = admin
+        .query_one(
+            "SELECT string_agg(DISTINCT o.rolname, ',') FROM pg_class c JOIN pg_roles o ON o.oid = c.relowner
+             WHERE c.relnamespace = 'farmhand'::regnamespace",
+            &[],
+        )
+        .await
+        .unwrap()
+        .get(0);
+    assert_eq!(owners, "farmhand_owner");
+    Db::connect(&config(&test.agent_url())).await.unwrap();
+}
