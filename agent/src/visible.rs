@@ -72,7 +72,7 @@ fn colour(after: &[u8]) -> Option<Option<usize>> {
         .iter()
         .position(|b| !matches!(b, b'0'..=b'9' | b';' | b':'));
     match end {
-        Some(end) if parameters[end] == b'm' => Some(Some(end + 2)),
+        Some(end) if end < LONGEST_COLOUR && parameters[end] == b'm' => Some(Some(end + 2)),
         None if parameters.len() < LONGEST_COLOUR => None,
         _ => Some(None),
     }

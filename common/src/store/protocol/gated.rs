@@ -81,14 +81,18 @@ pub(super) async fn prompt(db: &Db, ended: &[(&str, i64)]) -> Result<(), StoreEr
 
 #[cfg(test)]
 mod tests {
-    /// The columns that a statement answers, without remarks.
+    /// The names of the columns that a statement answers, in their order.
     fn columns(sql: &str) -> Vec<&str> {
-        let answer = sql.find("SELECT w.run_id").unwrap();
-        let end = sql.find("END AS done").unwrap();
+        let answer = sql.find("SELECT w.run_id").unwrap() + "SELECT".len();
+        let end = sql.find("END AS done").unwrap() + "END AS done".len();
+        let mut depth = 0;
+        let apart = |c: char| {
+            depth += i32::from(c == '(') - i32::from(c == ')');
+            c == ',' && depth == 0
+        };
         sql[answer..end]
-            .lines()
-            .filter(|line| !line.trim_start().starts_with("--"))
-            .flat_map(str::split_whitespace)
+            .split(apart)
+            .map(|column| column.trim().rsplit([' ', '.', '\n']).next().unwrap_or_default())
             .collect()
     }
 
@@ -98,6 +102,11 @@ mod tests {
             include_str!("../sql/claim.sql"),
             include_str!("../sql/claimed.sql"),
         );
-        assert_eq!(columns(claimed), columns(claim));
+        let names = columns(claim);
+        assert!(
+            names.starts_with(&["run_id", "job_id"]) && names.ends_with(&["items", "done"]),
+            "{names:?}"
+        );
+        assert_eq!(columns(claimed), names);
     }
 }

@@ -3,13 +3,7 @@ SELECT w.run_id, w.job_id, w.rev, w.kind, w.instance, w.instances, w.due_at, w.r
     w.retries, w.takeovers, w.priority, w.params, w.parent_run, w.parents, w.firing, w.reason, w.claimed_at, w.key,
     coalesce(v.spec, 'null') AS spec, p.checkpoint,
     CASE WHEN jsonb_typeof(v.spec->'stream') = 'object' THEN farmhand.stream_items(w.run_id) END AS items,
-    CASE WHEN jsonb_typeof(v.spec->'flow') = 'object' THEN (
-        SELECT jsonb_agg(l.task)
-        FROM (SELECT DISTINCT ON (t.task) t.task, t.outcome FROM farmhand.task t
-            WHERE t.run_id = w.run_id AND (t.attempt = 0 OR v.spec->>'resume' = 'skip_finished')
-            ORDER BY t.task, t.attempt DESC) l
-        WHERE l.outcome = 'succeeded'
-    ) END AS done
+    CASE WHEN jsonb_typeof(v.spec->'flow') = 'object' THEN farmhand.done_tasks(w.run_id, v.spec->>'resume') END AS done
 FROM farmhand.run_live w
 LEFT JOIN farmhand.job_revision v ON v.job_id = w.job_id AND v.rev = w.rev
 LEFT JOIN farmhand.progress p ON p.run_id = w.run_id
