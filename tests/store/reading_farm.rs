@@ -144,7 +144,7 @@ async fn too_many_attempts_become_bands() {
              finished_at, first_due, last_due) \
              SELECT n, 'a', 1, 'submitted', 0, 1, now(), now(), CASE n % 10 WHEN 0 THEN 'failed' ELSE 'succeeded' END, \
              'holder', CASE n % 2 WHEN 0 THEN 'n1' ELSE 'gone' END, 1, n, 1, 0, 0, '{}', now(), \
-             now() - interval '5 minutes', now() - (n % 120) * interval '1 second', now(), now() \
+             now() - interval '9 minutes', now() - (n % 480) * interval '1 second', now(), now() \
              FROM generate_series(1, 2500) n",
         )
         .await
