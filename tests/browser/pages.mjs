@@ -73,6 +73,8 @@ await script(async () => {
   check(/there is no run/.test(await lost.locator("main").innerText()), "a run that never was");
   await lost.goto(`${base}/nowhere`);
   check(/nothing under this path/.test(await lost.locator("main").innerText()), "a path that leads nowhere");
+  // The other pages would ask, too, and be told that it is away: rightly, but as an error of the console.
+  for (const context of lost.context().browser().contexts()) if (context !== lost.context()) await context.close();
   await please("cut");
   await lost.goto(`${base}/`);
   await eventually("the page says that the database is away", async () => {
