@@ -55,6 +55,13 @@ impl DbClock {
         BootInstant(u64::try_from(boot).unwrap_or(0).saturating_mul(1_000)).max(now)
     }
 
+    /// The database's wall clock minus this machine's, in milliseconds; None while the database has never answered.
+    pub fn offset_ms(&self, at: BootInstant) -> Option<i64> {
+        self.known?;
+        let wall = Timestamp::now().as_microsecond();
+        Some(self.at(at).as_microsecond().saturating_sub(wall) / 1_000)
+    }
+
     /// The database's wall clock minus this machine's, in seconds.
     pub fn offset_from_wall(&self, at: BootInstant) -> f64 {
         let wall = Timestamp::now().as_microsecond();

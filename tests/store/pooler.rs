@@ -46,7 +46,7 @@ async fn the_protocol_works_behind_a_transaction_pooler() {
             for _ in 0..50 {
                 look(&db, &me, 3).await.unwrap();
                 assert!(matches!(
-                    renew(&db, &me, TTL).await.unwrap(),
+                    renew(&db, &me, TTL, None).await.unwrap(),
                     Renewed::Alive { .. }
                 ));
                 let runs = claim(&db, &me, 3, None).await.unwrap();

@@ -2,7 +2,8 @@
 
 use farmhand_common::core::explain::Gate;
 use farmhand_common::store::events::{Event, record_events};
-use farmhand_common::store::protocol::claim;
+use farmhand_common::store::protocol::{claim, renew};
+use farmhand_common::store::query;
 use farmhand_common::store::reading::{
     self, BarEnd, LeaseTrouble, Level, NodeState, Page, Paging, Reading, Window,
 };
@@ -10,7 +11,7 @@ use farmhand_common::store::{Db, Severity, StoreError};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::fixture::{Farm, expire_now, one, past, spec, success};
+use super::fixture::{Farm, TTL, expire_now, one, past, spec, success};
 
 async fn farm() -> (Farm, Db) {
     let farm = Farm::new().await;
@@ -155,6 +156,72 @@ async fn too_many_attempts_become_bands() {
     assert_eq!((sum(|b| b.ended), sum(|b| b.bad)), (2500, 250));
     let nodes: std::collections::BTreeSet<_> = picture.bands.iter().map(|b| b.node.as_deref()).collect();
     assert_eq!(nodes, [None, Some("n1")].into());
+}
+
+#[tokio::test]
+async fn among_too_many_attempts_the_lost_ones_and_their_heirs_are_still_drawn() {
+    let (farm, db) = farm().await;
+    let (dead, heir) = (farm.node("n1").await, farm.node("n2").await);
+    let ended = farm.held_run(&dead, "a", spec()).await;
+    let running = farm.held_run(&dead, "b", spec()).await;
+    expire_now(&farm, &dead).await;
+    let again = claim(&farm.db, &heir, 2, None).await.unwrap();
+    let over = again.iter().find(|r| r.run_id == ended.run_id).unwrap();
+    one(&farm, success(&heir, over)).await;
+    // They end before the heir does: it is not among the first 2,000 that are read.
+    farm.sql
+        .batch_execute(
+            "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, \
+             ended_by, running_at, session, fence, attempt, retries, takeovers, params, created_at, claimed_at, \
+             finished_at, first_due, last_due) \
+             SELECT 100000 + n, 'c', 1, 'submitted', 0, 1, now(), now(), 'succeeded', 'holder', 'n2', 1, n, 1, 0, 0, '{}', \
+             now(), now() - interval '5 minutes', now() - interval '1 minute', now(), now() FROM generate_series(1, 2500) n",
+        )
+        .await
+        .unwrap();
+    let picture = reading::lanes(&db, &lately()).await.unwrap();
+    assert!(!picture.bands.is_empty());
+    let drawn: Vec<_> = (picture.bars.iter())
+        .map(|b| {
+            (
+                b.run_id,
+                b.attempt,
+                b.end,
+                b.took_over_from,
+                b.successor.is_some(),
+            )
+        })
+        .collect();
+    assert_eq!(drawn.len(), 4, "{drawn:?}");
+    for run in [&ended, &running] {
+        let end = if run.run_id == ended.run_id {
+            BarEnd::Succeeded
+        } else {
+            BarEnd::Running
+        };
+        assert!(
+            drawn.contains(&(run.run_id, 1, BarEnd::Lost, None, true)),
+            "{drawn:?}"
+        );
+        assert!(drawn.contains(&(run.run_id, 2, end, Some(1), false)), "{drawn:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_nodes_clock_offset_is_as_its_last_renewal_told_it() {
+    let (farm, db) = farm().await;
+    let me = farm.node("n1").await;
+    let shown = async || {
+        let node = reading::node(&db, "n1").await.unwrap().unwrap();
+        let row = query::nodes(&farm.db, Some("n1")).await.unwrap().remove(0);
+        assert_eq!(row.clock_offset_ms, node.clock_offset_ms);
+        node.clock_offset_ms
+    };
+    assert_eq!(shown().await, None);
+    for offset in [Some(-1_234), Some(7), None] {
+        renew(&farm.db, &me, TTL, offset).await.unwrap();
+        assert_eq!(shown().await, offset);
+    }
 }
 
 #[tokio::test]

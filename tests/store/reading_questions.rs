@@ -303,6 +303,16 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
                 "500::bigint",
             ]]),
         ),
+        (
+            "reading_heirs",
+            ways(&[&[
+                "'{1,2,3}'::bigint[]",
+                "'{2,2,2}'::integer[]",
+                "now() - interval '1 hour'",
+                "now()",
+                "'{}'::text[]",
+            ]]),
+        ),
         ("reading_fences", ways(&[&["'{1,2,3}'::bigint[]"]])),
         ("run", ways(&[&[id]])),
         ("attempts", ways(&[&[id]])),

@@ -84,7 +84,7 @@ impl Real {
                 }
             }
             Stmt::Renew { session, life, .. } => {
-                match protocol::renew(db, &me(address, session, life), TTL)
+                match protocol::renew(db, &me(address, session, life), TTL, None)
                     .await
                     .unwrap()
                 {

@@ -122,6 +122,7 @@ async fn show(db: &Db, address: &str, as_json: bool) -> Outcome {
         ("labels", labels(&node)),
         ("version", node.version.clone()),
         ("started", out::time(node.started_at)),
+        ("clock", clock(node.clock_offset_ms)),
     ]);
     let rows: Vec<_> = held
         .iter()
@@ -142,6 +143,15 @@ async fn show(db: &Db, address: &str, as_json: bool) -> Outcome {
         out::table(&["RUN", "JOB", "TRY", "SESSION", "FENCE", "CLAIMED"], rows);
     }
     Ok(Exit::Ok)
+}
+
+fn clock(offset_ms: Option<i64>) -> String {
+    match offset_ms {
+        None => "not measured yet".to_owned(),
+        Some(0) => "with the database's".to_owned(),
+        Some(ms) if ms > 0 => format!("{ms} ms behind the database's"),
+        Some(ms) => format!("{} ms ahead of the database's", ms.unsigned_abs()),
+    }
 }
 
 fn labels(node: &NodeRow) -> String {

@@ -35,10 +35,11 @@ impl Session {
         }
         self.watch_own_clock();
         let (ctx, me) = (self.ctx.clone(), self.me.clone());
+        let offset = self.db_clock.offset_ms(now);
         self.spawn(async move {
             // The holder's rule: read before sending.
             let sent = boot_now();
-            let result = protocol::renew(&ctx.keeper_db, &me, ctx.timing.ttl()).await;
+            let result = protocol::renew(&ctx.keeper_db, &me, ctx.timing.ttl(), offset).await;
             Input::Renewed { sent, result }
         });
     }

@@ -121,6 +121,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "roles",
         sql: include_str!("../../migrations/0019_roles.sql"),
     },
+    Migration {
+        version: 20,
+        name: "clock",
+        sql: include_str!("../../migrations/0020_clock.sql"),
+    },
 ];
 
 /// A step as the database remembers it.

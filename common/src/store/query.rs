@@ -184,6 +184,8 @@ pub struct NodeRow {
     pub labels: BTreeMap<String, String>,
     pub version: String,
     pub started_at: Timestamp,
+    /// The database's clock minus the node's, as of its last renewal; for people. None while it is not known.
+    pub clock_offset_ms: Option<i64>,
     /// When what still runs on a draining node is to be ended.
     pub drain_until: Option<Timestamp>,
     /// Who cordoned or drained it last, and when.

@@ -169,7 +169,7 @@ impl Agent {
                 self.take(&due).await;
             } else if renew_at <= now {
                 // Retried soon, as by the keeper.
-                let again = match renew(&self.db, &self.me, TTL).await {
+                let again = match renew(&self.db, &self.me, TTL, None).await {
                     Ok(_) => {
                         self.renewed.fetch_add(1, Ordering::Release);
                         renewals

@@ -1,5 +1,7 @@
 //! Nodes: slots, labels, sessions, clocks, and what withholds them.
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::response::Response;
 use farmhand_common::store::query;
@@ -11,7 +13,7 @@ use serde::Deserialize;
 use super::events::sentences;
 use super::layout::Section;
 use super::parts::icons::Icon;
-use super::parts::time::{ago, both, since};
+use super::parts::time::{ago, both, since, took};
 use super::parts::{cli, empty, link, none, pager, words};
 use super::{Made, answer};
 use crate::http::{App, Caller, Path, Problem, Query};
@@ -86,7 +88,7 @@ fn table(nodes: &[NodeItem], now: Timestamp) -> Markup {
             table class="stack" {
                 thead { tr {
                     th { "Node" } th { "State" } th { "Slots" } th { "Last sign of life" } th class="num" { "Session" }
-                    th { "Since" } th { "Labels" } th { "Version" } th { span class="sr" { "Actions" } }
+                    th { "Since" } th { "Clock" } th { "Labels" } th { "Version" } th { span class="sr" { "Actions" } }
                 } }
                 tbody {
                     @for node in nodes {
@@ -100,6 +102,7 @@ fn table(nodes: &[NodeItem], now: Timestamp) -> Markup {
                             td class="nowrap" data-l="last sign" { (ago(sign_of_life(node), now)) }
                             td class="num" data-l="session" { (node.session) }
                             td class="nowrap" data-l="since" { (ago(node.started_at, now)) }
+                            td class="nowrap" data-l="clock" { (clock(node)) }
                             td { (labels(node)) }
                             td class="nowrap" data-l="version" { (node.version) }
                             td { (actions(node)) }
@@ -125,6 +128,26 @@ fn slots(node: &NodeItem) -> Markup {
             rect class="f-run" width=(format!("{}%", (used * 100 / all).min(100))) height="10" rx="3" {}
         }
         " " (used) " of " (node.slots)
+    }
+}
+
+/// How far its clock is from the database's; from a second on it stands out, as jobs seem to begin late or early.
+fn clock(node: &NodeItem) -> Markup {
+    let Some(ms) = node.clock_offset_ms else {
+        return none();
+    };
+    let far = Duration::from_millis(ms.unsigned_abs());
+    let class = if far >= Duration::from_secs(1) {
+        "t-bad"
+    } else {
+        ""
+    };
+    html! {
+        @match ms {
+            0 => "exact",
+            1.. => span class=(class) { (took(far)) " behind" },
+            _ => span class=(class) { (took(far)) " ahead" },
+        }
     }
 }
 
@@ -218,6 +241,7 @@ fn facts(node: &NodeItem, now: Timestamp) -> Markup {
             dt { "Session" } dd { (node.session) ", since " (both(node.started_at, now)) }
             dt { "Last sign of life" } dd { (ago(sign_of_life(node), now)) ", at the latest of every " (node.ttl_ms / 4_000) " s" }
             dt { "Lease until" } dd { (both(node.lease_until, now)) " " small { "for people: no decision hangs on it" } }
+            dt { "Clock" } dd { (clock(node)) " " small { "compared with the database’s, when it renewed last" } }
             dt { "Labels" } dd { (labels(node)) }
             dt { "Version" } dd { (node.version) }
             @if let Some(by) = &node.withheld_by { dt { "Last withheld" } dd { "by " (by) @if let Some(at) = node.withheld_at { ", " (ago(at, now)) } } }

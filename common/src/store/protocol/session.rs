@@ -119,8 +119,14 @@ pub enum Renewed {
     Lost,
 }
 
-/// One renewal, however many runs are held.
-pub async fn renew(db: &Db, me: &Me, ttl: Duration) -> Result<Renewed, StoreError> {
+/// One renewal, however many runs are held. `clock_offset_ms` is kept for people to read: the database's clock minus the
+/// caller's, None while it is not known.
+pub async fn renew(
+    db: &Db,
+    me: &Me,
+    ttl: Duration,
+    clock_offset_ms: Option<i64>,
+) -> Result<Renewed, StoreError> {
     #[derive(Deserialize)]
     struct Row {
         held: Vec<Held>,
@@ -138,6 +144,7 @@ pub async fn renew(db: &Db, me: &Me, ttl: Duration) -> Result<Renewed, StoreErro
                 (&me.session, Type::INT8),
                 (&me.life, Type::UUID),
                 (&millis(ttl), Type::INT8),
+                (&clock_offset_ms, Type::INT8),
             ],
         )
         .await?;

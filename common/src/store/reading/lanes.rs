@@ -1,5 +1,6 @@
 //! The signature picture: a lane per node, a bar per attempt, and who took over from whom.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
@@ -14,6 +15,8 @@ use crate::store::text::words;
 
 /// Bars of a picture; beyond them it is drawn as bands.
 const BARS: i64 = 2_000;
+/// Lost attempts of which is read what became of them.
+const LOST: usize = 500;
 /// Lanes of a picture; of a larger farm healthy nodes are folded into one.
 const LANES: usize = 50;
 /// Bands along a picture, and attempts that one looks at.
@@ -45,9 +48,10 @@ pub struct Lanes {
     pub lanes: Vec<Lane>,
     /// Nodes without a lane of their own, because nothing is the matter with them.
     pub folded: i64,
-    /// In the order of their beginning; empty where there are too many and `bands` are given instead.
+    /// In the order of their beginning. Of more than 2,000 only the last lost ones and those that took over from them; the
+    /// others are in `bands`.
     pub bars: Vec<Bar>,
-    /// How many attempts ended in each stretch of time; given instead of bars that would be too many.
+    /// How many attempts ended in each stretch of time; given when there are too many for bars.
     pub bands: Vec<Band>,
 }
 
@@ -204,18 +208,21 @@ pub async fn lanes(db: &Db, window: &Window) -> Result<Lanes, StoreError> {
         )
         .await?;
     let crowded = i64::try_from(rows.len()).unwrap_or(i64::MAX) > BARS;
+    let rows = if crowded {
+        lost_and_heirs(db, window, rows).await?
+    } else {
+        rows
+    };
     let (lanes, folded) = fold(all.clone(), &rows);
     let own: BTreeSet<&str> = lanes.iter().map(|l| l.address.as_str()).collect();
-    let (bars, bands) = if crowded {
+    let marks = marks(db, &rows).await?;
+    let mut bars = bars(rows, &all, marks);
+    bars.retain(|bar| own.contains(bar.node.as_str()));
+    let bands = if crowded {
         let own: Vec<&str> = own.iter().copied().collect();
-        // What is lost is drawn all the same: it is what people look for.
-        let lost = rows.into_iter().filter(|row| row.end == BarEnd::Lost).collect();
-        (bars(lost, &all, Vec::new()), bands(db, window, &own).await?)
+        bands(db, window, &own).await?
     } else {
-        let marks = marks(db, &rows).await?;
-        let mut bars = bars(rows, &all, marks);
-        bars.retain(|bar| own.contains(bar.node.as_str()));
-        (bars, Vec::new())
+        Vec::new()
     };
     Ok(Lanes {
         from: window.from,
@@ -315,6 +322,30 @@ fn bars(rows: Vec<Row>, nodes: &[Lane], marks: Vec<Mark>) -> Vec<Bar> {
     bars
 }
 
+/// What is drawn of too many attempts, because people look for it: those that were lost last, and those that took over.
+async fn lost_and_heirs(db: &Db, window: &Window, rows: Vec<Row>) -> Result<Vec<Row>, StoreError> {
+    let mut kept: Vec<Row> = rows.into_iter().filter(|r| r.end == BarEnd::Lost).collect();
+    kept.sort_by_key(|r| Reverse(r.ended_at));
+    kept.truncate(LOST);
+    let (runs, attempts): (Vec<i64>, Vec<i32>) = kept.iter().map(|r| (r.run_id, r.attempt + 1)).unzip();
+    let heirs: Vec<Row> = db
+        .rows(
+            stmt!("reading_heirs"),
+            &[
+                (&runs, Type::INT8_ARRAY),
+                (&attempts, Type::INT4_ARRAY),
+                (&window.from, Type::TIMESTAMPTZ),
+                (&window.to, Type::TIMESTAMPTZ),
+                (&window.nodes, Type::TEXT_ARRAY),
+            ],
+        )
+        .await?;
+    let known: BTreeSet<(i64, i32)> = kept.iter().map(|r| (r.run_id, r.attempt)).collect();
+    // One that was lost in its turn is among them already.
+    kept.extend((heirs.into_iter()).filter(|heir| !known.contains(&(heir.run_id, heir.attempt))));
+    Ok(kept)
+}
+
 /// What happened to attempts that were lost.
 async fn marks(db: &Db, rows: &[Row]) -> Result<Vec<Mark>, StoreError> {
     let lost: BTreeSet<i64> = (rows.iter())
@@ -324,7 +355,7 @@ async fn marks(db: &Db, rows: &[Row]) -> Result<Vec<Mark>, StoreError> {
     if lost.is_empty() {
         return Ok(Vec::new());
     }
-    let lost: Vec<i64> = lost.into_iter().take(500).collect();
+    let lost: Vec<i64> = lost.into_iter().take(LOST).collect();
     db.rows(stmt!("reading_fences"), &[(&lost, Type::INT8_ARRAY)])
         .await
 }

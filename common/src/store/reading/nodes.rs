@@ -46,6 +46,8 @@ pub struct NodeItem {
     pub labels: BTreeMap<String, String>,
     pub version: String,
     pub started_at: Timestamp,
+    /// The database's clock minus the node's, as of its last renewal; for people. None while it is not known.
+    pub clock_offset_ms: Option<i64>,
     /// When its last session was ended by another node.
     pub lost_at: Option<Timestamp>,
     /// When what still runs on a draining node is to be ended.

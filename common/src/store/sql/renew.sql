@@ -1,6 +1,7 @@
 WITH me AS (
     UPDATE farmhand.node
-    SET beat = beat + 1, lease_until = clock_timestamp() + $4 * interval '1 millisecond', ttl_ms = $4
+    SET beat = beat + 1, lease_until = clock_timestamp() + $4 * interval '1 millisecond', ttl_ms = $4,
+        clock_offset_ms = $5
     WHERE address = $1 AND session = $2 AND life = $3 AND open AND NOT condemned
     RETURNING cordoned, draining, drain_until
 )
