@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
-use farmhand_common::store::query;
-use farmhand_common::store::reading::{self, EventsFilter, NodeItem, Paging};
+use farmhand_common::store::reading::{self, EventsFilter, NodeItem, NodeState, Paging};
+use farmhand_common::store::{Role, query};
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
 
+use super::act::{Verb, button};
 use super::events::sentences;
 use super::layout::Section;
-use super::parts::icons::Icon;
 use super::parts::time::{ago, both, since, took};
 use super::parts::{cli, empty, link, none, pager, words};
 use super::{Made, answer};
@@ -37,10 +37,10 @@ const STATES: [&str; 8] = [
 ];
 
 pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
-    answer(&app, &caller, list(&app, &ask).await)
+    answer(&app, &caller, list(&app, &caller, &ask).await)
 }
 
-async fn list(app: &App, ask: &Ask) -> Result<Made, Problem> {
+async fn list(app: &App, caller: &Caller, ask: &Ask) -> Result<Made, Problem> {
     let db = app.reading.db();
     let now = query::now(db).await?;
     let paging = Paging {
@@ -68,7 +68,7 @@ async fn list(app: &App, ask: &Ask) -> Result<Made, Problem> {
                 @if page.items.is_empty() {
                     (empty("No node here", "Each server of the farm runs one agent. Start one, on this machine or another, and it is a node.",
                         "FARMHAND_DATABASE_URL=postgresql://… farmhand agent --slots 4"))
-                } @else { (table(&page.items, now)) }
+                } @else { (table(&page.items, now, caller.role)) }
                 (pager(first.as_deref(), next.as_deref()))
             }
         }
@@ -82,7 +82,7 @@ async fn list(app: &App, ask: &Ask) -> Result<Made, Problem> {
     })
 }
 
-fn table(nodes: &[NodeItem], now: Timestamp) -> Markup {
+fn table(nodes: &[NodeItem], now: Timestamp, role: Role) -> Markup {
     html! {
         div class="scroll" {
             table class="stack" {
@@ -105,7 +105,7 @@ fn table(nodes: &[NodeItem], now: Timestamp) -> Markup {
                             td class="nowrap" data-l="clock" { (clock(node)) }
                             td { (labels(node)) }
                             td class="nowrap" data-l="version" { (node.version) }
-                            td { (actions(node)) }
+                            td { (actions(node, role)) }
                         }
                     }
                 }
@@ -167,27 +167,24 @@ fn withheld(node: &NodeItem, now: Timestamp) -> Markup {
     }
 }
 
-fn actions(node: &NodeItem) -> Markup {
-    let to = |verb: &str| link::query(&format!("/act/{verb}"), &[("node", &node.address)]);
+fn actions(node: &NodeItem, role: Role) -> Markup {
+    let ask = |verb| button(verb, &node.address, role);
     html! {
         div class="actions" {
-            @match node.state.as_str() {
-                "cordoned" | "draining" => a class="button" data-ask href=(to("resume-node")) { (Icon::Play.markup()) "Resume" },
-                "closed" | "lost" => {},
-                _ => {
-                    a class="button" data-ask href=(to("cordon")) { (Icon::Pause.markup()) "Cordon" }
-                    a class="button" data-ask href=(to("drain")) { (Icon::Arrow.markup()) "Drain" }
-                },
+            @match node.state {
+                NodeState::Cordoned | NodeState::Draining => (ask(Verb::ResumeNode)),
+                NodeState::Closed | NodeState::Lost => {},
+                _ => { (ask(Verb::Cordon)) (ask(Verb::Drain)) },
             }
         }
     }
 }
 
 pub async fn one(State(app): State<App>, caller: Caller, Path(address): Path<String>) -> Response {
-    answer(&app, &caller, detail(&app, &address).await)
+    answer(&app, &caller, detail(&app, &caller, &address).await)
 }
 
-async fn detail(app: &App, address: &str) -> Result<Made, Problem> {
+async fn detail(app: &App, caller: &Caller, address: &str) -> Result<Made, Problem> {
     let db = app.reading.db();
     let now = query::now(db).await?;
     let Some(node) = reading::node(db, address).await? else {
@@ -207,7 +204,7 @@ async fn detail(app: &App, address: &str) -> Result<Made, Problem> {
                 div class="crumbs" { a href="/nodes" { "Nodes" } " /" }
                 h1 { (node.address) " " (words::node(node.state.as_str()).markup()) }
             }
-            (actions(&node))
+            (actions(&node, caller.role))
         }
         div class="cols" {
             section class="card" id="node-facts" data-live {

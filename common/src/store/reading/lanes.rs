@@ -327,6 +327,9 @@ async fn lost_and_heirs(db: &Db, window: &Window, rows: Vec<Row>) -> Result<Vec<
     let mut kept: Vec<Row> = rows.into_iter().filter(|r| r.end == BarEnd::Lost).collect();
     kept.sort_by_key(|r| Reverse(r.ended_at));
     kept.truncate(LOST);
+    if kept.is_empty() {
+        return Ok(kept);
+    }
     let (runs, attempts): (Vec<i64>, Vec<i32>) = kept.iter().map(|r| (r.run_id, r.attempt + 1)).unzip();
     let heirs: Vec<Row> = db
         .rows(

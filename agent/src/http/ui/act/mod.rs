@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::Method;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use farmhand_common::store::query;
+use farmhand_common::store::{Role, query};
 use maud::{Markup, html};
 use uuid::Uuid;
 
@@ -20,7 +20,31 @@ use super::{Made, answer, error};
 use crate::actions::{Action, Answer};
 use crate::http::api::act;
 use crate::http::{Access, App, Caller, Problem, Query, Routes};
-use asked::{Asked, Verb};
+use asked::Asked;
+pub use asked::Verb;
+
+/// What leads to an action on a job, a run or a node. To whom it is not allowed it says so.
+pub fn button(verb: Verb, about: &str, role: Role) -> Markup {
+    let (icon, class, word) = match verb {
+        Verb::Run => (Icon::Play, "button main", "Run now"),
+        Verb::Pause => (Icon::Pause, "button", "Pause"),
+        Verb::Resume | Verb::ResumeNode => (Icon::Play, "button", "Resume"),
+        Verb::Cancel => (Icon::Stop, "button bad", "Cancel"),
+        Verb::Retry => (Icon::Again, "button", "Run again"),
+        Verb::Cordon => (Icon::Pause, "button", "Cordon"),
+        Verb::Drain => (Icon::Arrow, "button", "Drain"),
+    };
+    let needs = verb.role();
+    if role < needs {
+        // Words, as well as a title: one cannot point at what is disabled with keys or a finger.
+        let why = format!("needs the role {needs}; you are {role}");
+        return html! {
+            button type="button" disabled title=(why) { (icon.markup()) (word) small { " (" (needs) " only)" } }
+        };
+    }
+    let href = link::query(&format!("/act/{}", verb.word()), &[(verb.about(), about)]);
+    html! { a class=(class) data-ask href=(href) { (icon.markup()) (word) } }
+}
 
 /// A page to ask on and one to do it, for each verb.
 pub fn router() -> Routes {
@@ -148,4 +172,26 @@ async fn done(
         Some(run) => link::run(*run),
         None => back,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_button_is_a_link_for_whom_it_is_allowed_and_says_why_not_to_others() {
+        for verb in Verb::ALL {
+            for role in [Role::Viewer, Role::Submitter, Role::Operator, Role::Admin] {
+                let html = button(verb, "a b", role).into_string();
+                let href = format!("/act/{}?{}=a", verb.word(), verb.about());
+                assert_eq!(
+                    html.contains(&href),
+                    role >= verb.role(),
+                    "{verb:?} {role}: {html}"
+                );
+                let why = format!("needs the role {}; you are {role}", verb.role());
+                assert_eq!(html.contains(&why), role < verb.role(), "{verb:?} {role}: {html}");
+            }
+        }
+    }
 }

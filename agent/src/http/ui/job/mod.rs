@@ -7,13 +7,14 @@ mod trend;
 use axum::extract::State;
 use axum::response::Response;
 use farmhand_common::core::explain::{Explanation, Gate};
+use farmhand_common::store::Role;
 use farmhand_common::store::reading::{self, JobDetail, JobState, Paging};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
 
+use super::act::{Verb, button};
 use super::layout::Section;
-use super::parts::icons::Icon;
 use super::parts::strip::strip;
 use super::parts::time::{ago, both};
 use super::parts::{cli, link, none, words};
@@ -37,10 +38,10 @@ pub async fn page(
     Path(name): Path<String>,
     Query(ask): Query<Ask>,
 ) -> Response {
-    answer(&app, &caller, made(&app, &name, &ask).await)
+    answer(&app, &caller, made(&app, &caller, &name, &ask).await)
 }
 
-async fn made(app: &App, name: &str, ask: &Ask) -> Result<Made, Problem> {
+async fn made(app: &App, caller: &Caller, name: &str, ask: &Ask) -> Result<Made, Problem> {
     let db = app.reading.db();
     let Some(detail) = reading::job(db, name).await? else {
         return Err(Problem::not_found(format!("there is no job {name}"))
@@ -59,7 +60,7 @@ async fn made(app: &App, name: &str, ask: &Ask) -> Result<Made, Problem> {
     let explanation = reading::explain(db, name, None).await?;
     let now = detail.db_now;
     let content = html! {
-        (head(&detail))
+        (head(&detail, caller.role))
         div class="cols" {
             section class="card" id="job-when" data-live {
                 header { h2 { "When" } }
@@ -90,9 +91,9 @@ async fn made(app: &App, name: &str, ask: &Ask) -> Result<Made, Problem> {
     })
 }
 
-fn head(detail: &JobDetail) -> Markup {
+fn head(detail: &JobDetail, role: Role) -> Markup {
     let job = &detail.job;
-    let to = |verb: &str| link::query(&format!("/act/{verb}"), &[("job", &job.job_id)]);
+    let ask = |verb| button(verb, &job.job_id, role);
     html! {
         div id="job-head" class="head" data-live {
             div class="grow" {
@@ -101,10 +102,10 @@ fn head(detail: &JobDetail) -> Markup {
             }
             (strip(&jobs::outcomes(job)))
             div class="actions" {
-                a class="button main" data-ask href=(to("run")) { (Icon::Play.markup()) "Run now" }
+                (ask(Verb::Run))
                 @match job.state {
-                    JobState::Enabled => a class="button" data-ask href=(to("pause")) { (Icon::Pause.markup()) "Pause" },
-                    JobState::Paused => a class="button" data-ask href=(to("resume")) { (Icon::Play.markup()) "Resume" },
+                    JobState::Enabled => (ask(Verb::Pause)),
+                    JobState::Paused => (ask(Verb::Resume)),
                     JobState::Disabled => {},
                 }
             }

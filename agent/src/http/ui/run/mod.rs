@@ -6,11 +6,13 @@ mod facts;
 use axum::extract::State;
 use axum::response::Response;
 use farmhand_common::core::run::RunState;
+use farmhand_common::store::Role;
 use farmhand_common::store::reading::{self, EventsFilter, Paging, RunDetail};
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
 
+use super::act::{Verb, button};
 use super::events::sentences;
 use super::layout::Section;
 use super::parts::icons::Icon;
@@ -32,10 +34,10 @@ pub async fn page(
     Path(id): Path<i64>,
     Query(ask): Query<Ask>,
 ) -> Response {
-    answer(&app, &caller, made(&app, id, &ask).await)
+    answer(&app, &caller, made(&app, &caller, id, &ask).await)
 }
 
-async fn made(app: &App, id: i64, ask: &Ask) -> Result<Made, Problem> {
+async fn made(app: &App, caller: &Caller, id: i64, ask: &Ask) -> Result<Made, Problem> {
     let db = app.reading.db();
     let Some(detail) = reading::run(db, id).await? else {
         return Err(Problem::not_found(format!("there is no run {id}"))
@@ -64,7 +66,7 @@ async fn made(app: &App, id: i64, ask: &Ask) -> Result<Made, Problem> {
                 div class="crumbs" { a href="/jobs" { "Jobs" } " / " a href=(link::job(&run.job_id)) { (run.job_id) } " /" }
                 h1 { "Run " (run.run_id) " " (sign.markup()) }
             }
-            (actions(&detail))
+            (actions(&detail, caller.role))
         }
         div id="run-notes" data-live { (notes(&detail)) }
         @if !facts.attempts.is_empty() {
@@ -109,17 +111,15 @@ async fn made(app: &App, id: i64, ask: &Ask) -> Result<Made, Problem> {
     })
 }
 
-fn actions(detail: &RunDetail) -> Markup {
+fn actions(detail: &RunDetail, role: Role) -> Markup {
     let run = &detail.run;
-    let to = |verb: &str| format!("/act/{verb}?run={}", run.run_id);
+    let ask = |verb| button(verb, &run.run_id.to_string(), role);
     html! {
         div class="actions" {
             @if run.state.is_final() {
-                @if run.state != RunState::Skipped {
-                    a class="button" data-ask href=(to("retry")) { (Icon::Again.markup()) "Run again" }
-                }
+                @if run.state != RunState::Skipped { (ask(Verb::Retry)) }
             } @else if !run.cancel_requested {
-                a class="button bad" data-ask href=(to("cancel")) { (Icon::Stop.markup()) "Cancel" }
+                (ask(Verb::Cancel))
             }
         }
     }
