@@ -84,7 +84,7 @@ async fn paths(farm: &Farm, size: Size) -> Vec<(bool, String)> {
     let mut paths: Vec<(bool, String)> = (routes().table().iter())
         .filter(|route| route.method.as_str() == "GET")
         .filter(|route| {
-            !["/stream", "/follow", "/assets/", "/log.txt"]
+            !["/stream", "/follow", "/assets/", "/log.txt", "/act/"]
                 .iter()
                 .any(|part| route.path.contains(part))
         })

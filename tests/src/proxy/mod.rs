@@ -1,5 +1,7 @@
 //! A network between an agent and PostgreSQL that fails as told.
 
+mod statements;
+
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,6 +12,8 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
+
+use self::statements::Statements;
 
 /// What happens to the bytes of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +40,7 @@ struct Shared {
     /// Set: connections are closed at once, and refused.
     cut: AtomicBool,
     changed: Notify,
-    /// Lose the reply to the first statement that contains this.
+    /// Lose the reply to the first executed statement that contains this.
     lose_after: Mutex<Option<Vec<u8>>>,
     lost: AtomicUsize,
     /// Bytes of a direction after which its connection ends; `UNCUT` for none.
@@ -112,8 +116,8 @@ impl Proxy {
         self.to_client(Flow::Pass);
     }
 
-    /// The next statement that contains `text` reaches the server; its reply is lost and the connection
-    /// closed.
+    /// The next statement that contains `text` and is executed, not only prepared, reaches the server; its reply is lost
+    /// and the connection closed.
     pub fn lose_reply_after(&self, text: &str) {
         *self.shared.lose_after.lock().expect("no panic under it") = Some(text.as_bytes().to_vec());
     }
@@ -137,11 +141,13 @@ fn cut_within(point: &AtomicI64, n: usize) -> Option<usize> {
 
 impl Shared {
     /// Once for each wish.
-    fn is_to_be_lost(&self, seen: &[u8]) -> bool {
+    fn is_to_be_lost(&self, executed: &[Vec<u8>]) -> bool {
         let mut wanted = self.lose_after.lock().expect("no panic under it");
-        let found = wanted
-            .as_deref()
-            .is_some_and(|text| seen.windows(text.len()).any(|w| w == text));
+        let found = wanted.as_deref().is_some_and(|text| {
+            executed
+                .iter()
+                .any(|statement| statement.windows(text.len()).any(|w| w == text))
+        });
         if found {
             *wanted = None;
         }
@@ -191,17 +197,14 @@ async fn carry(client: TcpStream, server: TcpStream, shared: &Shared) {
 
 async fn upward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, marked: &AtomicBool) {
     let mut buffer = vec![0; 64 * 1024];
-    // The text looked for may be split between two reads.
-    let mut seen: Vec<u8> = Vec::new();
+    let mut statements = Statements::default();
     while let Ok(n @ 1..) = from.read(&mut buffer).await {
         if !passes(&shared.to_server, shared).await {
             continue;
         }
-        seen.extend_from_slice(&buffer[..n]);
-        if shared.is_to_be_lost(&seen) {
+        if shared.is_to_be_lost(&statements.feed(&buffer[..n])) {
             marked.store(true, Ordering::SeqCst);
         }
-        seen.drain(..seen.len().saturating_sub(256));
         if let Some(keep) = cut_within(&shared.cut_to_server, n) {
             let _ = to.write_all(&buffer[..keep]).await;
             return;
