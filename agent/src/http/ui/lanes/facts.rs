@@ -28,19 +28,9 @@ pub fn facts(picture: &reading::Lanes, nodes: &[NodeItem], now: Timestamp) -> Fa
             });
         silence.from = silence.from.max(from);
     }
-    for node in nodes.iter().filter(|n| n.open) {
-        let ttl = SignedDuration::from_millis(node.ttl_ms);
-        let from = node.lease_until.checked_sub(ttl).unwrap_or(node.lease_until);
-        if now.duration_since(from).as_millis() * 4 > ttl.as_millis() * MISSED {
-            silences.insert(
-                (&node.address, node.session),
-                Silence {
-                    address: node.address.clone(),
-                    session: node.session,
-                    from,
-                    to: None,
-                },
-            );
+    for node in nodes {
+        if let Some(silence) = silent(node, now) {
+            silences.insert((&node.address, node.session), silence);
         }
     }
     let zombies = picture.bars.iter().flat_map(|bar| {
@@ -80,6 +70,40 @@ pub fn facts(picture: &reading::Lanes, nodes: &[NodeItem], now: Timestamp) -> Fa
         silences: silences.into_values().collect(),
         zombies: zombies.collect(),
     }
+}
+
+/// Of an open session that has not been heard of for too long.
+fn silent(node: &NodeItem, now: Timestamp) -> Option<Silence> {
+    let ttl = SignedDuration::from_millis(node.ttl_ms);
+    let from = node.lease_until.checked_sub(ttl).unwrap_or(node.lease_until);
+    let missed = now.duration_since(from).as_millis() * 4 > ttl.as_millis() * MISSED;
+    (node.open && missed).then(|| Silence {
+        address: node.address.clone(),
+        session: node.session,
+        from,
+        to: None,
+    })
+}
+
+/// The lease gaps under one run's attempts, on nodes that are as in `nodes`.
+pub fn silences(attempts: &[AttemptFact], nodes: &[NodeItem], now: Timestamp) -> Vec<Silence> {
+    let of = |attempt: &AttemptFact| {
+        let node = nodes.iter().find(|n| n.address == attempt.address)?;
+        match attempt.to {
+            None => silent(node, now).filter(|s| s.session == attempt.session),
+            // Expiry comes no sooner than a whole lease after the last renewal.
+            Some(to) => (attempt.end == BarEnd::Lost).then(|| Silence {
+                address: attempt.address.clone(),
+                session: attempt.session,
+                from: (to
+                    .checked_sub(SignedDuration::from_millis(node.ttl_ms))
+                    .unwrap_or(to))
+                .max(attempt.from),
+                to: Some(to),
+            }),
+        }
+    };
+    attempts.iter().filter_map(of).collect()
 }
 
 fn attempt(bar: &reading::Bar) -> AttemptFact {

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 
 pub use arrange::arrange;
 pub use draw::draw;
-pub use facts::facts;
+pub use facts::{facts, silences};
 pub use table::table;
 
 /// More nodes than this are folded into one lane, but for those that have something to say.

@@ -1,4 +1,5 @@
 use super::*;
+use farmhand_common::store::reading::{NodeItem, NodeState};
 use jiff::SignedDuration;
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
@@ -271,4 +272,47 @@ fn everything_lies_within_the_width_whatever_the_facts_say() {
     for bar in picture.lanes.iter().flat_map(|l| &l.bars) {
         assert!(bar.x >= 0.0 && bar.x <= 100.0 && bar.width > 0.0, "{bar:?}");
     }
+}
+
+fn listed(address: &str, open: bool, lease_until: Timestamp) -> NodeItem {
+    NodeItem {
+        address: address.to_owned(),
+        name: address.to_owned(),
+        session: 1,
+        open,
+        state: NodeState::Ready,
+        lease_until,
+        ttl_ms: 8_000,
+        slots: 4,
+        running: 0,
+        labels: std::collections::BTreeMap::new(),
+        version: String::new(),
+        started_at: before(5_000),
+        clock_offset_ms: None,
+        lost_at: None,
+        drain_until: None,
+        withheld_by: None,
+        withheld_at: None,
+        runs: Vec::new(),
+    }
+}
+
+#[test]
+fn a_runs_own_picture_has_the_lease_gap_of_what_was_lost_and_of_a_holder_that_is_silent() {
+    let attempts = takeover().attempts;
+    let gone = listed("n1", false, before(592));
+    let well = [gone.clone(), listed("n2", true, before(-7))];
+    let gaps = silences(&attempts, &well, now());
+    let of = |s: &Silence| (s.address.clone(), s.from, s.to);
+    let lost = ("n1".to_owned(), before(599), Some(before(591)));
+    assert_eq!(
+        gaps.iter().map(of).collect::<Vec<_>>(),
+        std::slice::from_ref(&lost)
+    );
+    let quiet = [gone, listed("n2", true, before(2))];
+    let gaps = silences(&attempts, &quiet, now());
+    assert_eq!(
+        gaps.iter().map(of).collect::<Vec<_>>(),
+        [lost, ("n2".to_owned(), before(10), None)]
+    );
 }

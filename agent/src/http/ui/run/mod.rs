@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use farmhand_common::core::run::RunState;
 use farmhand_common::store::Role;
-use farmhand_common::store::reading::{self, EventsFilter, Paging, RunDetail};
+use farmhand_common::store::reading::{self, BarEnd, EventsFilter, NodeItem, Paging, RunDetail};
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -20,6 +20,9 @@ use super::parts::time::{ago, bytes};
 use super::parts::{cli, link, words};
 use super::{Made, answer, flow, lanes, runs};
 use crate::http::{App, Caller, Path, Problem, Query};
+
+/// Nodes that are read for the picture.
+const NODES: usize = 8;
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -58,7 +61,9 @@ async fn made(app: &App, caller: &Caller, id: i64, ask: &Ask) -> Result<Made, Pr
     let now = detail.db_now;
     let run = &detail.run;
     let sign = words::run(run.state);
-    let facts = attempts::facts(&detail);
+    let mut facts = attempts::facts(&detail);
+    let nodes = nodes_in_doubt(app, &facts).await?;
+    facts.silences = lanes::silences(&facts.attempts, &nodes, now);
     let picture = lanes::arrange(&facts, attempts::end(&detail), attempts::window(&detail));
     let content = html! {
         div id="run-head" class="head" data-live {
@@ -109,6 +114,22 @@ async fn made(app: &App, caller: &Caller, id: i64, ask: &Ask) -> Result<Made, Pr
         tick: if run.state.is_final() { 0 } else { 3 },
         content,
     })
+}
+
+/// The nodes whose lease its picture shows: where an attempt was lost, or lives; the last ones, if they are many.
+async fn nodes_in_doubt(app: &App, facts: &lanes::Facts) -> Result<Vec<NodeItem>, Problem> {
+    let in_doubt = |a: &&lanes::AttemptFact| a.to.is_none() || a.end == BarEnd::Lost;
+    let mut addresses: Vec<&str> = Vec::new();
+    for attempt in facts.attempts.iter().rev().filter(in_doubt) {
+        if addresses.len() < NODES && !addresses.contains(&attempt.address.as_str()) {
+            addresses.push(&attempt.address);
+        }
+    }
+    let mut nodes = Vec::new();
+    for address in addresses {
+        nodes.extend(reading::node(app.reading.db(), address).await?);
+    }
+    Ok(nodes)
 }
 
 fn actions(detail: &RunDetail, role: Role) -> Markup {
