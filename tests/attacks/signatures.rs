@@ -130,12 +130,13 @@ async fn a_replayed_old_signature_is_refused_after_a_restart_too() {
 async fn a_run_that_one_node_refuses_is_run_by_another_and_is_not_passed_around() {
     let farm = farm(2, 1).await;
     unsigned(&farm, &says("unsigned"));
-    for _ in 0..5 {
+    // Whoever is quicker claims it, which may be the node that refuses, several times: its pause grows until it is not.
+    for _ in 0..3 {
         let run = farm.submit("a").await;
-        let done = farm.over(run, SOON * 2).await;
+        let done = farm.over(run, SOON * 5).await;
         assert_eq!((done.state.as_str(), done.retries), ("succeeded", 0), "{done:?}");
         assert_eq!(done.running_at.as_deref(), Some("n2"));
-        assert!(done.attempt <= 6, "with a pause that grows: {done:?}");
+        assert!(done.attempt <= 8, "with a pause that grows: {done:?}");
     }
     farm.check().await;
 }
