@@ -112,7 +112,7 @@ async fn it_tells_what_a_failover_would_lose_and_which_server_is_which() {
     primary.wait_for_replica("s1").await;
     // A role without this may not see which of them are synchronous.
     let admin = primary.admin().await;
-    let may = |verb: &str, word: &str| format!("{verb} pg_read_all_stats {word} farm");
+    let may = |verb: &str, word: &str| format!("{verb} pg_read_all_stats {word} farm_agent");
     admin.batch_execute(&may("REVOKE", "FROM")).await.unwrap();
     assert_eq!(doctor(&both).level("standby"), "note");
     admin.batch_execute(&may("GRANT", "TO")).await.unwrap();
