@@ -1,7 +1,5 @@
 //! What callers do, and that it is the same as what the command line does.
 
-use std::time::Duration;
-
 use farmhand_tests::farm::SOON;
 use serde_json::{Value, json};
 
@@ -14,11 +12,13 @@ async fn state(f: &Fixture, run: i64) -> String {
 }
 
 async fn until(f: &Fixture, run: i64, wanted: &str) {
-    let deadline = std::time::Instant::now() + SOON;
-    while state(f, run).await != wanted {
-        assert!(std::time::Instant::now() < deadline, "run {run} is not {wanted}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let what = format!("run {run} is {wanted}");
+    f.farm
+        .eventually(&what, SOON, async || match state(f, run).await {
+            is if is == wanted => Ok(()),
+            other => Err(other),
+        })
+        .await;
 }
 
 /// Who did it, by the newest event of a kind.

@@ -1,6 +1,8 @@
 //! A farm with an agent, and tokens for it.
 
-use farmhand_tests::farm::Farm;
+use std::time::Duration;
+
+use farmhand_tests::farm::{Farm, SOON};
 use serde_json::Value;
 
 use super::client::{Reply, send};
@@ -85,17 +87,30 @@ impl Fixture {
     /// Waits until a refusal is counted and written down.
     pub async fn recorded(&self, reason: &str) -> Value {
         let label = format!("reason=\"{reason}\"");
-        let mut last = (0.0, Vec::new());
-        for _ in 0..400 {
-            let counted = self.farm.agents[0]
-                .metric("farmhand_http_refused_total", &[&label])
-                .await;
-            last = (counted, self.refusals(reason).await);
-            if last.0 >= 1.0 && !last.1.is_empty() {
-                return last.1.remove(0);
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-        panic!("{reason} is not recorded: {last:?}");
+        self.farm
+            .eventually(&format!("{reason} is recorded"), SOON, async || {
+                let counted = self.farm.agents[0]
+                    .metric("farmhand_http_refused_total", &[&label])
+                    .await;
+                match self.refusals(reason).await.into_iter().next() {
+                    Some(detail) if counted >= 1.0 => Ok(detail),
+                    written => Err(format!("counted {counted}, written {written:?}")),
+                }
+            })
+            .await
+    }
+
+    /// Waits until what was good is refused.
+    pub async fn refused_soon(&self, what: &str, mut ask: impl AsyncFnMut() -> u16) {
+        self.farm
+            .eventually(
+                &format!("{what} is refused"),
+                Duration::from_secs(10),
+                async || match ask().await {
+                    200 => Err("it is still good".to_owned()),
+                    _ => Ok(()),
+                },
+            )
+            .await;
     }
 }

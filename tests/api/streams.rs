@@ -1,7 +1,5 @@
 //! Output that is followed, and pages that are told what changed.
 
-use std::time::Duration;
-
 use farmhand_tests::farm::SOON;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -165,13 +163,14 @@ async fn an_agent_serves_so_many_streams_and_gives_places_back() {
     assert!(open.iter().all(|listener| listener.status == 200));
     f.get(&token, "/api/v1/stream").await.problem(503);
     drop(open);
-    for _ in 0..200 {
-        if Listener::open(&f, &token, "/api/v1/stream", None).await.status == 200 {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    panic!("no place was given back");
+    f.farm
+        .eventually("a place is given back", SOON, async || {
+            match Listener::open(&f, &token, "/api/v1/stream", None).await.status {
+                200 => Ok(()),
+                other => Err(other.to_string()),
+            }
+        })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

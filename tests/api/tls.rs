@@ -1,7 +1,6 @@
 //! From other machines: by TLS or not at all.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use farmhand_tests::bin::farmhand;
 use farmhand_tests::farm::{Farm, SOON};
@@ -39,11 +38,12 @@ async fn by_tls_the_cookie_is_secure_and_a_new_certificate_is_taken_over() {
     farm.agents[0].spawn();
     let port = farm.agents[0].port;
     let ca = certificate.file.to_str().unwrap().to_owned();
-    let started = Instant::now();
-    while !curl(port, &ca, "/readyz", &[]).1.contains(" 200 ") {
-        assert!(started.elapsed() < SOON, "{}", farm.agents[0].log_tail(20));
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let log = || farm.agents[0].log_tail(20);
+    let so = |is: bool| if is { Ok(()) } else { Err(log()) };
+    farm.eventually("it is ready", SOON, async || {
+        so(curl(port, &ca, "/readyz", &[]).1.contains(" 200 "))
+    })
+    .await;
     let token = farm.ok(&["token", "create", "t", "--role", "viewer"]);
     let (_, login) = curl(port, &ca, "/login", &["-d", &format!("token={}", token.trim())]);
     assert!(
@@ -59,19 +59,17 @@ async fn by_tls_the_cookie_is_secure_and_a_new_certificate_is_taken_over() {
     std::fs::copy(&next.file, &cert).unwrap();
     farm.agents[0].signal(libc::SIGHUP);
     let ca = next.file.to_str().unwrap();
-    let started = Instant::now();
-    while !curl(port, ca, "/healthz", &[]).0 {
-        assert!(started.elapsed() < SOON, "{}", farm.agents[0].log_tail(20));
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    farm.eventually("the new certificate", SOON, async || {
+        so(curl(port, ca, "/healthz", &[]).0)
+    })
+    .await;
     // A broken one changes nothing.
     std::fs::write(&cert, "no certificate").unwrap();
     farm.agents[0].signal(libc::SIGHUP);
-    let started = Instant::now();
-    while !farm.agents[0].log().contains("the configuration stays as it was") {
-        assert!(started.elapsed() < SOON, "{}", farm.agents[0].log_tail(20));
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    farm.eventually("it says that the certificate is none", SOON, async || {
+        so(farm.agents[0].log().contains("the configuration stays as it was"))
+    })
+    .await;
     assert!(curl(port, ca, "/healthz", &[]).0);
 }
 

@@ -66,6 +66,22 @@ await script(async () => {
   check(still.url().includes("state=failed"), still.url());
   check((await still.locator("#runs tbody tr").count()) >= 1, "a failed run is listed");
 
+  // One stream per page, and none for a page that nobody sees.
+  const seen = await open();
+  const streams = new Set();
+  seen.on("request", (request) => { if (request.url().includes("/api/v1/stream")) streams.add(request); });
+  for (const end of ["requestfinished", "requestfailed"]) seen.on(end, (request) => streams.delete(request));
+  const show = (visible) => seen.evaluate((hidden) => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, !visible);
+  await seen.goto(`${base}/runs`);
+  await eventually("a page listens once", async () => streams.size === 1);
+  await show(false);
+  await eventually("a hidden page does not listen", async () => streams.size === 0);
+  await show(true);
+  await eventually("it listens again", async () => streams.size === 1);
+
   // A page that is not there, and a database that is away, say what to do.
   const lost = await open();
   lost.expectsErrors = true;

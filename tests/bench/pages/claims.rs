@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use farmhand_common::store::protocol::{Claimed, Finish, NodeInfo, Opened, claim, finish, open};
-use farmhand_common::store::{Db, Final, Me};
+use farmhand_common::store::protocol::{Finish, NodeInfo, Opened, claim, finish, open};
+use farmhand_common::store::{Db, Me};
+use farmhand_tests::bench::queue::end;
 use farmhand_tests::farm::Farm;
 use farmhand_tests::pg::config;
-use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::client::Client;
@@ -97,26 +97,6 @@ async fn round(farm: &Farm, db: &Db, me: &Me) -> f64 {
         done += ends.len();
     }
     done as f64 / began.elapsed().as_secs_f64()
-}
-
-fn end(me: &Me, run: &Claimed) -> Finish {
-    Finish {
-        run_id: run.run_id,
-        attempt: run.attempt,
-        fence: run.fence,
-        address: me.address.clone(),
-        session: me.session,
-        state: Final::Succeeded,
-        exit_code: Some(0),
-        signal: None,
-        reason: None,
-        started_at: Some(Timestamp::now()),
-        cpu_ms: Some(1),
-        max_rss_bytes: Some(1 << 20),
-        output_bytes: Some(0),
-        output_dropped: Some(0),
-        again: None,
-    }
 }
 
 /// Each asks for one page after the other.

@@ -45,8 +45,13 @@ pub(crate) async fn act(
             key,
         }),
     };
-    let answer = app.acting(async |db| perform(db, action, by, !preview).await);
-    Ok(answer.await?)
+    let answer = app
+        .acting(async |db| perform(db, action, by, !preview).await)
+        .await?;
+    if !preview {
+        app.changes.wake();
+    }
+    Ok(answer)
 }
 
 /// The key that makes a repetition harmless.
