@@ -222,6 +222,11 @@ impl Claimer {
         self.hint |= self.backlog;
     }
 
+    /// No claim is under way.
+    pub fn is_idle(&self) -> bool {
+        self.in_flight == 0
+    }
+
     /// Live nodes as last seen, in address order, this one among them.
     pub fn live(&self) -> &[String] {
         &self.live

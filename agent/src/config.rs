@@ -41,6 +41,8 @@ pub struct AgentConfig {
     pub policy: Option<PathBuf>,
     /// The keys by which definitions must be signed to be executed here; without one none need be.
     pub trusted_keys: Option<PathBuf>,
+    /// Whom the part that talks to networks becomes; without one it stays who started it.
+    pub user: Option<String>,
     /// How people are told of what happens.
     pub outside: Outside,
 }
@@ -81,6 +83,7 @@ impl AgentConfig {
             ("notify", self.notify != new.notify),
             ("run_log", self.run_log != new.run_log),
             ("snapshot_every", self.snapshot_every != new.snapshot_every),
+            ("user", self.user != new.user),
             ("policy", self.policy != new.policy),
             ("trusted_keys", self.trusted_keys != new.trusted_keys),
             ("secrets_dir", self.outside.secrets_dir != new.outside.secrets_dir),

@@ -110,13 +110,18 @@ type Task = fn(Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreErro
 
 fn sweep(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>> {
     Box::pin(async move {
-        let freed = protocol::sweep(&ctx.db).await?;
-        if !freed.is_empty() {
-            ctx.events.emit(Event::Swept { freed: freed.len() });
+        let left = protocol::left_over(&ctx.db, GONE_FOR).await?;
+        if left.to_sweep {
+            let freed = protocol::sweep(&ctx.db).await?;
+            if !freed.is_empty() {
+                ctx.events.emit(Event::Swept { freed: freed.len() });
+            }
         }
-        let abandoned = protocol::abandon(&ctx.db, GONE_FOR).await?;
-        if abandoned > 0 {
-            ctx.events.emit(Event::Abandoned { runs: abandoned });
+        if left.to_abandon {
+            let abandoned = protocol::abandon(&ctx.db, GONE_FOR).await?;
+            if abandoned > 0 {
+                ctx.events.emit(Event::Abandoned { runs: abandoned });
+            }
         }
         Ok(())
     })

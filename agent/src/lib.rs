@@ -13,6 +13,8 @@ pub mod embedded;
 mod events;
 pub mod examples;
 pub mod flow;
+#[doc(hidden)]
+pub mod fuzzing;
 mod housekeeping;
 pub mod http;
 mod keeper;
@@ -28,6 +30,7 @@ mod runner;
 mod session;
 mod signals;
 pub mod snapshot;
+pub mod steward;
 pub mod stream;
 mod supervisor;
 mod tables;

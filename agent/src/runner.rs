@@ -242,12 +242,13 @@ pub enum Verdict {
 /// What becomes of a run that this node would not execute, once it is known whether another might.
 pub fn after_refusal(attempt: i32, why: String, others: bool) -> Verdict {
     if others {
-        // Grows, so that nodes which all think that another might do not pass it around for ever.
-        let doubled = 1_u64 << attempt.clamp(1, 6);
-        return Verdict::GivenBack {
-            reason: why,
-            delay: Duration::from_secs(doubled),
+        // At once, because whoever refused it leaves it to the others now. Later ones wait for longer and longer, so that
+        // a farm whose nodes take turns in refusing, or forget that they did, does not do it without a pause.
+        let delay = match attempt {
+            ..=1 => Duration::ZERO,
+            n => Duration::from_millis(50 << (n - 2).min(10)),
         };
+        return Verdict::GivenBack { reason: why, delay };
     }
     Verdict::Final {
         outcome: Outcome::Failed,

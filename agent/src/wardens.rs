@@ -232,6 +232,13 @@ impl Wardens {
         })
     }
 
+    /// The main warden, where it is there and takes notes of signed definitions.
+    pub fn note_taker(&self) -> Option<WardenClient> {
+        self.up()
+            .find(|(kind, client)| *kind == Kind::Main && client.identity().notes)
+            .map(|(_, client)| client.clone())
+    }
+
     /// Whether a death is still being proven.
     pub fn uncertain(&self) -> bool {
         self.slots.values().any(|s| matches!(s, Slot::Dying(..)))

@@ -58,6 +58,14 @@ browser_tools() {
         { rm -rf "$2"; echo "npm could not install the tools of tests/browser: its tests will fail" >&2; }
 }
 
+# cargo_deny DIR: cargo-deny of one version in DIR/bin; without optimisation, since it is built for longer than it runs.
+CARGO_DENY=0.20.2
+cargo_deny() {
+    "$1/bin/cargo-deny" --version 2>/dev/null | grep -qxF "cargo-deny $CARGO_DENY" && return
+    echo "installing cargo-deny $CARGO_DENY into $1" >&2
+    CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --version "$CARGO_DENY" --root "$1" cargo-deny
+}
+
 # The linker and the C compiler that the TLS library's build needs come from the system.
 need_rust() {
     command -v cargo >/dev/null 2>&1 || PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"

@@ -263,7 +263,12 @@ async fn large_and_slow_requests_end_within_their_bounds() {
         "POST {path} HTTP/1.1\r\nHost: farm\r\n{bearer}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"
     );
     let slow_head = "GET /api/v1/me HTTP/1.1\r\nHost: farm\r\nX-Slow: ";
-    let (body, head) = tokio::join!(drip(f.port, &slow_body), drip(f.port, slow_head));
+    let (body, head, taken) = tokio::join!(
+        drip(f.port, &slow_body),
+        drip(f.port, slow_head),
+        takes_nothing(f.port)
+    );
+    assert!(taken, "whoever reads no answers keeps a connection for good");
     assert!(body.0.contains(" 408 "), "{body:?}");
     assert!(!head.0.contains(" 200 "), "{head:?}");
     for (_, took) in [body, head] {
@@ -271,6 +276,7 @@ async fn large_and_slow_requests_end_within_their_bounds() {
     }
     f.recorded("body_time").await;
     f.recorded("head_time").await;
+    f.recorded("taking_time").await;
     // Meanwhile and afterwards the others are served.
     assert_eq!(f.get(&token, ME).await.status, 200);
 }
@@ -307,6 +313,16 @@ async fn drip(port: u16, beginning: &str) -> (String, Duration) {
         }
     }
     (String::from_utf8_lossy(&answer).into_owned(), started.elapsed())
+}
+
+/// Asks, without a token, for more than it reads; whether the server hangs up.
+async fn takes_nothing(port: u16) -> bool {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let asked = "GET /metrics HTTP/1.1\r\nHost: farm\r\n\r\n".repeat(1_000);
+    let asking = async { while stream.write_all(asked.as_bytes()).await.is_ok() {} };
+    tokio::time::timeout(Duration::from_secs(60), asking)
+        .await
+        .is_ok()
 }
 
 #[tokio::test]

@@ -1,4 +1,6 @@
 //! Attacks on a whole farm: each is refused, and recorded where people look for it.
 
+mod credentials;
+mod parameters;
 mod redaction;
 mod signatures;

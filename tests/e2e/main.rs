@@ -16,3 +16,4 @@ mod running;
 mod streams;
 mod systemd;
 mod tables;
+mod user;

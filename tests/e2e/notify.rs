@@ -274,19 +274,26 @@ async fn a_secret_address_and_its_headers_come_from_files_of_the_agent() {
     let said = String::from_utf8_lossy(&missing.stdout).into_owned();
     assert_eq!(missing.status.code(), Some(1), "{said}");
     assert!(said.contains("ops.headers: No such file"), "{said}");
-    std::fs::write(secrets.path().join("ops.headers"), "Authorization: Bearer abc\n").unwrap();
+    std::fs::write(
+        secrets.path().join("ops.headers"),
+        "Authorization: Bearer xyzzy\n",
+    )
+    .unwrap();
     let tested = farm.ok(&["notify", "test", "ops"]);
     assert!(tested.contains("ops webhook: delivered by n1"), "{tested}");
     let all = calls(&farm, &hook, 1, SOON).await;
     let test = all.iter().find(|c| c.path == "/geheim").unwrap();
     assert_eq!(
         (test.event(), test.header("authorization")),
-        ("test", "Bearer abc")
+        ("test", "Bearer xyzzy")
     );
     let stored: String = farm
         .value("SELECT (SELECT string_agg(n::text, '') FROM farmhand.notification n) || (SELECT string_agg(t::text, '') FROM farmhand.notify_target t) || (SELECT coalesce(string_agg(e::text, ''), '') FROM farmhand.event e)")
         .await;
-    assert!(!stored.contains("geheim") && !stored.contains("abc"), "{stored}");
+    assert!(
+        !stored.contains("geheim") && !stored.contains("xyzzy"),
+        "{stored}"
+    );
     let mail = farm.farmhand(&["notify", "test", "mail"]);
     let said = String::from_utf8_lossy(&mail.stdout).into_owned();
     assert_eq!(mail.status.code(), Some(1), "{said}");

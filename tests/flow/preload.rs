@@ -137,7 +137,9 @@ fn when_the_shell_dies_what_it_ran_has_failed_and_another_one_goes_on() {
     let err = text(&out.stderr);
     assert_eq!(out.status.code(), Some(1), "{err}");
     assert!(
-        err.contains("kills failed: the shell that had loaded") && err.contains("2 succeeded"),
+        err.contains("kills failed: ")
+            && err.contains("the shell that had loaded")
+            && err.contains("2 succeeded"),
         "{err}"
     );
     assert!(text(&out.stdout).contains("later | later"), "{err}");

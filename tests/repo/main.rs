@@ -1,6 +1,7 @@
 //! What has to be true of the repository itself: its dependencies and what its documents name.
 //! `deny.toml` holds the lists, so that people with cargo-deny and machines without it check the same.
 
+mod attacks;
 mod dependencies;
 mod documents;
 mod metrics;

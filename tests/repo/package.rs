@@ -69,11 +69,15 @@ fn the_shipped_policy_lets_no_job_run_as_root() {
     let policy = Policy::Listed {
         file: "/etc/farmhand/policy.toml".to_owned(),
         rules,
+        apart: None,
     };
     assert!(policy.check("root", 0, 0).is_err());
     assert!(policy.check("mailer", 1000, 0).is_ok());
     let user = policy.default_user().expect("a user for jobs without one");
-    assert!(super::read("deploy/systemd/farmhand.sysusers").contains(&format!("\nu {user} ")));
+    let users = super::read("deploy/systemd/farmhand.sysusers");
+    assert!(users.contains(&format!("\nu {user} ")));
+    assert!(users.contains("\nu farmhand-agent "));
+    assert!(super::read("deploy/deb/agent.toml").contains("\nuser = \"farmhand-agent\"\n"));
 }
 
 #[test]

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use farmhand_common::core::definition::{JobSpec, RunOn};
 use farmhand_common::store::jobs::{Withhold, submit, withhold};
-use farmhand_common::store::protocol::{Started, abandon, claim, close, started};
+use farmhand_common::store::protocol::{Started, abandon, claim, close, left_over, started};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio_postgres::types::Type;
@@ -158,6 +158,7 @@ async fn an_each_node_run_whose_node_is_gone_for_long_is_lost_and_no_sooner() {
     close(&farm.db, &b).await.unwrap();
     let hour = Duration::from_secs(3600);
     assert_eq!(abandon(&farm.db, hour).await.unwrap(), 0);
+    assert!(!left_over(&farm.db, hour).await.unwrap().to_abandon);
     farm.sql
         .execute(
             "UPDATE farmhand.node SET lease_until = now() - interval '2 hours'",
@@ -165,6 +166,7 @@ async fn an_each_node_run_whose_node_is_gone_for_long_is_lost_and_no_sooner() {
         )
         .await
         .unwrap();
+    assert!(left_over(&farm.db, hour).await.unwrap().to_abandon);
     assert_eq!(abandon(&farm.db, hour).await.unwrap(), 1);
     assert_eq!(
         farm.text("SELECT state FROM farmhand.run_history")

@@ -3,10 +3,10 @@ use farmhand_common::store::jobs::{
     ApplyOutcome, Blocked, Change, JobChange, Paused, Resumed, apply, delete, job, list_jobs, pause, resume,
     revisions,
 };
-use farmhand_common::store::protocol::{SkipFold, jobs_since};
+use farmhand_common::store::protocol::{Fire, SkipFold, fire, jobs_since};
 use jiff::Timestamp;
 
-use crate::fixture::{Farm, past, spec, until_blocked};
+use crate::fixture::{Farm, firing, past, spec, until_blocked};
 
 fn change(job_id: &str, priority: i32, next_run: Option<Timestamp>) -> JobChange {
     JobChange {
@@ -106,12 +106,37 @@ async fn overdue_instants_must_be_fired_before_their_schedule_changes() {
         delete(&farm.owner, &["j".to_owned()], "tester").await.unwrap(),
         blocked
     );
-    assert_eq!(
-        pause(&farm.db, "j", "eve", None).await.unwrap(),
-        Paused::Overdue { rev: 1, next_run: at }
-    );
+    assert!(matches!(
+        pause(&farm.db, "j", "eve", None, None).await.unwrap(),
+        Paused::Overdue { next_run, .. } if next_run == at
+    ));
     farm.fire_at("j", at, &[at]).await;
     applied(&farm, &set, false).await;
+}
+
+#[tokio::test]
+async fn a_job_that_is_due_again_meanwhile_is_paused_as_of_the_moment_of_the_wish() {
+    let farm = Farm::new().await;
+    let (first, again) = (past(60), past(30));
+    applied(&farm, &[change("j", 0, Some(first))], false).await;
+    let wish = past(45);
+    let asked = |asked| pause(&farm.db, "j", "eve", None, Some(asked));
+    assert_eq!(
+        asked(wish).await.unwrap(),
+        Paused::Overdue {
+            next_run: first,
+            asked: wish
+        }
+    );
+    // Fired up to the wish; the next instant has passed too before the pause arrives.
+    let fired = Fire {
+        following: Some(again),
+        ..firing("j", 1, first, &[first])
+    };
+    assert_eq!(fire(&farm.db, &[fired]).await.unwrap().len(), 1);
+    assert_eq!(asked(wish).await.unwrap(), Paused::Done);
+    let paused = job(&farm.db, "j").await.unwrap().unwrap();
+    assert_eq!((paused.next_run, paused.paused_at), (None, Some(wish)));
 }
 
 #[tokio::test]
@@ -176,12 +201,15 @@ async fn a_paused_job_fires_nothing_and_resumes_where_it_is_told() {
     let (soon, later) = (past(-60), past(-600));
     applied(&farm, &[change("j", 0, Some(soon))], false).await;
     assert_eq!(
-        pause(&farm.db, "j", "eve", Some("holidays")).await.unwrap(),
+        pause(&farm.db, "j", "eve", Some("holidays"), None).await.unwrap(),
         Paused::Done
     );
-    assert_eq!(pause(&farm.db, "j", "eve", None).await.unwrap(), Paused::Already);
     assert_eq!(
-        pause(&farm.db, "nobody", "eve", None).await.unwrap(),
+        pause(&farm.db, "j", "eve", None, None).await.unwrap(),
+        Paused::Already
+    );
+    assert_eq!(
+        pause(&farm.db, "nobody", "eve", None, None).await.unwrap(),
         Paused::NotFound
     );
     let paused = job(&farm.db, "j").await.unwrap().unwrap();
@@ -216,7 +244,7 @@ async fn a_paused_job_fires_nothing_and_resumes_where_it_is_told() {
         5
     );
 
-    pause(&farm.db, "j", "eve", None).await.unwrap();
+    pause(&farm.db, "j", "eve", None, None).await.unwrap();
     let stale = resume(&farm.db, "j", Some(missed_until), &[], "eve")
         .await
         .unwrap();

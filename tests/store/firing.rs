@@ -1,7 +1,8 @@
 use std::time::{Duration, Instant};
 
 use farmhand_common::core::definition::{JobSpec, Overlap};
-use farmhand_common::store::protocol::{SkipFold, claim, fire, jobs_since, overdue};
+use farmhand_common::store::protocol::{SkipFold, claim, fire, fire_for, jobs_since, overdue};
+use farmhand_common::store::{Db, Note};
 use jiff::Timestamp;
 
 use crate::fixture::{Farm, firing, past, spec};
@@ -40,6 +41,48 @@ async fn eight_racing_agents_fire_each_instant_once() {
             .await,
         50
     );
+}
+
+#[tokio::test]
+async fn the_farm_is_told_of_runs_that_their_firer_has_no_room_for_and_of_no_others() {
+    let farm = Farm::new().await;
+    let at = past(60);
+    for job in ["one", "two", "three"] {
+        farm.job(job, spec(), Some(at)).await;
+    }
+    let (keeper, mut notes) = Db::dedicated(&farm.test.config());
+    // Its first statement connects it; from then on it listens.
+    overdue(&keeper, 1).await.unwrap();
+    assert!(matches!(notes.recv().await, Some(Note::Reconnected { .. })));
+    let fires = |jobs: &[&str]| -> Vec<_> { jobs.iter().map(|job| firing(job, 1, at, &[at])).collect() };
+    assert_eq!(fire_for(&farm.db, &fires(&["one"]), 1).await.unwrap().len(), 1);
+    assert_eq!(
+        fire_for(&farm.db, &fires(&["two", "three"]), 1)
+            .await
+            .unwrap()
+            .len(),
+        2
+    );
+    let told = notes.recv().await;
+    assert!(matches!(told, Some(Note::Due { runs: 2, .. })), "{told:?}");
+}
+
+#[tokio::test]
+async fn the_farm_is_told_of_a_run_that_is_not_for_everybody_whoever_has_room() {
+    let farm = Farm::new().await;
+    let at = past(60);
+    let shards = JobSpec {
+        instances: 2,
+        ..spec()
+    };
+    farm.job("shards", shards, Some(at)).await;
+    let (keeper, mut notes) = Db::dedicated(&farm.test.config());
+    overdue(&keeper, 1).await.unwrap();
+    assert!(matches!(notes.recv().await, Some(Note::Reconnected { .. })));
+    fire_for(&farm.db, &[firing("shards", 1, at, &[at])], 8)
+        .await
+        .unwrap();
+    assert!(matches!(notes.recv().await, Some(Note::Due { runs: 2, .. })));
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! The store against real PostgreSQL.
 
+mod audit;
 mod authority;
 mod boots;
 mod cancels;
@@ -29,6 +30,7 @@ mod reading_jobs;
 mod reading_plans;
 mod reading_questions;
 mod records;
+mod refusals;
 mod rights;
 mod roles;
 mod roles_made;

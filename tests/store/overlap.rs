@@ -1,7 +1,7 @@
 use farmhand_common::core::definition::{JobSpec, Overlap};
 use farmhand_common::store::Me;
 use farmhand_common::store::jobs::{Cancelled, cancel};
-use farmhand_common::store::protocol::{Claimed, claim, finish, fire, promote, sweep};
+use farmhand_common::store::protocol::{Claimed, claim, finish, fire, left_over, promote, sweep};
 use jiff::Timestamp;
 
 use crate::fixture::{Farm, firing, past, spec, success, until_blocked};
@@ -104,8 +104,11 @@ async fn a_queued_run_is_found_by_the_sweep_when_its_promotion_was_lost() {
         .await
         .unwrap();
     assert!(claims(&farm, &me).await.is_empty());
+    let hour = std::time::Duration::from_secs(3600);
+    assert!(left_over(&farm.db, hour).await.unwrap().to_sweep);
     sweep(&farm.db).await.unwrap();
     assert_eq!(claims(&farm, &me).await.len(), 1);
+    assert!(!left_over(&farm.db, hour).await.unwrap().to_sweep);
 }
 
 #[tokio::test]

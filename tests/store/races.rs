@@ -1,11 +1,15 @@
 //! Interleavings that only two connections can make, each held in place by a real lock.
 
+use std::time::Duration;
+
 use farmhand_common::store::Me;
-use farmhand_common::store::protocol::{Expired, FreedTo, Renewed, claim, close, expire, renew, sweep};
+use farmhand_common::store::protocol::{
+    Expired, FinishResult, FreedTo, Now, Renewed, claim, close, expire, finish, left_over, renew, sweep,
+};
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
-use crate::fixture::{Farm, TTL, past, spec, until_blocked};
+use crate::fixture::{Farm, TTL, past, spec, success, until_blocked};
 
 const CLAIM: &str = include_str!("../../common/src/store/sql/claim.sql");
 
@@ -128,10 +132,59 @@ async fn a_claim_that_commits_after_its_sessions_end_is_swept() {
     claimer.batch_execute("COMMIT").await.unwrap();
     assert_eq!(farm.state(run_id).await.0, "running");
 
+    let hour = Duration::from_secs(3600);
+    assert!(left_over(&farm.db, hour).await.unwrap().to_sweep);
     let freed = sweep(&farm.db).await.unwrap();
     assert_eq!(freed.len(), 1);
     assert_eq!(farm.state(run_id).await.0, "due");
     assert_eq!(sweep(&farm.db).await.unwrap(), vec![]);
+    let left = left_over(&farm.db, hour).await.unwrap();
+    assert!(!left.to_sweep && !left.to_abandon);
+}
+
+#[tokio::test]
+async fn an_end_that_waits_for_its_run_to_be_taken_away_changes_nothing() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    let taker = farm.test.client().await;
+    // What an expiry does to a held run, not yet committed.
+    taker
+        .batch_execute(
+            "BEGIN; UPDATE farmhand.run_live SET state = 'due', running_at = NULL, session = NULL, takeovers = 1",
+        )
+        .await
+        .unwrap();
+    let (db, end) = (farm.db.clone(), success(&me, &run));
+    let ending = tokio::spawn(async move { finish(&db, &[end]).await.unwrap() });
+    until_blocked(&farm).await;
+    taker.batch_execute("COMMIT").await.unwrap();
+    let now = Now::Due { attempt: 1 };
+    assert_eq!(
+        ending.await.unwrap(),
+        [(run.run_id, FinishResult::Fenced { now })]
+    );
+    assert_eq!(farm.state(run.run_id).await.0, "due");
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_history").await, 0);
+}
+
+#[tokio::test]
+async fn an_end_that_waits_for_a_request_to_cancel_records_it() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let run = farm.held_run(&me, "j", spec()).await;
+    let asker = farm.test.client().await;
+    asker
+        .batch_execute("BEGIN; UPDATE farmhand.run_live SET cancel_requested = true, cancel_by = 'ops'")
+        .await
+        .unwrap();
+    let (db, end) = (farm.db.clone(), success(&me, &run));
+    let ending = tokio::spawn(async move { finish(&db, &[end]).await.unwrap() });
+    until_blocked(&farm).await;
+    asker.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(ending.await.unwrap(), [(run.run_id, FinishResult::Done)]);
+    let kept = "SELECT count(*) FROM farmhand.run_history WHERE state = 'succeeded' AND cancel_by = 'ops'";
+    assert_eq!(farm.i64(kept).await, 1);
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ async fn jobs_come_with_their_last_outcomes_and_are_filtered() {
         }
         one(&farm, end).await;
     }
-    pause(&farm.db, "backup-db", "somebody", Some("holidays"))
+    pause(&farm.db, "backup-db", "somebody", Some("holidays"), None)
         .await
         .unwrap();
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use farmhand_common::core::definition::{JobSpec, OnLost};
 use farmhand_common::store::jobs::{cancel, delete, pause, resume};
 use farmhand_common::store::protocol::{
-    Claimed, Finish, FinishResult, Freed, Lose, LostWhy, claim, finish, lose, sweep,
+    Claimed, Finish, FinishResult, Freed, Lose, LostWhy, claim, finish, left_over, lose, sweep,
 };
 use farmhand_common::store::{Final, Me};
 
@@ -218,7 +218,7 @@ async fn a_pause_lets_the_round_end_and_makes_no_other_until_the_job_is_resumed(
     let me = farm.node("a").await;
     farm.job("loop", looping(2), None).await;
     let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
-    pause(&farm.db, "loop", "ops", None).await.unwrap();
+    pause(&farm.db, "loop", "ops", None, None).await.unwrap();
     assert_eq!(live(&farm).await, 1, "the round that waited is gone");
     one(&farm, done(&me, &run)).await;
     assert_eq!(live(&farm).await, 0);
@@ -243,7 +243,7 @@ async fn a_round_in_its_pause_is_dropped_without_a_record() {
     let run = one_claimed(&farm, &me).await;
     one(&farm, round(&me, &run, Final::Failed, Duration::from_secs(300))).await;
     assert!(claimed(&farm, &me).await.is_empty());
-    pause(&farm.db, "loop", "ops", None).await.unwrap();
+    pause(&farm.db, "loop", "ops", None, None).await.unwrap();
     assert_eq!((live(&farm).await, history(&farm).await.len()), (0, 1));
 }
 
@@ -352,7 +352,10 @@ async fn a_sweep_mends_a_loop_whose_row_was_deleted_by_hand() {
         .execute("DELETE FROM farmhand.run_live WHERE instance = 1", &[])
         .await
         .unwrap();
+    let hour = Duration::from_secs(3600);
+    assert!(left_over(&farm.db, hour).await.unwrap().to_sweep);
     let freed: Vec<Freed> = sweep(&farm.db).await.unwrap();
     assert!(freed.is_empty());
+    assert!(!left_over(&farm.db, hour).await.unwrap().to_sweep);
     assert_eq!(claimed(&farm, &me).await.len(), 2);
 }

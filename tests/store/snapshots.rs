@@ -188,7 +188,7 @@ async fn of_the_history_only_the_index_of_lost_attempts_is_read() {
         )
         .await
         .unwrap();
-    let jobs = include_str!("../../common/src/store/sql/snapshot_jobs.sql").replace("$1", "1000");
+    let jobs = include_str!("../../common/src/store/sql/snapshot_jobs.sql").replace("$2", "1000");
     let whole = include_str!("../../common/src/store/sql/snapshot_farm.sql").replace("$1", "100");
     for (statement, counts) in [(jobs, true), (whole, false)] {
         let explain = format!("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) {statement}");

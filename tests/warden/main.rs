@@ -1,6 +1,7 @@
 //! The real guard and warden: what they run, and what is left when they are killed or stopped.
 
 mod adopting;
+mod bounds;
 mod ending;
 mod harness;
 mod killed;

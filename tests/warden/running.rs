@@ -67,6 +67,32 @@ async fn the_environment_is_what_was_given_and_who_the_command_runs_as() {
 }
 
 #[tokio::test]
+async fn no_signal_is_ignored_or_blocked_whatever_the_agent_was_started_with() {
+    for signal in [libc::SIGHUP, libc::SIGUSR1, libc::SIGRTMAX()] {
+        // SAFETY: this test has a process of its own, in which nobody waits for these.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+    for isolation in [Isolation::Cgroup, Isolation::Pid] {
+        let mut farmer = Farmer::new().await;
+        let mut request = argv(
+            id(1, 1),
+            &["/bin/grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"],
+        );
+        request.isolation = isolation;
+        let (_, output) = farmer.run(request).await;
+        // The C library keeps two for itself, which nobody can change through it.
+        let own = 0b11 << 31;
+        let sets: Vec<u64> = output
+            .stdout
+            .lines()
+            .filter_map(|line| u64::from_str_radix(line.split_once('\t')?.1, 16).ok())
+            .map(|set| set & !own)
+            .collect();
+        assert_eq!(sets, [0, 0], "{}", output.stdout);
+    }
+}
+
+#[tokio::test]
 async fn user_groups_umask_nice_directory_and_stdin_are_as_asked() {
     needs_root();
     for isolation in [Isolation::Cgroup, Isolation::Pid] {

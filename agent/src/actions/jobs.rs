@@ -59,12 +59,16 @@ pub fn spec(job: &Listed) -> Result<JobSpec, Failure> {
 /// # Errors
 /// 3 for an unknown job.
 pub async fn pause(db: &Db, name: &str, by: &str, reason: Option<&str>) -> Result<bool, Failure> {
+    let mut since = None;
     for _ in 0..due_now::TRIES {
-        match jobs::pause(db, name, by, reason).await? {
+        match jobs::pause(db, name, by, reason, since).await? {
             Paused::Done => return Ok(true),
             Paused::Already => return Ok(false),
             Paused::NotFound => return Err(no_job(name)),
-            Paused::Overdue { .. } => due_now::fire_overdue(db, &[name.to_owned()]).await?,
+            Paused::Overdue { asked, .. } => {
+                since = Some(asked);
+                due_now::fire_overdue(db, &[name.to_owned()]).await?;
+            }
         }
     }
     Err(due_now::busy(name))

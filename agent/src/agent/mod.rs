@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use farmhand_common::core::lease::LeaseTiming;
 use farmhand_common::core::retry::full_jitter;
-use farmhand_common::store::{Db, DbConfig, Note, PasswordIn, StoreError, migrate};
+use farmhand_common::store::{Db, DbConfig, Note, StoreError, migrate};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config::AgentConfig;
@@ -24,7 +24,7 @@ use crate::session::{Context, Input, Reload, SessionEnd};
 use crate::trust::Trust;
 use crate::warden::Paths;
 use crate::warden::protocol::Kind;
-use crate::{accounts, housekeeping, http, signals, supervisor, wardens};
+use crate::{accounts, housekeeping, http, signals, steward, supervisor, wardens};
 
 /// Inputs of a session that may wait; senders then wait too.
 const INPUTS: usize = 4_096;
@@ -71,17 +71,20 @@ pub enum Ended {
 /// # Errors
 /// What makes going on pointless: a wrong password, a missing or newer schema, a taken address or port, an
 /// unusable state directory. A database that is merely away is waited for.
-pub async fn run(mut config: AgentConfig, reload: Reload) -> Result<Ended, AgentError> {
-    config.state_dir = std::path::absolute(&config.state_dir)
-        .map_err(|e| setup(format!("state directory {}", config.state_dir.display()), e))?;
+pub async fn run(config: AgentConfig, database: DbConfig, reload: Reload) -> Result<Ended, AgentError> {
     let timing = LeaseTiming::new(config.lease_ttl).map_err(|e| setup("--lease-ttl", e))?;
-    Paths::new(&config.state_dir, Kind::Main)
-        .prepare()
-        .map_err(|e| setup(format!("state directory {}", config.state_dir.display()), e))?;
+    if steward::here().is_none() {
+        Paths::new(&config.state_dir, Kind::Main)
+            .prepare()
+            .map_err(|e| setup(format!("state directory {}", config.state_dir.display()), e))?;
+    }
     let mut signals = signals::listen().map_err(|e| setup("signals", e))?;
-    look_at_policy(config.policy.as_deref())?;
-    if let Some(file) = &config.trusted_keys {
-        Trust::read(file).map_err(|why| setup("--trusted-keys", why))?;
+    // With a steward they have been looked at, by root; they need not be for everybody to read.
+    if steward::here().is_none() {
+        look_at_policy(config.policy.as_deref())?;
+        if let Some(file) = &config.trusted_keys {
+            Trust::read(file).map_err(|why| setup("--trusted-keys", why))?;
+        }
     }
     let metrics = Arc::new(Metrics::new().map_err(|e| setup("metrics", e))?);
     metrics.slots.set(i64::from(config.slots));
@@ -99,7 +102,7 @@ pub async fn run(mut config: AgentConfig, reload: Reload) -> Result<Ended, Agent
     };
     let (rows_tx, rows) = mpsc::channel(EVENT_ROWS);
     let events = Events::new(metrics.clone(), &config.address, rows_tx);
-    let (db, keeper_db, notes) = connect(&config, timing, &events)?;
+    let (db, keeper_db, notes) = connect(&config, database, timing, &events);
     // Telling people is never in the way of anything else.
     let notify_db = Db::new(&db.config().clone().with_max_pool(1)).observed_by(events.statement_observer());
     let outlet = Outlet::default();
@@ -143,7 +146,11 @@ pub async fn run(mut config: AgentConfig, reload: Reload) -> Result<Ended, Agent
         .await
         .map_err(|e| setup("housekeeping", e))?;
     let notifier = Notifier::start(ctx.clone(), notify_db);
-    let result = live(&ctx, &outlet, &health, &mut signals).await;
+    let result = tokio::select! {
+        ended = live(&ctx, &outlet, &health, &mut signals) => ended,
+        // As in a crash: the jobs go on, and the next agent, with a steward of its own, finds their wardens.
+        () = steward_gone() => Err(setup("--user", "the steward is gone, without which nothing can be started here")),
+    };
     supervisor::stopping(match &result {
         Ok(Ended::HandedOver) => "leaving the jobs to the next agent",
         Ok(Ended::Stopped | Ended::Superseded) => "leaving",
@@ -188,12 +195,20 @@ fn look_at_policy(file: Option<&Path>) -> Result<(), AgentError> {
     }
 }
 
+async fn steward_gone() {
+    match steward::here() {
+        Some(steward) => steward.is_gone().await,
+        None => std::future::pending().await,
+    }
+}
+
 fn connect(
     config: &AgentConfig,
+    database: DbConfig,
     timing: LeaseTiming,
     events: &Events,
-) -> Result<(Db, Db, mpsc::Receiver<Note>), AgentError> {
-    let db_config = DbConfig::from_url(&config.database_url, PasswordIn::Allowed)?
+) -> (Db, Db, mpsc::Receiver<Note>) {
+    let db_config = database
         .with_application_name(&format!("farmhand {}", config.address))
         .with_max_pool(POOL)
         .with_listen(config.notify);
@@ -208,11 +223,11 @@ fn connect(
     let db = Db::new(&db_config);
     let (keeper_db, notes) = Db::dedicated(&db_config.clone().with_timeouts(bound, bound));
     let observer = events.statement_observer();
-    Ok((
+    (
         db.observed_by(observer.clone()),
         keeper_db.observed_by(observer),
         notes,
-    ))
+    )
 }
 
 fn forward_notes(mut notes: mpsc::Receiver<Note>, outlet: Outlet) {

@@ -1,14 +1,20 @@
 //! `farmhand agent`: flags, environment and file become a configuration, and the agent runs.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use farmhand_common::store::{DbConfig, PasswordIn};
 use tracing_subscriber::EnvFilter;
 
+use super::database::credential_file;
 use super::{Exit, Failure, Outcome, settings};
 use crate::agent::{self, AgentError, Ended};
+use crate::config::AgentConfig;
+use crate::notify::PingUrl;
+use crate::steward;
 
 /// Raw flags. They stay texts here so that every mistake in flags, environment and file comes at once.
 #[derive(Args, Clone, Debug, Default)]
@@ -71,6 +77,10 @@ pub struct AgentArgs {
     /// /etc/farmhand/trusted-keys where that exists]
     #[arg(long, value_name = "FILE")]
     pub trusted_keys: Option<String>,
+    /// Started by root: the part that talks to networks becomes this user; a small process stays root. Or "off", for all of
+    /// it to stay who started it [default: off]
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
     /// A TOML file with the same keys (dashes as underscores, labels as a table)
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -79,9 +89,23 @@ pub struct AgentArgs {
 pub fn run(args: &AgentArgs, as_json: bool) -> Outcome {
     // Its environment and memory may hold the database's password, and jobs may run as its own user. Not kept by exec:
     // the warden, which knows no secret, sets up namespaces as an ordinary process.
-    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
-        .map_err(std::io::Error::from)?;
-    let config = settings::load(args, &settings::environment())?;
+    let hidden = || {
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+            .map_err(std::io::Error::from)
+    };
+    hidden()?;
+    let env = settings::environment();
+    let mut config = settings::load(args, &env)?;
+    config.state_dir = std::path::absolute(&config.state_dir)?;
+    // With whatever files the URL names, which only root may be able to read.
+    let database = DbConfig::from_url(&config.database_url, PasswordIn::Allowed)?;
+    match &config.user {
+        Some(name) => steward::begin(&config, name, own_files(args, &env, &config))
+            .map_err(|why| Failure::new(Exit::Error, format!("--user {name}: {why}")))?,
+        None => steward::without(&config.state_dir)?,
+    }
+    // A change of user may have made it visible again.
+    hidden()?;
     let again = args.clone();
     let reload =
         Box::new(move || settings::load(&again, &settings::environment()).map_err(|e| e.to_string()));
@@ -99,12 +123,30 @@ pub fn run(args: &AgentArgs, as_json: bool) -> Outcome {
         .enable_all()
         .worker_threads(2)
         .build()?;
-    let ended = runtime.block_on(agent::run(config, reload));
+    let ended = runtime.block_on(agent::run(config, database, reload));
     // What still waits for the database waits no longer than this.
     runtime.shutdown_timeout(Duration::from_secs(1));
     match ended? {
         Ended::Stopped | Ended::HandedOver | Ended::Superseded => Ok(Exit::Ok),
     }
+}
+
+/// What it goes on reading when its user may not: its own settings, and what they name for itself.
+fn own_files(args: &AgentArgs, env: &BTreeMap<String, String>, config: &AgentConfig) -> Vec<PathBuf> {
+    let smtp = config.outside.smtp.as_ref();
+    let ping = config.outside.ping.as_ref();
+    let files = [
+        settings::file(args, env),
+        credential_file(env),
+        config.tls.as_ref().map(|tls| tls.cert.clone()),
+        config.tls.as_ref().map(|tls| tls.key.clone()),
+        smtp.and_then(|smtp| smtp.password_file.clone()),
+        ping.and_then(|ping| match &ping.to {
+            PingUrl::File(file) => Some(file.clone()),
+            PingUrl::Given(_) => None,
+        }),
+    ];
+    files.into_iter().flatten().collect()
 }
 
 /// `FARMHAND_LOG`, in the syntax of tracing's filters; the scheduler of the housekeeping says only warnings.

@@ -1,12 +1,13 @@
 //! Which database a command talks to.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use farmhand_common::store::{Db, DbConfig, PasswordIn, StoreError};
 
 use super::{Exit, Failure, settings, terminal};
+use crate::steward;
 
 #[derive(Args, Clone, Debug)]
 pub struct DatabaseArgs {
@@ -168,10 +169,15 @@ pub fn url(
         })
 }
 
+/// Where that is.
+pub fn credential_file(env: &BTreeMap<String, String>) -> Option<PathBuf> {
+    let dir = env.get("CREDENTIALS_DIRECTORY")?;
+    Some(Path::new(dir).join("database-url"))
+}
+
 /// What a unit's `LoadCredential=database-url:FILE` hands over; an empty one counts as none.
 fn credential(env: &BTreeMap<String, String>) -> Option<String> {
-    let dir = env.get("CREDENTIALS_DIRECTORY")?;
-    let text = std::fs::read_to_string(Path::new(dir).join("database-url")).ok()?;
+    let text = steward::text_of(&credential_file(env)?).ok()?;
     Some(text.trim().to_owned()).filter(|url| !url.is_empty())
 }
 

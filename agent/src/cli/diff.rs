@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use farmhand_common::core::definition::{Change, changes};
-use farmhand_common::store::Db;
 use farmhand_common::store::jobs::{self, Revision};
+use farmhand_common::store::{Db, signatures};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -142,6 +142,16 @@ pub async fn rollback(db: &Db, args: &RollbackArgs, as_json: bool) -> Outcome {
         show(&diff);
     }
     let changes = !diff.keys.is_empty();
+    if changes
+        && !signatures::signatures(db, &[(row.job_id.clone(), row.rev)])
+            .await?
+            .is_empty()
+    {
+        out::note(
+            "the present revision is signed and a rollback is not: nodes with trusted keys will refuse it. \
+             Sign the older file again and apply that instead",
+        );
+    }
     if changes && !args.dry_run {
         let wanted = Wanted {
             name: args.name.clone(),

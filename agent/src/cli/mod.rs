@@ -36,7 +36,7 @@ mod report_progress;
 mod run;
 mod runs;
 mod settings;
-mod sign;
+pub(crate) mod sign;
 mod status;
 mod stream_engine;
 mod terminal;

@@ -108,17 +108,18 @@ fn read(file: &str) -> Result<BTreeMap<String, (Document, Signed)>, Failure> {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
         text => text.map_err(|e| Failure::usage(format!("cannot read {}", path.display())).why(e))?,
     };
+    parse(&text).map_err(|(line, why)| {
+        Failure::usage(format!("{} line {line} is no signature", path.display())).why(why)
+    })
+}
+
+/// The content of a FILE.sig, or its first line that is none of one and why.
+pub(crate) fn parse(text: &str) -> Result<BTreeMap<String, (Document, Signed)>, (usize, String)> {
     let mut found = BTreeMap::new();
-    for (nth, line) in text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty())
-    {
+    for (line, nth) in text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty()) {
         let parsed = serde_json::from_str::<Signed>(line).map_err(|e| e.to_string());
         let parsed = parsed.and_then(|signed| Ok((Document::parse(&signed.document)?, signed)));
-        let (document, signed) = parsed.map_err(|why| {
-            Failure::usage(format!("{} line {} is no signature", path.display(), nth + 1)).why(why)
-        })?;
+        let (document, signed) = parsed.map_err(|why| (nth, why))?;
         found.insert(document.job.clone(), (document, signed));
     }
     Ok(found)

@@ -8,6 +8,7 @@ use rustix::fs::{Access, CWD, FileType, Mode, StatVfs};
 
 use super::{Check, Level};
 use crate::clock;
+use crate::warden::process;
 use crate::warden::{Capabilities, capabilities};
 
 const LITTLE: u64 = 1 << 30;
@@ -20,6 +21,8 @@ const OLDEST_KERNEL: (u32, u32) = (5, 10);
 pub struct Machine {
     pub kernel: String,
     pub root: bool,
+    /// Agents that talk to networks as root.
+    pub agents_of_root: Vec<i32>,
     pub capabilities: Capabilities,
     pub slewed: bool,
     pub state_dir: StateDir,
@@ -39,10 +42,24 @@ pub fn look(state_dir: &Path) -> Machine {
     Machine {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         root: rustix::process::geteuid().is_root(),
+        agents_of_root: agents_of_root(),
         capabilities: capabilities(state_dir),
         slewed: clock::slewed_beyond(clock::SLEW_LIMIT),
         state_dir: look_at(state_dir),
     }
+}
+
+fn agents_of_root() -> Vec<i32> {
+    let pids = process::all().into_iter().map(|stat| stat.pid);
+    pids.filter(|pid| {
+        let read = |file| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let command = read("cmdline");
+        let mut words = command.split(|byte| *byte == 0);
+        let ours = words.next().is_some_and(|program| program.ends_with(b"farmhand"));
+        ours && words.next() == Some(b"agent")
+            && String::from_utf8_lossy(&read("status")).contains("\nUid:\t0\t")
+    })
+    .collect()
 }
 
 fn look_at(path: &Path) -> StateDir {
@@ -81,6 +98,7 @@ pub fn judge(machine: &Machine) -> Vec<Check> {
         limits(&capabilities.cgroup),
         pid_namespace(capabilities.pid_namespace),
         user(machine.root),
+        apart(&machine.agents_of_root),
         clock_rate(machine.slewed),
         space(&machine.state_dir),
         fifos(&machine.state_dir),
@@ -178,7 +196,7 @@ fn user(root: bool) -> Check {
             "user",
             "root",
             "every job without `user` runs as root, and whoever may write jobs into the database is root here",
-            "run the agent as a user of its own when jobs need no other",
+            "run the agent as a user of its own when jobs need no other; else with --user",
         );
     }
     Check::bad(
@@ -187,6 +205,19 @@ fn user(root: bool) -> Check {
         "not root",
         "jobs run as this user; `user = …` of another fails to start",
         "run the agent as root when jobs need users of their own",
+    )
+}
+
+fn apart(agents: &[i32]) -> Check {
+    let Some(one) = agents.first() else {
+        return Check::ok("privileges", "no agent here talks to networks as root");
+    };
+    Check::bad(
+        Level::Warning,
+        "privileges",
+        format!("an agent talks to networks as root (process {one})"),
+        "who takes it over through the network, or through the database's library, is root here, whatever the policy says",
+        "give it a user of its own: `user` in its configuration, or --user NAME",
     )
 }
 
@@ -251,6 +282,7 @@ mod tests {
         Machine {
             kernel: "6.1.0-18-amd64".into(),
             root: false,
+            agents_of_root: Vec::new(),
             capabilities: Capabilities {
                 cgroup: Ok(vec!["memory".into(), "pids".into()]),
                 pid_namespace: true,
@@ -283,6 +315,14 @@ mod tests {
         let mut machine = good();
         machine.capabilities.kernel_fence = false;
         assert_eq!(level("kernel fence", &machine), Level::Failure);
+    }
+
+    #[test]
+    fn an_agent_that_keeps_roots_rights_is_warned_of() {
+        let mut machine = good();
+        assert_eq!(level("privileges", &machine), Level::Ok);
+        machine.agents_of_root = vec![4711];
+        assert_eq!(level("privileges", &machine), Level::Warning);
     }
 
     #[test]

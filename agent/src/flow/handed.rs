@@ -11,6 +11,10 @@ use farmhand_common::store::tasks::TaskEnd;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::steward::{self, Record};
+use crate::warden::Paths;
+use crate::warden::protocol::{AttemptId, Kind};
+
 /// Records of one round: a bound on memory.
 const ROUND: usize = 1_000;
 const ROUND_BYTES: u64 = 1 << 20;
@@ -38,6 +42,9 @@ pub fn command() -> Command {
 #[derive(Debug)]
 pub struct Follower<T> {
     path: PathBuf,
+    of: Option<(Kind, AttemptId, Record)>,
+    /// As a steward has handed it over: a job's directory is closed to an agent without rights.
+    handed: Option<File>,
     /// What the database takes of a line of it.
     parse: fn(&[u8]) -> Option<T>,
     /// Everything before is in the database.
@@ -67,10 +74,20 @@ pub fn task_end(text: &[u8]) -> Option<TaskEnd> {
 }
 
 impl<T> Follower<T> {
-    /// `record`: where it lies in the run directory.
-    pub fn new(run_dir: &Path, record: &str, parse: fn(&[u8]) -> Option<T>) -> Self {
+    /// The record of an attempt.
+    pub fn of(paths: &Paths, id: AttemptId, record: Record, parse: fn(&[u8]) -> Option<T>) -> Self {
         Self {
-            path: run_dir.join(record),
+            of: Some((paths.kind(), id, record)),
+            ..Self::new(&paths.run_dir(id), record, parse)
+        }
+    }
+
+    /// The record in a run directory that this process can read.
+    pub fn new(run_dir: &Path, record: Record, parse: fn(&[u8]) -> Option<T>) -> Self {
+        Self {
+            path: run_dir.join(record.path()),
+            of: None,
+            handed: None,
             parse,
             sent: 0,
             read: 0,
@@ -89,11 +106,21 @@ impl<T> Follower<T> {
         Ok(&self.pending)
     }
 
+    fn open(&mut self) -> io::Result<Option<File>> {
+        if let Some((steward, (kind, id, record))) = steward::here().zip(self.of) {
+            if self.handed.is_none() {
+                self.handed = steward.record(kind, id, record)?;
+            }
+            return self.handed.as_ref().map(File::try_clone).transpose();
+        }
+        match File::open(&self.path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
     fn read_on(&mut self) -> io::Result<()> {
-        let file = match File::open(&self.path) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
-            other => other?,
-        };
+        let Some(file) = self.open()? else { return Ok(()) };
         if file.metadata()?.len() <= self.sent {
             return Ok(());
         }
@@ -191,7 +218,7 @@ mod tests {
         });
         let text = bad.concat() + &odd + &line(|_| {});
         std::fs::write(dir.path().join("flow/record"), text).expect("a record");
-        let mut follower = Follower::new(dir.path(), "flow/record", task_end);
+        let mut follower = Follower::new(dir.path(), Record::Tasks, task_end);
         let ends = follower.pending().expect("it can be read");
         let names: Vec<&str> = ends.iter().map(|e| e.task.as_str()).collect();
         assert_eq!(names, ["odd", "a"]);

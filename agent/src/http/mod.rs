@@ -8,6 +8,8 @@ pub mod auth;
 pub mod changes;
 mod dress;
 mod extract;
+pub(crate) mod fuzzing;
+mod patient;
 mod plain;
 pub mod problem;
 mod refusals;

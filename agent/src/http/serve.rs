@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use super::auth::Remote;
+use super::patient::Patient;
 use super::{App, Tls, router};
 use crate::events::Refused;
 
@@ -26,6 +27,8 @@ const CONNECTIONS: usize = 512;
 const PER_ADDRESS: usize = 128;
 /// The head of a request, and a TLS handshake, take no longer.
 const HEAD_TIME: Duration = Duration::from_secs(10);
+/// A peer that takes nothing of an answer for so long is not waited for any longer.
+const TAKING: Duration = Duration::from_secs(20);
 /// Largest head of a request, in bytes.
 const HEAD: usize = 32 * 1024;
 
@@ -92,7 +95,7 @@ async fn converse(stream: TcpStream, remote: IpAddr, app: &App, router: Router, 
     }
 }
 
-async fn requests<S>(stream: S, remote: IpAddr, app: &App, router: Router)
+pub(super) async fn requests<S>(stream: S, remote: IpAddr, app: &App, router: Router)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -105,13 +108,26 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(HEAD)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
+        // Else hyper 1.12 puts its refusal of a request that makes no sense before what is still queued of the answer to
+        // the one before it.
+        .writev(false)
+        .serve_connection(
+            TokioIo::new(Patient::new(stream, TAKING)),
+            TowerToHyperService::new(service),
+        )
         .await;
     match ended {
         Err(error) if error.is_timeout() => note(app, remote, "head_time"),
         Err(error) if error.is_parse() => note(app, remote, "malformed"),
+        Err(error) if has_run_out(&error) => note(app, remote, "taking_time"),
         _ => {}
     }
+}
+
+/// Whether the peer took nothing for too long.
+fn has_run_out(error: &hyper::Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::TimedOut)
 }
 
 fn note(app: &App, remote: IpAddr, reason: &'static str) {

@@ -8,6 +8,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, crypto::ring};
 
+use crate::steward;
+
 /// Where certificate and key lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
@@ -49,14 +51,15 @@ impl Tls {
 fn read(files: &TlsFiles) -> Result<TlsAcceptor, String> {
     let wrong = |path: &Path, why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
     let cert = |why: &dyn std::fmt::Display| wrong(&files.cert, why);
-    let chain: Vec<_> = CertificateDer::pem_file_iter(&files.cert)
-        .map_err(|e| cert(&e))?
+    let text = steward::text_of(&files.cert).map_err(|e| cert(&e))?;
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(text.as_bytes())
         .collect::<Result<_, _>>()
         .map_err(|e| cert(&e))?;
     if chain.is_empty() {
         return Err(cert(&"there is no certificate in it"));
     }
-    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|e| wrong(&files.key, &e))?;
+    let text = steward::text_of(&files.key).map_err(|e| wrong(&files.key, &e))?;
+    let key = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|e| wrong(&files.key, &e))?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|e| cert(&e))?

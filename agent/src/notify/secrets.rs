@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use farmhand_common::core::notify::{TargetSpec, Url};
 use hyper::header::{HeaderName, HeaderValue};
 
+use crate::steward;
+
 /// More is no URL, header or password.
 const MOST: u64 = 16 * 1024;
 
@@ -14,11 +16,14 @@ const MOST: u64 = 16 * 1024;
 /// Why it cannot be read; never what is in it.
 pub fn read(file: &Path) -> Result<String, String> {
     let bad = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
-    let meta = std::fs::metadata(file).map_err(|e| bad(&e))?;
-    if !meta.is_file() || meta.len() > MOST {
-        return Err(bad(&"it is no small file"));
+    match std::fs::metadata(file) {
+        Ok(meta) if meta.is_file() && meta.len() <= MOST => {}
+        Ok(_) => return Err(bad(&"it is no small file")),
+        // A steward may be able to.
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {}
+        Err(e) => return Err(bad(&e)),
     }
-    std::fs::read_to_string(file).map_err(|e| bad(&e))
+    steward::text_of(file).map_err(|e| bad(&e))
 }
 
 /// The URL and the further headers of a target's webhook.

@@ -26,7 +26,13 @@ pub enum Policy {
     /// No file is named: the agent's own user, and nobody else.
     OwnUser,
     /// As the file says.
-    Listed { file: String, rules: Rules },
+    Listed {
+        file: String,
+        rules: Rules,
+        /// The agent's own user, where it has no other rights: `*` does not mean it either.
+        #[serde(default)]
+        apart: Option<u32>,
+    },
     /// The file cannot be used: nobody at all.
     Unusable { why: String },
 }
@@ -104,7 +110,17 @@ impl Policy {
         Ok(Policy::Listed {
             file: path.display().to_string(),
             rules,
+            apart: None,
         })
+    }
+
+    /// The same, but jobs become the user of the agent only where the file names it.
+    #[must_use]
+    pub fn keeping_apart(mut self, agent: u32) -> Self {
+        if let Policy::Listed { apart, .. } = &mut self {
+            *apart = Some(agent);
+        }
+        self
     }
 
     /// What holds for a user, by any of its names.
@@ -148,11 +164,15 @@ impl Policy {
                     .to_owned(),
             ),
             Policy::Unusable { why } => Err(why.clone()),
-            Policy::Listed { file, rules } => {
+            Policy::Listed { file, rules, apart } => {
                 let named = rules.users.iter().any(|user| user == name);
                 let anybody = rules.users.iter().any(|user| user == ANYBODY);
                 match (named, anybody, uid) {
-                    (true, ..) | (_, true, 1..) => Ok(()),
+                    (true, ..) => Ok(()),
+                    (_, true, uid) if Some(uid) == *apart => Err(format!(
+                        "it is the agent's own user, which `users` in {file} has to name: \"{ANYBODY}\" does not mean it"
+                    )),
+                    (_, true, 1..) => Ok(()),
                     (_, true, 0) => Err(format!(
                         "`users` in {file} has to name it: \"{ANYBODY}\" does not mean root"
                     )),
@@ -239,6 +259,7 @@ mod tests {
                 users: users.iter().map(|u| (*u).to_owned()).collect(),
                 ..Rules::default()
             },
+            apart: None,
         }
     }
 
@@ -251,6 +272,7 @@ mod tests {
         let policy = Policy::Listed {
             file: "/etc/p".to_owned(),
             rules,
+            apart: None,
         };
         let mailer = policy.limits(&["mailer"]);
         assert_eq!(
@@ -296,6 +318,21 @@ mod tests {
         assert_eq!(listed(&["*", "root"]).check("root", 0, 0), Ok(()));
         assert!(listed(&["mailer"]).check("nobody", 65534, 0).is_err());
         assert!(listed(&[]).check("mailer", 1000, 0).is_err());
+    }
+
+    #[test]
+    fn everybody_does_not_mean_the_user_of_an_agent_without_rights() {
+        let policy = listed(&["*"]).keeping_apart(990);
+        assert_eq!(policy.check("mailer", 1000, 0), Ok(()));
+        assert!(
+            policy
+                .check("farmhand-agent", 990, 0)
+                .unwrap_err()
+                .contains("agent's own")
+        );
+        let named = listed(&["*", "farmhand-agent"]).keeping_apart(990);
+        assert_eq!(named.check("farmhand-agent", 990, 0), Ok(()));
+        assert!(listed(&["mailer"]).keeping_apart(990).check("x", 990, 0).is_err());
     }
 
     #[test]

@@ -161,7 +161,13 @@ impl Reporter {
         let dir = Paths::new(&self.state_dir, kind).attempt_dir(id);
         new.insert(Shipper::new(id, dir.clone(), followed.keep, followed.fresh));
         let job_id = followed.job_id;
-        self.run_log.follow(About { id, job_id, dir }).await;
+        let about = About {
+            id,
+            kind,
+            job_id,
+            dir,
+        };
+        self.run_log.follow(about).await;
     }
 
     /// For people only: a failure costs a time in a table.
@@ -206,11 +212,7 @@ impl Reporter {
                     shipper.place(log_end(&self.db, id.run_id, id.attempt).await?);
                 }
                 if let Err(e) = shipper.read() {
-                    tracing::warn!(
-                        "output of run {} attempt {} cannot be read: {e}",
-                        id.run_id,
-                        id.attempt
-                    );
+                    tracing::warn!("output of attempt {id} cannot be read: {e}");
                 }
                 let (pending, trim) = shipper.pending();
                 chunks.extend_from_slice(pending);
@@ -248,12 +250,14 @@ impl Reporter {
                         class: e.class(),
                         error: e.to_string(),
                     });
-                    // A statement that is refused as such would be refused for ever: one by one, then give up on it.
-                    if !e.is_away() {
-                        if let [only] = ended.as_slice() {
+                    if let [only] = ended.as_slice() {
+                        // It would be refused for ever.
+                        if e.is_refusal() {
                             tracing::error!("run {} cannot be written down: {e}", only.assignment.run_id);
                             return;
                         }
+                    } else if !e.is_away() {
+                        // Whose fault it is shows when they are fewer.
                         let rest = ended.split_off(ended.len() / 2);
                         Box::pin(self.settle(ended)).await;
                         Box::pin(self.settle(rest)).await;

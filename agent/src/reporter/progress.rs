@@ -31,7 +31,7 @@ impl Checkpoints {
     pub async fn store(&mut self, db: &Db) -> Result<(), StoreError> {
         let reports: Vec<Progress> = self.pending.values().cloned().collect();
         match record_progress(db, &reports).await {
-            Err(e) if e.is_away() => return Err(e),
+            Err(e) if !e.is_refusal() => return Err(e),
             // It would be refused for ever, and hold up the ends that wait for it.
             Err(e) => tracing::error!("{} checkpoints cannot be stored: {e}", reports.len()),
             Ok(_) => {}

@@ -5,7 +5,9 @@
 //! | killed between the warden's refusal and its being written down | the next agent adopts the ended attempt and writes it down |
 //! | every node refuses | each notes it before the run leaves it, so the last one knows, and the run fails with the reason |
 //! | two refuse different runs of a revision at once | each sees the other as one that might; the next round of it does not |
-//! | the only other node is full, or goes | the run waits, and is claimed again after a pause that grows to 64 s, never at once |
+//! | the only other node is full, or goes | the run waits for it; claims leave it to that node (`left_to_others` in the database) until that is no longer ready |
+//! | killed before it is written down, and nobody adopts | the run is free again with the session; the refusal is made once more |
+//! | the keys of a node change | its refusals are forgotten; one of the old keys that arrives later holds for ten minutes, during which others may run it |
 //! | the definition is signed meanwhile | refusals of it are forgotten with that; the run goes on |
 
 use farmhand_common::store::protocol::{self, FinishResult, GiveBack};

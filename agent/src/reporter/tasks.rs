@@ -11,6 +11,7 @@ use farmhand_common::store::tasks::{TaskEnd, record_tasks};
 use farmhand_common::store::{Db, StoreError};
 
 use crate::flow::handed::{Follower, task_end};
+use crate::steward;
 use crate::stream::recorded_end;
 use crate::warden::Paths;
 use crate::warden::protocol::{AttemptId, Kind};
@@ -65,11 +66,13 @@ impl RecordShippers {
         kind: Kind,
         what: Records,
     ) {
-        let run_dir = Paths::new(state_dir, kind).run_dir(id);
+        let paths = Paths::new(state_dir, kind);
         self.0.entry(id).or_insert_with(|| {
             let followed = match what {
-                Records::Tasks => Followed::Tasks(Follower::new(&run_dir, "flow/record", task_end)),
-                Records::Lines => Followed::Lines(Follower::new(&run_dir, "stream/record", recorded_end)),
+                Records::Tasks => Followed::Tasks(Follower::of(&paths, id, steward::Record::Tasks, task_end)),
+                Records::Lines => {
+                    Followed::Lines(Follower::of(&paths, id, steward::Record::Lines, recorded_end))
+                }
             };
             Record {
                 attempt: id.fenced(fence),
@@ -119,7 +122,7 @@ impl RecordShippers {
 /// What is refused as such would be refused for ever, and hold up the ends that wait for it.
 fn passed(id: AttemptId, stored: Result<usize, StoreError>) -> Result<(), StoreError> {
     match stored {
-        Err(e) if e.is_away() => Err(e),
+        Err(e) if !e.is_refusal() => Err(e),
         Err(e) => {
             tracing::error!("ends within run {} cannot be written down: {e}", id.run_id);
             Ok(())

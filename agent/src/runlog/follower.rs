@@ -41,7 +41,7 @@ pub struct Follower {
 impl Follower {
     /// Begins where an earlier agent stopped, if there was one.
     pub fn new(about: About, line_max: usize) -> Self {
-        let mark = Mark::of(&about.dir);
+        let mark = Mark::of(&about.dir, (about.kind, about.id));
         let sent = mark.read();
         Self {
             reader: OutputReader::new(about.dir.clone(), sent.resume),

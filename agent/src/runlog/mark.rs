@@ -1,8 +1,16 @@
 //! How far an attempt's lines have been sent, for the agent that comes next.
 
 use std::fs::OpenOptions;
+use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use crate::steward;
+use crate::warden::protocol::{AttemptId, Kind};
+use crate::warden::readable_file;
+
+/// In an attempt's directory.
+const FILE: &str = "run-log";
 
 /// Positions are those of the output files: both streams counted together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,23 +21,25 @@ pub struct SentSoFar {
     pub streams: [u64; 3],
 }
 
-/// The file `run-log` in an attempt's directory: these four numbers, big-endian.
+/// The file: these four numbers, big-endian.
 pub struct Mark {
-    path: PathBuf,
+    dir: PathBuf,
+    of: (Kind, AttemptId),
     written: SentSoFar,
 }
 
 impl Mark {
-    pub fn of(attempt_dir: &Path) -> Self {
+    pub fn of(attempt_dir: &Path, of: (Kind, AttemptId)) -> Self {
         Self {
-            path: attempt_dir.join("run-log"),
+            dir: attempt_dir.to_owned(),
+            of,
             written: SentSoFar::default(),
         }
     }
 
     /// Nothing, if there is no file or it makes no sense: better twice than never.
     pub fn read(&self) -> SentSoFar {
-        let bytes = std::fs::read(&self.path).unwrap_or_default();
+        let bytes = std::fs::read(self.dir.join(FILE)).unwrap_or_default();
         let number = |n: usize| -> Option<u64> {
             let at = bytes.get(n * 8..)?;
             at.first_chunk().map(|eight| u64::from_be_bytes(*eight))
@@ -49,18 +59,28 @@ impl Mark {
             return;
         }
         let numbers = [sent.resume, sent.streams[0], sent.streams[1], sent.streams[2]];
-        let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_be_bytes()).collect();
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600);
-        // In one write: a kill leaves the old numbers or the new ones.
-        match options
-            .open(&self.path)
-            .and_then(|file| file.write_all_at(&bytes, 0))
-        {
+        let kept = match steward::here() {
+            Some(steward) => steward.mark(self.of.0, self.of.1, numbers),
+            None => keep(&self.dir, numbers),
+        };
+        match kept {
             Ok(()) => self.written = sent,
-            Err(error) => tracing::debug!("{}: {error}", self.path.display()),
+            Err(error) => tracing::debug!("{}: {error}", self.dir.join(FILE).display()),
         }
     }
+}
+
+/// # Errors
+/// When they cannot be written.
+pub fn keep(attempt_dir: &Path, numbers: [u64; 4]) -> io::Result<()> {
+    let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_be_bytes()).collect();
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    options.custom_flags(libc::O_NOFOLLOW);
+    let file = options.open(attempt_dir.join(FILE))?;
+    readable_file(attempt_dir, &file)?;
+    // In one write: a kill leaves the old numbers or the new ones.
+    file.write_all_at(&bytes, 0)
 }
 
 #[cfg(test)]
@@ -70,14 +90,18 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_rubbish_is_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let mut mark = Mark::of(dir.path());
+        let id = AttemptId {
+            run_id: 1,
+            attempt: 1,
+        };
+        let mut mark = Mark::of(dir.path(), (Kind::Main, id));
         assert_eq!(mark.read(), SentSoFar::default());
         let sent = SentSoFar {
             resume: 3,
             streams: [9, 5, u64::MAX],
         };
         mark.write(sent);
-        assert_eq!(Mark::of(dir.path()).read(), sent);
+        assert_eq!(Mark::of(dir.path(), (Kind::Main, id)).read(), sent);
         std::fs::write(dir.path().join("run-log"), "torn").unwrap();
         assert_eq!(mark.read(), SentSoFar::default());
     }

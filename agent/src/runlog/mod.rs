@@ -5,8 +5,8 @@
 
 mod follower;
 mod format;
-mod lines;
-mod mark;
+pub(crate) mod lines;
+pub(crate) mod mark;
 mod socket;
 
 use std::collections::HashMap;
@@ -20,9 +20,10 @@ use tokio::time::Instant;
 use self::follower::{Delivered, Follower, Passed};
 pub use self::format::Format;
 use self::format::Writer;
+pub use self::mark::keep as keep_mark;
 use self::socket::{Sent, Socket};
 use crate::events::{Event, Events};
-use crate::warden::protocol::AttemptId;
+use crate::warden::protocol::{AttemptId, Kind};
 
 /// New output is looked for this often.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -44,6 +45,7 @@ pub struct RunLogConfig {
 #[derive(Clone, Debug)]
 pub struct About {
     pub id: AttemptId,
+    pub kind: Kind,
     pub job_id: String,
     /// Its directory, where its output lies.
     pub dir: PathBuf,

@@ -61,10 +61,13 @@ impl Session {
             if fires.is_empty() {
                 return;
             }
+            // What a claim or a firing under way will take is not known yet.
+            let free = self.fires_in_flight == 0 && self.claimer.is_idle() && self.may_claim(now);
+            let room = if free { self.free_slots.len() } else { 0 };
             self.fires_in_flight += 1;
             let ctx = self.ctx.clone();
             self.spawn(async move {
-                let result = protocol::fire(&ctx.db, &fires).await;
+                let result = protocol::fire_for(&ctx.db, &fires, room).await;
                 Input::Fired { fires, result }
             });
         }
@@ -108,6 +111,7 @@ impl Session {
         for row in result.unwrap_or_default() {
             self.tables.learn(&row, boot_now());
             self.settler.learn(&row);
+            self.definition_seen(&row);
             if let Err(error) = self.claimer.learn(&row) {
                 self.emit(Event::BadDefinition {
                     job_id: row.job_id.clone(),

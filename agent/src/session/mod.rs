@@ -15,6 +15,7 @@ mod progress;
 mod rows;
 mod starting;
 mod triggers;
+mod trusting;
 mod watch;
 
 use std::collections::{BTreeSet, HashMap};
@@ -76,6 +77,9 @@ pub enum Input {
         result: Result<Dispatched, StoreError>,
     },
     Triggered(Result<Vec<Triggered>, StoreError>),
+    RefusalsForgotten(Result<usize, StoreError>),
+    /// The warden was told of signed definitions; of these it could not be.
+    SerialsTold(Vec<(String, i64)>),
     /// The warden answered a spawn; `Err` is a sentence.
     Spawned {
         id: AttemptId,
@@ -164,6 +168,7 @@ pub struct Session {
     loading_jobs: bool,
     fires_in_flight: usize,
     settler: triggers::Settler,
+    trusting: trusting::Trusting,
     /// What wardens that were dead at the adoption had begun: lost, not "never started".
     left_behind: HashMap<AttemptId, Kind>,
     inputs: mpsc::Receiver<Input>,
@@ -201,6 +206,7 @@ impl Session {
             loading_jobs: false,
             fires_in_flight: 0,
             settler: triggers::Settler::default(),
+            trusting: trusting::Trusting::default(),
             left_behind: HashMap::new(),
             inputs: channel.1,
             tx: channel.0,
@@ -258,6 +264,8 @@ impl Session {
             Input::Dispatched { job_id, result } => self.on_dispatched(&job_id, result),
             Input::Claimed { sent, took, result } => self.on_claimed(sent, took, result),
             Input::Triggered(result) => self.on_triggered(result),
+            Input::RefusalsForgotten(result) => self.on_refusals_forgotten(result),
+            Input::SerialsTold(left) => self.on_serials_told(left),
             Input::Spawned { id, result } => self.on_spawned(id, result),
             Input::Forbidden(ids) => self.on_forbidden(&ids),
             Input::Warden(input) => return self.on_warden(input).await,
@@ -277,6 +285,7 @@ impl Session {
         self.fire_if_due(now);
         self.dispatch_if_due(now);
         self.settle_if_wanted();
+        self.tell_serials();
         self.claim_if_wanted(now);
         self.drain_if_due(now);
     }

@@ -89,6 +89,7 @@ impl Session {
         }
         let drain = look.draining.then_some(look.drain_until);
         self.ordered(look.cordoned, drain, look.db_now, received);
+        self.forget_refusals_if_changed();
         self.act_on_ripe(received);
     }
 

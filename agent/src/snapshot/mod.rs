@@ -65,6 +65,8 @@ pub struct Snapshots {
 struct State {
     /// The lease as it stands, and since when it was seen so.
     watched: Option<(Stand, BootInstant)>,
+    /// The last call renewed it: the next finds out by renewing, and need not look first.
+    held: bool,
     deadlines: Deadlines,
 }
 
@@ -97,7 +99,15 @@ impl Snapshots {
         let Ok(mut state) = self.state.try_lock() else {
             return Ok(Turn::Busy);
         };
-        let seen = snapshot::stand(db).await?;
+        let own = Stand {
+            holder: self.me,
+            beat: 0,
+        };
+        let seen = if std::mem::take(&mut state.held) {
+            own
+        } else {
+            snapshot::stand(db).await?
+        };
         if !state.may_take(seen, self.me, boot_now(), self.timing) {
             return Ok(Turn::Others);
         }
@@ -107,6 +117,7 @@ impl Snapshots {
         let Some(farm) = taken else {
             return Ok(Turn::Others);
         };
+        state.held = true;
         let until = sent + self.timing.exposed();
         // A definition that cannot be had now costs its job one deadline, not the farm its gauges.
         if let Err(e) = state.deadlines.learn(db, &farm.jobs).await {
@@ -120,7 +131,8 @@ impl Snapshots {
     /// Exposes nothing more and lets the next agent have it at once.
     pub async fn release(&self, db: &Db) {
         self.metrics.expose_farm(Vec::new(), BootInstant(0));
-        let _state = self.state.lock().await;
+        let mut state = self.state.lock().await;
+        state.held = false;
         // What a call under way has exposed since.
         self.metrics.expose_farm(Vec::new(), BootInstant(0));
         if let Err(e) = snapshot::release(db, self.me).await {

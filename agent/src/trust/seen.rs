@@ -48,21 +48,53 @@ impl Seen {
         if !self.advances(job, serial)? {
             return Ok(());
         }
-        let _lock = self.lock().map_err(|e| memory(self.said(&e)))?;
+        self.raise([(job, serial)])?;
         // Another warden may have been first.
+        match self.known.get(job) {
+            Some(_) => self.advances(job, serial).map(|_| ()),
+            None => Err(memory(format!("{} knows {MOST} jobs", self.path.display()))),
+        }
+    }
+
+    /// Takes note of serials that trusted signatures name and of which nothing is executed now: lower ones, and those for
+    /// which there is no room, are passed over.
+    ///
+    /// # Errors
+    /// [`Refused::Memory`] when they cannot be kept.
+    pub fn note_all(&mut self, serials: &[(String, u64)]) -> Result<(), Refused> {
+        self.refresh()
+            .map_err(|e| Refused::Memory { why: self.said(&e) })?;
+        let higher = |(job, serial): &&(String, u64)| {
+            !job.is_empty() && !job.contains(char::is_whitespace) && self.advances(job, *serial) == Ok(true)
+        };
+        let higher: Vec<(&str, u64)> = serials
+            .iter()
+            .filter(higher)
+            .map(|(j, n)| (j.as_str(), *n))
+            .collect();
+        match higher.is_empty() {
+            true => Ok(()),
+            false => self.raise(higher),
+        }
+    }
+
+    /// What is above the highest seen of its job becomes that, on disk.
+    fn raise<'a>(&mut self, serials: impl IntoIterator<Item = (&'a str, u64)>) -> Result<(), Refused> {
+        let memory = |why: String| Refused::Memory { why };
+        let _lock = self.lock().map_err(|e| memory(self.said(&e)))?;
         self.refresh().map_err(|e| memory(self.said(&e)))?;
-        if !self.advances(job, serial)? {
+        let before = self.known.clone();
+        for (job, serial) in serials {
+            let room = self.known.len() < MOST || self.known.contains_key(job);
+            if room && self.advances(job, serial) == Ok(true) {
+                self.known.insert(job.to_owned(), serial);
+            }
+        }
+        if self.known == before {
             return Ok(());
         }
-        if self.known.len() >= MOST && !self.known.contains_key(job) {
-            return Err(memory(format!("{} knows {MOST} jobs", self.path.display())));
-        }
-        let before = self.known.insert(job.to_owned(), serial);
         self.write().map_err(|e| {
-            match before {
-                Some(before) => self.known.insert(job.to_owned(), before),
-                None => self.known.remove(job),
-            };
+            self.known = before;
             memory(self.said(&e))
         })
     }

@@ -113,6 +113,31 @@ fn serials_only_grow_in_every_process_and_over_restarts() {
 }
 
 #[test]
+fn serials_that_were_only_seen_are_noted_in_a_set_and_never_lower_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("seen");
+    let mut seen = Seen::new(path.clone());
+    let set = |pairs: &[(&str, u64)]| -> Vec<(String, u64)> {
+        pairs.iter().map(|(job, n)| ((*job).to_owned(), *n)).collect()
+    };
+    seen.note_all(&set(&[("a", 5), ("b", 2), ("c d", 9), ("a", 7), ("a", 6)]))
+        .unwrap();
+    seen.note_all(&set(&[("a", 3), ("b", 4)])).unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "7 a\n4 b\n");
+    let mut later = Seen::new(path.clone());
+    assert_eq!(later.note("a", 6), Err(Refused::Older { serial: 6, seen: 7 }));
+    assert_eq!(later.note("b", 4), Ok(()));
+    // What can be kept nowhere is not known either.
+    let mut nowhere = Seen::new(dir.path().join("no/such/place"));
+    assert!(nowhere.note_all(&set(&[("a", 1)])).is_err());
+    assert!(
+        nowhere
+            .note("a", 0)
+            .is_err_and(|e| matches!(e, Refused::Memory { .. }))
+    );
+}
+
+#[test]
 fn a_list_of_keys_is_read_line_by_line_and_says_what_is_wrong() {
     let alice = key("alice");
     let line = alice.public().line();

@@ -1,6 +1,7 @@
 //! One living attempt: its processes' handles, its pipes and its files.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -183,16 +184,17 @@ impl Attempt {
             _ => (&mut self.pipes.stdout, Stream::Stdout),
         };
         let Some(fd) = pipe else { return 0 };
-        let mut buffer = [0; READ_SIZE];
+        // Not zeroed: after a fork each page of it that is written to is copied.
+        let mut buffer = [const { MaybeUninit::<u8>::uninit() }; READ_SIZE];
         match rustix::io::read(&*fd, &mut buffer) {
-            Ok(count) if count > 0 => {
-                match self.hidden.output(stream, &buffer[..count]) {
-                    None => self.output.write(stream, wall_ms(), &buffer[..count]),
+            Ok((read, _)) if !read.is_empty() => {
+                match self.hidden.output(stream, read) {
+                    None => self.output.write(stream, wall_ms(), read),
                     Some(Ok(hidden)) => self.output.write(stream, wall_ms(), &hidden),
                     Some(Err(why)) => self.output.note_error(why),
                 }
-                self.window.1 += count as u64;
-                count as u64
+                self.window.1 += read.len() as u64;
+                read.len() as u64
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => 0,
             Ok(_) | Err(_) => {
@@ -383,10 +385,10 @@ impl Attempt {
 
 fn read_into(pipe: &mut Option<OwnedFd>, poller: &Poller, into: &mut Vec<u8>, most: usize) {
     let Some(fd) = pipe else { return };
-    let mut buffer = [0; 8 << 10];
+    let mut buffer = [const { MaybeUninit::<u8>::uninit() }; 8 << 10];
     match rustix::io::read(fd.as_fd(), &mut buffer) {
-        Ok(count) if count > 0 => {
-            into.extend_from_slice(&buffer[..count.min(most.saturating_sub(into.len()))])
+        Ok((read, _)) if !read.is_empty() => {
+            into.extend_from_slice(&read[..read.len().min(most.saturating_sub(into.len()))])
         }
         Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
         Ok(_) | Err(_) => {

@@ -124,7 +124,7 @@ pub fn become_command(plan: &Plan, parent: Option<i32>) -> ! {
 fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::Infallible, StartFailure> {
     let request = &plan.request;
     own_session();
-    reset_signals();
+    reset_signals(plan.restore.ignored);
     restore(plan)?;
     if let Some(nice) = request.nice {
         // SAFETY: changes this process's own priority.
@@ -156,7 +156,7 @@ fn prepare_and_exec(plan: &Plan, parent: Option<i32>) -> Result<std::convert::In
         die_with_parent();
     } else {
         user::own_allowed_by(&plan.policy)?;
-        user = user::own();
+        user = plan.own.clone().or_else(user::own);
         (limits, program) = user::own_program(&plan.policy, request, user.as_ref())?;
         secrets = secrets::deliver(plan, &limits, user::own_account())?;
     }
@@ -192,10 +192,24 @@ fn own_session() {
     unsafe { libc::setsid() };
 }
 
-fn reset_signals() {
-    // SAFETY: back to the defaults of a fresh process; Rust ignores SIGPIPE and the warden blocks others.
+/// Which signals this process ignores, SIGPIPE by Rust among them, as bits: an exec resets what is handled, but not
+/// what is ignored.
+pub fn ignored_signals() -> u64 {
+    (1..=64)
+        .filter(|signal| {
+            // SAFETY: asks for this process's own disposition; all zeroes is a valid value.
+            unsafe {
+                let mut now: libc::sigaction = std::mem::zeroed();
+                libc::sigaction(*signal, std::ptr::null(), &mut now) == 0 && now.sa_sigaction == libc::SIG_IGN
+            }
+        })
+        .fold(0, |all, signal| all | (1 << (signal - 1)))
+}
+
+fn reset_signals(ignored: u64) {
+    // SAFETY: back to the defaults of a fresh process; the warden blocks some, and ignores what it was started with.
     unsafe {
-        for signal in 1..=64 {
+        for signal in (1..=64).filter(|signal| ignored & (1 << (signal - 1)) != 0) {
             libc::signal(signal, libc::SIG_DFL);
         }
         let mut none: libc::sigset_t = std::mem::zeroed();

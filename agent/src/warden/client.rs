@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::BytesMut;
+use farmhand_common::store::signatures::Signed;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
@@ -21,6 +22,8 @@ use super::protocol::*;
 
 /// Bound of one request. A warden answers within milliseconds unless it is stopped.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// As much as a warden reads at once.
+const WRITTEN_AT_ONCE: usize = 64 << 10;
 /// More than the warden's attempts twice over, so that no exit is ever refused.
 const EVENTS: usize = 16 * 1024;
 
@@ -245,6 +248,14 @@ impl WardenClient {
         }
     }
 
+    /// Has the serials of these definitions noted, where a trusted key signed them.
+    pub async fn note(&self, trusted_keys: PathBuf, signed: Vec<Signed>) -> Result<(), WardenError> {
+        match self.ask(Request::Note { trusted_keys, signed }).await? {
+            Reply::Acked => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     pub async fn list(&self) -> Result<Listing, WardenError> {
         match self.ask(Request::List).await? {
             Reply::List(listing) => Ok(listing),
@@ -297,7 +308,13 @@ impl WardenClient {
 }
 
 async fn write_requests(mut write: OwnedWriteHalf, mut outgoing: mpsc::Receiver<Vec<u8>>) {
-    while let Some(wire) = outgoing.recv().await {
+    while let Some(mut wire) = outgoing.recv().await {
+        // What was asked for meanwhile goes with it, and the warden finds it in one read.
+        while wire.len() < WRITTEN_AT_ONCE
+            && let Ok(more) = outgoing.try_recv()
+        {
+            wire.extend_from_slice(&more);
+        }
         if write.write_all(&wire).await.is_err() {
             return;
         }

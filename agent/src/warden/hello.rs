@@ -14,6 +14,7 @@ use super::paths::Paths;
 use super::proof::{PidFd, ProofOfDeath};
 use super::protocol::*;
 use super::{frame, lock};
+use crate::steward;
 
 /// How long a guard may sweep, or a warden start, before connecting gives up.
 const SETTLE_WITHIN: Duration = Duration::from_secs(15);
@@ -64,6 +65,30 @@ impl WardenClient {
         };
         let proof = ProofOfDeath::new(warden, Some(guard), paths.clone());
         Ok(Self::run(read, write, buffer, identity, proof))
+    }
+}
+
+impl WardenClient {
+    /// Connects to a living warden without a word; `None` when certainly nobody lives.
+    pub(crate) async fn dial_living(paths: &Paths) -> Result<Option<UnixStream>, WardenError> {
+        dial_living(paths).await
+    }
+
+    /// Who is at the other end, and a handle of that very process. The connection is as it was.
+    pub(crate) async fn introduced(stream: UnixStream) -> Result<(UnixStream, Identity, PidFd), WardenError> {
+        let gone = |_| WardenError::Gone;
+        let peer = stream.peer_cred().map_err(gone)?.pid().ok_or(WardenError::Gone)?;
+        // As in the hello: answered after this was opened, so by this process.
+        let warden = PidFd::open(peer).map_err(gone)?.ok_or(WardenError::Gone)?;
+        let (mut read, mut write) = stream.into_split();
+        let mut buffer = BytesMut::new();
+        let ask = ask_alone(&mut read, &mut write, &mut buffer, 0, Request::Identify);
+        let identity = match tokio::time::timeout(ANSWER_WITHIN, ask).await {
+            Ok(answer) => identity_of(answer?)?,
+            Err(_) => return Err(WardenError::NoAnswer { proof: None }),
+        };
+        let stream = read.reunite(write).map_err(|_| WardenError::Gone)?;
+        Ok((stream, identity, warden))
     }
 }
 
@@ -121,6 +146,9 @@ pub(super) fn broken(paths: &Paths, source: io::Error) -> WardenError {
 
 /// Connects to a living warden; `None` when certainly nobody lives.
 pub(super) async fn dial_living(paths: &Paths) -> Result<Option<UnixStream>, WardenError> {
+    if let Some(steward) = steward::here() {
+        return steward.connect(paths.kind(), paths.state_dir()).await;
+    }
     let give_up = tokio::time::Instant::now() + SETTLE_WITHIN;
     loop {
         match dial(paths).await {

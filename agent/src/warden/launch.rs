@@ -8,12 +8,14 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
 use tokio::process::Command;
 
 use super::client::{Notices, WardenClient, WardenError};
 use super::hello::{broken, dial};
 use super::paths::{Paths, named};
 use super::protocol::{Kind, Serving};
+use crate::steward;
 
 const READY_WITHIN: Duration = Duration::from_secs(20);
 /// A log longer than this is started anew.
@@ -60,10 +62,24 @@ impl Launch {
             )));
         }
         let paths = Paths::new(&self.state_dir, self.kind);
+        let stream = match steward::here() {
+            Some(steward) => {
+                let (deadline, soft) = (self.deadline_ns, self.soft_ns);
+                steward
+                    .start(self.kind, self.serving, deadline, soft, self.max_attempts)
+                    .await?
+            }
+            None => self.up().await?,
+        };
+        WardenClient::hello(stream, &paths, Some(self.serving)).await
+    }
+
+    /// Starts guard and warden and connects to it.
+    pub(crate) async fn up(&self) -> Result<UnixStream, WardenError> {
+        let paths = Paths::new(&self.state_dir, self.kind);
         paths.prepare().map_err(|e| broken(&paths, e))?;
         self.spawn_guard(&paths).await?;
-        let stream = dial(&paths).await.map_err(|e| broken(&paths, e))?;
-        WardenClient::hello(stream, &paths, Some(self.serving)).await
+        dial(&paths).await.map_err(|e| broken(&paths, e))
     }
 
     async fn spawn_guard(&self, paths: &Paths) -> Result<(), WardenError> {

@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use super::paths::named;
+use super::paths::{Paths, named};
 
 fn whole_file(kind: libc::c_int) -> libc::flock {
     // SAFETY: flock is plain data for which all zeroes is a valid value.
@@ -53,6 +53,11 @@ pub fn is_held(path: &Path) -> io::Result<bool> {
         return Err(named(io::Error::last_os_error(), path));
     }
     Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
+}
+
+/// Whether a guard or warden of these paths lives, as far as can be told.
+pub fn is_alive(paths: &Paths) -> bool {
+    is_held(&paths.lock()).unwrap_or(true)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 mod args;
 mod attempt;
+mod bounds;
 mod capabilities;
 mod census;
 mod cgroup;
@@ -12,7 +13,8 @@ mod child_limits;
 mod client;
 mod clock;
 mod conversation;
-mod frame;
+pub(crate) mod frame;
+pub(crate) mod fuzzing;
 mod guard;
 mod hello;
 mod hex_bytes;
@@ -52,24 +54,28 @@ mod vouched;
 )]
 mod warden;
 
+pub use bounds::Bounds;
 pub use capabilities::{Capabilities, capabilities};
 pub use client::{ANSWER_WITHIN, Notice, Notices, WardenClient, WardenError};
 pub use clock::{MILLISECOND, SECOND, boottime_ns, wall_ms};
 pub use launch::Launch;
 pub use life::HARD_END_LEAD;
+pub(crate) use lock::is_alive;
 pub use output::Stream;
 pub use paths::Paths;
+pub(crate) use paths::readable_file;
 pub use plan::fd::PROGRESS as PROGRESS_FD;
 pub use proof::{Gone, PidFd, ProofOfDeath, nobody_lives};
 pub use reader::{Item, OutputReader};
 
-/// Runs a hidden subcommand (`guard`, `warden`, `init`) and never returns from it; returns when the command
+/// Runs a hidden subcommand (`guard`, `warden`, `init`, `steward`) and never returns from it; returns when the command
 /// line is none of these. Must be called first in `main`, while the process has one thread.
 pub fn dispatch() {
     let mut words = std::env::args_os().skip(1);
     let first = words.next();
     let run = match first.as_ref().and_then(|w| w.to_str()) {
         Some("init") => init::run(),
+        Some("steward") => crate::steward::run(),
         Some("guard") => |args: args::Args| guard::run(&args),
         Some("warden") => |args: args::Args| warden::run(args),
         _ => return,
@@ -91,7 +97,7 @@ fn log(text: std::fmt::Arguments<'_>) {
 }
 
 /// What `ps` and `top` show instead of "exe".
-fn name_process(name: &std::ffi::CStr) {
+pub(crate) fn name_process(name: &std::ffi::CStr) {
     // SAFETY: a valid string of at most 15 bytes.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
 }
@@ -116,6 +122,7 @@ fn raise_limits() -> plan::Restore {
     plan::Restore {
         open_files,
         oom_score_adj: 0,
+        ignored: child::ignored_signals(),
     }
 }
 

@@ -127,7 +127,11 @@ impl OutputWriter {
                 .create_new(true)
                 .mode(0o600)
                 .custom_flags(flags);
-            self.file = Some(options.open(&path).map_err(|e| super::paths::named(e, &path))?);
+            let made = options.open(&path).and_then(|file| {
+                super::paths::readable_file(&self.dir, &file)?;
+                Ok(file)
+            });
+            self.file = Some(made.map_err(|e| super::paths::named(e, &path))?);
         }
         self.file.as_mut().ok_or_else(|| io::Error::other("no segment"))
     }

@@ -5,7 +5,9 @@
 //!   warden/                  0700
 //!     main.sock main.lock main.log      (and hold-MS.* for each length of hold)
 //!     seen-serials                      of signed jobs
-//!   runs/                    0711  (hold-MS-runs/ for a hold warden)
+//!     bounds                            what an agent without rights is held to
+//!   runs/                    0711  (hold-MS-runs/ for a hold warden); with an agent without rights, down to the
+//!                                  output, readable for its group too
 //!     RUN.ATTEMPT/           0711
 //!       output.*             0600: see `output`
 //!       dir/                 0700, the job's user's: FARMHAND_RUN_DIR
@@ -13,10 +15,12 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, fchown};
 use std::path::{Path, PathBuf};
 
+use super::bounds::Bounds;
 use super::protocol::{AttemptId, Kind};
+use crate::steward;
 
 #[derive(Clone, Debug)]
 pub struct Paths {
@@ -35,6 +39,9 @@ impl Paths {
 
     /// The kinds of warden that have ever lived in `state_dir`, the main one first.
     pub fn kinds(state_dir: &Path) -> io::Result<Vec<Kind>> {
+        if let Some(steward) = steward::here() {
+            return steward.kinds();
+        }
         let mut kinds = vec![Kind::Main];
         let entries = match fs::read_dir(state_dir.join("warden")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(kinds),
@@ -80,6 +87,11 @@ impl Paths {
         self.private_dir().join("seen-serials")
     }
 
+    /// See [`Bounds`].
+    pub fn bounds(&self) -> PathBuf {
+        self.private_dir().join("bounds")
+    }
+
     /// Of this warden alone: also the mark by which its processes are recognised.
     pub fn runs(&self) -> PathBuf {
         self.state_dir.join(match self.kind {
@@ -122,6 +134,9 @@ impl Paths {
 
     /// Removes an ended attempt's directory: its output and its run directory.
     pub fn remove_attempt(&self, id: AttemptId) -> io::Result<()> {
+        if let Some(steward) = steward::here() {
+            return steward.remove(self.kind, id);
+        }
         match fs::remove_dir_all(self.attempt_dir(id)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other,
@@ -157,8 +172,42 @@ impl Paths {
                 found.mode() & 0o7777
             )));
         }
+        // A directory from an earlier time is brought into line, whoever the agent has become.
+        if let Some(bounds) = Bounds::now(self)? {
+            let runs = self.runs();
+            chown(&runs, None, Some(bounds.agent.gid)).map_err(|e| named(e, &runs))?;
+            fs::set_permissions(&runs, fs::Permissions::from_mode(0o751)).map_err(|e| named(e, &runs))?;
+        }
         Ok(())
     }
+}
+
+/// The group that may read what is in a directory, if one may: the agent's, where that has no rights.
+fn reader(dir: &Path) -> io::Result<Option<u32>> {
+    let found = fs::metadata(dir)?;
+    Ok((found.mode() & 0o040 != 0).then_some(found.gid()))
+}
+
+/// For what was made in a directory: who may read in there may read in this directory too.
+pub fn readable_dir(dir: &Path, made: &Path) -> io::Result<()> {
+    let mode = match reader(dir)? {
+        Some(gid) => {
+            chown(made, None, Some(gid))?;
+            0o751
+        }
+        None => 0o711,
+    };
+    // Past the umask: the job's user must come through.
+    fs::set_permissions(made, fs::Permissions::from_mode(mode))
+}
+
+/// As [`readable_dir`], for a file.
+pub fn readable_file(dir: &Path, made: &fs::File) -> io::Result<()> {
+    if let Some(gid) = reader(dir)? {
+        fchown(made, None, Some(gid))?;
+        made.set_permissions(fs::Permissions::from_mode(0o640))?;
+    }
+    Ok(())
 }
 
 /// An error that says which file it is about.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::protocol::SpawnRequest;
+use crate::accounts::User;
 use crate::policy::Policy;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -15,6 +16,9 @@ pub struct Plan {
     pub restore: Restore,
     /// Read before the fork: in a namespace of its own a child sees other owners.
     pub policy: Policy,
+    /// Who this process is, where that could be known without waiting; a child that is not told looks it up.
+    #[serde(skip)]
+    pub own: Option<User>,
 }
 
 /// What the warden changed about itself and a command must not inherit.
@@ -22,6 +26,8 @@ pub struct Plan {
 pub struct Restore {
     pub open_files: (Option<u64>, Option<u64>),
     pub oom_score_adj: i32,
+    /// Signals, as bits.
+    pub ignored: u64,
 }
 
 /// Descriptors of a child, by number.

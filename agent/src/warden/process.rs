@@ -47,6 +47,17 @@ fn parse_stat(pid: i32, text: &str) -> Option<Stat> {
     })
 }
 
+/// Children of this process, zombies included; it must have one thread.
+pub fn own_children() -> Vec<i32> {
+    match fs::read_to_string("/proc/thread-self/children") {
+        Ok(text) => text
+            .split_ascii_whitespace()
+            .filter_map(|n| n.parse().ok())
+            .collect(),
+        Err(_) => children(std::process::id().cast_signed()),
+    }
+}
+
 /// Children of all threads of a process, zombies included.
 pub fn children(pid: i32) -> Vec<i32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {

@@ -6,11 +6,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::paths::Paths;
 use super::sweep;
+use crate::steward;
 
 /// A process that cannot be mistaken for a later one with the same number.
 #[derive(Debug)]
@@ -44,6 +46,15 @@ impl PidFd {
         let _ = self.fd.readable().await;
     }
 
+    /// Now; a zombie is.
+    pub fn is_dead(&self) -> bool {
+        let mut poll = [rustix::event::PollFd::new(
+            self.fd.get_ref(),
+            rustix::event::PollFlags::IN,
+        )];
+        rustix::event::poll(&mut poll, Some(&rustix::event::Timespec::default())).is_ok_and(|n| n > 0)
+    }
+
     pub fn kill(&self) -> io::Result<()> {
         match pidfd_send_signal(self.fd.get_ref(), Signal::KILL) {
             Err(rustix::io::Errno::SRCH) => Ok(()),
@@ -53,7 +64,8 @@ impl PidFd {
 }
 
 /// What is left of a tree whose warden and guard are dead.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Gone {
     /// Nothing runs. `swept`: processes that the guard had not ended because it was killed too.
     Empty { swept: u32 },
@@ -93,7 +105,10 @@ impl ProofOfDeath {
 
     /// Ends the warden at once, stopped or not; the guard then ends everything else.
     pub fn kill_warden(&self) -> io::Result<()> {
-        self.warden.kill()
+        match steward::here() {
+            Some(steward) => steward.kill(self.warden.pid()),
+            None => self.warden.kill(),
+        }
     }
 
     /// Returns when the warden itself is dead. Its processes may be dying still.
@@ -114,6 +129,9 @@ impl ProofOfDeath {
 /// Waits until neither guard nor warden of this state directory lives, then sweeps what they left.
 /// For an agent that never spoke to them.
 pub async fn nobody_lives(paths: &Paths) -> io::Result<Gone> {
+    if let Some(steward) = steward::here() {
+        return steward.gone(paths.kind()).await;
+    }
     // The lock has no readiness to wait for. It is kept while sweeping: what a guard that starts meanwhile
     // lets run is none of the sweep's business.
     let lock = loop {

@@ -3,9 +3,11 @@
 //! A new agent adopts the warden of an older release, so fields are only ever added, with a default.
 //! All deadlines are CLOCK_BOOTTIME nanoseconds; a field ending in `_ms` without `wall` is a duration.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use farmhand_common::store::protocol::Attempt;
+use farmhand_common::store::signatures::Signed;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -160,6 +162,12 @@ pub enum Request {
         kills: u64,
     },
     List,
+    /// Definitions that the node has seen: their serials are noted where a trusted key signed them. Only to a warden
+    /// whose [`Identity::notes`] says that it knows this.
+    Note {
+        trusted_keys: PathBuf,
+        signed: Vec<Signed>,
+    },
     /// Spawns nothing more, kills everything, and leaves once all is reported.
     Shutdown {
         grace_ms: u64,
@@ -243,6 +251,12 @@ pub struct Identity {
     pub running: u32,
     pub ended: u32,
     pub shutting_down: bool,
+    /// It holds every request to what root wrote down for an agent without rights. An older one does not know of that.
+    #[serde(default)]
+    pub bounded: bool,
+    /// Whether it takes [`Request::Note`].
+    #[serde(default)]
+    pub notes: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -40,7 +40,7 @@ impl Warden {
 
     /// Some main process stays a zombie until its tree is empty, and is all that a look at any child shows.
     fn reap_around_zombies(&mut self) {
-        for pid in super::process::children(std::process::id().cast_signed()) {
+        for pid in super::process::own_children() {
             match self.by_pid.get(&pid) {
                 None => {
                     reap::one(pid);
@@ -78,7 +78,7 @@ impl Warden {
     /// With cgroups, only orphans need to be attributed; without, everything.
     fn take_fresh_census(&mut self) {
         self.census_taken = true;
-        let mut tops = super::process::children(std::process::id().cast_signed());
+        let mut tops = super::process::own_children();
         if self.cgroup.is_some() {
             tops.retain(|pid| !self.by_pid.contains_key(pid));
         }

@@ -5,6 +5,7 @@ use std::path::Path;
 use farmhand_common::core::definition::{Command, Isolation};
 
 use super::attempt::Attempt;
+use super::bounds::Bounds;
 use super::census::Member;
 use super::cgroup::Group;
 use super::clock::{MILLISECOND, boottime_ns, wall_ms};
@@ -14,7 +15,7 @@ use super::plan::Plan;
 use super::protocol::*;
 use super::warden::{Ended, Warden};
 use super::{child, log, spawn, tombstones};
-use crate::policy::Policy;
+use crate::accounts::Account;
 
 impl Attempt {
     pub(super) fn member(&self) -> Member<'_> {
@@ -45,6 +46,7 @@ impl Warden {
                 Ok(Reply::Acked)
             }
             Request::List => Ok(Reply::List(self.list())),
+            Request::Note { trusted_keys, signed } => self.note(&trusted_keys, &signed),
             Request::Shutdown { grace_ms } => {
                 log(format_args!("warden: shutting down"));
                 self.leaving = true;
@@ -71,6 +73,8 @@ impl Warden {
             running: self.living.len() as u32,
             ended: self.ended.len() as u32,
             shutting_down: self.leaving,
+            bounded: true,
+            notes: true,
         }
     }
 
@@ -160,6 +164,14 @@ impl Warden {
             });
         }
         self.may_start(&request)?;
+        let mut request = request;
+        let bounds = Bounds::now(&self.paths).map_err(|e| Refusal::Machine {
+            why: format!("what the agent is held to cannot be read: {e}"),
+        })?;
+        let agent = bounds.as_ref().map(|bounds| bounds.agent);
+        if let Some(bounds) = bounds {
+            bounds.hold(&mut request);
+        }
         let request = match self.vouched(request) {
             Ok(request) => request,
             Err((request, failure)) => {
@@ -174,7 +186,7 @@ impl Warden {
                 });
             }
         };
-        let pid = self.start(request)?;
+        let pid = self.start(request, agent)?;
         Ok(Reply::Spawned { pid, already: false })
     }
 
@@ -193,6 +205,10 @@ impl Warden {
             .any(|name| name.is_empty() || name.contains('='))
         {
             return invalid("an environment variable's name is empty or holds a =");
+        }
+        // Each becomes a file's name, made by a process that may still be root.
+        if !request.secrets.keys().all(|name| is_secret_name(name)) {
+            return invalid("a secret's name holds other than letters, digits and _");
         }
         if self.tombstones.stands(id) {
             return Err(Refusal::Tombstone { id });
@@ -225,7 +241,7 @@ impl Warden {
         Ok(())
     }
 
-    fn start(&mut self, request: SpawnRequest) -> Result<i32, Refusal> {
+    fn start(&mut self, request: SpawnRequest, agent: Option<Account>) -> Result<i32, Refusal> {
         let id = request.id;
         let machine = |what: &str, error: std::io::Error| Refusal::Machine {
             why: format!("{what}: {error}"),
@@ -249,10 +265,11 @@ impl Warden {
         self.arm_fence(request.hard_end_ns)
             .map_err(|e| machine("timer", e))?;
         let plan = Plan {
-            policy: Policy::now(request.policy.as_deref()),
+            policy: Bounds::policy(agent, &request),
             request,
             run_dir: run_dir_made,
             restore: self.restore,
+            own: self.own.user().cloned(),
         };
         let started = spawn::start(&plan, entry.as_ref(), &self.liveness);
         let request = plan.request;
@@ -291,7 +308,7 @@ impl Warden {
 
     /// The machine has no PID namespaces for us, or the definition is not to be trusted: that is this job's failure, not a
     /// reason to ask again.
-    fn never_started(&mut self, request: SpawnRequest, failure: StartFailure) {
+    pub(super) fn never_started(&mut self, request: SpawnRequest, failure: StartFailure) {
         let (wall, ns) = (wall_ms(), boottime_ns());
         let result = AttemptResult {
             ending: Ending::StartFailed(failure),
@@ -324,16 +341,24 @@ impl Warden {
     }
 }
 
+fn is_secret_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    !name.is_empty() && name.len() <= 200 && name.chars().all(plain)
+}
+
 /// A directory of that name can only be left from a database that is gone.
 fn make_run_dir(dir: &Path, run_dir: &Path) -> std::io::Result<()> {
-    use super::paths::named;
-    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-    if dir.exists() {
-        std::fs::remove_dir_all(dir).map_err(|e| named(e, dir))?;
-    }
-    std::fs::create_dir(dir).map_err(|e| named(e, dir))?;
-    // The warden's umask hides everything; the job's user must come through.
-    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o711)).map_err(|e| named(e, dir))?;
+    use super::paths::{named, readable_dir};
+    use std::os::unix::fs::DirBuilderExt;
+    let made = match std::fs::create_dir(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            std::fs::remove_dir_all(dir).and_then(|()| std::fs::create_dir(dir))
+        }
+        made => made,
+    };
+    made.map_err(|e| named(e, dir))?;
+    let runs = dir.parent().unwrap_or(dir);
+    readable_dir(runs, dir).map_err(|e| named(e, dir))?;
     std::fs::DirBuilder::new()
         .mode(0o700)
         .create(run_dir)

@@ -55,7 +55,10 @@ pub fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) -> io::Re
     let (stderr, stderr_write) = pipe_with(PipeFlags::CLOEXEC)?;
     let (progress, progress_write) = pipe_with(PipeFlags::CLOEXEC)?;
     let (start_error, start_error_write) = pipe_with(PipeFlags::CLOEXEC)?;
-    let (status, status_write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let status = match isolated {
+        true => Some(pipe_with(PipeFlags::CLOEXEC)?),
+        false => None,
+    };
     let plan_file = if isolated { Some(plan_file(plan)?) } else { None };
     let secrets = match plan.request.secrets.is_empty() {
         true => None,
@@ -71,7 +74,12 @@ pub fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) -> io::Re
             (stderr_write.as_raw_fd(), 2),
             (progress_write.as_raw_fd(), fd::PROGRESS),
             (start_error_write.as_raw_fd(), fd::START_ERROR),
-            (status_write.as_raw_fd(), fd::STATUS),
+            (
+                status
+                    .as_ref()
+                    .map_or(stdin_read.as_raw_fd(), |(_, write)| write.as_raw_fd()),
+                fd::STATUS,
+            ),
             (
                 plan_file
                     .as_ref()
@@ -99,13 +107,16 @@ pub fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) -> io::Re
     if pid == 0 {
         for_child.become_child(plan, isolated, liveness, cgroup.filter(|_| moves))
     }
-    for end in [&stdout, &stderr, &progress, &start_error, &status] {
+    let status = status.map(|(read, _)| read);
+    for end in [&stdout, &stderr, &progress, &start_error]
+        .into_iter()
+        .chain(&status)
+    {
         rustix::io::ioctl_fionbio(end, true)?;
     }
     if let Some(stdin) = &stdin {
         rustix::io::ioctl_fionbio(stdin, true)?;
     }
-    let status = isolated.then_some(status);
     Ok(Started {
         pid,
         stdin,

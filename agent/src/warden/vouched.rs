@@ -1,12 +1,16 @@
 //! Where signatures are asked for, the warden builds a request itself from what was signed. What the agent made of it is
 //! not looked at: neither it nor the database can have anything else executed.
 
+use std::path::Path;
+
+use super::bounds::Bounds;
 use super::child::system;
-use super::protocol::{Order, SpawnRequest, Stage, StartFailure};
+use super::protocol::{Order, Refusal, Reply, SpawnRequest, Stage, StartFailure};
 use super::warden::Warden;
 use crate::runner::{self, Assignment};
 use crate::trust::{Refused, Seen, Trust};
 use farmhand_common::core::lease::BootInstant;
+use farmhand_common::store::signatures::Signed;
 
 impl Warden {
     /// The request to be started.
@@ -33,6 +37,25 @@ impl Warden {
                 Err((Box::new(request), failure))
             }
         }
+    }
+
+    /// So that an older definition is refused here from now on, although nothing of the newer one was executed here.
+    pub(super) fn note(&mut self, trusted_keys: &Path, signed: &[Signed]) -> Result<Reply, Refusal> {
+        let machine = |why: String| Refusal::Machine { why };
+        let bounds = Bounds::now(&self.paths).map_err(|e| machine(e.to_string()))?;
+        let keys = match &bounds {
+            Some(bounds) => bounds.trusted_keys.as_deref(),
+            None => Some(trusted_keys),
+        };
+        let trust = Trust::now(keys);
+        let vouched = signed
+            .iter()
+            .filter_map(|signed| trust.check(Some(signed)).ok().flatten());
+        let serials: Vec<(String, u64)> = vouched.map(|v| (v.job, v.serial)).collect();
+        let noted = self.seen.note_all(&serials);
+        noted
+            .map(|()| Reply::Acked)
+            .map_err(|e| Refusal::Machine { why: e.to_string() })
     }
 }
 

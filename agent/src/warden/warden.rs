@@ -22,6 +22,7 @@ use super::spawn::Liveness;
 use super::timer::{KernelFence, Wake};
 use super::tombstones::Tombstones;
 use super::{cgroup, child, log, reap, tree};
+use crate::accounts::Listed;
 use crate::trust::Seen;
 
 /// How soon the tree of an ended main process is looked at again, should no SIGCHLD tell.
@@ -39,6 +40,8 @@ pub(super) struct Warden {
     fence: KernelFence,
     pub(super) liveness: Liveness,
     pub(super) restore: Restore,
+    /// Its own user.
+    pub(super) own: Listed,
     /// What has been signed so far, over the lives of wardens.
     pub(super) seen: Seen,
     pub(super) deadline_ns: u64,
@@ -100,6 +103,17 @@ impl Warden {
         let restore = super::raise_limits();
         args.max_attempts = args.max_attempts.min(super::room_for_attempts());
         let paths = Paths::new(&args.state_dir, args.kind);
+        Self::with(args, paths, restore, fence, lock)
+    }
+
+    /// What does not concern the process that it lives in.
+    pub(super) fn with(
+        mut args: Args,
+        paths: Paths,
+        restore: Restore,
+        fence: KernelFence,
+        lock: OwnedFd,
+    ) -> io::Result<Warden> {
         let poller = Poller::new()?;
         let signals = Signals::block()?;
         let wake = Wake::new()?;
@@ -118,6 +132,7 @@ impl Warden {
             fence,
             liveness: Liveness::new()?,
             restore,
+            own: Listed::new(rustix::process::geteuid().as_raw()),
             deadline_ns: args.deadline_ns,
             soft_ns: args.soft_ns,
             soft_done: false,

@@ -2,9 +2,13 @@
 
 use std::fmt::Write as _;
 
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{Severity, SqlState};
 
 use super::link::Distrust;
+
+/// Classes of SQLSTATE in which the same statement may succeed later: rolled back for another's sake, out of some
+/// resource, cancelled, not now, the system's fault.
+const PASSING: [&str; 6] = ["08", "40", "53", "55P", "57", "58"];
 
 /// Every failure of the store.
 #[derive(Debug, thiserror::Error)]
@@ -115,6 +119,16 @@ impl StoreError {
         )
     }
 
+    /// Whether the database understood the statement and would refuse it again as it is. Everything else passes, or
+    /// somebody mends it: an outage, a deadlock, a full disk, a right that was taken away.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Sql { code, .. } => !PASSING.iter().any(|class| code.starts_with(class)),
+            Self::Refused(_) | Self::NotFound(_) | Self::Decode { .. } | Self::Config(_) => true,
+            _ => false,
+        }
+    }
+
     pub(crate) fn from_statement(op: &'static str, error: &tokio_postgres::Error) -> Self {
         let Some(db) = error.as_db_error() else {
             return if error.is_closed() || is_io(error) {
@@ -131,7 +145,11 @@ impl StoreError {
         };
         let code = db.code();
         let message = db.message().to_owned();
+        let fatal = matches!(db.parsed_severity(), Some(Severity::Fatal | Severity::Panic));
         match *code {
+            // Whoever says that ends the session, perhaps in the middle of a commit: the server, or a pooler that has
+            // lost the server (PgBouncer says so with a code of its own, 08P01).
+            _ if fatal || code.code().starts_with("08") => Self::ConnectionLost { op, cause: message },
             SqlState::READ_ONLY_SQL_TRANSACTION => Self::ReadOnly,
             SqlState::INVALID_SCHEMA_NAME | SqlState::UNDEFINED_TABLE => Self::SchemaMissing,
             SqlState::INSUFFICIENT_PRIVILEGE => Self::Denied(message),
@@ -142,7 +160,6 @@ impl StoreError {
                     None => message,
                 })
             }
-            // The server ended the session, perhaps in the middle of a commit.
             SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN | SqlState::CANNOT_CONNECT_NOW => {
                 Self::ConnectionLost { op, cause: message }
             }
@@ -197,4 +214,61 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+    use tokio_postgres::{Config, NoTls};
+
+    use super::*;
+
+    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+        [&[kind], length.as_slice(), body].concat()
+    }
+
+    /// Lets anybody in, and answers the first statement with this error.
+    async fn serve(mut wire: DuplexStream, severity: &str, code: &str) {
+        let mut buffer = [0; 1024];
+        let _ = wire.read(&mut buffer).await.unwrap();
+        let idle = message(b'Z', b"I");
+        wire.write_all(&[message(b'R', &[0; 4]), idle.clone()].concat())
+            .await
+            .unwrap();
+        let _ = wire.read(&mut buffer).await.unwrap();
+        let told = format!("S{severity}\0V{severity}\0C{code}\0Mserver conn crashed?\0\0");
+        wire.write_all(&[message(b'E', told.as_bytes()), idle].concat())
+            .await
+            .unwrap();
+    }
+
+    async fn told(severity: &'static str, code: &'static str) -> StoreError {
+        let (ours, theirs) = tokio::io::duplex(4096);
+        tokio::spawn(serve(theirs, severity, code));
+        let (client, connection) = Config::new().user("u").connect_raw(ours, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let error = client.simple_query("SELECT 1").await.unwrap_err();
+        StoreError::from_statement("test", &error)
+    }
+
+    #[tokio::test]
+    async fn a_pooler_that_lost_the_server_is_an_outage_and_no_answer() {
+        for (severity, code) in [("FATAL", "08P01"), ("FATAL", "57P05"), ("ERROR", "08006")] {
+            let error = told(severity, code).await;
+            assert!(error.is_away() && error.outcome_unknown(), "{code}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_passes_by_itself_or_is_mended_by_somebody_is_no_refusal() {
+        for code in ["40P01", "53100", "55P03", "57014", "58030", "42501"] {
+            let error = told("ERROR", code).await;
+            assert!(!error.is_refusal() && !error.is_away(), "{code}: {error}");
+        }
+        for code in ["22P05", "23514", "42703", "XX000"] {
+            let error = told("ERROR", code).await;
+            assert!(error.is_refusal(), "{code}: {error}");
+        }
+    }
 }

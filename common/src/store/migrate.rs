@@ -126,6 +126,21 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "clock",
         sql: include_str!("../../migrations/0020_clock.sql"),
     },
+    Migration {
+        version: 21,
+        name: "refusals",
+        sql: include_str!("../../migrations/0021_refusals.sql"),
+    },
+    Migration {
+        version: 22,
+        name: "pages",
+        sql: include_str!("../../migrations/0022_pages.sql"),
+    },
+    Migration {
+        version: 23,
+        name: "param_size",
+        sql: include_str!("../../migrations/0023_param_size.sql"),
+    },
 ];
 
 /// A step as the database remembers it.

@@ -116,6 +116,19 @@ pub async fn refuse(
     Ok(answer.is_some_and(|a| a.others))
 }
 
+/// The keys of `address` changed: its refusals hold no longer. Answers how many there were.
+pub async fn forget_refusals(db: &Db, address: &str) -> Result<usize, StoreError> {
+    #[derive(Deserialize)]
+    struct Gone {
+        #[expect(dead_code, reason = "only counted")]
+        rev: i64,
+    }
+    let gone: Vec<Gone> = db
+        .rows(stmt!("forget_refusals"), &[(&address, Type::TEXT)])
+        .await?;
+    Ok(gone.len())
+}
+
 /// A node that would not run a revision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Refusal {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::db::{Db, stmt};
+use super::db::{Db, Stmt, stmt};
 use super::error::StoreError;
 use super::survey;
 
@@ -145,6 +145,28 @@ pub async fn stand(db: &Db) -> Result<Stand, StoreError> {
         })
 }
 
+/// Everything in one round trip and of one instant.
+const READ: Stmt = Stmt {
+    op: "snapshot_farm",
+    often: false,
+    sql: concat!(
+        "SELECT (SELECT to_jsonb(f) FROM (",
+        include_str!("sql/snapshot_farm.sql"),
+        ") f) AS farm, (SELECT coalesce(jsonb_agg(j), '[]') FROM (",
+        include_str!("sql/snapshot_jobs.sql"),
+        ") j) AS jobs, (SELECT to_jsonb(o) FROM (",
+        include_str!("sql/oldest_snapshot.sql"),
+        ") o) AS held"
+    ),
+};
+
+#[derive(Deserialize)]
+struct Read {
+    farm: FarmSnapshot,
+    jobs: Vec<JobPoint>,
+    held: Option<survey::Snapshot>,
+}
+
 /// Renews the lease of `me` and reads the farm, all within `limit`, on the server as well. `None`: the lease is
 /// neither ours nor still as `seen`.
 pub async fn take(
@@ -173,13 +195,14 @@ pub async fn take(
         tx.rollback().await?;
         return Ok(None);
     }
-    let farm: Option<FarmSnapshot> = tx.row(stmt!("snapshot_farm"), &[(&LISTED, Type::INT8)]).await?;
-    let jobs: Vec<JobPoint> = tx
-        .rows(stmt!("snapshot_jobs"), &[(&max_jobs, Type::INT8)])
+    let read: Option<Read> = tx
+        .row(READ, &[(&LISTED, Type::INT8), (&max_jobs, Type::INT8)])
         .await?;
-    let held: Option<survey::Snapshot> = tx.row(stmt!("oldest_snapshot"), &[]).await?;
     tx.commit().await?;
-    let mut farm = farm.unwrap_or_default();
+    let Read { mut farm, jobs, held } = read.ok_or_else(|| StoreError::Decode {
+        op: READ.op,
+        message: "no row".to_owned(),
+    })?;
     let total = jobs.first().map_or(0, |j| j.total);
     farm.jobs_left_out = total - i64::try_from(jobs.len()).unwrap_or(i64::MAX);
     farm.jobs = jobs;

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use farmhand_common::core::lease::{LeaseTiming, claim_delay};
-use farmhand_common::store::protocol::{Fire, claim, close, finish, fire, look, renew};
-use farmhand_common::store::{Db, DbConfig, Me};
+use farmhand_common::core::retry::full_jitter;
+use farmhand_common::store::protocol::{Fire, claim, close, finish, fire_for, look, renew};
+use farmhand_common::store::{Db, DbConfig, Me, Note};
 use farmhand_tests::bench::queue::{end, session};
 use farmhand_tests::pg::PrivateServer;
 use jiff::{SignedDuration, Timestamp};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
@@ -18,11 +19,16 @@ pub const TTL: Duration = Duration::from_secs(30);
 /// Nodes that try a due instant by themselves, as in the agent.
 const RANKS: usize = 3;
 const EVERY: i64 = 60;
+/// Until the first instant: long enough for every agent to know its turns.
+const AHEAD: i64 = 5;
+const SLOTS: usize = 8;
 
 /// What all agents together did.
 #[derive(Default)]
 pub struct Counts {
     statements: Arc<AtomicU64>,
+    /// Notifications that arrived, at all agents together.
+    pub notes: AtomicU64,
     pub errors: AtomicU64,
     late: Mutex<Vec<u64>>,
 }
@@ -38,38 +44,42 @@ impl Counts {
 }
 
 /// A job's next instant, as every agent's copy of the schedule has it, and the agent whose turn it is.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Turn {
     at: Timestamp,
-    job: String,
+    job: usize,
     rank: usize,
 }
+
+/// Each agent's instants, last first.
+type Turns = Arc<Vec<Vec<Turn>>>;
 
 struct Agent {
     db: Db,
     me: Me,
     counts: Arc<Counts>,
+    notes: mpsc::Receiver<Note>,
     number: usize,
     of: usize,
-    /// How many jobs fire; nobody fires while it is 0.
-    jobs: watch::Receiver<(usize, Timestamp)>,
+    /// Empty while no job fires.
+    turns: watch::Receiver<Turns>,
     renewed: Arc<AtomicU64>,
 }
 
 pub struct Fleet {
     tasks: Vec<JoinHandle<()>>,
     sessions: Vec<(Db, Me)>,
-    jobs: watch::Sender<(usize, Timestamp)>,
+    turns: watch::Sender<Turns>,
     renewed: Vec<Arc<AtomicU64>>,
 }
 
 impl Fleet {
     pub async fn open(config: &DbConfig, size: usize, counts: &Arc<Counts>) -> Self {
-        let (jobs, listen) = watch::channel((0, Timestamp::UNIX_EPOCH));
+        let (turns, listen) = watch::channel(Turns::default());
         let mut fleet = Self {
             tasks: Vec::new(),
             sessions: Vec::new(),
-            jobs,
+            turns,
             renewed: Vec::new(),
         };
         for number in 0..size {
@@ -77,8 +87,8 @@ impl Fleet {
             let observer = Arc::new(move |_: &'static str, _: Duration, _: Option<&_>| {
                 said.fetch_add(1, Ordering::Relaxed);
             });
-            let config = config.clone().with_max_pool(1).with_listen(false);
-            let db = Db::new(&config).observed_by(observer);
+            let (db, notes) = Db::dedicated(config);
+            let db = db.observed_by(observer);
             let me = session(&db, &format!("{}-{number}", uuid::Uuid::new_v4().simple())).await;
             let renewed = Arc::new(AtomicU64::new(0));
             fleet.renewed.push(Arc::clone(&renewed));
@@ -87,9 +97,10 @@ impl Fleet {
                 db,
                 me,
                 counts: Arc::clone(counts),
+                notes,
                 number,
                 of: size,
-                jobs: listen.clone(),
+                turns: listen.clone(),
                 renewed,
             };
             fleet.tasks.push(tokio::spawn(agent.live()));
@@ -97,9 +108,10 @@ impl Fleet {
         fleet
     }
 
-    /// From two seconds from now on each of the first `jobs` jobs fires once a minute, evenly spread.
-    pub async fn schedule(&self, server: &PrivateServer, jobs: usize) {
-        let first = Timestamp::from_second(Timestamp::now().as_second() + 2).expect("soon");
+    /// From some seconds from now on, for `minutes`, each of the first `jobs` jobs fires once a minute, evenly spread.
+    /// Returns when the first is due.
+    pub async fn schedule(&self, server: &PrivateServer, jobs: usize, minutes: i64) {
+        let first = Timestamp::from_second(Timestamp::now().as_second() + AHEAD).expect("soon");
         let sql = server.client().await;
         sql.execute(
             "UPDATE farmhand.job SET scheduled = true,
@@ -109,7 +121,9 @@ impl Fleet {
         )
         .await
         .expect("a schedule");
-        self.jobs.send_replace((jobs, first));
+        self.turns
+            .send_replace(Arc::new(turns(self.sessions.len(), jobs, first, minutes)));
+        tokio::time::sleep_until(at_clock(first)).await;
     }
 
     pub async fn all_renewed(&self, within: Duration) -> bool {
@@ -146,14 +160,19 @@ impl Agent {
         let mut look_at = Instant::now() + looks.mul_f64(part);
         let mut renew_at = Instant::now() + renewals.mul_f64(part);
         let mut turns: Vec<Turn> = Vec::new();
+        let mut failures = 0_u32;
         loop {
             let turn = turns.last().map(|t| at_clock(t.at) + claim_delay(t.rank));
             let next = look_at.min(renew_at).min(turn.unwrap_or(look_at));
             tokio::select! {
                 () = sleep_until(next) => {}
-                changed = self.jobs.changed() => {
+                changed = self.turns.changed() => {
                     if changed.is_err() { return }
-                    turns = self.turns();
+                    turns.clone_from(&self.turns.borrow_and_update()[self.number]);
+                    continue;
+                }
+                Some(_) = self.notes.recv() => {
+                    self.counts.notes.fetch_add(1, Ordering::Relaxed);
                     continue;
                 }
             }
@@ -168,15 +187,21 @@ impl Agent {
                 }
                 self.take(&due).await;
             } else if renew_at <= now {
-                // Retried soon, as by the keeper.
                 let again = match renew(&self.db, &self.me, TTL, None).await {
                     Ok(_) => {
                         self.renewed.fetch_add(1, Ordering::Release);
+                        failures = 0;
                         renewals
                     }
-                    Err(_) => Duration::from_millis(100 + (self.number as u64 * 7919) % 1500),
+                    // As the keeper does.
+                    Err(_) => {
+                        failures += 1;
+                        let ceiling = Duration::from_millis(100 << failures.min(6)).min(renewals);
+                        let random = uuid::Uuid::new_v4().as_u64_pair().0;
+                        Duration::from_millis(20) + full_jitter(ceiling, random)
+                    }
                 };
-                renew_at = now + again;
+                renew_at = Instant::now() + again;
             } else {
                 let _ = look(&self.db, &self.me, 3).await;
                 look_at = Instant::now() + looks;
@@ -184,36 +209,11 @@ impl Agent {
         }
     }
 
-    /// The instants of the coming hour at which this agent tries, last first.
-    fn turns(&self) -> Vec<Turn> {
-        let (jobs, first) = *self.jobs.borrow();
-        let mut turns = Vec::new();
-        for n in 0..jobs {
-            let offset = SignedDuration::from_micros(n as i64 * 60_000_000 / jobs as i64);
-            for round in 0..60 {
-                // An even draw of three agents for each instant, as the rendezvous hash gives.
-                let draw = (n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-                    ^ (round as u64).wrapping_mul(0xff51_afd7_ed55_8ccd);
-                let chosen = (draw >> 17) as usize % self.of;
-                let rank = (self.number + self.of - chosen) % self.of;
-                if rank < RANKS {
-                    turns.push(Turn {
-                        at: first + offset + SignedDuration::from_secs(round * EVERY),
-                        job: format!("job{n}"),
-                        rank,
-                    });
-                }
-            }
-        }
-        turns.sort_by_key(|t| std::cmp::Reverse((t.at, t.rank)));
-        turns
-    }
-
     async fn take(&self, due: &[Turn]) {
         let fires: Vec<Fire> = due
             .iter()
             .map(|turn| Fire {
-                job_id: turn.job.clone(),
+                job_id: format!("job{}", turn.job),
                 rev: 1,
                 seen: turn.at,
                 following: Some(turn.at + SignedDuration::from_secs(EVERY)),
@@ -221,12 +221,12 @@ impl Agent {
                 skipped: Vec::new(),
             })
             .collect();
-        match fire(&self.db, &fires).await {
+        match fire_for(&self.db, &fires, SLOTS).await {
             Ok(fired) if fired.is_empty() => return,
             Ok(_) => {}
             Err(error) => return self.failed("fire", &error),
         }
-        let claimed = match claim(&self.db, &self.me, 8, None).await {
+        let claimed = match claim(&self.db, &self.me, SLOTS as i64, None).await {
             Ok(claimed) => claimed,
             Err(error) => return self.failed("claim", &error),
         };
@@ -246,6 +246,27 @@ impl Agent {
         eprintln!("{what}: {error}");
         self.counts.errors.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Each agent's turns: an even draw of three agents for each instant, as the rendezvous hash gives.
+fn turns(agents: usize, jobs: usize, first: Timestamp, minutes: i64) -> Vec<Vec<Turn>> {
+    let mut turns = vec![Vec::new(); agents];
+    for job in 0..jobs {
+        let offset = SignedDuration::from_micros(job as i64 * 60_000_000 / jobs as i64);
+        for round in 0..minutes {
+            let at = first + offset + SignedDuration::from_secs(round * EVERY);
+            let draw = (job as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                ^ (round as u64).wrapping_mul(0xff51_afd7_ed55_8ccd);
+            for rank in 0..RANKS.min(agents) {
+                let chosen = ((draw >> 17) as usize + rank) % agents;
+                turns[chosen].push(Turn { at, job, rank });
+            }
+        }
+    }
+    for own in &mut turns {
+        own.sort_by_key(|t| std::cmp::Reverse((t.at + claim_delay(t.rank), t.job)));
+    }
+    turns
 }
 
 /// When the wall clock shows it.

@@ -2,7 +2,9 @@
 //!
 //!     bench-report FIGURES.jsonl > report.md
 //!
-//! Each line is `{"bench", "name", "value", "unit"}`. `tests/bench/run` runs everything and then this.
+//! Each figure beside its aim (`aims.rs`), where it has one. Each line is `{"bench", "name", "value", "unit"}`. `tests/bench/run` runs everything and then this.
+
+mod aims;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -82,10 +84,16 @@ fn main() {
     }
     println!("# Measured\n");
     for bench in benches {
-        println!("## {bench}\n\n| what | | |\n| --- | ---: | --- |");
+        println!("## {bench}\n\n| what | | | aim | |\n| --- | ---: | --- | --- | --- |");
         let own: Vec<&Figure> = figures.iter().filter(|f| f.bench == bench).collect();
         for figure in &own {
-            println!("| {} | {} | {} |", figure.name, shown(figure.value), figure.unit);
+            let (aim, met) = match aims::judge(figure, &figures) {
+                Some((aim, true)) => (aim, "met"),
+                Some((aim, false)) => (aim, "**not met**"),
+                None => (String::new(), ""),
+            };
+            let value = shown(figure.value);
+            println!("| {} | {value} | {} | {aim} | {met} |", figure.name, figure.unit);
         }
         println!();
         let mut units: BTreeMap<&str, Vec<&Figure>> = BTreeMap::new();

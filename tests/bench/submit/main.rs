@@ -55,6 +55,7 @@ fn begun(file: &Path) -> HashMap<i64, u64> {
 }
 
 fn report(what: &str, mut taken: Vec<u64>) {
+    farmhand_tests::bench::times("submit", what, taken.clone());
     taken.sort_unstable();
     let at = |part: f64| taken[((taken.len() - 1) as f64 * part) as usize] as f64 / 1e6;
     println!(

@@ -241,6 +241,11 @@ impl Agent {
         self.named("warden")
     }
 
+    /// What keeps root's rights for an agent that has given them up.
+    pub fn stewards(&self) -> Vec<Process> {
+        self.named("steward")
+    }
+
     pub fn guards(&self) -> Vec<Process> {
         self.named("guard")
     }

@@ -66,9 +66,10 @@ impl PrivateServer {
 
     fn empty(options: Options) -> Self {
         // A short path: a socket's may have 107 bytes.
+        let base = std::env::var_os("FARMHAND_BENCH_DIR").unwrap_or_else(|| "/tmp".into());
         let dir = tempfile::Builder::new()
             .prefix("farmhand-pg-")
-            .tempdir_in("/tmp")
+            .tempdir_in(base)
             .expect("a temporary directory");
         Self {
             cluster: Cluster::at(dir.path(), Cluster::free_port()),

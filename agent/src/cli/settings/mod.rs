@@ -17,6 +17,7 @@ use super::agent::AgentArgs;
 use super::{Failure, database, out};
 use crate::config::AgentConfig;
 use crate::runlog::RunLogConfig;
+use crate::steward;
 use crate::trust;
 use farmhand_common::core::document::{Mistakes, Reader, Sink, Source, Wrong, parse_duration, parse_table};
 
@@ -47,10 +48,7 @@ enum Origin {
 /// # Errors
 /// Every mistake in flags, environment and file; exit code 2.
 pub fn load(args: &AgentArgs, env: &BTreeMap<String, String>) -> Result<AgentConfig, Failure> {
-    let path = args
-        .config
-        .clone()
-        .or_else(|| env.get("FARMHAND_CONFIG").map(PathBuf::from));
+    let path = file(args, env);
     let source = path.as_deref().map(read).transpose()?;
     let empty = Source {
         name: String::new(),
@@ -76,8 +74,14 @@ pub fn load(args: &AgentArgs, env: &BTreeMap<String, String>) -> Result<AgentCon
     }
 }
 
+/// The configuration file, if there is one.
+pub fn file(args: &AgentArgs, env: &BTreeMap<String, String>) -> Option<PathBuf> {
+    let named = args.config.clone();
+    named.or_else(|| env.get("FARMHAND_CONFIG").map(PathBuf::from))
+}
+
 fn read(path: &Path) -> Result<Source, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = steward::text_of(path).map_err(|error| {
         Failure::usage(format!("cannot read the configuration {}", path.display())).why(error)
     })?;
     Ok(Source {
@@ -166,6 +170,13 @@ impl Merge<'_> {
             Ok(Some(PathBuf::from(trust::DEFAULT_FILE)).filter(|file| file.exists()))
         });
         let policy = self.setting("policy", &self.args.policy.clone(), policy, || Ok(None));
+        let user = self.setting("user", &self.args.user.clone(), user, || Ok(None));
+        if let (Some(Some(user)), Some(None)) = (&user, &policy) {
+            self.mistakes.push(format!(
+                "--user {user}: name a policy too (--policy FILE): without one jobs run as the agent's own user, and \
+                 none may run as this one"
+            ));
+        }
         let labels = self.labels();
         let outside = self.outside();
         let (api, tls) = serving?;
@@ -188,6 +199,7 @@ impl Merge<'_> {
                 socket: socket.unwrap_or_else(|| PathBuf::from(format.default_socket())),
             }),
             snapshot_every: snapshot_every?,
+            user: user?,
             policy: policy?,
             trusted_keys: trusted_keys?,
             outside: outside?,

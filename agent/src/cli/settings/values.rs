@@ -9,6 +9,7 @@ use farmhand_common::core::document::{Wrong, parse_duration};
 use toml::de::DeValue;
 
 use crate::runlog::Format;
+use crate::steward;
 
 /// Strings, numbers and booleans alike, as they would be written on a command line.
 pub(super) fn scalar(value: &DeValue<'_>) -> Result<String, Wrong> {
@@ -62,12 +63,21 @@ pub(super) fn policy(text: &str) -> Result<Option<PathBuf>, String> {
     }
 }
 
+/// A user of the machine, or nobody else than who starts it.
+pub(super) fn user(text: &str) -> Result<Option<String>, String> {
+    match text {
+        "off" => Ok(None),
+        _ => name(text).map(Some),
+    }
+}
+
 pub(in crate::cli) fn default_state_dir(env: &BTreeMap<String, String>) -> Result<PathBuf, String> {
     // systemd names it so for units with StateDirectory=.
     if let Some(dir) = env.get("STATE_DIRECTORY").and_then(|d| d.split(':').next()) {
         return Ok(PathBuf::from(dir));
     }
-    if rustix::process::geteuid().is_root() {
+    // Who reads the settings again is no longer root where a steward is.
+    if rustix::process::geteuid().is_root() || steward::here().is_some() {
         return Ok(PathBuf::from("/var/lib/farmhand"));
     }
     if let Some(state) = env.get("XDG_STATE_HOME").filter(|d| d.starts_with('/')) {

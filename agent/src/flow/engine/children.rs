@@ -1,7 +1,7 @@
 //! The processes of tasks: how they are started, and how their ends are heard of.
 
 use std::ffi::CString;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::time::Instant;
 
@@ -106,8 +106,11 @@ impl Engine<'_> {
                 return match run {
                     Ok(pid) => Ok((pid, Some(Forked(watch(pid))))),
                     Err(error) => {
+                        // It may have been quicker to end itself than its shell to say that it runs.
+                        let ended = matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe);
+                        let loss = shell.loss();
                         self.lose_shell();
-                        Err(error)
+                        Err(if ended { io::Error::other(loss) } else { error })
                     }
                 };
             }

@@ -38,11 +38,8 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                 "the last line has no line end; cron would ignore or refuse it, it is imported all the same",
             );
         }
-        for (index, line) in parse(&file.text, file.owner == Owner::System)
-            .into_iter()
-            .enumerate()
-        {
-            let (number, source) = (index + 1, file.text.lines().nth(index).unwrap_or(""));
+        let lines = parse(&file.text, file.owner == Owner::System);
+        for ((number, line), source) in (1..).zip(lines).zip(file.text.lines()) {
             match line {
                 Line::Blank => pieces.push(Piece::Blank),
                 Line::Comment(text) => {
@@ -144,6 +141,11 @@ impl State<'_> {
             }
             "HOME" if !value.starts_with('/') => {
                 self.note(line, format!("HOME={value} is not absolute, so jobs do not start there"));
+            }
+            "SHELL" if value.is_empty() => {
+                self.note(line, "SHELL is empty: jobs get /bin/sh");
+                self.env.remove(name);
+                return;
             }
             "SHELL" if !value.starts_with('/') => {
                 self.note(line, format!("SHELL={value} is not absolute: it is looked for in PATH"));

@@ -1,6 +1,7 @@
 //! One line of a crontab.
 
 use super::Invalid;
+use crate::core::definition::is_user_name;
 use crate::core::schedule::{ParseContext, Schedule};
 
 /// What a line is.
@@ -50,6 +51,15 @@ fn read(line: &str, number: usize, system: bool) -> Line {
     }
     if body.starts_with('#') {
         return Line::Comment(body.trim_end().to_owned());
+    }
+    if let Some(at) = line.find('\0') {
+        return Line::Invalid(Invalid {
+            line: number,
+            column: line[..at].chars().count() + 1,
+            problem: "a NUL byte".to_owned(),
+            mend: "remove it: no command and no variable can hold one".to_owned(),
+            text: line.to_owned(),
+        });
     }
     if let Some((name, value)) = variable(body) {
         return Line::Variable { name, value };
@@ -123,6 +133,7 @@ fn task(line: &str, body: &str, system: bool) -> Result<Task, Wrong> {
     }
     let schedule = fields.join(" ");
     let never = check(&schedule, &fields, line, body)?;
+    let user_at = rest.trim_start_matches([' ', '\t']);
     let user = if system {
         let (word, after) = next_word(rest);
         if word.is_empty() {
@@ -141,6 +152,13 @@ fn task(line: &str, body: &str, system: bool) -> Result<Task, Wrong> {
         Some((word, at)) => (Some(word[..at].to_owned()), Some(word[at..].to_owned())),
         None => (user.map(str::to_owned), None),
     };
+    if let Some(name) = user.as_deref().filter(|name| !is_user_name(name)) {
+        return Err(wrong(
+            user_at,
+            &format!("`{name}` is no user name"),
+            "a system crontab has a user before the command; without --system the file is a user's own",
+        ));
+    }
     let rest = rest.trim_start_matches([' ', '\t']);
     let (command, stdin) = percent(rest);
     if command.trim().is_empty() {

@@ -1,6 +1,6 @@
 //! Names for lines that have none.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Words that stand before the program that a line is about.
 const PASSED_OVER: &[&str] = &[
@@ -10,9 +10,13 @@ const PASSED_OVER: &[&str] = &[
     "setsid", "su", "runuser",
 ];
 
-/// Names given so far.
 #[derive(Debug, Default)]
-pub(super) struct Names(BTreeSet<String>);
+pub(super) struct Names {
+    /// So far.
+    given: BTreeSet<String>,
+    /// How often a name was wanted that had been given.
+    times: BTreeMap<String, usize>,
+}
 
 impl Names {
     /// A name for a line of `file`, not given before: letters, digits, `.`, `_` and `-`.
@@ -29,11 +33,12 @@ impl Names {
         };
         base.truncate(90);
         let base = base.trim_end_matches(['-', '.', '_']).to_owned();
-        let name = std::iter::once(base.clone())
-            .chain((2..).map(|n| format!("{base}-{n}")))
-            .find(|name| !self.0.contains(name))
-            .unwrap_or(base);
-        self.0.insert(name.clone());
+        let mut name = base.clone();
+        while !self.given.insert(name.clone()) {
+            let times = self.times.entry(base.clone()).or_insert(1);
+            *times += 1;
+            name = format!("{base}-{times}");
+        }
         name
     }
 }

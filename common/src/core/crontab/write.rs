@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::Report;
+use crate::core::definition::{Placeholder, placeholder};
 
 /// What the job file is made of, in the order of the crontabs.
 #[derive(Debug)]
@@ -110,9 +111,8 @@ fn job(out: &mut String, job: &Draft) {
     match &job.shell {
         None => key(out, "command", &quoted(&job.command)),
         Some(shell) => {
-            let list = [shell.as_str(), "-c", &literal(&job.command)]
-                .map(quoted)
-                .join(", ");
+            let list = [&literal(shell), "-c", &literal(&job.command)];
+            let list = list.map(quoted).join(", ");
             key(out, "command", &format!("[{list}]"));
         }
     }
@@ -153,17 +153,13 @@ fn comment(out: &mut String, text: &str) {
     out.push('\n');
 }
 
-/// An element of a command list that is not to be taken for a parameter.
+/// An element of a command list that is not to be taken for a parameter, nor for how one is kept from being taken for it.
 fn literal(text: &str) -> String {
-    match text.strip_prefix('{').and_then(|t| t.strip_suffix('}')) {
-        Some(name)
-            if name
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b)) =>
-        {
-            format!("{{{text}}}")
-        }
-        _ => text.to_owned(),
+    match placeholder(text) {
+        Placeholder::None => text.to_owned(),
+        Placeholder::Param(_) => format!("{{{text}}}"),
+        // No shell minds a blank at the end.
+        Placeholder::Literal(_) => format!("{text} "),
     }
 }
 

@@ -64,10 +64,14 @@ pub(super) fn absolute_path(value: &DeValue<'_>) -> Result<String, Wrong> {
     })
 }
 
+pub(crate) fn is_user_name(name: &str) -> bool {
+    let odd = |c: char| c.is_whitespace() || c.is_control() || c == ':' || c == '/';
+    !name.is_empty() && !name.contains(odd) && !name.starts_with('-')
+}
+
 pub(super) fn user_name(value: &DeValue<'_>) -> Result<String, Wrong> {
     filled(value).and_then(|name| {
-        let odd = |c: char| c.is_whitespace() || c.is_control() || c == ':' || c == '/';
-        if name.contains(odd) || name.starts_with('-') {
+        if !is_user_name(&name) {
             Err(Wrong::new(
                 format!("`{name}` is no user name"),
                 "write a name from the nodes' user database",

@@ -35,6 +35,7 @@ mod triggers;
 mod twice;
 mod watched;
 
+pub(crate) use check::is_user_name;
 pub use difference::{Change, changes, differences};
 pub use flow::{FlowSpec, Resume, TaskSpec};
 pub use load::{Definitions, JobDefinition, load, load_all};
@@ -43,6 +44,7 @@ pub use notify::TargetDefinition;
 pub use params::{
     ParamError, ParamErrors, argv, check_param, param_text, param_variable, parse_params, resolve_params,
 };
+pub(crate) use params::{Placeholder, placeholder};
 pub use pools::PoolDefinition;
 pub use schema::json_schema;
 pub use spec::*;

@@ -111,6 +111,9 @@ fn unknown<'a>(spec: &JobSpec, names: impl Iterator<Item = &'a str>) -> Vec<Para
         .collect()
 }
 
+/// Bytes of a string: it becomes one argument or variable, of which the kernel takes 128 KiB.
+const STRING_MAX: usize = 65_536;
+
 /// Whether a value is of a parameter's type.
 ///
 /// # Errors
@@ -118,8 +121,10 @@ fn unknown<'a>(spec: &JobSpec, names: impl Iterator<Item = &'a str>) -> Vec<Para
 pub fn check_param(name: &str, kind: ParamType, value: &Value) -> Result<(), ParamError> {
     let (good, expected) = match kind {
         ParamType::String => (
-            value.as_str().is_some_and(|s| !s.contains('\0')),
-            "a string without NUL",
+            value
+                .as_str()
+                .is_some_and(|s| s.len() <= STRING_MAX && !s.contains('\0')),
+            "a string of at most 65536 bytes without NUL",
         ),
         ParamType::Integer => (value.is_i64(), "an integer of 64 bits"),
         // Beyond that lies what no binary of ours could read back.
@@ -145,8 +150,15 @@ pub fn check_param(name: &str, kind: ParamType, value: &Value) -> Result<(), Par
     Err(ParamError::Wrong {
         name: name.to_owned(),
         expected,
-        found: value.to_string(),
+        found: shortened(&value.to_string()),
     })
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(200) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// A parameter as an argument or an environment variable gets it.
@@ -196,7 +208,7 @@ pub fn argv(command: &Command, params: &Map<String, Value>) -> Result<Vec<String
     }
 }
 
-pub(super) enum Placeholder<'a> {
+pub(crate) enum Placeholder<'a> {
     None,
     Literal(&'a str),
     Param(&'a str),
@@ -204,7 +216,7 @@ pub(super) enum Placeholder<'a> {
 
 /// What an element of an argument vector stands for. Braces around anything but a name are left alone, so
 /// that `find -exec … {} ;` and awk programs pass unharmed.
-pub(super) fn placeholder(element: &str) -> Placeholder<'_> {
+pub(crate) fn placeholder(element: &str) -> Placeholder<'_> {
     let inner = |s: &'_ str| -> Option<usize> {
         s.strip_prefix('{')
             .and_then(|s| s.strip_suffix('}'))

@@ -16,20 +16,28 @@ use crate::store::protocol::{SkipFold, promote, rounds};
 pub enum Paused {
     Done,
     Already,
-    /// `fire` these instants first, or they would have no outcome.
+    /// `fire` the instants from `next_run` until `asked` first, or they would have no outcome; then ask again as
+    /// of that moment.
     Overdue {
-        rev: i64,
         next_run: Timestamp,
+        asked: Timestamp,
     },
     NotFound,
 }
 
-/// Stops a job's schedule; submitted runs go on.
-pub async fn pause(db: &Db, job_id: &str, by: &str, reason: Option<&str>) -> Result<Paused, StoreError> {
+/// Stops a job's schedule; submitted runs go on. `asked` is the moment of the wish, now when absent: a job that
+/// has become due since is paused all the same, and those instants fall into the pause.
+pub async fn pause(
+    db: &Db,
+    job_id: &str,
+    by: &str,
+    reason: Option<&str>,
+    asked: Option<Timestamp>,
+) -> Result<Paused, StoreError> {
     #[derive(Deserialize)]
     struct Row {
-        rev: i64,
         was_paused: bool,
+        asked: Timestamp,
         overdue: Option<Timestamp>,
     }
     let mut tx = db.transaction("pause").await?;
@@ -42,6 +50,7 @@ pub async fn pause(db: &Db, job_id: &str, by: &str, reason: Option<&str>) -> Res
                 (&seq, Type::INT8),
                 (&by, Type::TEXT),
                 (&reason, Type::TEXT),
+                (&asked, Type::TIMESTAMPTZ),
             ],
         )
         .await?;
@@ -50,9 +59,9 @@ pub async fn pause(db: &Db, job_id: &str, by: &str, reason: Option<&str>) -> Res
         Some(Row { was_paused: true, .. }) => Paused::Already,
         Some(Row {
             overdue: Some(next_run),
-            rev,
+            asked,
             ..
-        }) => Paused::Overdue { rev, next_run },
+        }) => Paused::Overdue { next_run, asked },
         Some(_) => {
             rounds(&mut tx, &[job_id]).await?;
             tx.commit().await?;

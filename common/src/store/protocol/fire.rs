@@ -53,14 +53,22 @@ pub struct Fired {
 /// The overlap rule is applied here. Of several instants of one job, `skip` and `queue` run the first
 /// now when nothing is live and queue the rest; `replace` runs only the last.
 pub async fn fire(db: &Db, fires: &[Fire]) -> Result<Vec<Fired>, StoreError> {
+    fire_for(db, fires, 0).await
+}
+
+/// `fire` by one who claims right afterwards and has room for `room` runs: the farm is told only of more than that, and
+/// of runs that may not be for everybody.
+pub async fn fire_for(db: &Db, fires: &[Fire], mut room: usize) -> Result<Vec<Fired>, StoreError> {
     let mut fired = Vec::new();
     for part in fires.chunks(SET) {
-        fired.extend(fire_set(db, part).await?);
+        let of_part = fire_set(db, part, room).await?;
+        room = room.saturating_sub(of_part.iter().map(|f| f.run_ids.len()).sum());
+        fired.extend(of_part);
     }
     Ok(fired)
 }
 
-async fn fire_set(db: &Db, fires: &[Fire]) -> Result<Vec<Fired>, StoreError> {
+async fn fire_set(db: &Db, fires: &[Fire], room: usize) -> Result<Vec<Fired>, StoreError> {
     #[derive(Deserialize)]
     struct Locked {
         job_id: String,
@@ -76,7 +84,11 @@ async fn fire_set(db: &Db, fires: &[Fire]) -> Result<Vec<Fired>, StoreError> {
     let fired = tx
         .rows(
             stmt!("fire"),
-            &[(&set(fires), Type::JSON), (&names, Type::TEXT_ARRAY)],
+            &[
+                (&set(fires), Type::JSON),
+                (&names, Type::TEXT_ARRAY),
+                (&i64::try_from(room).unwrap_or(i64::MAX), Type::INT8),
+            ],
         )
         .await?;
     tx.commit().await?;

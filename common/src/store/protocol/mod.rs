@@ -16,11 +16,11 @@ mod trigger;
 pub use boot::{Booted, fire_boot};
 pub use claim::{Attempt, Claimed, Started, claim, started};
 pub use ending::{
-    Closed, Expired, Freed, FreedTo, abandon, close, expire, force_expire, release_held, sweep,
+    Closed, Expired, Freed, FreedTo, abandon, close, expire, force_expire, left_over, release_held, sweep,
 };
 pub use fenced::{FinishResult, Now};
 pub(in crate::store) use fire::rounds;
-pub use fire::{Fire, Fired, SkipFold, fire, promote, promote_all};
+pub use fire::{Fire, Fired, SkipFold, fire, fire_for, promote, promote_all};
 pub use gated::{claim_any, claim_gated};
 pub use look::{CancelWanted, HeldOver, JobRow, Look, NodeBeat, Overdue, Running, jobs_since, look, overdue};
 pub use outcome::{Finish, GiveBack, Lose, LostWhy, Release, Retry, finish, give_back, lose, release, retry};

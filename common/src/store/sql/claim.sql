@@ -3,9 +3,11 @@
 -- Shards: for three seconds, which is longer than between two looks, each node leaves the others theirs, so that
 -- they spread over the farm; a lost one is anybody's at once. The first rounds of a continuous job likewise; later ones
 -- are anybody's at once too, and mostly stay where they were.
+-- left_alone: what this node would not execute, while another might.
 -- level: one index probe per priority in use, so that runs waiting for their time are never scanned.
 WITH RECURSIVE me AS MATERIALIZED (
-    SELECT n.address, n.session, n.labels, farmhand.current_timeline() AS tli
+    SELECT n.address, n.session, n.labels, farmhand.current_timeline() AS tli,
+        farmhand.left_to_others($1) AS left_alone
     FROM farmhand.node n
     WHERE n.address = $1 AND n.session = $2 AND n.life = $3 AND n.open
         AND NOT n.condemned AND NOT n.cordoned AND NOT n.draining
@@ -29,6 +31,8 @@ WITH RECURSIVE me AS MATERIALIZED (
             AND r.priority = l.priority AND r.ready_at <= statement_timestamp()
             AND ($5::bigint[] IS NULL OR r.run_id = ANY ($5))
             AND (r.node IS NULL OR r.node = $1)
+            AND (r.node = $1 OR (SELECT m.left_alone = '{}' FROM me m)
+                OR NOT r.rev || ' ' || r.job_id = ANY ((SELECT m.left_alone FROM me m)::text[]))
             AND (r.placement IS NULL OR (SELECT m.labels FROM me m) @> r.placement)
             AND (r.instances = 1 OR coalesce(r.firing, r.spread) IS NULL OR r.attempt > 0 OR r.ready_at <= statement_timestamp() - interval '3 seconds'
                 -- Without labels the nodes are counted once, with labels for each shard.

@@ -7,22 +7,17 @@ WITH given AS MATERIALIZED (
             reason text)
     -- The order of locking.
     ORDER BY g.run_id, g.attempt, g.fence, g.address, g.session
-), mine AS MATERIALIZED (
-    SELECT l.run, g.state, g.reason, g.ending
-    FROM given g
-    -- By its number, each in turn: a join might be done by reading all that is running, once for each end.
-    CROSS JOIN LATERAL (
-        SELECT r AS run FROM farmhand.run_live r
-        WHERE r.run_id = g.run_id AND r.attempt = g.attempt AND r.fence = g.fence
-            AND r.running_at IS NOT DISTINCT FROM g.address AND r.session IS NOT DISTINCT FROM g.session
-            AND r.state IS NOT DISTINCT FROM 'running'
-        LIMIT 1 FOR UPDATE
-    ) l
 ), gone AS (
-    DELETE FROM farmhand.run_live r WHERE r.run_id = ANY (ARRAY(SELECT (m.run).run_id FROM mine m))
+    -- What is taken away is what is kept: no lock of its own before. The array keeps the join to the runs that are named.
+    DELETE FROM farmhand.run_live r USING given g
+    WHERE r.run_id = ANY (ARRAY(SELECT i.run_id FROM given i))
+        AND r.run_id = g.run_id AND r.attempt = g.attempt AND r.fence = g.fence
+        AND r.running_at IS NOT DISTINCT FROM g.address AND r.session IS NOT DISTINCT FROM g.session
+        AND r.state IS NOT DISTINCT FROM 'running'
+    RETURNING r AS run, g.state, g.reason, g.ending
 ), kept AS (
     INSERT INTO farmhand.run_history
-    SELECT k.* FROM mine m
+    SELECT k.* FROM gone m
     CROSS JOIN LATERAL farmhand.ended(m.run, m.state, m.reason, 'holder', m.ending) k
 )
 SELECT (m.run).run_id, (m.run).attempt, (m.run).fence, (m.run).running_at AS address, (m.run).session, (m.run).job_id,
@@ -30,4 +25,4 @@ SELECT (m.run).run_id, (m.run).attempt, (m.run).fence, (m.run).running_at AS add
     (m.run).overlap IN ('queue', 'replace') OR (m.run).kind = 'continuous' OR EXISTS (
         SELECT FROM farmhand.run_live w WHERE w.job_id = (m.run).job_id AND w.gate = 'overlap') AS promotes,
     CASE WHEN (m.run).gate IS NOT NULL THEN (m.run).rev END AS frees
-FROM mine m
+FROM gone m

@@ -1,3 +1,5 @@
+-- Planned anew for each set. The array is compared with what is given: compared with the job of each row it would be sorted
+-- anew for each of a thousand.
 WITH given AS MATERIALIZED (
     SELECT j.*, g.following, g.due, g.skipped
     FROM json_to_recordset($1)
@@ -14,15 +16,17 @@ WITH given AS MATERIALIZED (
 ), rival AS MATERIALIZED (
     -- What "replace" ends: locked first, so that a run just being claimed is seen as running.
     SELECT r AS run FROM farmhand.run_live r
-    WHERE r.job_id IN (SELECT g.job_id FROM given g WHERE g.overlap = 'replace' AND cardinality(g.due) > 0)
+    WHERE r.job_id = ANY (ARRAY(
+            SELECT g.job_id FROM given g WHERE g.overlap = 'replace' AND cardinality(g.due) > 0))
         AND r.overlap = 'replace'
     ORDER BY r.run_id FOR UPDATE
 ), asked AS (
     UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = 'replace'
-    FROM rival v WHERE r.run_id = (v.run).run_id AND (v.run).state = 'running'
+    WHERE r.run_id = ANY (ARRAY(SELECT (v.run).run_id FROM rival v WHERE (v.run).state = 'running'))
     RETURNING r.run_id, r.job_id, r.node
 ), dropped AS (
-    DELETE FROM farmhand.run_live r USING rival v WHERE r.run_id = (v.run).run_id AND (v.run).state = 'due'
+    DELETE FROM farmhand.run_live r
+    WHERE r.run_id = ANY (ARRAY(SELECT (v.run).run_id FROM rival v WHERE (v.run).state = 'due'))
 ), replaced AS (
     INSERT INTO farmhand.run_history
     SELECT k.* FROM rival v CROSS JOIN LATERAL farmhand.ended(v.run, 'cancelled', 'replaced', 'schedule') k
@@ -40,8 +44,10 @@ WITH given AS MATERIALIZED (
             SELECT FROM farmhand.run_live r WHERE r.job_id = g.job_id AND r.gate = 'overlap' LIMIT 1000) q)
             ELSE 0 END AS queued
     FROM given g
-    LEFT JOIN farmhand.node n ON g.each_node AND n.open AND NOT n.condemned AND NOT n.cordoned
-        AND NOT n.draining AND (g.placement IS NULL OR n.labels @> g.placement)
+    -- OFFSET: decided before a node is read, or every firing would read them all.
+    LEFT JOIN LATERAL (SELECT n.address FROM farmhand.node n
+        WHERE g.each_node AND n.open AND NOT n.condemned AND NOT n.cordoned AND NOT n.draining
+            AND (g.placement IS NULL OR n.labels @> g.placement) OFFSET 0) n ON true
 ), firing AS MATERIALIZED (
     SELECT g.job_id, p.node, d.due_at, d.nth,
         CASE WHEN g.each_node AND p.node IS NULL THEN 'no_node'
@@ -75,7 +81,7 @@ WITH given AS MATERIALIZED (
     ORDER BY f.due_at, g.priority DESC, g.job_id, f.node, i
     -- A restored database may fire what it has already fired; the instant has its outcome.
     ON CONFLICT DO NOTHING
-    RETURNING run_id, job_id
+    RETURNING run_id, job_id, node, placement, instances
 ), skips AS MATERIALIZED (
     SELECT f.job_id, f.node, f.skip AS reason, min(f.due_at) AS first, max(f.due_at) AS last,
         count(DISTINCT f.due_at) AS count, true AS own
@@ -99,7 +105,10 @@ SELECT g.job_id,
     coalesce(a.run_ids, '{}') AS cancelling,
     CASE WHEN row_number() OVER () = 1 THEN (SELECT pg_notify('farmhand',
         json_build_object('due', min(m.run_id), 'job', min(m.job_id), 'runs', count(*))::text)::text
-        FROM made m HAVING count(*) > 0) END AS note
+        -- Whoever fires takes what it has room for at once. Telling a thousand listeners of it would cost more than the
+        -- run; should it fail to, the others' looks show that something is due.
+        FROM made m
+        HAVING count(*) > $3 OR bool_or(m.node IS NOT NULL OR m.placement IS NOT NULL OR m.instances > 1)) END AS note
 FROM given g
 -- Joined, not looked up row by row: a set is a thousand jobs.
 LEFT JOIN (SELECT m.job_id, array_agg(m.run_id ORDER BY m.run_id) AS run_ids FROM made m GROUP BY m.job_id) m

@@ -3,10 +3,10 @@ WITH held AS MATERIALIZED (
     SELECT r.job_id, r.rev, r.node, r.placement FROM farmhand.run_live r
     WHERE r.run_id = $1 AND r.attempt = $2 AND r.running_at = $3 AND r.state = 'running'
 ), noted AS (
-    INSERT INTO farmhand.refusal AS f (job_id, rev, address, why, first_at, at)
-    SELECT h.job_id, h.rev, $3, left($4, 1000), statement_timestamp(), statement_timestamp() FROM held h
+    INSERT INTO farmhand.refusal AS f (job_id, rev, address, why, first_at, at, placement)
+    SELECT h.job_id, h.rev, $3, left($4, 1000), statement_timestamp(), statement_timestamp(), h.placement FROM held h
     ON CONFLICT (job_id, rev, address) DO UPDATE
-        SET why = excluded.why, at = excluded.at, runs = f.runs + 1
+        SET why = excluded.why, at = excluded.at, placement = excluded.placement, runs = f.runs + 1
 ), old AS (
     DELETE FROM farmhand.refusal f WHERE f.at < statement_timestamp() - interval '1 day' AND f.address = $3
         AND NOT EXISTS (SELECT FROM held h WHERE h.job_id = f.job_id AND h.rev = f.rev)

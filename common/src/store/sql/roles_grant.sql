@@ -152,6 +152,7 @@ BEGIN
             ('drop_partitions', ARRAY['agent']),
             ('forget_audit', ARRAY['agent']),
             ('turn', ARRAY['agent']),
+            ('left_to_others', ARRAY['agent']),
             ('done_tasks', ARRAY['agent'])
         ) AS f(name, whom)
         JOIN pg_proc p ON p.pronamespace = 'farmhand'::regnamespace AND p.proname = f.name

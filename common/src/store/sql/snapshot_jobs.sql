@@ -1,4 +1,4 @@
--- At most $1 jobs: first those that something is the matter with (failing, taken over, or with an instant
+-- At most $2 jobs: first those that something is the matter with (failing, taken over, or with an instant
 -- decided since the last success), then those with a schedule.
 WITH lost AS MATERIALIZED (
     SELECT a.job_id, count(*) AS n FROM farmhand.attempt a
@@ -19,4 +19,4 @@ SELECT s.job_id, s.rev, s.waits, s.next_run, s.hard_ms, s.last_success, s.since,
 FROM seen s
 ORDER BY s.consecutive_failures > 0 OR s.recent_takeovers > 0 OR coalesce(s.decided_until > s.since, false) DESC,
     s.waits DESC, s.job_id
-LIMIT $1
+LIMIT $2

@@ -1,0 +1,293 @@
+//! The steward: the one process of an agent with rights that stays root when the agent has become a user of its own.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::net::{RecvFlags, SendFlags};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::net::UnixStream;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
+
+use super::protocol::{Record, Reply, Request, Setup};
+use super::wire;
+use crate::runlog::keep_mark;
+use crate::warden::protocol::AttemptId;
+use crate::warden::{Launch, Paths, PidFd, WardenClient, WardenError, is_alive, name_process, nobody_lives};
+
+/// Requests under way at once; more are refused, so that it never stops listening.
+const AT_ONCE: usize = 64;
+/// Wardens of different kinds that live at once: each length of `hold` has one.
+const MOST_WARDENS: usize = 64;
+/// What ten thousand slots ask for.
+const MOST_ATTEMPTS: u32 = 65_536;
+/// Handed over and possibly still alive.
+const MOST_KNOWN: usize = 256;
+const MOST_TEXT: u64 = 64 << 10;
+
+struct Steward {
+    setup: Setup,
+    /// Wardens that an agent has been connected to, and so may ask to be killed.
+    known: Mutex<Vec<PidFd>>,
+}
+
+/// Never returns. Its standard input is the agent's socket.
+pub fn run() -> ! {
+    name_process(c"farmhand-steward");
+    let code = match serve() {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("steward: {error}");
+            1
+        }
+    };
+    std::process::exit(code)
+}
+
+fn serve() -> io::Result<()> {
+    // A key pressed at a terminal is meant for the agent.
+    let _ = rustix::process::setsid();
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    let Some((setup, _)) = wire::receive::<Setup>(&socket, RecvFlags::empty())? else {
+        return Ok(());
+    };
+    let steward = Arc::new(Steward {
+        setup,
+        known: Mutex::default(),
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        // Not ignored, which the wardens would inherit: it ends with the agent, whatever else it is told.
+        let _deaf = [
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::hangup())?,
+            signal(SignalKind::quit())?,
+        ];
+        answer_all(socket, steward).await
+    })
+}
+
+/// Until the agent is gone.
+async fn answer_all(socket: OwnedFd, steward: Arc<Steward>) -> io::Result<()> {
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    // SAFETY: the descriptor is owned by the AsyncFd and stays open and the same for its life.
+    let socket =
+        unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }.map_err(io::Error::from)?;
+    let room = Arc::new(Semaphore::new(AT_ONCE));
+    loop {
+        let mut ready = socket.readable().await?;
+        let received = ready.try_io(|s| wire::receive::<Request>(s, RecvFlags::empty()));
+        let (request, reply_to) = match received {
+            Err(_) => continue,
+            Ok(Ok(None)) => return Ok(()),
+            Ok(Ok(Some((request, Some(reply_to))))) => (request, reply_to),
+            Ok(Ok(Some((_, None)))) => continue,
+            Ok(Err(error)) => {
+                eprintln!("steward: refused what is no request: {error}");
+                continue;
+            }
+        };
+        let Ok(permit) = room.clone().try_acquire_owned() else {
+            answer(&reply_to, &failed("too many requests at once"), None);
+            continue;
+        };
+        let steward = steward.clone();
+        tokio::spawn(async move {
+            let (reply, with) = steward.reply(request).await;
+            answer(&reply_to, &reply, with);
+            drop(permit);
+        });
+    }
+}
+
+/// Whatever the other end is, it is not waited for.
+fn answer(to: &OwnedFd, reply: &Reply, with: Option<OwnedFd>) {
+    if let Err(error) = wire::send(to, reply, with.as_ref().map(AsFd::as_fd), SendFlags::DONTWAIT) {
+        eprintln!("steward: an answer was not taken: {error}");
+    }
+}
+
+fn failed(why: impl std::fmt::Display) -> Reply {
+    Reply::Failed { why: why.to_string() }
+}
+
+type Answer = (Reply, Option<OwnedFd>);
+
+impl Steward {
+    async fn reply(&self, request: Request) -> Answer {
+        let paths = |kind| Paths::new(&self.setup.state_dir, kind);
+        let done = |result: io::Result<()>| result.map_or_else(failed, |()| Reply::Done);
+        let reply = match request {
+            Request::Kinds => match Paths::kinds(&self.setup.state_dir) {
+                Ok(kinds) => Reply::Kinds { kinds },
+                Err(error) => failed(error),
+            },
+            Request::Connect { kind } => return self.connect(&paths(kind)).await,
+            Request::Start {
+                kind,
+                serving,
+                deadline_ns,
+                soft_ns,
+                max_attempts,
+            } => {
+                if self.alive() >= MOST_WARDENS {
+                    return (failed("too many wardens live here"), None);
+                }
+                let dir = self.setup.state_dir.clone();
+                let mut launch = Launch::new(dir, kind, serving, deadline_ns, soft_ns);
+                launch.max_attempts = max_attempts.min(MOST_ATTEMPTS);
+                return match launch.up().await {
+                    Ok(stream) => self.hand_over(stream).await,
+                    Err(error) => (failed(error), None),
+                };
+            }
+            Request::Kill { pid } => done(self.kill(pid)),
+            Request::Gone { kind } => match nobody_lives(&paths(kind)).await {
+                Ok(gone) => Reply::Gone { gone },
+                Err(error) => failed(error),
+            },
+            Request::Remove { kind, id } => done(aside(move |p| p.remove_attempt(id), paths(kind)).await),
+            Request::Record { kind, id, record } => {
+                return match aside(move |p| open_record(p, id, record), paths(kind)).await {
+                    Ok(file) => (Reply::Record, file.map(OwnedFd::from)),
+                    Err(error) => (failed(error), None),
+                };
+            }
+            Request::Mark { kind, id, sent } => {
+                done(aside(move |p| keep_mark(&p.attempt_dir(id), sent), paths(kind)).await)
+            }
+            Request::File { index } => match self.setup.files.get(index).map(|file| text_of(file)) {
+                Some(Ok(text)) => Reply::Text { text },
+                Some(Err(error)) => failed(error),
+                None => failed("there is no such file"),
+            },
+        };
+        (reply, None)
+    }
+
+    fn alive(&self) -> usize {
+        let dir = &self.setup.state_dir;
+        let kinds = Paths::kinds(dir).unwrap_or_default();
+        kinds
+            .into_iter()
+            .filter(|kind| is_alive(&Paths::new(dir, *kind)))
+            .count()
+    }
+
+    async fn connect(&self, paths: &Paths) -> Answer {
+        match WardenClient::dial_living(paths).await {
+            Ok(None) => (Reply::Nobody, None),
+            Ok(Some(stream)) => self.hand_over(stream).await,
+            Err(error) => (of_error(error), None),
+        }
+    }
+
+    /// A warden that does not hold requests to what root said would do as the agent tells it: of an earlier release.
+    async fn hand_over(&self, stream: UnixStream) -> Answer {
+        let (stream, identity, warden) = match WardenClient::introduced(stream).await {
+            Ok(introduced) => introduced,
+            Err(error) => return (of_error(error), None),
+        };
+        if !identity.bounded {
+            eprintln!(
+                "steward: ending the {} warden of {}: it would not hold an agent without rights to the node's rules",
+                identity.kind.name(),
+                identity.version
+            );
+            let killed = warden.kill();
+            return (killed.map_or_else(failed, |()| Reply::Busy), None);
+        }
+        self.know(warden);
+        match stream.into_std() {
+            Ok(stream) => (Reply::Connected, Some(stream.into())),
+            Err(error) => (failed(error), None),
+        }
+    }
+
+    fn know(&self, warden: PidFd) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|k| k.pid() != warden.pid() && !k.is_dead());
+        if known.len() >= MOST_KNOWN {
+            known.remove(0);
+        }
+        known.push(warden);
+    }
+
+    fn kill(&self, pid: i32) -> io::Result<()> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.iter().find(|k| k.pid() == pid) {
+            Some(warden) => warden.kill(),
+            None => Err(io::Error::other("it is no warden of this agent")),
+        }
+    }
+}
+
+fn of_error(error: WardenError) -> Reply {
+    match error {
+        WardenError::NoAnswer { .. } | WardenError::Gone => Reply::NoAnswer,
+        WardenError::Busy(_) => Reply::Busy,
+        other => failed(other),
+    }
+}
+
+/// A job can leave a million files behind, or a file server that hangs.
+async fn aside<T: Send + 'static>(
+    work: impl FnOnce(&Paths) -> io::Result<T> + Send + 'static,
+    paths: Paths,
+) -> io::Result<T> {
+    let done = tokio::task::spawn_blocking(move || work(&paths)).await;
+    done.unwrap_or_else(|e| Err(io::Error::other(e)))
+}
+
+/// The run directory is the job's: what lies there is opened only if it is the job's too, and through no link, so that
+/// nobody is shown a file of root's by it.
+fn open_record(paths: &Paths, id: AttemptId, record: Record) -> io::Result<Option<File>> {
+    use std::os::unix::fs::MetadataExt;
+    let below = |dir: &File, name: &str, flags| {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        openat(dir, name, flags, Mode::empty()).map(File::from)
+    };
+    let found = (|| -> rustix::io::Result<_> {
+        let dir = File::from(rustix::fs::open(
+            paths.attempt_dir(id),
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?);
+        let [inner, name] = record.parts();
+        let run_dir = below(&dir, "dir", OFlags::DIRECTORY)?;
+        let inner = below(&run_dir, inner, OFlags::DIRECTORY)?;
+        let file = below(&inner, name, OFlags::RDONLY)?;
+        Ok((run_dir, file))
+    })();
+    let (run_dir, file) = match found {
+        Err(rustix::io::Errno::NOENT) => return Ok(None),
+        other => other?,
+    };
+    let (owner, meta) = (run_dir.metadata()?, file.metadata()?);
+    if !meta.is_file() || meta.uid() != owner.uid() {
+        return Err(io::Error::other("what is there is no record of the job's"));
+    }
+    Ok(Some(file))
+}
+
+fn text_of(path: &Path) -> io::Result<String> {
+    let file = File::open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut text = String::new();
+    file.take(MOST_TEXT + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST_TEXT {
+        return Err(io::Error::other("it is longer than 64 KiB"));
+    }
+    Ok(text)
+}

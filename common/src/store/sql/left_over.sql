@@ -1,0 +1,12 @@
+-- What a sweep and `abandon` would find, asked once a minute by every agent: mostly nothing.
+SELECT EXISTS (SELECT FROM farmhand.run_live r JOIN farmhand.node n ON n.address = r.running_at
+        WHERE r.state = 'running' AND r.session < n.session AND r.hold_ms = 0)
+    OR EXISTS (SELECT FROM farmhand.run_live r WHERE r.gate = 'overlap')
+    OR EXISTS (SELECT FROM farmhand.job c
+        WHERE c.continuous AND c.enabled AND NOT c.paused AND NOT c.deleted
+            AND c.instances > (SELECT count(*) FROM farmhand.run_live r
+                WHERE r.job_id = c.job_id AND r.kind = 'continuous' AND r.instance < c.instances)) AS to_sweep,
+    EXISTS (SELECT FROM farmhand.run_live r JOIN farmhand.node n ON n.address = r.node
+        WHERE r.state = 'due' AND NOT n.open
+            AND n.lease_until < statement_timestamp() - $1 * interval '1 second'
+            AND r.ready_at < statement_timestamp() - $1 * interval '1 second') AS to_abandon

@@ -1,0 +1,66 @@
+//! Crontabs: a user's own and the system's, together. Whatever is in them, the job file is a good one and runs the same.
+
+use farmhand_common::core::crontab::{File, Line, Machine, Owner, import, parse};
+use farmhand_common::core::definition::{Command, argv, load};
+use farmhand_common::core::document::Source;
+use serde_json::Map;
+
+use super::input::{parts, text};
+
+pub fn run(data: &[u8]) {
+    let parts = parts(data, 1);
+    let files: Vec<File> = parts
+        .iter()
+        .zip(0..)
+        .map(|(part, nth)| File {
+            name: ["/etc/crontab", "alice", "crontab.txt", "-"][nth % 4].to_owned(),
+            text: text(part).to_owned(),
+            owner: [
+                Owner::System,
+                Owner::User(None),
+                Owner::User(Some("bob".to_owned())),
+            ][nth % 3]
+                .clone(),
+        })
+        .collect();
+    let home = |user: &str| (user != "nobody").then(|| format!("/home/{user}"));
+    let machine = Machine {
+        timezone: "Europe/Berlin",
+        home: &home,
+    };
+    let made = import(&files, &machine);
+    let source = Source {
+        name: "made.toml".to_owned(),
+        text: made.toml.clone(),
+    };
+    let jobs = match load(&[source]) {
+        Ok(jobs) => jobs,
+        Err(mistakes) => panic!("{mistakes}\n{}", made.toml),
+    };
+    assert_eq!(jobs.len(), made.jobs.len(), "{}", made.toml);
+    let mut tasks = Vec::new();
+    for file in &files {
+        for line in parse(&file.text, file.owner == Owner::System) {
+            match line {
+                Line::Task(task) => tasks.push(task),
+                Line::Invalid(bad) => {
+                    let line = file.text.lines().nth(bad.line - 1).expect("the line is there");
+                    assert!((1..=line.chars().count() + 1).contains(&bad.column), "{bad:?}");
+                }
+                Line::Blank | Line::Comment(_) | Line::Variable { .. } => {}
+            }
+        }
+    }
+    for (imported, task) in made.jobs.iter().zip(&tasks) {
+        let job = jobs
+            .iter()
+            .find(|job| job.name == imported.name)
+            .expect("the job");
+        assert_eq!(job.spec.schedule.is_empty(), task.never, "{}", made.toml);
+        let command = job.spec.command.as_ref().expect("a command");
+        let words = argv(command, &Map::new()).expect("no parameters are in it");
+        assert_eq!(words[words.len() - 1].trim_end(), task.command, "{}", made.toml);
+        assert!(matches!(command, Command::Shell(_)) || words[1] == "-c");
+        assert_eq!(job.spec.stdin, task.stdin, "{}", made.toml);
+    }
+}
