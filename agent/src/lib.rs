@@ -13,6 +13,7 @@ pub mod embedded;
 mod events;
 pub mod examples;
 pub mod flow;
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod housekeeping;

@@ -225,6 +225,11 @@ impl Wardens {
         });
     }
 
+    /// Each is read for as long as it is held.
+    pub fn connections(&self) -> Vec<(Kind, WardenClient)> {
+        self.up().map(|(kind, client)| (kind, client.clone())).collect()
+    }
+
     fn up(&self) -> impl Iterator<Item = (Kind, &WardenClient)> {
         self.slots.iter().filter_map(|(kind, slot)| match slot {
             Slot::Up(client) => Some((*kind, client)),

@@ -8,6 +8,7 @@ pub mod auth;
 pub mod changes;
 mod dress;
 mod extract;
+#[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod patient;
 mod plain;

@@ -135,6 +135,7 @@ impl Routes {
     }
 
     /// The handlers alone, as if their guards had let everything through. No listener serves this.
+    #[cfg(feature = "fuzzing")]
     pub(super) fn unguarded(self, app: &App) -> Router {
         let mut router = Router::new();
         for (_, path, handler) in self.entries {

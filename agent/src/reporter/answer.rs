@@ -29,8 +29,9 @@ impl Answer {
             // A living warden removes the directory when the end is acknowledged.
             if e.result.is_none() || !taken {
                 let (paths, id) = (Paths::new(&self.state_dir, e.kind), e.assignment.id());
-                if let Err(error) = paths.remove_attempt(id) {
-                    tracing::warn!("{}: {error}", paths.attempt_dir(id).display());
+                let dir = paths.attempt_dir(id);
+                if let Err(error) = paths.discard(id).await {
+                    tracing::warn!("{}: {error}", dir.display());
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Renewing the lease, and comparing what the session holds with what the wardens run.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use farmhand_common::core::lease::BootInstant;
@@ -13,12 +14,15 @@ use crate::random::random;
 use crate::reporter::Report;
 use crate::runner::Verdict;
 use crate::supervisor;
-use crate::warden::Gone;
-use crate::warden::protocol::{AttemptId, KillReason, Kind};
-use crate::wardens;
+use crate::warden::protocol::{AttemptId, Event as WardenEvent, KillReason, Kind};
+use crate::warden::{Gone, WardenClient};
+use crate::wardens::{self, WardenInput};
 
 /// While waiting for the wardens' end: how often to ask whether a newer agent has started its own.
 const SUPERSEDED_EVERY: Duration = Duration::from_millis(500);
+
+/// A warden that is dead closes its connection at once; one that the kernel cannot end may not.
+const HEARD_OUT_WITHIN: Duration = Duration::from_secs(1);
 
 /// What ending the wardens proved.
 pub(super) struct EndedWardens {
@@ -197,16 +201,8 @@ impl Session {
         self.emit(Event::SessionLost {
             session: self.me.session,
         });
-        for (id, attempt) in &self.attempts {
-            if attempt.phase != Phase::Ended {
-                self.emit(Event::FenceKill {
-                    run_id: id.run_id,
-                    attempt: id.attempt,
-                    why: "the session was expired",
-                });
-            }
-        }
         let (ctx, serving) = (self.ctx.clone(), self.serving());
+        let connections = self.wardens.connections();
         let gone = {
             let mut ending = std::pin::pin!(self.end_wardens(Duration::ZERO));
             loop {
@@ -224,6 +220,16 @@ impl Session {
                 }
             }
         };
+        self.hear_out(connections).await;
+        for (id, attempt) in &self.attempts {
+            if attempt.phase != Phase::Ended {
+                self.emit(Event::FenceKill {
+                    run_id: id.run_id,
+                    attempt: id.attempt,
+                    why: "the session was expired",
+                });
+            }
+        }
         // Nobody may take what has a hold until that is over, unless told that it is dead.
         for kind in gone.empty.iter().filter(|k| **k != Kind::Main) {
             self.lose_all_of(*kind, LostWhy::Lease);
@@ -235,6 +241,35 @@ impl Session {
             tracing::debug!("closing the lost session: {e}");
         }
         SessionEnd::Lost
+    }
+
+    /// What had ended by itself before anybody ended it, and was not read yet: its end goes to the database, which refuses
+    /// it where the run has moved on, and says so. Each connection is read to its end, which the death of its warden is.
+    async fn hear_out(&mut self, connections: Vec<(Kind, WardenClient)>) {
+        let mut open: HashSet<Kind> = connections.iter().map(|(kind, _)| *kind).collect();
+        let give_up = boot_now() + HEARD_OUT_WITHIN;
+        while !open.is_empty() {
+            let input = tokio::select! {
+                input = self.inputs.recv() => input,
+                () = clock::sleep_until(give_up) => None,
+            };
+            match input {
+                Some(Input::Warden(WardenInput::Event(kind, WardenEvent::Exited(report)))) => {
+                    if report
+                        .result
+                        .as_ref()
+                        .is_some_and(|result| result.killed.is_none())
+                    {
+                        self.on_exited(kind, *report);
+                    }
+                }
+                Some(Input::Warden(WardenInput::Disconnected(kind))) => {
+                    open.remove(&kind);
+                }
+                Some(_) => {}
+                None => return,
+            }
+        }
     }
 
     /// Ends every warden and waits for the proof, whatever it takes: the kernel's timer bounds it.

@@ -25,8 +25,13 @@ impl Session {
         let dir = &self.ctx.config.state_dir;
         self.left_behind.retain(|id, kind| {
             let is_held = held.iter().any(|of| AttemptId::from(*of) == *id);
-            if !is_held && let Err(e) = Paths::new(dir, *kind).remove_attempt(*id) {
-                tracing::warn!("the directory of attempt {id:?}: {e}");
+            if !is_held {
+                let (paths, id) = (Paths::new(dir, *kind), *id);
+                tokio::spawn(async move {
+                    if let Err(e) = paths.discard(id).await {
+                        tracing::warn!("the directory of attempt {id:?}: {e}");
+                    }
+                });
             }
             is_held
         });

@@ -14,6 +14,7 @@ mod client;
 mod clock;
 mod conversation;
 pub(crate) mod frame;
+#[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod guard;
 mod hello;

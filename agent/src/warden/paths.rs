@@ -143,6 +143,15 @@ impl Paths {
         }
     }
 
+    /// `remove_attempt` beside everything else: a job can leave a million files behind.
+    ///
+    /// # Errors
+    /// When something of it stays.
+    pub async fn discard(self, id: AttemptId) -> io::Result<()> {
+        let removed = tokio::task::spawn_blocking(move || self.remove_attempt(id)).await;
+        removed.unwrap_or_else(|e| Err(io::Error::other(e)))
+    }
+
     pub fn run_dir(&self, id: AttemptId) -> PathBuf {
         self.attempt_dir(id).join("dir")
     }

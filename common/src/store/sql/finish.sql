@@ -5,7 +5,8 @@ WITH given AS MATERIALIZED (
     CROSS JOIN LATERAL jsonb_to_record(e.value)
         AS g(run_id bigint, attempt integer, fence bigint, address text, session bigint, state text,
             reason text)
-    -- The order of locking.
+    -- The order in which rows are locked, as long as the plan goes through them one by one; where two sets deadlock all the
+    -- same, the one that loses is sent again.
     ORDER BY g.run_id, g.attempt, g.fence, g.address, g.session
 ), gone AS (
     -- What is taken away is what is kept: no lock of its own before. The array keeps the join to the runs that are named.
