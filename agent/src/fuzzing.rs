@@ -8,6 +8,7 @@ use farmhand_common::store::signatures::Signed;
 pub use crate::http::fuzzing::{Answer, Served};
 use crate::runlog::lines::Lines;
 use crate::runlog::mark::SentSoFar;
+pub use crate::steward::fuzzing::Captive as CaptiveSteward;
 use crate::trust::Document;
 pub use crate::warden::frame::{FrameError, decode, encode};
 pub use crate::warden::fuzzing::Captive;

@@ -22,6 +22,15 @@ pub enum WardenInput {
     Started(Kind, Result<(WardenClient, Notices), WardenError>),
 }
 
+/// Why an attempt was not started.
+#[derive(Debug)]
+pub enum NotStarted {
+    /// What it is given makes more bytes than any warden takes, here or elsewhere.
+    TooLong(usize),
+    /// By this warden, now.
+    Refused(String),
+}
+
 /// Kernel timer and SIGTERM time.
 pub type Deadlines = (BootInstant, BootInstant);
 
@@ -153,7 +162,8 @@ impl Wardens {
                             // It may have been started: asked again until it is known. A stopped warden is
                             // ended by its kernel timer.
                             Err(WardenError::NoAnswer { .. }) => {}
-                            Err(e) => break Err(e.to_string()),
+                            Err(WardenError::TooLong(length)) => break Err(NotStarted::TooLong(length)),
+                            Err(e) => break Err(NotStarted::Refused(e.to_string())),
                         }
                     };
                     let _ = tx.send(Input::Spawned { id, result }).await;

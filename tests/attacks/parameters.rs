@@ -1,7 +1,7 @@
 //! What whoever submits a run may give along is data: never a command, an option of another program, or a variable that
 //! a loader obeys.
 
-use farmhand_tests::farm::Farm;
+use farmhand_tests::farm::{Farm, SOON};
 use serde_json::{Value, json};
 
 const JOBS: &str = r#"
@@ -88,4 +88,29 @@ async fn what_no_program_could_be_given_and_what_was_never_asked_for_is_refused(
         .await
         .expect("a run");
     farm.succeeds(run).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_that_together_are_too_large_for_any_node_fail_their_run_once() {
+    let names: Vec<String> = (0..30).map(|n| format!("p{n}")).collect();
+    let declared: Vec<String> = names
+        .iter()
+        .map(|name| format!(r#"{name} = {{ type = "string", default = "" }}"#))
+        .collect();
+    let job = format!(
+        "[job.many]\ncommand = ['true']\nparams = {{ {} }}\n",
+        declared.join(", ")
+    );
+    let farm = Farm::new().jobs(&job).start().await;
+    // Each alone is allowed; written down for the warden, a control character takes six bytes.
+    let each = Value::from("\u{1}".repeat(65_536));
+    let given: serde_json::Map<String, Value> = names.into_iter().map(|name| (name, each.clone())).collect();
+    let large = submit(&farm, "many", &Value::Object(given)).await.expect("a run");
+    let run = farm.over(large, SOON).await;
+    assert_eq!((run.state.as_str(), run.attempt), ("failed", 1), "{run:?}");
+    let why = run.reason.unwrap_or_default();
+    assert!(why.contains("put what is large into a file or a table"), "{why}");
+    let small = submit(&farm, "many", &json!({})).await.expect("a run");
+    farm.succeeds(small).await;
+    farm.check().await;
 }

@@ -15,7 +15,9 @@ use crate::events::{Event, TakeoverCause};
 use crate::random::random;
 use crate::reporter::{Report, Settled};
 use crate::runner::{self, Assignment};
+use crate::warden::frame::MAX_FRAME;
 use crate::warden::protocol::{AttemptId, AttemptReport, Ending, KillReason, Kind, Stage, State};
+use crate::wardens::NotStarted;
 
 /// Ended attempts that may wait to be written down before no more are claimed: a bound on memory.
 pub(super) const UNSETTLED_MAX: usize = 4_096;
@@ -194,7 +196,7 @@ impl Session {
         self.show_slots();
     }
 
-    pub(super) fn on_spawned(&mut self, id: AttemptId, result: Result<i32, String>) {
+    pub(super) fn on_spawned(&mut self, id: AttemptId, result: Result<i32, NotStarted>) {
         let Some(attempt) = self.attempts.get_mut(&id) else {
             return;
         };
@@ -211,7 +213,22 @@ impl Session {
                 });
                 self.emit(Event::Started { attempt: about, pid });
             }
-            Err(why) => {
+            Err(NotStarted::TooLong(_)) if attempt.phase == Phase::Ended => {}
+            Err(NotStarted::TooLong(length)) => {
+                // The same everywhere, so that this is its end; no warden has heard of it.
+                attempt.phase = Phase::Ended;
+                self.free_slots
+                    .extend(attempt.slot.take().filter(|slot| *slot <= self.slots));
+                let why = format!(
+                    "its command, variables and input make a request of {length} bytes, and {MAX_FRAME} fit: put what is \
+                     large into a file or a table, and give its name"
+                );
+                let verdict = runner::refusal(&attempt.assignment, why, random());
+                let report = Report::ended(&self.me, &attempt.assignment, attempt.warden, None, verdict);
+                let _ = self.ctx.reports.send(report);
+                self.show_slots();
+            }
+            Err(NotStarted::Refused(why)) => {
                 // Not known here any more, so the next renewals take it back, with a tombstone first.
                 tracing::warn!("run {} attempt {} was not started: {why}", id.run_id, id.attempt);
                 self.forget(id);

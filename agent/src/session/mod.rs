@@ -38,7 +38,7 @@ use crate::runner::Assignment;
 use crate::signals::Signal;
 use crate::tables::Tables;
 use crate::warden::protocol::{AttemptId, AttemptReport, Kind, Serving};
-use crate::wardens::{WardenInput, Wardens};
+use crate::wardens::{NotStarted, WardenInput, Wardens};
 use crate::watcher::Watcher;
 
 pub use context::{Context, Reload};
@@ -80,10 +80,10 @@ pub enum Input {
     RefusalsForgotten(Result<usize, StoreError>),
     /// The warden was told of signed definitions; of these it could not be.
     SerialsTold(Vec<(String, i64)>),
-    /// The warden answered a spawn; `Err` is a sentence.
+    /// The warden answered a spawn, or was never asked.
     Spawned {
         id: AttemptId,
-        result: Result<i32, String>,
+        result: Result<i32, NotStarted>,
     },
     /// The warden has recorded that these never start here (or there is no warden that could start them).
     Forbidden(Vec<AttemptId>),

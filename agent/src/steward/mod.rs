@@ -3,6 +3,8 @@
 //! (`protocol.rs`); what jobs may be is decided by the wardens, from what root wrote down (`warden/bounds.rs`).
 
 mod begin;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod protocol;
 mod rights;
 mod serve;

@@ -30,7 +30,7 @@ const MOST_ATTEMPTS: u32 = 65_536;
 const MOST_KNOWN: usize = 256;
 const MOST_TEXT: u64 = 64 << 10;
 
-struct Steward {
+pub(super) struct Steward {
     setup: Setup,
     /// Wardens that an agent has been connected to, and so may ask to be killed.
     known: Mutex<Vec<PidFd>>,
@@ -57,10 +57,7 @@ fn serve() -> io::Result<()> {
     let Some((setup, _)) = wire::receive::<Setup>(&socket, RecvFlags::empty())? else {
         return Ok(());
     };
-    let steward = Arc::new(Steward {
-        setup,
-        known: Mutex::default(),
-    });
+    let steward = Arc::new(Steward::new(setup));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -120,10 +117,17 @@ fn failed(why: impl std::fmt::Display) -> Reply {
     Reply::Failed { why: why.to_string() }
 }
 
-type Answer = (Reply, Option<OwnedFd>);
+pub(super) type Answer = (Reply, Option<OwnedFd>);
 
 impl Steward {
-    async fn reply(&self, request: Request) -> Answer {
+    pub(super) fn new(setup: Setup) -> Self {
+        Self {
+            setup,
+            known: Mutex::default(),
+        }
+    }
+
+    pub(super) async fn reply(&self, request: Request) -> Answer {
         let paths = |kind| Paths::new(&self.setup.state_dir, kind);
         let done = |result: io::Result<()>| result.map_or_else(failed, |()| Reply::Done);
         let reply = match request {

@@ -39,6 +39,9 @@ pub enum WardenError {
     /// The connection ended: the warden died, or a newer agent took over. Its death is not proven by this.
     #[error("the connection to the warden is gone")]
     Gone,
+    /// It was not sent.
+    #[error("a request of {0} bytes; a warden takes {max} at most", max = frame::MAX_FRAME)]
+    TooLong(usize),
     #[error("the warden's answer makes no sense: {0}")]
     Protocol(String),
     /// A guard lives but no warden listens.
@@ -277,7 +280,10 @@ impl WardenClient {
     async fn ask(&self, request: Request) -> Result<Reply, WardenError> {
         let seq = self.inner.next_seq.fetch_add(1, Ordering::Relaxed);
         let mut wire = Vec::new();
-        frame::encode(&FromAgent { seq, request }, &mut wire)?;
+        frame::encode(&FromAgent { seq, request }, &mut wire).map_err(|e| match e {
+            FrameError::TooLong(length) => WardenError::TooLong(length),
+            other => other.into(),
+        })?;
         let (tell, told) = oneshot::channel();
         match &mut *self.inner.waiting.lock() {
             Some(answers) => answers.insert(seq, tell),

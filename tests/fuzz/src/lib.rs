@@ -13,12 +13,13 @@ mod record;
 mod script_header;
 pub mod seeds;
 mod signature;
+mod steward;
 mod warden;
 
 /// A target's name, and what it does with an input.
 pub type Target = (&'static str, fn(&[u8]));
 
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     ("job_file", job_file::run),
     ("cron", cron::run),
     ("crontab", crontab::run),
@@ -26,6 +27,7 @@ pub const TARGETS: [Target; 9] = [
     ("http", http::run),
     ("signature", signature::run),
     ("warden", warden::run),
+    ("steward", steward::run),
     ("output", output::run),
     ("record", record::run),
 ];

@@ -13,6 +13,7 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
         "http" => requests(),
         "signature" => signatures(),
         "warden" => conversations(),
+        "steward" => errands(),
         "output" => output(),
         "record" => records(),
         _ => Vec::new(),
@@ -173,6 +174,19 @@ fn conversations() -> Vec<Vec<u8>> {
          {\"seq\":10,\"request\":{\"type\":\"shutdown\",\"grace_ms\":0}}\n{\"seq\":11,\"request\":{\"type\":\"identify\"}}",
         "\u{0}\u{0}\u{0}\u{2}{}",
         "\u{7f}\u{7f}\u{7f}\u{7f}rest",
+    ])
+}
+
+fn errands() -> Vec<Vec<u8>> {
+    texts(&[
+        "{\"type\":\"kinds\"}\n{\"type\":\"connect\",\"kind\":\"main\"}\n{\"type\":\"gone\",\"kind\":{\"hold\":{\"ms\":5000}}}\n\
+         {\"type\":\"kill\",\"pid\":1}\n{\"type\":\"file\",\"index\":0}\n{\"type\":\"file\",\"index\":18446744073709551615}",
+        "{\"type\":\"record\",\"kind\":\"main\",\"id\":{\"run_id\":1,\"attempt\":1},\"record\":\"tasks\"}\n\
+         {\"type\":\"record\",\"kind\":\"main\",\"id\":{\"run_id\":1,\"attempt\":2},\"record\":\"tasks\"}\n\
+         {\"type\":\"record\",\"kind\":\"main\",\"id\":{\"run_id\":1,\"attempt\":2},\"record\":\"lines\"}\n\
+         {\"type\":\"mark\",\"kind\":\"main\",\"id\":{\"run_id\":1,\"attempt\":2},\"sent\":[1,2,3,4]}\n\
+         {\"type\":\"remove\",\"kind\":\"main\",\"id\":{\"run_id\":1,\"attempt\":2}}",
+        "{\"type\":\"remove\",\"kind\":{\"hold\":{\"ms\":1}},\"id\":{\"run_id\":-1,\"attempt\":-1}}",
     ])
 }
 
