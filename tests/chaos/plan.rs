@@ -1,10 +1,11 @@
 //! A small scale of the suite (`tests/chaos/run`): the same farm, faults and oracle, with a seed that never changes.
 
+use std::path::Path;
 use std::time::Duration;
 
 use farmhand_tests::chaos::plan::{Act, Event, Fault, Plan, Shape};
 use farmhand_tests::chaos::report;
-use farmhand_tests::chaos::run::{Options, run};
+use farmhand_tests::chaos::run::{Options, Outcome, run};
 
 fn shape(lasts_ms: u64) -> Shape {
     Shape {
@@ -26,11 +27,18 @@ fn patient() -> Options {
     }
 }
 
+/// The report, with its plan in a file that it names.
+fn told(plan: &Plan, outcome: &Outcome) -> String {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("chaos-{}", plan.seed));
+    report::write(&dir, plan, outcome).expect("the report's files");
+    report::text(&dir, plan, outcome)
+}
+
 #[test]
 fn a_minute_of_faults_from_a_fixed_seed_breaks_no_promise() {
     let plan = Plan::new(20, shape(45_000));
     let outcome = run(&plan, &patient());
-    let text = report::text(&plan, &outcome);
+    let text = told(&plan, &outcome);
     println!("{text}");
     assert!(outcome.is_clean(), "{text}");
     assert!(outcome.count() > 25 && outcome.verdict.runs > 100, "{text}");
@@ -63,7 +71,7 @@ fn the_oracle_sees_two_lives_in_the_declared_window_and_nowhere_else() {
         events: vec![all(0, 7_000), all(1, 7_000), all(1, 21_000), all(2, 21_000)],
     };
     let outcome = run(&plan, &patient());
-    let text = report::text(&plan, &outcome);
+    let text = told(&plan, &outcome);
     assert!(outcome.is_clean(), "{text}");
     let seen = outcome.verdict.violations.iter().filter(|v| v.declared.is_some());
     assert!(seen.count() > 0, "{text}");

@@ -177,6 +177,33 @@ async fn another_user_may_not_speak_to_a_warden() {
 }
 
 #[tokio::test]
+async fn bytes_that_are_no_message_end_their_connection_and_no_other() {
+    let mut farmer = Farmer::new().await;
+    farmer.spawn(sh(id(1, 1), "sleep 1000")).await;
+    let socket = farmer.dir.path().join("warden/main.sock");
+    for bytes in [
+        &b"\x7f\xff\xff\xffmore than any message may have"[..],
+        b"\0\0\0\x04{{{{",
+        b"\0\0\0\x02{}",
+        b"GET / HTTP/1.1\r\n\r\n",
+    ] {
+        let mut stranger = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+        stranger.write_all(bytes).unwrap();
+        stranger.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        // The end of the connection, or its reset with bytes unread.
+        let answer = stranger.read(&mut [0; 100]);
+        assert!(
+            matches!(&answer, Ok(0))
+                || matches!(&answer, Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset),
+            "{}: {answer:?}",
+            bytes.escape_ascii()
+        );
+    }
+    let listed = farmer.client.list().await.unwrap();
+    assert_eq!(listed.find(id(1, 1)).unwrap().state, State::Running);
+}
+
+#[tokio::test]
 async fn a_shutdown_kills_tells_and_leaves() {
     let mut farmer = Farmer::new().await;
     farmer.spawn(sh(id(1, 1), "sleep 1000")).await;

@@ -58,7 +58,7 @@ pub struct AgentArgs {
     /// After SIGTERM, how long what runs may take to end by itself [default: 30s]
     #[arg(long, value_name = "DURATION")]
     pub stop_timeout: Option<String>,
-    /// How long finished runs, their output and the events are kept [default: 30d]
+    /// How long finished runs are kept; their output and the events as long, and for 30d at the most [default: 30d]
     #[arg(long, value_name = "DURATION")]
     pub retention: Option<String>,
     /// Send each line of the runs' output on to this service too: none, journald or syslog [default: none]

@@ -4,15 +4,16 @@
 //!
 //! Two agents with enough slots, jobs that fire every five seconds, a PostgreSQL with `fsync`. A command reads the
 //! clock before its `main` and writes it down; the due instant is on the same clock, because the database is on the
-//! same machine. `docs/performance.md` says more.
+//! same machine. Then the same with APScheduler and a pool of processes, while the farm has nothing due.
+//! `docs/performance.md` says more.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use farmhand_tests::bench::{argument, times};
+use farmhand_tests::bench::{argument, durable, times};
 use farmhand_tests::farm::Farm;
-use farmhand_tests::pg::{Options, PrivateServer};
+use farmhand_tests::pg::PrivateServer;
 use jiff::Timestamp;
 
 /// Appends `DUE NANOSECONDS`: its due instant as text, and when it began.
@@ -53,12 +54,7 @@ async fn main() {
 }
 
 async fn measure(jobs: usize, rounds: usize) {
-    let settings = [("fsync", "on"), ("shared_buffers", "256MB")];
-    let server = PrivateServer::start(Options {
-        settings: settings.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec(),
-        ..Options::default()
-    })
-    .await;
+    let server = PrivateServer::start(durable(&[])).await;
     let farm = Farm::new()
         .agents(2)
         .slots(256)
@@ -88,7 +84,24 @@ async fn measure(jobs: usize, rounds: usize) {
         }
     })
     .await;
-    let text = std::fs::read_to_string(&file).expect("what began");
+    times(
+        "due",
+        &format!("{jobs} due at once, first instruction"),
+        lateness(&file, jobs * rounds),
+    );
+    farm.apply(&text.replace("command", "enabled = false\ncommand"));
+    if let Some(file) = apscheduler(&program, farm.dir(), [jobs, rounds, every]) {
+        times(
+            "due",
+            &format!("peer APScheduler, {jobs} due at once, first instruction"),
+            lateness(&file, jobs * rounds),
+        );
+    }
+}
+
+/// Nanoseconds from due to begun, of all rounds but the first.
+fn lateness(file: &Path, wanted: usize) -> Vec<u64> {
+    let text = std::fs::read_to_string(file).expect("what began");
     let mut late: Vec<(Timestamp, u64)> = text
         .lines()
         .filter_map(|line| line.split_once(' '))
@@ -105,6 +118,28 @@ async fn measure(jobs: usize, rounds: usize) {
         .into_iter()
         .filter(|(due, _)| *due > first)
         .map(|(_, after)| after);
-    let after: Vec<u64> = counted.take(jobs * rounds).collect();
-    times("due", &format!("{jobs} due at once, first instruction"), after);
+    counted.take(wanted).collect()
+}
+
+/// The same by APScheduler with a pool of processes; its jobs lie in memory. `None` where it is not installed.
+///
+/// # Panics
+/// When it fails.
+fn apscheduler(program: &str, dir: &Path, jobs_rounds_every: [usize; 3]) -> Option<PathBuf> {
+    let here = std::env::current_exe().expect("this program");
+    let python = here.with_file_name("bench-peers").join("venv/bin/python3");
+    if !python.exists() {
+        println!("APScheduler is not installed and is left out; tests/bench/peers/install does that");
+        return None;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench/peers/apscheduler_bench.py");
+    let file = dir.join("begun-by-peer");
+    let status = Command::new(python)
+        .arg(script)
+        .args([program.as_ref(), file.as_os_str()])
+        .args(jobs_rounds_every.map(|n| n.to_string()))
+        .status()
+        .expect("the peer's interpreter");
+    assert!(status.success(), "APScheduler: {status}");
+    Some(file)
 }

@@ -6,8 +6,9 @@
 
 use std::time::Duration;
 
-use farmhand_tests::bench::{argument, cpu_time, figure};
+use farmhand_tests::bench::{argument, cpu_time, durable, figure};
 use farmhand_tests::farm::{Agent, Farm};
+use farmhand_tests::pg::PrivateServer;
 
 /// The agent has done what it does after a start by then.
 const AT_REST: Duration = Duration::from_secs(15);
@@ -46,7 +47,13 @@ async fn main() {
     let jobs: String = (0..100)
         .map(|n| format!("[job.j{n}]\nschedule = '0 0 1 1 *'\ncommand = ['true']\n"))
         .collect();
-    let farm = Farm::new().ttl(Duration::from_secs(30)).jobs(&jobs).start().await;
+    let server = PrivateServer::start(durable(&[])).await;
+    let farm = Farm::new()
+        .on(server)
+        .ttl(Duration::from_secs(30))
+        .jobs(&jobs)
+        .start()
+        .await;
     let agent = &farm.agents[0];
     let run = {
         farm.apply("[job.once]\ncommand = ['true']\n");

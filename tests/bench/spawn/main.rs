@@ -1,15 +1,18 @@
 //! Real processes per second: `/bin/true`, claimed, executed under the warden with its output captured, recorded
-//! durably, by one agent; before and after it a bare loop of posix_spawn with eight in flight:
+//! durably, by one agent; before it a bare loop of posix_spawn with eight in flight, and what else runs commands in
+//! parallel on one machine and keeps nothing:
 //!
 //!     cargo run --release -p farmhand-tests --bin bench-spawn -- [RUNS [SLOTS]]
 //!
 //! `docs/performance.md` says more.
 
+mod peers;
+
 use std::time::{Duration, Instant};
 
-use farmhand_tests::bench::{argument, cpu_time, figure};
+use farmhand_tests::bench::{argument, cpu_time, durable, figure};
 use farmhand_tests::farm::Farm;
-use farmhand_tests::pg::{Options, PrivateServer};
+use farmhand_tests::pg::PrivateServer;
 
 const IN_FLIGHT: usize = 8;
 
@@ -54,21 +57,13 @@ fn main() {
         bare(runs),
         "runs/s",
     );
+    peers::measure(runs, IN_FLIGHT);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(measure(runs, slots));
 }
 
 async fn measure(runs: usize, slots: usize) {
-    let settings = [
-        ("fsync", "on"),
-        ("shared_buffers", "256MB"),
-        ("max_wal_size", "2GB"),
-    ];
-    let server = PrivateServer::start(Options {
-        settings: settings.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec(),
-        ..Options::default()
-    })
-    .await;
+    let server = PrivateServer::start(durable(&[])).await;
     let postmaster = server.pid();
     let farm = Farm::new()
         .slots(u32::try_from(slots).expect("some slots"))

@@ -11,7 +11,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use farmhand_tests::bench::durable;
 use farmhand_tests::farm::Farm;
+use farmhand_tests::pg::PrivateServer;
 use farmhand_tests::witness::boot_ns;
 
 /// The first ones find caches cold, and do not count.
@@ -70,7 +72,9 @@ fn report(what: &str, mut taken: Vec<u64>) {
 }
 
 async fn measure(notify: &str, submits: usize) {
+    let server = PrivateServer::start(durable(&[])).await;
     let farm = Farm::new()
+        .on(server)
         .agents(2)
         .slots(4)
         .ttl(Duration::from_secs(30))

@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     };
     let outcome = run::run(&plan, &options);
     report::write(&out, &plan, &outcome).expect("the report");
-    print!("{}", report::text(&plan, &outcome));
+    print!("{}", report::text(&out, &plan, &outcome));
     if outcome.is_clean() {
         ExitCode::SUCCESS
     } else {

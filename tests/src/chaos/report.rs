@@ -10,7 +10,7 @@ use super::plan::Plan;
 use super::run::Outcome;
 
 /// For people.
-pub fn text(plan: &Plan, outcome: &Outcome) -> String {
+pub fn text(dir: &Path, plan: &Plan, outcome: &Outcome) -> String {
     let mut out = String::new();
     let hours = outcome.lasted.as_secs_f64() / 3600.0;
     let count = outcome.count();
@@ -61,8 +61,8 @@ pub fn text(plan: &Plan, outcome: &Outcome) -> String {
     } else {
         let _ = writeln!(
             out,
-            "again: tests/chaos/run --seed {} --plan plan.json",
-            plan.seed
+            "again: tests/chaos/run --plan {}",
+            dir.join("plan.json").display()
         );
     }
     if let Some(kept) = &outcome.kept {
@@ -110,5 +110,5 @@ pub fn write(dir: &Path, plan: &Plan, outcome: &Outcome) -> std::io::Result<()> 
     });
     let text = serde_json::to_string_pretty(&result)?;
     std::fs::write(dir.join("result.json"), text)?;
-    std::fs::write(dir.join("report.txt"), self::text(plan, outcome))
+    std::fs::write(dir.join("report.txt"), self::text(dir, plan, outcome))
 }
