@@ -42,6 +42,9 @@ enum Slot {
     Dying(Vec<SpawnRequest>, ProofOfDeath),
 }
 
+/// How often a proof of death that failed is tried again.
+const PROOFS: usize = 5;
+
 /// Owns the connections; everything it does is answered by an [`Input`].
 pub struct Wardens {
     state_dir: PathBuf,
@@ -344,6 +347,13 @@ async fn listen(kind: Kind, client: WardenClient, mut notices: Notices, tx: mpsc
     {
         return;
     }
-    let dead = proof.tree_gone().await;
+    let mut dead = proof.tree_gone().await;
+    // What stays without proof stays held: a table of processes that could not be read just now is asked again.
+    for _again in 0..PROOFS {
+        let Err(e) = &dead else { break };
+        tracing::warn!("looking for what the {} warden left: {e}", kind.name());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        dead = proof.tree_gone().await;
+    }
     let _ = tx.send(Input::Warden(WardenInput::Dead(kind, dead))).await;
 }

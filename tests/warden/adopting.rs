@@ -178,7 +178,7 @@ async fn another_user_may_not_speak_to_a_warden() {
 
 #[tokio::test]
 async fn bytes_that_are_no_message_end_their_connection_and_no_other() {
-    let mut farmer = Farmer::new().await;
+    let farmer = Farmer::new().await;
     farmer.spawn(sh(id(1, 1), "sleep 1000")).await;
     let socket = farmer.dir.path().join("warden/main.sock");
     for bytes in [

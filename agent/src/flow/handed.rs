@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +18,10 @@ use crate::warden::protocol::{AttemptId, Kind};
 /// Records of one round: a bound on memory.
 const ROUND: usize = 1_000;
 const ROUND_BYTES: u64 = 1 << 20;
+/// Bytes that are looked through in a round when none of them are a record.
+const ROUND_MOST: u64 = 16 << 20;
+/// Bytes of a line; no engine writes a longer one.
+const MAX_LINE: u64 = 4 << 20;
 /// Bytes of a name; it is part of a key.
 const MAX_NAME: usize = 1_000;
 const MAX_BLAME: usize = 1_000;
@@ -41,8 +45,9 @@ pub fn command() -> Command {
 /// Follows the record that the engine of an attempt keeps in the attempt's run directory.
 #[derive(Debug)]
 pub struct Follower<T> {
-    path: PathBuf,
-    of: Option<(Kind, AttemptId, Record)>,
+    run_dir: PathBuf,
+    record: Record,
+    of: Option<(Kind, AttemptId)>,
     /// As a steward has handed it over: a job's directory is closed to an agent without rights.
     handed: Option<File>,
     /// What the database takes of a line of it.
@@ -50,6 +55,8 @@ pub struct Follower<T> {
     /// Everything before is in the database.
     sent: u64,
     read: u64,
+    /// What comes next is the rest of a line that was too long.
+    in_long_line: bool,
     pending: Vec<T>,
 }
 
@@ -77,7 +84,7 @@ impl<T> Follower<T> {
     /// The record of an attempt.
     pub fn of(paths: &Paths, id: AttemptId, record: Record, parse: fn(&[u8]) -> Option<T>) -> Self {
         Self {
-            of: Some((paths.kind(), id, record)),
+            of: Some((paths.kind(), id)),
             ..Self::new(&paths.run_dir(id), record, parse)
         }
     }
@@ -85,12 +92,14 @@ impl<T> Follower<T> {
     /// The record in a run directory that this process can read.
     pub fn new(run_dir: &Path, record: Record, parse: fn(&[u8]) -> Option<T>) -> Self {
         Self {
-            path: run_dir.join(record.path()),
+            run_dir: run_dir.to_owned(),
+            record,
             of: None,
             handed: None,
             parse,
             sent: 0,
             read: 0,
+            in_long_line: false,
             pending: Vec::new(),
         }
     }
@@ -107,16 +116,13 @@ impl<T> Follower<T> {
     }
 
     fn open(&mut self) -> io::Result<Option<File>> {
-        if let Some((steward, (kind, id, record))) = steward::here().zip(self.of) {
+        if let Some((steward, (kind, id))) = steward::here().zip(self.of) {
             if self.handed.is_none() {
-                self.handed = steward.record(kind, id, record)?;
+                self.handed = steward.record(kind, id, self.record)?;
             }
             return self.handed.as_ref().map(File::try_clone).transpose();
         }
-        match File::open(&self.path) {
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-            other => other.map(Some),
-        }
+        self.record.open(&self.run_dir)
     }
 
     fn read_on(&mut self) -> io::Result<()> {
@@ -130,16 +136,23 @@ impl<T> Follower<T> {
         let mut text = Vec::new();
         let full =
             |pending: &[T], bytes| !pending.is_empty() && (pending.len() >= ROUND || bytes >= ROUND_BYTES);
-        while !full(&self.pending, self.read - self.sent) {
+        // The record is the job's own; what is no record is passed over, and not all at once.
+        while !full(&self.pending, self.read - self.sent) && self.read - self.sent < ROUND_MOST {
             text.clear();
-            let length = reader.read_until(b'\n', &mut text)?;
-            // A line that is still being written is read the next time.
-            if text.last() != Some(&b'\n') {
+            let length = (&mut reader).take(MAX_LINE).read_until(b'\n', &mut text)? as u64;
+            let ended = text.last() == Some(&b'\n');
+            if !ended && length < MAX_LINE && !self.in_long_line {
+                // It is still being written, and read the next time.
                 break;
             }
-            self.read += length as u64;
-            // The record is the job's own; what is no record is passed over.
-            self.pending.extend((self.parse)(&text));
+            if length == 0 {
+                break;
+            }
+            self.read += length;
+            if ended && !self.in_long_line {
+                self.pending.extend((self.parse)(&text));
+            }
+            self.in_long_line = !ended;
         }
         if self.pending.is_empty() {
             self.sent = self.read;
@@ -188,6 +201,8 @@ fn storable(text: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     fn line(change: impl FnOnce(&mut serde_json::Value)) -> String {
@@ -231,5 +246,39 @@ mod tests {
         );
         follower.sent();
         assert!(follower.pending().expect("it can be read").is_empty());
+    }
+
+    #[test]
+    fn a_line_without_end_takes_no_memory_and_what_follows_it_is_told() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        std::fs::create_dir(dir.path().join("flow")).expect("a directory");
+        let record = dir.path().join("flow/record");
+        std::fs::write(&record, line(|_| {})).expect("a record");
+        let mut file = File::options().append(true).open(&record).expect("the record");
+        file.set_len(100 << 20).expect("a hole in it");
+        file.write_all(format!("\n{}", line(|l| l["task"] = "after".into())).as_bytes())
+            .expect("more of it");
+        let mut follower = Follower::new(dir.path(), Record::Tasks, task_end);
+        let mut told = Vec::new();
+        for _round in 0..20 {
+            let ends = follower.pending().expect("it can be read");
+            told.extend(ends.iter().map(|e| e.task.clone()));
+            follower.sent();
+        }
+        assert_eq!(told, ["a", "after"]);
+    }
+
+    #[test]
+    fn a_record_that_is_a_fifo_or_a_link_is_not_waited_for_and_not_followed() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        std::fs::create_dir(dir.path().join("flow")).expect("a directory");
+        let record = dir.path().join("flow/record");
+        let mut follower = Follower::new(dir.path(), Record::Tasks, task_end);
+        assert!(follower.pending().expect("there is none yet").is_empty());
+        rustix::fs::mkfifoat(rustix::fs::CWD, &record, 0o600.into()).expect("a FIFO");
+        assert!(follower.pending().is_err());
+        std::fs::remove_file(&record).expect("it goes");
+        std::os::unix::fs::symlink("/etc/passwd", &record).expect("a link");
+        assert!(follower.pending().is_err());
     }
 }

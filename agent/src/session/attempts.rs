@@ -65,7 +65,11 @@ impl Session {
             }
             // What a claim or a firing under way will take is not known yet.
             let free = self.fires_in_flight == 0 && self.claimer.is_idle() && self.may_claim(now);
-            let room = if free { self.free_slots.len() } else { 0 };
+            let room = if free && !self.leaves_runs_to_others() {
+                self.free_slots.len()
+            } else {
+                0
+            };
             self.fires_in_flight += 1;
             let ctx = self.ctx.clone();
             self.spawn(async move {
@@ -248,6 +252,7 @@ impl Session {
             return;
         }
         attempt.phase = Phase::Ended;
+        let mut refused = false;
         // A slot above the present number was taken before a reload.
         self.free_slots
             .extend(attempt.slot.take().filter(|slot| *slot <= self.slots));
@@ -267,10 +272,14 @@ impl Session {
                 attempt: attempt.assignment.about(),
                 why: failure.message.clone(),
             });
+            refused = true;
         }
         let verdict = runner::verdict(&attempt.assignment, &result, attempt.cancelled, random());
         let report = Report::ended(&self.me, &attempt.assignment, kind, Some(result), verdict);
         let _ = self.ctx.reports.send(report);
+        if refused {
+            self.note_refusal();
+        }
         self.claimer.hint_if_backlog();
         self.show_slots();
     }

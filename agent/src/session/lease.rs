@@ -6,6 +6,7 @@ use std::time::Duration;
 use farmhand_common::core::lease::BootInstant;
 use farmhand_common::store::StoreError;
 use farmhand_common::store::protocol::{self, Attempt, LostWhy, Release, Renewed};
+use futures_util::future::join_all;
 
 use super::{Input, Mode, Phase, Session, SessionEnd};
 use crate::clock::{self, boot_now};
@@ -15,14 +16,14 @@ use crate::reporter::Report;
 use crate::runner::Verdict;
 use crate::supervisor;
 use crate::warden::protocol::{AttemptId, Event as WardenEvent, KillReason, Kind};
-use crate::warden::{Gone, WardenClient};
+use crate::warden::{Gone, WardenError};
 use crate::wardens::{self, WardenInput};
 
 /// While waiting for the wardens' end: how often to ask whether a newer agent has started its own.
 const SUPERSEDED_EVERY: Duration = Duration::from_millis(500);
 
-/// A warden that is dead closes its connection at once; one that the kernel cannot end may not.
-const HEARD_OUT_WITHIN: Duration = Duration::from_secs(1);
+/// A warden that lives answers within milliseconds, and the connection of one that is dead is closed; a stopped one does neither.
+const HEARD_OUT_WITHIN: Duration = Duration::from_millis(300);
 
 /// What ending the wardens proved.
 pub(super) struct EndedWardens {
@@ -202,7 +203,16 @@ impl Session {
             session: self.me.session,
         });
         let (ctx, serving) = (self.ctx.clone(), self.serving());
-        let connections = self.wardens.connections();
+        let heard = self.hear_out().await;
+        for (id, attempt) in &self.attempts {
+            if attempt.phase != Phase::Ended {
+                self.emit(Event::FenceKill {
+                    run_id: id.run_id,
+                    attempt: id.attempt,
+                    why: "the session was expired",
+                });
+            }
+        }
         let gone = {
             let mut ending = std::pin::pin!(self.end_wardens(Duration::ZERO));
             loop {
@@ -220,22 +230,14 @@ impl Session {
                 }
             }
         };
-        self.hear_out(connections).await;
-        for (id, attempt) in &self.attempts {
-            if attempt.phase != Phase::Ended {
-                self.emit(Event::FenceKill {
-                    run_id: id.run_id,
-                    attempt: id.attempt,
-                    why: "the session was expired",
-                });
-            }
-        }
         // Nobody may take what has a hold until that is over, unless told that it is dead.
         for kind in gone.empty.iter().filter(|k| **k != Kind::Main) {
             self.lose_all_of(*kind, LostWhy::Lease);
         }
-        // Condemned rather than expired, it is open still; if nothing of it lives, it need not lapse.
+        // Condemned rather than expired, it is open still; if nothing of it lives, it need not lapse. With an end on its way
+        // it does, so that the end is written down first.
         if gone.all
+            && !heard
             && let Err(e) = protocol::close(&self.ctx.db, &self.me).await
         {
             tracing::debug!("closing the lost session: {e}");
@@ -243,11 +245,26 @@ impl Session {
         SessionEnd::Lost
     }
 
-    /// What had ended by itself before anybody ended it, and was not read yet: its end goes to the database, which refuses
-    /// it where the run has moved on, and says so. Each connection is read to its end, which the death of its warden is.
-    async fn hear_out(&mut self, connections: Vec<(Kind, WardenClient)>) {
+    /// Has every warden kill what it runs, at once, and hears what had ended by itself before: its end goes to the database,
+    /// which refuses it where the run has moved on, and says so. A dead warden's connection is read to its end. Says
+    /// whether there was any.
+    async fn hear_out(&mut self) -> bool {
+        let connections = self.wardens.connections();
         let mut open: HashSet<Kind> = connections.iter().map(|(kind, _)| *kind).collect();
+        let asked = connections.iter().map(|(kind, client)| async move {
+            client.kill_all(Duration::ZERO, KillReason::Fenced).await?;
+            Ok::<_, WardenError>((*kind, client.list().await?))
+        });
         let give_up = boot_now() + HEARD_OUT_WITHIN;
+        let listings = tokio::select! {
+            listings = join_all(asked) => listings,
+            () = clock::sleep_until(give_up) => Vec::new(),
+        };
+        let mut ended = Vec::new();
+        for (kind, listing) in listings.into_iter().flatten() {
+            open.remove(&kind);
+            ended.extend(listing.attempts.into_iter().map(|report| (kind, report)));
+        }
         while !open.is_empty() {
             let input = tokio::select! {
                 input = self.inputs.recv() => input,
@@ -255,21 +272,27 @@ impl Session {
             };
             match input {
                 Some(Input::Warden(WardenInput::Event(kind, WardenEvent::Exited(report)))) => {
-                    if report
-                        .result
-                        .as_ref()
-                        .is_some_and(|result| result.killed.is_none())
-                    {
-                        self.on_exited(kind, *report);
-                    }
+                    ended.push((kind, *report));
                 }
                 Some(Input::Warden(WardenInput::Disconnected(kind))) => {
                     open.remove(&kind);
                 }
                 Some(_) => {}
-                None => return,
+                None => break,
             }
         }
+        let mut heard = false;
+        for (kind, report) in ended {
+            if report
+                .result
+                .as_ref()
+                .is_some_and(|result| result.killed.is_none())
+            {
+                heard = true;
+                self.on_exited(kind, report);
+            }
+        }
+        heard
     }
 
     /// Ends every warden and waits for the proof, whatever it takes: the kernel's timer bounds it.

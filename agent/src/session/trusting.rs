@@ -2,21 +2,27 @@
 //! it may be tried again; and of definitions that are seen here, the warden keeps the serials, so that an older one is
 //! refused although nothing of the newer one was executed here.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
+use farmhand_common::core::lease::BootInstant;
 use farmhand_common::store::protocol::JobRow;
 use farmhand_common::store::signatures::{self, Signed};
 use farmhand_common::store::{Db, StoreError};
 
 use super::{Input, Session};
+use crate::clock::boot_now;
 use crate::warden::WardenClient;
 
 /// Definitions whose signatures are read at once; one has up to 4 MiB.
 const READ_AT_ONCE: usize = 32;
 /// Signed text in one message to the warden, unless one has more.
 const TOLD_AT_ONCE: usize = 1 << 20;
+
+/// As long as `claim` leaves a revision that was refused here to other nodes.
+const LEFT_TO_OTHERS: Duration = Duration::from_secs(600);
 
 /// Which version of a file it is: inode, size, change.
 type Version = Option<(u64, u64, i64, i64)>;
@@ -28,14 +34,26 @@ pub(super) struct Trusting {
     asked_with: Option<Version>,
     /// The revision of each job that was seen last.
     seen: HashMap<String, i64>,
-    /// What the warden has not been told yet.
-    untold: VecDeque<Revision>,
+    /// What the warden has not been told yet: the newest revision of each.
+    untold: BTreeMap<String, i64>,
     telling: bool,
     /// Until the next look, because it failed.
     later: bool,
+    /// The last time that a definition was refused here.
+    refused_at: Option<BootInstant>,
 }
 
 impl Session {
+    pub(super) fn note_refusal(&mut self) {
+        self.trusting.refused_at = Some(boot_now());
+    }
+
+    /// Whether runs may be left to others here, who then have to be told of them.
+    pub(super) fn leaves_runs_to_others(&self) -> bool {
+        let at = self.trusting.refused_at;
+        at.is_some_and(|at| boot_now().saturating_since(at) < LEFT_TO_OTHERS)
+    }
+
     /// With each look.
     pub(super) fn forget_refusals_if_changed(&mut self) {
         self.trusting.later = false;
@@ -67,7 +85,7 @@ impl Session {
         if row.deleted {
             self.trusting.seen.remove(&row.job_id);
         } else if self.trusting.seen.insert(row.job_id.clone(), row.rev) != Some(row.rev) {
-            self.trusting.untold.push_back((row.job_id.clone(), row.rev));
+            self.trusting.untold.insert(row.job_id.clone(), row.rev);
         }
     }
 
@@ -81,8 +99,8 @@ impl Session {
         else {
             return;
         };
-        let count = trusting.untold.len().min(READ_AT_ONCE);
-        let set: Vec<Revision> = trusting.untold.drain(..count).collect();
+        let next = std::iter::from_fn(|| trusting.untold.pop_first());
+        let set: Vec<Revision> = next.take(READ_AT_ONCE).collect();
         trusting.telling = true;
         let ctx = self.ctx.clone();
         self.spawn(async move {
@@ -100,7 +118,9 @@ impl Session {
     pub(super) fn on_serials_told(&mut self, left: Vec<Revision>) {
         self.trusting.telling = false;
         self.trusting.later = !left.is_empty();
-        self.trusting.untold.extend(left);
+        for (job_id, rev) in left {
+            self.trusting.untold.entry(job_id).or_insert(rev);
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod begin;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod protocol;
+mod record;
 mod rights;
 mod serve;
 mod wire;
@@ -22,8 +23,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::UnixStream;
 
 pub use begin::{begin, without};
-pub use protocol::Record;
 use protocol::{Reply, Request};
+pub use record::Record;
 pub use serve::run;
 
 use crate::warden::protocol::{AttemptId, Kind, Serving};

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::record::Record;
 use crate::warden::Gone;
 use crate::warden::protocol::{AttemptId, Kind, Serving};
 
@@ -14,28 +15,6 @@ pub struct Setup {
     pub state_dir: PathBuf,
     /// What [`Request::File`] may be about, by its place in this list.
     pub files: Vec<PathBuf>,
-}
-
-/// What an engine writes down in its run directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Record {
-    Tasks,
-    Lines,
-}
-
-impl Record {
-    /// Directory and file.
-    pub fn parts(self) -> [&'static str; 2] {
-        match self {
-            Record::Tasks => ["flow", "record"],
-            Record::Lines => ["stream", "record"],
-        }
-    }
-
-    pub fn path(self) -> PathBuf {
-        self.parts().iter().collect()
-    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{Mode, OFlags, openat};
 use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -14,10 +13,9 @@ use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 
-use super::protocol::{Record, Reply, Request, Setup};
+use super::protocol::{Reply, Request, Setup};
 use super::wire;
 use crate::runlog::keep_mark;
-use crate::warden::protocol::AttemptId;
 use crate::warden::{Launch, Paths, PidFd, WardenClient, WardenError, is_alive, name_process, nobody_lives};
 
 /// Requests under way at once; more are refused, so that it never stops listening.
@@ -103,6 +101,8 @@ async fn answer_all(socket: OwnedFd, steward: Arc<Steward>) -> io::Result<()> {
             answer(&reply_to, &reply, with);
             drop(permit);
         });
+        // Who asks much must not keep what it asked for from being done.
+        tokio::task::yield_now().await;
     }
 }
 
@@ -161,7 +161,7 @@ impl Steward {
             },
             Request::Remove { kind, id } => done(aside(move |p| p.remove_attempt(id), paths(kind)).await),
             Request::Record { kind, id, record } => {
-                return match aside(move |p| open_record(p, id, record), paths(kind)).await {
+                return match aside(move |p| record.open(&p.run_dir(id)), paths(kind)).await {
                     Ok(file) => (Reply::Record, file.map(OwnedFd::from)),
                     Err(error) => (failed(error), None),
                 };
@@ -250,37 +250,6 @@ async fn aside<T: Send + 'static>(
 ) -> io::Result<T> {
     let done = tokio::task::spawn_blocking(move || work(&paths)).await;
     done.unwrap_or_else(|e| Err(io::Error::other(e)))
-}
-
-/// The run directory is the job's: what lies there is opened only if it is the job's too, and through no link, so that
-/// nobody is shown a file of root's by it.
-fn open_record(paths: &Paths, id: AttemptId, record: Record) -> io::Result<Option<File>> {
-    use std::os::unix::fs::MetadataExt;
-    let below = |dir: &File, name: &str, flags| {
-        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        openat(dir, name, flags, Mode::empty()).map(File::from)
-    };
-    let found = (|| -> rustix::io::Result<_> {
-        let dir = File::from(rustix::fs::open(
-            paths.attempt_dir(id),
-            OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?);
-        let [inner, name] = record.parts();
-        let run_dir = below(&dir, "dir", OFlags::DIRECTORY)?;
-        let inner = below(&run_dir, inner, OFlags::DIRECTORY)?;
-        let file = below(&inner, name, OFlags::RDONLY)?;
-        Ok((run_dir, file))
-    })();
-    let (run_dir, file) = match found {
-        Err(rustix::io::Errno::NOENT) => return Ok(None),
-        other => other?,
-    };
-    let (owner, meta) = (run_dir.metadata()?, file.metadata()?);
-    if !meta.is_file() || meta.uid() != owner.uid() {
-        return Err(io::Error::other("what is there is no record of the job's"));
-    }
-    Ok(Some(file))
 }
 
 fn text_of(path: &Path) -> io::Result<String> {

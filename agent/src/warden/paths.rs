@@ -18,6 +18,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, fchown};
 use std::path::{Path, PathBuf};
 
+use tokio::sync::Semaphore;
+
 use super::bounds::Bounds;
 use super::protocol::{AttemptId, Kind};
 use crate::steward;
@@ -27,6 +29,9 @@ pub struct Paths {
     state_dir: PathBuf,
     kind: Kind,
 }
+
+/// Directories that are removed at once: a bound on threads, descriptors and what a steward is asked for.
+static DISCARDS: Semaphore = Semaphore::const_new(8);
 
 impl Paths {
     /// `state_dir` must be absolute: guard and warden leave their working directory.
@@ -148,6 +153,8 @@ impl Paths {
     /// # Errors
     /// When something of it stays.
     pub async fn discard(self, id: AttemptId) -> io::Result<()> {
+        // It is never closed; a failure to get a turn is no reason to leave files behind.
+        let _turn = DISCARDS.acquire().await;
         let removed = tokio::task::spawn_blocking(move || self.remove_attempt(id)).await;
         removed.unwrap_or_else(|e| Err(io::Error::other(e)))
     }
