@@ -1,13 +1,16 @@
 //! Figures of the other programs into one page with plots:
 //!
-//!     bench-report FIGURES.jsonl > report.md
+//!     bench-report FIGURES.jsonl DIR      DIR/report.md and DIR/plots/*.svg
 //!
-//! Each figure beside its aim (`aims.rs`), where it has one. Each line is `{"bench", "name", "value", "unit"}`. `tests/bench/run` runs everything and then this.
+//! Each figure beside its aim (`aims.rs`), where it has one. Each line is `{"bench", "name", "value", "unit"}`. `tests/bench/run`
+//! runs everything and then this.
 
 mod aims;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
 
 use serde::Deserialize;
 
@@ -67,11 +70,39 @@ fn shown(value: f64) -> String {
     }
 }
 
-fn main() {
-    let path = std::env::args()
-        .nth(1)
-        .expect("usage: bench-report FIGURES.jsonl");
-    let text = std::fs::read_to_string(&path).expect("the figures");
+/// What the figures were measured on.
+fn machine() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let value = |text: &str, key: &str| {
+        let line = text.lines().find(|line| line.starts_with(key));
+        line.and_then(|line| line.split_once(':'))
+            .map_or(String::new(), |(_, value)| value.trim().to_owned())
+    };
+    let (cpus, memory) = (read("/proc/cpuinfo"), read("/proc/meminfo"));
+    let count = cpus.lines().filter(|line| line.starts_with("processor")).count();
+    let postgres = Command::new("psql").arg("--version").output();
+    let postgres = postgres.map_or(String::new(), |out| {
+        String::from_utf8_lossy(&out.stdout).trim().to_owned()
+    });
+    format!(
+        "{} · {count} × {} · {} of memory · Linux {} · {postgres}",
+        jiff::Zoned::now().date(),
+        value(&cpus, "model name"),
+        value(&memory, "MemTotal"),
+        read("/proc/sys/kernel/osrelease").trim(),
+    )
+}
+
+fn main() -> std::io::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(path), Some(dir)) = (arguments.next(), arguments.next()) else {
+        eprintln!("usage: bench-report FIGURES.jsonl DIR");
+        std::process::exit(2);
+    };
+    let dir = Path::new(&dir);
+    let plots = dir.join("plots");
+    std::fs::create_dir_all(&plots)?;
+    let text = std::fs::read_to_string(&path)?;
     let figures: Vec<Figure> = text
         .lines()
         .map(|line| serde_json::from_str(line).expect("a figure"))
@@ -82,9 +113,12 @@ fn main() {
             benches.push(&figure.bench);
         }
     }
-    println!("# Measured\n");
+    let mut page = format!("# Measured\n\n{}\n", machine());
     for bench in benches {
-        println!("## {bench}\n\n| what | | | aim | |\n| --- | ---: | --- | --- | --- |");
+        let _ = write!(
+            page,
+            "\n## {bench}\n\n| what | | | aim | |\n| --- | ---: | --- | --- | --- |\n"
+        );
         let own: Vec<&Figure> = figures.iter().filter(|f| f.bench == bench).collect();
         for figure in &own {
             let (aim, met) = match aims::judge(figure, &figures) {
@@ -93,15 +127,22 @@ fn main() {
                 None => (String::new(), ""),
             };
             let value = shown(figure.value);
-            println!("| {} | {value} | {} | {aim} | {met} |", figure.name, figure.unit);
+            let _ = writeln!(
+                page,
+                "| {} | {value} | {} | {aim} | {met} |",
+                figure.name, figure.unit
+            );
         }
-        println!();
         let mut units: BTreeMap<&str, Vec<&Figure>> = BTreeMap::new();
         for figure in &own {
             units.entry(&figure.unit).or_default().push(figure);
         }
-        for (unit, figures) in units.iter().filter(|(_, figures)| figures.len() > 1) {
-            println!("{}\n", plot(bench, unit, figures));
+        let drawn = units.iter().filter(|(_, figures)| figures.len() > 1);
+        for ((unit, figures), n) in drawn.zip(1..) {
+            let name = format!("{bench}-{n}.svg");
+            std::fs::write(plots.join(&name), plot(bench, unit, figures))?;
+            let _ = write!(page, "\n![{bench}, {unit}](plots/{name})\n");
         }
     }
+    std::fs::write(dir.join("report.md"), page)
 }
