@@ -48,7 +48,14 @@ impl Counts {
 struct Turn {
     at: Timestamp,
     job: usize,
+    rev: i64,
     rank: usize,
+}
+
+impl Turn {
+    fn taken_at(&self) -> Timestamp {
+        self.at + claim_delay(self.rank)
+    }
 }
 
 /// Each agent's instants, last first.
@@ -113,16 +120,23 @@ impl Fleet {
     pub async fn schedule(&self, server: &PrivateServer, jobs: usize, minutes: i64) {
         let first = Timestamp::from_second(Timestamp::now().as_second() + AHEAD).expect("soon");
         let sql = server.client().await;
-        sql.execute(
-            "UPDATE farmhand.job SET scheduled = true,
-                 next_run = $1::timestamptz + substr(job_id, 4)::bigint * 60000000 / $2::int * interval '1 microsecond'
-             WHERE job_id LIKE 'job%'",
-            &[&first, &i32::try_from(jobs).expect("a number of jobs")],
-        )
-        .await
-        .expect("a schedule");
+        let rows = sql
+            .query(
+                "UPDATE farmhand.job SET scheduled = true,
+                     next_run = $1::timestamptz + substr(job_id, 4)::bigint * 60000000 / $2::int * interval '1 microsecond'
+                 WHERE job_id LIKE 'job%'
+                 RETURNING substr(job_id, 4)::bigint, rev",
+                &[&first, &i32::try_from(jobs).expect("a number of jobs")],
+            )
+            .await
+            .expect("a schedule");
+        let mut revs = vec![0; jobs];
+        for row in rows {
+            let job = usize::try_from(row.get::<_, i64>(0)).expect("a number of a job");
+            revs[job] = row.get(1);
+        }
         self.turns
-            .send_replace(Arc::new(turns(self.sessions.len(), jobs, first, minutes)));
+            .send_replace(Arc::new(turns(self.sessions.len(), &revs, first, minutes)));
         tokio::time::sleep_until(at_clock(first)).await;
     }
 
@@ -162,7 +176,7 @@ impl Agent {
         let mut turns: Vec<Turn> = Vec::new();
         let mut failures = 0_u32;
         loop {
-            let turn = turns.last().map(|t| at_clock(t.at) + claim_delay(t.rank));
+            let turn = turns.last().map(|t| at_clock(t.taken_at()));
             let next = look_at.min(renew_at).min(turn.unwrap_or(look_at));
             tokio::select! {
                 () = sleep_until(next) => {}
@@ -178,11 +192,8 @@ impl Agent {
             }
             let now = Instant::now();
             if turn.is_some_and(|at| at <= now) {
-                let mut due = Vec::new();
-                while turns
-                    .last()
-                    .is_some_and(|t| at_clock(t.at) + claim_delay(t.rank) <= now)
-                {
+                let (mut due, wall) = (Vec::new(), Timestamp::now());
+                while turns.last().is_some_and(|t| t.taken_at() <= wall) {
                     due.extend(turns.pop());
                 }
                 self.take(&due).await;
@@ -214,7 +225,7 @@ impl Agent {
             .iter()
             .map(|turn| Fire {
                 job_id: format!("job{}", turn.job),
-                rev: 1,
+                rev: turn.rev,
                 seen: turn.at,
                 following: Some(turn.at + SignedDuration::from_secs(EVERY)),
                 due: vec![turn.at],
@@ -249,9 +260,9 @@ impl Agent {
 }
 
 /// Each agent's turns: an even draw of three agents for each instant, as the rendezvous hash gives.
-fn turns(agents: usize, jobs: usize, first: Timestamp, minutes: i64) -> Vec<Vec<Turn>> {
-    let mut turns = vec![Vec::new(); agents];
-    for job in 0..jobs {
+fn turns(agents: usize, revs: &[i64], first: Timestamp, minutes: i64) -> Vec<Vec<Turn>> {
+    let (jobs, mut turns) = (revs.len(), vec![Vec::new(); agents]);
+    for (job, rev) in revs.iter().copied().enumerate() {
         let offset = SignedDuration::from_micros(job as i64 * 60_000_000 / jobs as i64);
         for round in 0..minutes {
             let at = first + offset + SignedDuration::from_secs(round * EVERY);
@@ -259,12 +270,12 @@ fn turns(agents: usize, jobs: usize, first: Timestamp, minutes: i64) -> Vec<Vec<
                 ^ (round as u64).wrapping_mul(0xff51_afd7_ed55_8ccd);
             for rank in 0..RANKS.min(agents) {
                 let chosen = ((draw >> 17) as usize + rank) % agents;
-                turns[chosen].push(Turn { at, job, rank });
+                turns[chosen].push(Turn { at, job, rev, rank });
             }
         }
     }
     for own in &mut turns {
-        own.sort_by_key(|t| std::cmp::Reverse((t.at + claim_delay(t.rank), t.job)));
+        own.sort_by_key(|t| std::cmp::Reverse((t.taken_at(), t.job)));
     }
     turns
 }
