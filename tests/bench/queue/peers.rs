@@ -70,8 +70,5 @@ pub async fn measure(server: &PrivateServer, runs: usize) {
 /// The target directory that this program lies in.
 fn target() -> PathBuf {
     let own = std::env::current_exe().expect("a program knows its own path");
-    own.ancestors()
-        .nth(2)
-        .expect("target/PROFILE/PROGRAM")
-        .to_path_buf()
+    own.parent().expect("target/PROFILE/PROGRAM").to_path_buf()
 }
