@@ -1,16 +1,14 @@
 //! Which program a command is, and whether the node lets it run. What was checked is what is executed: the real path, of
 //! which nobody but root (or the agent's own user) can change any part.
 
-use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use farmhand_common::core::definition::Command;
 
-use super::{UserRules, matches, trusted};
+use super::trusted::real;
+use super::{UserRules, matches};
 
-/// As many as the kernel follows.
-const MOST_LINKS: usize = 40;
 /// How the agent writes the engines of flows and streams.
 const ENGINE: &str = "/proc/self/exe";
 
@@ -95,53 +93,6 @@ fn found(name: &str, path: &str) -> Result<PathBuf, String> {
         .map(|dir| Path::new(dir).join(name))
         .find(executable)
         .ok_or_else(|| format!("no such command: {name} (PATH={path})"))
-}
-
-/// The path without links, every part of it looked at: an owner or a mode that lets somebody else change what is
-/// executed between this check and the execution is refused.
-fn real(path: &Path) -> Result<PathBuf, String> {
-    let mut todo: Vec<OsString> = Vec::new();
-    push(&mut todo, path);
-    let mut at = PathBuf::from("/");
-    let mut links = 0;
-    let said = |at: &Path, why: String| format!("{} {why}", at.display());
-    let root = std::fs::symlink_metadata("/").map_err(|e| e.to_string())?;
-    trusted(&root).map_err(|why| said(&at, why))?;
-    while let Some(part) = todo.pop() {
-        if part == ".." {
-            at.pop();
-            continue;
-        }
-        let next = at.join(&part);
-        let meta = std::fs::symlink_metadata(&next).map_err(|e| format!("{}: {e}", next.display()))?;
-        if meta.is_symlink() {
-            links += 1;
-            if links > MOST_LINKS {
-                return Err(said(path, "is a link without an end".to_owned()));
-            }
-            // Its mode says nothing; who may replace it, the directory's does, which was looked at.
-            let target = std::fs::read_link(&next).map_err(|e| format!("{}: {e}", next.display()))?;
-            if target.is_absolute() {
-                at = PathBuf::from("/");
-            }
-            push(&mut todo, &target);
-            continue;
-        }
-        trusted(&meta).map_err(|why| said(&next, why))?;
-        at = next;
-    }
-    Ok(at)
-}
-
-fn push(todo: &mut Vec<OsString>, path: &Path) {
-    let parts = path.components().filter_map(|part| match part {
-        Component::Normal(part) => Some(part.to_owned()),
-        Component::ParentDir => Some("..".into()),
-        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
-    });
-    let at = todo.len();
-    todo.extend(parts);
-    todo[at..].reverse();
 }
 
 #[cfg(test)]

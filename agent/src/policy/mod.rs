@@ -3,22 +3,18 @@
 
 mod commands;
 mod glob;
+mod trusted;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 pub use glob::matches;
+pub(crate) use trusted::{only_roots, open_trusted, read_trusted, trusted};
 
 /// Stands for every user but root.
 const ANYBODY: &str = "*";
-/// More than any policy needs; a device or a log that was named by mistake is not read to its end.
-const LONGEST: u64 = 1 << 20;
 
 /// What holds for one start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -209,41 +205,6 @@ impl Rules {
         }
         Ok(())
     }
-}
-
-/// The text of a file that nobody can change who is not root or the agent's own user already.
-pub(crate) fn read_trusted(path: &Path) -> Result<String, String> {
-    if !path.is_absolute() {
-        return Err("its path is not absolute".to_owned());
-    }
-    let said = |e: std::io::Error| e.to_string();
-    let dir = path.parent().unwrap_or(Path::new("/"));
-    trusted(&std::fs::metadata(dir).map_err(said)?).map_err(|why| format!("{} {why}", dir.display()))?;
-    // A FIFO would be waited for.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(|e| said(e.into()))?);
-    let found = file.metadata().map_err(said)?;
-    trusted(&found).map_err(|why| format!("it {why}"))?;
-    if !found.is_file() {
-        return Err("it is not a file".to_owned());
-    }
-    let mut text = String::new();
-    file.take(LONGEST).read_to_string(&mut text).map_err(said)?;
-    Ok(text)
-}
-
-pub(crate) fn trusted(found: &std::fs::Metadata) -> Result<(), String> {
-    let own = rustix::process::geteuid().as_raw();
-    if ![0, own].contains(&found.uid()) {
-        return Err(format!("belongs to user {}, not to root", found.uid()));
-    }
-    if found.mode() & 0o022 != 0 {
-        return Err(format!(
-            "can be changed by others than root: its mode is {:04o}",
-            found.mode() & 0o7777
-        ));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

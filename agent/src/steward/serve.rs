@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::fs::OFlags;
 use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -15,6 +16,7 @@ use tokio::sync::Semaphore;
 
 use super::protocol::{Reply, Request, Setup};
 use super::wire;
+use crate::policy;
 use crate::runlog::keep_mark;
 use crate::warden::{Launch, Paths, PidFd, WardenClient, WardenError, is_alive, name_process, nobody_lives};
 
@@ -159,19 +161,26 @@ impl Steward {
                 Ok(gone) => Reply::Gone { gone },
                 Err(error) => failed(error),
             },
-            Request::Remove { kind, id } => done(aside(move |p| p.remove_attempt(id), paths(kind)).await),
+            Request::Remove { kind, id } => {
+                let paths = paths(kind);
+                done(aside(move || paths.remove_attempt(id)).await)
+            }
             Request::Record { kind, id, record } => {
-                return match aside(move |p| record.open(&p.run_dir(id)), paths(kind)).await {
+                let paths = paths(kind);
+                return match aside(move || record.open(&paths.run_dir(id))).await {
                     Ok(file) => (Reply::Record, file.map(OwnedFd::from)),
                     Err(error) => (failed(error), None),
                 };
             }
             Request::Mark { kind, id, sent } => {
-                done(aside(move |p| keep_mark(&p.attempt_dir(id), sent), paths(kind)).await)
+                let paths = paths(kind);
+                done(aside(move || keep_mark(&paths.attempt_dir(id), sent)).await)
             }
-            Request::File { index } => match self.setup.files.get(index).map(|file| text_of(file)) {
-                Some(Ok(text)) => Reply::Text { text },
-                Some(Err(error)) => failed(error),
+            Request::File { index } => match self.setup.files.get(index).cloned() {
+                Some(file) => match aside(move || text_of(&file)).await {
+                    Ok(text) => Reply::Text { text },
+                    Err(error) => failed(error),
+                },
                 None => failed("there is no such file"),
             },
         };
@@ -244,23 +253,84 @@ fn of_error(error: WardenError) -> Reply {
 }
 
 /// A job can leave a million files behind, or a file server that hangs.
-async fn aside<T: Send + 'static>(
-    work: impl FnOnce(&Paths) -> io::Result<T> + Send + 'static,
-    paths: Paths,
-) -> io::Result<T> {
-    let done = tokio::task::spawn_blocking(move || work(&paths)).await;
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|e| Err(io::Error::other(e)))
 }
 
+/// The agent's user may not be able to change what is read with root's rights: it would be shown any file by a link. What
+/// is not root's alone it has to be able to read itself.
 fn text_of(path: &Path) -> io::Result<String> {
-    let file = File::open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no file"));
-    }
+    let file = policy::only_roots(path)
+        .and_then(|real| policy::open_trusted(&real, OFlags::NOFOLLOW))
+        .map_err(|why| {
+            io::Error::other(format!(
+                "it is not shown to an agent without rights, because not only root could change it: {why}"
+            ))
+        })?;
     let mut text = String::new();
     file.take(MOST_TEXT + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MOST_TEXT {
         return Err(io::Error::other("it is longer than 64 KiB"));
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::PathBuf;
+
+    use rustix::fs::Mode;
+
+    use super::*;
+
+    async fn asked(file: &Path) -> Result<String, String> {
+        let files = vec![file.to_path_buf()];
+        let state_dir = PathBuf::from("/nonexistent");
+        match Steward::new(Setup { state_dir, files })
+            .reply(Request::File { index: 0 })
+            .await
+        {
+            (Reply::Text { text }, None) => Ok(text),
+            (Reply::Failed { why }, None) => Err(why),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_is_shown_where_only_root_could_have_put_it() {
+        let base = tempfile::tempdir().unwrap();
+        let at = |name: &str| base.path().join(name);
+        let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        for dir in ["kept", "open"] {
+            fs::create_dir(at(dir)).unwrap();
+            fs::write(at(dir).join("key"), "sesame").unwrap();
+        }
+        symlink(at("kept/key"), at("kept/link")).unwrap();
+        symlink(at("kept/key"), at("open/link")).unwrap();
+        symlink(at("open/key"), at("kept/out")).unwrap();
+        mode(&at("open"), 0o777);
+        for good in ["kept/key", "kept/link"] {
+            assert_eq!(asked(&at(good)).await, Ok("sesame".to_owned()), "{good}");
+        }
+        for bad in ["open/key", "open/link", "kept/out"] {
+            let why = asked(&at(bad)).await.unwrap_err();
+            assert!(
+                why.contains("not only root") && why.contains("0777"),
+                "{bad}: {why}"
+            );
+        }
+        // As a file that nobody ever writes into: it is not waited for.
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            at("kept/pipe"),
+            rustix::fs::FileType::Fifo,
+            Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        assert!(asked(&at("kept/pipe")).await.unwrap_err().contains("not a file"));
+    }
 }
