@@ -1,9 +1,7 @@
 //! From root to a user of the agent's own, before there is a thread or a connection.
 
-use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +10,7 @@ use rustix::fs::{Access, access};
 use rustix::net::SendFlags;
 
 use super::protocol::Setup;
-use super::{STEWARD, Steward, rights, wire};
+use super::{STEWARD, Steward, here, place, rights, shown, wire};
 use crate::accounts;
 use crate::config::AgentConfig;
 use crate::policy::Policy;
@@ -44,7 +42,7 @@ pub fn begin(config: &AgentConfig, name: &str, files: Vec<PathBuf>) -> Result<()
             "{name} is root, or of root's group; name a user of the agent's own"
         ));
     }
-    let place = |e: io::Error| format!("state directory {}: {e}", config.state_dir.display());
+    let in_place = |e: io::Error| format!("state directory {}: {e}", config.state_dir.display());
     let bounds = Bounds {
         agent: account,
         policy,
@@ -52,11 +50,13 @@ pub fn begin(config: &AgentConfig, name: &str, files: Vec<PathBuf>) -> Result<()
         secrets_dir: config.outside.secrets_dir.clone(),
     };
     let paths = Paths::new(&config.state_dir, Kind::Main);
-    paths.prepare().map_err(place)?;
-    bounds.write(&paths).map_err(place)?;
-    // Once more: now that there are bounds, it lets the user in where that must read.
-    paths.prepare().map_err(place)?;
-    show_what_is_there(&config.state_dir).map_err(place)?;
+    place::check(&config.state_dir)?;
+    paths.prepare().map_err(in_place)?;
+    // Once more: what was missing was made with whatever mask this process has.
+    place::check(&config.state_dir)?;
+    bounds.write(&paths).map_err(in_place)?;
+    // What attempts of an agent with rights left is for the one without them to read.
+    shown::to(&config.state_dir, Some(account.gid)).map_err(in_place)?;
     let steward = start(config, files).map_err(|e| format!("its steward does not start: {e}"))?;
     rights::give_up(account).map_err(|e| format!("the rights of root cannot be given up: {e}"))?;
     // As the kernel will look at it: with the rights that are left.
@@ -70,12 +70,19 @@ pub fn begin(config: &AgentConfig, name: &str, files: Vec<PathBuf>) -> Result<()
     Ok(())
 }
 
-/// An agent that keeps its rights: what an earlier one without them was held to no longer counts.
+/// An agent that keeps its rights: what an earlier one without them was held to no longer counts, and its group no longer
+/// reads. Only for one that has the node: another that still lives would be held to nothing.
 ///
 /// # Errors
 /// When that cannot be taken back.
 pub fn without(state_dir: &Path) -> io::Result<()> {
-    Bounds::remove(&Paths::new(state_dir, Kind::Main))
+    let paths = Paths::new(state_dir, Kind::Main);
+    if here().is_some() || !paths.bounds().try_exists()? {
+        return Ok(());
+    }
+    // The bounds last: as long as they are there, this is done again.
+    shown::to(state_dir, None)?;
+    Bounds::remove(&paths)
 }
 
 /// Its memory and its environment are new: it knows nothing of what this process has read.
@@ -98,31 +105,4 @@ fn start(config: &AgentConfig, files: Vec<PathBuf>) -> io::Result<Steward> {
         .stdout(Stdio::null())
         .spawn()?;
     Ok(Steward { socket, files })
-}
-
-/// What attempts of an agent with rights have written, and go on writing, is for the one without them to read.
-fn show_what_is_there(state_dir: &Path) -> io::Result<()> {
-    for kind in Paths::kinds(state_dir)? {
-        let paths = Paths::new(state_dir, kind);
-        paths.prepare()?;
-        let Some(gid) = fs::metadata(paths.runs()).map(|m| m.gid()).ok() else {
-            continue;
-        };
-        for id in paths.attempts_on_disk()? {
-            let dir = paths.attempt_dir(id);
-            show(&dir, gid, 0o751)?;
-            for entry in fs::read_dir(&dir)? {
-                let entry = entry?;
-                if entry.file_type()?.is_file() {
-                    show(&entry.path(), gid, 0o640)?;
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-fn show(path: &Path, gid: u32, mode: u32) -> io::Result<()> {
-    chown(path, None, Some(gid))?;
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }

@@ -5,10 +5,12 @@
 mod begin;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+mod place;
 mod protocol;
 mod record;
 mod rights;
 mod serve;
+mod shown;
 mod wire;
 
 use std::io;

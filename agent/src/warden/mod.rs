@@ -64,7 +64,7 @@ pub use life::HARD_END_LEAD;
 pub(crate) use lock::is_alive;
 pub use output::Stream;
 pub use paths::Paths;
-pub(crate) use paths::readable_file;
+pub(crate) use paths::{readable_file, regroup};
 pub use plan::fd::PROGRESS as PROGRESS_FD;
 pub use proof::{Gone, PidFd, ProofOfDeath, nobody_lives};
 pub use reader::{Item, OutputReader};

@@ -18,6 +18,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, fchown};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use tokio::sync::Semaphore;
 
 use super::bounds::Bounds;
@@ -191,11 +193,35 @@ impl Paths {
         // A directory from an earlier time is brought into line, whoever the agent has become.
         if let Some(bounds) = Bounds::now(self)? {
             let runs = self.runs();
-            chown(&runs, None, Some(bounds.agent.gid)).map_err(|e| named(e, &runs))?;
-            fs::set_permissions(&runs, fs::Permissions::from_mode(0o751)).map_err(|e| named(e, &runs))?;
+            if !regroup(&runs, bounds.agent.gid, 0o751)? {
+                let why = format!(
+                    "{} must be a directory of uid {us}'s, and no link",
+                    runs.display()
+                );
+                return Err(io::Error::other(why));
+            }
         }
         Ok(())
     }
+}
+
+/// Gives what is ours to a group; false: it is somebody else's, a link, or gone.
+pub fn regroup(path: &Path, gid: u32, mode: u32) -> io::Result<bool> {
+    // A FIFO would be waited for.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(Errno::NOENT | Errno::LOOP) => return Ok(false),
+        other => fs::File::from(other.map_err(|e| named(e.into(), path))?),
+    };
+    let given = || {
+        if file.metadata()?.uid() != rustix::process::geteuid().as_raw() {
+            return Ok(false);
+        }
+        fchown(&file, None, Some(gid))?;
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        Ok(true)
+    };
+    given().map_err(|e| named(e, path))
 }
 
 /// The group that may read what is in a directory, if one may: the agent's, where that has no rights.
