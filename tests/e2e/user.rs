@@ -2,6 +2,8 @@
 //!
 //! These tests need root, and users of Debian's: `www-data` is the agent's, `nobody` and `backup` are jobs'.
 
+mod state;
+
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -82,6 +84,11 @@ fn as_agent(script: &str) -> bool {
         .stdout(Stdio::null())
         .status();
     done.expect("a shell").success()
+}
+
+fn group_and_mode(path: &Path) -> (u32, u32) {
+    let found = std::fs::metadata(path).expect("what is there");
+    (found.gid(), found.mode() & 0o7777)
 }
 
 async fn begun(farm: &Farm, run: i64, attempt: i32) {
@@ -323,9 +330,20 @@ async fn a_node_changes_over_and_back_with_its_jobs_running_and_reads_its_settin
         "{}",
         farm.agents[0].log_tail(9)
     );
+    let state = farm.agents[0].state_dir.clone();
+    let output = state.join(format!("runs/{long}.1/output.0"));
+    let shown = || [&state.join("runs"), &output].map(|path| group_and_mode(path));
+    let group = accounts::find(AGENT)
+        .expect("users")
+        .expect("the agent's")
+        .account
+        .gid;
+    assert_eq!(shown(), [(group, 0o751), (group, 0o640)]);
     farm.agents[0].kill();
     farm.agents[0].arguments = before;
     farm.agents[0].start().await;
+    assert_eq!(shown(), [(0, 0o711), (0, 0o600)]);
+    assert!(!state.join("warden/bounds").exists());
     go(&farm);
     let done = farm.succeeds(long).await;
     assert_eq!((done.attempt, done.takeovers), (1, 0), "{done:?}");

@@ -15,6 +15,7 @@ use crate::clock::{self, boot_now};
 use crate::events::Event;
 use crate::keeper::Keeper;
 use crate::session::{Context, Input, LEASE_GRACE, Session};
+use crate::steward;
 use crate::warden::protocol::{AttemptId, AttemptReport, Kind, Serving};
 use crate::warden::{Notices, Paths, WardenClient, WardenError};
 use crate::wardens::{self, Wardens};
@@ -60,9 +61,11 @@ pub(super) async fn begin(
     let (me, sent) = open(ctx).await?;
     ctx.events.emit(Event::SessionOpened { session: me.session });
     let mut wardens = new_wardens(ctx, &me, channel.0.clone());
-    if let Err(e) = wardens.start_main(deadlines(ctx, sent, Kind::Main)).await {
+    let started = wardens.start_main(deadlines(ctx, sent, Kind::Main)).await;
+    let started = started.map_err(|e| setup("starting the warden", e));
+    if let Err(e) = started.and_then(|()| unbound(ctx)) {
         retrying(ctx, "close", || protocol::close(&ctx.db, &me)).await?;
-        return Err(setup("starting the warden", e));
+        return Err(e);
     }
     let (boot_ctx, boot_me) = (ctx.clone(), me.clone());
     tokio::spawn(async move {
@@ -71,6 +74,12 @@ pub(super) async fn begin(
         }
     });
     Ok(Session::new(ctx.clone(), me, sent, wardens, Vec::new(), channel))
+}
+
+/// Every warden is ours now, and so is the lease. Earlier, an agent without rights could still be the node's.
+fn unbound(ctx: &Context) -> Result<(), AgentError> {
+    let dir = &ctx.config.state_dir;
+    steward::without(dir).map_err(|e| setup(format!("state directory {}", dir.display()), e))
 }
 
 /// Removes the directories of attempts that no warden has any more: an agent that was killed left them.
@@ -179,6 +188,7 @@ async fn adopt(
     }
     let left = left_behind(ctx, &alive);
     purge(ctx, &adopted, &left);
+    unbound(ctx)?;
     wardens.ensure(Kind::Main, deadlines(ctx, sent, Kind::Main));
     ctx.events.emit(Event::SessionAdopted {
         session: me.session,

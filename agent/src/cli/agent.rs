@@ -99,10 +99,9 @@ pub fn run(args: &AgentArgs, as_json: bool) -> Outcome {
     config.state_dir = std::path::absolute(&config.state_dir)?;
     // With whatever files the URL names, which only root may be able to read.
     let database = DbConfig::from_url(&config.database_url, PasswordIn::Allowed)?;
-    match &config.user {
-        Some(name) => steward::begin(&config, name, own_files(args, &env, &config))
-            .map_err(|why| Failure::new(Exit::Error, format!("--user {name}: {why}")))?,
-        None => steward::without(&config.state_dir)?,
+    if let Some(name) = &config.user {
+        steward::begin(&config, name, own_files(args, &env, &config))
+            .map_err(|why| Failure::new(Exit::Error, format!("--user {name}: {why}")))?;
     }
     // A change of user may have made it visible again.
     hidden()?;
