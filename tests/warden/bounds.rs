@@ -1,8 +1,12 @@
 //! Attacks by an agent without rights on its warden: what root wrote down holds, whatever the agent says.
 
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixStream;
+
 use farmhand::accounts::{self, Account};
-use farmhand::warden::Bounds;
 use farmhand::warden::protocol::*;
+use farmhand::warden::{Bounds, WardenClient};
 
 use crate::harness::{Farmer, id, needs_root, policy, sh};
 
@@ -105,4 +109,81 @@ async fn a_secret_named_like_a_path_becomes_no_file() {
         assert!(refused.to_string().contains("secret's name"), "{name}: {refused}");
     }
     assert!(!planted.exists());
+}
+
+/// As the steward hands it over: said before the agent without rights has it.
+fn held(farmer: &Farmer) -> UnixStream {
+    let mut stream = UnixStream::connect(farmer.paths().private_dir().join("main.sock")).unwrap();
+    ask(&mut stream, Request::Hold).unwrap();
+    stream
+}
+
+fn ask(stream: &mut UnixStream, request: Request) -> Result<Reply, Refusal> {
+    let message = serde_json::to_vec(&FromAgent { seq: 1, request }).unwrap();
+    stream
+        .write_all(&u32::try_from(message.len()).unwrap().to_be_bytes())
+        .unwrap();
+    stream.write_all(&message).unwrap();
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).unwrap();
+    let mut answer = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut answer).unwrap();
+    match serde_json::from_slice(&answer).unwrap() {
+        FromWarden::Reply { result, .. } => result,
+        FromWarden::Event(event) => panic!("{event:?}"),
+    }
+}
+
+#[tokio::test]
+async fn when_the_bounds_are_gone_an_agent_without_rights_starts_nothing_more() {
+    let farmer = bounded("users = ['*']").await;
+    let mut agent = held(&farmer);
+    let hello = Request::Hello {
+        protocol: PROTOCOL,
+        agent_pid: 1,
+        expect: None,
+    };
+    ask(&mut agent, hello).unwrap();
+    let spawn = |number, user: &str| {
+        let mut request = sh(id(number, 1), "true");
+        request.user = Some(user.to_owned());
+        Request::Spawn(Box::new(request))
+    };
+    ask(&mut agent, spawn(1, "nobody")).unwrap();
+    Bounds::remove(&farmer.paths()).unwrap();
+    for user in ["nobody", "root"] {
+        let refused = ask(&mut agent, spawn(2, user)).unwrap_err();
+        assert!(refused.to_string().contains("bounds"), "{refused}");
+    }
+    let trusted_keys = farmer.dir.path().join("keys-of-its-own");
+    let signed = Vec::new();
+    assert!(ask(&mut agent, Request::Note { trusted_keys, signed }).is_err());
+    // Whoever else has root's rights takes it over, and is held to nothing.
+    let (client, _notices) = WardenClient::connect_existing(farmer.paths().state_dir(), Kind::Main)
+        .await
+        .unwrap()
+        .unwrap();
+    let mut request = sh(id(3, 1), "true");
+    request.user = Some("root".to_owned());
+    client.spawn(request).await.unwrap();
+}
+
+#[tokio::test]
+async fn runs_that_are_a_link_or_somebody_elses_are_not_given_to_the_agents_group() {
+    let farmer = bounded("users = ['*']").await;
+    let (paths, outside) = (farmer.paths(), farmer.dir.path().join("outside"));
+    paths.prepare().unwrap();
+    let found = std::fs::metadata(paths.runs()).unwrap();
+    assert_eq!((found.gid(), found.mode() & 0o7777), (account(AGENT).gid, 0o751));
+    std::fs::remove_dir(paths.runs()).unwrap();
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::set_permissions(&outside, std::fs::Permissions::from_mode(0o700)).unwrap();
+    symlink(&outside, paths.runs()).unwrap();
+    assert!(paths.prepare().unwrap_err().to_string().contains("no link"));
+    std::fs::remove_file(paths.runs()).unwrap();
+    std::fs::rename(&outside, paths.runs()).unwrap();
+    std::os::unix::fs::chown(paths.runs(), Some(account(AGENT).uid), None).unwrap();
+    assert!(paths.prepare().is_err());
+    let found = std::fs::metadata(paths.runs()).unwrap();
+    assert_eq!((found.gid(), found.mode() & 0o7777), (0, 0o700));
 }

@@ -206,11 +206,11 @@ impl Steward {
 
     /// A warden that does not hold requests to what root said would do as the agent tells it: of an earlier release.
     async fn hand_over(&self, stream: UnixStream) -> Answer {
-        let (stream, identity, warden) = match WardenClient::introduced(stream).await {
+        let (stream, identity, warden) = match WardenClient::held(stream).await {
             Ok(introduced) => introduced,
             Err(error) => return (of_error(error), None),
         };
-        if !identity.bounded {
+        if !identity.holds {
             eprintln!(
                 "steward: ending the {} warden of {}: it would not hold an agent without rights to the node's rules",
                 identity.kind.name(),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::paths::{Paths, named};
-use super::protocol::SpawnRequest;
+use super::protocol::{Refusal, SpawnRequest};
 use crate::accounts::Account;
 use crate::policy::Policy;
 
@@ -38,6 +38,21 @@ impl Bounds {
         Ok(Some(bounds))
     }
 
+    /// As they are now, for whoever is `held` to them.
+    ///
+    /// # Errors
+    /// They cannot be read, or are gone because another agent has the node.
+    pub(super) fn of(paths: &Paths, held: bool) -> Result<Option<Bounds>, Refusal> {
+        let why = match Bounds::now(paths) {
+            Ok(None) if held => {
+                "another agent has this node, and the bounds that held this one are gone".to_owned()
+            }
+            Ok(bounds) => return Ok(bounds),
+            Err(e) => format!("what the agent is held to cannot be read: {e}"),
+        };
+        Err(Refusal::Machine { why })
+    }
+
     /// # Errors
     /// When they cannot be kept.
     pub fn write(&self, paths: &Paths) -> io::Result<()> {
@@ -49,15 +64,10 @@ impl Bounds {
     }
 
     /// # Errors
-    /// When they are there and stay.
+    /// When they stay.
     pub fn remove(paths: &Paths) -> io::Result<()> {
         let file = paths.bounds();
-        match fs::remove_file(&file) {
-            Err(e) if !matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                Err(named(e, &file))
-            }
-            _ => Ok(()),
-        }
+        fs::remove_file(&file).map_err(|e| named(e, &file))
     }
 
     pub fn hold(self, request: &mut SpawnRequest) {

@@ -90,10 +90,16 @@ impl Warden {
                     connection.open_for_notices = connection.agent;
                 }
             }
+            Request::Hold => {
+                if let Some(connection) = self.connections.get_mut(&number) {
+                    connection.held = true;
+                }
+            }
             _ if self.connections.get(&number).is_some_and(|c| c.agent) => {}
             _ => return Err(Refusal::NoHello),
         }
-        self.handle(request)
+        let held = self.connections.get(&number).is_some_and(|c| c.held);
+        self.handle(request, held)
     }
 
     fn hello(

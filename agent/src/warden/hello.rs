@@ -74,19 +74,27 @@ impl WardenClient {
         dial_living(paths).await
     }
 
-    /// Who is at the other end, and a handle of that very process. The connection is as it was.
-    pub(crate) async fn introduced(stream: UnixStream) -> Result<(UnixStream, Identity, PidFd), WardenError> {
+    /// Who is at the other end, and a handle of that very process. Nothing is taken over; where the warden knows how, the
+    /// connection is one for an agent without rights.
+    pub(crate) async fn held(stream: UnixStream) -> Result<(UnixStream, Identity, PidFd), WardenError> {
         let gone = |_| WardenError::Gone;
         let peer = stream.peer_cred().map_err(gone)?.pid().ok_or(WardenError::Gone)?;
         // As in the hello: answered after this was opened, so by this process.
         let warden = PidFd::open(peer).map_err(gone)?.ok_or(WardenError::Gone)?;
         let (mut read, mut write) = stream.into_split();
         let mut buffer = BytesMut::new();
-        let ask = ask_alone(&mut read, &mut write, &mut buffer, 0, Request::Identify);
-        let identity = match tokio::time::timeout(ANSWER_WITHIN, ask).await {
-            Ok(answer) => identity_of(answer?)?,
-            Err(_) => return Err(WardenError::NoAnswer { proof: None }),
-        };
+        let answer = tokio::time::timeout(ANSWER_WITHIN, async {
+            let first = ask_alone(&mut read, &mut write, &mut buffer, 0, Request::Identify).await?;
+            match identity_of(first)? {
+                known if known.holds => {
+                    identity_of(ask_alone(&mut read, &mut write, &mut buffer, 1, Request::Hold).await?)
+                }
+                older => Ok(older),
+            }
+        });
+        let identity = answer
+            .await
+            .map_err(|_| WardenError::NoAnswer { proof: None })??;
         let stream = read.reunite(write).map_err(|_| WardenError::Gone)?;
         Ok((stream, identity, warden))
     }

@@ -126,6 +126,9 @@ pub enum KillReason {
 pub enum Request {
     /// Who is there? Takes nothing over.
     Identify,
+    /// From now on nothing is started for this connection but under [`super::Bounds`]: also when they are gone. Only to a
+    /// warden whose [`Identity::holds`] says that it knows this.
+    Hold,
     /// Makes this connection the agent's; an older one is cut off first.
     Hello {
         protocol: u32,
@@ -251,9 +254,10 @@ pub struct Identity {
     pub running: u32,
     pub ended: u32,
     pub shutting_down: bool,
-    /// It holds every request to what root wrote down for an agent without rights. An older one does not know of that.
+    /// It holds every request to what root wrote down for an agent without rights, and takes [`Request::Hold`]. An older one
+    /// does not know of that.
     #[serde(default)]
-    pub bounded: bool,
+    pub holds: bool,
     /// Whether it takes [`Request::Note`].
     #[serde(default)]
     pub notes: bool,

@@ -29,12 +29,12 @@ impl Attempt {
 }
 
 impl Warden {
-    pub(super) fn handle(&mut self, request: Request) -> Result<Reply, Refusal> {
+    pub(super) fn handle(&mut self, request: Request, held: bool) -> Result<Reply, Refusal> {
         match request {
-            // Both are answered by the connection itself.
-            Request::Identify | Request::Hello { .. } => Ok(Reply::Identity(self.identity())),
+            // Done by the connection itself.
+            Request::Identify | Request::Hold | Request::Hello { .. } => Ok(Reply::Identity(self.identity())),
             Request::SetDeadline { deadline_ns, soft_ns } => Ok(self.set_deadline(deadline_ns, soft_ns)),
-            Request::Spawn(request) => self.spawn(*request),
+            Request::Spawn(request) => self.spawn(*request, held),
             Request::Forbid { id } => self.forbid(id),
             Request::Kill { id, grace_ms, reason } => self.kill(id, grace_ms, reason),
             Request::KillAll { grace_ms, reason } => Ok(self.kill_all(grace_ms, reason)),
@@ -46,7 +46,7 @@ impl Warden {
                 Ok(Reply::Acked)
             }
             Request::List => Ok(Reply::List(self.list())),
-            Request::Note { trusted_keys, signed } => self.note(&trusted_keys, &signed),
+            Request::Note { trusted_keys, signed } => self.note(&trusted_keys, &signed, held),
             Request::Shutdown { grace_ms } => {
                 log(format_args!("warden: shutting down"));
                 self.leaving = true;
@@ -73,7 +73,7 @@ impl Warden {
             running: self.living.len() as u32,
             ended: self.ended.len() as u32,
             shutting_down: self.leaving,
-            bounded: true,
+            holds: true,
             notes: true,
         }
     }
@@ -149,7 +149,7 @@ impl Warden {
         }
     }
 
-    fn spawn(&mut self, request: SpawnRequest) -> Result<Reply, Refusal> {
+    fn spawn(&mut self, request: SpawnRequest, held: bool) -> Result<Reply, Refusal> {
         let id = request.id;
         if let Some(attempt) = self.living.get(&id) {
             return Ok(Reply::Spawned {
@@ -165,9 +165,7 @@ impl Warden {
         }
         self.may_start(&request)?;
         let mut request = request;
-        let bounds = Bounds::now(&self.paths).map_err(|e| Refusal::Machine {
-            why: format!("what the agent is held to cannot be read: {e}"),
-        })?;
+        let bounds = Bounds::of(&self.paths, held)?;
         let agent = bounds.as_ref().map(|bounds| bounds.agent);
         if let Some(bounds) = bounds {
             bounds.hold(&mut request);

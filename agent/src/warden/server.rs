@@ -24,6 +24,8 @@ pub struct Connection {
     output: BytesMut,
     /// Said hello and is the newest.
     pub agent: bool,
+    /// Handed to an agent without rights.
+    pub held: bool,
     /// May be sent notices: the answers of its opening have all been given.
     pub open_for_notices: bool,
     asked: (bool, bool),
@@ -63,6 +65,7 @@ impl Connection {
             input: BytesMut::new(),
             output: BytesMut::new(),
             agent: false,
+            held: false,
             open_for_notices: false,
             asked: (true, false),
         }))

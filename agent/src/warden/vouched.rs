@@ -40,9 +40,13 @@ impl Warden {
     }
 
     /// So that an older definition is refused here from now on, although nothing of the newer one was executed here.
-    pub(super) fn note(&mut self, trusted_keys: &Path, signed: &[Signed]) -> Result<Reply, Refusal> {
-        let machine = |why: String| Refusal::Machine { why };
-        let bounds = Bounds::now(&self.paths).map_err(|e| machine(e.to_string()))?;
+    pub(super) fn note(
+        &mut self,
+        trusted_keys: &Path,
+        signed: &[Signed],
+        held: bool,
+    ) -> Result<Reply, Refusal> {
+        let bounds = Bounds::of(&self.paths, held)?;
         let keys = match &bounds {
             Some(bounds) => bounds.trusted_keys.as_deref(),
             None => Some(trusted_keys),

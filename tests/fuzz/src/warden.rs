@@ -110,7 +110,7 @@ fn right(stream: &[u8], heard: &[(u64, Result<(), Refusal>)], gone: bool) {
         };
         assert_eq!(*seq, asked.seq);
         match asked.request {
-            Request::Identify => assert!(result.is_ok()),
+            Request::Identify | Request::Hold => assert!(result.is_ok()),
             Request::Hello { .. } => known |= result.is_ok(),
             Request::Spawn(_) => assert!(result.is_err()),
             _ => assert!(known || matches!(result, Err(Refusal::NoHello)), "{result:?}"),
