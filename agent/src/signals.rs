@@ -18,6 +18,16 @@ pub enum Signal {
     Look,
 }
 
+impl Signal {
+    /// Whether the agent is to end, sooner or later.
+    pub fn is_leaving(self) -> bool {
+        match self {
+            Signal::Interrupt | Signal::Terminate | Signal::Quit => true,
+            Signal::Reload | Signal::Look => false,
+        }
+    }
+}
+
 /// Every signal from now on, in order of arrival.
 ///
 /// # Errors

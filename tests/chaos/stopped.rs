@@ -94,6 +94,23 @@ async fn a_finish_of_a_node_whose_session_was_expired_is_refused_and_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_is_told_to_leave_while_it_loses_its_lease_leaves() {
+    let mut farm = Farm::new().agents(1).jobs(JOBS).start().await;
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+    farm.agents[0].stop();
+    farm.add_agent("n2").await;
+    farm.lives(long, 2).await;
+    farm.agents[0].signal(libc::SIGTERM);
+    farm.agents[0].resume();
+    let status = farm.agents[0].exit(SOON).await;
+    assert!(status.success(), "{status}");
+    let done = farm.succeeds(long).await;
+    assert_eq!(done.running_at.as_deref(), Some("n2"), "{done:?}");
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_warden_is_ended_by_the_kernel_with_its_processes_and_the_run_goes_again() {
     let farm = Farm::new().agents(1).jobs(JOBS).start().await;
     let long = farm.submit("long").await;

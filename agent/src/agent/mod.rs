@@ -273,19 +273,31 @@ async fn live(
         outlet.set(Some(tx.clone()));
         health.ready(true);
         supervisor::ready(&session.status());
+        let mut leaving = None;
         let end = {
             let mut running = std::pin::pin!(session.run());
             loop {
                 tokio::select! {
                     end = &mut running => break end,
-                    Some(signal) = signals.recv() => { let _ = tx.try_send(Input::Signal(signal)); }
+                    Some(signal) = signals.recv() => {
+                        if signal.is_leaving() {
+                            leaving = Some(signal);
+                        }
+                        let _ = tx.try_send(Input::Signal(signal));
+                    }
                 }
             }
         };
         health.ready(false);
         outlet.set(None);
         match end {
-            SessionEnd::Lost => {}
+            // The session may have been too busy with its own end to hear of it.
+            SessionEnd::Lost => {
+                if let Some(signal) = leaving {
+                    tracing::info!("leaving on {signal:?} after the session was lost");
+                    return Ok(Ended::Stopped);
+                }
+            }
             SessionEnd::Closed => return Ok(Ended::Stopped),
             SessionEnd::HandedOver => return Ok(Ended::HandedOver),
             SessionEnd::Superseded => return Ok(Ended::Superseded),
@@ -297,8 +309,8 @@ async fn live(
 async fn leave_signal(signals: &mut mpsc::Receiver<signals::Signal>) -> signals::Signal {
     loop {
         match signals.recv().await {
-            Some(signals::Signal::Reload | signals::Signal::Look) => {}
-            Some(signal) => return signal,
+            Some(signal) if signal.is_leaving() => return signal,
+            Some(_) => {}
             None => std::future::pending().await,
         }
     }
