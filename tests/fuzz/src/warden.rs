@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 
 use bytes::BytesMut;
 use farmhand::fuzzing::{Captive, decode, encode};
-use farmhand::warden::protocol::{FromAgent, FromWarden, PROTOCOL, Refusal, Request};
+use farmhand::warden::protocol::{FromAgent, FromWarden, PROTOCOL, Refusal, Reply, Request};
 
 use super::input::pieces;
 
@@ -56,7 +56,7 @@ fn converse(warden: &mut Captive, stream: &[u8]) {
     );
     warden.turn().expect("it goes on");
     assert!(
-        matches!(agent.hear()[..], [(0, Ok(())), ..]),
+        matches!(agent.hear()[..], [(0, Ok(_)), ..]),
         "the agent is let in"
     );
     let mut stranger = Peer::new(warden);
@@ -91,7 +91,7 @@ fn converse(warden: &mut Captive, stream: &[u8]) {
 }
 
 /// Each request got one answer, in order, and none but a refusal before a hello.
-fn right(stream: &[u8], heard: &[(u64, Result<(), Refusal>)], gone: bool) {
+fn right(stream: &[u8], heard: &[(u64, Heard)], gone: bool) {
     let mut rest = BytesMut::from(stream);
     let mut known = false;
     let mut answers = heard.iter();
@@ -112,12 +112,16 @@ fn right(stream: &[u8], heard: &[(u64, Result<(), Refusal>)], gone: bool) {
         match asked.request {
             Request::Identify | Request::Hold => assert!(result.is_ok()),
             Request::Hello { .. } => known |= result.is_ok(),
-            Request::Spawn(_) => assert!(result.is_err()),
+            // An attempt that has ended here is said to have been started, and not started.
+            Request::Spawn(_) => assert!(matches!(result, Ok(true) | Err(_))),
             _ => assert!(known || matches!(result, Err(Refusal::NoHello)), "{result:?}"),
         }
     }
     assert_eq!(answers.next().map(|(seq, _)| seq), None, "an answer to nothing");
 }
+
+/// Whether the answer says that an attempt had been started before.
+type Heard = Result<bool, Refusal>;
 
 struct Peer {
     socket: UnixStream,
@@ -150,7 +154,7 @@ impl Peer {
     }
 
     /// The answers that have arrived; notices are read, and passed over.
-    fn hear(&mut self) -> Vec<(u64, Result<(), Refusal>)> {
+    fn hear(&mut self) -> Vec<(u64, Heard)> {
         let mut buffer = [0; 64 << 10];
         loop {
             match self.socket.read(&mut buffer) {
@@ -167,7 +171,8 @@ impl Peer {
         let mut answers = Vec::new();
         while let Some(message) = decode(&mut self.input).expect("the warden says what can be read") {
             if let FromWarden::Reply { seq, result } = message {
-                answers.push((seq, result.map(|_| ())));
+                let already = |reply| matches!(reply, Reply::Spawned { already: true, .. });
+                answers.push((seq, result.map(already)));
             }
         }
         answers
