@@ -120,6 +120,10 @@ impl Fleet {
     pub async fn schedule(&self, server: &PrivateServer, jobs: usize, minutes: i64) {
         let first = Timestamp::from_second(Timestamp::now().as_second() + AHEAD).expect("soon");
         let sql = server.client().await;
+        // What an earlier size left undone is none of this one's lateness.
+        sql.execute("DELETE FROM farmhand.run_live", &[])
+            .await
+            .expect("nothing left");
         let rows = sql
             .query(
                 "UPDATE farmhand.job SET scheduled = true,
