@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use agents::{Counts, Fleet};
 use farmhand_tests::bench::queue::make_jobs;
-use farmhand_tests::bench::{argument, cpu_time, durable, figure, times};
+use farmhand_tests::bench::{argument, cpu_time_if_alive, durable, figure, times};
 use farmhand_tests::outside::Pooler;
 use farmhand_tests::pg::PrivateServer;
 use farmhand_tests::processes;
@@ -41,7 +41,7 @@ fn many_files() {
 fn server_cpu(postmaster: i32) -> Duration {
     let all = processes::all().into_iter().filter(|p| p.state != 'Z');
     let own = all.filter(|p| p.pid == postmaster || p.parent == postmaster);
-    own.map(|p| cpu_time(p.pid)).sum()
+    own.filter_map(|p| cpu_time_if_alive(p.pid)).sum()
 }
 
 #[tokio::main]

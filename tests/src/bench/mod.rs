@@ -44,6 +44,11 @@ pub fn times(bench: &str, name: &str, mut taken: Vec<u64>) {
 /// # Panics
 /// When there is no such process.
 pub fn cpu_time(pid: i32) -> Duration {
+    cpu_time_if_alive(pid).unwrap_or_else(|| panic!("the CPU clock of {pid}"))
+}
+
+/// As [`cpu_time`], of a process that may have ended meanwhile.
+pub fn cpu_time_if_alive(pid: i32) -> Option<Duration> {
     let mut clock = 0;
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -53,9 +58,11 @@ pub fn cpu_time(pid: i32) -> Duration {
     let failed = unsafe {
         libc::clock_getcpuclockid(pid, &raw mut clock) != 0 || libc::clock_gettime(clock, &raw mut time) != 0
     };
-    assert!(!failed, "the CPU clock of {pid}");
+    if failed {
+        return None;
+    }
     let (seconds, nanoseconds) = (time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned());
-    Duration::from_secs(seconds) + Duration::from_nanos(nanoseconds)
+    Some(Duration::from_secs(seconds) + Duration::from_nanos(nanoseconds))
 }
 
 /// A number of the command line, by its place after the program's name.
