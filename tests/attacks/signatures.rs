@@ -68,6 +68,16 @@ async fn refused(farm: &Farm, run_id: i64, why: &str) -> Run {
     done
 }
 
+/// The database names the first revision again.
+async fn replayed_is_refused(farm: &Farm) {
+    farm.sql
+        .batch_execute("UPDATE farmhand.job SET rev = 1")
+        .await
+        .expect("the old revision");
+    let replayed = farm.submit("a").await;
+    refused(farm, replayed, "older than what this node has seen").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tampered_job_row_an_unsigned_job_and_a_forged_signature_are_refused_and_recorded() {
     let farm = farm(1, 1).await;
@@ -117,12 +127,7 @@ async fn a_replayed_old_signature_is_refused_after_a_restart_too() {
     let warned = farm.farmhand(&["job", "rollback", "a", "1", "--dry-run"]);
     let said = String::from_utf8_lossy(&warned.stderr).into_owned();
     assert!(said.contains("nodes with trusted keys will refuse it"), "{said}");
-    farm.sql
-        .batch_execute("UPDATE farmhand.job SET rev = 1")
-        .await
-        .expect("the old revision");
-    let replayed = farm.submit("a").await;
-    refused(&farm, replayed, "older than what this node has seen").await;
+    replayed_is_refused(&farm).await;
     farm.agents[0].kill_with_wardens();
     farm.agents[0].start().await;
     let again = farm.submit("a").await;
@@ -234,12 +239,7 @@ async fn an_old_revision_is_refused_by_nodes_that_have_seen_and_never_run_the_ne
         }
     })
     .await;
-    farm.sql
-        .batch_execute("UPDATE farmhand.job SET rev = 1")
-        .await
-        .expect("the old revision");
-    let replayed = farm.submit("a").await;
-    refused(&farm, replayed, "older than what this node has seen").await;
+    replayed_is_refused(&farm).await;
     for agent in &mut farm.agents {
         agent.kill_with_wardens();
         agent.start().await;

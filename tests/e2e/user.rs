@@ -105,6 +105,15 @@ fn go(farm: &Farm) {
     std::fs::write(farm.dir().join("go"), "").expect("a file");
 }
 
+/// It is told to end, and does so where it began.
+async fn goes_on_and_ends(farm: &Farm, long: i64) {
+    go(farm);
+    let done = farm.succeeds(long).await;
+    assert_eq!((done.attempt, done.takeovers), (1, 0), "{done:?}");
+    assert_eq!(farm.output(long, 1).await, "begun\nended\n");
+    farm.check().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_talks_to_networks_has_no_rights_and_jobs_become_their_users_all_the_same() {
     let farm = farm().start().await;
@@ -234,11 +243,7 @@ async fn the_next_agent_adopts_what_a_killed_one_left() {
     })
     .await;
     farm.agents[0].start().await;
-    go(&farm);
-    let done = farm.succeeds(long).await;
-    assert_eq!((done.attempt, done.takeovers), (1, 0), "{done:?}");
-    assert_eq!(farm.output(long, 1).await, "begun\nended\n");
-    farm.check().await;
+    goes_on_and_ends(&farm, long).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -344,11 +349,7 @@ async fn a_node_changes_over_and_back_with_its_jobs_running_and_reads_its_settin
     farm.agents[0].start().await;
     assert_eq!(shown(), [(0, 0o711), (0, 0o600)]);
     assert!(!state.join("warden/bounds").exists());
-    go(&farm);
-    let done = farm.succeeds(long).await;
-    assert_eq!((done.attempt, done.takeovers), (1, 0), "{done:?}");
-    assert_eq!(farm.output(long, 1).await, "begun\nended\n");
-    farm.check().await;
+    goes_on_and_ends(&farm, long).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
