@@ -1,12 +1,13 @@
 //! Statements that are prepared: on which connections, and that a plan made for empty tables is good for full ones.
 
-use farmhand_common::store::protocol::{claim, finish, look, open, renew};
+use farmhand_common::store::jobs::{JobChange, apply};
+use farmhand_common::store::protocol::{claim, finish, fire, look, open, renew};
 use farmhand_common::store::{Me, protocol::Opened};
 use farmhand_tests::pg::{Options, PrivateServer};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::fixture::{TTL, info, success};
+use crate::fixture::{TTL, firing, info, past, spec, success};
 
 async fn server() -> PrivateServer {
     let settings = [
@@ -72,13 +73,58 @@ async fn a_plan_made_while_nothing_was_due_does_not_read_whole_tables_when_much_
     assert!(!plans.contains("Seq Scan on run_live"), "{plans}");
     assert!(!plans.contains("JIT:"), "{plans}");
     // Nor whole indexes, nor the others' rows once for each of the own.
+    removes_fewer_than(1_000, plans);
+}
+
+/// No step of any plan read so many rows in vain.
+fn removes_fewer_than(most: u64, plans: &str) {
     let removed = plans
         .lines()
         .filter_map(|line| line.split_once("Rows Removed by "));
     for (_, rest) in removed {
         let count = rest.rsplit(' ').next().and_then(|n| n.parse::<u64>().ok());
-        assert!(count.is_some_and(|n| n < 1_000), "{rest}\n{plans}");
+        assert!(count.is_some_and(|n| n < most), "{rest}\n{plans}");
     }
+}
+
+#[tokio::test]
+async fn firings_of_a_few_jobs_keep_a_plan_that_reads_neither_nodes_nor_other_jobs() {
+    let server = server().await;
+    let (db, sql) = (server.db().await, server.client().await);
+    let at = past(60);
+    let job = |n: usize| JobChange {
+        job_id: format!("j{n}"),
+        spec: spec(),
+        next_run: Some(at),
+        source: "test.toml".to_owned(),
+    };
+    let fires = |from: usize, to: usize| -> Vec<_> {
+        (from..to).map(|n| firing(&format!("j{n}"), 1, at, &[at])).collect()
+    };
+    apply(&db, &[job(0)], false, "tester").await.unwrap();
+    assert_eq!(fire(&db, &fires(0, 1)).await.unwrap().len(), 1);
+    let jobs: Vec<_> = (1..2_000).map(job).collect();
+    apply(&db, &jobs, false, "tester").await.unwrap();
+    sql.batch_execute(
+        "INSERT INTO farmhand.node (address, name, session, life, open, ttl_ms, lease_until, slots, version, started_at)
+         SELECT 'n' || i, 'n', 1, gen_random_uuid(), true, 30000, now(), 1, '1', now() FROM generate_series(1, 2000) i;
+         INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at)
+         SELECT 'other' || i % 100, 1, 'submitted', now(), now() FROM generate_series(1, 20000) i",
+    )
+    .await
+    .unwrap();
+    let before = log(&server).len();
+    assert_eq!(fire(&db, &fires(1, 65)).await.unwrap().len(), 64);
+    let text = log(&server);
+    let plans = &text[before..];
+    let whole = plans
+        .lines()
+        .find(|line| line.contains("Seq Scan on ") && !line.contains("never executed"));
+    assert_eq!(whole, None, "{plans}");
+    // Each of 64 with each, at the most, and none of two thousand.
+    removes_fewer_than(64 * 64, plans);
+    // A set that is no longer small has a plan for its size.
+    assert_eq!(fire(&db, &fires(65, 2_000)).await.unwrap().len(), 1_935);
 }
 
 #[tokio::test]

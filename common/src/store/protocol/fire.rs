@@ -10,6 +10,9 @@ use crate::store::error::StoreError;
 
 /// Jobs fired by one statement at most: bounds how long their rows stay locked.
 const SET: usize = 1000;
+/// Sets up to this size have a plan that is kept. It compares each firing of a set with each other, which costs less than
+/// planning while they are few.
+const FEW: usize = 64;
 
 /// Everything that the schedule says about one job between the `next_run` seen and now.
 #[derive(Clone, Debug, Serialize)]
@@ -73,9 +76,16 @@ async fn fire_set(db: &Db, fires: &[Fire], room: usize) -> Result<Vec<Fired>, St
     struct Locked {
         job_id: String,
     }
+    let (lock, fire) = match fires.len() {
+        0..=FEW => (stmt!("fire_lock", often), stmt!("fire", often)),
+        _ => (stmt!("fire_lock"), stmt!("fire")),
+    };
     let mut tx = db.transaction("fire").await?;
     // The locks first: the second statement's snapshot then holds every end that promoted before.
-    let locked: Vec<Locked> = tx.rows(stmt!("fire_lock"), &[(&set(fires), Type::JSON)]).await?;
+    let asked: Vec<&str> = fires.iter().map(|f| f.job_id.as_str()).collect();
+    let locked: Vec<Locked> = tx
+        .rows(lock, &[(&set(fires), Type::JSON), (&asked, Type::TEXT_ARRAY)])
+        .await?;
     if locked.is_empty() {
         tx.commit().await?;
         return Ok(Vec::new());
@@ -83,7 +93,7 @@ async fn fire_set(db: &Db, fires: &[Fire], room: usize) -> Result<Vec<Fired>, St
     let names: Vec<&str> = locked.iter().map(|l| l.job_id.as_str()).collect();
     let fired = tx
         .rows(
-            stmt!("fire"),
+            fire,
             &[
                 (&set(fires), Type::JSON),
                 (&names, Type::TEXT_ARRAY),

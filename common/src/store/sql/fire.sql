@@ -1,4 +1,4 @@
--- Planned anew for each set. The array is compared with what is given: compared with the job of each row it would be sorted
+-- A large set is planned anew. The array is compared with what is given: compared with the job of each row it would be sorted
 -- anew for each of a thousand.
 WITH given AS MATERIALIZED (
     SELECT j.*, g.following, g.due, g.skipped

@@ -1,7 +1,9 @@
+-- Each job is found by its name, however many are due, or there are: what it must be like is put so that no index helps with it.
 SELECT j.job_id
 FROM farmhand.job j
 JOIN json_to_recordset($1) AS g(job_id text, rev bigint, seen timestamptz) ON g.job_id = j.job_id
-WHERE j.next_run = g.seen AND j.rev = g.rev AND j.next_run <= statement_timestamp()
-    AND j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted
+WHERE j.job_id = ANY ($2)
+    AND j.next_run IS NOT DISTINCT FROM g.seen AND j.rev = g.rev AND g.seen <= statement_timestamp()
+    AND (j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted) IS TRUE
 ORDER BY j.job_id
 FOR UPDATE OF j SKIP LOCKED
