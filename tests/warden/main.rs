@@ -9,6 +9,7 @@ mod limits;
 mod output;
 mod running;
 mod secrets;
+mod spares;
 mod starting;
 mod trust;
 mod watching;

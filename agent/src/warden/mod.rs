@@ -42,6 +42,7 @@ mod requests;
 mod secrets;
 mod server;
 mod signals;
+mod spares;
 pub(crate) mod spawn;
 mod sweep;
 mod timer;
