@@ -175,7 +175,7 @@ async fn runs_that_are_a_link_or_somebody_elses_are_not_given_to_the_agents_grou
     paths.prepare().unwrap();
     let found = std::fs::metadata(paths.runs()).unwrap();
     assert_eq!((found.gid(), found.mode() & 0o7777), (account(AGENT).gid, 0o751));
-    std::fs::remove_dir_all(paths.runs()).unwrap();
+    std::fs::remove_dir(paths.runs()).unwrap();
     std::fs::create_dir(&outside).unwrap();
     std::fs::set_permissions(&outside, std::fs::Permissions::from_mode(0o700)).unwrap();
     symlink(&outside, paths.runs()).unwrap();

@@ -9,7 +9,6 @@ mod limits;
 mod output;
 mod running;
 mod secrets;
-mod spares;
 mod starting;
 mod trust;
 mod watching;

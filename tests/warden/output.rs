@@ -86,7 +86,7 @@ async fn a_full_disk_stops_neither_the_attempt_nor_the_warden() {
 async fn an_unwritable_runs_directory_stops_nothing_either() {
     needs_root();
     let mut farmer = Farmer::new().await;
-    std::fs::remove_dir_all(farmer.paths().runs()).unwrap();
+    std::fs::remove_dir(farmer.paths().runs()).unwrap();
     std::fs::write(farmer.paths().runs(), "in the way").unwrap();
     let (result, _) = farmer
         .run(sh(id(1, 1), "echo lost; test -z \"$FARMHAND_RUN_DIR\""))

@@ -42,7 +42,6 @@ mod requests;
 mod secrets;
 mod server;
 mod signals;
-mod spares;
 pub(crate) mod spawn;
 mod sweep;
 mod timer;

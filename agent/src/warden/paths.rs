@@ -11,7 +11,6 @@
 //!     RUN.ATTEMPT/           0711
 //!       output.*             0600: see `output`
 //!       dir/                 0700, the job's user's: FARMHAND_RUN_DIR
-//!     spare/                 0700: see `spares`
 //! ```
 
 use std::fs;
@@ -25,7 +24,6 @@ use tokio::sync::Semaphore;
 
 use super::bounds::Bounds;
 use super::protocol::{AttemptId, Kind};
-use super::spares;
 use crate::steward;
 
 #[derive(Clone, Debug)]
@@ -145,9 +143,6 @@ impl Paths {
     pub fn remove_attempt(&self, id: AttemptId) -> io::Result<()> {
         if let Some(steward) = steward::here() {
             return steward.remove(self.kind, id);
-        }
-        if spares::retire(&self.runs(), &id.to_string()).unwrap_or(false) {
-            return Ok(());
         }
         match fs::remove_dir_all(self.attempt_dir(id)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

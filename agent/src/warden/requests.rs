@@ -13,7 +13,6 @@ use super::life::Happened;
 use super::output::OutputWriter;
 use super::plan::Plan;
 use super::protocol::*;
-use super::spares::Spares;
 use super::warden::{Ended, Warden};
 use super::{child, log, spawn, tombstones};
 use crate::accounts::Account;
@@ -248,8 +247,7 @@ impl Warden {
         let dir = self.paths.attempt_dir(id);
         let run_dir = self.paths.run_dir(id);
         let mut output = OutputWriter::new(dir.clone(), request.output_local);
-        let made = make_run_dir(&mut self.spares, &dir, &run_dir)
-            .inspect_err(|error| output.note_error(error.to_string()));
+        let made = make_run_dir(&dir, &run_dir).inspect_err(|error| output.note_error(error.to_string()));
         let run_dir_made = made.is_ok().then(|| run_dir.clone());
         let group = match &self.cgroup {
             Some(parent) => {
@@ -347,13 +345,9 @@ fn is_secret_name(name: &str) -> bool {
 }
 
 /// A directory of that name can only be left from a database that is gone.
-fn make_run_dir(spares: &mut Spares, dir: &Path, run_dir: &Path) -> std::io::Result<()> {
+fn make_run_dir(dir: &Path, run_dir: &Path) -> std::io::Result<()> {
     use super::paths::{named, readable_dir};
     use std::os::unix::fs::DirBuilderExt;
-    let runs = dir.parent().unwrap_or(dir);
-    if spares.take(dir) {
-        return readable_dir(runs, dir).map_err(|e| named(e, dir));
-    }
     let made = match std::fs::create_dir(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             std::fs::remove_dir_all(dir).and_then(|()| std::fs::create_dir(dir))
@@ -361,6 +355,7 @@ fn make_run_dir(spares: &mut Spares, dir: &Path, run_dir: &Path) -> std::io::Res
         made => made,
     };
     made.map_err(|e| named(e, dir))?;
+    let runs = dir.parent().unwrap_or(dir);
     readable_dir(runs, dir).map_err(|e| named(e, dir))?;
     std::fs::DirBuilder::new()
         .mode(0o700)

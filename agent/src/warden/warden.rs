@@ -18,7 +18,6 @@ use super::poller::{Poller, Source};
 use super::protocol::*;
 use super::server::{Connection, listen};
 use super::signals::Signals;
-use super::spares::Spares;
 use super::spawn::Liveness;
 use super::timer::{KernelFence, Wake};
 use super::tombstones::Tombstones;
@@ -40,7 +39,6 @@ pub(super) struct Warden {
     wake: Wake,
     fence: KernelFence,
     pub(super) liveness: Liveness,
-    pub(super) spares: Spares,
     pub(super) restore: Restore,
     /// Its own user.
     pub(super) own: Listed,
@@ -124,9 +122,8 @@ impl Warden {
         poller.read(signals.fd(), Source::Signals)?;
         poller.read(wake.fd(), Source::Wake)?;
         Ok(Warden {
-            seen: Seen::new(paths.seen()),
-            spares: Spares::new(&paths.runs(), args.cgroup.is_some()),
             cgroup: args.cgroup.take(),
+            seen: Seen::new(paths.seen()),
             paths,
             poller,
             listener,
