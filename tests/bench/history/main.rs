@@ -5,16 +5,22 @@
 //! Claims and ends with an empty history and with a full one, the drop of what is too old, and the same beside a
 //! transaction that stays open. Ten million runs of history take 6 GB in /tmp. `docs/performance.md` says more.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use farmhand_common::store::Db;
 use farmhand_common::store::partitions::{Retention, drop_older_than};
-use farmhand_tests::bench::queue::{drain, make_jobs, make_runs};
-use farmhand_tests::bench::{argument, durable, figure};
+use farmhand_common::store::protocol::{claim, finish};
+use farmhand_tests::bench::queue::{drain, end, make_jobs, make_runs, session};
+use farmhand_tests::bench::{argument, durable, figure, times};
 use farmhand_tests::pg::PrivateServer;
 
 const CLAIMERS: usize = 4;
 const SET: i64 = 100;
 const JOBS: usize = 100;
+/// Due while a partition is dropped: more than can be claimed meanwhile.
+const BESIDE: usize = 20_000;
 
 #[tokio::main]
 async fn main() {
@@ -95,8 +101,13 @@ async fn fill(server: &PrivateServer, runs: usize) {
     println!("    the database has {} MiB", size >> 20);
 }
 
+/// Drops half of the history, while somebody claims and ends one run after the other: how long is the drop, and how long the
+/// others' longest wait?
 async fn retire(server: &PrivateServer) {
     let db = server.db().await;
+    make_runs(&server.client().await, BESIDE, JOBS).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let beside = tokio::spawn(one_by_one(server.db().await, Arc::clone(&stop)));
     let began = Instant::now();
     let dropped = drop_older_than(&db, Retention::default())
         .await
@@ -107,6 +118,24 @@ async fn retire(server: &PrivateServer) {
     );
     let took = began.elapsed().as_secs_f64() * 1e3;
     figure("history", "retention: half of the history dropped in", took, "ms");
+    stop.store(true, Ordering::Relaxed);
+    let waits = beside.await.expect("who works beside it");
+    drain(&server.config(), BESIDE - waits.len(), CLAIMERS, SET).await;
+    times("history", "beside it, a claim and its end", waits);
+}
+
+/// Nanoseconds of each claim and end, until told to stop.
+async fn one_by_one(db: Db, stop: Arc<AtomicBool>) -> Vec<u64> {
+    let me = session(&db, "beside").await;
+    let mut waits = Vec::new();
+    while !stop.load(Ordering::Relaxed) && waits.len() < BESIDE {
+        let began = Instant::now();
+        let claimed = claim(&db, &me, 1, None).await.expect("a claim");
+        let ends: Vec<_> = claimed.iter().map(|run| end(&me, run)).collect();
+        assert_eq!(finish(&db, &ends).await.expect("an end").len(), 1);
+        waits.push(u64::try_from(began.elapsed().as_nanos()).expect("a short time"));
+    }
+    waits
 }
 
 /// Somebody's transaction keeps every row version alive while runs come and go.

@@ -12,7 +12,7 @@ pub enum Aim {
 }
 
 /// Bench, what the name begins with, what it ends with, and the aim; the first that fits counts.
-const AIMS: [(&str, &str, &str, Aim); 19] = [
+const AIMS: [(&str, &str, &str, Aim); 20] = [
     (
         "queue",
         "farmhand, 4 agents, sets of 500",
@@ -49,6 +49,13 @@ const AIMS: [(&str, &str, &str, Aim); 19] = [
     ("farm", "", "until all have renewed", Aim::AtMost(20.0)),
     ("history", "with the history, of without", "", Aim::AtLeast(90.0)),
     ("history", "retention", "", Aim::AtMost(1_000.0)),
+    // What of it others notice.
+    (
+        "history",
+        "beside it, a claim and its end, most",
+        "",
+        Aim::AtMost(100.0),
+    ),
 ];
 
 /// The aim of a figure as text, and whether it is met.

@@ -10,8 +10,8 @@ use crate::store::error::StoreError;
 
 /// Jobs fired by one statement at most: bounds how long their rows stay locked.
 const SET: usize = 1000;
-/// Sets up to this size have a plan that is kept. It compares each firing of a set with each other, which costs less than
-/// planning while they are few.
+/// Sets up to this size have plans that are kept. They compare each firing of a set with each other, which costs less than
+/// planning while they are few; larger sets are planned for their size.
 const FEW: usize = 64;
 
 /// Everything that the schedule says about one job between the `next_run` seen and now.
@@ -76,15 +76,18 @@ async fn fire_set(db: &Db, fires: &[Fire], room: usize) -> Result<Vec<Fired>, St
     struct Locked {
         job_id: String,
     }
-    let (lock, fire) = match fires.len() {
-        0..=FEW => (stmt!("fire_lock", often), stmt!("fire", often)),
-        _ => (stmt!("fire_lock"), stmt!("fire")),
-    };
+    let asked: Vec<&str> = fires.iter().map(|f| f.job_id.as_str()).collect();
     let mut tx = db.transaction("fire").await?;
     // The locks first: the second statement's snapshot then holds every end that promoted before.
-    let asked: Vec<&str> = fires.iter().map(|f| f.job_id.as_str()).collect();
+    let fires = set(fires);
+    let (lock, fire) = if asked.len() <= FEW {
+        (stmt!("fire_lock", often), stmt!("fire", often))
+    } else {
+        tx.batch("SET LOCAL plan_cache_mode = force_custom_plan").await?;
+        (stmt!("fire_lock"), stmt!("fire"))
+    };
     let locked: Vec<Locked> = tx
-        .rows(lock, &[(&set(fires), Type::JSON), (&asked, Type::TEXT_ARRAY)])
+        .rows(lock, &[(&fires, Type::JSON), (&asked, Type::TEXT_ARRAY)])
         .await?;
     if locked.is_empty() {
         tx.commit().await?;
@@ -95,7 +98,7 @@ async fn fire_set(db: &Db, fires: &[Fire], room: usize) -> Result<Vec<Fired>, St
         .rows(
             fire,
             &[
-                (&set(fires), Type::JSON),
+                (&fires, Type::JSON),
                 (&names, Type::TEXT_ARRAY),
                 (&i64::try_from(room).unwrap_or(i64::MAX), Type::INT8),
             ],

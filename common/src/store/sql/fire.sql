@@ -1,18 +1,17 @@
--- A large set is planned anew. The array is compared with what is given: compared with the job of each row it would be sorted
--- anew for each of a thousand.
+-- The array says it twice: jobs are found by it, however many there are, and a plan that is kept for a few never reads them all.
 WITH given AS MATERIALIZED (
     SELECT j.*, g.following, g.due, g.skipped
     FROM json_to_recordset($1)
         AS g(job_id text, following timestamptz, due timestamptz[], skipped jsonb)
     JOIN farmhand.job j ON j.job_id = g.job_id
-    WHERE g.job_id = ANY ($2)
+    WHERE g.job_id = ANY ($2) AND j.job_id = ANY ($2)
 ), moved AS (
     UPDATE farmhand.job j
     SET next_run = g.following, scheduled = g.following IS NOT NULL,
         decided_until = greatest(j.decided_until, j.next_run,
             (SELECT max(d) FROM unnest(g.due) d),
             (SELECT max(s.last) FROM jsonb_to_recordset(g.skipped) AS s(last timestamptz)))
-    FROM given g WHERE j.job_id = g.job_id
+    FROM given g WHERE j.job_id = g.job_id AND j.job_id = ANY ($2)
 ), rival AS MATERIALIZED (
     -- What "replace" ends: locked first, so that a run just being claimed is seen as running.
     SELECT r AS run FROM farmhand.run_live r
