@@ -224,6 +224,26 @@ fn a_second_attempt_of_a_job_that_runs_at_most_once_is_seen() {
 }
 
 #[test]
+fn a_fault_between_two_beats_is_the_cause_and_not_one_that_changed_nothing_before() {
+    // Killed just after its last beat, and taken over in time.
+    let mut prompt = sound();
+    prompt.done[0].from = 1011 * SECOND / 10;
+    assert_eq!(check(&prompt).takeovers, [Duration::from_millis(3900)]);
+    let mut late = prompt.clone();
+    for line in &mut late.lines[2..] {
+        line.at += 2 * SECOND;
+    }
+    assert_eq!(found(&check(&late)), [Broken::LateTakeover]);
+    // After one that did it no harm: which of the two it was, nobody can tell.
+    late.done.push(done("n1", 975, 980));
+    let verdict = check(&late);
+    assert_eq!((found(&verdict), verdict.takeovers), (vec![], vec![]));
+    // Long after its last beat it was nobody's end.
+    prompt.done[0].from = 1020 * SECOND / 10;
+    assert_eq!(check(&prompt).takeovers, []);
+}
+
+#[test]
 fn a_takeover_that_comes_late_is_seen_where_somebody_could_have() {
     let mut late = sound();
     for line in &mut late.lines[2..] {

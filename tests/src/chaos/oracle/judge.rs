@@ -6,6 +6,9 @@ use std::time::Duration;
 use super::{Broken, Done, History, Kind, Life, Lives, Row, Takeover, Verdict, Violation, Window, lives};
 use crate::witness::{Seen, What};
 
+/// A witness beats every 50 ms, later on a busy machine: a fault that began so soon after the last beat may have ended the life.
+const UNTIL_NEXT_BEAT: Duration = Duration::from_millis(500);
+
 /// Judges a history.
 pub fn check(history: &History) -> Verdict {
     let lives = lives(&history.lines);
@@ -212,12 +215,12 @@ impl Judge<'_> {
         }
     }
 
-    /// The one fault that ended this life: begun while it lived, or shortly before.
+    /// The one fault that ended this life: begun while it lived, shortly before, or before its next beat would have been seen.
     fn cause(&self, life: &Life, promise: Takeover) -> Option<&Done> {
-        let lease = nanos(promise.within);
+        let (lease, unseen) = (nanos(promise.within), nanos(UNTIL_NEXT_BEAT));
         let of_its_node = |d: &&Done| {
             d.node.as_deref() == Some(life.node.as_str())
-                && d.from <= life.last
+                && d.from <= life.last + unseen
                 && life.last <= d.from + lease
         };
         let mut causes = self.history.done.iter().filter(of_its_node);
