@@ -29,10 +29,14 @@ async fn main() {
     make_jobs(&server.db().await, JOBS).await;
     // The first finds caches cold.
     through(&server, runs).await;
-    let empty = through(&server, runs).await;
+    let empty = median_of_three(&server, runs).await;
     figure("history", "claimed and finished, empty history", empty, "runs/s");
     fill(&server, history).await;
-    let full = through(&server, runs).await;
+    // Autovacuum would do it meanwhile, with the same two processors.
+    let admin = server.admin().await;
+    let vacuum = "VACUUM ANALYZE farmhand.run_history";
+    admin.batch_execute(vacuum).await.expect(vacuum);
+    let full = median_of_three(&server, runs).await;
     figure(
         "history",
         &format!("claimed and finished, {history} runs of history"),
@@ -47,6 +51,15 @@ async fn main() {
     );
     retire(&server).await;
     pin(&server, runs).await;
+}
+
+async fn median_of_three(server: &PrivateServer, runs: usize) -> f64 {
+    let mut rounds = [0.0; 3];
+    for round in &mut rounds {
+        *round = through(server, runs).await;
+    }
+    rounds.sort_by(f64::total_cmp);
+    rounds[1]
 }
 
 async fn through(server: &PrivateServer, runs: usize) -> f64 {
@@ -77,14 +90,15 @@ async fn fill(server: &PrivateServer, runs: usize) {
         .await
         .expect("partitions");
     let half = i32::try_from(runs / 2).expect("a number of runs");
-    for ended in ["now() - interval '363 days'", "now()"] {
+    // Whole weeks apart, whatever day today is: else they miss the old partition, and are deleted one by one.
+    for ended in ["now() - interval '364 days'", "now()"] {
         let insert = format!(
             "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state,
                  ended_by, running_at, session, attempt, fence, retries, takeovers, params, created_at, claimed_at,
                  started_at, finished_at, exit_code, first_due, last_due)
              SELECT nextval('farmhand.run_id_seq'), 'job' || i % {JOBS}, 1, 'scheduled', 0, 1, t, t, 'succeeded', 'holder',
                  'n1', 1, 1, i, 0, 0, '{{}}', t, t, t, t, 0, t, t
-             FROM generate_series(1, $1::int) i, LATERAL (SELECT date_trunc('week', {ended}) + interval '1 day'
+             FROM generate_series(1, $1::int) i, LATERAL (SELECT date_trunc('week', {ended}, 'UTC') + interval '1 day'
                  + i * interval '1 millisecond' AS t) x"
         );
         admin.execute(&insert, &[&half]).await.expect("history");
@@ -93,6 +107,12 @@ async fn fill(server: &PrivateServer, runs: usize) {
         .batch_execute("ALTER TABLE farmhand.run_history ENABLE TRIGGER USER; ANALYZE farmhand.run_history")
         .await
         .expect("triggers");
+    let default = "SELECT count(*) FROM (SELECT FROM farmhand.run_history_default LIMIT 1) d";
+    let astray: i64 = admin.query_one(default, &[]).await.expect("a count").get(0);
+    assert_eq!(
+        astray, 0,
+        "every run of the history lies in the partition of its week"
+    );
     let size: i64 = admin
         .query_one("SELECT pg_database_size(current_database())", &[])
         .await
