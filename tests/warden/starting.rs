@@ -44,11 +44,14 @@ async fn a_forbidden_attempt_never_starts_and_the_next_one_may() {
 #[tokio::test]
 async fn forbidding_comes_too_late_for_what_runs_or_ended() {
     let mut farmer = Farmer::new().await;
-    farmer.spawn(sh(id(1, 1), "read x <hold; exit 0")).await;
+    let go = farmer.dir.path().join("go");
+    let waits = format!("until [ -e {} ]; do sleep 0.02; done", go.display());
+    farmer.spawn(sh(id(1, 1), &waits)).await;
     assert_eq!(
         farmer.client.forbid(id(1, 1)).await.unwrap(),
         Some(State::Running)
     );
+    std::fs::write(&go, "").unwrap();
     farmer.exited(id(1, 1)).await;
     assert_eq!(farmer.client.forbid(id(1, 1)).await.unwrap(), Some(State::Ended));
 }
