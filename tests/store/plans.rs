@@ -121,6 +121,7 @@ async fn firings_of_a_few_jobs_keep_a_plan_that_reads_neither_nodes_nor_other_jo
     assert_eq!(fire(&db, &fires(1, 65)).await.unwrap().len(), 64);
     let text = log(&server);
     let plans = &text[before..];
+    assert!(plans.contains("using job_pkey on job"), "{plans}");
     let scans = plans
         .lines()
         .filter(|line| line.contains(" Scan ") && !line.contains("never executed"));
@@ -135,8 +136,12 @@ async fn firings_of_a_few_jobs_keep_a_plan_that_reads_neither_nodes_nor_other_jo
     }
     // Each of 64 with each, at the most, and none of two thousand.
     removes_fewer_than(64 * 64, plans);
-    // A set that is no longer small has a plan for its size.
+    // A set that is no longer small has a plan for its size: none of it is compared with all of it.
+    let before = log(&server).len();
     assert_eq!(fire(&db, &fires(65, 2_000)).await.unwrap().len(), 1_935);
+    let plans = &log(&server)[before..];
+    assert!(plans.contains("farmhand.job j"), "{plans}");
+    removes_fewer_than(64 * 64, plans);
 }
 
 #[tokio::test]
