@@ -260,6 +260,7 @@ async fn every_function_says_where_it_looks_for_names() {
             "forget_audit",
             "keep_audit",
             "submit",
+            "trim_history",
             "waits_for"
         ]
     );

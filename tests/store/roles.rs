@@ -90,6 +90,8 @@ async fn an_agent_cannot_change_the_schema_or_forget_the_past() {
     for (statement, name) in [
         ("SELECT farmhand.drop_partitions(0, 1, 1)", "a day"),
         ("SELECT farmhand.drop_partitions(90, 90, -1)", "a day"),
+        ("SELECT farmhand.trim_history(90, 0, 90, 1)", "a day"),
+        ("SELECT farmhand.trim_history(90, 90, 90, 1000000)", "1 to 100000"),
         ("SELECT farmhand.ensure_partitions(100000)", "0 to 104"),
         ("SELECT farmhand.ensure_partitions(NULL)", "0 to 104"),
     ] {

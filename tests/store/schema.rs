@@ -251,3 +251,62 @@ async fn a_long_reader_delays_new_partitions_and_no_run() {
     let made = ensure_partitions(&farm.db, AHEAD + 1).await.unwrap();
     assert!(made.iter().any(|p| p.starts_with("run_history")), "{made:?}");
 }
+
+#[tokio::test]
+async fn retention_of_the_net_goes_in_sets_and_before_any_lock_that_a_drop_takes() {
+    let farm = Farm::new().await;
+    farm.sql
+        .batch_execute(
+            "CREATE TABLE farmhand.event_20200106 PARTITION OF farmhand.event
+                 FOR VALUES FROM ('2020-01-06Z') TO ('2020-01-13Z');
+             CREATE TABLE farmhand.attempt_20200106 PARTITION OF farmhand.attempt
+                 FOR VALUES FROM ('2020-01-06Z') TO ('2020-01-13Z');
+             INSERT INTO farmhand.event (at, kind, severity)
+                 SELECT '2019-01-01Z', 'in the net', 'info' FROM generate_series(1, 25000);
+             INSERT INTO farmhand.event (at, kind, severity) VALUES ('2019-01-01Z', 'held', 'info');
+             CREATE TABLE public.trimmed (locks bigint);
+             CREATE FUNCTION public.count_trimmed() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN
+                 INSERT INTO public.trimmed SELECT count(*) FROM pg_locks
+                     WHERE pid = pg_backend_pid() AND mode = 'AccessExclusiveLock' AND locktype = 'relation';
+                 RETURN NULL;
+             END $$;
+             CREATE TRIGGER count_trimmed AFTER DELETE ON farmhand.event_default
+                 FOR EACH STATEMENT EXECUTE FUNCTION public.count_trimmed();
+             GRANT INSERT ON public.trimmed TO PUBLIC",
+        )
+        .await
+        .unwrap();
+    let holder = farm.test.client().await;
+    holder
+        .batch_execute("BEGIN; SELECT FROM farmhand.event_default WHERE kind = 'held' FOR UPDATE")
+        .await
+        .unwrap();
+    assert_eq!(
+        drop_older_than(&farm.db, Retention::default()).await.unwrap(),
+        ["attempt_20200106"],
+        "one kind after the other; who holds a row of one holds up the drop of that kind"
+    );
+    assert_eq!(
+        farm.i64("SELECT count(*) FROM public.trimmed WHERE locks = 0")
+            .await,
+        4,
+        "three sets, and one that finds nothing"
+    );
+    assert_eq!(
+        farm.i64("SELECT count(*) FROM farmhand.event_default").await,
+        1,
+        "what somebody holds is left"
+    );
+    holder.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(
+        drop_older_than(&farm.db, Retention::default()).await.unwrap(),
+        ["event_20200106"]
+    );
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.event_default").await, 0);
+    assert_eq!(
+        farm.i64("SELECT count(*) FROM public.trimmed WHERE locks > 0")
+            .await,
+        0
+    );
+}

@@ -141,6 +141,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "param_size",
         sql: include_str!("../../migrations/0023_param_size.sql"),
     },
+    Migration {
+        version: 24,
+        name: "trim",
+        sql: include_str!("../../migrations/0024_trim.sql"),
+    },
 ];
 
 /// A step as the database remembers it.

@@ -150,6 +150,7 @@ BEGIN
             ('param_wrong', ARRAY['agent', 'operator', 'viewer']),
             ('ensure_partitions', ARRAY['agent']),
             ('drop_partitions', ARRAY['agent']),
+            ('trim_history', ARRAY['agent']),
             ('forget_audit', ARRAY['agent']),
             ('turn', ARRAY['agent']),
             ('left_to_others', ARRAY['agent']),
