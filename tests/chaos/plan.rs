@@ -16,6 +16,7 @@ fn shape(lasts_ms: u64) -> Shape {
         failovers: true,
         listeners: 100,
         declared_percent: 0,
+        spared: None,
     }
 }
 

@@ -147,6 +147,7 @@ fn shape() -> Shape {
         failovers: true,
         listeners: 1_000,
         declared_percent: 3,
+        spared: None,
     }
 }
 

@@ -49,7 +49,7 @@ pub struct AgentArgs {
     /// Sockets, output and state of this agent [default: /var/lib/farmhand, for others than root below the home]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<String>,
-    /// How long the node's lease lives unrenewed, from 3s [default: 30s]
+    /// How long the node's lease lives unrenewed, 3s to 1h [default: 30s]
     #[arg(long, value_name = "DURATION")]
     pub lease_ttl: Option<String>,
     /// Listen for hints from the database: on or off (behind a transaction pooler) [default: on]
@@ -58,7 +58,7 @@ pub struct AgentArgs {
     /// After SIGTERM, how long what runs may take to end by itself [default: 30s]
     #[arg(long, value_name = "DURATION")]
     pub stop_timeout: Option<String>,
-    /// How long finished runs are kept; their output and the events as long, and for 30d at the most [default: 30d]
+    /// How long finished runs are kept, in whole days; their output and the events as long, and for 30d at the most [default: 30d]
     #[arg(long, value_name = "DURATION")]
     pub retention: Option<String>,
     /// Send each line of the runs' output on to this service too: none, journald or syslog [default: none]

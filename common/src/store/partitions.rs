@@ -24,7 +24,7 @@ pub struct Retention {
 impl Default for Retention {
     fn default() -> Self {
         Self {
-            runs: 90,
+            runs: 30,
             logs: 30,
             events: 30,
         }

@@ -96,5 +96,6 @@ fn shape(arguments: &Arguments) -> Shape {
         failovers: !arguments.no_failovers,
         listeners: arguments.listeners,
         declared_percent: arguments.declared,
+        spared: arguments.soak.then_some(0),
     }
 }

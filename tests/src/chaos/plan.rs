@@ -23,6 +23,9 @@ pub struct Shape {
     pub listeners: usize,
     /// Faults in a declared window, in percent of those that hit processes.
     pub declared_percent: u64,
+    /// This one is left alone for the whole time, so that what grows in it is seen.
+    #[serde(default)]
+    pub spared: Option<usize>,
 }
 
 /// What happens to one process.
@@ -215,7 +218,9 @@ impl Planner {
     fn begin_epoch(&mut self, epoch: u64) {
         let agents = self.shape.agents;
         self.anchor = usize::try_from(epoch / 3).expect("a small number") % agents;
-        self.victims = (0..agents).filter(|a| *a != self.anchor).collect();
+        self.victims = (0..agents)
+            .filter(|a| *a != self.anchor && Some(*a) != self.shape.spared)
+            .collect();
         self.database_may = epoch % 3 == 1;
     }
 

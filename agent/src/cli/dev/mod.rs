@@ -36,7 +36,7 @@ pub struct DevArgs {
     /// Keeps everything: database, state, logs and example jobs
     #[arg(long, value_name = "DIR", default_value = ".farmhand-dev")]
     data: PathBuf,
-    /// How long a node's lease lives unrenewed, from 3s
+    /// How long a node's lease lives unrenewed, 3s to 1h
     #[arg(long, value_name = "DURATION", default_value = "6s", value_parser = settings::lease_ttl)]
     lease_ttl: Duration,
 }
