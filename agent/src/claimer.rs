@@ -15,6 +15,10 @@ use jiff::Timestamp;
 /// Jobs fired in one statement.
 const FIRE_BATCH: usize = 1_000;
 
+/// Runs made by one statement, beyond those of its last job: a catch-up is done piece by piece, each within the time that a
+/// statement has.
+const RUNS_BATCH: usize = 10_000;
+
 /// Nodes that wake for a due instant by themselves, one after the other.
 pub const TRYING_RANKS: usize = 3;
 
@@ -29,6 +33,10 @@ struct CachedJob {
     wake: Timestamp,
     /// Whether this agent fires it at `wake`.
     fires: bool,
+    /// Its schedule has come to its end, as far as is known here: not waited for, until a look shows it overdue.
+    over: bool,
+    /// Runs that one instant makes, on how many nodes ever.
+    instances: usize,
 }
 
 /// The jobs as this agent last saw them, and what it waits for.
@@ -106,19 +114,36 @@ impl Claimer {
             next_run,
             wake: next_run,
             fires: false,
+            over: false,
+            instances: usize::try_from(spec.instances).unwrap_or(1),
         };
         self.jobs.insert(row.job_id.clone(), job);
         self.arm(&row.job_id);
         Ok(())
     }
 
-    /// Jobs that are due in the database and that nobody has fired: tried here at once, whoever's turn it was.
+    /// Whether there are changes to read when `newest` is the newest. Fewer than were read: a database that has lost some, so
+    /// that all are read again.
+    pub fn is_behind(&mut self, newest: i64) -> bool {
+        if newest < self.seq {
+            self.seq = 0;
+        }
+        newest != self.seq
+    }
+
+    /// Every job change up to `seq` was read.
+    pub fn caught_up(&mut self, seq: i64) {
+        self.seq = self.seq.max(seq);
+    }
+
+    /// Jobs that are due in the database and that nobody has fired: tried here at once, whoever's turn it was. One whose
+    /// definition here is another than the one that is due waits for it: what is due follows from its own schedule alone.
     pub fn overdue(&mut self, rows: &[Overdue], db_now: Timestamp) {
         for row in rows {
-            if let Some(job) = self.jobs.get_mut(&row.job_id) {
+            if let Some(job) = self.jobs.get_mut(&row.job_id).filter(|j| j.rev == row.rev) {
                 self.wakes.remove(&(job.wake, row.job_id.clone()));
-                (job.rev, job.next_run, job.wake) = (row.rev, row.next_run, db_now.min(row.next_run));
-                job.fires = true;
+                (job.next_run, job.wake) = (row.next_run, db_now.min(row.next_run));
+                (job.fires, job.over) = (true, false);
                 self.wakes.insert((job.wake, row.job_id.clone()));
             }
         }
@@ -133,7 +158,7 @@ impl Claimer {
     /// Waits for the job's next instant: to fire it if it is this agent's turn, or nearly; else to look
     /// past it.
     fn arm(&mut self, job_id: &str) {
-        let Some(job) = self.jobs.get_mut(job_id) else {
+        let Some(job) = self.jobs.get_mut(job_id).filter(|j| !j.over) else {
             return;
         };
         self.wakes.remove(&(job.wake, job_id.to_owned()));
@@ -153,10 +178,11 @@ impl Claimer {
         self.wakes.first().map(|(at, _)| *at)
     }
 
-    /// What to fire now: at most one statement's worth; call again while it returns a full batch.
+    /// What to fire now: at most one statement's worth, each job once; call again until there is nothing.
     pub fn take_due(&mut self, db_now: Timestamp) -> Vec<Fire> {
-        let mut fires = Vec::new();
-        while fires.len() < FIRE_BATCH && self.wakes.first().is_some_and(|(at, _)| *at <= db_now) {
+        let (mut fires, mut runs) = (Vec::new(), 0);
+        let due = |wakes: &BTreeSet<(Timestamp, String)>| wakes.first().is_some_and(|(at, _)| *at <= db_now);
+        while fires.len() < FIRE_BATCH && runs < RUNS_BATCH && due(&self.wakes) {
             let Some((_, job_id)) = self.wakes.pop_first() else {
                 break;
             };
@@ -169,15 +195,20 @@ impl Claimer {
                         job.next_run = next;
                         self.arm(&job_id);
                     }
-                    None => self.forget(&job_id),
+                    None => job.over = true,
                 }
                 continue;
             }
-            let plan = due::plan(&job.schedule, &job.policy, job.next_run, db_now);
+            let seen = job.next_run;
+            let plan = due::plan(&job.schedule, &job.policy, seen, db_now);
+            runs += plan.due.len() * job.instances;
+            // Whoever fires it, this is what comes next; the look corrects it if nobody does, also after the last instant.
+            job.over = plan.following.is_none();
+            job.next_run = plan.following.unwrap_or(job.next_run);
             fires.push(Fire {
                 job_id: job_id.clone(),
                 rev: job.rev,
-                seen: job.next_run,
+                seen,
                 following: plan.following,
                 due: plan.due,
                 skipped: plan
@@ -191,14 +222,10 @@ impl Claimer {
                     })
                     .collect(),
             });
-            match plan.following {
-                // Whoever fires it, this is what comes next; the look corrects it if nobody does.
-                Some(following) => {
-                    job.next_run = following;
-                    self.arm(&job_id);
-                }
-                None => self.forget(&job_id),
-            }
+        }
+        // After the whole: what a very long absence leaves undecided is due already, and for the next statement.
+        for fire in &fires {
+            self.arm(&fire.job_id);
         }
         fires
     }
@@ -261,110 +288,4 @@ impl Claimer {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn ts(text: &str) -> Timestamp {
-        text.parse().unwrap()
-    }
-
-    fn row(next_run: &str) -> JobRow {
-        JobRow {
-            job_id: "j".to_owned(),
-            rev: 1,
-            seq: 7,
-            spec: json!({"schedule": ["* * * * *"], "missed": "latest"}),
-            enabled: true,
-            paused: false,
-            deleted: false,
-            scheduled: true,
-            next_run: Some(ts(next_run)),
-            decided_until: None,
-        }
-    }
-
-    fn alone() -> Claimer {
-        let mut c = Claimer::new("a");
-        c.learn(&row("2026-11-21T12:00:00Z")).unwrap();
-        c
-    }
-
-    /// A farm in which `a` is not among the first three for the instant at noon.
-    fn crowd() -> Vec<String> {
-        let nodes = |n: usize| {
-            (0..n)
-                .map(|i| format!("n{i}"))
-                .chain(["a".to_owned()])
-                .collect::<Vec<_>>()
-        };
-        let noon = ts("2026-11-21T12:00:00Z").as_microsecond();
-        (4..50)
-            .map(nodes)
-            .find(|live| rank("j", noon, "a", live) >= TRYING_RANKS)
-            .unwrap()
-    }
-
-    #[test]
-    fn a_job_is_fired_when_it_is_due_and_not_before() {
-        let mut c = alone();
-        assert!(c.take_due(ts("2026-11-21T11:59:59.999Z")).is_empty());
-        let fires = c.take_due(ts("2026-11-21T12:00:00.001Z"));
-        assert_eq!(fires[0].due, [ts("2026-11-21T12:00:00Z")]);
-        assert_eq!(fires[0].following, Some(ts("2026-11-21T12:01:00Z")));
-        assert_eq!(c.next_due(), Some(ts("2026-11-21T12:01:00Z")));
-    }
-
-    #[test]
-    fn an_instant_that_others_fire_is_looked_past_and_the_job_is_not_forgotten() {
-        let mut c = alone();
-        c.set_live(crowd());
-        assert!(c.take_due(ts("2026-11-21T12:00:01Z")).is_empty());
-        assert!(c.take_due(ts("2026-11-21T12:00:03.1Z")).is_empty());
-        assert!(c.next_due().unwrap() >= ts("2026-11-21T12:01:00Z"));
-    }
-
-    #[test]
-    fn what_nobody_fired_is_fired_by_whoever_sees_it() {
-        let mut c = alone();
-        c.set_live(crowd());
-        let now = ts("2026-11-21T12:00:02Z");
-        c.overdue(
-            &[Overdue {
-                job_id: "j".into(),
-                rev: 1,
-                next_run: ts("2026-11-21T12:00:00Z"),
-            }],
-            now,
-        );
-        assert_eq!(c.take_due(now).len(), 1);
-    }
-
-    #[test]
-    fn a_paused_job_is_not_waited_for() {
-        let mut c = alone();
-        c.learn(&JobRow {
-            paused: true,
-            seq: 8,
-            ..row("2026-11-21T12:00:00Z")
-        })
-        .unwrap();
-        assert_eq!((c.next_due(), c.seq()), (None, 8));
-    }
-
-    #[test]
-    fn one_claim_is_in_flight_and_a_full_one_asks_for_more() {
-        let mut c = alone();
-        let now = BootInstant(0);
-        assert_eq!(c.take_claim(now, 4), Some(4));
-        c.hint();
-        assert_eq!(c.take_claim(now, 4), None);
-        c.claimed(Some(4));
-        assert_eq!(c.take_claim(now, 2), Some(2));
-        c.claimed(Some(0));
-        assert_eq!(c.take_claim(now, 2), None);
-        c.hint_if_backlog();
-        assert_eq!(c.take_claim(now, 2), None);
-    }
-}
+mod tests;

@@ -317,3 +317,18 @@ async fn an_each_node_job_without_a_ready_node_is_skipped_by_name() {
         1
     );
 }
+
+#[tokio::test]
+async fn of_two_plans_of_one_job_in_a_set_the_one_for_what_is_due_is_carried_out() {
+    let farm = Farm::new().await;
+    let (first, second) = (past(120), past(60));
+    farm.job("j", spec(), Some(first)).await;
+    let mut fires = [firing("j", 1, first, &[first]), firing("j", 1, second, &[second])];
+    fires[0].following = Some(second);
+    let instants = "SELECT count(*) FROM farmhand.run";
+    for made in [1, 2] {
+        assert_eq!(fire(&farm.db, &fires).await.unwrap().len(), 1);
+        assert_eq!(farm.i64(instants).await, made);
+    }
+    assert!(fire(&farm.db, &fires).await.unwrap().is_empty());
+}

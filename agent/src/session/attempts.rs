@@ -111,9 +111,13 @@ impl Session {
         }
     }
 
-    pub(super) fn on_jobs(&mut self, result: Result<Vec<JobRow>, StoreError>) {
+    pub(super) fn on_jobs(&mut self, newest: Option<i64>, result: Result<Vec<JobRow>, StoreError>) {
         self.loading_jobs = false;
         self.note_db("jobs_since", &result);
+        // Not every change is one of a job: of pools alone, say.
+        if let (Ok(_), Some(newest)) = (&result, newest) {
+            self.claimer.caught_up(newest);
+        }
         for row in result.unwrap_or_default() {
             self.tables.learn(&row, boot_now());
             self.settler.learn(&row);

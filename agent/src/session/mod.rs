@@ -11,6 +11,7 @@ mod leave;
 mod left;
 mod notices;
 mod order;
+mod outage;
 mod progress;
 mod rows;
 mod starting;
@@ -60,7 +61,8 @@ pub enum Input {
         received: BootInstant,
         result: Result<Look, StoreError>,
     },
-    JobsLoaded(Result<Vec<JobRow>, StoreError>),
+    /// With the number of the newest change that was there when they were asked for, as far as that is known.
+    JobsLoaded(Option<i64>, Result<Vec<JobRow>, StoreError>),
     OverdueLoaded(Result<Vec<Overdue>, StoreError>),
     Fired {
         fires: Vec<Fire>,
@@ -258,7 +260,7 @@ impl Session {
                 received,
                 result,
             } => self.on_looked(sent, received, result),
-            Input::JobsLoaded(result) => self.on_jobs(result),
+            Input::JobsLoaded(seq, result) => self.on_jobs(seq, result),
             Input::OverdueLoaded(result) => self.on_overdue(result),
             Input::Fired { fires, result } => self.on_fired(&fires, result),
             Input::Dispatched { job_id, result } => self.on_dispatched(&job_id, result),
@@ -358,7 +360,7 @@ impl Session {
             }
             Ok(_) => {}
             Err(e) => {
-                self.db_up &= !e.is_away();
+                self.db_up &= !outage::is_outage(op, e);
                 self.emit(Event::DatabaseDown {
                     op,
                     class: e.class(),

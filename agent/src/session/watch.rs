@@ -60,8 +60,8 @@ impl Session {
             self.emit(Event::TimelineChanged { from, to: look.tli });
         }
         self.claimer.set_live(look.live_addresses);
-        if look.job_seq != self.claimer.seq() {
-            self.load_jobs();
+        if self.claimer.is_behind(look.job_seq) {
+            self.load_jobs(Some(look.job_seq));
         }
         // What has just become due is somebody's turn; left alone for longer, it is everybody's.
         let left_alone = look
@@ -221,12 +221,12 @@ impl Session {
         }
     }
 
-    fn load_jobs(&mut self) {
+    fn load_jobs(&mut self, newest: Option<i64>) {
         if std::mem::replace(&mut self.loading_jobs, true) {
             return;
         }
         let (ctx, seq) = (self.ctx.clone(), self.claimer.seq());
-        self.spawn(async move { Input::JobsLoaded(protocol::jobs_since(&ctx.db, seq).await) });
+        self.spawn(async move { Input::JobsLoaded(newest, protocol::jobs_since(&ctx.db, seq).await) });
     }
 
     fn load_overdue(&self) {
@@ -259,7 +259,7 @@ impl Session {
             Note::Cancel { node, .. } if *node != self.me.address => {}
             Note::Node { address } if *address != self.me.address => {}
             Note::Node { .. } => self.keeper.renew_now(),
-            Note::Jobs { .. } => self.load_jobs(),
+            Note::Jobs { .. } => self.load_jobs(None),
             Note::Cancel { .. } => self.watcher.look_now(),
             Note::Reconnected { direct } => {
                 self.watcher.told(*direct);

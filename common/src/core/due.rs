@@ -10,14 +10,17 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::definition::{JobSpec, Missed};
+use super::definition::{JobSpec, Missed, RunOn};
 use super::schedule::{Calendar, CalendarDates, CalendarError, ParseContext, Schedule, ScheduleError};
 
 /// An instant found this late still counts as on time: agents were there, only slow.
 pub const ON_TIME: Duration = Duration::from_secs(10);
 
-/// Runs made by one plan at most, whatever `missed_max` says.
+/// Runs made by one plan at most, whatever `missed_max` says: what one statement makes in time.
 pub const MAX_DUE: usize = 10_000;
+
+/// Nodes that a job of each node is taken to have, for that bound.
+const NODES: u32 = 100;
 
 /// Instants looked at by one plan at most.
 const CHUNK: usize = 1_000_000;
@@ -127,10 +130,15 @@ pub fn compile(job_id: &str, spec: &JobSpec) -> Result<(Schedule, DuePolicy), Co
         spread: spec.spread,
     };
     let schedule = Schedule::parse(&spec.schedule, &context)?;
+    let each = match spec.run_on {
+        RunOn::One => spec.instances,
+        RunOn::EachNode => spec.instances.saturating_mul(NODES),
+    };
+    let runs = u32::try_from(MAX_DUE).unwrap_or(u32::MAX);
     let policy = DuePolicy {
         missed: spec.missed,
         missed_within: spec.missed_within,
-        missed_max: spec.missed_max,
+        missed_max: spec.missed_max.min((runs / each.max(1)).max(1)),
         start: instant("start", spec.start.as_deref())?,
         end: instant("end", spec.end.as_deref())?,
         calendar: CalendarDates::parse(&spec.exclude)

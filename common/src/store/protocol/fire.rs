@@ -1,5 +1,7 @@
 //! Due instants become runs, a set of jobs at a time.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
@@ -10,6 +12,8 @@ use crate::store::error::StoreError;
 
 /// Jobs fired by one statement at most: bounds how long their rows stay locked.
 const SET: usize = 1000;
+/// Due instants in one statement, beyond those of its last job.
+const INSTANTS: usize = 10_000;
 /// Sets up to this size have plans that are kept. They compare each firing of a set with each other, which costs less than
 /// planning while they are few; larger sets are planned for their size.
 const FEW: usize = 64;
@@ -63,7 +67,7 @@ pub async fn fire(db: &Db, fires: &[Fire]) -> Result<Vec<Fired>, StoreError> {
 /// of runs that may not be for everybody.
 pub async fn fire_for(db: &Db, fires: &[Fire], mut room: usize) -> Result<Vec<Fired>, StoreError> {
     let mut fired = Vec::new();
-    for part in fires.chunks(SET) {
+    for part in sets(fires) {
         let of_part = fire_set(db, part, room).await?;
         room = room.saturating_sub(of_part.iter().map(|f| f.run_ids.len()).sum());
         fired.extend(of_part);
@@ -71,15 +75,32 @@ pub async fn fire_for(db: &Db, fires: &[Fire], mut room: usize) -> Result<Vec<Fi
     Ok(fired)
 }
 
+/// Sets that one statement is for.
+fn sets(fires: &[Fire]) -> Vec<&[Fire]> {
+    let (mut sets, mut from, mut instants) = (Vec::new(), 0, 0);
+    for (at, fire) in fires.iter().enumerate() {
+        if at - from == SET || instants >= INSTANTS {
+            sets.push(&fires[from..at]);
+            (from, instants) = (at, 0);
+        }
+        instants += fire.due.len();
+    }
+    if from < fires.len() {
+        sets.push(&fires[from..]);
+    }
+    sets
+}
+
 async fn fire_set(db: &Db, fires: &[Fire], room: usize) -> Result<Vec<Fired>, StoreError> {
     #[derive(Deserialize)]
     struct Locked {
         job_id: String,
+        seen: Timestamp,
     }
     let asked: Vec<&str> = fires.iter().map(|f| f.job_id.as_str()).collect();
     let mut tx = db.transaction("fire").await?;
     // The locks first: the second statement's snapshot then holds every end that promoted before.
-    let fires = set(fires);
+    let all = set(fires);
     let (lock, fire) = if asked.len() <= FEW {
         (stmt!("fire_lock", often), stmt!("fire", often))
     } else {
@@ -87,13 +108,19 @@ async fn fire_set(db: &Db, fires: &[Fire], room: usize) -> Result<Vec<Fired>, St
         (stmt!("fire_lock"), stmt!("fire"))
     };
     let locked: Vec<Locked> = tx
-        .rows(lock, &[(&fires, Type::JSON), (&asked, Type::TEXT_ARRAY)])
+        .rows(lock, &[(&all, Type::JSON), (&asked, Type::TEXT_ARRAY)])
         .await?;
     if locked.is_empty() {
         tx.commit().await?;
         return Ok(Vec::new());
     }
     let names: Vec<&str> = locked.iter().map(|l| l.job_id.as_str()).collect();
+    // Of two plans of one job the one that was made for what is due now.
+    let due: HashMap<&str, Timestamp> = locked.iter().map(|l| (l.job_id.as_str(), l.seen)).collect();
+    let matching: Vec<&Fire> = (fires.iter())
+        .filter(|f| due.get(f.job_id.as_str()) == Some(&f.seen))
+        .collect();
+    let fires = set(&matching);
     let fired = tx
         .rows(
             fire,
