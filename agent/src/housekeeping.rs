@@ -5,11 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farmhand_common::store::partitions::{self, Retention};
-use farmhand_common::store::{StoreError, protocol};
+use farmhand_common::store::retention::{self, Retention};
+use farmhand_common::store::{StoreError, partitions, protocol};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::clock::boot_now;
 use crate::events::Event;
 use crate::session::Context;
 use crate::snapshot::{self, Snapshots};
@@ -20,16 +23,24 @@ const CHANNEL: usize = 64;
 /// How long an each-node run waits for a node that has closed or died.
 const GONE_FOR: Duration = Duration::from_secs(3600);
 
+/// The timetable goes by the wall clock: whether that was set is looked at this often.
+const LOOK_AT_CLOCK: Duration = Duration::from_secs(10);
+
+/// A step of less than this delays nothing by much.
+const STEP: Duration = Duration::from_secs(5);
+
 /// The running timetable.
 pub struct Housekeeper {
-    scheduler: JobScheduler,
+    stop: oneshot::Sender<()>,
+    keeper: JoinHandle<()>,
     /// None where nobody could fetch them.
     snapshots: Option<Arc<Snapshots>>,
 }
 
 impl Housekeeper {
-    pub async fn stop(mut self, ctx: &Context) {
-        if let Err(e) = self.scheduler.shutdown().await {
+    pub async fn stop(self, ctx: &Context) {
+        let _ = self.stop.send(());
+        if let Err(e) = self.keeper.await {
             tracing::debug!("housekeeping did not stop: {e}");
         }
         if let Some(snapshots) = self.snapshots {
@@ -45,10 +56,72 @@ impl Housekeeper {
 /// # Errors
 /// When the scheduler cannot be started.
 pub async fn start(ctx: Arc<Context>) -> Result<Housekeeper, JobSchedulerError> {
+    let snapshots = ctx.config.listen.map(|_| {
+        let metrics = ctx.events.metrics.clone();
+        Arc::new(Snapshots::new(
+            &ctx.config.address,
+            ctx.config.snapshot_every,
+            metrics,
+        ))
+    });
+    let (stop, stopped) = oneshot::channel();
+    let first = timetable(&ctx, snapshots.as_ref()).await?;
+    let keeper = tokio::spawn(keep(ctx, snapshots.clone(), first, stopped));
+    Ok(Housekeeper {
+        stop,
+        keeper,
+        snapshots,
+    })
+}
+
+/// Lets the timetable run until `stopped`, and makes it anew when somebody has set the clock: the scheduler waits for
+/// instants, which a clock that was ahead leaves in the future for as long as it was.
+async fn keep(
+    ctx: Arc<Context>,
+    snapshots: Option<Arc<Snapshots>>,
+    first: JobScheduler,
+    mut stopped: oneshot::Receiver<()>,
+) {
+    let mut running = Some(first);
+    let mut offset = wall_offset();
+    loop {
+        let stopping = tokio::select! {
+            _ = &mut stopped => true,
+            () = tokio::time::sleep(LOOK_AT_CLOCK) => false,
+        };
+        let now = wall_offset();
+        if !stopping && running.is_some() && now.abs_diff(offset) < STEP.as_nanos() {
+            continue;
+        }
+        if let Some(mut scheduler) = running.take()
+            && let Err(e) = scheduler.shutdown().await
+        {
+            tracing::debug!("housekeeping did not stop: {e}");
+        }
+        if stopping {
+            return;
+        }
+        offset = now;
+        match timetable(&ctx, snapshots.as_ref()).await {
+            Ok(scheduler) => running = Some(scheduler),
+            Err(e) => tracing::warn!("housekeeping does not start again: {e}"),
+        }
+    }
+}
+
+/// The wall clock beside the one that never steps, in nanoseconds.
+fn wall_offset() -> i128 {
+    jiff::Timestamp::now().as_nanosecond() - i128::from(boot_now().0)
+}
+
+async fn timetable(
+    ctx: &Arc<Context>,
+    snapshots: Option<&Arc<Snapshots>>,
+) -> Result<JobScheduler, JobSchedulerError> {
     let scheduler = JobScheduler::new_with_channel_size(CHANNEL).await?;
     let own = xxh3_64(ctx.config.address.as_bytes());
     let (second, minute) = (own % 60, own / 60 % 60);
-    let timetable: [(String, &'static str, Task); 4] = [
+    let table: [(String, &'static str, Task); 4] = [
         (format!("{second} * * * * *"), "sweep", sweep),
         (
             format!("{second} {minute} * * * *"),
@@ -66,7 +139,7 @@ pub async fn start(ctx: Arc<Context>) -> Result<Housekeeper, JobSchedulerError> 
             refresh_gauges,
         ),
     ];
-    for (when, name, task) in timetable {
+    for (when, name, task) in table {
         let ctx = ctx.clone();
         let job = Job::new_async(when.as_str(), move |_, _| {
             let ctx = ctx.clone();
@@ -77,15 +150,8 @@ pub async fn start(ctx: Arc<Context>) -> Result<Housekeeper, JobSchedulerError> 
         })?;
         scheduler.add(job).await?;
     }
-    let snapshots = ctx.config.listen.map(|_| {
-        let metrics = ctx.events.metrics.clone();
-        Arc::new(Snapshots::new(
-            &ctx.config.address,
-            ctx.config.snapshot_every,
-            metrics,
-        ))
-    });
-    if let Some(snapshots) = snapshots.clone() {
+    if let Some(snapshots) = snapshots {
+        let (ctx, snapshots) = (ctx.clone(), snapshots.clone());
         let when = snapshot::timetable(ctx.config.snapshot_every, own);
         let job = Job::new_async(when.as_str(), move |_, _| {
             let (ctx, snapshots) = (ctx.clone(), snapshots.clone());
@@ -100,11 +166,11 @@ pub async fn start(ctx: Arc<Context>) -> Result<Housekeeper, JobSchedulerError> 
         scheduler.add(job).await?;
     }
     scheduler.start().await?;
-    Ok(Housekeeper { scheduler, snapshots })
+    Ok(scheduler)
 }
 
-/// What people did is kept for a year and a month, or for as long as the runs where that is longer.
-const AUDIT_DAYS: i32 = 396;
+/// Each hour retention deletes for so long at the most.
+const FORGETS_FOR: Duration = Duration::from_secs(300);
 
 type Task = fn(Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 
@@ -137,24 +203,16 @@ fn ensure_partitions(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<()
 
 fn drop_old(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>> {
     Box::pin(async move {
-        {
-            let days = i32::try_from(ctx.tunable().retention.as_secs() / 86_400)
-                .unwrap_or(i32::MAX)
-                .max(1);
-            let default = Retention::default();
-            let retention = Retention {
-                runs: days,
-                logs: default.logs.min(days),
-                events: default.events.min(days),
-            };
-            farmhand_common::store::tasks::drop_older_than(&ctx.db, days).await?;
-            farmhand_common::store::audit::forget(&ctx.db, AUDIT_DAYS.max(days)).await?;
-            farmhand_common::store::streams::drop_older_than(&ctx.db, days).await?;
-            farmhand_common::store::tables::drop_older_than(&ctx.db, days).await?;
-            farmhand_common::store::progress::drop_older_than(&ctx.db, days).await?;
-            farmhand_common::store::notify::drop_older_than(&ctx.db, days).await?;
-            partitions::drop_older_than(&ctx.db, retention).await.map(|_| ())
-        }
+        let days = i32::try_from(ctx.tunable().retention.as_secs() / 86_400)
+            .unwrap_or(i32::MAX)
+            .max(1);
+        let default = Retention::default();
+        let kept = Retention {
+            runs: days,
+            logs: default.logs.min(days),
+            events: default.events.min(days),
+        };
+        retention::forget(&ctx.db, kept, FORGETS_FOR).await
     })
 }
 

@@ -59,3 +59,6 @@ BEGIN
     END;
 END
 $$;
+
+-- What was submitted with a key is forgotten by its age.
+CREATE INDEX submission_at ON farmhand.submission (at);

@@ -145,6 +145,34 @@ async fn agents_whose_clocks_jump_keep_their_leases_and_runs() {
     farm.check().await;
 }
 
+/// The gauges are read by the timetable that keeps everything else in order, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_whose_clock_was_a_day_ahead_keeps_its_timetable_when_it_is_set() {
+    let clocks = Clocks::new(&["+86400"]);
+    let mut farm = Farm::new()
+        .agents(1)
+        .env("FARMHAND_SNAPSHOT_EVERY", "1s")
+        .prepare()
+        .await;
+    farm.agents[0].env.extend(clock(&clocks.files[0]));
+    farm.agents[0].start().await;
+    let name = "farmhand_farm_snapshot_timestamp_seconds";
+    for offset in ["+86400", "+0", "+3600", "-3600"] {
+        set(&clocks.files[0], offset);
+        let since: f64 = farm
+            .value("SELECT extract(epoch FROM clock_timestamp())::float8")
+            .await;
+        farm.eventually("the gauges go on", SOON, async || {
+            match farm.agents[0].metric(name, &[]).await {
+                at if at > since => Ok(()),
+                at => Err(format!("{since} {at} at {offset}")),
+            }
+        })
+        .await;
+    }
+    farm.check().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_whose_clock_is_wrong_and_jumps_ends_no_lease() {
     let clocks = Clocks::new(&["+3600"]);

@@ -3,8 +3,9 @@
 use farmhand_common::store::StoreError;
 use farmhand_common::store::jobs::submit;
 use farmhand_common::store::migrate::migrate_roles;
-use farmhand_common::store::partitions::{AHEAD, Retention, drop_older_than, ensure_partitions};
+use farmhand_common::store::partitions::{AHEAD, drop_older_than, ensure_partitions};
 use farmhand_common::store::protocol::{claim, finish};
+use farmhand_common::store::retention::Retention;
 use farmhand_common::store::tables::dispatch;
 use farmhand_tests::pg::{TestDb, connect};
 use serde_json::json;

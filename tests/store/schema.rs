@@ -1,11 +1,9 @@
-use farmhand_common::store::events::{Event, record_events};
 use farmhand_common::store::migrate::{
     MIGRATIONS, Migration, applied, check, current_version, migrate, migrate_with,
 };
-use farmhand_common::store::partitions::{AHEAD, Retention, drop_older_than, ensure_partitions, list};
-use farmhand_common::store::{Db, Severity, StoreError};
+use farmhand_common::store::partitions::{AHEAD, ensure_partitions, list};
+use farmhand_common::store::{Db, StoreError};
 use farmhand_tests::pg::TestDb;
-use serde_json::json;
 
 use crate::fixture::{Farm, spec, success};
 
@@ -157,77 +155,6 @@ async fn rows_beyond_the_last_partition_fall_into_the_net_and_do_not_stop_new_on
 }
 
 #[tokio::test]
-async fn retention_drops_whole_partitions_and_keeps_the_young() {
-    let farm = Farm::new().await;
-    let me = farm.node("a").await;
-    let run = farm.held_run(&me, "j", spec()).await;
-    farmhand_common::store::protocol::finish(&farm.db, &[success(&me, &run)])
-        .await
-        .unwrap();
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE farmhand.run_history_20200106 PARTITION OF farmhand.run_history
-                 FOR VALUES FROM ('2020-01-06Z') TO ('2020-01-13Z');
-             CREATE TABLE farmhand.event_20200106 PARTITION OF farmhand.event
-                 FOR VALUES FROM ('2020-01-06Z') TO ('2020-01-13Z');
-             INSERT INTO farmhand.event (at, kind, severity) VALUES ('2020-01-07Z', 'old', 'info'),
-                 ('2019-01-01Z', 'in the net', 'info')",
-        )
-        .await
-        .unwrap();
-    let young = Event {
-        kind: "young".to_owned(),
-        severity: Severity::Info,
-        job_id: None,
-        run_id: None,
-        attempt: None,
-        address: None,
-        session: None,
-        fence: None,
-        detail: json!({}),
-    };
-    record_events(&farm.db, &[young]).await.unwrap();
-    let mut dropped = drop_older_than(&farm.db, Retention::default()).await.unwrap();
-    dropped.sort();
-    assert_eq!(dropped, ["event_20200106", "run_history_20200106"]);
-    assert_eq!(
-        farm.text("SELECT kind FROM farmhand.event WHERE job_id IS NULL")
-            .await
-            .as_deref(),
-        Some("young")
-    );
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_history").await, 1);
-}
-
-#[tokio::test]
-async fn a_partition_in_use_is_left_for_the_next_call() {
-    let farm = Farm::new().await;
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE farmhand.event_20200106 PARTITION OF farmhand.event
-                 FOR VALUES FROM ('2020-01-06Z') TO ('2020-01-13Z')",
-        )
-        .await
-        .unwrap();
-    let reader = farm.test.client().await;
-    reader
-        .batch_execute("BEGIN; SELECT 1 FROM farmhand.event_20200106")
-        .await
-        .unwrap();
-    assert!(
-        drop_older_than(&farm.db, Retention::default())
-            .await
-            .unwrap()
-            .is_empty()
-    );
-    reader.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(
-        drop_older_than(&farm.db, Retention::default()).await.unwrap(),
-        ["event_20200106"]
-    );
-}
-
-#[tokio::test]
 async fn a_long_reader_delays_new_partitions_and_no_run() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
@@ -250,63 +177,4 @@ async fn a_long_reader_delays_new_partitions_and_no_run() {
     reader.batch_execute("COMMIT").await.unwrap();
     let made = ensure_partitions(&farm.db, AHEAD + 1).await.unwrap();
     assert!(made.iter().any(|p| p.starts_with("run_history")), "{made:?}");
-}
-
-#[tokio::test]
-async fn retention_of_the_net_goes_in_sets_and_before_any_lock_that_a_drop_takes() {
-    let farm = Farm::new().await;
-    farm.sql
-        .batch_execute(
-            "CREATE TABLE farmhand.event_20200106 PARTITION OF farmhand.event
-                 FOR VALUES FROM ('2020-01-06Z') TO ('2020-01-13Z');
-             CREATE TABLE farmhand.attempt_20200106 PARTITION OF farmhand.attempt
-                 FOR VALUES FROM ('2020-01-06Z') TO ('2020-01-13Z');
-             INSERT INTO farmhand.event (at, kind, severity)
-                 SELECT '2019-01-01Z', 'in the net', 'info' FROM generate_series(1, 25000);
-             INSERT INTO farmhand.event (at, kind, severity) VALUES ('2019-01-01Z', 'held', 'info');
-             CREATE TABLE public.trimmed (locks bigint);
-             CREATE FUNCTION public.count_trimmed() RETURNS trigger LANGUAGE plpgsql AS $$
-             BEGIN
-                 INSERT INTO public.trimmed SELECT count(*) FROM pg_locks
-                     WHERE pid = pg_backend_pid() AND mode = 'AccessExclusiveLock' AND locktype = 'relation';
-                 RETURN NULL;
-             END $$;
-             CREATE TRIGGER count_trimmed AFTER DELETE ON farmhand.event_default
-                 FOR EACH STATEMENT EXECUTE FUNCTION public.count_trimmed();
-             GRANT INSERT ON public.trimmed TO PUBLIC",
-        )
-        .await
-        .unwrap();
-    let holder = farm.test.client().await;
-    holder
-        .batch_execute("BEGIN; SELECT FROM farmhand.event_default WHERE kind = 'held' FOR UPDATE")
-        .await
-        .unwrap();
-    assert_eq!(
-        drop_older_than(&farm.db, Retention::default()).await.unwrap(),
-        ["attempt_20200106"],
-        "one kind after the other; who holds a row of one holds up the drop of that kind"
-    );
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM public.trimmed WHERE locks = 0")
-            .await,
-        4,
-        "three sets, and one that finds nothing"
-    );
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM farmhand.event_default").await,
-        1,
-        "what somebody holds is left"
-    );
-    holder.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(
-        drop_older_than(&farm.db, Retention::default()).await.unwrap(),
-        ["event_20200106"]
-    );
-    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.event_default").await, 0);
-    assert_eq!(
-        farm.i64("SELECT count(*) FROM public.trimmed WHERE locks > 0")
-            .await,
-        0
-    );
 }

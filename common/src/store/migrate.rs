@@ -146,6 +146,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "trim",
         sql: include_str!("../../migrations/0024_trim.sql"),
     },
+    Migration {
+        version: 25,
+        name: "deferred",
+        sql: include_str!("../../migrations/0025_deferred.sql"),
+    },
 ];
 
 /// A step as the database remembers it.

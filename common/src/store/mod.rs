@@ -27,6 +27,7 @@ pub mod progress;
 pub mod protocol;
 pub mod query;
 pub mod reading;
+pub mod retention;
 pub mod roles;
 pub mod signatures;
 pub mod snapshot;

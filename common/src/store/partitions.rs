@@ -7,29 +7,11 @@ use tokio_postgres::types::Type;
 use super::conn::Param;
 use super::db::{Db, stmt};
 use super::error::StoreError;
+use super::retention::Retention;
 
 /// How many weeks ahead partitions exist: an outage of housekeeping that long is survived, and a
 /// longer one too, by the default partition.
 pub const AHEAD: i32 = 5;
-
-/// How long each kind of history is kept, in days.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retention {
-    /// Finished runs and their attempts.
-    pub runs: i32,
-    pub logs: i32,
-    pub events: i32,
-}
-
-impl Default for Retention {
-    fn default() -> Self {
-        Self {
-            runs: 30,
-            logs: 30,
-            events: 30,
-        }
-    }
-}
 
 #[derive(Deserialize)]
 struct Made {
@@ -52,26 +34,34 @@ struct Trimmed {
     gone: i64,
 }
 
-/// Drops the partitions that hold nothing younger than `retention`, and deletes what the default ones hold of that age;
-/// returns the names of the dropped. Nobody who ends a run waits for the deleting: it goes in sets of 10,000 rows, and
-/// before any lock that a drop takes. One table at a time, giving way to whoever holds it: what is in use is left to the
-/// next call.
-pub async fn drop_older_than(db: &Db, retention: Retention) -> Result<Vec<String>, StoreError> {
-    let Retention { runs, logs, events } = retention;
-    let kept: [Param<'_>; 4] = [
-        (&runs, Type::INT4),
-        (&logs, Type::INT4),
-        (&events, Type::INT4),
+/// Deletes up to 10,000 rows of that age from each default partition, and as many keys of submissions; returns how many.
+/// Rows that somebody holds are left for the next call.
+pub async fn trim_older_than(db: &Db, kept: Retention) -> Result<usize, StoreError> {
+    let params: [Param<'_>; 4] = [
+        (&kept.runs, Type::INT4),
+        (&kept.logs, Type::INT4),
+        (&kept.events, Type::INT4),
         (&SET, Type::INT4),
     ];
-    while db
-        .row::<Trimmed>(stmt!("trim_history"), &kept)
-        .await?
-        .is_some_and(|t| t.gone > 0)
-    {}
+    let trimmed: Option<Trimmed> = db.row(stmt!("trim_history"), &params).await?;
+    Ok(trimmed.map_or(0, |t| usize::try_from(t.gone).unwrap_or(0)))
+}
+
+/// Drops the partitions that hold nothing younger than that; returns their names. One table a transaction, giving way to
+/// whoever holds it: what could not be dropped is dropped by the next call.
+pub async fn drop_older_than(db: &Db, kept: Retention) -> Result<Vec<String>, StoreError> {
     let mut dropped = Vec::new();
     loop {
-        let made: Vec<Made> = db.rows(stmt!("drop_partitions"), &kept[..3]).await?;
+        let made: Vec<Made> = db
+            .rows(
+                stmt!("drop_partitions"),
+                &[
+                    (&kept.runs, Type::INT4),
+                    (&kept.logs, Type::INT4),
+                    (&kept.events, Type::INT4),
+                ],
+            )
+            .await?;
         if made.is_empty() {
             return Ok(dropped);
         }

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use farmhand_common::store::Db;
-use farmhand_common::store::partitions::{Retention, drop_older_than};
+use farmhand_common::store::partitions::drop_older_than;
 use farmhand_common::store::protocol::{claim, finish};
+use farmhand_common::store::retention::Retention;
 use farmhand_tests::bench::queue::{drain, end, make_jobs, make_runs, session};
 use farmhand_tests::bench::{argument, durable, figure, times};
 use farmhand_tests::pg::PrivateServer;
@@ -62,8 +63,8 @@ async fn main() {
 async fn in_turn(servers: [&PrivateServer; 2], runs: usize) -> [f64; 2] {
     let mut rounds = [[0.0; ROUNDS]; 2];
     for round in 0..ROUNDS {
-        for (which, server) in servers.iter().enumerate() {
-            rounds[which][round] = through(server, runs).await;
+        for (of_one, server) in rounds.iter_mut().zip(servers) {
+            of_one[round] = through(server, runs).await;
         }
     }
     println!("    rounds, without and with: {rounds:.0?}");

@@ -1,0 +1,86 @@
+//! Table jobs on tables whose constraints wait for the commit: what they refuse is the row's own affair.
+
+use farmhand_common::core::definition::{JobSpec, OnLost};
+use farmhand_common::store::protocol::{Finish, finish};
+use farmhand_common::store::tables::dispatch;
+
+use crate::fixture::{Farm, expire_now, success};
+use crate::tables::{ORDERS, farm_with, job, look, orders, row, take};
+
+#[tokio::test]
+async fn a_constraint_that_waits_for_the_commit_holds_back_its_row_and_no_end() {
+    let (farm, me) = farm_with(3, 10).await;
+    farm.sql
+        .batch_execute(
+            "CREATE TABLE shop.codes (code integer PRIMARY KEY);
+             INSERT INTO shop.codes VALUES (0);
+             ALTER TABLE shop.orders ADD FOREIGN KEY (code) REFERENCES shop.codes DEFERRABLE INITIALLY DEFERRED",
+        )
+        .await
+        .unwrap();
+    look(&farm).await;
+    let mut ends: Vec<Finish> = take(&farm, &me).await.iter().map(|r| success(&me, r)).collect();
+    ends[1].exit_code = Some(137);
+    let refused = ends[1].run_id;
+    finish(&farm.db, &ends).await.unwrap();
+    let all = "SELECT count(*) FROM farmhand.run_history WHERE state = 'succeeded'";
+    assert_eq!(farm.i64(all).await, 3, "no end is lost");
+    let event = "SELECT detail->>'error' FROM farmhand.event WHERE kind = 'row_not_written'";
+    assert!(farm.text(event).await.unwrap().contains("foreign key"));
+    assert_eq!(
+        farm.i64("SELECT run_id FROM farmhand.row_result WHERE error IS NOT NULL")
+            .await,
+        refused
+    );
+    farm.sql
+        .batch_execute("INSERT INTO shop.codes VALUES (137)")
+        .await
+        .unwrap();
+    look(&farm).await;
+    for id in 1..=3 {
+        assert!(row(&farm, id).await.2, "row {id} is written in the end");
+    }
+}
+
+/// A trigger that refuses every change, at the commit.
+const REFUSES: &str = "CREATE FUNCTION shop.refuse() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'not on my table'; END $$;
+    CREATE CONSTRAINT TRIGGER refuse AFTER UPDATE ON shop.orders DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW EXECUTE FUNCTION shop.refuse()";
+
+#[tokio::test]
+async fn a_trigger_that_waits_for_the_commit_keeps_no_dead_node_from_being_ended() {
+    let farm = Farm::new().await;
+    farm.sql.batch_execute(ORDERS).await.unwrap();
+    farm.sql
+        .batch_execute("INSERT INTO shop.orders VALUES (1)")
+        .await
+        .unwrap();
+    let fails = JobSpec {
+        on_lost: OnLost::Fail,
+        ..job(orders(5))
+    };
+    farm.job("orders", fails, None).await;
+    let me = farm.node("a").await;
+    look(&farm).await;
+    let run = take(&farm, &me).await.remove(0);
+    farm.sql.batch_execute(REFUSES).await.unwrap();
+    expire_now(&farm, &me).await;
+    assert_eq!(farm.state(run.run_id).await.0, "lost");
+    assert_eq!(
+        farm.i64("SELECT count(*) FROM farmhand.event WHERE kind = 'row_not_written'")
+            .await,
+        1
+    );
+}
+
+#[tokio::test]
+async fn a_table_that_refuses_its_dispatch_at_the_commit_says_so() {
+    let (farm, _) = farm_with(1, 5).await;
+    farm.sql.batch_execute(REFUSES).await.unwrap();
+    let answer = dispatch(&farm.db, "orders").await.unwrap();
+    assert_eq!(
+        (answer.made, answer.problem.as_deref()),
+        (0, Some("not on my table"))
+    );
+}
