@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::notify::{Bell, Notifier};
 use crate::policy::Policy;
 use crate::random::random;
-use crate::reporter::{Outlet, Reporter};
+use crate::reporter::{Checkpoints, Outlet, Reporter};
 use crate::runlog::RunLog;
 use crate::session::{Context, Input, Reload, SessionEnd};
 use crate::trust::Trust;
@@ -107,6 +107,7 @@ pub async fn run(config: AgentConfig, database: DbConfig, reload: Reload) -> Res
     let notify_db = Db::new(&db.config().clone().with_max_pool(1)).observed_by(events.statement_observer());
     let outlet = Outlet::default();
     let (reports, reports_rx) = mpsc::unbounded_channel();
+    let checkpoints = Checkpoints::default();
     let (run_log, forwarder) = RunLog::start(config.run_log.as_ref(), &config.address, &events);
     let reporter = Reporter::new(
         db.clone(),
@@ -114,6 +115,7 @@ pub async fn run(config: AgentConfig, database: DbConfig, reload: Reload) -> Res
         config.state_dir.clone(),
         outlet.clone(),
         run_log,
+        checkpoints.clone(),
     );
     let (stop_reporter, stopped) = oneshot::channel();
     let reporter = tokio::spawn(reporter.run(reports_rx, rows, stopped));
@@ -140,6 +142,7 @@ pub async fn run(config: AgentConfig, database: DbConfig, reload: Reload) -> Res
         bell: Bell::default(),
         timing,
         reports,
+        checkpoints,
     });
     forward_notes(notes, outlet.clone());
     let housekeeper = housekeeping::start(ctx.clone())

@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::answer::Answer;
 pub use self::outlet::Outlet;
-use self::progress::Checkpoints;
+pub use self::progress::Checkpoints;
 pub use self::report::Report;
 use self::report::{Ended, Followed};
 use self::rows::{finish_row, lose_row, op, retry_row};
@@ -72,7 +72,14 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    pub fn new(db: Db, events: Events, state_dir: PathBuf, outlet: Outlet, run_log: RunLog) -> Self {
+    pub fn new(
+        db: Db,
+        events: Events,
+        state_dir: PathBuf,
+        outlet: Outlet,
+        run_log: RunLog,
+        checkpoints: Checkpoints,
+    ) -> Self {
         Self {
             db,
             events,
@@ -80,7 +87,7 @@ impl Reporter {
             outlet,
             shippers: HashMap::new(),
             records: RecordShippers::default(),
-            checkpoints: Checkpoints::default(),
+            checkpoints,
             starts: HashMap::new(),
             run_log,
         }
@@ -134,7 +141,6 @@ impl Reporter {
                 Report::Started { me, attempt, at } => {
                     self.starts.insert(attempt.into(), (me, attempt.fence, at));
                 }
-                Report::Progress(report) => self.checkpoints.note(report),
                 Report::Ended(report) => {
                     self.starts.remove(&report.assignment.id());
                     report

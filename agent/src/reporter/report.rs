@@ -18,8 +18,6 @@ pub enum Report {
         attempt: protocol::Attempt,
         at: Timestamp,
     },
-    /// How far a running attempt has come.
-    Progress(Progress),
     Ended(Box<Ended>),
 }
 

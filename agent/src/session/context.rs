@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::config::{AgentConfig, Tunable};
 use crate::events::Events;
 use crate::notify::Bell;
-use crate::reporter::Report;
+use crate::reporter::{Checkpoints, Report};
 
 /// What every part of the agent needs and none owns.
 pub struct Context {
@@ -26,6 +26,8 @@ pub struct Context {
     pub bell: Bell,
     pub timing: LeaseTiming,
     pub reports: mpsc::UnboundedSender<Report>,
+    /// How far running attempts have come.
+    pub checkpoints: Checkpoints,
     /// SIGTERM leaves the jobs to the next agent.
     pub hand_over: bool,
     /// Reads flags, environment and file again; the error is for people.

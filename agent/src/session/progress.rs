@@ -4,21 +4,20 @@ use farmhand_common::store::progress::Progress;
 
 use super::{Phase, Session};
 use crate::events::Event;
-use crate::reporter::Report;
 use crate::warden::protocol::{AttemptId, AttemptReport, ChildKill, Kind};
 
 impl Session {
     pub(super) fn on_progress(&mut self, id: AttemptId, checkpoint: Option<String>) {
         let living = self.attempts.get(&id).filter(|a| a.phase != Phase::Ended);
         let Some(attempt) = living else { return };
-        let _ = self.ctx.reports.send(Report::Progress(Progress {
+        self.ctx.checkpoints.note(Progress {
             run_id: id.run_id,
             attempt: id.attempt,
             fence: attempt.assignment.fence,
             address: self.me.address.clone(),
             session: attempt.assignment.session,
             checkpoint,
-        }));
+        });
     }
 
     /// The agent before this one may not have stored it.
