@@ -96,17 +96,19 @@ async fn suite(plan: &Plan, options: &Options) -> Outcome {
         tokio::spawn(feel_stalls(stall.clone())),
         tokio::spawn(watch(field.clone(), options.clone())),
     ];
-    let samples = options.samples.clone().map(|path| {
-        let (field, samples) = (field.clone(), Samples::new(path));
-        tokio::spawn(async move { samples.take(&field).await })
+    let samples = options.samples.clone().map(Samples::new);
+    let sampling = samples.clone().map(|samples| {
+        let (field, of) = (field.clone(), plan.shape.spared.unwrap_or(0));
+        tokio::spawn(async move { samples.take(&field, of).await })
     });
     let faults = inflict(&field, plan, begun, options).await;
     let lasted = begun.elapsed();
-    if let Some(samples) = samples {
-        samples.abort();
+    if let Some(sampling) = sampling {
+        sampling.abort();
     }
     side[0].abort();
-    let (left, to) = come_to_rest(&field, &before, options).await;
+    let (mut left, to) = come_to_rest(&field, &before, options).await;
+    left.extend(samples.iter().flat_map(Samples::grown));
     side.iter().for_each(tokio::task::JoinHandle::abort);
     let mut outcome = judge(
         &field,
