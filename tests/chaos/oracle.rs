@@ -5,10 +5,10 @@ use std::time::Duration;
 use farmhand_tests::chaos::oracle::{Broken, Done, History, Kind, Row, Takeover, Verdict, Window, check};
 use farmhand_tests::witness::{Seen, What};
 
-const SECOND: u64 = 1_000_000_000;
+pub const SECOND: u64 = 1_000_000_000;
 
 /// A line of run 1 of `job`, `at` tenths of a second after the beginning.
-fn line(what: What, at: u64, attempt: i32, node: &str) -> Seen {
+pub fn line(what: What, at: u64, attempt: i32, node: &str) -> Seen {
     Seen {
         at: at * SECOND / 10,
         what,
@@ -22,11 +22,12 @@ fn line(what: What, at: u64, attempt: i32, node: &str) -> Seen {
     }
 }
 
-fn of_run(run: i64, line: Seen) -> Seen {
-    Seen { run, ..line }
+pub fn of_run(run: i64, line: Seen) -> Seen {
+    let fence = line.fence + (run - 1) * 1000;
+    Seen { run, fence, ..line }
 }
 
-fn row(state: &str, attempt: i32) -> Row {
+pub fn row(state: &str, attempt: i32) -> Row {
     Row {
         run: 1,
         job: "job".to_owned(),
@@ -34,13 +35,17 @@ fn row(state: &str, attempt: i32) -> Row {
         attempt,
         fence: Some(i64::from(attempt) * 10),
         exit_code: (state == "succeeded").then_some(0),
+        signal: None,
         reason: None,
         takeovers: 0,
+        running_at: Some(format!("n{attempt}")),
+        finished_at: Some(1071 * SECOND / 10),
+        idempotency_key: None,
     }
 }
 
 /// An attempt that was cut off and one that came to its end: nothing is wrong with it.
-fn sound() -> History {
+pub fn sound() -> History {
     History {
         kinds: vec![Kind {
             job: "job".to_owned(),
@@ -67,7 +72,7 @@ fn sound() -> History {
     }
 }
 
-fn done(node: &str, from: u64, to: u64) -> Done {
+pub fn done(node: &str, from: u64, to: u64) -> Done {
     Done {
         from: from * SECOND / 10,
         to: to * SECOND / 10,
@@ -77,11 +82,11 @@ fn done(node: &str, from: u64, to: u64) -> Done {
     }
 }
 
-fn found(verdict: &Verdict) -> Vec<Broken> {
+pub fn found(verdict: &Verdict) -> Vec<Broken> {
     verdict.undeclared().map(|v| v.broken).collect()
 }
 
-fn window(node: &str, from: u64, to: u64) -> Window {
+pub fn window(node: &str, from: u64, to: u64) -> Window {
     Window {
         node: node.to_owned(),
         from: from * SECOND / 10,
@@ -95,6 +100,26 @@ fn two_lives() -> History {
     let mut history = sound();
     history.lines.insert(4, line(What::Beat, 1061, 1, "n1"));
     history
+}
+
+/// The second attempt and the end of the run.
+fn two_seconds_later(mut history: History) -> History {
+    for line in &mut history.lines[2..] {
+        line.at += 2 * SECOND;
+    }
+    history.rows[0].finished_at = history.rows[0].finished_at.map(|at| at + 2 * SECOND);
+    history
+}
+
+/// The record of another run, which lived on the third node.
+pub fn of_run_2() -> Row {
+    Row {
+        run: 2,
+        fence: Some(1010),
+        running_at: Some("n3".to_owned()),
+        finished_at: Some(1081 * SECOND / 10),
+        ..row("succeeded", 1)
+    }
 }
 
 #[test]
@@ -147,6 +172,46 @@ fn a_window_of_another_node_or_another_time_excuses_nothing() {
 }
 
 #[test]
+fn a_window_that_excused_one_line_hides_no_later_one() {
+    let mut history = two_lives();
+    history.windows.push(window("n1", 1000, 1062));
+    history.lines.push(line(What::Beat, 1069, 1, "n1"));
+    let verdict = check(&history);
+    assert_eq!(found(&verdict), [Broken::TwoLives]);
+    assert_eq!(verdict.violations.len(), 2);
+    assert!(verdict.violations.iter().all(|v| v.broken == Broken::TwoLives));
+}
+
+#[test]
+fn a_window_excuses_only_what_lives_on_its_own_node() {
+    // Three attempts; the second of them is cut off and lives on, and the window is that of the first.
+    let mut history = sound();
+    history.lines[4] = line(What::Start, 1065, 3, "n3");
+    history.lines.push(line(What::Beat, 1066, 2, "n2"));
+    history.lines.push(line(What::End, 1070, 3, "n3"));
+    history.rows = vec![row("succeeded", 3)];
+    history.windows.push(window("n1", 1000, 1100));
+    assert_eq!(found(&check(&history)), [Broken::TwoLives]);
+    history.windows[0].node = "n2".to_owned();
+    assert_eq!(found(&check(&history)), []);
+}
+
+#[test]
+fn a_taken_lock_is_excused_by_a_window_of_an_older_attempt_alone() {
+    let mut history = sound();
+    history.lines.insert(2, line(What::Clash, 1049, 2, "n2"));
+    for (node, seen) in [("n1", vec![]), ("n2", vec![Broken::Clash])] {
+        history.windows = vec![window(node, 1000, 1100)];
+        assert_eq!(found(&check(&history)), seen);
+    }
+    // The lock of an attempt that came after it.
+    history.lines.remove(2);
+    history.lines.insert(0, line(What::Clash, 1000, 1, "n1"));
+    history.windows = vec![window("n2", 900, 1100)];
+    assert_eq!(found(&check(&history)), [Broken::Clash]);
+}
+
+#[test]
 fn no_window_excuses_a_job_with_a_pid_namespace() {
     let mut history = two_lives();
     history.windows.push(window("n1", 1000, 1100));
@@ -173,7 +238,10 @@ fn a_fence_that_does_not_grow_is_seen() {
     let mut history = sound();
     history.lines.iter_mut().for_each(|l| l.fence = 10);
     history.rows[0].fence = Some(10);
-    assert_eq!(found(&check(&history)), [Broken::FenceNotGrowing]);
+    assert_eq!(
+        found(&check(&history)),
+        [Broken::FenceNotGrowing, Broken::FenceRepeated]
+    );
 }
 
 #[test]
@@ -207,13 +275,41 @@ fn two_runs_at_once_of_a_job_that_overlaps_with_nothing_are_seen() {
     let mut history = sound();
     history.lines.push(of_run(2, line(What::Start, 1065, 1, "n3")));
     history.lines.push(of_run(2, line(What::End, 1080, 1, "n3")));
-    history.rows.push(Row {
-        run: 2,
-        ..row("succeeded", 1)
-    });
+    history.rows.push(of_run_2());
     assert_eq!(found(&check(&history)), []);
     history.kinds[0].alone = true;
     assert_eq!(found(&check(&history)), [Broken::NotAlone]);
+}
+
+#[test]
+fn two_runs_at_once_are_seen_beside_a_third_that_a_window_excuses() {
+    let mut history = sound();
+    history.kinds[0].alone = true;
+    // The first attempt of run 1 outlives its node; runs 2 and 3 begin meanwhile, beside each other.
+    let lived = [
+        (1, "n1", 1000, 1300),
+        (2, "n2", 1100, 1140),
+        (3, "n3", 1120, 1160),
+    ];
+    history.lines = Vec::new();
+    history.rows = Vec::new();
+    for (run, node, from, to) in lived {
+        for (what, at) in [(What::Start, from), (What::End, to)] {
+            history.lines.push(of_run(run, line(what, at, 1, node)));
+        }
+        history.rows.push(Row {
+            run,
+            fence: Some(10 + (run - 1) * 1000),
+            running_at: Some(node.to_owned()),
+            finished_at: Some((to + 1) * SECOND / 10),
+            ..row("succeeded", 1)
+        });
+    }
+    history.windows.push(window("n1", 1000, 1300));
+    let verdict = check(&history);
+    assert_eq!(found(&verdict), [Broken::NotAlone]);
+    let what = &verdict.undeclared().next().expect("one").what;
+    assert!(what.contains("n2") && what.contains("n3"), "{what}");
 }
 
 #[test]
@@ -229,10 +325,7 @@ fn a_fault_between_two_beats_is_the_cause_and_not_one_that_changed_nothing_befor
     let mut prompt = sound();
     prompt.done[0].from = 1011 * SECOND / 10;
     assert_eq!(check(&prompt).takeovers, [Duration::from_millis(3900)]);
-    let mut late = prompt.clone();
-    for line in &mut late.lines[2..] {
-        line.at += 2 * SECOND;
-    }
+    let mut late = two_seconds_later(prompt.clone());
     assert_eq!(found(&check(&late)), [Broken::LateTakeover]);
     // After one that did it no harm: which of the two it was, nobody can tell.
     late.done.push(done("n1", 975, 980));
@@ -245,10 +338,7 @@ fn a_fault_between_two_beats_is_the_cause_and_not_one_that_changed_nothing_befor
 
 #[test]
 fn a_takeover_that_comes_late_is_seen_where_somebody_could_have() {
-    let mut late = sound();
-    for line in &mut late.lines[2..] {
-        line.at += 2 * SECOND;
-    }
+    let mut late = two_seconds_later(sound());
     assert_eq!(found(&check(&late)), [Broken::LateTakeover]);
     let mut nobody = late.clone();
     nobody.done.extend([done("n2", 980, 990), done("n3", 1020, 1030)]);

@@ -1,9 +1,10 @@
 //! The scheduler check on records that are forged, and what a plan must be.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use farmhand_tests::chaos::plan::{Act, Fault, Plan, Shape};
-use farmhand_tests::chaos::targets::{self, Definition, Mismatch, Record, Span};
+use farmhand_tests::chaos::targets::{self, Definition, Matched, Mismatch, Nodes, Record, Span, Trouble};
 use jiff::Timestamp;
 
 fn at(second: i64) -> Timestamp {
@@ -22,24 +23,34 @@ fn record(from: i64, to: i64, state: &str) -> Record {
         last_due: at(to),
         count: (to - from) / 2 + 1,
         began: None,
+        lived_on: BTreeSet::new(),
+        finished: (state != "skipped").then(|| at(to + 1)),
+    }
+}
+
+fn definition() -> Definition {
+    Definition {
+        job: "tick".to_owned(),
+        schedule: "*/2 * * * * *".to_owned(),
+        instances: 1,
+        each_node: false,
+        skips: true,
     }
 }
 
 /// Every two seconds; 1,700,000,000 is an even one.
 fn every_two_seconds(records: &[Record]) -> Vec<Mismatch> {
-    let definition = Definition {
-        job: "tick".to_owned(),
-        schedule: "*/2 * * * * *".to_owned(),
-        instances: 1,
-        each_node: false,
-    };
+    matched(&definition(), records, &Nodes::default()).mismatches
+}
+
+fn matched(definition: &Definition, records: &[Record], nodes: &Nodes) -> Matched {
     let span = Span {
         from: at(0),
         to: at(10),
         tolerance: Some(Duration::from_secs(5)),
         clock_error: Duration::from_millis(20),
     };
-    targets::check(&definition, records, &span)
+    targets::check(definition, records, &span, nodes)
 }
 
 fn all() -> Vec<Record> {
@@ -55,6 +66,109 @@ fn all() -> Vec<Record> {
 #[test]
 fn a_schedule_whose_instants_have_one_outcome_each_passes() {
     assert_eq!(every_two_seconds(&all()), []);
+}
+
+#[test]
+fn instants_are_counted_by_the_records_that_they_have() {
+    let counted = |records: &[Record]| {
+        let matched = matched(&definition(), records, &Nodes::default());
+        (matched.instants, matched.skipped)
+    };
+    assert_eq!(counted(&all()), (5, 2));
+    assert_eq!(counted(&all()[1..3]), (3, 2));
+}
+
+#[test]
+fn a_skip_without_anything_that_went_on_is_reported() {
+    // Each instant skipped, and nothing ever ran.
+    let records: Vec<Record> = (1..=5).map(|n| record(2 * n, 2 * n, "skipped")).collect();
+    let found = every_two_seconds(&records);
+    assert_eq!(found.len(), 5);
+    assert!(found.iter().all(|m| matches!(m, Mismatch::Skipped { .. })));
+    // A job whose runs may be beside each other.
+    let never = Definition {
+        skips: false,
+        ..definition()
+    };
+    let found = matched(&never, &all(), &Nodes::default()).mismatches;
+    assert!(matches!(found[..], [Mismatch::Skipped { .. }]), "{found:?}");
+}
+
+/// One record for each of three nodes at each instant.
+fn on_each_node() -> Vec<Record> {
+    let instants = (1..=5).map(|n| 2 * n);
+    let of = |second: i64| {
+        ["n1", "n2", "n3"].map(|node| Record {
+            node: Some(node.to_owned()),
+            lived_on: [node.to_owned()].into(),
+            ..record(second, second, "succeeded")
+        })
+    };
+    instants.flat_map(of).collect()
+}
+
+fn each_node(records: &[Record], troubles: Vec<Trouble>) -> Vec<Mismatch> {
+    let nodes = Nodes {
+        names: ["n1", "n2", "n3"].map(str::to_owned).to_vec(),
+        troubles,
+        settled: Duration::from_secs(8),
+    };
+    let definition = Definition {
+        each_node: true,
+        skips: false,
+        ..definition()
+    };
+    matched(&definition, records, &nodes).mismatches
+}
+
+fn trouble(node: Option<&str>, from: i64, to: i64) -> Trouble {
+    Trouble {
+        node: node.map(str::to_owned),
+        from: at(from),
+        to: at(to),
+    }
+}
+
+#[test]
+fn a_node_that_was_well_and_was_given_nothing_is_reported() {
+    let mut records = on_each_node();
+    assert_eq!(each_node(&records, vec![]), []);
+    let gone = records.remove(7);
+    assert_eq!((gone.node.as_deref(), gone.first_due), (Some("n2"), at(6)));
+    for troubles in [
+        vec![],
+        vec![trouble(Some("n1"), 5, 7)],
+        vec![trouble(Some("n2"), -20, -3), trouble(Some("n2"), 15, 20)],
+    ] {
+        let found = each_node(&records, troubles);
+        let [Mismatch::Missing { node, due, .. }] = found.as_slice() else {
+            panic!("{found:?}");
+        };
+        assert_eq!((node.as_deref(), *due), (Some("n2"), at(6)));
+    }
+    for hit in [
+        trouble(Some("n2"), -20, -1),
+        trouble(Some("n2"), 13, 20),
+        trouble(None, 5, 6),
+    ] {
+        assert_eq!(each_node(&records, vec![hit]), []);
+    }
+}
+
+#[test]
+fn a_run_of_one_node_that_lived_on_another_is_reported() {
+    let mut records = on_each_node();
+    records[4].lived_on = ["n3".to_owned()].into();
+    let found = each_node(&records, vec![]);
+    assert!(matches!(found[..], [Mismatch::Elsewhere { .. }]), "{found:?}");
+}
+
+#[test]
+fn an_instant_that_is_skipped_for_all_nodes_has_no_other_outcome() {
+    let mut records = on_each_node();
+    records.push(record(4, 4, "skipped"));
+    let found = each_node(&records, vec![]);
+    assert!(matches!(found[..], [Mismatch::Twice { .. }]), "{found:?}");
 }
 
 #[test]
@@ -113,10 +227,8 @@ fn what_begins_before_its_time_or_too_late_is_reported() {
 #[test]
 fn each_shard_of_an_instant_needs_its_own_outcome_unless_all_were_skipped() {
     let definition = Definition {
-        job: "tick".to_owned(),
-        schedule: "*/2 * * * * *".to_owned(),
         instances: 2,
-        each_node: false,
+        ..definition()
     };
     let span = Span {
         from: at(0),
@@ -130,8 +242,10 @@ fn each_shard_of_an_instant_needs_its_own_outcome_unless_all_were_skipped() {
     };
     let whole = record(4, 4, "skipped");
     let records = [record(2, 2, "succeeded"), second, whole.clone()];
-    assert_eq!(targets::check(&definition, &records, &span), []);
-    let found = targets::check(&definition, &[records[0].clone(), whole], &span);
+    let check = |records: &[Record]| targets::check(&definition, records, &span, &Nodes::default());
+    assert_eq!(check(&records).mismatches, []);
+    assert_eq!((check(&records).instants, check(&records).skipped), (4, 2));
+    let found = check(&[records[0].clone(), whole]).mismatches;
     assert!(
         matches!(found[..], [Mismatch::Missing { instance: 1, .. }]),
         "{found:?}"

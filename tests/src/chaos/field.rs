@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio_postgres::Client;
 
 use super::jobs;
-use super::oracle::{Done, Window};
+use super::oracle::{Done, Surprise, Window};
 use super::pair::Pair;
 use super::place::{HUB, Place};
 use super::plan::Shape;
@@ -40,7 +40,7 @@ pub struct Field {
     /// Runs whose submission was confirmed.
     pub submitted: Mutex<Vec<i64>>,
     /// Agents that ended by themselves.
-    pub surprises: Mutex<Vec<String>>,
+    pub surprises: Mutex<Vec<Surprise>>,
     pub listeners: usize,
     kept: bool,
     dir: TempDir,
@@ -162,9 +162,13 @@ impl Field {
                 continue;
             }
             if let Some(status) = agent.exited() {
-                let said = agent.log_tail(3);
-                let text = format!("{} ended with {status}:\n{said}", site.name);
-                self.surprises.lock().expect("no panic under it").push(text);
+                let surprise = Surprise {
+                    node: site.name.clone(),
+                    at: boot_ns(),
+                    status: status.to_string(),
+                    said: agent.log_tail(3),
+                };
+                self.surprises.lock().expect("no panic under it").push(surprise);
                 agent.spawn();
             }
         }

@@ -1,18 +1,17 @@
-//! Collects what the oracle judges: witness files, records, what is left.
+//! Collects what the oracle judges: witness files and records.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 use tokio_postgres::{Client, Row as SqlRow};
 
-use super::field::{Field, descriptors};
 use super::jobs;
 use super::oracle::{self, Done, Row};
-use super::targets::Record;
+use super::targets::{Record, Trouble};
 use crate::witness::{Seen, What, boot_ns, parse};
 
 /// Follows the witness files of a farm, and keeps of a row of beats the last.
@@ -83,26 +82,32 @@ pub async fn records(
     let names: Vec<&str> = jobs::names().collect();
     let sql =
         "SELECT run_id, job_id, state, attempt, fence, exit_code, reason, takeovers, kind, instance, node,
-                      first_due, last_due, count
+                      first_due, last_due, count, running_at, signal, finished_at, idempotency_key
                FROM farmhand.run WHERE job_id = ANY($1) ORDER BY run_id";
     let found = client.query(sql, &[&names]).await?;
-    let lives = oracle::lives(lines);
+    let (lives, clocks) = (oracle::lives(lines), Clocks::read());
     let prompt: Vec<String> = (jobs::kinds().into_iter().filter(|k| k.prompt))
         .map(|k| k.job)
         .collect();
     let began = |job: &String, run: i64| {
         let first = lives.get(&run)?.values().next()?.first;
-        (prompt.contains(job) && !near_a_database_fault(first, done)).then(|| wall(first))
+        (prompt.contains(job) && !near_a_database_fault(first, done)).then(|| clocks.wall(first))
+    };
+    let lived_on = |run: i64| {
+        let lives = lives.get(&run).into_iter().flat_map(BTreeMap::values);
+        lives.map(|life| life.node.clone()).collect()
     };
     let scheduled = found.iter().filter(|r| r.get::<_, &str>(8) == "scheduled");
     Ok(Records {
-        rows: found.iter().map(row).collect(),
+        rows: found.iter().map(|r| row(r, clocks)).collect(),
         scheduled: scheduled
             .map(|r| {
                 let (run, job): (i64, String) = (r.get(0), r.get(1));
                 Record {
                     run,
                     began: began(&job, run),
+                    lived_on: lived_on(run),
+                    finished: r.get(16),
                     job,
                     instance: r.get(9),
                     node: r.get(10),
@@ -117,7 +122,7 @@ pub async fn records(
     })
 }
 
-fn row(r: &SqlRow) -> Row {
+fn row(r: &SqlRow, clocks: Clocks) -> Row {
     Row {
         run: r.get(0),
         job: r.get(1),
@@ -127,7 +132,23 @@ fn row(r: &SqlRow) -> Row {
         exit_code: r.get(5),
         reason: r.get(6),
         takeovers: r.get(7),
+        running_at: r.get(14),
+        signal: r.get(15),
+        finished_at: r.get::<_, Option<Timestamp>>(16).map(|at| clocks.boot(at)),
+        idempotency_key: r.get(17),
     }
+}
+
+/// When which node was hit, and when the database was (no node), by the database's clock.
+pub fn troubles(done: &[Done]) -> Vec<Trouble> {
+    let clocks = Clocks::read();
+    let hit = done.iter().filter(|d| d.node.is_some() || d.database);
+    hit.map(|d| Trouble {
+        node: d.node.clone(),
+        from: clocks.wall(d.from),
+        to: clocks.wall(d.to),
+    })
+    .collect()
 }
 
 /// What was due while the database was away begins when it is back.
@@ -137,86 +158,34 @@ fn near_a_database_fault(at: u64, done: &[Done]) -> bool {
     done.iter().any(near)
 }
 
-/// An instant of CLOCK_BOOTTIME by the wall clock of this machine.
-pub fn wall(boot: u64) -> Timestamp {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
-    let since_boot = Duration::from_nanos(boot_ns());
-    let at = now - since_boot + Duration::from_nanos(boot);
-    Timestamp::from_nanosecond(i128::try_from(at.as_nanos()).expect("this millennium"))
-        .expect("this millennium")
+/// CLOCK_BOOTTIME and the wall clock of this machine, which is the database's too.
+#[derive(Clone, Copy, Debug)]
+pub struct Clocks {
+    /// What the wall clock said when the other one began, in nanoseconds.
+    booted: i128,
 }
 
-/// What a farm at rest holds on to; compared between its beginning and its end.
-#[derive(Clone, Debug, Default)]
-pub struct Holdings {
-    pub descriptors: BTreeMap<String, usize>,
-    pub sessions: i64,
-}
+impl Clocks {
+    /// Of several readings the closest: a thread may be made to wait between two clocks.
+    pub fn read() -> Self {
+        let reading = |_| {
+            let before = boot_ns();
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+            let between = boot_ns() - before;
+            let now = i128::try_from(now.as_nanos()).expect("this millennium");
+            (between, now - i128::from(before + between / 2))
+        };
+        let (_, booted) = (0..32).map(reading).min().expect("several readings");
+        Self { booted }
+    }
 
-/// Counts descriptors of agents and sessions of the database.
-pub async fn holdings(field: &Field, client: &Client) -> Holdings {
-    let mut found = Holdings::default();
-    for site in &field.sites {
-        let agent = site.agent.lock().await;
-        if agent.is_running() {
-            found
-                .descriptors
-                .insert(site.name.clone(), descriptors(agent.pid()));
-        }
+    /// An instant of CLOCK_BOOTTIME by the wall clock.
+    pub fn wall(self, boot: u64) -> Timestamp {
+        Timestamp::from_nanosecond(self.booted + i128::from(boot)).expect("this millennium")
     }
-    let sql = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'farm' AND pid <> pg_backend_pid()";
-    if let Ok(row) = client.query_one(sql, &[]).await {
-        found.sessions = row.get(0);
-    }
-    found
-}
 
-/// Everything that should not be there any more, each with a sentence.
-pub async fn left(field: &Field, client: &Client, before: &Holdings) -> Vec<String> {
-    let mut left = Vec::new();
-    let now = holdings(field, client).await;
-    for (name, count) in &now.descriptors {
-        let first = before.descriptors.get(name).copied().unwrap_or(*count);
-        if *count > first + 10 {
-            left.push(format!("{name} has {count} descriptors open, {first} at first"));
-        }
+    /// And back.
+    pub fn boot(self, wall: Timestamp) -> u64 {
+        u64::try_from(wall.as_nanosecond() - self.booted).unwrap_or(0)
     }
-    let some = i64::try_from(field.sites.len()).expect("a few agents");
-    if now.sessions > before.sessions + some {
-        left.push(format!("{} sessions, {} at first", now.sessions, before.sessions));
-    }
-    let of_a_run =
-        |p: &&crate::processes::Process| p.environment.iter().any(|e| e.starts_with("FARMHAND_RUN="));
-    let processes = field.processes();
-    for process in processes.iter().filter(of_a_run) {
-        left.push(format!("process {} of a run: {}", process.pid, process.command));
-    }
-    let nodes = format!("SELECT count(*) - {some} FROM farmhand.node");
-    for (what, sql) in [
-        ("live runs", "SELECT count(*) FROM farmhand.run_live"),
-        ("nodes too many", nodes.as_str()),
-        (
-            "checkpoints without a run",
-            "SELECT count(*) FROM farmhand.progress p WHERE NOT EXISTS
-             (SELECT FROM farmhand.run_live r WHERE r.run_id = p.run_id)",
-        ),
-        ("unsettled triggers", "SELECT count(*) FROM farmhand.triggering"),
-        ("unwritten results", "SELECT count(*) FROM farmhand.row_result"),
-        (
-            "prepared or idle transactions",
-            "SELECT count(*) FROM pg_stat_activity WHERE usename = 'farm' AND state LIKE 'idle in transaction%'
-             AND state_change < now() - interval '20 s'",
-        ),
-    ] {
-        match client.query_one(sql, &[]).await {
-            Ok(row) => {
-                let count: i64 = row.get(0);
-                if count != 0 {
-                    left.push(format!("{count} {what}"));
-                }
-            }
-            Err(e) => left.push(format!("{what}: {e}")),
-        }
-    }
-    left
 }

@@ -20,6 +20,10 @@ struct Job {
     alone: bool,
     at_most_once: bool,
     prompt: bool,
+    /// Its instants may be skipped.
+    skips: bool,
+    exit_code: i32,
+    retries: usize,
 }
 
 const PLAIN: Job = Job {
@@ -33,6 +37,9 @@ const PLAIN: Job = Job {
     alone: false,
     at_most_once: false,
     prompt: false,
+    skips: false,
+    exit_code: 0,
+    retries: 0,
 };
 
 /// Every kind of job whose runs the protocol tells apart.
@@ -68,6 +75,7 @@ const JOBS: &[Job] = &[
         more: "overlap = 'skip'\nmissed = 'all'\ngrace = '200ms'",
         arguments: &["2500", "daemon"],
         alone: true,
+        skips: true,
         ..PLAIN
     },
     Job {
@@ -107,6 +115,8 @@ const JOBS: &[Job] = &[
         schedule: Some("3/6 * * * * *"),
         more: "overlap = 'allow'\nmissed = 'all'\nretry = { max = 2, backoff = 'constant', base = '300ms' }",
         arguments: &["200", "exit=3"],
+        exit_code: 3,
+        retries: 2,
         ..PLAIN
     },
     Job {
@@ -128,6 +138,7 @@ const JOBS: &[Job] = &[
         name: "submitted",
         more: "retry = { max = 1, backoff = 'constant', base = '200ms' }",
         arguments: &["400"],
+        retries: 1,
         ..PLAIN
     },
 ];
@@ -185,9 +196,13 @@ pub fn kinds() -> Vec<Kind> {
         alone: job.alone,
         at_most_once: job.at_most_once,
         prompt: job.prompt,
+        exit_code: job.exit_code,
+        retries: job.retries,
+        in_part: false,
     };
     let flow = Kind {
         job: FLOW.0.to_owned(),
+        in_part: true,
         ..Kind::default()
     };
     JOBS.iter().map(kind).chain([flow]).collect()
@@ -201,6 +216,7 @@ pub fn definitions() -> Vec<Definition> {
             schedule: job.schedule?.to_owned(),
             instances: job.instances,
             each_node: job.each_node,
+            skips: job.skips,
         })
     };
     let flow = Definition {
@@ -208,6 +224,7 @@ pub fn definitions() -> Vec<Definition> {
         schedule: FLOW.1.to_owned(),
         instances: 1,
         each_node: false,
+        skips: false,
     };
     JOBS.iter().filter_map(definition).chain([flow]).collect()
 }

@@ -8,6 +8,7 @@ pub mod effects;
 pub mod field;
 pub mod gather;
 pub mod jobs;
+pub mod leftovers;
 pub mod oracle;
 pub mod pair;
 pub mod place;

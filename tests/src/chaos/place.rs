@@ -15,6 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::plan::Way;
+use crate::processes::{self, Process};
 
 /// Where the bridge, the servers and the proxies are.
 pub const HUB: &str = "10.77.0.1";
@@ -107,12 +108,25 @@ impl Place {
         let _ = std::fs::remove_file(self.filler());
     }
 
-    /// The state directory as seen from outside of the mount namespace.
     fn filler(&self) -> PathBuf {
+        self.state().join("filler")
+    }
+
+    /// The state directory as seen from outside of the mount namespace.
+    pub fn state(&self) -> PathBuf {
         let inside = self.state_dir.strip_prefix("/").expect("an absolute path");
-        Path::new(&format!("/proc/{}/root", self.holder.id()))
-            .join(inside)
-            .join("filler")
+        Path::new(&format!("/proc/{}/root", self.holder.id())).join(inside)
+    }
+
+    /// Every living process in this network, whatever it did to its environment; who keeps the network is none of them.
+    pub fn inhabitants(&self) -> Vec<Process> {
+        let holder = self.holder.id().cast_signed();
+        let network = |pid: i32| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+        let own = network(holder);
+        processes::all()
+            .into_iter()
+            .filter(|p| p.pid != holder && p.state != 'Z' && own.is_some() && network(p.pid) == own)
+            .collect()
     }
 
     /// A connection to a port of its loopback, not blocking.

@@ -28,9 +28,12 @@ pub fn text(dir: &Path, plan: &Plan, outcome: &Outcome) -> String {
     let verdict = &outcome.verdict;
     let _ = writeln!(
         out,
-        "{} runs, {} attempts, {} acknowledged submissions, {} due instants matched",
-        verdict.runs, verdict.attempts, outcome.submitted, outcome.instants
+        "{} runs, {} attempts, {} acknowledged submissions, {} due instants matched, {} of them skipped",
+        verdict.runs, verdict.attempts, outcome.submitted, outcome.instants, outcome.skipped
     );
+    for (how, count) in &verdict.ends {
+        let _ = writeln!(out, "  {count:>6}  {how}");
+    }
     let _ = writeln!(out, "takeovers: {}", spread(&verdict.takeovers));
     let declared = verdict.violations.len() - verdict.undeclared().count();
     let _ = writeln!(
@@ -41,7 +44,8 @@ pub fn text(dir: &Path, plan: &Plan, outcome: &Outcome) -> String {
         outcome.stall
     );
     for surprise in &outcome.surprises {
-        let _ = writeln!(out, "  {surprise}");
+        let (node, status, said) = (&surprise.node, &surprise.status, &surprise.said);
+        let _ = writeln!(out, "  {node} ended with {status}:\n{said}");
     }
     for violation in verdict.undeclared() {
         let _ = writeln!(
@@ -102,6 +106,8 @@ pub fn write(dir: &Path, plan: &Plan, outcome: &Outcome) -> std::io::Result<()> 
         "attempts": outcome.verdict.attempts,
         "submitted": outcome.submitted,
         "instants": outcome.instants,
+        "skipped": outcome.skipped,
+        "ends": outcome.verdict.ends,
         "takeovers": seconds(&outcome.verdict.takeovers),
         "windows": outcome.windows,
         "surprises": outcome.surprises,

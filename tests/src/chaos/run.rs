@@ -8,17 +8,21 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::field::Field;
-use super::gather::{self, Holdings, Reader};
+use super::gather::{self, Reader};
 use super::jobs;
-use super::oracle::{self, History, Takeover, Verdict};
+use super::leftovers::Holdings;
+use super::oracle::{self, History, Surprise, Takeover, Verdict};
 use super::plan::Plan;
 use super::soak::Samples;
-use super::targets::{self, Mismatch, Span};
-use super::{effects, place};
+use super::targets::{self, Mismatch, Nodes, Span};
+use super::{effects, leftovers, place};
 use crate::farm::TAKEOVER;
 
 /// For a farm to come to rest when nothing is done to it any more.
 const REST: Duration = Duration::from_secs(90);
+
+/// A node that nothing was done to for so long is as well as one that nothing was ever done to.
+const SETTLED: Duration = Duration::from_secs(8);
 
 /// What a run of the suite is told beside its plan.
 #[derive(Clone, Debug, Default)]
@@ -38,9 +42,11 @@ pub struct Outcome {
     pub mismatches: Vec<Mismatch>,
     /// Due instants, times instances, that were matched to a record.
     pub instants: usize,
+    /// Those of them whose record is that of a skip.
+    pub skipped: usize,
     pub faults: BTreeMap<String, usize>,
     pub windows: usize,
-    pub surprises: Vec<String>,
+    pub surprises: Vec<Surprise>,
     pub lasted: Duration,
     pub submitted: usize,
     /// The farm's directory, kept when something was found.
@@ -84,7 +90,7 @@ pub fn run(plan: &Plan, options: &Options) -> Outcome {
 async fn suite(plan: &Plan, options: &Options) -> Outcome {
     let field = Arc::new(Field::new(&plan.shape).await);
     let first = field.client().await.expect("a database");
-    let before = gather::holdings(&field, &first).await;
+    let before = leftovers::holdings(&field, &first).await;
     drop(first);
     field.apply_jobs().await;
     let from = now(&field).await + Duration::from_secs(1);
@@ -267,7 +273,7 @@ async fn come_to_rest(field: &Field, before: &Holdings, options: &Options) -> (V
     let deadline = Instant::now() + REST + options.tolerance;
     loop {
         let left = match field.client().await {
-            Some(client) => gather::left(field, &client, before).await,
+            Some(client) => leftovers::left(field, &client, before).await,
             None => vec!["no database".to_owned()],
         };
         if left.is_empty() || Instant::now() > deadline {
@@ -290,10 +296,11 @@ fn history(field: &Field, options: &Options) -> History {
         windows: field.windows.lock().expect("no panic under it").clone(),
         done: field.done.lock().expect("no panic under it").clone(),
         submitted: field.submitted.lock().expect("no panic under it").clone(),
+        surprises: field.surprises.lock().expect("no panic under it").clone(),
         takeover: Some(Takeover {
             within: TAKEOVER,
             tolerance: options.tolerance,
-            settled: Duration::from_secs(8),
+            settled: SETTLED,
         }),
         ..History::default()
     }
@@ -307,18 +314,24 @@ async fn judge(field: &Field, left: Vec<String>, span: Span, options: &Options) 
         .await
         .expect("the records");
     (history.lines, history.rows, history.left) = (lines, records.rows, left);
+    history.panics = leftovers::panics(field).await;
     let mut outcome = Outcome {
         verdict: oracle::check(&history),
         windows: history.windows.len(),
         submitted: history.submitted.len(),
-        surprises: field.surprises.lock().expect("no panic under it").clone(),
+        surprises: history.surprises.clone(),
         ..Outcome::default()
     };
+    let nodes = Nodes {
+        names: history.nodes.clone(),
+        troubles: gather::troubles(&history.done),
+        settled: SETTLED + options.tolerance,
+    };
     for definition in jobs::definitions() {
-        let found = targets::check(&definition, &records.scheduled, &span);
-        outcome.mismatches.extend(found);
-        let instants = targets::instants(&definition, span.from, span.to).len();
-        outcome.instants += instants * usize::try_from(definition.instances).expect("a few");
+        let matched = targets::check(&definition, &records.scheduled, &span, &nodes);
+        outcome.mismatches.extend(matched.mismatches);
+        outcome.instants += matched.instants;
+        outcome.skipped += matched.skipped;
     }
     outcome
 }

@@ -3,7 +3,7 @@
 //! Nothing of the agents' own bookkeeping is asked: neither `next_run` nor any plan of theirs. Targets come from the
 //! expression, runs from the records and from the witness, and each is matched to the other once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use farmhand_common::core::schedule::{ParseContext, Schedule};
@@ -17,6 +17,8 @@ pub struct Definition {
     /// Shards; 1 for a plain job.
     pub instances: i32,
     pub each_node: bool,
+    /// An instant may be skipped because a run of an earlier one goes on.
+    pub skips: bool,
 }
 
 /// One record of an outcome, which may be that of several neighbouring instants.
@@ -33,6 +35,10 @@ pub struct Record {
     pub count: i64,
     /// When its first attempt lived, by the database's clock.
     pub began: Option<Timestamp>,
+    /// Where its attempts lived.
+    pub lived_on: BTreeSet<String>,
+    /// When its end was recorded.
+    pub finished: Option<Timestamp>,
 }
 
 /// What is wrong with a schedule.
@@ -42,15 +48,24 @@ pub enum Mismatch {
     Missing {
         job: String,
         instance: i32,
+        /// Of a job for each node: the one that was well and was given none.
+        node: Option<String>,
         due: Timestamp,
         neighbours: Vec<Record>,
     },
     /// A record for what is no instant of the job.
     Extra { record: Record },
     /// Two outcomes for one instant.
-    Twice { due: Timestamp, records: [Record; 2] },
+    Twice {
+        due: Timestamp,
+        records: Box<[Record; 2]>,
+    },
     /// A folded record that counts other instants than there are.
     Miscounted { record: Record, instants: i64 },
+    /// A run for one node lived on another.
+    Elsewhere { record: Record },
+    /// Skipped, although nothing went on that it had to be skipped for.
+    Skipped { record: Record },
     /// Its outcome is no final state.
     Unfinished { record: Record },
     /// It began before its time.
@@ -72,6 +87,48 @@ pub struct Span {
     pub clock_error: Duration,
 }
 
+/// The nodes of a farm, and what they went through: what a job for each node is held against.
+#[derive(Clone, Debug, Default)]
+pub struct Nodes {
+    pub names: Vec<String>,
+    pub troubles: Vec<Trouble>,
+    /// For so long before and after an instant nothing may have happened to a node that must have been given it.
+    pub settled: Duration,
+}
+
+/// A time in which a node was hit; all of them, where it was the database.
+#[derive(Clone, Debug)]
+pub struct Trouble {
+    pub node: Option<String>,
+    pub from: Timestamp,
+    pub to: Timestamp,
+}
+
+impl Nodes {
+    /// Nodes that nothing had happened to for a while, and nothing did for a while, and the database neither.
+    fn well_at(&self, due: Timestamp) -> impl Iterator<Item = &String> {
+        let (since, until) = (due - self.settled, due + self.settled);
+        let around = move |t: &&Trouble| t.from <= until && since <= t.to;
+        self.names.iter().filter(move |name| {
+            let hit = |t: &Trouble| t.node.as_ref().is_none_or(|node| node == *name);
+            !self.troubles.iter().filter(around).any(hit)
+        })
+    }
+}
+
+/// What came of the instants of one job.
+#[derive(Clone, Debug, Default)]
+pub struct Matched {
+    pub mismatches: Vec<Mismatch>,
+    /// Instants, times instances, that have a record.
+    pub instants: usize,
+    /// Those of them whose record is that of a skip.
+    pub skipped: usize,
+}
+
+/// How long the end of a run may take to be seen by whoever decides on the next instant: a commit waits for the standby.
+const SEEN_WITHIN: Duration = Duration::from_secs(15);
+
 /// Every instant of a definition after `from`, up to `to`.
 ///
 /// # Panics
@@ -85,8 +142,11 @@ pub fn instants(definition: &Definition, from: Timestamp, to: Timestamp) -> Vec<
     schedule.iter_after(from).take_while(|at| *at <= to).collect()
 }
 
+/// Instance and node.
+type Place = (i32, Option<String>);
+
 /// Matches the records of one job to its instants.
-pub fn check(definition: &Definition, records: &[Record], span: &Span) -> Vec<Mismatch> {
+pub fn check(definition: &Definition, records: &[Record], span: &Span, nodes: &Nodes) -> Matched {
     let mut found = Vec::new();
     let own: Vec<&Record> = records.iter().filter(|r| r.job == definition.job).collect();
     let last = own
@@ -99,7 +159,6 @@ pub fn check(definition: &Definition, records: &[Record], span: &Span) -> Vec<Mi
     let before_first = first.min(span.from) - Duration::from_secs(1);
     let targets = instants(definition, before_first, last);
 
-    type Place = (i32, Option<String>);
     let mut by_place: BTreeMap<Place, BTreeMap<Timestamp, &Record>> = BTreeMap::new();
     for record in &own {
         let covered: Vec<Timestamp> = (targets.iter().copied())
@@ -125,6 +184,7 @@ pub fn check(definition: &Definition, records: &[Record], span: &Span) -> Vec<Mi
             });
         }
         judge_beginning(record, span, &mut found);
+        judge_place(definition, &own, record, span, &mut found);
         let place = by_place
             .entry((record.instance, record.node.clone()))
             .or_default();
@@ -132,13 +192,67 @@ pub fn check(definition: &Definition, records: &[Record], span: &Span) -> Vec<Mi
             if let Some(other) = place.insert(due, record) {
                 found.push(Mismatch::Twice {
                     due,
-                    records: [other.clone(), (*record).clone()],
+                    records: Box::new([other.clone(), (*record).clone()]),
                 });
             }
         }
     }
-    missing(definition, &targets, &own, span, &mut found);
-    found
+    twice_as_a_whole(&by_place, &mut found);
+    let mut matched = Matched {
+        mismatches: found,
+        ..Matched::default()
+    };
+    for due in targets.iter().filter(|t| span.from < **t && **t <= span.to) {
+        outcomes(definition, *due, &own, nodes, &mut matched);
+    }
+    matched
+}
+
+/// What is skipped for all nodes at once has no other outcome on any.
+fn twice_as_a_whole(by_place: &BTreeMap<Place, BTreeMap<Timestamp, &Record>>, found: &mut Vec<Mismatch>) {
+    let whole = by_place.iter().filter(|((_, node), _)| node.is_none());
+    for (due, record) in whole.flat_map(|(_, at)| at) {
+        let of_nodes = by_place.iter().filter(|((_, node), _)| node.is_some());
+        if let Some(other) = of_nodes.filter_map(|(_, at)| at.get(due)).next() {
+            found.push(Mismatch::Twice {
+                due: *due,
+                records: Box::new([(*record).clone(), (*other).clone()]),
+            });
+        }
+    }
+}
+
+/// On another node than its own, or skipped for nothing.
+fn judge_place(
+    definition: &Definition,
+    own: &[&Record],
+    record: &Record,
+    span: &Span,
+    found: &mut Vec<Mismatch>,
+) {
+    if let Some(node) = &record.node
+        && record.lived_on.iter().any(|other| other != node)
+    {
+        found.push(Mismatch::Elsewhere {
+            record: record.clone(),
+        });
+    }
+    let in_span = span.from < record.first_due && record.last_due <= span.to;
+    // That no node was there is judged by which nodes were.
+    let no_node = definition.each_node && record.node.is_none();
+    if in_span && record.state == "skipped" && !no_node && !(definition.skips && had_a_rival(own, record)) {
+        found.push(Mismatch::Skipped {
+            record: record.clone(),
+        });
+    }
+}
+
+/// Whether a run of an earlier instant went on when this one was due, as far as records can tell.
+fn had_a_rival(own: &[&Record], skip: &Record) -> bool {
+    own.iter().any(|r| {
+        let goes_on = |at: Timestamp| at + SEEN_WITHIN >= skip.first_due;
+        r.state != "skipped" && r.first_due < skip.first_due && r.finished.is_none_or(goes_on)
+    })
 }
 
 fn judge_beginning(record: &Record, span: &Span, found: &mut Vec<Mismatch>) {
@@ -158,36 +272,50 @@ fn judge_beginning(record: &Record, span: &Span, found: &mut Vec<Mismatch>) {
     }
 }
 
-/// An instant needs an outcome of each instance; a record that is skipped as a whole stands for all of them.
-fn missing(
-    definition: &Definition,
-    targets: &[Timestamp],
-    own: &[&Record],
-    span: &Span,
-    found: &mut Vec<Mismatch>,
-) {
-    for due in targets.iter().filter(|t| span.from < **t && **t <= span.to) {
-        let at: Vec<&&Record> = (own.iter())
-            .filter(|r| r.first_due <= *due && *due <= r.last_due)
-            .collect();
-        let whole = at
-            .iter()
-            .any(|r| r.state == "skipped" && definition.instances > 1);
-        for instance in 0..definition.instances {
-            let there = at.iter().any(|r| definition.each_node || r.instance == instance);
-            if !there && !whole {
-                let near = jiff::SignedDuration::from_secs(6);
-                let neighbours = (own.iter())
-                    .filter(|r| r.last_due.duration_since(*due).abs() <= near)
-                    .map(|r| (*r).clone())
-                    .collect();
-                found.push(Mismatch::Missing {
-                    job: definition.job.clone(),
-                    instance,
-                    due: *due,
-                    neighbours,
-                });
+/// An instant needs an outcome of each instance; a record that is skipped as a whole stands for all of them. One of a job
+/// for each node needs the outcome of each node that was well.
+fn outcomes(definition: &Definition, due: Timestamp, own: &[&Record], nodes: &Nodes, matched: &mut Matched) {
+    let at: Vec<&Record> = (own.iter().copied())
+        .filter(|r| r.first_due <= due && due <= r.last_due)
+        .collect();
+    let skip = |r: &&&Record| r.state == "skipped";
+    let whole = at.iter().find(skip).filter(|_| definition.instances > 1);
+    for instance in 0..definition.instances {
+        let there = (at.iter()).find(|r| definition.each_node || r.instance == instance);
+        let Some(record) = there.or(whole) else {
+            matched
+                .mismatches
+                .push(missing(definition, instance, None, due, own));
+            continue;
+        };
+        matched.instants += 1;
+        matched.skipped += usize::from(record.state == "skipped");
+    }
+    if definition.each_node && !at.is_empty() {
+        for node in nodes.well_at(due) {
+            if !at.iter().any(|r| r.node.as_ref() == Some(node)) {
+                (matched.mismatches).push(missing(definition, 0, Some(node), due, own));
             }
         }
+    }
+}
+
+fn missing(
+    definition: &Definition,
+    instance: i32,
+    node: Option<&String>,
+    due: Timestamp,
+    own: &[&Record],
+) -> Mismatch {
+    let near = jiff::SignedDuration::from_secs(6);
+    let neighbours = own
+        .iter()
+        .filter(|r| r.last_due.duration_since(due).abs() <= near);
+    Mismatch::Missing {
+        job: definition.job.clone(),
+        instance,
+        node: node.cloned(),
+        due,
+        neighbours: neighbours.map(|r| (*r).clone()).collect(),
     }
 }

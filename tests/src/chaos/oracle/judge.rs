@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Broken, Done, History, Kind, Life, Lives, Row, Takeover, Verdict, Violation, Window, lives};
+use super::{Broken, Done, History, Kind, Life, Lives, Row, Takeover, Verdict, Violation, lives};
 use crate::witness::{Seen, What};
 
 /// A witness beats every 50 ms, later on a busy machine: a fault that began so soon after the last beat may have ended the life.
@@ -28,7 +28,9 @@ pub fn check(history: &History) -> Verdict {
     judge.alone();
     judge.counts();
     judge.takeovers();
+    judge.fences();
     if !history.unfinished {
+        judge.agents();
         judge.records();
     }
     for left in &history.left {
@@ -40,23 +42,23 @@ pub fn check(history: &History) -> Verdict {
 /// First and last sign of life, run, attempt and node: of what may not overlap.
 type Span<'a> = (u64, u64, i64, i32, &'a str);
 
-struct Judge<'a> {
-    history: &'a History,
-    kinds: BTreeMap<&'a str, &'a Kind>,
-    lives: &'a Lives,
-    rows: BTreeMap<i64, &'a Row>,
-    told: BTreeSet<(Broken, i64)>,
-    verdict: Verdict,
+pub(super) struct Judge<'a> {
+    pub history: &'a History,
+    pub kinds: BTreeMap<&'a str, &'a Kind>,
+    pub lives: &'a Lives,
+    pub rows: BTreeMap<i64, &'a Row>,
+    told: BTreeSet<(Broken, i64, bool)>,
+    pub verdict: Verdict,
 }
 
-impl Judge<'_> {
+impl<'a> Judge<'a> {
     /// Two lives, fences and clashes, by the order of the lines.
     fn order(&mut self) {
         let mut newest: BTreeMap<i64, &Seen> = BTreeMap::new();
         for line in &self.history.lines {
             if line.what == What::Clash {
                 let what = format!("the run's lock was taken when {line:?}");
-                let declared = self.excuse(line.run, line.at);
+                let declared = self.excuse_older(line);
                 self.tell(Broken::Clash, Some(line.run), what, declared);
             }
             let Some(before) = newest.get(&line.run) else {
@@ -65,7 +67,7 @@ impl Judge<'_> {
             };
             if line.attempt < before.attempt {
                 let what = format!("{line:?} after {before:?}");
-                let declared = self.excuse(line.run, line.at);
+                let declared = self.excuse(line, &line.node);
                 self.tell(Broken::TwoLives, Some(line.run), what, declared);
                 continue;
             }
@@ -77,21 +79,27 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether an attempt of the run other than the newest was on a node with a declared window around `at`.
-    fn excuse(&self, run: i64, at: u64) -> Option<String> {
-        let lives = self.lives.get(&run)?;
-        let isolated = (lives.values().next()).is_some_and(|l| self.kind(&l.job).is_some_and(|k| k.isolated));
-        if isolated {
+    /// The declared window on `node` around a line. None excuses a job with a PID namespace.
+    pub fn excuse(&self, line: &Seen, node: &str) -> Option<String> {
+        if self.kind(&line.job).is_some_and(|k| k.isolated) {
             return None;
         }
-        let older = lives.values().rev().skip(1);
-        older
-            .flat_map(|life| self.history.windows.iter().filter(move |w| w.node == life.node))
-            .find(|w| w.from <= at && at <= w.to)
-            .map(|w| w.why.clone())
+        self.window(node, line.at)
     }
 
-    fn kind(&self, job: &str) -> Option<&Kind> {
+    /// Whoever holds the lock that a line found taken is an older attempt, if anybody with an excuse.
+    fn excuse_older(&self, line: &Seen) -> Option<String> {
+        let older = self.lives.get(&line.run)?.range(..line.attempt);
+        older.rev().find_map(|(_, life)| self.excuse(line, &life.node))
+    }
+
+    fn window(&self, node: &str, at: u64) -> Option<String> {
+        let mut windows = self.history.windows.iter();
+        let around = windows.find(|w| w.node == node && w.from <= at && at <= w.to);
+        around.map(|w| w.why.clone())
+    }
+
+    pub fn kind(&self, job: &str) -> Option<&'a Kind> {
         self.kinds.get(job).copied()
     }
 
@@ -108,20 +116,16 @@ impl Judge<'_> {
         }
         for (job, mut spans) in by_job {
             spans.sort_unstable();
-            let mut longest: Option<Span> = None;
+            // All that have not ended yet: what a window excuses may hide no other.
+            let mut open: Vec<Span> = Vec::new();
             for span in spans {
-                if let Some(before) = longest
-                    && before.1 > span.0
-                    && before.2 != span.2
-                {
+                open.retain(|before| before.1 > span.0);
+                for before in open.iter().filter(|before| before.2 != span.2) {
                     let what = format!("two runs of {job} at once: {before:?} and {span:?}");
-                    let window = |w: &&Window| w.node == before.4 && w.from <= span.0 && span.0 <= w.to;
-                    let declared = self.history.windows.iter().find(window).map(|w| w.why.clone());
+                    let declared = self.window(before.4, span.0);
                     self.tell(Broken::NotAlone, Some(span.2), what, declared);
                 }
-                if longest.is_none_or(|b| span.1 > b.1) {
-                    longest = Some(span);
-                }
+                open.push(span);
             }
         }
     }
@@ -142,50 +146,6 @@ impl Judge<'_> {
         }
     }
 
-    /// What the records say against what was seen.
-    fn records(&mut self) {
-        for (run, lives) in self.lives {
-            let (last, life) = lives.last_key_value().expect("a run with lines has lives");
-            let Some(row) = self.rows.get(run).copied() else {
-                let what = format!("no record of {}", life.job);
-                self.tell(Broken::Unknown, Some(*run), what, None);
-                continue;
-            };
-            let by_exit = matches!(row.state.as_str(), "succeeded" | "failed") && row.exit_code.is_some();
-            if by_exit && row.attempt < *last {
-                let what = format!("ended by attempt {}, and {last} lived: {row:?}", row.attempt);
-                self.tell(Broken::StaleFinish, Some(*run), what, None);
-            }
-            if let Some(own) = lives.get(&row.attempt)
-                && row.fence.is_some_and(|fence| fence != own.fence)
-            {
-                let what = format!(
-                    "attempt {} had fence {}, recorded {row:?}",
-                    row.attempt, own.fence
-                );
-                self.tell(Broken::StaleFinish, Some(*run), what, None);
-            }
-            if row.state == "succeeded" && lives.get(&row.attempt).is_none_or(|own| !own.ended) {
-                let what = format!("nobody saw attempt {} end: {row:?}", row.attempt);
-                self.tell(Broken::FalseSuccess, Some(*run), what, None);
-            }
-        }
-        for row in &self.history.rows {
-            let witnessed = self.kinds.contains_key(row.job.as_str());
-            if witnessed && row.state == "succeeded" && !self.lives.contains_key(&row.run) {
-                let what = format!("never lived: {row:?}");
-                self.tell(Broken::FalseSuccess, Some(row.run), what, None);
-            }
-        }
-        for run in &self.history.submitted {
-            let over = |row: &&Row| !matches!(row.state.as_str(), "due" | "running");
-            if self.rows.get(run).copied().filter(over).is_none() {
-                let what = format!("acknowledged: {:?}", self.rows.get(run));
-                self.tell(Broken::Forgotten, Some(*run), what, None);
-            }
-        }
-    }
-
     /// Promise 4, for attempts that were cut short by a fault on their own node while another one was left alone.
     fn takeovers(&mut self) {
         let Some(promise) = self.history.takeover else {
@@ -194,7 +154,7 @@ impl Judge<'_> {
         let within = promise.within + promise.tolerance;
         for (run, lives) in self.lives {
             for ((_, before), (attempt, after)) in lives.iter().zip(lives.iter().skip(1)) {
-                if before.ended || !self.kind(&before.job).is_some_and(|k| k.prompt) {
+                if before.ended.is_some() || !self.kind(&before.job).is_some_and(|k| k.prompt) {
                     continue;
                 }
                 let Some(fault) = self.cause(before, promise) else {
@@ -240,9 +200,10 @@ impl Judge<'_> {
         })
     }
 
-    fn tell(&mut self, broken: Broken, run: Option<i64>, what: String, declared: Option<String>) {
-        // One story per run and promise: the first.
-        if !self.told.insert((broken, run.unwrap_or(i64::MIN))) && run.is_some() {
+    pub fn tell(&mut self, broken: Broken, run: Option<i64>, what: String, declared: Option<String>) {
+        // One story per run and promise: the first, and the first that no window excuses.
+        let story = (broken, run.unwrap_or(i64::MIN), declared.is_some());
+        if !self.told.insert(story) && run.is_some() {
             return;
         }
         let history = run.map_or_else(Vec::new, |run| self.story(run));
@@ -263,7 +224,11 @@ impl Judge<'_> {
                 life.first,
                 format!("attempt {attempt} ({}) begins on {}", life.fence, life.node),
             ));
-            let how = if life.ended { "ends" } else { "is last seen" };
+            let how = if life.ended.is_some() {
+                "ends"
+            } else {
+                "is last seen"
+            };
             story.push((life.last, format!("attempt {attempt} {how} on {}", life.node)));
         }
         let (from, to) = (
@@ -287,6 +252,6 @@ impl Judge<'_> {
     }
 }
 
-fn nanos(d: Duration) -> u64 {
+pub(super) fn nanos(d: Duration) -> u64 {
     u64::try_from(d.as_nanos()).expect("less than 584 years")
 }

@@ -4,6 +4,7 @@
 //! the order of the lines of one file is the order in which they were written, whatever any clock says.
 
 mod judge;
+mod records;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,6 +27,12 @@ pub struct Kind {
     pub at_most_once: bool,
     /// A lost attempt is followed by the next one as promise 4 says: nothing else makes it wait.
     pub prompt: bool,
+    /// What its command exits with when nobody ends it.
+    pub exit_code: i32,
+    /// How often it is tried again after an end of its own that is none of success.
+    pub retries: usize,
+    /// Its witness is only a part of what runs: an attempt may end by itself without a line.
+    pub in_part: bool,
 }
 
 /// A run as recorded at the end.
@@ -37,8 +44,21 @@ pub struct Row {
     pub attempt: i32,
     pub fence: Option<i64>,
     pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
     pub reason: Option<String>,
     pub takeovers: i32,
+    /// The node that held it when it ended.
+    pub running_at: Option<String>,
+    /// When the end was recorded, in nanoseconds of CLOCK_BOOTTIME.
+    pub finished_at: Option<u64>,
+    /// Under which it was submitted.
+    pub idempotency_key: Option<String>,
+}
+
+impl Row {
+    pub fn is_over(&self) -> bool {
+        !matches!(self.state.as_str(), "due" | "running")
+    }
 }
 
 /// A time in nanoseconds of CLOCK_BOOTTIME in which two attempts of a run may live, one of them on this node.
@@ -61,6 +81,17 @@ pub struct Done {
     pub what: String,
 }
 
+/// An agent that ended without having been told to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Surprise {
+    pub node: String,
+    /// When that was noticed, by CLOCK_BOOTTIME.
+    pub at: u64,
+    pub status: String,
+    /// Its last words.
+    pub said: String,
+}
+
 /// All that the oracle judges.
 #[derive(Clone, Debug, Default)]
 pub struct History {
@@ -75,6 +106,9 @@ pub struct History {
     pub submitted: Vec<i64>,
     /// Rows that should have gone, processes, descriptors: each with a sentence.
     pub left: Vec<String>,
+    pub surprises: Vec<Surprise>,
+    /// Lines in which an agent or a warden says that it panicked.
+    pub panics: Vec<String>,
     /// The promise, and what the machine's own delays add to it.
     pub takeover: Option<Takeover>,
     /// The run is still going on: what has no end yet may still get one.
@@ -100,17 +134,28 @@ pub enum Broken {
     Clash,
     StartedTwice,
     FenceNotGrowing,
-    /// The recorded end is not that of the last attempt.
+    /// Two attempts, of one run or of two, were given the same fence.
+    FenceRepeated,
+    /// The recorded end is not that of the last attempt, or not of the node on which it lived.
     StaleFinish,
-    /// Recorded as succeeded, and no attempt came to its end.
+    /// A line of the run after its recorded end.
+    LifeAfterEnd,
+    /// Recorded as succeeded, and no attempt had come to its end by then.
     FalseSuccess,
+    /// Recorded as something else than how the attempt ended.
+    WrongEnd,
     NotAlone,
     MoreThanOnce,
     LateTakeover,
     /// An acknowledged submission without an outcome.
     Forgotten,
+    /// One submission made two runs.
+    SubmittedTwice,
     /// An attempt of a run of which there is no record.
     Unknown,
+    /// An agent ended by itself, for a reason that no fault explains.
+    EndedByItself,
+    Panicked,
     Left,
 }
 
@@ -133,6 +178,8 @@ pub struct Verdict {
     pub attempts: usize,
     /// From the death of an attempt's node to the first line of the next attempt, where promise 4 applies.
     pub takeovers: Vec<Duration>,
+    /// How many runs were recorded in each state, and why.
+    pub ends: BTreeMap<String, usize>,
 }
 
 impl Verdict {
@@ -150,7 +197,8 @@ pub struct Life {
     pub first: u64,
     pub last: u64,
     pub starts: usize,
-    pub ended: bool,
+    /// When it said that it had come to its end.
+    pub ended: Option<u64>,
 }
 
 type Lives = BTreeMap<i64, BTreeMap<i32, Life>>;
@@ -170,11 +218,13 @@ pub fn lives(lines: &[Seen]) -> Lives {
                 first: line.at,
                 last: line.at,
                 starts: 0,
-                ended: false,
+                ended: None,
             });
         (life.first, life.last) = (life.first.min(line.at), life.last.max(line.at));
         life.starts += usize::from(line.what == What::Start);
-        life.ended |= line.what == What::End;
+        if line.what == What::End {
+            life.ended = life.ended.or(Some(line.at));
+        }
     }
     lives
 }

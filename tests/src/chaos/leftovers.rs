@@ -1,0 +1,171 @@
+//! What is still there when a farm has come to rest, and what its agents and wardens said of themselves.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use tokio_postgres::Client;
+
+use super::field::{Field, descriptors};
+use super::place::Place;
+use crate::farm::Agent;
+use crate::processes::Process;
+
+/// The main warden, and that of the one length of `hold` among the jobs; each has a guard.
+const KINDS: usize = 2;
+
+/// What a farm at rest holds on to; compared between its beginning and its end.
+#[derive(Clone, Debug, Default)]
+pub struct Holdings {
+    pub descriptors: BTreeMap<String, usize>,
+    pub sessions: i64,
+}
+
+/// Counts descriptors of agents and sessions of the database.
+pub async fn holdings(field: &Field, client: &Client) -> Holdings {
+    let mut found = Holdings::default();
+    for site in &field.sites {
+        let agent = site.agent.lock().await;
+        if agent.is_running() {
+            found
+                .descriptors
+                .insert(site.name.clone(), descriptors(agent.pid()));
+        }
+    }
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'farm' AND pid <> pg_backend_pid()";
+    if let Ok(row) = client.query_one(sql, &[]).await {
+        found.sessions = row.get(0);
+    }
+    found
+}
+
+/// Everything that should not be there any more, each with a sentence.
+pub async fn left(field: &Field, client: &Client, before: &Holdings) -> Vec<String> {
+    let mut left = Vec::new();
+    let now = holdings(field, client).await;
+    for (name, count) in &now.descriptors {
+        let first = before.descriptors.get(name).copied().unwrap_or(*count);
+        if *count > first + 10 {
+            left.push(format!("{name} has {count} descriptors open, {first} at first"));
+        }
+    }
+    let some = i64::try_from(field.sites.len()).expect("a few agents");
+    if now.sessions > before.sessions + some {
+        let (whose, first) = (whose_sessions(client).await, before.sessions);
+        left.push(format!("{} sessions, {first} at first: {whose}", now.sessions));
+    }
+    let of_a_run = |p: &&Process| p.environment.iter().any(|e| e.starts_with("FARMHAND_RUN="));
+    let processes = field.processes();
+    for process in processes.iter().filter(of_a_run) {
+        left.push(format!("process {} of a run: {}", process.pid, process.command));
+    }
+    for site in &field.sites {
+        let agent = site.agent.lock().await;
+        left.extend(too_many(&site.name, &agent));
+        left.extend(strangers(&site.name, &agent));
+        left.extend(attempts_on_disk(&site.name, &agent));
+    }
+    let nodes = format!("SELECT count(*) - {some} FROM farmhand.node");
+    for (what, sql) in [
+        ("live runs", "SELECT count(*) FROM farmhand.run_live"),
+        ("nodes too many", nodes.as_str()),
+        (
+            "checkpoints without a run",
+            "SELECT count(*) FROM farmhand.progress p WHERE NOT EXISTS
+             (SELECT FROM farmhand.run_live r WHERE r.run_id = p.run_id)",
+        ),
+        ("unsettled triggers", "SELECT count(*) FROM farmhand.triggering"),
+        ("unwritten results", "SELECT count(*) FROM farmhand.row_result"),
+        (
+            "prepared or idle transactions",
+            "SELECT count(*) FROM pg_stat_activity WHERE usename = 'farm' AND state LIKE 'idle in transaction%'
+             AND state_change < now() - interval '20 s'",
+        ),
+    ] {
+        match client.query_one(sql, &[]).await {
+            Ok(row) => {
+                let count: i64 = row.get(0);
+                if count != 0 {
+                    left.push(format!("{count} {what}"));
+                }
+            }
+            Err(e) => left.push(format!("{what}: {e}")),
+        }
+    }
+    left
+}
+
+/// Who has how many, and since when the oldest does nothing.
+async fn whose_sessions(client: &Client) -> String {
+    let sql = "SELECT string_agg(format('%s x%s, idle for %s', name, count, idle), '; ') FROM (
+        SELECT application_name AS name, count(*), max(date_trunc('second', now() - state_change)) AS idle
+        FROM pg_stat_activity WHERE usename = 'farm' AND pid <> pg_backend_pid() GROUP BY 1 ORDER BY 1) s";
+    let row = client.query_one(sql, &[]).await.ok();
+    row.and_then(|row| row.get(0)).unwrap_or_default()
+}
+
+/// A warden or a guard that nobody needs any more.
+fn too_many(node: &str, agent: &Agent) -> Vec<String> {
+    let kinds = [("wardens", agent.wardens()), ("guards", agent.guards())];
+    let more = kinds.into_iter().filter(|(_, found)| found.len() > KINDS);
+    more.map(|(what, found)| format!("{node} has {} {what}: {found:?}", found.len()))
+        .collect()
+}
+
+/// Whoever lives in an agent's network and is neither the agent nor one of its wardens and guards: what a job left, with
+/// whatever environment, and process 1 of a PID namespace.
+fn strangers(node: &str, agent: &Agent) -> Vec<String> {
+    let keepers = agent.wardens().into_iter().chain(agent.guards());
+    let mut known: Vec<i32> = keepers.map(|p| p.pid).collect();
+    known.extend(agent.is_running().then(|| agent.pid()));
+    let there = agent.place.iter().flat_map(Place::inhabitants);
+    there
+        .filter(|p| !known.contains(&p.pid))
+        .map(|p| format!("process {} in the network of {node}: {}", p.pid, p.command))
+        .collect()
+}
+
+/// Attempts that an agent keeps a directory of, although all of them are recorded.
+fn attempts_on_disk(node: &str, agent: &Agent) -> Vec<String> {
+    let of_a_warden = |name: &str| name == "runs" || name.ends_with("-runs");
+    let mut left = Vec::new();
+    for runs in entries(agent.place.as_ref().map(Place::state)) {
+        if of_a_warden(&name(&runs)) {
+            for attempt in entries(Some(runs)) {
+                left.push(format!(
+                    "{node} keeps the directory of attempt {}",
+                    name(&attempt)
+                ));
+            }
+        }
+    }
+    left
+}
+
+fn name(path: &std::path::Path) -> String {
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn entries(dir: Option<PathBuf>) -> Vec<PathBuf> {
+    let found = dir.and_then(|dir| std::fs::read_dir(dir).ok());
+    found.into_iter().flatten().flatten().map(|e| e.path()).collect()
+}
+
+/// Lines of the logs of agents and wardens in which one says that it panicked.
+pub async fn panics(field: &Field) -> Vec<String> {
+    let mut panics = Vec::new();
+    for site in &field.sites {
+        let agent = site.agent.lock().await;
+        let of_wardens = entries(agent.place.as_ref().map(|place| place.state().join("warden")))
+            .into_iter()
+            .filter(|path| path.extension().is_some_and(|e| e == "log"))
+            .map(|path| String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned());
+        for text in std::iter::once(agent.log()).chain(of_wardens) {
+            let said = text.lines().filter(|line| line.contains("panicked at"));
+            panics.extend(said.map(|line| format!("{}: {line}", site.name)));
+        }
+    }
+    panics
+}
