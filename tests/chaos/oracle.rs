@@ -72,7 +72,7 @@ pub fn sound() -> History {
     }
 }
 
-pub fn done(node: &str, from: u64, to: u64) -> Done {
+fn done(node: &str, from: u64, to: u64) -> Done {
     Done {
         from: from * SECOND / 10,
         to: to * SECOND / 10,

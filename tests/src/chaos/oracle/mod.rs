@@ -153,7 +153,7 @@ pub enum Broken {
     SubmittedTwice,
     /// An attempt of a run of which there is no record.
     Unknown,
-    /// An agent ended by itself, for a reason that no fault explains.
+    /// An agent ended by itself, and not because its new warden did not come up.
     EndedByItself,
     Panicked,
     Left,

@@ -16,8 +16,10 @@ const MAX_TAKEOVERS: i32 = 5;
 /// What an agent says that gives up because its new warden did not come up.
 const WITHOUT_WARDEN: &str = "starting the warden";
 
-/// From the fault that killed a warden which had just been started to the moment in which its agent's end is noticed.
-const NOTICED_WITHIN: Duration = Duration::from_secs(15);
+/// Its new warden was killed in the moment in which it started: by a fault, or on a machine that starves by its own lease.
+fn is_explained(surprise: &Surprise) -> bool {
+    surprise.status == "exit status: 1" && surprise.said.contains(WITHOUT_WARDEN)
+}
 
 impl Judge<'_> {
     /// A fence grows with every claim, of whatever run.
@@ -47,26 +49,13 @@ impl Judge<'_> {
     /// Agents that ended by themselves, and panics.
     pub fn agents(&mut self) {
         for surprise in &self.history.surprises {
-            if !self.is_explained(surprise) {
+            if !is_explained(surprise) {
                 self.tell(Broken::EndedByItself, None, format!("{surprise:?}"), None);
             }
         }
         for panic in &self.history.panics {
             self.tell(Broken::Panicked, None, panic.clone(), None);
         }
-    }
-
-    /// Its new warden was killed in the moment in which it started.
-    fn is_explained(&self, surprise: &Surprise) -> bool {
-        let of_its_node = |node: &Option<String>| node.as_deref() == Some(surprise.node.as_str());
-        let since = surprise.at.saturating_sub(nanos(NOTICED_WITHIN));
-        let killed = self.history.done.iter().any(|d| {
-            of_its_node(&d.node)
-                && (d.what.contains("warden") || d.what.contains("guard"))
-                && d.from <= surprise.at
-                && since <= d.to
-        });
-        killed && surprise.status == "exit status: 1" && surprise.said.contains(WITHOUT_WARDEN)
     }
 
     /// What the records say against what was seen.
