@@ -206,9 +206,23 @@ impl Wardens {
         }
     }
 
-    /// Lets the warden forget an attempt whose end is written down.
+    /// Lets the warden forget an attempt whose end is written down. One that has died meanwhile removes nothing any more.
     pub fn ack(&self, kind: Kind, id: AttemptId) {
-        self.tell(kind, move |client| async move { client.ack(id, true).await });
+        let client = match self.slots.get(&kind) {
+            Some(Slot::Up(client)) => Some(client.clone()),
+            _ => None,
+        };
+        let paths = Paths::new(&self.state_dir, kind);
+        tokio::spawn(async move {
+            if let Some(client) = client
+                && client.ack(id, true).await.is_ok()
+            {
+                return;
+            }
+            if let Err(e) = paths.discard(id).await {
+                tracing::warn!("files of attempt {id} stay: {e}");
+            }
+        });
     }
 
     /// Lets the warden forget children's ends that are written down.

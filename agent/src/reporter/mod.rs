@@ -6,6 +6,7 @@ mod progress;
 mod refused;
 mod report;
 mod rows;
+mod starts;
 mod tasks;
 
 use std::collections::HashMap;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use farmhand_common::core::retry::full_jitter;
 use farmhand_common::store::events::{Event as EventRow, record_events};
 use farmhand_common::store::logs::{append_log, log_end, trim_log};
-use farmhand_common::store::protocol::{self, Finish, FinishResult, Lose, Retry, Started};
+use farmhand_common::store::protocol::{self, Finish, FinishResult, Lose, Retry};
 use farmhand_common::store::{Db, Me, StoreError};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
@@ -174,25 +175,6 @@ impl Reporter {
             dir,
         };
         self.run_log.follow(about).await;
-    }
-
-    /// For people only: a failure costs a time in a table.
-    async fn show_starts(&mut self) {
-        let mut by_session: HashMap<Me, Vec<Started>> = HashMap::new();
-        for (id, (me, fence, started_at)) in self.starts.drain() {
-            let started = Started {
-                run_id: id.run_id,
-                attempt: id.attempt,
-                fence,
-                started_at,
-            };
-            by_session.entry(me).or_default().push(started);
-        }
-        for (me, starts) in by_session {
-            if let Err(e) = protocol::started(&self.db, &me, &starts).await {
-                tracing::debug!("starts not shown: {e}");
-            }
-        }
     }
 
     async fn ship_live(&mut self) {

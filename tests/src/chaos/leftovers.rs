@@ -13,6 +13,9 @@ use crate::processes::Process;
 /// The main warden, and that of the one length of `hold` among the jobs; each has a guard.
 const KINDS: usize = 2;
 
+/// Of one agent at the most: four for what it does, one for renewals, one for messages. At rest it has two or three.
+const SESSIONS: i64 = 6;
+
 /// What a farm at rest holds on to; compared between its beginning and its end.
 #[derive(Clone, Debug, Default)]
 pub struct Holdings {
@@ -49,7 +52,7 @@ pub async fn left(field: &Field, client: &Client, before: &Holdings) -> Vec<Stri
         }
     }
     let some = i64::try_from(field.sites.len()).expect("a few agents");
-    if now.sessions > before.sessions + some {
+    if now.sessions > some * SESSIONS {
         let (whose, first) = (whose_sessions(client).await, before.sessions);
         left.push(format!("{} sessions, {first} at first: {whose}", now.sessions));
     }
