@@ -8,7 +8,7 @@ use farmhand_common::core::lease::BootInstant;
 use tokio::sync::mpsc;
 
 use crate::session::Input;
-use crate::warden::protocol::{AttemptId, Event, KillReason, Kind, Serving, SpawnRequest};
+use crate::warden::protocol::{AttemptId, Event, KillReason, Kind, Refusal, Serving, SpawnRequest};
 use crate::warden::{Gone, Launch, Notice, Notices, Paths, ProofOfDeath, WardenClient, WardenError};
 
 /// What the session learns from its wardens.
@@ -214,9 +214,12 @@ impl Wardens {
         };
         let paths = Paths::new(&self.state_dir, kind);
         tokio::spawn(async move {
-            if let Some(client) = client
-                && client.ack(id, true).await.is_ok()
-            {
+            let acked = match client {
+                Some(client) => client.ack(id, true).await,
+                None => Err(WardenError::Gone),
+            };
+            // Nobody takes a running attempt's files away.
+            if matches!(acked, Ok(()) | Err(WardenError::Refused(Refusal::Running { .. }))) {
                 return;
             }
             if let Err(e) = paths.discard(id).await {

@@ -22,8 +22,9 @@ impl Answer {
     /// Tells the session, which lets the warden remove the attempts' files.
     pub async fn give(self) {
         let ids: Vec<AttemptId> = self.ended.iter().map(|e| e.assignment.id()).collect();
-        self.run_log.end(ids.clone()).await;
-        let answers = ids.into_iter().zip(self.settled).collect();
+        self.run_log.end(ids).await;
+        let of = |(e, settled): (&Ended, Settled)| (e.assignment.id(), e.kind, settled);
+        let answers = self.ended.iter().zip(self.settled).map(of).collect();
         let taken = self.outlet.send(Input::Settled(answers)).await;
         for e in &self.ended {
             // A living warden removes the directory when the end is acknowledged.

@@ -289,13 +289,14 @@ impl Session {
     }
 
     /// The reporter has written these down, or been refused.
-    pub(super) fn on_settled(&mut self, settled: &[(AttemptId, Settled)]) {
+    pub(super) fn on_settled(&mut self, settled: &[(AttemptId, Kind, Settled)]) {
         let now = boot_now();
-        for (id, how) in settled {
+        for (id, kind, how) in settled {
+            // Also of a session before this one, whose warden is gone: its files are not.
+            self.wardens.ack(*kind, *id);
             let Some(attempt) = self.attempts.remove(id) else {
                 continue;
             };
-            self.wardens.ack(attempt.warden, *id);
             if attempt.assignment.spec.table.is_some() {
                 // There is room for another row, and this one may have been set back to NULL.
                 self.tables.look_at(&attempt.assignment.job_id, now);

@@ -90,7 +90,7 @@ pub enum Input {
     /// The warden has recorded that these never start here (or there is no warden that could start them).
     Forbidden(Vec<AttemptId>),
     Warden(WardenInput),
-    Settled(Vec<(AttemptId, Settled)>),
+    Settled(Vec<(AttemptId, Kind, Settled)>),
     /// A statement about another node was answered; nothing more to decide.
     Watched(watch::Watched),
     Note(Note),
