@@ -46,6 +46,65 @@ fn a_minute_of_faults_from_a_fixed_seed_breaks_no_promise() {
     assert!(outcome.instants > 100 && outcome.submitted > 10, "{text}");
 }
 
+/// What that seed leaves out, each kind once, with a pooler in between.
+#[test]
+fn every_other_kind_of_fault_behind_a_pooler_breaks_no_promise() {
+    let of = |agent: usize, own: Act, warden: Act, guard: Act| Fault::Processes {
+        agent,
+        own,
+        warden,
+        guard,
+    };
+    let faults = [
+        (3_000, 12_000, Fault::Snapshot),
+        (4_000, 6_000, Fault::Listeners),
+        (5_000, 1_500, of(0, Act::Stop, Act::Nothing, Act::Nothing)),
+        (
+            6_000,
+            2_500,
+            Fault::Clock {
+                agent: 1,
+                seconds: 3_600,
+            },
+        ),
+        (7_500, 800, of(1, Act::Kill, Act::Nothing, Act::Nothing)),
+        (11_000, 800, Fault::DatabaseCrash),
+        (15_000, 2_000, Fault::DiskFull { agent: 2 }),
+        (15_500, 1_500, of(0, Act::Nothing, Act::Nothing, Act::Stop)),
+        (19_000, 500, Fault::Failover),
+        (
+            33_000,
+            0,
+            Fault::Cut {
+                agent: 1,
+                after_bytes: 700,
+                to_server: true,
+            },
+        ),
+    ];
+    let event = |(at_ms, lasts_ms, fault)| Event {
+        at_ms,
+        lasts_ms,
+        fault,
+        declared: false,
+    };
+    let plan = Plan {
+        seed: 1,
+        shape: Shape {
+            agents: 3,
+            pgbouncer: true,
+            ..shape(36_000)
+        },
+        events: faults.map(event).to_vec(),
+    };
+    let outcome = run(&plan, &patient());
+    let text = told(&plan, &outcome);
+    println!("{text}");
+    assert!(outcome.is_clean(), "{text}");
+    assert_eq!((outcome.faults.len(), outcome.count()), (10, 10), "{text}");
+    assert!(outcome.verdict.runs > 80, "{text}");
+}
+
 /// The documented window: agent, warden and guard killed at once. Without PID isolation what double-forked lives on beside
 /// its successor, and an oracle that did not see it would see nothing.
 #[test]
