@@ -19,6 +19,9 @@ const FIRE_BATCH: usize = 1_000;
 /// statement has.
 const RUNS_BATCH: usize = 10_000;
 
+/// Between two readings of all jobs.
+const START_OVER: Duration = Duration::from_secs(60);
+
 /// Nodes that wake for a due instant by themselves, one after the other.
 pub const TRYING_RANKS: usize = 3;
 
@@ -46,6 +49,9 @@ pub struct Claimer {
     jobs: HashMap<String, CachedJob>,
     wakes: BTreeSet<(Timestamp, String)>,
     seq: i64,
+    /// The last look showed changes that were not read yet.
+    behind: bool,
+    started_over: Option<BootInstant>,
     /// Something may be claimable now.
     hint: bool,
     /// The last claim took all it asked for.
@@ -65,6 +71,8 @@ impl Claimer {
             jobs: HashMap::new(),
             wakes: BTreeSet::new(),
             seq: 0,
+            behind: true,
+            started_over: None,
             hint: true,
             backlog: false,
             later: None,
@@ -122,18 +130,28 @@ impl Claimer {
         Ok(())
     }
 
-    /// Whether there are changes to read when `newest` is the newest. Fewer than were read: a database that has lost some, so
-    /// that all are read again.
+    /// Whether there are changes to read, when a look shows `newest`.
     pub fn is_behind(&mut self, newest: i64) -> bool {
-        if newest < self.seq {
-            self.seq = 0;
-        }
-        newest != self.seq
+        self.behind = newest != self.seq;
+        self.behind
     }
 
     /// Every job change up to `seq` was read.
     pub fn caught_up(&mut self, seq: i64) {
-        self.seq = self.seq.max(seq);
+        (self.seq, self.behind) = (seq, false);
+    }
+
+    /// Whether every job has to be read anew: something is overdue that is not as it is known here, although all changes
+    /// were read. So it is after a failover that lost some and gave their numbers to others. Once a minute at the most, since
+    /// a definition that cannot be used here is never known.
+    pub fn starts_over(&mut self, rows: &[Overdue], now: BootInstant) -> bool {
+        let known = |row: &Overdue| self.jobs.get(&row.job_id).is_some_and(|j| j.rev == row.rev);
+        if self.behind || rows.iter().all(known) || self.started_over.is_some_and(|at| now < at + START_OVER)
+        {
+            return false;
+        }
+        (self.seq, self.started_over) = (0, Some(now));
+        true
     }
 
     /// Jobs that are due in the database and that nobody has fired: tried here at once, whoever's turn it was. One whose

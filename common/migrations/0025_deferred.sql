@@ -1,5 +1,6 @@
 -- A constraint or trigger of a user's table that is deferred has its say where what it says is caught: at the commit it
--- would take the run's own end along, which nobody could then write down.
+-- would take the run's own end along, which nobody could then write down. What was made immediate stays so for the rest of the
+-- transaction, so each change of a user's table begins with what it is used to.
 
 -- As before, but for the constraints that a user's table puts off.
 CREATE OR REPLACE FUNCTION farmhand.write_rows(tbl jsonb, runs bigint[]) RETURNS void
@@ -32,6 +33,7 @@ BEGIN
             WHERE t.%2$s = ANY ($1::text[]::%3$s[]) FOR NO KEY UPDATE SKIP LOCKED) f', t, k, kind)
             INTO free USING keys;
         free := coalesce(free, '{}');
+        SET CONSTRAINTS ALL DEFERRED;
         EXECUTE format('UPDATE %1$s t SET %4$s FROM (SELECT DISTINCT ON (p.key) p.* FROM farmhand.row_result p
                 WHERE p.run_id = ANY ($1) AND p.key = ANY ($2) ORDER BY p.key, p.run_id DESC) m
             WHERE t.%2$s = m.key::%3$s AND t.%2$s = ANY ($2::text[]::%3$s[])', t, k, kind, sets)
@@ -127,6 +129,7 @@ BEGIN
                 pg_catalog.unnest($2::bigint[])) AS m(key, run_id)
             WHERE t.%I = m.key', farmhand.table_name(tbl), mark, coalesce(clear, ''), kind, tbl->>'key');
         SET LOCAL search_path TO DEFAULT;
+        SET CONSTRAINTS ALL DEFERRED;
         EXECUTE change USING keys, runs;
         SET CONSTRAINTS ALL IMMEDIATE;
         SET LOCAL search_path = pg_catalog, pg_temp;

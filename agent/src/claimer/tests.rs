@@ -207,6 +207,18 @@ fn changes_that_are_of_no_job_are_not_asked_for_again() {
 #[test]
 fn a_database_that_lost_changes_is_read_anew() {
     let mut c = alone();
-    assert!(c.is_behind(6));
+    let (rows, at) = (overdue(2, "2026-11-21T12:00:00Z"), |s: u64| {
+        BootInstant(s * 1_000_000_000)
+    });
+    assert!(c.is_behind(8));
+    assert!(!c.starts_over(&rows, at(0)), "the change is about to be read");
+    c.caught_up(8);
+    assert!(
+        !c.starts_over(&overdue(1, "2026-11-21T12:00:00Z"), at(0)),
+        "as it is known"
+    );
+    assert!(c.starts_over(&rows, at(1)));
     assert_eq!(c.seq(), 0);
+    c.caught_up(8);
+    assert!(!c.starts_over(&rows, at(60)) && c.starts_over(&rows, at(62)));
 }

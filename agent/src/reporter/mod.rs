@@ -112,9 +112,12 @@ impl Reporter {
                 _ = rows.recv_many(&mut events, EVENT_SET) => self.record(&mut events).await,
                 _ = ticks.tick(), if !self.shippers.is_empty() => {
                     self.show_starts().await;
-                    // A checkpoint says that what it passes is written down.
+                    // A checkpoint says that what it passes is written down: taken before, stored after.
+                    let waiting = self.checkpoints.take();
                     if self.records.ship_live(&self.db).await {
-                        self.checkpoints.store_live(&self.db).await;
+                        self.checkpoints.store_live(&self.db, waiting).await;
+                    } else {
+                        self.checkpoints.give_back(waiting);
                     }
                     self.ship_live().await;
                 }
@@ -266,9 +269,13 @@ impl Reporter {
         for e in ended.iter().filter(|e| e.result.is_some()) {
             self.follow(Followed::new(&e.assignment, e.kind, false)).await;
         }
-        self.records.ship(&self.db).await?;
+        let waiting = self.checkpoints.take();
+        if let Err(e) = self.records.ship(&self.db).await {
+            self.checkpoints.give_back(waiting);
+            return Err(e);
+        }
         // Whoever claims the next attempt finds the last checkpoint of this one.
-        self.checkpoints.store(&self.db).await?;
+        self.checkpoints.store(&self.db, waiting).await?;
         let ids: Vec<AttemptId> = ended.iter().map(|e| e.assignment.id()).collect();
         for part in ids.chunks(SHIP_SET) {
             self.ship(part, true).await?;

@@ -29,10 +29,15 @@ impl Checkpoints {
         });
     }
 
-    /// Stores what waits. What fails while the database is away waits on; what was refused has moved on, and
+    /// What waits now, to be stored when everything that these checkpoints pass is written down: what is noted from here on
+    /// may pass more.
+    pub fn take(&self) -> Vec<Progress> {
+        self.with(std::mem::take).into_values().collect()
+    }
+
+    /// Stores what was taken. What fails while the database is away waits on; what was refused has moved on, and
     /// its holder will hear of it.
-    pub async fn store(&self, db: &Db) -> Result<(), StoreError> {
-        let reports: Vec<Progress> = self.with(std::mem::take).into_values().collect();
+    pub async fn store(&self, db: &Db, reports: Vec<Progress>) -> Result<(), StoreError> {
         match record_progress(db, &reports).await {
             Err(e) if !e.is_refusal() => {
                 self.give_back(reports);
@@ -48,14 +53,14 @@ impl Checkpoints {
     }
 
     /// As [`Self::store`], where the next tick tries again.
-    pub async fn store_live(&self, db: &Db) {
-        if let Err(e) = self.store(db).await {
+    pub async fn store_live(&self, db: &Db, reports: Vec<Progress>) {
+        if let Err(e) = self.store(db, reports).await {
             tracing::debug!("checkpoints wait: {e}");
         }
     }
 
-    /// What came meanwhile is newer.
-    fn give_back(&self, reports: Vec<Progress>) {
+    /// Lets what was taken wait on. What came meanwhile is newer.
+    pub fn give_back(&self, reports: Vec<Progress>) {
         self.with(|pending| {
             for report in reports {
                 match pending.entry(id(&report)) {
@@ -111,10 +116,10 @@ mod tests {
         for n in 0..1_000 {
             checkpoints.note(report(n % 2, Some(&n.to_string())));
         }
-        assert!(checkpoints.store(&db).await.is_err());
+        assert!(checkpoints.store(&db, checkpoints.take()).await.is_err());
         checkpoints.note(report(0, None));
         checkpoints.note(report(1, Some("newer")));
-        assert!(checkpoints.store(&db).await.is_err());
+        assert!(checkpoints.store(&db, checkpoints.take()).await.is_err());
         let waits = checkpoints.with(std::mem::take);
         let mut waits: Vec<_> = waits.into_values().map(|p| (p.run_id, p.checkpoint)).collect();
         waits.sort();
@@ -122,6 +127,16 @@ mod tests {
             waits,
             [(0, Some("998".to_owned())), (1, Some("newer".to_owned()))]
         );
+    }
+
+    #[tokio::test]
+    async fn what_is_noted_after_the_taking_waits_for_the_next_time() {
+        let checkpoints = Checkpoints::default();
+        checkpoints.note(report(1, Some("line 499")));
+        let taken = checkpoints.take();
+        checkpoints.note(report(1, Some("line 500")));
+        assert_eq!(taken[0].checkpoint.as_deref(), Some("line 499"));
+        assert_eq!(checkpoints.take()[0].checkpoint.as_deref(), Some("line 500"));
     }
 
     #[test]

@@ -133,8 +133,11 @@ impl Session {
 
     pub(super) fn on_overdue(&mut self, result: Result<Vec<Overdue>, StoreError>) {
         self.note_db("overdue", &result);
-        let now = self.db_clock.at(boot_now());
-        self.claimer.overdue(&result.unwrap_or_default(), now);
+        let (rows, now) = (result.unwrap_or_default(), boot_now());
+        if !self.loading_jobs && self.claimer.starts_over(&rows, now) {
+            self.load_jobs(None);
+        }
+        self.claimer.overdue(&rows, self.db_clock.at(now));
     }
 
     pub(super) fn claim_if_wanted(&mut self, now: BootInstant) {

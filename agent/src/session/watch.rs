@@ -221,7 +221,7 @@ impl Session {
         }
     }
 
-    fn load_jobs(&mut self, newest: Option<i64>) {
+    pub(super) fn load_jobs(&mut self, newest: Option<i64>) {
         if std::mem::replace(&mut self.loading_jobs, true) {
             return;
         }

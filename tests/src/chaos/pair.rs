@@ -83,6 +83,11 @@ impl Pair {
         &mut self.servers[self.primary]
     }
 
+    /// A superuser's connection to the primary.
+    pub async fn admin(&self) -> Client {
+        self.servers[self.primary].admin().await
+    }
+
     /// The primary's URL over its socket: past every network.
     pub fn url(&self) -> String {
         self.servers[self.primary].url()

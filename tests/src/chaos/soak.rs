@@ -45,10 +45,10 @@ impl Samples {
     pub async fn take(self, field: &Field, of: usize) {
         let begun = Instant::now();
         // The server's own count of dead rows begins anew with each crash and failover.
-        let client = field.client().await.expect("a database");
-        let counts = "CREATE EXTENSION IF NOT EXISTS pgstattuple";
-        client.batch_execute(counts).await.expect("postgresql-contrib");
-        drop(client);
+        let admin = field.pair.lock().await.admin().await;
+        let counts = "CREATE EXTENSION IF NOT EXISTS pgstattuple; GRANT pg_stat_scan_tables TO farm";
+        admin.batch_execute(counts).await.expect("postgresql-contrib");
+        drop(admin);
         loop {
             tokio::time::sleep(EVERY).await;
             if let Some(sample) = sample(field, of).await {

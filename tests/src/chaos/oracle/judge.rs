@@ -27,9 +27,10 @@ pub fn check(history: &History) -> Verdict {
     judge.order();
     judge.alone();
     judge.counts();
-    judge.takeovers();
     judge.fences();
     if !history.unfinished {
+        // A fault is known when it is over: until then its takeover would be laid to one before it.
+        judge.takeovers();
         judge.agents();
         judge.records();
     }
