@@ -10,6 +10,7 @@ mod gates;
 mod killed;
 mod network;
 mod oracle;
+mod oracle_faults;
 mod oracle_records;
 mod overlap;
 mod placement;

@@ -72,7 +72,7 @@ pub fn sound() -> History {
     }
 }
 
-fn done(node: &str, from: u64, to: u64) -> Done {
+pub fn done(node: &str, from: u64, to: u64) -> Done {
     Done {
         from: from * SECOND / 10,
         to: to * SECOND / 10,
@@ -96,14 +96,14 @@ pub fn window(node: &str, from: u64, to: u64) -> Window {
 }
 
 /// A beat of the first attempt after the second has begun.
-fn two_lives() -> History {
+pub fn two_lives() -> History {
     let mut history = sound();
     history.lines.insert(4, line(What::Beat, 1061, 1, "n1"));
     history
 }
 
 /// The second attempt and the end of the run.
-fn two_seconds_later(mut history: History) -> History {
+pub fn two_seconds_later(mut history: History) -> History {
     for line in &mut history.lines[2..] {
         line.at += 2 * SECOND;
     }

@@ -6,13 +6,10 @@ use std::time::Duration;
 use tokio_postgres::Client;
 
 use super::field::{Doing, Field, Site, lives};
-use super::oracle::Window;
+use super::oracle::{SWEPT, Window};
 use super::plan::{Act, Event, Fault};
 use crate::farm::send;
 use crate::witness::boot_ns;
-
-/// After its keepers are back, whatever they had left behind is gone within this.
-const SWEPT: Duration = Duration::from_secs(4);
 
 /// One fault from its beginning to its end.
 pub async fn happen(field: Arc<Field>, event: Event) {

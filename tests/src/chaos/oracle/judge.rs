@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Broken, Done, History, Kind, Life, Lives, Row, Takeover, Verdict, Violation, lives};
+use super::windows::lasting;
+use super::{Broken, Done, History, Kind, Life, Lives, Row, Takeover, Verdict, Violation, Window, lives};
 use crate::witness::{Seen, What};
 
 /// A witness beats every 50 ms, later on a busy machine: a fault that began so soon after the last beat may have ended the life.
@@ -17,6 +18,7 @@ pub fn check(history: &History) -> Verdict {
         kinds: history.kinds.iter().map(|k| (k.job.as_str(), k)).collect(),
         lives: &lives,
         rows: history.rows.iter().map(|r| (r.run, r)).collect(),
+        windows: lasting(history),
         told: BTreeSet::new(),
         verdict: Verdict {
             runs: lives.len(),
@@ -48,6 +50,7 @@ pub(super) struct Judge<'a> {
     pub kinds: BTreeMap<&'a str, &'a Kind>,
     pub lives: &'a Lives,
     pub rows: BTreeMap<i64, &'a Row>,
+    windows: Vec<Window>,
     told: BTreeSet<(Broken, i64, bool)>,
     pub verdict: Verdict,
 }
@@ -95,7 +98,7 @@ impl<'a> Judge<'a> {
     }
 
     fn window(&self, node: &str, at: u64) -> Option<String> {
-        let mut windows = self.history.windows.iter();
+        let mut windows = self.windows.iter();
         let around = windows.find(|w| w.node == node && w.from <= at && at <= w.to);
         around.map(|w| w.why.clone())
     }
@@ -177,16 +180,16 @@ impl<'a> Judge<'a> {
     }
 
     /// The one fault that ended this life: begun while it lived, shortly before, or before its next beat would have been seen.
-    fn cause(&self, life: &Life, promise: Takeover) -> Option<&Done> {
+    /// None when another hits the node before its takeover is due: back for a moment, it may have renewed.
+    fn cause(&self, life: &Life, promise: Takeover) -> Option<&'a Done> {
         let (lease, unseen) = (nanos(promise.within), nanos(UNTIL_NEXT_BEAT));
-        let of_its_node = |d: &&Done| {
-            d.node.as_deref() == Some(life.node.as_str())
-                && d.from <= life.last + unseen
-                && life.last <= d.from + lease
-        };
-        let mut causes = self.history.done.iter().filter(of_its_node);
+        let of_its_node = |d: &&Done| d.node.as_deref() == Some(life.node.as_str());
+        let may_have = |d: &&Done| d.from <= life.last + unseen && life.last <= d.from + lease;
+        let mut causes = self.history.done.iter().filter(of_its_node).filter(may_have);
         let first = causes.next()?;
-        causes.next().is_none().then_some(first)
+        let later = |d: &&Done| first.from < d.from && d.from <= first.from + lease;
+        let disturbed = self.history.done.iter().filter(of_its_node).any(|d| later(&d));
+        (causes.next().is_none() && !disturbed).then_some(first)
     }
 
     fn somebody_was_well(&self, from: u64, until: u64, settled: Duration) -> bool {

@@ -5,6 +5,7 @@
 
 mod judge;
 mod records;
+mod windows;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -60,6 +61,9 @@ impl Row {
         !matches!(self.state.as_str(), "due" | "running")
     }
 }
+
+/// After its keepers are back, whatever they had left behind is gone within this.
+pub const SWEPT: Duration = Duration::from_secs(4);
 
 /// A time in nanoseconds of CLOCK_BOOTTIME in which two attempts of a run may live, one of them on this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
