@@ -24,7 +24,7 @@ const CHANNEL: usize = 64;
 const GONE_FOR: Duration = Duration::from_secs(3600);
 
 /// The timetable goes by the wall clock: whether that was set is looked at this often.
-const LOOK_AT_CLOCK: Duration = Duration::from_secs(10);
+const LOOK_AT_CLOCK: Duration = Duration::from_secs(5);
 
 /// A step of less than this delays nothing by much.
 const STEP: Duration = Duration::from_secs(5);
