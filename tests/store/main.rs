@@ -39,6 +39,7 @@ mod rounds;
 mod rounds_races;
 mod schema;
 mod sessions;
+mod silent;
 mod snapshots;
 mod storm;
 mod streams;

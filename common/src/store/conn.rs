@@ -22,6 +22,15 @@ use super::note::Note;
 
 /// Explicit, because default_transaction_isolation may say something else.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+/// The same behind a pooler, where no setting of a session can stay: see [`SESSION`].
+const BEGIN_POOLED: &str =
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = 5000";
+/// What a session of its own is set to. A plan that is kept was made when a table may have been empty: never by reading all
+/// of it. And who falls silent in the middle of a transaction, because it was frozen or cannot be reached, holds nobody's
+/// rows for longer than five seconds: those who skip what is locked would leave them alone for as long as the server
+/// believes in it.
+const SESSION: &str = "SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan; \
+    SET idle_in_transaction_session_timeout = 5000";
 /// For what only reads. No plan may hang on how fresh the statistics are: where an index can serve, it does. Compiling
 /// and workers take more from those that claim than they give to a page.
 const PLANS: &str =
@@ -171,11 +180,8 @@ impl Conn {
         // What only reads has plans of its own, one for each page.
         let writes = self.reading.is_none();
         if writes && process.is_some() && process == named_process(&self.client).await {
-            // A plan that is kept was made when a table may have been empty: never by reading all of it.
             self.client
-                .batch_execute(
-                    "SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan",
-                )
+                .batch_execute(SESSION)
                 .await
                 .map_err(|e| StoreError::from_statement("connect", &e))?;
             self.prepared = Some(HashMap::new());
@@ -248,6 +254,16 @@ impl Conn {
         Ok(rows)
     }
 
+    /// How a transaction begins here.
+    pub(crate) fn begin(&self) -> &str {
+        let writing = if self.prepared.is_some() {
+            BEGIN
+        } else {
+            BEGIN_POOLED
+        };
+        self.reading.as_deref().unwrap_or(writing)
+    }
+
     /// Opens a transaction and runs its first statement in the same round trip.
     pub(crate) async fn begin_with(
         &mut self,
@@ -261,7 +277,7 @@ impl Conn {
             let known = self.prepare(stmt, params).await?;
             let client = &self.client;
             // join! polls in order, and the first poll sends: BEGIN goes out first.
-            let begin = client.batch_execute(self.reading.as_deref().unwrap_or(BEGIN));
+            let begin = client.batch_execute(self.begin());
             let (begun, rows) = tokio::join!(begin, ask(client, stmt, known, params));
             begun?;
             rows

@@ -313,10 +313,9 @@ impl Transaction {
     pub(crate) async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
         if !self.begun {
             self.begun = true;
-            self.conn
-                .conn()
-                .batch(self.op, "BEGIN ISOLATION LEVEL READ COMMITTED", self.deadline)
-                .await?;
+            let conn = self.conn.conn();
+            let begin = conn.begin().to_owned();
+            conn.batch(self.op, &begin, self.deadline).await?;
         }
         self.conn.conn().batch(self.op, sql, self.deadline).await
     }
