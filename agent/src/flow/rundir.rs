@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use farmhand_common::core::flow::encode_name;
 use rustix::fs::{FlockOperation, flock};
@@ -18,6 +19,10 @@ use super::fifo::{Directory, Fifos};
 
 /// Time for waiters of a dead engine's flow to hear of it.
 const RECOVERY: Duration = Duration::from_secs(2);
+/// Time for the guardian of an engine that was killed a moment ago to say that it ends the tasks.
+const ANSWER: Duration = Duration::from_millis(200);
+/// Time for the guardian to end them.
+const ENDED_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
@@ -25,6 +30,8 @@ pub enum RunDirError {
     Io { path: PathBuf, source: io::Error },
     #[error("another engine is running a flow in {}", .0.display())]
     Taken(PathBuf),
+    #[error("tasks of an engine that was killed still run in {} and cannot be ended", .0.display())]
+    Ending(PathBuf),
 }
 
 /// Held by one engine at a time.
@@ -36,7 +43,7 @@ pub struct RunDir {
     memory: Option<PathBuf>,
     temporary: bool,
     record: File,
-    _lock: File,
+    lock: File,
 }
 
 /// What counts of a line of the record: an event as `--json` prints it.
@@ -47,6 +54,9 @@ struct Line {
 }
 
 impl RunDir {
+    /// In the lock's file while a guardian ends the tasks of an engine that was killed.
+    pub const ENDING: &[u8] = b"ending\n";
+
     /// Makes a new one, or takes the given one over from an engine that is gone; whoever waits for that
     /// one's tasks is woken and told `engine-lost`. `resume` keeps its record.
     ///
@@ -65,11 +75,8 @@ impl RunDir {
         private().recursive(true).create(path).map_err(io)?;
         let path = fs::canonicalize(path).map_err(io)?;
         let lock = open(&path.join("lock")).map_err(io)?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(RunDirError::Taken(path)),
-            Err(e) => return Err(failed(&path, e.into())),
-        }
+        take_lock(&lock, &path)?;
+        lock.set_len(0).map_err(io)?;
         let record = path.join("record");
         if !resume {
             remove(fs::remove_file(&record)).map_err(io)?;
@@ -79,7 +86,7 @@ impl RunDir {
             path,
             memory: if temporary { in_memory() } else { None },
             temporary,
-            _lock: lock,
+            lock,
         };
         dir.clear().map_err(|e| failed(&dir.path, e))?;
         Ok(dir)
@@ -100,6 +107,11 @@ impl RunDir {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whoever has it, or a copy of it, keeps other engines out.
+    pub fn lock(&self) -> BorrowedFd<'_> {
+        self.lock.as_fd()
     }
 
     /// What `$FARMHAND_DEPS` says.
@@ -180,6 +192,27 @@ impl RunDir {
 impl Drop for RunDir {
     fn drop(&mut self) {
         self.forget_memory();
+    }
+}
+
+/// Waits for a guardian that ends tasks; never for a living engine.
+fn take_lock(lock: &File, path: &Path) -> Result<(), RunDirError> {
+    let began = Instant::now();
+    loop {
+        match flock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(rustix::io::Errno::WOULDBLOCK) => {}
+            Err(e) => return Err(failed(path, e.into())),
+        }
+        let ending = lock.metadata().map_err(|e| failed(path, e))?.len() > 0;
+        let waited = began.elapsed();
+        if ending && waited > ENDED_WITHIN {
+            return Err(RunDirError::Ending(path.to_owned()));
+        }
+        if !ending && waited > ANSWER {
+            return Err(RunDirError::Taken(path.to_owned()));
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -119,6 +119,12 @@ pub fn descendants(root: i32) -> Vec<(Stat, i32)> {
     below(children(root))
 }
 
+/// Whether a process was started with exactly this entry (`NAME=value`) in its environment.
+pub fn has_variable(pid: i32, entry: &[u8]) -> bool {
+    let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environ.split(|b| *b == 0).any(|found| found == entry)
+}
+
 /// When a process was started, in CLOCK_BOOTTIME nanoseconds, to a clock tick.
 pub fn started_ns(stat: &Stat) -> u64 {
     let ticks = rustix::param::clock_ticks_per_second().max(1);

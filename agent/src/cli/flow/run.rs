@@ -95,7 +95,7 @@ fn execute(args: &RunArgs, json: bool, flow: &Flow, dir: RunDir) -> Result<(Repo
         ("FARMHAND_RUN_DIR", dir.path().into()),
     ];
     // SAFETY: this command runs in a process that has made no thread.
-    let guardian = unsafe { Guardian::start(&deps, dir.memory())? };
+    let mut guardian = unsafe { Guardian::start(&dir)? };
     let style = match (json, args.quiet) {
         (true, _) => Style::Json,
         (false, true) => Style::Quiet,
@@ -109,9 +109,13 @@ fn execute(args: &RunArgs, json: bool, flow: &Flow, dir: RunDir) -> Result<(Repo
     let spawner = Spawner::new(&set)?;
     let preload = flow.preload.as_deref();
     let loaded = preload.map(|library| Preload::start(library, dir.path().join("preload"), &spawner));
+    let preload = loaded.transpose()?;
+    if let Some(leader) = preload.as_ref().and_then(Preload::pid) {
+        guardian.tell_session(leader);
+    }
     let tools = Tools {
         fifos,
-        preload: loaded.transpose()?,
+        preload,
         spawner,
         signals: Signals::block()?,
         guardian,
@@ -276,6 +280,8 @@ impl From<RunDirError> for Failure {
                 .next("choose another place with --run-dir"),
             RunDirError::Taken(_) => Self::new(Exit::Refused, what)
                 .next("wait for its end, or choose another place with --run-dir"),
+            RunDirError::Ending(_) => Self::new(Exit::Refused, what)
+                .next("find the processes (ps -eo pid,stat,cmd; state D hangs in the kernel) and try again when they are gone"),
         }
     }
 }

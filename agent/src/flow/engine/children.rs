@@ -102,7 +102,11 @@ impl Engine<'_> {
             let log = tools.dir.log_path(definition.name());
             let text = preload::text(&definition.action, self.options.direction, variables, &log);
             if let Some(text) = text {
+                let before = shell.pid();
                 let run = shell.run(&text, &tools.spawner);
+                if let Some(leader) = shell.pid().filter(|pid| Some(*pid) != before) {
+                    tools.guardian.tell_session(leader);
+                }
                 return match run {
                     Ok(pid) => Ok((pid, Some(Forked(watch(pid))))),
                     Err(error) => {
