@@ -58,7 +58,6 @@ impl State {
             }
             Stmt::Expire { .. } => self.agent(h, g).watch = None,
             Stmt::ReleaseHeldOver { held } => self.agent(h, g).held_over[usize::from(held.run)] = None,
-            Stmt::Rehold { held, session, life } => self.reheld(cfg, h, &op, held, (session, life), reply),
             Stmt::OpenTimeline { .. } => self.agent(h, g).timeline_watch = None,
             Stmt::Sweep | Stmt::Condemn { .. } => {}
         }
@@ -138,10 +137,6 @@ impl State {
                     Slot::Live(n) | Slot::Exited { attempt: n, .. } => (n, w.fences[r]),
                 };
                 if w.session != own.0 {
-                    if has.0 != 0 && has == held[r] {
-                        // The reply to a re-adoption was lost.
-                        (w.session, w.life) = own;
-                    }
                     continue;
                 }
                 if has == held[r] {
@@ -279,28 +274,6 @@ impl State {
         if main.barred[r] < attempt && !same_number {
             self.broken.two_live |= matches!(w.slots[r], Slot::Live(_));
             (w.slots[r], w.fences[r]) = (Slot::Live(attempt), fence);
-        }
-    }
-
-    fn reheld(&mut self, cfg: &Config, h: usize, op: &Op, held: Held, own: (u8, u8), reply: Reply) {
-        let r = usize::from(held.run);
-        let Some(w) = &mut self.hosts[h].hold_warden else {
-            return;
-        };
-        if w.session != held.session {
-            return;
-        }
-        if reply == Reply::Updated {
-            (w.session, w.life) = own;
-            let age = if cfg.has(Guard::ReholdDeadlineFromSending) {
-                op.age
-            } else {
-                0
-            };
-            w.age = w.age.min(age);
-        } else {
-            w.slots[r] = Slot::Empty;
-            self.hosts[h].bar(r, held.attempt);
         }
     }
 

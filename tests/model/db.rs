@@ -47,10 +47,6 @@ impl State {
                 };
                 done(reply)
             }
-            (Stmt::Rehold { held, session, life }, Phase::Sent) => {
-                let free = !locks.exclusive[usize::from(held.address)];
-                free.then(|| Phase::Done(self.db.rehold(cfg, held, session, life)))
-            }
             (Stmt::OpenTimeline { timeline }, Phase::Sent) => {
                 self.db.timeline_open |= self.db.timeline == timeline;
                 done(Reply::Updated)
@@ -350,26 +346,5 @@ impl Db {
             let orphan = run.state == RunState::Running && run.session < node && cfg.hold[r] == 0;
             if orphan { run.address << 5 | node } else { 0 }
         })
-    }
-
-    fn rehold(&mut self, cfg: &Config, held: Held, session: u8, life: u8) -> Reply {
-        let node = self.nodes[usize::from(held.address)];
-        let me = node.session == session
-            && node.life == life
-            && node.open
-            && !node.condemned
-            && self.timeline_open;
-        let run = &mut self.runs[usize::from(held.run)];
-        let fits = run.state == RunState::Running
-            && cfg.hold[usize::from(held.run)] > 0
-            && run.attempt == held.attempt
-            && (run.fence == held.fence || !cfg.has(Guard::FenceInFinish))
-            && run.address == held.address
-            && (run.session == held.session || !cfg.has(Guard::ReholdNamesOldSession));
-        if fits && (me || !cfg.has(Guard::ReholdChecksOpen)) {
-            run.session = session;
-            return Reply::Updated;
-        }
-        Reply::NoRow
     }
 }

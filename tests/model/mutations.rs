@@ -81,14 +81,6 @@ fn delayed(cfg: Config) -> Config {
     }
 }
 
-/// Whoever would claim what was freed too early: that it was freed is enough to be found.
-fn unclaimed(cfg: Config) -> Config {
-    Config {
-        max_attempts: 1,
-        ..cfg
-    }
-}
-
 missed! {
     attempt_in_finish: AttemptInFinish in lost_replies() => STALE_WRITE;
     state_in_finish: StateInFinish in lost_replies() => STALE_WRITE, FINAL_CHANGED;
@@ -126,8 +118,7 @@ missed! {
     no_wall_clock: NoWallClock in wall_clock() => TWO_LIVE;
     hold_waits_longer: HoldWaitsLonger in long_hold() => TWO_LIVE;
     life_in_renew: LifeInRenew in lossy_same_address() => TWO_LIVE;
-    held_over_names_session: HeldOverNamesSession in re_adoption() => FREED;
-    rehold_deadline_from_sending: ReholdDeadlineFromSending in re_adoption() => FREED;
+    held_over_names_session: HeldOverNamesSession in held_over_elsewhere() => FREED;
     hold_survives_expire: HoldSurvivesExpire in hold() => TWO_LIVE;
 }
 
@@ -144,8 +135,6 @@ made_up_for! {
     same_number_ends_first: SameNumberEndsFirst in lossy_failover_alone();
     timeline_open_in_open: TimelineOpenInOpen in lossy_failover_alone();
     timeline_open_in_expire: TimelineOpenInExpire in failover();
-    rehold_names_old_session: ReholdNamesOldSession in unclaimed(re_adoption());
-    rehold_checks_open: ReholdChecksOpen in unclaimed(re_adoption());
     stopwatch_anew_after_failover: StopwatchAnewAfterFailover in failover();
 }
 

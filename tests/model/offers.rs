@@ -164,14 +164,6 @@ impl State {
                 send(Stmt::ReleaseHeldOver { held: o.held });
             }
         }
-        if let (Some((session, life)), Some(w)) = (a.session, host.hold_warden) {
-            for held in w
-                .attempts(cfg.addresses[h])
-                .filter(|held| held.session != session)
-            {
-                send(Stmt::Rehold { held, session, life });
-            }
-        }
         if let Some((timeline, age)) = a.timeline_watch
             && (age >= cfg.wait_ticks || !cfg.has(Guard::TimelineWatchedForW))
         {

@@ -75,7 +75,7 @@ fn urgency(action: &Action) -> u8 {
         Action::GuardKills { .. } | Action::Adopt { .. } | Action::StartAgent { .. } => 2,
         Action::Send { stmt, .. } => match stmt {
             Stmt::Release { .. } | Stmt::Finish { .. } | Stmt::Retry { .. } => 3,
-            Stmt::Expire { .. } | Stmt::Sweep | Stmt::ReleaseHeldOver { .. } | Stmt::Rehold { .. } => 4,
+            Stmt::Expire { .. } | Stmt::Sweep | Stmt::ReleaseHeldOver { .. } => 4,
             Stmt::Condemn { .. } | Stmt::OpenTimeline { .. } | Stmt::Close { .. } | Stmt::Open { .. } => 5,
             Stmt::Renew { .. } => 6,
             Stmt::Claim { .. } => 8,

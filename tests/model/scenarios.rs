@@ -224,17 +224,6 @@ pub fn long_hold() -> Config {
     }
 }
 
-/// The holder comes back while its attempt with `hold` still lives, and takes it into its new session.
-pub fn re_adoption() -> Config {
-    Config {
-        name: "re-adoption",
-        hold: [4, 0],
-        max_session: [3, 0],
-        start: Start::HeldOver,
-        ..hold()
-    }
-}
-
 /// The address goes to another machine while the attempt with `hold` lives on the first.
 pub fn held_over_elsewhere() -> Config {
     Config {
@@ -357,7 +346,6 @@ holds! {
     lossy_same_address to 2;
     hold to 2;
     long_hold to 2;
-    re_adoption;
     held_over_elsewhere to 2;
     kept_session;
     kept_session_adopted;

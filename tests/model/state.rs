@@ -102,11 +102,6 @@ pub enum Stmt {
     ReleaseHeldOver {
         held: Held,
     },
-    Rehold {
-        held: Held,
-        session: u8,
-        life: u8,
-    },
     Condemn {
         address: u8,
         session: u8,

@@ -148,7 +148,7 @@ impl Stmt {
     /// instead is a step of its own, before the commit.
     pub fn reply_at_once(&self, reply: Reply) -> bool {
         match self {
-            Stmt::Open { .. } | Stmt::Renew { .. } | Stmt::Rehold { .. } => false,
+            Stmt::Open { .. } | Stmt::Renew { .. } => false,
             Stmt::Claim { .. } => reply == Reply::NoRow,
             _ => true,
         }
@@ -175,7 +175,7 @@ impl Config {
     /// Ages that nobody asks for would only multiply states.
     pub fn age_matters(&self, op: &Op) -> bool {
         match op.stmt {
-            Stmt::Open { .. } | Stmt::Renew { .. } | Stmt::Rehold { .. } => true,
+            Stmt::Open { .. } | Stmt::Renew { .. } => true,
             Stmt::Look { .. } => !self.has(Guard::StopwatchFromReceipt),
             Stmt::Claim { .. } => !self.has(Guard::LateClaimReleased),
             _ => false,
@@ -206,8 +206,7 @@ impl Db {
 }
 
 impl Host {
-    /// An attempt lives on under the second warden. Closing could free its run: whatever session the
-    /// warden knows it by, a re-adoption may be on its way.
+    /// An attempt lives on under the second warden.
     pub fn holds(&self) -> bool {
         self.hold_warden.is_some_and(|w| !w.tree_empty())
     }

@@ -7,6 +7,7 @@ mod documents;
 mod metrics;
 mod package;
 mod sbom;
+mod schema;
 mod systemd;
 
 use std::path::PathBuf;

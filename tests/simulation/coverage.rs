@@ -43,7 +43,7 @@ const ACTIONS: [&str; 16] = [
 ];
 
 /// Each statement with each answer that means something of its own.
-const STATEMENTS: [&str; 28] = [
+const STATEMENTS: [&str; 26] = [
     "open: opened",
     "open: taken",
     "renew: renewed",
@@ -66,8 +66,6 @@ const STATEMENTS: [&str; 28] = [
     "open timeline: updated",
     "release held over: updated",
     "release held over: no row",
-    "rehold: updated",
-    "rehold: no row",
     "condemn: updated",
     "condemn: no row",
     "fired: due",
@@ -134,7 +132,6 @@ fn statement(stmt: &Stmt) -> &'static str {
         Stmt::Sweep => "sweep",
         Stmt::OpenTimeline { .. } => "open timeline",
         Stmt::ReleaseHeldOver { .. } => "release held over",
-        Stmt::Rehold { .. } => "rehold",
         Stmt::Condemn { .. } => "condemn",
     }
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use farmhand_common::core::definition::JobSpec;
 use farmhand_common::store::protocol::{
-    Attempt, Expired, FinishResult, FreedTo, claim, close, expire, finish, look, rehold, release_held, sweep,
+    Expired, FinishResult, FreedTo, claim, close, expire, finish, look, release_held, sweep,
 };
 
 use crate::fixture::{Farm, spec, success};
@@ -73,62 +73,9 @@ async fn a_held_over_run_is_released_exactly_once() {
     assert_eq!(again.len(), 1);
     assert_eq!(again[0].attempt, 2);
     // The one who held it comes back too late.
-    let late = farm.node("a").await;
-    assert!(
-        !rehold(&farm.db, Attempt::from(&run), a.session, &late)
-            .await
-            .unwrap()
-    );
+    farm.node("a").await;
     let answer = finish(&farm.db, &[success(&a, &run)]).await.unwrap().remove(0).1;
     assert!(matches!(answer, FinishResult::Fenced { .. }));
-}
-
-#[tokio::test]
-async fn the_returning_holder_takes_its_held_run_into_its_new_session() {
-    let farm = Farm::new().await;
-    let a = farm.node("a").await;
-    let run = farm.held_run(&a, "j", holding()).await;
-    expire_now(&farm, &a).await;
-    let again = farm.node("a").await;
-    assert!(
-        rehold(&farm.db, Attempt::from(&run), a.session, &again)
-            .await
-            .unwrap()
-    );
-    assert!(
-        !rehold(&farm.db, Attempt::from(&run), a.session, &again)
-            .await
-            .unwrap(),
-        "only once"
-    );
-    assert_eq!(
-        release_held(&farm.db, run.run_id, 1, "a", a.session)
-            .await
-            .unwrap(),
-        None
-    );
-    assert!(look(&farm.db, &again, 3).await.unwrap().orphans.is_empty());
-    let answer = finish(&farm.db, &[success(&again, &run)])
-        .await
-        .unwrap()
-        .remove(0)
-        .1;
-    assert_eq!(answer, FinishResult::Done);
-}
-
-#[tokio::test]
-async fn a_session_that_ended_takes_no_held_run_back() {
-    let farm = Farm::new().await;
-    let a = farm.node("a").await;
-    let run = farm.held_run(&a, "j", holding()).await;
-    expire_now(&farm, &a).await;
-    let again = farm.node("a").await;
-    close(&farm.db, &again).await.unwrap();
-    assert!(
-        !rehold(&farm.db, Attempt::from(&run), a.session, &again)
-            .await
-            .unwrap()
-    );
 }
 
 #[tokio::test]

@@ -98,8 +98,7 @@ impl Chance {
             },
             session: self.near(row.session),
         };
-        let of_row = s.db.nodes[usize::from(row.address)];
-        let stmt = match self.below(24) {
+        let stmt = match self.below(22) {
             0..4 => Stmt::Open { life: 1 + self.of(3) },
             4..6 => Stmt::Renew {
                 session,
@@ -122,13 +121,8 @@ impl Chance {
                 beat: self.near(node.beat),
             },
             19 => Stmt::Sweep,
-            20..22 => Stmt::Rehold {
-                held,
-                session: self.near(of_row.session),
-                life: self.life(of_row.life),
-            },
             // A stopwatch does not outlive a timeline, so this one names no fence.
-            22 => Stmt::ReleaseHeldOver {
+            20 => Stmt::ReleaseHeldOver {
                 held: Held {
                     fence: row.fence,
                     ..held

@@ -152,11 +152,6 @@ impl Real {
                 protocol::sweep(db).await.unwrap();
                 Reply::Updated
             }
-            Stmt::Rehold { held, session, life } => {
-                let me = me(held.address, session, life);
-                let (of, old) = (self.attempt(held).await, i64::from(held.session));
-                updated(protocol::rehold(db, of, old, &me).await.unwrap())
-            }
             Stmt::Condemn {
                 address,
                 session,
@@ -273,7 +268,6 @@ pub fn name(stmt: &Stmt) -> &'static str {
         Stmt::Release { .. } => "release",
         Stmt::Expire { .. } => "expire",
         Stmt::Sweep => "sweep",
-        Stmt::Rehold { .. } => "rehold",
         Stmt::Condemn { .. } => "condemn",
         Stmt::ReleaseHeldOver { .. } => "release_held",
         _ => "other",

@@ -24,134 +24,36 @@ pub struct Migration {
     pub sql: &'static str,
 }
 
-/// Every step this binary knows, in order.
-pub const MIGRATIONS: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "foundation",
-        sql: include_str!("../../migrations/0001_foundation.sql"),
-    },
-    Migration {
-        version: 2,
-        name: "boot",
-        sql: include_str!("../../migrations/0002_boot.sql"),
-    },
-    Migration {
-        version: 3,
-        name: "task",
-        sql: include_str!("../../migrations/0003_task.sql"),
-    },
-    Migration {
-        version: 4,
-        name: "drain",
-        sql: include_str!("../../migrations/0004_drain.sql"),
-    },
-    Migration {
-        version: 5,
-        name: "continuous",
-        sql: include_str!("../../migrations/0005_continuous.sql"),
-    },
-    Migration {
-        version: 6,
-        name: "snapshot",
-        sql: include_str!("../../migrations/0006_snapshot.sql"),
-    },
-    Migration {
-        version: 7,
-        name: "gates",
-        sql: include_str!("../../migrations/0007_gates.sql"),
-    },
-    Migration {
-        version: 8,
-        name: "table",
-        sql: include_str!("../../migrations/0008_table.sql"),
-    },
-    Migration {
-        version: 9,
-        name: "triggers",
-        sql: include_str!("../../migrations/0009_triggers.sql"),
-    },
-    Migration {
-        version: 10,
-        name: "progress",
-        sql: include_str!("../../migrations/0010_progress.sql"),
-    },
-    Migration {
-        version: 11,
-        name: "params",
-        sql: include_str!("../../migrations/0011_params.sql"),
-    },
-    Migration {
-        version: 12,
-        name: "spread",
-        sql: include_str!("../../migrations/0012_spread.sql"),
-    },
-    Migration {
-        version: 13,
-        name: "notify",
-        sql: include_str!("../../migrations/0013_notify.sql"),
-    },
-    Migration {
-        version: 14,
-        name: "stream",
-        sql: include_str!("../../migrations/0014_stream.sql"),
-    },
-    Migration {
-        version: 15,
-        name: "api",
-        sql: include_str!("../../migrations/0015_api.sql"),
-    },
-    Migration {
-        version: 16,
-        name: "reading",
-        sql: include_str!("../../migrations/0016_reading.sql"),
-    },
-    Migration {
-        version: 17,
-        name: "trust",
-        sql: include_str!("../../migrations/0017_trust.sql"),
-    },
-    Migration {
-        version: 18,
-        name: "performance",
-        sql: include_str!("../../migrations/0018_performance.sql"),
-    },
-    Migration {
-        version: 19,
-        name: "roles",
-        sql: include_str!("../../migrations/0019_roles.sql"),
-    },
-    Migration {
-        version: 20,
-        name: "clock",
-        sql: include_str!("../../migrations/0020_clock.sql"),
-    },
-    Migration {
-        version: 21,
-        name: "refusals",
-        sql: include_str!("../../migrations/0021_refusals.sql"),
-    },
-    Migration {
-        version: 22,
-        name: "pages",
-        sql: include_str!("../../migrations/0022_pages.sql"),
-    },
-    Migration {
-        version: 23,
-        name: "param_size",
-        sql: include_str!("../../migrations/0023_param_size.sql"),
-    },
-    Migration {
-        version: 24,
-        name: "trim",
-        sql: include_str!("../../migrations/0024_trim.sql"),
-    },
-    Migration {
-        version: 25,
-        name: "deferred",
-        sql: include_str!("../../migrations/0025_deferred.sql"),
-    },
-];
+/// Every step this binary knows, in order. Nothing has been released: what version 1 makes is changed in its files.
+pub const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    name: "schema",
+    sql: SCHEMA,
+}];
+
+/// A file per topic, each after those that it leans on.
+const SCHEMA: &str = concat!(
+    include_str!("../../schema/node.sql"),
+    include_str!("../../schema/job.sql"),
+    include_str!("../../schema/run.sql"),
+    include_str!("../../schema/event.sql"),
+    include_str!("../../schema/log.sql"),
+    include_str!("../../schema/history.sql"),
+    include_str!("../../schema/gate.sql"),
+    include_str!("../../schema/table.sql"),
+    include_str!("../../schema/trigger.sql"),
+    include_str!("../../schema/flow.sql"),
+    include_str!("../../schema/stream.sql"),
+    include_str!("../../schema/progress.sql"),
+    include_str!("../../schema/submit.sql"),
+    include_str!("../../schema/notify.sql"),
+    include_str!("../../schema/api.sql"),
+    include_str!("../../schema/trust.sql"),
+    include_str!("../../schema/audit.sql"),
+    include_str!("../../schema/partition.sql"),
+    include_str!("../../schema/view.sql"),
+    include_str!("../../schema/role.sql"),
+);
 
 /// A step as the database remembers it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,7 +8,6 @@ use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 use uuid::Uuid;
 
-use super::claim::Attempt;
 use crate::store::Me;
 use crate::store::db::{Db, stmt};
 use crate::store::error::StoreError;
@@ -167,26 +166,6 @@ pub async fn condemn(db: &Db, address: &str, session: i64, life: Uuid) -> Result
                 (&address, Type::TEXT),
                 (&session, Type::INT8),
                 (&life, Type::UUID),
-            ],
-        )
-        .await?;
-    Ok(row.is_some())
-}
-
-/// Puts a held-over run of one of the caller's own earlier sessions under its present one. False when
-/// it moved on or the caller's session is not open: then kill it.
-pub async fn rehold(db: &Db, held: Attempt, old_session: i64, me: &Me) -> Result<bool, StoreError> {
-    let row: Option<Value> = db
-        .row(
-            stmt!("rehold"),
-            &[
-                (&held.run_id, Type::INT8),
-                (&held.attempt, Type::INT4),
-                (&old_session, Type::INT8),
-                (&me.address, Type::TEXT),
-                (&me.session, Type::INT8),
-                (&me.life, Type::UUID),
-                (&held.fence, Type::INT8),
             ],
         )
         .await?;

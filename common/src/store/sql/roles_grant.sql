@@ -31,12 +31,6 @@ BEGIN
     END LOOP;
     EXECUTE 'REVOKE ALL ON SCHEMA farmhand FROM PUBLIC';
 
-    -- Another prefix now than the first migration's: its members are another farm's people.
-    IF prefix <> 'farmhand' AND EXISTS (SELECT FROM pg_roles WHERE rolname = 'farmhand_submitter') THEN
-        REVOKE ALL ON FUNCTION farmhand.submit(text, jsonb, timestamptz, text) FROM farmhand_submitter;
-        REVOKE ALL ON SCHEMA farmhand FROM farmhand_submitter;
-    END IF;
-
     FOREACH who IN ARRAY ARRAY['agent', 'submitter', 'operator', 'viewer'] LOOP
         IF EXISTS (SELECT FROM pg_roles WHERE rolname = prefix || '_' || who) THEN
             EXECUTE format('GRANT USAGE ON SCHEMA farmhand TO %I', prefix || '_' || who);

@@ -1,30 +1,3 @@
--- Who vouches for a revision. The document is the very text that was signed: nodes that ask for signatures execute
--- what it says, and nothing else in this database.
-CREATE TABLE farmhand.job_signature (
-    job_id text NOT NULL,
-    rev bigint NOT NULL,
-    document text NOT NULL CHECK (octet_length(document) <= 4194304),
-    key_name text NOT NULL CHECK (octet_length(key_name) <= 200),
-    signature text NOT NULL CHECK (octet_length(signature) <= 200),
-    stored_by text NOT NULL,
-    stored_at timestamptz NOT NULL,
-    PRIMARY KEY (job_id, rev),
-    FOREIGN KEY (job_id, rev) REFERENCES farmhand.job_revision
-);
-
--- Which node would not run which revision, and why: so that the last of those who could run it says so at once,
--- and for people.
-CREATE TABLE farmhand.refusal (
-    job_id text NOT NULL,
-    rev bigint NOT NULL,
-    address text NOT NULL,
-    why text NOT NULL,
-    runs bigint NOT NULL DEFAULT 1,
-    first_at timestamptz NOT NULL,
-    at timestamptz NOT NULL,
-    PRIMARY KEY (job_id, rev, address)
-);
-
 -- What people did, and what was refused: copied from the events that name somebody, whichever statement wrote them,
 -- in their transaction. Apart from the events because it is kept for longer, and never changed.
 CREATE TABLE farmhand.audit (
@@ -57,10 +30,9 @@ BEGIN
 END
 $$;
 REVOKE ALL ON FUNCTION farmhand.keep_audit() FROM PUBLIC;
-
 CREATE TRIGGER keep_audit AFTER INSERT ON farmhand.event
     FOR EACH ROW
-    WHEN (NEW.detail ? 'by' OR NEW.kind IN ('user_refused', 'definition_refused', 'api_refused')
+    WHEN (NEW.detail ? 'by' OR NEW.kind IN ('user_refused', 'definition_refused', 'http_refused')
         OR NEW.kind LIKE 'token\_%' OR NEW.kind LIKE 'login%')
     EXECUTE FUNCTION farmhand.keep_audit();
 

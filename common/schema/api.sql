@@ -13,6 +13,7 @@ CREATE TABLE farmhand.api_token (
     revoked_at timestamptz,
     CHECK (expires_at > created_at)
 );
+
 -- A name stands for one token that is good, so that what is written down about it is about nobody else.
 CREATE UNIQUE INDEX api_token_name ON farmhand.api_token (name) WHERE revoked_at IS NULL;
 

@@ -35,15 +35,8 @@ CREATE TABLE farmhand.rate_start (
     run_id bigint NOT NULL,
     attempt integer NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE farmhand.rate_start REPLICA IDENTITY FULL;
 CREATE INDEX rate_start_job ON farmhand.rate_start (job_id, at DESC);
-
-ALTER TABLE farmhand.run_live DROP CONSTRAINT run_live_check3;
-ALTER TABLE farmhand.run_live ADD CONSTRAINT run_live_gate_state
-    CHECK (state = 'due' OR gate IS NULL OR gate IN ('pool', 'lock', 'rate'));
-CREATE INDEX run_live_waits ON farmhand.run_live (job_id, rev, priority DESC, ready_at, run_id)
-    WHERE state = 'due' AND gate IN ('pool', 'lock', 'rate');
-CREATE INDEX run_live_uses ON farmhand.run_live (job_id, rev)
-    WHERE state = 'running' AND gate IN ('pool', 'lock', 'rate');
 
 -- The gate is set here and nowhere else: whoever makes runs, by whatever statement, cannot forget it. Per
 -- statement and not per row, because ten thousand runs may come at once.
@@ -145,6 +138,7 @@ DECLARE
     farm_free jsonb;
     node_free jsonb;
     held text[];
+    left_alone text[];
     kept text[] := '{}';
     awaited text[] := '{}';
     has_place boolean;
@@ -163,6 +157,7 @@ BEGIN
     END IF;
     PERFORM pg_advisory_xact_lock(7377299466905054822);
     now := clock_timestamp();
+    left_alone := farmhand.left_to_others(at_address);
 
     SELECT coalesce(array_agg(l.name), '{}') INTO held
         FROM farmhand.holding h CROSS JOIN LATERAL unnest(h.locks) AS l(name);
@@ -188,7 +183,8 @@ BEGIN
         )
         -- The first of each kind, whoever may run it: it may be in front of ours.
         SELECT true AS gated, w.job_id, w.pool, w.node_pool, w.locks, w.rate_count, w.rate_ms, w.run_id, w.priority,
-            w.ready_at, w.fits AND (w.node IS NULL OR w.node = at_address) AS ours
+            w.ready_at, w.fits AND (CASE WHEN w.node IS NULL THEN NOT w.rev || ' ' || w.job_id = ANY (left_alone)
+                ELSE w.node = at_address END) AS ours
         FROM waiting w
         WHERE EXISTS (SELECT FROM farmhand.node n WHERE n.state = 'ready' AND (w.node IS NULL OR n.address = w.node)
             AND (w.placement IS NULL OR n.labels @> w.placement))
@@ -199,7 +195,8 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT r.run_id, r.priority, r.ready_at FROM farmhand.run_live r
             WHERE r.job_id = w.job_id AND r.rev = w.rev AND r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')
-                AND r.ready_at <= now AND (r.node IS NULL OR r.node = at_address)
+                AND r.ready_at <= now
+                AND (r.node = at_address OR r.node IS NULL AND NOT w.rev || ' ' || w.job_id = ANY (left_alone))
             ORDER BY r.priority DESC, r.ready_at, r.run_id LIMIT places
         ) o
         WHERE w.fits AND o.run_id <> w.run_id
@@ -209,7 +206,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT r.run_id, r.priority, r.ready_at FROM farmhand.run_live r
             WHERE r.state = 'due' AND r.gate IS NULL AND r.priority = l.priority AND r.ready_at <= now
-                AND (r.node IS NULL OR r.node = at_address)
+                AND (r.node = at_address OR r.node IS NULL AND NOT r.rev || ' ' || r.job_id = ANY (left_alone))
                 AND (r.placement IS NULL OR my_labels @> r.placement)
             ORDER BY r.ready_at, r.run_id LIMIT places
         ) u
@@ -338,25 +335,4 @@ BEGIN
     RETURN NULL;
 END
 $$;
-
-CREATE OR REPLACE VIEW farmhand.run AS
-SELECT run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at,
-    state, running_at, session, attempt, fence, retries, takeovers,
-    CASE WHEN state = 'running' THEN reason
-        WHEN gate IN ('pool', 'lock', 'rate') THEN coalesce(CASE WHEN ready_at <= statement_timestamp()
-            THEN farmhand.waits_for(job_id, rev, node, run_id, priority, ready_at) END, reason)
-        ELSE coalesce(reason, gate) END AS reason,
-    params, idempotency_key, submitted_by, parent_run,
-    cancel_requested, created_at, claimed_at, started_at, NULL::timestamptz AS finished_at,
-    NULL::integer AS exit_code, NULL::integer AS signal, NULL::bigint AS cpu_ms,
-    NULL::bigint AS max_rss_bytes, NULL::bigint AS output_bytes, NULL::bigint AS output_dropped,
-    due_at AS first_due, due_at AS last_due, 1::bigint AS count
-FROM farmhand.run_live
-UNION ALL
-SELECT run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at,
-    state, running_at, session, attempt, fence, retries, takeovers,
-    reason, params, idempotency_key, submitted_by, parent_run,
-    cancel_by IS NOT NULL, created_at, claimed_at, started_at, finished_at,
-    exit_code, signal, cpu_ms, max_rss_bytes, output_bytes, output_dropped,
-    first_due, last_due, count
-FROM farmhand.run_history;
+REVOKE ALL ON FUNCTION farmhand.waits_for(text, bigint, text, bigint, integer, timestamptz) FROM PUBLIC;

@@ -19,3 +19,13 @@ CREATE TABLE farmhand.task (
     PRIMARY KEY (run_id, task, attempt)
 );
 CREATE INDEX task_stored ON farmhand.task (stored_at);
+
+-- Tasks of a flow that are not to run again.
+CREATE FUNCTION farmhand.done_tasks(run bigint, resume text) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT jsonb_agg(l.task)
+    FROM (SELECT DISTINCT ON (t.task) t.task, t.outcome FROM farmhand.task t
+        WHERE t.run_id = run AND (t.attempt = 0 OR resume = 'skip_finished')
+        ORDER BY t.task, t.attempt DESC) l
+    WHERE l.outcome = 'succeeded'
+$$;

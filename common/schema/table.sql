@@ -1,50 +1,4 @@
 -- Table jobs: runs for rows of a table of the user's own.
---
--- None of these functions sets search_path: triggers on the user's table run inside them and must find what
--- they find everywhere else.
-
--- The key of the row, as text. A row has at most one run that has not ended.
-ALTER TABLE farmhand.run_live ADD COLUMN key text, ADD CHECK (kind <> 'table' OR key IS NOT NULL);
-ALTER TABLE farmhand.run_history ADD COLUMN key text;
-CREATE UNIQUE INDEX run_live_key ON farmhand.run_live (job_id, md5(key)) WHERE key IS NOT NULL;
-CREATE INDEX run_history_key ON farmhand.run_history (job_id, md5(key)) WHERE key IS NOT NULL;
-
-CREATE OR REPLACE FUNCTION farmhand.ended(r farmhand.run_live, final text, why text, who text,
-    ending jsonb DEFAULT '{}')
-RETURNS farmhand.run_history
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, pg_temp
-AS $$
-SELECT ROW(r.run_id, r.job_id, r.rev, r.kind, r.instance, r.instances, r.node, r.due_at, r.ready_at,
-    final, why, who, r.running_at, r.session, r.attempt, r.fence, r.retries, r.takeovers, r.params,
-    r.idempotency_key, r.submitted_by, r.parent_run, r.cancel_by, r.created_at, r.claimed_at,
-    coalesce((ending->>'started_at')::timestamptz, r.started_at), statement_timestamp(),
-    (ending->>'exit_code')::integer, (ending->>'signal')::integer, (ending->>'cpu_ms')::bigint,
-    (ending->>'max_rss_bytes')::bigint, (ending->>'output_bytes')::bigint,
-    (ending->>'output_dropped')::bigint, r.due_at, r.due_at, 1, r.key)::farmhand.run_history
-$$;
-
-CREATE OR REPLACE VIEW farmhand.run AS
-SELECT run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at,
-    state, running_at, session, attempt, fence, retries, takeovers,
-    CASE WHEN state = 'running' THEN reason
-        WHEN gate IN ('pool', 'lock', 'rate') THEN coalesce(CASE WHEN ready_at <= statement_timestamp()
-            THEN farmhand.waits_for(job_id, rev, node, run_id, priority, ready_at) END, reason)
-        ELSE coalesce(reason, gate) END AS reason,
-    params, idempotency_key, submitted_by, parent_run,
-    cancel_requested, created_at, claimed_at, started_at, NULL::timestamptz AS finished_at,
-    NULL::integer AS exit_code, NULL::integer AS signal, NULL::bigint AS cpu_ms,
-    NULL::bigint AS max_rss_bytes, NULL::bigint AS output_bytes, NULL::bigint AS output_dropped,
-    due_at AS first_due, due_at AS last_due, 1::bigint AS count, key
-FROM farmhand.run_live
-UNION ALL
-SELECT run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at,
-    state, running_at, session, attempt, fence, retries, takeovers,
-    reason, params, idempotency_key, submitted_by, parent_run,
-    cancel_by IS NOT NULL, created_at, claimed_at, started_at, finished_at,
-    exit_code, signal, cpu_ms, max_rss_bytes, output_bytes, output_dropped,
-    first_due, last_due, count, key
-FROM farmhand.run_history;
 
 -- Ends that are not yet in their rows: because a row was locked (error is NULL), or the table refused.
 CREATE TABLE farmhand.row_result (
@@ -62,6 +16,7 @@ CREATE INDEX row_result_job ON farmhand.row_result (job_id, run_id);
 
 CREATE FUNCTION farmhand.table_name(tbl jsonb) RETURNS text
 LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
 AS $$ SELECT format('%I.%I', tbl->>'schema', tbl->>'name') $$;
 
 -- The columns that a definition names, and what the table has under these names (NULL: nothing).
@@ -69,6 +24,7 @@ CREATE FUNCTION farmhand.table_columns(tbl jsonb)
 RETURNS TABLE (role text, name text, rel oid, num smallint, type text, category "char", nullable boolean,
     generated boolean)
 LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
 AS $$
 SELECT w.role, tbl->>w.role, c.oid, a.attnum, format_type(a.atttypid, a.atttypmod),
     CASE WHEN a.atttypid IN ('smallint'::regtype, 'integer'::regtype) THEN 'i' ELSE t.typcategory END,
@@ -87,6 +43,7 @@ $$;
 -- those of the role that asks.
 CREATE FUNCTION farmhand.check_table(tbl jsonb) RETURNS TABLE (problem text, mend text, fatal boolean)
 LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     t text := farmhand.table_name(tbl);
@@ -182,6 +139,7 @@ $$;
 -- The look for rows to be run: $1 how many, $2 the keys that are not to be taken.
 CREATE FUNCTION farmhand.rows_due_sql(tbl jsonb) RETURNS text
 LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
 AS $$
 SELECT format('SELECT t.%1$I::text AS key FROM %2$s t WHERE t.%3$I IS NULL AND t.%1$I IS NOT NULL '
         'AND t.%1$I <> ALL ($2::text[]::%4$s[]) ORDER BY t.%1$I LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED',
@@ -191,8 +149,16 @@ WHERE k.role = 'key'
 $$;
 
 -- Writes ends into their rows and forgets them; keeps those whose row is locked.
+--
+-- Triggers of users' tables find what they find everywhere else: for the statements on users' tables the session's own
+-- search_path is given back.
+--
+-- A constraint or trigger of a user's table that is deferred has its say where what it says is caught: at the commit it
+-- would take the run's own end along, which nobody could then write down. What was made immediate stays so for the rest of the
+-- transaction, so each change of a user's table begins with what it is used to.
 CREATE FUNCTION farmhand.write_rows(tbl jsonb, runs bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     t text := farmhand.table_name(tbl);
@@ -215,18 +181,24 @@ BEGIN
         RAISE EXCEPTION 'the table % or a column of it is gone', t;
     END IF;
     IF sets IS NOT NULL THEN
-        EXECUTE format('SELECT array_agg(f.key) FROM (SELECT t.%2$s::text AS key FROM %1$s t
+        SET LOCAL search_path TO DEFAULT;
+        EXECUTE format('SELECT pg_catalog.array_agg(f.key) FROM (SELECT t.%2$s::text AS key FROM %1$s t
             WHERE t.%2$s = ANY ($1::text[]::%3$s[]) FOR NO KEY UPDATE SKIP LOCKED) f', t, k, kind)
             INTO free USING keys;
         free := coalesce(free, '{}');
+        SET CONSTRAINTS ALL DEFERRED;
         EXECUTE format('UPDATE %1$s t SET %4$s FROM (SELECT DISTINCT ON (p.key) p.* FROM farmhand.row_result p
                 WHERE p.run_id = ANY ($1) AND p.key = ANY ($2) ORDER BY p.key, p.run_id DESC) m
             WHERE t.%2$s = m.key::%3$s AND t.%2$s = ANY ($2::text[]::%3$s[])', t, k, kind, sets)
             USING runs, free;
+        SET CONSTRAINTS ALL IMMEDIATE;
+        SET LOCAL search_path = pg_catalog, pg_temp;
         IF cardinality(free) < cardinality(keys) THEN
             -- What is not there any more is not waited for.
-            EXECUTE format('SELECT array_agg(t.%2$s::text) FROM %1$s t WHERE t.%2$s = ANY ($1::text[]::%3$s[])',
+            SET LOCAL search_path TO DEFAULT;
+            EXECUTE format('SELECT pg_catalog.array_agg(t.%2$s::text) FROM %1$s t WHERE t.%2$s = ANY ($1::text[]::%3$s[])',
                 t, k, kind) INTO there USING keys;
+            SET LOCAL search_path = pg_catalog, pg_temp;
         END IF;
     END IF;
     DELETE FROM farmhand.row_result p
@@ -238,7 +210,9 @@ $$;
 -- with the reason, and holds back nothing but itself.
 CREATE FUNCTION farmhand.flush_rows(wanted text, runs bigint[] DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '300ms'
+SET enable_seqscan = on
 AS $$
 DECLARE
     part record;
@@ -281,6 +255,7 @@ $$;
 -- In the transaction that ends the run, whichever statement it is.
 CREATE FUNCTION farmhand.end_rows() RETURNS trigger
 LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     part record;
@@ -311,7 +286,9 @@ CREATE TRIGGER end_rows AFTER INSERT ON farmhand.run_history
 CREATE FUNCTION farmhand.dispatch_rows(wanted text)
 RETURNS TABLE (made integer, room integer, more boolean, busy boolean, problem text)
 LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '1s'
+SET enable_seqscan = on
 AS $$
 DECLARE
     j record;
@@ -323,6 +300,8 @@ DECLARE
     kind text;
     mark text;
     clear text;
+    look text;
+    change text;
 BEGIN
     made := 0;
     room := 0;
@@ -350,8 +329,10 @@ BEGIN
             RETURN;
         END IF;
         room := least(room, 500);
-        EXECUTE 'SELECT array_agg(d.key) FROM (' || farmhand.rows_due_sql(tbl) || ') d'
-            INTO keys USING room, coalesce(taken, '{}');
+        look := farmhand.rows_due_sql(tbl);
+        SET LOCAL search_path TO DEFAULT;
+        EXECUTE 'SELECT pg_catalog.array_agg(d.key) FROM (' || look || ') d' INTO keys USING room, coalesce(taken, '{}');
+        SET LOCAL search_path = pg_catalog, pg_temp;
         IF keys IS NULL THEN
             RETURN NEXT;
             RETURN;
@@ -368,14 +349,19 @@ BEGIN
         )
         SELECT array_agg(n.run_id ORDER BY n.run_id), array_agg(n.key ORDER BY n.run_id) INTO runs, keys FROM new n;
         SELECT max(format_type(a.atttypid, -1)) FILTER (WHERE m.role = 'key'),
-            max(format('%I = %s::%s', m.name, CASE m.category WHEN 'D' THEN 'clock_timestamp()' WHEN 'B' THEN 'true'
+            max(format('%I = %s::%s', m.name, CASE m.category WHEN 'D' THEN 'pg_catalog.clock_timestamp()' WHEN 'B' THEN 'true'
                 WHEN 'i' THEN '1' ELSE 'm.run_id' END, m.type)) FILTER (WHERE m.role = 'dispatch'),
             string_agg(format(', %I = NULL', m.name), '') FILTER (WHERE m.role NOT IN ('key', 'dispatch'))
         INTO kind, mark, clear
         FROM farmhand.table_columns(tbl) m JOIN pg_attribute a ON a.attrelid = m.rel AND a.attnum = m.num;
-        EXECUTE format('UPDATE %s t SET %s%s FROM unnest($1::text[]::%s[], $2::bigint[]) AS m(key, run_id)
-            WHERE t.%I = m.key', farmhand.table_name(tbl), mark, coalesce(clear, ''), kind, tbl->>'key')
-            USING keys, runs;
+        change := format('UPDATE %s t SET %s%s FROM ROWS FROM (pg_catalog.unnest($1::text[]::%s[]),
+                pg_catalog.unnest($2::bigint[])) AS m(key, run_id)
+            WHERE t.%I = m.key', farmhand.table_name(tbl), mark, coalesce(clear, ''), kind, tbl->>'key');
+        SET LOCAL search_path TO DEFAULT;
+        SET CONSTRAINTS ALL DEFERRED;
+        EXECUTE change USING keys, runs;
+        SET CONSTRAINTS ALL IMMEDIATE;
+        SET LOCAL search_path = pg_catalog, pg_temp;
         made := coalesce(cardinality(runs), 0);
         more := made >= room;
         IF made > 0 THEN
@@ -394,98 +380,5 @@ BEGIN
             WHERE c.fatal LIMIT 1), problem);
     END IF;
     RETURN NEXT;
-END
-$$;
-
--- As before, but for a table job: its runs come from its rows.
-CREATE OR REPLACE FUNCTION farmhand.submit(
-    job_id text,
-    params jsonb DEFAULT '{}',
-    due_at timestamptz DEFAULT now(),
-    idempotency_key text DEFAULT NULL
-) RETURNS bigint
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    j record;
-    wanted jsonb;
-    given record;
-    kind text;
-    first_run bigint;
-BEGIN
-    IF submit.params IS NULL OR jsonb_typeof(submit.params) <> 'object' THEN
-        RAISE EXCEPTION 'params of job "%" must be a JSON object', submit.job_id USING ERRCODE = '22023';
-    END IF;
-    SELECT job.*, v.spec INTO j
-        FROM farmhand.job JOIN farmhand.job_revision v USING (job_id, rev)
-        WHERE job.job_id = submit.job_id AND NOT job.deleted;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'no job "%"', submit.job_id USING ERRCODE = 'P0002';
-    END IF;
-    IF NOT j.enabled THEN
-        RAISE EXCEPTION 'job "%" is not enabled', submit.job_id USING ERRCODE = '55000';
-    END IF;
-    IF jsonb_typeof(j.spec->'table') = 'object' THEN
-        RAISE EXCEPTION 'job "%" runs for rows of a table: set % of the row to NULL', submit.job_id,
-            quote_ident(j.spec->'table'->>'dispatch') USING ERRCODE = '55000';
-    END IF;
-
-    wanted := coalesce(j.spec->'params', '{}');
-    FOR given IN SELECT * FROM jsonb_each(submit.params) LOOP
-        kind := wanted->given.key->>'type';
-        IF kind IS NULL THEN
-            RAISE EXCEPTION 'job "%" has no parameter "%"', submit.job_id, given.key USING ERRCODE = '22023';
-        END IF;
-        IF (CASE kind
-                WHEN 'integer' THEN jsonb_typeof(given.value) <> 'number' OR (given.value #>> '{}')::numeric % 1 <> 0
-                WHEN 'number' THEN jsonb_typeof(given.value) <> 'number'
-                WHEN 'boolean' THEN jsonb_typeof(given.value) <> 'boolean'
-                ELSE jsonb_typeof(given.value) <> 'string' END) THEN
-            RAISE EXCEPTION 'parameter "%" of job "%" must be of type %, not %',
-                given.key, submit.job_id, kind, given.value USING ERRCODE = '22023';
-        END IF;
-    END LOOP;
-    FOR given IN SELECT * FROM jsonb_each(wanted) LOOP
-        IF (given.value->>'required')::boolean AND NOT submit.params ? given.key THEN
-            RAISE EXCEPTION 'job "%" needs the parameter "%"', submit.job_id, given.key USING ERRCODE = '22023';
-        END IF;
-    END LOOP;
-
-    IF submit.idempotency_key IS NOT NULL THEN
-        first_run := nextval('farmhand.run_id_seq');
-        INSERT INTO farmhand.submission AS s (job_id, idempotency_key, run_id)
-            VALUES (submit.job_id, submit.idempotency_key, first_run) ON CONFLICT DO NOTHING;
-        IF NOT FOUND THEN
-            SELECT s.run_id INTO STRICT first_run FROM farmhand.submission s
-                WHERE s.job_id = submit.job_id AND s.idempotency_key = submit.idempotency_key;
-            RETURN first_run;
-        END IF;
-    END IF;
-
-    WITH place AS (
-        SELECT n.address AS node, i AS instance, row_number() OVER (ORDER BY n.address, i) AS nth
-        FROM generate_series(0, j.instances - 1) i
-        LEFT JOIN farmhand.node n ON j.each_node AND n.open AND NOT n.cordoned AND NOT n.draining
-            AND (j.placement IS NULL OR n.labels @> j.placement)
-        WHERE NOT j.each_node OR n.address IS NOT NULL
-    ), made AS (
-        INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at,
-            priority, placement, on_lost, hold_ms, overlap, hard_ms, params, idempotency_key, submitted_by)
-        SELECT CASE WHEN p.nth = 1 THEN coalesce(first_run, nextval('farmhand.run_id_seq'))
-                ELSE nextval('farmhand.run_id_seq') END,
-            j.job_id, j.rev, 'submitted', p.instance, j.instances, p.node, submit.due_at, submit.due_at,
-            j.priority, j.placement, j.on_lost, j.hold_ms, 'allow', j.hard_ms, submit.params,
-            submit.idempotency_key, session_user
-        FROM place p ORDER BY p.nth
-        RETURNING run_id
-    )
-    SELECT min(run_id) INTO first_run FROM made;
-    IF first_run IS NULL THEN
-        RAISE EXCEPTION 'job "%" runs on each node, and no node is ready for it', submit.job_id
-            USING ERRCODE = '55000';
-    END IF;
-    PERFORM pg_notify('farmhand', json_build_object('due', first_run, 'job', submit.job_id)::text);
-    RETURN first_run;
 END
 $$;

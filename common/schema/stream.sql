@@ -25,6 +25,7 @@ CREATE TABLE farmhand.stream_item (
     stored_at timestamptz NOT NULL,
     PRIMARY KEY (run_id, item)
 );
+
 -- No line is replayed twice by two people at once.
 CREATE UNIQUE INDEX stream_item_replay ON farmhand.stream_item (of_run, item) WHERE of_run IS NOT NULL;
 CREATE INDEX stream_item_stored ON farmhand.stream_item (stored_at);

@@ -1,4 +1,4 @@
--- The types of parameters are checked where runs are submitted, with the grammar that job files and the command
+-- Submitting a run from SQL. The types of parameters are checked here with the grammar that job files and the command
 -- line have (core/definition/params.rs): what is wrong is said to whoever submits, not by the run that fails.
 
 -- Durations: numbers with the units w d h m s ms, the largest first, each once; at most a hundred years.
@@ -32,7 +32,8 @@ SELECT coalesce((
 ), false)
 $$;
 
--- What a value of a parameter's type looks like, unless this is one.
+-- What a value of a parameter's type looks like, unless this is one. A parameter becomes one argument or variable, of which
+-- the kernel takes 128 KiB: what is larger is refused here, and not by the attempt that cannot begin.
 CREATE FUNCTION farmhand.param_wrong(kind text, given jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
@@ -51,11 +52,13 @@ SELECT CASE kind
         THEN NULL ELSE 'Write a string such as "5m" or "1h30m": numbers with the units w d h m s ms, the largest first.' END
     WHEN 'date' THEN CASE WHEN jsonb_typeof(given) = 'string' AND farmhand.is_date(given #>> '{}')
         THEN NULL ELSE 'Write a string such as "2026-12-31".' END
-    WHEN 'string' THEN CASE WHEN jsonb_typeof(given) = 'string' THEN NULL ELSE 'Write a string in double quotes.' END
+    WHEN 'string' THEN CASE WHEN jsonb_typeof(given) <> 'string' THEN 'Write a string in double quotes.'
+        WHEN octet_length(given #>> '{}') > 65536
+            THEN 'Write a string of at most 65536 bytes; put what is longer into a file or a table, and give its name.' END
     ELSE format('This version of the schema knows no parameters of type %s.', kind) END
 $$;
 
-CREATE OR REPLACE FUNCTION farmhand.submit(
+CREATE FUNCTION farmhand.submit(
     job_id text,
     params jsonb DEFAULT '{}',
     due_at timestamptz DEFAULT now(),
@@ -157,3 +160,4 @@ BEGIN
     RETURN first_run;
 END
 $$;
+REVOKE ALL ON FUNCTION farmhand.submit(text, jsonb, timestamptz, text) FROM PUBLIC;

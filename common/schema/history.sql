@@ -1,0 +1,147 @@
+-- Runs that have ended, attempts that ended without ending their run, and how the one becomes the other.
+--
+-- As few indexes as possible: every end of a run writes each that its row belongs to.
+
+CREATE TABLE farmhand.run_history (
+    run_id bigint NOT NULL,
+    job_id text NOT NULL,
+    rev bigint NOT NULL,
+    kind text NOT NULL,
+    instance integer NOT NULL,
+    instances integer NOT NULL,
+    node text,
+    due_at timestamptz NOT NULL,
+    ready_at timestamptz NOT NULL,
+    state text NOT NULL CHECK (state IN ('succeeded', 'failed', 'timed_out', 'cancelled', 'lost', 'skipped')),
+    reason text CHECK (state <> 'skipped' OR reason IS NOT NULL),
+    -- Who ended it: a holder that repeats its finish may be told "done" only if it was the holder.
+    ended_by text NOT NULL CHECK (ended_by IN ('holder', 'takeover', 'cancel', 'schedule')),
+    running_at text,
+    session bigint,
+    attempt integer NOT NULL,
+    fence bigint,
+    retries integer NOT NULL,
+    takeovers integer NOT NULL,
+    params jsonb NOT NULL,
+    idempotency_key text,
+    submitted_by text,
+    parent_run bigint,
+    cancel_by text,
+    created_at timestamptz NOT NULL,
+    claimed_at timestamptz,
+    started_at timestamptz,
+    finished_at timestamptz NOT NULL,
+    exit_code integer,
+    signal integer,
+    cpu_ms bigint,
+    max_rss_bytes bigint,
+    output_bytes bigint,
+    output_dropped bigint,
+    -- A fold of neighbours: count due instants in [first_due, last_due].
+    first_due timestamptz NOT NULL,
+    last_due timestamptz NOT NULL,
+    count bigint NOT NULL DEFAULT 1 CHECK (count > 0),
+    -- As in run_live.
+    key text,
+    firing bigint,
+    parents jsonb,
+    by_hand boolean NOT NULL DEFAULT false
+) PARTITION BY RANGE (finished_at);
+CREATE INDEX run_history_run ON farmhand.run_history (run_id);
+CREATE INDEX run_history_job ON farmhand.run_history (job_id, run_id DESC);
+CREATE INDEX run_history_key ON farmhand.run_history (job_id, md5(key)) WHERE key IS NOT NULL;
+CREATE INDEX run_history_firing ON farmhand.run_history (firing) WHERE firing IS NOT NULL;
+
+-- By time: the lanes of nodes, and runs that ended within a stretch of time. Ends come in order, so it only grows at
+-- its right edge.
+CREATE INDEX run_history_finished ON farmhand.run_history (finished_at);
+
+-- Those that lasted long may have ended long after the stretch that is looked at; few runs are in it.
+CREATE INDEX run_history_long ON farmhand.run_history (finished_at) WHERE finished_at - claimed_at > interval '10 minutes';
+
+-- What went wrong is what people look for, and most runs do not.
+CREATE INDEX run_history_bad ON farmhand.run_history (state, run_id DESC) WHERE state <> 'succeeded';
+
+CREATE TABLE farmhand.run_history_default PARTITION OF farmhand.run_history DEFAULT;
+-- Histories have no key of their own: a publication takes their deletes and updates by the whole row.
+ALTER TABLE farmhand.run_history REPLICA IDENTITY FULL;
+ALTER TABLE farmhand.run_history_default REPLICA IDENTITY FULL;
+
+-- Attempts that ended without ending their run.
+CREATE TABLE farmhand.attempt (
+    run_id bigint NOT NULL,
+    job_id text NOT NULL,
+    attempt integer NOT NULL,
+    address text NOT NULL,
+    session bigint NOT NULL,
+    fence bigint NOT NULL,
+    claimed_at timestamptz NOT NULL,
+    started_at timestamptz,
+    ended_at timestamptz NOT NULL,
+    outcome text NOT NULL CHECK (outcome IN ('failed', 'timed_out', 'lost', 'released', 'never_started')),
+    ended_by text NOT NULL CHECK (ended_by IN ('holder', 'takeover')),
+    reason text,
+    exit_code integer,
+    signal integer,
+    cpu_ms bigint,
+    max_rss_bytes bigint,
+    output_bytes bigint,
+    output_dropped bigint
+) PARTITION BY RANGE (ended_at);
+CREATE INDEX attempt_run ON farmhand.attempt (run_id, attempt);
+CREATE INDEX attempt_ended ON farmhand.attempt (ended_at);
+
+-- Takeovers of the last hour, without reading the rest.
+CREATE INDEX attempt_lost ON farmhand.attempt (ended_at, job_id) WHERE outcome = 'lost';
+
+CREATE TABLE farmhand.attempt_default PARTITION OF farmhand.attempt DEFAULT;
+ALTER TABLE farmhand.attempt REPLICA IDENTITY FULL;
+ALTER TABLE farmhand.attempt_default REPLICA IDENTITY FULL;
+
+-- The history row of a live run that ends. "ending" carries what the holder measured, by column name.
+--
+-- A set of one row and without settings of its own, so that statements take it up as a part of themselves instead of
+-- calling it once per run. Everything in it is pg_catalog's, which is searched first.
+CREATE FUNCTION farmhand.ended(r farmhand.run_live, final text, why text, who text, ending jsonb DEFAULT '{}')
+RETURNS SETOF farmhand.run_history
+LANGUAGE sql STABLE ROWS 1
+AS $$
+SELECT r.run_id, r.job_id, r.rev, r.kind, r.instance, r.instances, r.node, r.due_at, r.ready_at,
+    final, why, who, r.running_at, r.session, r.attempt, r.fence, r.retries, r.takeovers, r.params,
+    r.idempotency_key, r.submitted_by, r.parent_run, r.cancel_by, r.created_at, r.claimed_at,
+    coalesce((ending->>'started_at')::timestamptz, r.started_at), statement_timestamp(),
+    (ending->>'exit_code')::integer, (ending->>'signal')::integer, (ending->>'cpu_ms')::bigint,
+    (ending->>'max_rss_bytes')::bigint, (ending->>'output_bytes')::bigint,
+    (ending->>'output_dropped')::bigint, r.due_at, r.due_at, 1::bigint, r.key,
+    r.firing, r.parents, r.by_hand
+$$;
+
+-- job_stat follows run_history, whichever statement ended the run.
+CREATE FUNCTION farmhand.count_ends() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO farmhand.job_stat AS s (job_id, last_run_started, last_finished, last_state, last_success,
+        consecutive_failures)
+    SELECT e.job_id, max(e.started_at), max(e.finished_at), (array_agg(e.state ORDER BY e.nth DESC))[1],
+        max(e.finished_at) FILTER (WHERE e.state = 'succeeded'),
+        count(*) FILTER (WHERE e.state IN ('failed', 'timed_out', 'lost') AND e.nth > e.last_good)
+    FROM (SELECT m.*, coalesce(max(m.nth) FILTER (WHERE m.state = 'succeeded') OVER (PARTITION BY m.job_id), 0)
+                AS last_good
+          FROM (SELECT job_id, state, started_at, finished_at,
+                    row_number() OVER (PARTITION BY job_id ORDER BY finished_at, run_id) AS nth
+                FROM ended WHERE state <> 'skipped') m) e
+    GROUP BY e.job_id ORDER BY e.job_id
+    ON CONFLICT (job_id) DO UPDATE SET
+        last_run_started = greatest(s.last_run_started, excluded.last_run_started),
+        last_finished = excluded.last_finished,
+        last_state = excluded.last_state,
+        last_success = coalesce(excluded.last_success, s.last_success),
+        consecutive_failures = excluded.consecutive_failures
+            + CASE WHEN excluded.last_success IS NULL THEN s.consecutive_failures ELSE 0 END;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER count_ends AFTER INSERT ON farmhand.run_history
+    REFERENCING NEW TABLE AS ended FOR EACH STATEMENT EXECUTE FUNCTION farmhand.count_ends();

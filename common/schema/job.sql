@@ -1,0 +1,65 @@
+-- Jobs: what is run and when; definitions by revision; what people ask about a job.
+
+-- One row, updated by every change of a definition: committing order is the order of seq, so that an
+-- agent which has read up to n has missed nothing below n.
+CREATE TABLE farmhand.job_seq (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    seq bigint NOT NULL
+);
+INSERT INTO farmhand.job_seq (seq) VALUES (0);
+
+-- Narrow, because every firing rewrites it; the definition itself is in job_revision.
+CREATE TABLE farmhand.job (
+    job_id text PRIMARY KEY CHECK (job_id <> ''),
+    rev bigint NOT NULL,
+    seq bigint NOT NULL,
+    enabled boolean NOT NULL,
+    paused boolean NOT NULL DEFAULT false,
+    paused_by text,
+    paused_at timestamptz,
+    pause_reason text,
+    deleted boolean NOT NULL DEFAULT false,
+    scheduled boolean NOT NULL,
+    next_run timestamptz,
+    decided_until timestamptz,
+    overlap text NOT NULL CHECK (overlap IN ('skip', 'queue', 'replace', 'allow')),
+    on_lost text NOT NULL CHECK (on_lost IN ('rerun', 'fail')),
+    priority integer NOT NULL,
+    hold_ms bigint NOT NULL CHECK (hold_ms >= 0),
+    hard_ms bigint CHECK (hard_ms > 0),
+    placement jsonb,
+    instances integer NOT NULL CHECK (instances > 0),
+    each_node boolean NOT NULL,
+    source text NOT NULL,
+    applied_by text NOT NULL,
+    applied_at timestamptz NOT NULL,
+    -- Jobs with schedule = "@continuous": always one live run per instance, which is its loop's present round.
+    continuous boolean NOT NULL DEFAULT false,
+    -- Success is waited for from here on, not from before the pause.
+    resumed_at timestamptz,
+    CHECK (next_run IS NOT NULL OR NOT (enabled AND scheduled AND NOT paused AND NOT deleted))
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
+CREATE INDEX job_next_run ON farmhand.job (next_run)
+    WHERE enabled AND scheduled AND NOT paused AND NOT deleted;
+CREATE INDEX job_by_seq ON farmhand.job (seq);
+CREATE INDEX job_continuous ON farmhand.job (job_id) WHERE continuous;
+
+CREATE TABLE farmhand.job_revision (
+    job_id text NOT NULL,
+    rev bigint NOT NULL,
+    spec jsonb NOT NULL CHECK (jsonb_typeof(spec) = 'object'),
+    source text NOT NULL,
+    applied_by text NOT NULL,
+    applied_at timestamptz NOT NULL,
+    PRIMARY KEY (job_id, rev)
+);
+
+-- What people ask about a job; apart from job, because firing skips a locked job row.
+CREATE TABLE farmhand.job_stat (
+    job_id text PRIMARY KEY,
+    last_run_started timestamptz,
+    last_finished timestamptz,
+    last_state text,
+    last_success timestamptz,
+    consecutive_failures integer NOT NULL DEFAULT 0
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);

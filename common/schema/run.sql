@@ -1,0 +1,94 @@
+-- Runs that have not ended, and submissions that must not be made twice.
+
+CREATE SEQUENCE farmhand.run_id_seq;
+CREATE SEQUENCE farmhand.fence_seq;
+
+-- Pages are filled to less than a half: a claim changes what several indexes say about a run, so its new version wants room
+-- beside the old one. Without it the old one is locked first, which is a record of its own in the log, and another page is
+-- written.
+CREATE TABLE farmhand.run_live (
+    run_id bigint PRIMARY KEY DEFAULT nextval('farmhand.run_id_seq'),
+    job_id text NOT NULL,
+    rev bigint NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('scheduled', 'submitted', 'triggered', 'backfill', 'retry', 'table',
+        'continuous', 'stream', 'flow')),
+    instance integer NOT NULL DEFAULT 0,
+    instances integer NOT NULL DEFAULT 1,
+    node text,
+    due_at timestamptz NOT NULL,
+    ready_at timestamptz NOT NULL,
+    gate text CHECK (gate IN ('overlap', 'pool', 'lock', 'rate')),
+    reason text,
+    state text NOT NULL DEFAULT 'due' CHECK (state IN ('due', 'running')),
+    running_at text,
+    session bigint,
+    attempt integer NOT NULL DEFAULT 0,
+    fence bigint,
+    retries integer NOT NULL DEFAULT 0,
+    takeovers integer NOT NULL DEFAULT 0,
+    priority integer NOT NULL DEFAULT 0,
+    placement jsonb,
+    on_lost text NOT NULL DEFAULT 'rerun' CHECK (on_lost IN ('rerun', 'fail')),
+    hold_ms bigint NOT NULL DEFAULT 0,
+    overlap text NOT NULL DEFAULT 'allow' CHECK (overlap IN ('skip', 'queue', 'replace', 'allow')),
+    hard_ms bigint,
+    params jsonb NOT NULL DEFAULT '{}',
+    idempotency_key text,
+    submitted_by text,
+    parent_run bigint,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    claimed_at timestamptz,
+    started_at timestamptz,
+    cancel_requested boolean NOT NULL DEFAULT false,
+    cancel_by text,
+    -- The record of the success before, into which a success of this round folds, and its place in the history.
+    fold_run bigint,
+    fold_at timestamptz,
+    -- Of a row of a user's table, as text. A row has at most one run that has not ended.
+    key text,
+    -- The first run of several that were made together; NULL for a run that was made alone.
+    firing bigint,
+    -- Of a triggered run, the run of each parent that it follows, by the parent's name.
+    parents jsonb,
+    -- Its instant is of no schedule: somebody submitted it, or the run that triggered it.
+    by_hand boolean NOT NULL DEFAULT false,
+    -- The first rounds of a continuous job are left to the nodes in turn for three seconds, as shards are: a number that
+    -- says with which node that begins, as the firing does for shards. NULL: the round is anybody's.
+    spread bigint,
+    CHECK ((state = 'running') = (running_at IS NOT NULL)),
+    CHECK ((state = 'running') = (session IS NOT NULL)),
+    CHECK (state = 'due' OR (attempt > 0 AND fence IS NOT NULL AND claimed_at IS NOT NULL)),
+    -- A run with needs keeps its gate while it runs (gate.sql).
+    CONSTRAINT run_live_gate_state CHECK (state = 'due' OR gate IS NULL OR gate IN ('pool', 'lock', 'rate')),
+    CHECK (kind <> 'table' OR key IS NOT NULL)
+) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.2);
+CREATE UNIQUE INDEX run_live_scheduled ON farmhand.run_live (job_id, due_at, instance, coalesce(node, ''))
+    WHERE kind = 'scheduled';
+CREATE INDEX run_live_claim ON farmhand.run_live (priority DESC, ready_at, run_id)
+    WHERE state = 'due' AND gate IS NULL;
+CREATE INDEX run_live_hold ON farmhand.run_live (running_at, session) WHERE state = 'running' AND hold_ms > 0;
+CREATE INDEX run_live_gated ON farmhand.run_live (job_id, run_id) WHERE gate = 'overlap';
+CREATE UNIQUE INDEX run_live_continuous ON farmhand.run_live (job_id, instance) WHERE kind = 'continuous';
+CREATE UNIQUE INDEX run_live_key ON farmhand.run_live (job_id, md5(key)) WHERE key IS NOT NULL;
+CREATE INDEX run_live_firing ON farmhand.run_live (firing) WHERE firing IS NOT NULL;
+CREATE INDEX run_live_waits ON farmhand.run_live (job_id, rev, priority DESC, ready_at, run_id)
+    WHERE state = 'due' AND gate IN ('pool', 'lock', 'rate');
+CREATE INDEX run_live_uses ON farmhand.run_live (job_id, rev)
+    WHERE state = 'running' AND gate IN ('pool', 'lock', 'rate');
+
+-- Runs of one job, or of one session, share their key, and each stays for a moment. Folding equal keys together costs the
+-- claims a tenth and saves nothing that lasts.
+CREATE INDEX run_live_held ON farmhand.run_live (running_at, session) WITH (deduplicate_items = off)
+    WHERE state = 'running';
+CREATE INDEX run_live_job ON farmhand.run_live (job_id) WITH (deduplicate_items = off);
+
+-- Submissions with a key, so that each makes its run once. Forgotten by their age.
+CREATE TABLE farmhand.submission (
+    job_id text NOT NULL,
+    idempotency_key text NOT NULL,
+    run_id bigint NOT NULL,
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (job_id, idempotency_key)
+);
+CREATE INDEX submission_at ON farmhand.submission (at);

@@ -1,0 +1,48 @@
+//! No SQL lies about that nothing executes.
+
+use std::path::Path;
+
+use crate::{read, root};
+
+#[test]
+fn every_statement_has_its_function_and_every_schema_file_its_place() {
+    let mut sources = String::new();
+    collect(&root().join("common/src/store"), &mut sources);
+    for statement in names("common/src/store/sql") {
+        assert!(
+            sources.contains(&format!("\"{statement}\""))
+                || sources.contains(&format!("sql/{statement}.sql")),
+            "nothing executes {statement}.sql"
+        );
+    }
+    let migrate = read("common/src/store/migrate.rs");
+    for topic in names("common/schema") {
+        assert!(
+            migrate.contains(&format!("schema/{topic}.sql")),
+            "{topic}.sql is in no version of the schema"
+        );
+    }
+}
+
+fn names(folder: &str) -> Vec<String> {
+    let found: Vec<String> = std::fs::read_dir(root().join(folder))
+        .unwrap()
+        .filter_map(|entry| {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            name.strip_suffix(".sql").map(str::to_owned)
+        })
+        .collect();
+    assert!(found.len() > 10, "{folder}: {found:?}");
+    found
+}
+
+fn collect(folder: &Path, into: &mut String) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, into);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            into.push_str(&std::fs::read_to_string(&path).unwrap());
+        }
+    }
+}
