@@ -1,7 +1,7 @@
 //! Every route × every caller.
 
-use farmhand::http::{Access, routes};
-use farmhand_common::store::Role;
+use farmhand_store::Role;
+use farmhand_web::{Access, routes};
 
 use super::client::send;
 use super::fixture::Fixture;

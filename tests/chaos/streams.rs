@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io::Write;
 
-use farmhand_common::core::stream::Checkpoint;
+use farmhand_core::stream::Checkpoint;
 use farmhand_tests::farm::{Farm, SOON};
 
 /// Attempts that began each line.

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use clap::CommandFactory;
-use farmhand::cli::Cli;
+use farmhand::commands::Cli;
 use farmhand_tests::bin::farmhand;
 
 use super::farm::{Farm, ran};

@@ -6,8 +6,8 @@ use std::process::{Command as Process, Output};
 use std::time::Duration;
 
 use farmhand::embedded::Embedded;
-use farmhand_common::core::definition::{Command, JobDefinition, load};
-use farmhand_common::core::document::Source;
+use farmhand_core::definition::{Command, JobDefinition, load};
+use farmhand_core::document::Source;
 use tempfile::TempDir;
 
 use super::embedded::{scratch, start};

@@ -57,7 +57,7 @@ async fn home_and_user_are_the_agents_own_unless_the_job_names_others() {
         .start()
         .await;
     // SAFETY: a plain system call.
-    let me = farmhand::accounts::of(unsafe { libc::geteuid() }).expect("a directory of users");
+    let me = farmhand_os::accounts::of(unsafe { libc::geteuid() }).expect("a directory of users");
     let me = me.expect("this user has an entry");
     let (name, home) = (me.name.to_string_lossy(), me.home.to_string_lossy());
     for (job, expected) in [

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use farmhand::accounts;
+use farmhand_os::accounts;
 use farmhand_tests::farm::{Agent, Farm, FarmBuilder, SOON, TTL, send};
 use farmhand_tests::processes::{self, Process};
 

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use farmhand::flow::fifo::{Directory, Fifos, Notice, Status, WaitError, status, wait};
+use farmhand_engine::flow::fifo::{Directory, Fifos, Notice, Status, WaitError, status, wait};
 
 /// Within this a reader must be back.
 const BOUND: Duration = Duration::from_millis(50);

@@ -263,13 +263,13 @@ fn waiters_are_told_when_the_engine_is_killed() {
     });
     let waiter = {
         let deps = deps.clone();
-        std::thread::spawn(move || farmhand::flow::fifo::wait(&deps, "b", None).unwrap())
+        std::thread::spawn(move || farmhand_engine::flow::fifo::wait(&deps, "b", None).unwrap())
     };
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(
         waiter.join().unwrap(),
-        farmhand::flow::fifo::Status::engine_lost()
+        farmhand_engine::flow::fifo::Status::engine_lost()
     );
 }
 

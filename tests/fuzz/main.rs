@@ -16,7 +16,7 @@ fn small(target: &str) {
     for seed in &seeds {
         shown(target, seed);
     }
-    let mut numbers = Numbers(farmhand_common::core::stream::fnv1a(target.as_bytes()));
+    let mut numbers = Numbers(farmhand_core::stream::fnv1a(target.as_bytes()));
     for _ in 0..TRIES {
         shown(target, &mutated(&seeds, &mut numbers));
     }

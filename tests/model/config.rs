@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_common::core::lease::{CLOCK_RATE_TOLERANCE_PPM, LeaseTiming, TAKEOVER_MARGIN};
+use farmhand_core::lease::{CLOCK_RATE_TOLERANCE_PPM, LeaseTiming, TAKEOVER_MARGIN};
 
 use crate::state::{HOSTS, RUNS};
 

@@ -23,3 +23,16 @@ fn read(path: &str) -> String {
     let path = root().join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
+
+/// The folders of the crates that are shipped.
+fn crates() -> Vec<String> {
+    let mut found = Vec::new();
+    for part in ["common", "agent"] {
+        for entry in std::fs::read_dir(root().join(part)).expect("a readable directory") {
+            let name = entry.expect("a readable entry").file_name();
+            found.push(format!("{part}/{}", name.to_str().expect("UTF-8")));
+        }
+    }
+    found.sort();
+    found
+}

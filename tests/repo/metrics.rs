@@ -12,14 +12,18 @@ fn names(text: &str) -> BTreeSet<String> {
 
 /// Every metric of the code: the agent's by its one file of names, the farm's as they are built.
 fn in_code() -> BTreeSet<String> {
-    let text = super::read("agent/src/metrics.rs");
+    let text = super::read("agent/telemetry/src/metrics.rs");
     let literal = |line: &str| {
         let name = line.trim().strip_prefix('"')?.split('"').next()?.to_owned();
         name.starts_with("farmhand_").then_some(name)
     };
     let mut found: BTreeSet<String> = text.split(['(', ',', '\n']).filter_map(literal).collect();
     assert!(found.len() > 20, "{found:?}");
-    found.extend(farmhand::snapshot::sample().iter().map(|f| f.name().to_owned()));
+    found.extend(
+        farmhand_telemetry::snapshot::sample()
+            .iter()
+            .map(|f| f.name().to_owned()),
+    );
     found
 }
 
@@ -56,8 +60,8 @@ fn every_name_under_grafana_is_a_metric_of_the_code() {
 
 #[test]
 fn every_series_of_the_agent_is_there_from_the_start_or_has_a_bounded_label() {
-    let metrics = farmhand::metrics::Metrics::new().expect("the metrics");
-    let now = farmhand::clock::boot_now();
+    let metrics = farmhand_telemetry::metrics::Metrics::new().expect("the metrics");
+    let now = farmhand_os::clock::boot_now();
     let bad = ["job", "instance"];
     for family in metrics.gather(now) {
         for metric in family.get_metric() {

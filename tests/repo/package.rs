@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use farmhand::policy::Policy;
+use farmhand_policy::Policy;
 
 fn metadata() -> toml::Table {
-    let manifest: toml::Table = super::read("agent/Cargo.toml").parse().expect("TOML");
+    let manifest: toml::Table = super::read("agent/cli/Cargo.toml").parse().expect("TOML");
     let deb = manifest["package"]["metadata"]["deb"].clone();
     deb.as_table().expect("a table").clone()
 }
@@ -36,7 +36,7 @@ fn everything_that_the_package_takes_is_there_or_made_by_the_build() {
         if from.starts_with("target/release/") {
             continue;
         }
-        if let Some(made) = from.strip_prefix("../target/deb-assets/") {
+        if let Some(made) = from.strip_prefix("../../target/deb-assets/") {
             let made = made.split('/').next().expect("a name");
             assert!(
                 build.contains(&format!("$assets/{made}")),
@@ -44,14 +44,14 @@ fn everything_that_the_package_takes_is_there_or_made_by_the_build() {
             );
             continue;
         }
-        let source = super::root().join("agent").join(from.replace("/*.md", ""));
+        let source = super::root().join("agent/cli").join(from.replace("/*.md", ""));
         assert!(source.exists(), "{from} is not there");
     }
     for file in texts(&deb["conf-files"]) {
         assert!(installed.contains(&file), "{file} is not installed");
     }
     let scripts = super::root()
-        .join("agent")
+        .join("agent/cli")
         .join(deb["maintainer-scripts"].as_str().expect("a directory"));
     for script in ["postinst", "prerm", "postrm"] {
         let text = std::fs::read_to_string(scripts.join(script)).expect(script);

@@ -7,16 +7,16 @@ use crate::{read, root};
 #[test]
 fn every_statement_has_its_function_and_every_schema_file_its_place() {
     let mut sources = String::new();
-    collect(&root().join("common/src/store"), &mut sources);
-    for statement in names("common/src/store/sql") {
+    collect(&root().join("common/store/src"), &mut sources);
+    for statement in names("common/store/src/sql") {
         assert!(
             sources.contains(&format!("\"{statement}\""))
                 || sources.contains(&format!("sql/{statement}.sql")),
             "nothing executes {statement}.sql"
         );
     }
-    let migrate = read("common/src/store/migrate.rs");
-    for topic in names("common/schema") {
+    let migrate = read("common/store/src/migrate.rs");
+    for topic in names("common/store/schema") {
         assert!(
             migrate.contains(&format!("schema/{topic}.sql")),
             "{topic}.sql is in no version of the schema"

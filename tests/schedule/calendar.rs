@@ -1,6 +1,6 @@
 //! Excluded days.
 
-use farmhand_common::core::schedule::{Calendar, CalendarDates};
+use farmhand_core::schedule::{Calendar, CalendarDates};
 use jiff::tz::TimeZone;
 
 use super::at;

@@ -1,10 +1,10 @@
 //! Crontabs become job files that say the same.
 
-use farmhand_common::core::crontab::{File, Import, Machine, Owner, import};
-use farmhand_common::core::definition::{Command, JobSpec, RunOn, load};
-use farmhand_common::core::document::Source;
-use farmhand_common::core::due;
-use farmhand_common::core::schedule::{ParseContext, Schedule};
+use farmhand_core::crontab::{File, Import, Machine, Owner, import};
+use farmhand_core::definition::{Command, JobSpec, RunOn, load};
+use farmhand_core::document::Source;
+use farmhand_core::due;
+use farmhand_core::schedule::{ParseContext, Schedule};
 use jiff::Timestamp;
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! Schedules in plain words.
 
-use farmhand_common::core::definition::DstPolicy;
+use farmhand_core::definition::DstPolicy;
 
 use super::parse_in;
 

@@ -1,6 +1,6 @@
 //! `tests/data/dst_vectors.sample.json`: Debian cron(8)'s rule for clock changes.
 
-use farmhand_common::core::definition::DstPolicy;
+use farmhand_core::definition::DstPolicy;
 use jiff::Timestamp;
 use serde::Deserialize;
 

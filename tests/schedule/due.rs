@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use farmhand_common::core::definition::{JobSpec, Missed};
-use farmhand_common::core::due::{self, DuePolicy, FirePlan, SkipFold, SkipReason};
-use farmhand_common::core::schedule::{CalendarDates, Schedule};
+use farmhand_core::definition::{JobSpec, Missed};
+use farmhand_core::due::{self, DuePolicy, FirePlan, SkipFold, SkipReason};
+use farmhand_core::schedule::{CalendarDates, Schedule};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use farmhand_common::core::definition::DstPolicy;
-use farmhand_common::core::schedule::{ParseContext, Schedule};
+use farmhand_core::definition::DstPolicy;
+use farmhand_core::schedule::{ParseContext, Schedule};
 
 use super::{after, at, parse_in, utc};
 

@@ -9,8 +9,8 @@ mod grammar;
 mod oracle;
 mod vectors;
 
-use farmhand_common::core::definition::DstPolicy;
-use farmhand_common::core::schedule::{ParseContext, Schedule, ScheduleError};
+use farmhand_core::definition::DstPolicy;
+use farmhand_core::schedule::{ParseContext, Schedule, ScheduleError};
 use jiff::Timestamp;
 
 /// Parses one expression for a job called "test".

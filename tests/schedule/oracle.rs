@@ -3,8 +3,8 @@
 //! The oracle shares no code with the search: fields are expanded into lists of numbers, every instant
 //! becomes a local date and time by jiff, and clock changes are found by comparing offsets.
 
-use farmhand_common::core::definition::DstPolicy;
-use farmhand_common::core::schedule::{ParseContext, Schedule};
+use farmhand_core::definition::DstPolicy;
+use farmhand_core::schedule::{ParseContext, Schedule};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, civil};
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use farmhand_common::core::definition::DstPolicy;
+use farmhand_core::definition::DstPolicy;
 use jiff::Timestamp;
 use serde::Deserialize;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use farmhand_common::core::run::{Outcome, RunEvent, RunState, next};
+use farmhand_core::run::{Outcome, RunEvent, RunState, next};
 
 use crate::state::{Reply, Stmt};
 

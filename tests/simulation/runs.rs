@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use farmhand_common::core::definition::{Missed, OnLost, Retry};
-use farmhand_common::core::due::{self, DuePolicy};
-use farmhand_common::core::run::{
+use farmhand_core::definition::{Missed, OnLost, Retry};
+use farmhand_core::due::{self, DuePolicy};
+use farmhand_core::run::{
     AfterAttempt, AttemptEnd, RunEvent, RunState, after_attempt, after_session_end, next,
 };
-use farmhand_common::core::schedule::{ParseContext, Schedule};
+use farmhand_core::schedule::{ParseContext, Schedule};
 use farmhand_tests::chaos::random::Chance;
 use jiff::Timestamp;
 

@@ -1,6 +1,6 @@
-use farmhand_common::core::definition::{JobSpec, Overlap, RunOn};
-use farmhand_common::store::jobs::pause;
-use farmhand_common::store::protocol::{claim, close, fire_boot};
+use farmhand_core::definition::{JobSpec, Overlap, RunOn};
+use farmhand_store::jobs::pause;
+use farmhand_store::protocol::{claim, close, fire_boot};
 use serde_json::json;
 
 use crate::fixture::{Farm, spec};

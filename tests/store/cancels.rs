@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use farmhand_common::store::Final;
-use farmhand_common::store::jobs::{Cancelled, cancel};
-use farmhand_common::store::protocol::{Attempt, FinishResult, Release, claim, release, retry};
+use farmhand_store::Final;
+use farmhand_store::jobs::{Cancelled, cancel};
+use farmhand_store::protocol::{Attempt, FinishResult, Release, claim, release, retry};
 
 use crate::fixture::{Farm, expire_now, failure, one, spec, success};
 

@@ -1,9 +1,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use farmhand_common::core::definition::{JobSpec, RunOn};
-use farmhand_common::store::jobs::{Withhold, submit, withhold};
-use farmhand_common::store::protocol::{Started, abandon, claim, close, left_over, started};
+use farmhand_core::definition::{JobSpec, RunOn};
+use farmhand_store::jobs::{Withhold, submit, withhold};
+use farmhand_store::protocol::{Started, abandon, claim, close, left_over, started};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio_postgres::types::Type;
@@ -291,7 +291,7 @@ async fn a_claim_touches_no_history_and_scans_no_queue() {
         .await
         .unwrap();
 
-    let statement = include_str!("../../common/src/store/sql/claim.sql");
+    let statement = include_str!("../../common/store/src/sql/claim.sql");
     let none: Option<Vec<i64>> = None;
     let row = farm
         .sql
@@ -333,7 +333,7 @@ async fn a_claim_made_while_the_timeline_is_unopened_gets_nothing() {
         .unwrap();
     assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap(), vec![]);
     let tli = farm.i64("SELECT farmhand.current_timeline()").await;
-    let open = farmhand_common::store::protocol::open_timeline;
+    let open = farmhand_store::protocol::open_timeline;
     assert!(!open(&farm.db, tli + 1, "a").await.unwrap());
     assert!(open(&farm.db, tli, "a").await.unwrap());
     assert!(open(&farm.db, tli, "b").await.unwrap());

@@ -1,8 +1,8 @@
 use std::time::{Duration, Instant};
 
-use farmhand_common::store::protocol::{Expired, Renewed, expire, renew};
-use farmhand_common::store::query::now;
-use farmhand_common::store::{Db, DbConfig, Note, StoreError, jobs};
+use farmhand_store::protocol::{Expired, Renewed, expire, renew};
+use farmhand_store::query::now;
+use farmhand_store::{Db, DbConfig, Note, StoreError, jobs};
 use farmhand_tests::pg::{Options, PrivateServer, config};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -269,9 +269,9 @@ async fn a_commit_that_its_standby_never_confirmed_is_no_confirmation() {
         }
         panic!("nobody waited for the standby");
     });
-    let event = farmhand_common::store::events::Event {
+    let event = farmhand_store::events::Event {
         kind: "x".to_owned(),
-        severity: farmhand_common::store::Severity::Info,
+        severity: farmhand_store::Severity::Info,
         job_id: None,
         run_id: None,
         attempt: None,
@@ -283,7 +283,7 @@ async fn a_commit_that_its_standby_never_confirmed_is_no_confirmation() {
     // The setting takes effect some moments after the reload.
     let error = loop {
         let one = std::slice::from_ref(&event);
-        if let Err(error) = farmhand_common::store::events::record_events(&db, one).await {
+        if let Err(error) = farmhand_store::events::record_events(&db, one).await {
             break error;
         }
     };

@@ -1,9 +1,9 @@
-use farmhand_common::core::definition::JobSpec;
-use farmhand_common::store::jobs::{
+use farmhand_core::definition::JobSpec;
+use farmhand_store::jobs::{
     ApplyOutcome, Blocked, Change, JobChange, Paused, Resumed, apply, delete, job, list_jobs, pause, resume,
     revisions,
 };
-use farmhand_common::store::protocol::{Fire, SkipFold, fire, jobs_since};
+use farmhand_store::protocol::{Fire, SkipFold, fire, jobs_since};
 use jiff::Timestamp;
 
 use crate::fixture::{Farm, firing, past, spec, until_blocked};

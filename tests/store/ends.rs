@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use farmhand_common::core::definition::{JobSpec, OnLost};
-use farmhand_common::store::Final;
-use farmhand_common::store::jobs::{Retried, retry_run};
-use farmhand_common::store::protocol::{
+use farmhand_core::definition::{JobSpec, OnLost};
+use farmhand_store::Final;
+use farmhand_store::jobs::{Retried, retry_run};
+use farmhand_store::protocol::{
     Attempt, Finish, FinishResult, Now, Release, claim, close, finish, release, retry,
 };
 

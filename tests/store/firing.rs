@@ -1,8 +1,8 @@
 use std::time::{Duration, Instant};
 
-use farmhand_common::core::definition::{JobSpec, Overlap};
-use farmhand_common::store::protocol::{SkipFold, claim, fire, fire_for, jobs_since, overdue};
-use farmhand_common::store::{Db, Note};
+use farmhand_core::definition::{JobSpec, Overlap};
+use farmhand_store::protocol::{SkipFold, claim, fire, fire_for, jobs_since, overdue};
+use farmhand_store::{Db, Note};
 use jiff::Timestamp;
 
 use crate::fixture::{Farm, firing, past, spec};
@@ -91,14 +91,14 @@ async fn ten_thousand_jobs_due_at_one_instant_are_ten_statements() {
     let me = farm.node("a").await;
     let at = past(60);
     let changes: Vec<_> = (0..10_000)
-        .map(|n| farmhand_common::store::jobs::JobChange {
+        .map(|n| farmhand_store::jobs::JobChange {
             job_id: format!("j{n:05}"),
             spec: spec(),
             next_run: Some(at),
             source: "test.toml".to_owned(),
         })
         .collect();
-    farmhand_common::store::jobs::apply(&farm.owner, &changes, false, "tester")
+    farmhand_store::jobs::apply(&farm.owner, &changes, false, "tester")
         .await
         .unwrap();
     assert_eq!(jobs_since(&farm.db, 0).await.unwrap().len(), 10_000);
@@ -304,7 +304,7 @@ async fn an_each_node_job_without_a_ready_node_is_skipped_by_name() {
     let farm = Farm::new().await;
     let at = past(60);
     let each = JobSpec {
-        run_on: farmhand_common::core::definition::RunOn::EachNode,
+        run_on: farmhand_core::definition::RunOn::EachNode,
         overlap: Overlap::Allow,
         ..spec()
     };

@@ -3,12 +3,12 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use farmhand_common::core::definition::{Command, JobSpec};
-use farmhand_common::store::jobs::{ApplyOutcome, JobChange, apply};
-use farmhand_common::store::protocol::{
+use farmhand_core::definition::{Command, JobSpec};
+use farmhand_store::jobs::{ApplyOutcome, JobChange, apply};
+use farmhand_store::protocol::{
     Claimed, Finish, FinishResult, Fire, Fired, NodeInfo, Opened, Retry, claim, expire, finish, fire, open,
 };
-use farmhand_common::store::{AttemptOutcome, Db, Final, Me};
+use farmhand_store::{AttemptOutcome, Db, Final, Me};
 use farmhand_tests::pg::TestDb;
 use jiff::Timestamp;
 use serde_json::json;

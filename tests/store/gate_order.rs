@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use farmhand_common::core::definition::JobSpec;
-use farmhand_common::store::protocol::{claim_any, finish, look, retry};
+use farmhand_core::definition::JobSpec;
+use farmhand_store::protocol::{claim_any, finish, look, retry};
 use serde_json::json;
 
 use crate::fixture::{Farm, failure, spec, success};

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use farmhand_common::core::definition::JobSpec;
-use farmhand_common::store::jobs::submit;
-use farmhand_common::store::pools::set_pool;
-use farmhand_common::store::protocol::{Claimed, Opened, claim_any, expire, finish, open};
-use farmhand_common::store::{Db, Me};
+use farmhand_core::definition::JobSpec;
+use farmhand_store::jobs::submit;
+use farmhand_store::pools::set_pool;
+use farmhand_store::protocol::{Claimed, Opened, claim_any, expire, finish, open};
+use farmhand_store::{Db, Me};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -56,7 +56,7 @@ async fn agent(db: Db, address: String, ledger: Ledger, until: Instant) -> usize
     let mut me = session(&db, &address).await;
     let mut done = 0;
     for round in 1.. {
-        let left: i64 = farmhand_common::store::query::farm_status(&db)
+        let left: i64 = farmhand_store::query::farm_status(&db)
             .await
             .map(|s| s.running + s.due + s.waiting)
             .unwrap();
@@ -69,9 +69,7 @@ async fn agent(db: Db, address: String, ledger: Ledger, until: Instant) -> usize
         tokio::task::yield_now().await;
         won.iter().for_each(|run| ledger.change(&me, run, -1));
         if round % 10 == 0 {
-            let node = farmhand_common::store::query::nodes(&db, Some(&address))
-                .await
-                .unwrap();
+            let node = farmhand_store::query::nodes(&db, Some(&address)).await.unwrap();
             expire(&db, &address, me.session, me.life, node[0].beat)
                 .await
                 .unwrap();

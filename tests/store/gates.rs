@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use farmhand_common::core::definition::{JobSpec, Overlap};
-use farmhand_common::store::Me;
-use farmhand_common::store::jobs::{
+use farmhand_core::definition::{JobSpec, Overlap};
+use farmhand_store::Me;
+use farmhand_store::jobs::{
     ApplyOutcome, Blocked, JobChange, PoolChange, apply_all, backfill, cancel, retry_run, submit,
 };
-use farmhand_common::store::pools::{pools, set_pool};
-use farmhand_common::store::protocol::{Claimed, claim, claim_gated, finish, retry, sweep};
+use farmhand_store::pools::{pools, set_pool};
+use farmhand_store::protocol::{Claimed, claim, claim_gated, finish, retry, sweep};
 use serde_json::json;
 
 use crate::fixture::{Farm, expire_now, failure, past, spec, success};

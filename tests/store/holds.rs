@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use farmhand_common::core::definition::JobSpec;
-use farmhand_common::store::protocol::{
+use farmhand_core::definition::JobSpec;
+use farmhand_store::protocol::{
     Expired, FinishResult, FreedTo, claim, close, expire, finish, look, release_held, sweep,
 };
 
@@ -14,7 +14,7 @@ fn holding() -> JobSpec {
     }
 }
 
-async fn expire_now(farm: &Farm, me: &farmhand_common::store::Me) {
+async fn expire_now(farm: &Farm, me: &farmhand_store::Me) {
     let beat = farm.beat(&me.address).await;
     let done = expire(&farm.db, &me.address, me.session, me.life, beat)
         .await

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use farmhand_common::core::definition::JobSpec;
-use farmhand_common::store::jobs::{Withhold, cancel, withhold};
-use farmhand_common::store::protocol::{Attempt, Release, close, condemn, look, release};
+use farmhand_core::definition::JobSpec;
+use farmhand_store::jobs::{Withhold, cancel, withhold};
+use farmhand_store::protocol::{Attempt, Release, close, condemn, look, release};
 use serde_json::json;
 
 use crate::fixture::{Farm, past, spec};

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use farmhand_common::core::definition::JobSpec;
-use farmhand_common::store::Me;
-use farmhand_common::store::progress::{Progress, record_progress};
-use farmhand_common::store::protocol::{
+use farmhand_core::definition::JobSpec;
+use farmhand_store::Me;
+use farmhand_store::progress::{Progress, record_progress};
+use farmhand_store::protocol::{
     Attempt, Claimed, FinishResult, Lose, LostWhy, Now, Release, Renewed, Started, claim, lose, release,
     renew, retry, started,
 };
-use farmhand_common::store::tasks::{TaskEnd, record_tasks};
+use farmhand_store::tasks::{TaskEnd, record_tasks};
 
 use crate::fixture::{Farm, TTL, failure, one, past, spec, success};
 use crate::rounds::{done, looping};

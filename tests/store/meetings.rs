@@ -1,16 +1,16 @@
 //! Several parents: whoever ends first, on whatever node.
 
-use farmhand_common::core::definition::{JobSpec, Overlap};
-use farmhand_common::store::jobs::{retry_run, submit};
-use farmhand_common::store::protocol::{Triggered, settle};
-use farmhand_common::store::query;
+use farmhand_core::definition::{JobSpec, Overlap};
+use farmhand_store::jobs::{retry_run, submit};
+use farmhand_store::protocol::{Triggered, settle};
+use farmhand_store::query;
 use serde_json::json;
 use tokio_postgres::types::{Json, Type};
 
 use crate::fixture::{Farm, past, spec, success};
 use crate::triggers::{after, ends, failed, fired, take};
 
-const FINISH: &str = include_str!("../../common/src/store/sql/finish.sql");
+const FINISH: &str = include_str!("../../common/store/src/sql/finish.sql");
 
 #[tokio::test]
 async fn several_parents_meet_at_their_instant_whoever_ends_first() {

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use farmhand_common::core::definition::JobSpec;
-use farmhand_common::core::notify::{Channel, Happening, TargetSpec, Topic};
-use farmhand_common::store::Final;
-use farmhand_common::store::jobs::{ApplyOutcome, Blocked, JobChange, TargetChange, apply_all};
-use farmhand_common::store::notify::{
+use farmhand_core::definition::JobSpec;
+use farmhand_core::notify::{Channel, Happening, TargetSpec, Topic};
+use farmhand_store::Final;
+use farmhand_store::jobs::{ApplyOutcome, Blocked, JobChange, TargetChange, apply_all};
+use farmhand_store::notify::{
     Delivery, Settled, Turn, Verdict, claim, sent, settle, submit_test, take_turn, targets, watched,
 };
-use farmhand_common::store::protocol::{Finish, claim as claim_runs};
+use farmhand_store::protocol::{Finish, claim as claim_runs};
 
 use crate::fixture::{Farm, expire_now, one, past, spec, success};
 
@@ -60,9 +60,7 @@ async fn ends(farm: &Farm, job: &str, state: Final) {
         ..success(&me, &run)
     };
     one(farm, end).await;
-    farmhand_common::store::protocol::close(&farm.db, &me)
-        .await
-        .unwrap();
+    farmhand_store::protocol::close(&farm.db, &me).await.unwrap();
 }
 
 async fn settled(farm: &Farm) -> usize {

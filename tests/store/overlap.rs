@@ -1,7 +1,7 @@
-use farmhand_common::core::definition::{JobSpec, Overlap};
-use farmhand_common::store::Me;
-use farmhand_common::store::jobs::{Cancelled, cancel};
-use farmhand_common::store::protocol::{Claimed, claim, finish, fire, left_over, promote, sweep};
+use farmhand_core::definition::{JobSpec, Overlap};
+use farmhand_store::Me;
+use farmhand_store::jobs::{Cancelled, cancel};
+use farmhand_store::protocol::{Claimed, claim, finish, fire, left_over, promote, sweep};
 use jiff::Timestamp;
 
 use crate::fixture::{Farm, firing, past, spec, success, until_blocked};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use farmhand_common::core::definition::{JobSpec, ParamSpec, ParamType, resolve_params};
+use farmhand_core::definition::{JobSpec, ParamSpec, ParamType, resolve_params};
 use serde_json::{Value, json};
 use tokio_postgres::types::Json;
 

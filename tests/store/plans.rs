@@ -1,8 +1,8 @@
 //! Statements that are prepared: on which connections, and that a plan made for empty tables is good for full ones.
 
-use farmhand_common::store::jobs::{JobChange, apply};
-use farmhand_common::store::protocol::{claim, finish, fire, look, open, renew};
-use farmhand_common::store::{Me, protocol::Opened};
+use farmhand_store::jobs::{JobChange, apply};
+use farmhand_store::protocol::{claim, finish, fire, look, open, renew};
+use farmhand_store::{Me, protocol::Opened};
 use farmhand_tests::pg::{Options, PrivateServer};
 use serde_json::json;
 use uuid::Uuid;

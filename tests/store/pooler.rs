@@ -1,9 +1,9 @@
 //! The protocol through PgBouncer in transaction mode: no statement may lean on a session.
 
-use farmhand_common::store::protocol::{
+use farmhand_store::protocol::{
     Expired, FinishResult, Renewed, claim, expire, finish, fire, jobs_since, look, open, renew,
 };
-use farmhand_common::store::{Db, Me};
+use farmhand_store::{Db, Me};
 use farmhand_tests::outside::Pooler;
 use farmhand_tests::pg::config;
 use serde_json::json;

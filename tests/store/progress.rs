@@ -1,11 +1,9 @@
 use std::time::Duration;
 
-use farmhand_common::store::Me;
-use farmhand_common::store::progress::{
-    MAX_CHECKPOINT, Progress, drop_older_than, progress, record_progress,
-};
-use farmhand_common::store::protocol::Claimed;
-use farmhand_common::store::protocol::{claim, retry};
+use farmhand_store::Me;
+use farmhand_store::progress::{MAX_CHECKPOINT, Progress, drop_older_than, progress, record_progress};
+use farmhand_store::protocol::Claimed;
+use farmhand_store::protocol::{claim, retry};
 
 use crate::fixture::{Farm, expire_now, failure, one, spec, success, until_blocked};
 
@@ -71,7 +69,7 @@ async fn a_stale_holder_moves_no_checkpoint() {
 
 #[tokio::test]
 async fn an_expiry_waits_for_the_checkpoint_in_flight_and_the_next_attempt_has_it() {
-    const RECORD: &str = include_str!("../../common/src/store/sql/record_progress.sql");
+    const RECORD: &str = include_str!("../../common/store/src/sql/record_progress.sql");
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);
     let run = farm.held_run(&a, "j", spec()).await;
@@ -85,7 +83,7 @@ async fn an_expiry_waits_for_the_checkpoint_in_flight_and_the_next_attempt_has_i
     let (test, dead) = (farm.test.db().await, a.clone());
     let beat = farm.beat("a").await;
     let expiring = tokio::spawn(async move {
-        farmhand_common::store::protocol::expire(&test, "a", dead.session, dead.life, beat)
+        farmhand_store::protocol::expire(&test, "a", dead.session, dead.life, beat)
             .await
             .unwrap()
     });

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use farmhand_common::store::Me;
-use farmhand_common::store::protocol::{
+use farmhand_store::Me;
+use farmhand_store::protocol::{
     Expired, FinishResult, FreedTo, Now, Renewed, claim, close, expire, finish, left_over, renew, sweep,
 };
 use tokio_postgres::Client;
@@ -11,7 +11,7 @@ use tokio_postgres::types::Type;
 
 use crate::fixture::{Farm, TTL, past, spec, success, until_blocked};
 
-const CLAIM: &str = include_str!("../../common/src/store/sql/claim.sql");
+const CLAIM: &str = include_str!("../../common/store/src/sql/claim.sql");
 
 /// A claim whose transaction stays open.
 async fn claim_in_flight(client: &Client, me: &Me, statement: &str) -> usize {

@@ -1,12 +1,12 @@
 //! Lists that pages show: by key, stable, filtered; and one run and its output in full.
 
-use farmhand_common::core::run::RunState;
-use farmhand_common::store::events::{Event, record_events};
-use farmhand_common::store::jobs::submit;
-use farmhand_common::store::logs::{LogChunk, append_log};
-use farmhand_common::store::protocol::claim;
-use farmhand_common::store::reading::{self, EventsFilter, JobsFilter, Paging, Reading, RunFilter, Tail};
-use farmhand_common::store::{Db, LogStream, Severity, StoreError};
+use farmhand_core::run::RunState;
+use farmhand_store::events::{Event, record_events};
+use farmhand_store::jobs::submit;
+use farmhand_store::logs::{LogChunk, append_log};
+use farmhand_store::protocol::claim;
+use farmhand_store::reading::{self, EventsFilter, JobsFilter, Paging, Reading, RunFilter, Tail};
+use farmhand_store::{Db, LogStream, Severity, StoreError};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -68,7 +68,7 @@ async fn runs_are_filtered_by_job_state_node_and_time() {
     let before = Timestamp::now();
     one(&farm, success(&me, &claimed[0])).await;
     let mut bad = success(&me, &claimed[1]);
-    bad.state = farmhand_common::store::Final::Failed;
+    bad.state = farmhand_store::Final::Failed;
     one(&farm, bad).await;
 
     let ids = async |filter: RunFilter| -> Vec<i64> {
@@ -212,9 +212,7 @@ async fn a_run_is_read_with_its_attempts_and_its_firing() {
     let me = farm.node("n1").await;
     let run = farm.held_run(&me, "a", spec()).await;
     let sent = failure(&me, &run, std::time::Duration::ZERO);
-    farmhand_common::store::protocol::retry(&farm.db, &[sent])
-        .await
-        .unwrap();
+    farmhand_store::protocol::retry(&farm.db, &[sent]).await.unwrap();
     let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
     let detail = reading::run(&db, run.run_id).await.unwrap().unwrap();
     assert_eq!((detail.attempts.len(), detail.run.attempt), (1, 2));

@@ -1,13 +1,11 @@
 //! The farm as pages see it: its verdict, its lanes, its nodes, what changed.
 
-use farmhand_common::core::explain::Gate;
-use farmhand_common::store::events::{Event, record_events};
-use farmhand_common::store::protocol::{claim, renew};
-use farmhand_common::store::query;
-use farmhand_common::store::reading::{
-    self, BarEnd, LeaseTrouble, Level, NodeState, Page, Paging, Reading, Window,
-};
-use farmhand_common::store::{Db, Severity, StoreError};
+use farmhand_core::explain::Gate;
+use farmhand_store::events::{Event, record_events};
+use farmhand_store::protocol::{claim, renew};
+use farmhand_store::query;
+use farmhand_store::reading::{self, BarEnd, LeaseTrouble, Level, NodeState, Page, Paging, Reading, Window};
+use farmhand_store::{Db, Severity, StoreError};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -49,7 +47,7 @@ async fn what_is_late_stuck_failing_or_lost_is_named() {
     farm.node("n2").await;
     let run = farm.held_run(&me, "bad", spec()).await;
     let mut end = success(&me, &run);
-    end.state = farmhand_common::store::Final::Failed;
+    end.state = farmhand_store::Final::Failed;
     one(&farm, end).await;
     farm.job("late", spec(), Some(past(600))).await;
     let held = farm.held_run(&me, "stuck", spec()).await;

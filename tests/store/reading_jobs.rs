@@ -1,10 +1,10 @@
 //! Jobs as pages show them: lists with outcomes, one in full, the tasks of a flow.
 
-use farmhand_common::core::definition::{FlowSpec, JobSpec, TaskSpec};
-use farmhand_common::core::run::RunState;
-use farmhand_common::store::jobs::pause;
-use farmhand_common::store::protocol::claim;
-use farmhand_common::store::reading::{self, JobCondition, JobKind, JobState, JobsFilter};
+use farmhand_core::definition::{FlowSpec, JobSpec, TaskSpec};
+use farmhand_core::run::RunState;
+use farmhand_store::jobs::pause;
+use farmhand_store::protocol::claim;
+use farmhand_store::reading::{self, JobCondition, JobKind, JobState, JobsFilter};
 use serde_json::json;
 
 use super::fixture::{one, past, spec, success};
@@ -27,7 +27,7 @@ async fn jobs_come_with_their_last_outcomes_and_are_filtered() {
         let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
         let mut end = success(&me, &run);
         if !good {
-            end.state = farmhand_common::store::Final::Failed;
+            end.state = farmhand_store::Final::Failed;
         }
         one(&farm, end).await;
     }

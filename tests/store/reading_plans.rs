@@ -45,7 +45,7 @@ async fn no_page_scans_or_counts_runs_attempts_or_events() {
     let test = TestDb::new().await;
     let sql = test.client().await;
     seed(&sql, size).await;
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../common/src/store/sql");
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../common/store/src/sql");
     let asked = questions(size);
     let known: BTreeSet<&str> = asked.iter().map(|(name, _)| *name).collect();
     for entry in fs::read_dir(&dir).unwrap() {

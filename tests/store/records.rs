@@ -1,6 +1,6 @@
-use farmhand_common::store::events::{Event, EventFilter, events_after, recent_events, record_events};
-use farmhand_common::store::logs::{LogChunk, append_log, log_extents, read_log, trim_log};
-use farmhand_common::store::{LogStream, Severity};
+use farmhand_store::events::{Event, EventFilter, events_after, recent_events, record_events};
+use farmhand_store::logs::{LogChunk, append_log, log_extents, read_log, trim_log};
+use farmhand_store::{LogStream, Severity};
 use jiff::Timestamp;
 use serde_json::json;
 

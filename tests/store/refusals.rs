@@ -1,9 +1,9 @@
 //! What a node would not run it leaves to the others, for as long as one of them might.
 
-use farmhand_common::core::definition::JobSpec;
-use farmhand_common::store::Me;
-use farmhand_common::store::protocol::{Claimed, GiveBack, claim, claim_any, finish, give_back};
-use farmhand_common::store::signatures::{forget_refusals, refuse};
+use farmhand_core::definition::JobSpec;
+use farmhand_store::Me;
+use farmhand_store::protocol::{Claimed, GiveBack, claim, claim_any, finish, give_back};
+use farmhand_store::signatures::{forget_refusals, refuse};
 use serde_json::json;
 
 use crate::fixture::{Farm, expire_now, spec, success};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use farmhand_common::store::events::{Event, record_events};
-use farmhand_common::store::partitions::drop_older_than;
-use farmhand_common::store::retention::{Retention, forget};
-use farmhand_common::store::{Db, Severity};
+use farmhand_store::events::{Event, record_events};
+use farmhand_store::partitions::drop_older_than;
+use farmhand_store::retention::{Retention, forget};
+use farmhand_store::{Db, Severity};
 use serde_json::json;
 
 use crate::fixture::{Farm, spec, success};
@@ -18,7 +18,7 @@ async fn retention_drops_whole_partitions_and_keeps_the_young() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", spec()).await;
-    farmhand_common::store::protocol::finish(&farm.db, &[success(&me, &run)])
+    farmhand_store::protocol::finish(&farm.db, &[success(&me, &run)])
         .await
         .unwrap();
     farm.sql

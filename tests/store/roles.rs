@@ -1,12 +1,12 @@
 //! What happens to who wants more than their role has.
 
-use farmhand_common::store::StoreError;
-use farmhand_common::store::jobs::submit;
-use farmhand_common::store::migrate::migrate_roles;
-use farmhand_common::store::partitions::{AHEAD, drop_older_than, ensure_partitions};
-use farmhand_common::store::protocol::{claim, finish};
-use farmhand_common::store::retention::Retention;
-use farmhand_common::store::tables::dispatch;
+use farmhand_store::StoreError;
+use farmhand_store::jobs::submit;
+use farmhand_store::migrate::migrate_roles;
+use farmhand_store::partitions::{AHEAD, drop_older_than, ensure_partitions};
+use farmhand_store::protocol::{claim, finish};
+use farmhand_store::retention::Retention;
+use farmhand_store::tables::dispatch;
 use farmhand_tests::pg::{TestDb, connect};
 use serde_json::json;
 use tokio_postgres::Client;

@@ -1,7 +1,7 @@
 //! How roles are made: by whoever may, once in a cluster, or by hand.
 
-use farmhand_common::store::migrate::{migrate, migrate_roles};
-use farmhand_common::store::{Db, roles};
+use farmhand_store::migrate::{migrate, migrate_roles};
+use farmhand_store::{Db, roles};
 use farmhand_tests::pg::{TestDb, config};
 
 #[tokio::test]

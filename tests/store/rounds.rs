@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use farmhand_common::core::definition::{JobSpec, OnLost};
-use farmhand_common::store::jobs::{cancel, delete, pause, resume};
-use farmhand_common::store::protocol::{
+use farmhand_core::definition::{JobSpec, OnLost};
+use farmhand_store::jobs::{cancel, delete, pause, resume};
+use farmhand_store::protocol::{
     Claimed, Finish, FinishResult, Freed, Lose, LostWhy, claim, finish, left_over, lose, sweep,
 };
-use farmhand_common::store::{Final, Me};
+use farmhand_store::{Final, Me};
 
 use crate::fixture::{Farm, expire_now, one, past, spec, success};
 

@@ -1,14 +1,14 @@
 //! A round's end against what changes its job meanwhile, each held in place by a real lock.
 
-use farmhand_common::store::jobs::{ApplyOutcome, JobChange, apply, pause};
-use farmhand_common::store::protocol::{Finish, FinishResult, close, finish, sweep};
+use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, pause};
+use farmhand_store::protocol::{Finish, FinishResult, close, finish, sweep};
 use tokio_postgres::Client;
 use tokio_postgres::types::{Json, Type};
 
 use crate::fixture::{Farm, expire_now, one, until_blocked};
 use crate::rounds::{claimed, done, live, looping, one_claimed};
 
-const FINISH: &str = include_str!("../../common/src/store/sql/finish_round.sql");
+const FINISH: &str = include_str!("../../common/store/src/sql/finish_round.sql");
 
 /// A round's end whose transaction stays open.
 async fn finish_in_flight(client: &Client, end: &Finish) {

@@ -1,8 +1,8 @@
-use farmhand_common::store::migrate::{
+use farmhand_store::migrate::{
     MIGRATIONS, Migration, applied, check, current_version, migrate, migrate_with,
 };
-use farmhand_common::store::partitions::{AHEAD, ensure_partitions, list};
-use farmhand_common::store::{Db, StoreError};
+use farmhand_store::partitions::{AHEAD, ensure_partitions, list};
+use farmhand_store::{Db, StoreError};
 use farmhand_tests::pg::TestDb;
 
 use crate::fixture::{Farm, spec, success};
@@ -171,7 +171,7 @@ async fn a_long_reader_delays_new_partitions_and_no_run() {
             .iter()
             .any(|p| p.starts_with("run_history"))
     );
-    farmhand_common::store::protocol::finish(&farm.db, &[success(&me, &run)])
+    farmhand_store::protocol::finish(&farm.db, &[success(&me, &run)])
         .await
         .unwrap();
     reader.batch_execute("COMMIT").await.unwrap();
@@ -213,7 +213,7 @@ async fn a_publication_of_all_tables_lets_deletes_and_updates_through() {
             }
         }
     }
-    farmhand_common::store::protocol::finish(&farm.db, &[success(&me, &run)])
+    farmhand_store::protocol::finish(&farm.db, &[success(&me, &run)])
         .await
         .unwrap();
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_history").await, 1);

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use farmhand_common::store::protocol::{
+use farmhand_store::protocol::{
     Closed, Expired, FreedTo, Opened, Renewed, claim, close, condemn, expire, open, renew,
 };
 use serde_json::json;

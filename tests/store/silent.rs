@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use farmhand_common::store::Db;
-use farmhand_common::store::protocol::fire;
+use farmhand_store::Db;
+use farmhand_store::protocol::fire;
 use farmhand_tests::pg::config;
 use farmhand_tests::proxy::{Flow, Proxy};
 

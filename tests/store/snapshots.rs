@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use farmhand_common::store::protocol::{Finish, close, finish};
-use farmhand_common::store::snapshot::{FarmSnapshot, Stand, release, specs, stand, take};
-use farmhand_common::store::{Final, StoreError};
+use farmhand_store::protocol::{Finish, close, finish};
+use farmhand_store::snapshot::{FarmSnapshot, Stand, release, specs, stand, take};
+use farmhand_store::{Final, StoreError};
 use uuid::Uuid;
 
 use crate::fixture::{Farm, expire_now, past, spec, success};
@@ -112,7 +112,7 @@ async fn jobs_beyond_the_ceiling_are_counted_and_those_in_trouble_come_first() {
     for n in 0..5 {
         farm.job(&format!("a{n}"), spec(), Some(later)).await;
     }
-    let failed = |run: &farmhand_common::store::protocol::Claimed| Finish {
+    let failed = |run: &farmhand_store::protocol::Claimed| Finish {
         state: Final::Failed,
         ..success(&me, run)
     };
@@ -188,8 +188,8 @@ async fn of_the_history_only_the_index_of_lost_attempts_is_read() {
         )
         .await
         .unwrap();
-    let jobs = include_str!("../../common/src/store/sql/snapshot_jobs.sql").replace("$2", "1000");
-    let whole = include_str!("../../common/src/store/sql/snapshot_farm.sql").replace("$1", "100");
+    let jobs = include_str!("../../common/store/src/sql/snapshot_jobs.sql").replace("$2", "1000");
+    let whole = include_str!("../../common/store/src/sql/snapshot_farm.sql").replace("$1", "100");
     for (statement, counts) in [(jobs, true), (whole, false)] {
         let explain = format!("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) {statement}");
         let rows = farm.sql.query(&explain, &[]).await.unwrap();

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use farmhand_common::core::definition::{JobSpec, Overlap};
-use farmhand_common::store::jobs::{cancel, submit};
-use farmhand_common::store::protocol::{
+use farmhand_core::definition::{JobSpec, Overlap};
+use farmhand_store::jobs::{cancel, submit};
+use farmhand_store::protocol::{
     Attempt, Claimed, Expired, FinishResult, Opened, Release, Renewed, claim, close, expire, finish, fire,
     look, open, overdue, release, renew, retry, sweep,
 };
-use farmhand_common::store::{Db, Me};
+use farmhand_store::{Db, Me};
 use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;

@@ -1,8 +1,8 @@
 //! Lines of streams: who may record them, what the next attempt learns of them, how they are replayed.
 
-use farmhand_common::core::definition::{JobSpec, StreamSpec};
-use farmhand_common::store::protocol::{Attempt, Claimed, claim};
-use farmhand_common::store::streams::{
+use farmhand_core::definition::{JobSpec, StreamSpec};
+use farmhand_store::protocol::{Attempt, Claimed, claim};
+use farmhand_store::streams::{
     ItemEnd, ItemRow, Items, Replayed, Wanted, drop_older_than, items, record_items, replay_items,
 };
 use jiff::Timestamp;
@@ -108,7 +108,7 @@ async fn a_stale_holder_records_nothing() {
 
 #[tokio::test]
 async fn an_expiry_waits_for_the_record_in_flight_and_the_next_attempt_knows_it() {
-    const RECORD: &str = include_str!("../../common/src/store/sql/record_items.sql");
+    const RECORD: &str = include_str!("../../common/store/src/sql/record_items.sql");
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);
     let run = farm.held_run(&a, "j", stream()).await;

@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
-use farmhand_common::core::definition::{JobSpec, ParamSpec, ParamType};
-use farmhand_common::store::StoreError;
-use farmhand_common::store::jobs::submit;
-use farmhand_common::store::protocol::claim;
+use farmhand_core::definition::{JobSpec, ParamSpec, ParamType};
+use farmhand_store::StoreError;
+use farmhand_store::jobs::submit;
+use farmhand_store::protocol::claim;
 use serde_json::{Value, json};
 
 use crate::fixture::{Farm, past, spec, until_blocked};
@@ -35,7 +35,7 @@ async fn a_submitted_run_carries_its_parameters_and_is_claimed_at_once() {
     let run_id = submit(&farm.db, "mail", &params, None, None).await.unwrap();
     let run = claim(&farm.db, &me, 9, None).await.unwrap().remove(0);
     assert_eq!((run.run_id, run.params), (run_id, params));
-    assert_eq!(run.kind, farmhand_common::store::Kind::Submitted);
+    assert_eq!(run.kind, farmhand_store::Kind::Submitted);
 }
 
 #[tokio::test]

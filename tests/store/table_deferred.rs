@@ -1,8 +1,8 @@
 //! Table jobs on tables whose constraints wait for the commit: what they refuse is the row's own affair.
 
-use farmhand_common::core::definition::{JobSpec, OnLost};
-use farmhand_common::store::protocol::{Finish, finish};
-use farmhand_common::store::tables::dispatch;
+use farmhand_core::definition::{JobSpec, OnLost};
+use farmhand_store::protocol::{Finish, finish};
+use farmhand_store::tables::dispatch;
 
 use crate::fixture::{Farm, expire_now, success};
 use crate::tables::{ORDERS, farm_with, job, look, orders, row, take};

@@ -1,8 +1,8 @@
 //! Table jobs: tables as people have them, their keys, rights, faults and sizes.
 
-use farmhand_common::core::definition::{JobSpec, TableSpec};
-use farmhand_common::store::protocol::{Finish, claim_any, finish};
-use farmhand_common::store::tables::{check, dispatch};
+use farmhand_core::definition::{JobSpec, TableSpec};
+use farmhand_store::protocol::{Finish, claim_any, finish};
+use farmhand_store::tables::{check, dispatch};
 use serde_json::json;
 
 use crate::fixture::{Farm, success};

@@ -1,10 +1,10 @@
 //! Table jobs: rows become runs, ends are written into rows.
 
-use farmhand_common::core::definition::{JobSpec, OnLost, Overlap, TableSpec};
-use farmhand_common::store::jobs::{Retried, cancel, pause, retry_run, submit};
-use farmhand_common::store::protocol::{Claimed, Finish, claim, finish, retry};
-use farmhand_common::store::tables::{Dispatched, dispatch, survey};
-use farmhand_common::store::{Final, Kind, Me, StoreError};
+use farmhand_core::definition::{JobSpec, OnLost, Overlap, TableSpec};
+use farmhand_store::jobs::{Retried, cancel, pause, retry_run, submit};
+use farmhand_store::protocol::{Claimed, Finish, claim, finish, retry};
+use farmhand_store::tables::{Dispatched, dispatch, survey};
+use farmhand_store::{Final, Kind, Me, StoreError};
 use serde_json::json;
 
 use crate::fixture::{Farm, expire_now, failure, one, spec, success};

@@ -1,9 +1,9 @@
 //! Ends of flows' tasks: who may record them, what a retry takes over, how long they are kept.
 
-use farmhand_common::core::definition::{FlowSpec, JobSpec, Resume, TaskSpec};
-use farmhand_common::store::jobs::{Retried, retry_run};
-use farmhand_common::store::protocol::{Attempt, Claimed, claim};
-use farmhand_common::store::tasks::{TaskEnd, drop_older_than, record_tasks, tasks};
+use farmhand_core::definition::{FlowSpec, JobSpec, Resume, TaskSpec};
+use farmhand_store::jobs::{Retried, retry_run};
+use farmhand_store::protocol::{Attempt, Claimed, claim};
+use farmhand_store::tasks::{TaskEnd, drop_older_than, record_tasks, tasks};
 use jiff::Timestamp;
 
 use super::fixture::*;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::authority::Authority;
-use farmhand_common::store::query::now;
-use farmhand_common::store::{Db, DbConfig, PasswordIn, StoreError};
+use farmhand_store::query::now;
+use farmhand_store::{Db, DbConfig, PasswordIn, StoreError};
 use farmhand_tests::pg::{Options, PrivateServer};
 
 /// Starts a server again with what its data directory holds now.

@@ -1,10 +1,10 @@
 //! Ends of jobs become runs of those that they trigger, each once.
 
-use farmhand_common::core::definition::{JobSpec, Overlap, TriggerFault, TriggerOn};
-use farmhand_common::store::Me;
-use farmhand_common::store::jobs::{ApplyOutcome, JobChange, apply, cancel, pause, submit};
-use farmhand_common::store::protocol::{Claimed, Finish, Triggered, claim, finish, look, settle};
-use farmhand_common::store::{Final, query};
+use farmhand_core::definition::{JobSpec, Overlap, TriggerFault, TriggerOn};
+use farmhand_store::Me;
+use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, cancel, pause, submit};
+use farmhand_store::protocol::{Claimed, Finish, Triggered, claim, finish, look, settle};
+use farmhand_store::{Final, query};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -165,7 +165,7 @@ async fn a_parent_that_is_lost_with_its_node_triggers_on_failure() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let once = JobSpec {
-        on_lost: farmhand_common::core::definition::OnLost::Fail,
+        on_lost: farmhand_core::definition::OnLost::Fail,
         ..spec()
     };
     farm.job("p", once, None).await;
@@ -305,7 +305,7 @@ async fn an_each_node_parent_triggers_when_its_last_node_has_ended() {
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);
     let each = JobSpec {
-        run_on: farmhand_common::core::definition::RunOn::EachNode,
+        run_on: farmhand_core::definition::RunOn::EachNode,
         ..spec()
     };
     farm.job("p", each, Some(past(60))).await;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use farmhand_common::core::definition::{Command, JobSpec};
-use farmhand_common::store::jobs::{ApplyOutcome, JobChange, apply, submit};
-use farmhand_common::store::protocol::{
+use farmhand_core::definition::{Command, JobSpec};
+use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, submit};
+use farmhand_store::protocol::{
     self, Attempt, Closed, Expired, Finish, FinishResult, NodeInfo, Opened, Release, Renewed, Retry,
 };
-use farmhand_common::store::{AttemptOutcome, Db, Final, Me};
+use farmhand_store::{AttemptOutcome, Db, Final, Me};
 use farmhand_tests::pg::TestDb;
 use serde_json::json;
 use tokio_postgres::Client;

@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use farmhand::warden::protocol::*;
-use farmhand::warden::{Notice, WardenClient, WardenError};
+use farmhand_warden_client::wire::*;
+use farmhand_warden_client::{Notice, WardenClient, WardenError};
 
 use super::harness::*;
 

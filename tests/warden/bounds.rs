@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 
-use farmhand::accounts::{self, Account};
-use farmhand::warden::protocol::*;
-use farmhand::warden::{Bounds, WardenClient};
+use farmhand_os::accounts::{self, Account};
+use farmhand_warden_client::wire::*;
+use farmhand_warden_client::{Bounds, WardenClient};
 
 use crate::harness::{Farmer, id, needs_root, policy, sh};
 

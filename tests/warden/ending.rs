@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use farmhand::warden::protocol::*;
-use farmhand::warden::{MILLISECOND, Notice, SECOND, boottime_ns};
-use farmhand_common::core::definition::Isolation;
+use farmhand_core::definition::Isolation;
+use farmhand_warden_client::wire::*;
+use farmhand_warden_client::{MILLISECOND, Notice, SECOND, boottime_ns};
 
 use super::harness::*;
 

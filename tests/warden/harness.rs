@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use farmhand::warden::protocol::*;
-use farmhand::warden::{
+use farmhand_core::definition::Command;
+use farmhand_tests::processes;
+use farmhand_warden_client::wire::*;
+use farmhand_warden_client::{
     Gone, Item, Launch, MILLISECOND, Notice, Notices, OutputReader, Paths, Stream, WardenClient, boottime_ns,
 };
-use farmhand_common::core::definition::Command;
-use farmhand_tests::processes;
 use tempfile::TempDir;
 use uuid::Uuid;
 

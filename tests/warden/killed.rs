@@ -1,8 +1,8 @@
 //! What is left when warden, guard or both are killed or stopped.
 
-use farmhand::warden::protocol::*;
-use farmhand::warden::{Gone, MILLISECOND, SECOND, boottime_ns};
-use farmhand_common::core::definition::Isolation;
+use farmhand_core::definition::Isolation;
+use farmhand_warden_client::wire::*;
+use farmhand_warden_client::{Gone, MILLISECOND, SECOND, boottime_ns};
 
 use super::harness::*;
 
@@ -134,7 +134,7 @@ async fn a_warden_whose_lease_is_not_renewed_ends_its_attempts_and_dies() {
     let refused = farmer.client.spawn(sh(id(2, 1), "true")).await;
     assert!(matches!(
         refused,
-        Err(farmhand::warden::WardenError::Refused(Refusal::Ending))
+        Err(farmhand_warden_client::WardenError::Refused(Refusal::Ending))
     ));
     farmer.gone().await;
     assert!(boottime_ns() >= deadline);

@@ -1,6 +1,6 @@
 //! Memory and process limits, enforced by the kernel or watched by the warden.
 
-use farmhand::warden::protocol::*;
+use farmhand_warden_client::wire::*;
 
 use super::harness::*;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use farmhand::warden::protocol::*;
+use farmhand_warden_client::wire::*;
 
 use super::harness::*;
 

@@ -1,7 +1,7 @@
 //! What a command gets, and what is told about it.
 
-use farmhand::warden::protocol::*;
-use farmhand_common::core::definition::Isolation;
+use farmhand_core::definition::Isolation;
+use farmhand_warden_client::wire::*;
 
 use super::harness::*;
 
@@ -173,7 +173,7 @@ async fn a_state_directory_with_a_very_long_path_works() {
     let long = dir.path().join("a".repeat(100)).join("b".repeat(100));
     std::fs::create_dir_all(&long).unwrap();
     let launch = launch(&long);
-    let (client, _notices) = farmhand::warden::WardenClient::connect_or_spawn(&launch)
+    let (client, _notices) = farmhand_warden_client::WardenClient::connect_or_spawn(&launch)
         .await
         .unwrap();
     assert!(client.list().await.unwrap().attempts.is_empty());

@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use farmhand::warden::protocol::*;
-use farmhand_common::core::definition::Isolation;
+use farmhand_core::definition::Isolation;
+use farmhand_warden_client::wire::*;
 
 use crate::harness::{Farmer, id, needs_root, policy, sh};
 

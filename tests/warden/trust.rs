@@ -3,11 +3,11 @@
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-use farmhand::trust::{Document, PrivateKey};
-use farmhand::warden::protocol::*;
-use farmhand_common::core::definition::JobSpec;
-use farmhand_common::store::protocol::Claimed;
-use farmhand_common::store::signatures::Signed;
+use farmhand_core::definition::JobSpec;
+use farmhand_policy::trust::{Document, PrivateKey};
+use farmhand_store::protocol::Claimed;
+use farmhand_store::signatures::Signed;
+use farmhand_warden_client::wire::*;
 use serde_json::{Value, json};
 
 use crate::harness::{Farmer, argv, id, needs_root, policy, sh};
@@ -163,7 +163,7 @@ async fn an_old_signature_is_refused_once_a_newer_one_was_seen_and_by_the_next_w
     assert!(node.refused(crossed).await.contains("another attempt"));
     node.farmer.kill_warden().await;
     let launch = crate::harness::launch(node.farmer.dir.path());
-    let (client, notices) = farmhand::warden::WardenClient::connect_or_spawn(&launch)
+    let (client, notices) = farmhand_warden_client::WardenClient::connect_or_spawn(&launch)
         .await
         .unwrap();
     (node.farmer.client, node.farmer.notices) = (client, notices);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use farmhand::warden::protocol::*;
-use farmhand::warden::{Item, Notice, OutputReader, Stream, WardenClient};
-use farmhand_common::core::definition::{ChildLimit, Isolation};
+use farmhand_core::definition::{ChildLimit, Isolation};
+use farmhand_warden_client::wire::*;
+use farmhand_warden_client::{Item, Notice, OutputReader, Stream, WardenClient};
 
 use super::harness::*;
 

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use farmhand_common::core::lease::{LeaseTiming, claim_delay};
-use farmhand_common::core::retry::full_jitter;
-use farmhand_common::store::protocol::{Fire, claim, close, finish, fire_for, look, renew};
-use farmhand_common::store::{Db, DbConfig, Me, Note};
+use farmhand_core::lease::{LeaseTiming, claim_delay};
+use farmhand_core::retry::full_jitter;
+use farmhand_store::protocol::{Fire, claim, close, finish, fire_for, look, renew};
+use farmhand_store::{Db, DbConfig, Me, Note};
 use farmhand_tests::bench::queue::{end, session};
 use farmhand_tests::pg::PrivateServer;
 use jiff::{SignedDuration, Timestamp};
@@ -257,7 +257,7 @@ impl Agent {
         }
     }
 
-    fn failed(&self, what: &str, error: &farmhand_common::store::StoreError) {
+    fn failed(&self, what: &str, error: &farmhand_store::StoreError) {
         eprintln!("{what}: {error}");
         self.counts.errors.fetch_add(1, Ordering::Relaxed);
     }

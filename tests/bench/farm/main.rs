@@ -66,7 +66,7 @@ async fn main() {
 /// At rest, then with every job firing once a minute.
 async fn measure(
     server: &PrivateServer,
-    config: &farmhand_common::store::DbConfig,
+    config: &farmhand_store::DbConfig,
     how: &str,
     size: usize,
     jobs: usize,

@@ -6,7 +6,7 @@ use std::os::fd::FromRawFd;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use farmhand::flow::fifo::{Directory, Fifos, Status};
+use farmhand_engine::flow::fifo::{Directory, Fifos, Status};
 
 pub fn table(rounds: usize) {
     println!("\nwake-up of one sleeper, µs");

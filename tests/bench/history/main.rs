@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use farmhand_common::store::Db;
-use farmhand_common::store::partitions::drop_older_than;
-use farmhand_common::store::protocol::{claim, finish};
-use farmhand_common::store::retention::Retention;
+use farmhand_store::Db;
+use farmhand_store::partitions::drop_older_than;
+use farmhand_store::protocol::{claim, finish};
+use farmhand_store::retention::Retention;
 use farmhand_tests::bench::queue::{drain, end, make_jobs, make_runs, session};
 use farmhand_tests::bench::{argument, durable, figure, times};
 use farmhand_tests::pg::PrivateServer;

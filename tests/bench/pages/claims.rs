@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use farmhand_common::store::protocol::{Finish, NodeInfo, Opened, claim, finish, open};
-use farmhand_common::store::{Db, Me};
+use farmhand_store::protocol::{Finish, NodeInfo, Opened, claim, finish, open};
+use farmhand_store::{Db, Me};
 use farmhand_tests::bench::queue::end;
 use farmhand_tests::farm::Farm;
 use farmhand_tests::pg::config;

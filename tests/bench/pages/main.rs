@@ -11,9 +11,9 @@ mod client;
 
 use std::time::Duration;
 
-use farmhand::http::{Access, routes};
 use farmhand_tests::farm::Farm;
 use farmhand_tests::seed::{Size, seed};
+use farmhand_web::{Access, routes};
 
 use client::{Answer, Client};
 

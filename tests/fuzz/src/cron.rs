@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use farmhand_common::core::definition::DstPolicy;
-use farmhand_common::core::schedule::{CalendarDates, ParseContext, Schedule};
+use farmhand_core::definition::DstPolicy;
+use farmhand_core::schedule::{CalendarDates, ParseContext, Schedule};
 use jiff::Timestamp;
 
 use super::input::{number, parts, text};

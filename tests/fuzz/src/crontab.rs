@@ -1,8 +1,8 @@
 //! Crontabs: a user's own and the system's, together. Whatever is in them, the job file is a good one and runs the same.
 
-use farmhand_common::core::crontab::{File, Line, Machine, Owner, import, parse};
-use farmhand_common::core::definition::{Command, argv, load};
-use farmhand_common::core::document::Source;
+use farmhand_core::crontab::{File, Line, Machine, Owner, import, parse};
+use farmhand_core::definition::{Command, argv, load};
+use farmhand_core::document::Source;
 use serde_json::Map;
 
 use super::input::{parts, text};

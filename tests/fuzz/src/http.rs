@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use farmhand::fuzzing::{Answer, Served};
+use farmhand_web::fuzzing::{Answer, Served};
 
 use super::input::pieces;
 

@@ -22,7 +22,7 @@ pub fn text(bytes: &[u8]) -> &str {
 
 /// A number of the bytes: the same for the same input, different for most others.
 pub fn number(bytes: &[u8]) -> u64 {
-    farmhand_common::core::stream::fnv1a(bytes)
+    farmhand_core::stream::fnv1a(bytes)
 }
 
 /// Cuts bytes into pieces of lengths that the bytes themselves decide.

@@ -1,9 +1,9 @@
 //! Job files. What is accepted is stored as JSON, signed, planned and started; what is refused says where.
 
-use farmhand::trust::Document;
-use farmhand_common::core::definition::{JobSpec, argv, differences, load_all, resolve_params};
-use farmhand_common::core::document::{Mistakes, Source};
-use farmhand_common::core::schedule::{ParseContext, Schedule};
+use farmhand_core::definition::{JobSpec, argv, differences, load_all, resolve_params};
+use farmhand_core::document::{Mistakes, Source};
+use farmhand_core::schedule::{ParseContext, Schedule};
+use farmhand_policy::trust::Document;
 use jiff::Timestamp;
 use serde_json::Map;
 

@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
-use farmhand::fuzzing::lines_of_log;
-use farmhand::visible::Visible;
-use farmhand_common::core::redact::{MASK, Redactor, SHORTEST, Secrets};
-use farmhand_common::core::stream::{Line, Lines, MAX_LINE, Tail};
+use farmhand_core::redact::{MASK, Redactor, SHORTEST, Secrets};
+use farmhand_core::sanitize::Visible;
+use farmhand_core::stream::{Line, Lines, MAX_LINE, Tail};
+use farmhand_node::runlog::lines::Lines as LogLines;
+use farmhand_warden_client::mark::SentSoFar;
+use farmhand_warden_client::{Item, Stream};
 
 use super::input::{parts, pieces};
 
@@ -131,4 +133,26 @@ fn logged(written: &[u8]) {
         }
         assert_eq!(together, expected);
     }
+}
+
+/// The lines that a log of at most `most` bytes a line gets of a stream that comes in these pieces, and whether each goes on.
+fn lines_of_log(pieces: &[&[u8]], most: usize) -> Vec<(Vec<u8>, bool)> {
+    let mut lines = LogLines::new(most, SentSoFar::default());
+    let mut position = 0;
+    for piece in pieces {
+        lines.push(Item::Chunk {
+            position,
+            stream: Stream::Stdout,
+            at_ms: 0,
+            bytes: piece.to_vec(),
+        });
+        position += piece.len() as u64;
+    }
+    lines.close();
+    let mut found = Vec::new();
+    while let Some(line) = lines.front() {
+        found.push((line.bytes.clone(), line.goes_on));
+        lines.pop();
+    }
+    found
 }

@@ -1,14 +1,14 @@
 //! What jobs and callers say in short texts: checkpoints, lines of a stream's record, parameters, durations, addresses,
 //! patterns. Each line is tried as each of them.
 
-use farmhand::policy::matches;
-use farmhand::stream::{from_hex, recorded_end};
-use farmhand_common::core::definition::{
+use farmhand_core::definition::{
     Command, JobSpec, ParamSpec, ParamType, argv, param_text, param_variable, parse_params, resolve_params,
 };
-use farmhand_common::core::document::{duration_text, parse_duration, parse_size, size_text};
-use farmhand_common::core::notify::Url;
-use farmhand_common::core::stream::{Checkpoint, WINDOW};
+use farmhand_core::document::{duration_text, parse_duration, parse_size, size_text};
+use farmhand_core::notify::Url;
+use farmhand_core::stream::{Checkpoint, WINDOW};
+use farmhand_engine::stream::{from_hex, recorded_end};
+use farmhand_policy::matches;
 
 use super::input::text;
 

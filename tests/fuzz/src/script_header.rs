@@ -3,10 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use farmhand_common::core::flow::{
-    Direction, Script, Selection, Task, add_pairs, encode_name, functions, scripts,
-};
-use farmhand_common::core::graph::{Graph, Member};
+use farmhand_core::flow::{Direction, Script, Selection, Task, add_pairs, encode_name, functions, scripts};
+use farmhand_core::graph::{Graph, Member};
 
 use super::input::{parts, text};
 

@@ -2,10 +2,10 @@
 
 use std::sync::OnceLock;
 
-use farmhand::fuzzing::signatures;
-use farmhand::trust::{Document, PrivateKey, Trust, keys};
-use farmhand_common::core::definition::{Command, JobSpec};
-use farmhand_common::store::signatures::Signed;
+use farmhand_core::claimed::Signed;
+use farmhand_core::definition::{Command, JobSpec};
+use farmhand_policy::trust::parse_signatures as signatures;
+use farmhand_policy::trust::{Document, PrivateKey, Trust, keys};
 
 use super::input::{number, parts, text};
 

@@ -9,9 +9,9 @@ use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use farmhand::fuzzing::CaptiveSteward;
-use farmhand::warden::Paths;
-use farmhand::warden::protocol::{AttemptId, Kind};
+use farmhand_warden::privsep::fuzzing::Captive as CaptiveSteward;
+use farmhand_warden_client::Paths;
+use farmhand_warden_client::wire::{AttemptId, Kind};
 
 const SECRET: &str = "nobody's business";
 const RECORD: &str = "the job's own";

@@ -7,8 +7,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
 use bytes::BytesMut;
-use farmhand::fuzzing::{Captive, decode, encode};
-use farmhand::warden::protocol::{FromAgent, FromWarden, PROTOCOL, Refusal, Reply, Request};
+use farmhand_warden::fuzzing::Captive;
+use farmhand_warden_client::wire::frame::{decode, encode};
+use farmhand_warden_client::wire::{FromAgent, FromWarden, PROTOCOL, Refusal, Reply, Request};
 
 use super::input::pieces;
 

@@ -2,12 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use farmhand_common::core::definition::{Command, JobSpec};
-use farmhand_common::store::jobs::{ApplyOutcome, JobChange, apply};
-use farmhand_common::store::protocol::{
-    Claimed, Finish, FinishResult, NodeInfo, Opened, claim, finish, open,
-};
-use farmhand_common::store::{Db, DbConfig, Final, Me};
+use farmhand_core::definition::{Command, JobSpec};
+use farmhand_store::jobs::{ApplyOutcome, JobChange, apply};
+use farmhand_store::protocol::{Claimed, Finish, FinishResult, NodeInfo, Opened, claim, finish, open};
+use farmhand_store::{Db, DbConfig, Final, Me};
 use tokio_postgres::Client;
 use uuid::Uuid;
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use farmhand_common::core::schedule::{ParseContext, Schedule};
+use farmhand_core::schedule::{ParseContext, Schedule};
 use jiff::Timestamp;
 
 /// A job as its author wrote it.

@@ -8,7 +8,7 @@ mod shared;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use farmhand_common::store::{Db, DbConfig, PasswordIn, migrate, roles};
+use farmhand_store::{Db, DbConfig, PasswordIn, migrate, roles};
 use tokio_postgres::{Client, NoTls};
 
 pub use cluster::{as_server_user, give_to_server_user};

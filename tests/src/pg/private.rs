@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-use farmhand_common::store::{Db, DbConfig};
+use farmhand_store::{Db, DbConfig};
 use tempfile::TempDir;
 use tokio_postgres::Client;
 

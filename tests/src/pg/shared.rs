@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use farmhand_common::store::migrate::MIGRATIONS;
-use farmhand_common::store::roles;
+use farmhand_store::migrate::MIGRATIONS;
+use farmhand_store::roles;
 
 use super::cluster::Cluster;
 use super::{ADMIN, connect, make_migrated, make_owner};

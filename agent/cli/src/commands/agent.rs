@@ -1,0 +1,220 @@
+//! `farmhand agent`: flags, environment and file become a configuration, and the agent runs.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use farmhand_store::{DbConfig, PasswordIn};
+use tracing_subscriber::EnvFilter;
+
+use super::database::credential_file;
+use super::{Exit, Failure, Outcome, settings};
+use farmhand_node::config::{AgentConfig, TlsFiles};
+use farmhand_node::notify::PingUrl;
+use farmhand_node::{AgentError, Ended, Reload, Served};
+use farmhand_warden_client::privsep::{self, Wanted};
+use farmhand_web::{App, Serving, Tls};
+
+/// Raw flags. They stay texts here so that every mistake in flags, environment and file comes at once.
+#[derive(Args, Clone, Debug, Default)]
+pub struct AgentArgs {
+    /// The database; no password here: FARMHAND_DATABASE_URL or PGPASSFILE can hold one
+    #[arg(long, value_name = "URL")]
+    pub database_url: Option<String>,
+    /// Name of this node [default: the host's name]
+    #[arg(long, value_name = "NAME")]
+    pub node_name: Option<String>,
+    /// Key of the node's lease, unique in the farm [default: the node's name]
+    #[arg(long)]
+    pub address: Option<String>,
+    /// Attempts that may run here at once [default: the number of CPUs]
+    #[arg(long, value_name = "N")]
+    pub slots: Option<String>,
+    /// A label of this node; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub label: Vec<String>,
+    /// Where the API and the metrics listen, or "off" [default: 127.0.0.1:7070]
+    #[arg(long, value_name = "IP:PORT")]
+    pub listen: Option<String>,
+    /// Serve the API and the page there too: on, or off for metrics and health alone [default: on]
+    #[arg(long, value_name = "on|off")]
+    pub api: Option<String>,
+    /// Serve by TLS with this certificate and its chain (PEM); SIGHUP reads it again
+    #[arg(long, value_name = "FILE")]
+    pub tls_cert: Option<String>,
+    /// The certificate's key (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<String>,
+    /// Sockets, output and state of this agent [default: /var/lib/farmhand, for others than root below the home]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<String>,
+    /// How long the node's lease lives unrenewed, 3s to 1h [default: 30s]
+    #[arg(long, value_name = "DURATION")]
+    pub lease_ttl: Option<String>,
+    /// Listen for hints from the database: on or off (behind a transaction pooler) [default: on]
+    #[arg(long, value_name = "on|off")]
+    pub notify: Option<String>,
+    /// After SIGTERM, how long what runs may take to end by itself [default: 30s]
+    #[arg(long, value_name = "DURATION")]
+    pub stop_timeout: Option<String>,
+    /// How long finished runs are kept, in whole days; their output and the events as long, and for 30d at the most [default: 30d]
+    #[arg(long, value_name = "DURATION")]
+    pub retention: Option<String>,
+    /// Send each line of the runs' output on to this service too: none, journald or syslog [default: none]
+    #[arg(long, value_name = "SERVICE")]
+    pub run_log: Option<String>,
+    /// Its socket [default: /run/systemd/journal/socket or /dev/log]
+    #[arg(long, value_name = "PATH")]
+    pub run_log_socket: Option<String>,
+    /// How often the farm is read for its metrics, by one agent at a time: a part of a minute [default: 15s]
+    #[arg(long, value_name = "DURATION")]
+    pub snapshot_every: Option<String>,
+    /// A file of root's that says who jobs may run as, or "off" [default: off, the agent's own user alone]
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<String>,
+    /// A file of root's with the keys by which job definitions must be signed to be executed here, or "off" [default:
+    /// /etc/farmhand/trusted-keys where that exists]
+    #[arg(long, value_name = "FILE")]
+    pub trusted_keys: Option<String>,
+    /// Started by root: the part that talks to networks becomes this user; a small process stays root. Or "off", for all of
+    /// it to stay who started it [default: off]
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// A TOML file with the same keys (dashes as underscores, labels as a table)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+pub fn run(args: &AgentArgs, as_json: bool) -> Outcome {
+    // Its environment and memory may hold the database's password, and jobs may run as its own user. Not kept by exec:
+    // the warden, which knows no secret, sets up namespaces as an ordinary process.
+    let hidden = || {
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+            .map_err(std::io::Error::from)
+    };
+    hidden()?;
+    let env = settings::environment();
+    let mut config = settings::load(args, &env)?;
+    config.state_dir = std::path::absolute(&config.state_dir)?;
+    // With whatever files the URL names, which only root may be able to read.
+    let database = DbConfig::from_url(&config.database_url, PasswordIn::Allowed)?;
+    if let Some(name) = &config.user {
+        privsep::begin(&wanted(&config), name, own_files(args, &env, &config))
+            .map_err(|why| Failure::new(Exit::Error, format!("--user {name}: {why}")))?;
+    }
+    // A change of user may have made it visible again.
+    hidden()?;
+    let again = args.clone();
+    let reload =
+        Box::new(move || settings::load(&again, &settings::environment()).map_err(|e| e.to_string()));
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(log_filter())
+        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+        .with_writer(std::io::stderr)
+        .with_target(false);
+    if as_json {
+        logs.json().init();
+    } else {
+        logs.init();
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(2)
+        .build()?;
+    let ended = runtime.block_on(compose(config, database, reload));
+    // What still waits for the database waits no longer than this.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    match ended? {
+        Ended::Stopped | Ended::HandedOver | Ended::Superseded => Ok(Exit::Ok),
+    }
+}
+
+/// The agent, and on its port the API and the page.
+async fn compose(config: AgentConfig, database: DbConfig, reload: Reload) -> Result<Ended, AgentError> {
+    let listener = match config.listen {
+        Some(addr) => Some(
+            farmhand_web::bind(addr)
+                .await
+                .map_err(|e| farmhand_node::setup(format!("--listen {addr}"), e))?,
+        ),
+        None => None,
+    };
+    let load = |files: TlsFiles| Tls::load(files.cert, files.key, privsep::text_of);
+    let tls = config.tls.clone().map(load).transpose();
+    let tls = tls
+        .map_err(|why| farmhand_node::setup("--tls-cert", why))?
+        .map(Arc::new);
+    let api = config.api;
+    let served = tls.clone();
+    let serve = Box::new(move |with: Served| {
+        let Some(listener) = listener else { return };
+        let app = App::new(with.events, with.db, with.health, &with.address, served.is_some());
+        tokio::spawn(farmhand_web::serve(listener, app, Serving { api, tls: served }));
+    });
+    // Boxed: a future of its own, whose size nothing else has to know.
+    Box::pin(farmhand_node::run(
+        config,
+        database,
+        with_certificate(reload, tls),
+        serve,
+    ))
+    .await
+}
+
+/// SIGHUP reads the certificate again too.
+fn with_certificate(reload: Reload, tls: Option<Arc<Tls>>) -> Reload {
+    Box::new(move || {
+        let config = reload()?;
+        tls.as_ref().map_or(Ok(()), |tls| tls.reload())?;
+        Ok(config)
+    })
+}
+
+/// What an agent without rights is held to.
+fn wanted(config: &AgentConfig) -> Wanted {
+    Wanted {
+        state_dir: config.state_dir.clone(),
+        policy: config.policy.clone(),
+        trusted_keys: config.trusted_keys.clone(),
+        secrets_dir: config.outside.secrets_dir.clone(),
+    }
+}
+
+/// What it goes on reading when its user may not: its own settings, and what they name for itself.
+fn own_files(args: &AgentArgs, env: &BTreeMap<String, String>, config: &AgentConfig) -> Vec<PathBuf> {
+    let smtp = config.outside.smtp.as_ref();
+    let ping = config.outside.ping.as_ref();
+    let files = [
+        settings::file(args, env),
+        credential_file(env),
+        config.tls.as_ref().map(|tls| tls.cert.clone()),
+        config.tls.as_ref().map(|tls| tls.key.clone()),
+        smtp.and_then(|smtp| smtp.password_file.clone()),
+        ping.and_then(|ping| match &ping.to {
+            PingUrl::File(file) => Some(file.clone()),
+            PingUrl::Given(_) => None,
+        }),
+    ];
+    files.into_iter().flatten().collect()
+}
+
+/// `FARMHAND_LOG`, in the syntax of tracing's filters; the scheduler of the housekeeping says only warnings.
+fn log_filter() -> EnvFilter {
+    EnvFilter::builder()
+        .with_env_var("FARMHAND_LOG")
+        .try_from_env()
+        .unwrap_or_else(|_| EnvFilter::new("info,tokio_cron_scheduler=warn"))
+}
+
+impl From<AgentError> for Failure {
+    fn from(error: AgentError) -> Self {
+        match error {
+            AgentError::Store(e) => e.into(),
+            AgentError::AddressTaken { .. } => Failure::new(Exit::Refused, error.to_string()),
+            AgentError::Setup { .. } => Failure::new(Exit::Error, error.to_string()),
+        }
+    }
+}

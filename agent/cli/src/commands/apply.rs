@@ -1,0 +1,338 @@
+//! `farmhand job apply`: from files to definitions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use clap::Args;
+use farmhand_core::definition::{
+    Definitions, JobDefinition, JobSpec, PoolDefinition, TargetDefinition, differences, load_all,
+};
+use farmhand_core::document::{Mistakes, Source};
+use farmhand_core::due;
+use farmhand_store::jobs::{
+    ApplyOutcome, Blocked, JobChange, Listed, PoolChange, TargetChange, apply_signed,
+};
+use farmhand_store::pools::pools;
+use farmhand_store::signatures::Signed;
+use farmhand_store::{Db, notify, query, tables};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::apply_pools::{no_pool, plan_pools, pool_in_use, show_pools};
+use super::apply_targets::{no_target, plan_targets, show_targets};
+use super::{DatabaseArgs, Exit, Failure, Outcome, job, job_files, out, progress, sign, terminal, triggers};
+use farmhand_control::due_now;
+
+#[derive(Args, Debug)]
+pub struct ApplyArgs {
+    /// Job files; of a directory all *.toml in it; - is standard input
+    #[arg(required = true)]
+    path: Vec<PathBuf>,
+    /// Only show what would change
+    #[arg(long)]
+    dry_run: bool,
+    /// Delete the jobs that are in none of these files, whoever applied them
+    #[arg(long)]
+    prune: bool,
+    /// Do not ask before deleting
+    #[arg(long)]
+    yes: bool,
+    /// Apply only what one of these keys signed
+    #[arg(long, value_name = "FILE")]
+    trusted_keys: Option<PathBuf>,
+}
+
+/// A definition to be stored.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub name: String,
+    pub spec: JobSpec,
+    pub source: String,
+    /// Who vouches for it.
+    pub signed: Option<Signed>,
+}
+
+/// All that files define.
+pub(super) struct Files {
+    pub jobs: Vec<Wanted>,
+    pub pools: Vec<PoolChange>,
+    pub targets: Vec<TargetChange>,
+}
+
+/// One line of the plan.
+#[derive(Debug, Serialize)]
+struct Step {
+    job_id: String,
+    change: Kind,
+    /// Keys whose values differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    keys: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Kind {
+    Created,
+    Updated,
+    Unchanged,
+    Deleted,
+}
+
+pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Outcome {
+    let (sources, all) = load_files(&args.path, as_json)?;
+    let db = database.connect().await?;
+    let present = job::all(&db).await?;
+    triggers::check(&sources, &all.jobs, &present, args.prune)
+        .map_err(|mistakes| refuse(&mistakes, as_json))?;
+    let mut wanted = files(&sources, all);
+    sign::attach(&mut wanted.jobs, args.trusted_keys.as_deref())?;
+    let steps = plan(&wanted.jobs, &present, args.prune);
+    let pools = plan_pools(&wanted.pools, &pools(&db, None).await?, args.prune);
+    let targets = plan_targets(&wanted.targets, &notify::targets(&db).await?, args.prune);
+    if !as_json {
+        show_pools(&pools);
+        show_targets(&targets);
+        show(&steps);
+    }
+    check_tables(&db, &wanted.jobs).await?;
+    let changes = steps.iter().any(|step| step.change != Kind::Unchanged)
+        || wanted.jobs.iter().any(|job| job.signed.is_some())
+        || pools.iter().any(|step| step.change != Kind::Unchanged)
+        || targets.iter().any(|step| step.change != Kind::Unchanged);
+    if changes && !args.dry_run {
+        confirm(&steps, args)?;
+        let work = store(&db, &wanted.jobs, Some(&wanted), args.prune);
+        progress::during("applying", work).await?;
+    }
+    if as_json {
+        let applied = changes && !args.dry_run;
+        out::json(&json!({"applied": applied, "jobs": steps, "pools": pools, "targets": targets}));
+    } else {
+        out::note(&summary(&steps, args.dry_run));
+    }
+    Ok(Exit::Ok)
+}
+
+/// Holds table jobs against their tables, as this role sees them. What makes them slow is only said.
+async fn check_tables(db: &Db, wanted: &[Wanted]) -> Result<(), Failure> {
+    let mut failure = None;
+    for job in wanted {
+        let Some(table) = job.spec.table.as_ref().filter(|_| job.spec.enabled) else {
+            continue;
+        };
+        for found in tables::check(db, table).await? {
+            let text = format!("job {}: {}\n  {}", job.name, found.problem, found.mend);
+            if found.fatal {
+                let so_far = failure.take();
+                let so_far = so_far
+                    .unwrap_or_else(|| Failure::new(Exit::Refused, "a table is not as its job wants it"));
+                failure = Some(so_far.why(text));
+            } else {
+                out::note(&format!("warning: {text}"));
+            }
+        }
+    }
+    match failure {
+        Some(failure) => Err(failure.next("mend the table or the job file; nothing was applied")),
+        None => Ok(()),
+    }
+}
+
+/// The definitions of all files.
+///
+/// # Errors
+/// Files that cannot be read, and every mistake in them.
+pub(super) fn read_files(paths: &[PathBuf], as_json: bool) -> Result<Files, Failure> {
+    let (sources, all) = load_files(paths, as_json)?;
+    Ok(files(&sources, all))
+}
+
+fn load_files(paths: &[PathBuf], as_json: bool) -> Result<(Vec<Source>, Definitions), Failure> {
+    let sources = job_files::read_all(paths)?;
+    let all = load_all(&sources).map_err(|mistakes| refuse(&mistakes, as_json))?;
+    Ok((sources, all))
+}
+
+fn files(sources: &[Source], all: Definitions) -> Files {
+    let wanted = |job: JobDefinition| Wanted {
+        source: sources[job.source].name.clone(),
+        name: job.name,
+        spec: job.spec,
+        signed: None,
+    };
+    let pool = |pool: PoolDefinition| PoolChange {
+        source: sources[pool.source].name.clone(),
+        name: pool.name,
+        size: pool.size,
+    };
+    let target = |target: TargetDefinition| TargetChange {
+        source: sources[target.source].name.clone(),
+        name: target.name,
+        spec: target.spec,
+    };
+    Files {
+        jobs: all.jobs.into_iter().map(wanted).collect(),
+        pools: all.pools.into_iter().map(pool).collect(),
+        targets: all.targets.into_iter().map(target).collect(),
+    }
+}
+
+fn refuse(mistakes: &Mistakes, as_json: bool) -> Failure {
+    if as_json {
+        out::json(&json!({"mistakes": mistakes.located()}));
+    } else {
+        let width = out::width().unwrap_or(120);
+        out::raw_err(mistakes.render(out::color(), width.into()).as_bytes());
+    }
+    let what = match mistakes.len() {
+        1 => "the job files have a mistake".to_owned(),
+        n => format!("the job files have {n} mistakes"),
+    };
+    Failure::usage(what).next("mend the files; nothing was applied")
+}
+
+fn plan(wanted: &[Wanted], present: &[Listed], prune: bool) -> Vec<Step> {
+    let before: BTreeMap<&str, &Listed> = present.iter().map(|job| (job.job_id.as_str(), job)).collect();
+    let mut steps: Vec<Step> = wanted
+        .iter()
+        .map(|job| {
+            let keys = before
+                .get(job.name.as_str())
+                .map(|old| differences(&old.spec, &value_of(&job.spec)));
+            Step {
+                job_id: job.name.clone(),
+                change: match &keys {
+                    None => Kind::Created,
+                    Some(keys) if keys.is_empty() => Kind::Unchanged,
+                    Some(_) => Kind::Updated,
+                },
+                keys: keys.unwrap_or_default(),
+            }
+        })
+        .collect();
+    let kept: BTreeSet<&str> = wanted.iter().map(|job| job.name.as_str()).collect();
+    let gone = present
+        .iter()
+        .filter(|job| prune && !kept.contains(job.job_id.as_str()));
+    steps.extend(gone.map(|job| Step {
+        job_id: job.job_id.clone(),
+        change: Kind::Deleted,
+        keys: Vec::new(),
+    }));
+    steps
+}
+
+/// A definition as the database has it.
+pub(super) fn value_of(spec: &JobSpec) -> Value {
+    serde_json::to_value(spec).unwrap_or(Value::Null)
+}
+
+impl Kind {
+    pub(super) fn sign(self) -> char {
+        match self {
+            Self::Created => '+',
+            Self::Updated => '~',
+            Self::Unchanged => '=',
+            Self::Deleted => '-',
+        }
+    }
+}
+
+fn show(steps: &[Step]) {
+    for step in steps {
+        let line = format!("{} {}  {}", step.change.sign(), step.job_id, step.keys.join(", "));
+        out::line(line.trim_end());
+    }
+}
+
+fn summary(steps: &[Step], dry_run: bool) -> String {
+    let count = |kind| steps.iter().filter(|step| step.change == kind).count();
+    let would = if dry_run {
+        " (nothing was applied: --dry-run)"
+    } else {
+        ""
+    };
+    format!(
+        "{} new, {} changed, {} unchanged, {} deleted{would}",
+        count(Kind::Created),
+        count(Kind::Updated),
+        count(Kind::Unchanged),
+        count(Kind::Deleted)
+    )
+}
+
+fn confirm(steps: &[Step], args: &ApplyArgs) -> Result<(), Failure> {
+    let gone = steps.iter().filter(|step| step.change == Kind::Deleted).count();
+    if gone == 0 || args.yes || !terminal::can_ask() {
+        return Ok(());
+    }
+    let answer = terminal::ask(&format!("Delete {gone} jobs? Their history stays. [y/N] "))?;
+    if answer.eq_ignore_ascii_case("y") {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Refused, "nothing was applied"))
+}
+
+/// Applies in one transaction, with the pools and targets of the files when there are files, firing first what is
+/// overdue under the present definitions.
+///
+/// # Errors
+/// 4 for a pool or target that is not there, or a pool that would go while runs use it.
+pub(super) async fn store(
+    db: &Db,
+    wanted: &[Wanted],
+    shared: Option<&Files>,
+    prune: bool,
+) -> Result<(), Failure> {
+    let (pools, targets) = (shared.map(|f| &f.pools[..]), shared.map(|f| &f.targets[..]));
+    let signed = (wanted.iter()).filter_map(|job| Some((job.name.clone(), job.signed.clone()?)));
+    let signed = signed.collect();
+    let mut decided: BTreeMap<String, Timestamp> = BTreeMap::new();
+    for _ in 0..due_now::TRIES {
+        let now = query::now(db).await?;
+        let changes = wanted
+            .iter()
+            .map(|job| change(job, decided.get(&job.name).map_or(now, |d| now.max(*d))))
+            .collect::<Result<Vec<_>, _>>()?;
+        let blocked =
+            match apply_signed(db, &changes, &signed, (pools, targets), prune, &super::who()).await? {
+                ApplyOutcome::Done { .. } => return Ok(()),
+                ApplyOutcome::Refused(faults) => {
+                    let failure = Failure::new(Exit::Refused, "the triggers of the jobs do not fit together");
+                    let failure = faults.iter().fold(failure, |f, fault| f.why(fault));
+                    return Err(failure.next("mend `triggered_by`; nothing was applied"));
+                }
+                ApplyOutcome::Blocked(blocked) => blocked,
+            };
+        let mut overdue = Vec::new();
+        for obstacle in blocked {
+            match obstacle {
+                Blocked::Overdue { job_id, .. } => overdue.push(job_id),
+                Blocked::Stale {
+                    job_id,
+                    decided_until,
+                } => {
+                    decided.insert(job_id, decided_until);
+                }
+                Blocked::NoPool { job_id, pool } => return Err(no_pool(&job_id, &pool)),
+                Blocked::PoolInUse { pool, runs } => return Err(pool_in_use(&pool, &runs)),
+                Blocked::NoTarget { job_id, target } => return Err(no_target(&job_id, &target)),
+            }
+        }
+        if !overdue.is_empty() {
+            due_now::fire_overdue(db, &overdue).await?;
+        }
+    }
+    Err(due_now::busy("a job").into())
+}
+
+fn change(job: &Wanted, after: Timestamp) -> Result<JobChange, Failure> {
+    let (schedule, policy) = due::compile(&job.name, &job.spec).map_err(due_now::unusable)?;
+    Ok(JobChange {
+        job_id: job.name.clone(),
+        spec: job.spec.clone(),
+        next_run: due::next_run(&schedule, &policy, after),
+        source: job.source.clone(),
+    })
+}

@@ -1,0 +1,52 @@
+//! The targets of messages of job files, as `farmhand job apply` plans, shows and refuses them.
+
+use farmhand_store::jobs::TargetChange;
+use farmhand_store::notify::TargetRow;
+use serde::Serialize;
+
+use super::apply::Kind;
+use super::{Exit, Failure, out};
+
+/// One line of the plan.
+#[derive(Debug, Serialize)]
+pub(super) struct TargetStep {
+    target: String,
+    pub(super) change: Kind,
+}
+
+/// What applying would do; `present` is what the farm has.
+pub(super) fn plan_targets(wanted: &[TargetChange], present: &[TargetRow], prune: bool) -> Vec<TargetStep> {
+    let defined = |name: &str| {
+        present
+            .iter()
+            .find(|old| old.name == name)
+            .and_then(|t| t.spec.as_ref())
+    };
+    let step = |target: &TargetChange| TargetStep {
+        target: target.name.clone(),
+        change: match defined(&target.name) {
+            None => Kind::Created,
+            Some(old) if *old == target.spec => Kind::Unchanged,
+            Some(_) => Kind::Updated,
+        },
+    };
+    let gone = (present.iter())
+        .filter(|old| prune && old.spec.is_some() && !wanted.iter().any(|target| target.name == old.name))
+        .map(|old| TargetStep {
+            target: old.name.clone(),
+            change: Kind::Deleted,
+        });
+    wanted.iter().map(step).chain(gone).collect()
+}
+
+pub(super) fn show_targets(steps: &[TargetStep]) {
+    for step in steps {
+        out::line(&format!("{} notify {}", step.change.sign(), step.target));
+    }
+}
+
+pub(super) fn no_target(job_id: &str, target: &str) -> Failure {
+    Failure::new(Exit::Refused, "nothing was applied")
+        .why(format!("{job_id} notifies {target}, and there is no such target"))
+        .next(format!("apply a file with [notify.{target}] first"))
+}

@@ -1,0 +1,108 @@
+//! `farmhand job backfill`: runs for instants of the past that have none.
+
+use clap::Args;
+use farmhand_store::{Db, query};
+use serde_json::json;
+
+use super::progress::Progress;
+use super::{Exit, Failure, Outcome, completion, job, out, terminal};
+use farmhand_control::backfill::{Plan, make, plan};
+
+#[derive(Args, Debug)]
+pub struct BackfillArgs {
+    #[arg(add = completion::job_names())]
+    name: String,
+    /// From this time on: RFC 3339, or a date or time on the clock of the job's zone
+    #[arg(long, value_name = "T")]
+    from: String,
+    /// Up to this time, itself not included [default: now]
+    #[arg(long, value_name = "T")]
+    to: Option<String>,
+    /// Only show what would be run
+    #[arg(long)]
+    dry_run: bool,
+    /// Refuse when there are more runs to make than this
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    max: u32,
+    /// Do not ask before making the runs
+    #[arg(long)]
+    yes: bool,
+}
+
+pub async fn run(db: &Db, args: &BackfillArgs, as_json: bool) -> Outcome {
+    let row = job::one(db, &args.name).await?;
+    let now = query::now(db).await?;
+    let mut progress = Progress::default();
+    let looking = |looked: usize, at| {
+        progress.say(|_| format!("looking at {}, {looked} instants so far", out::time(at)))
+    };
+    let plan = plan(db, &row, &args.from, args.to.as_deref(), now, looking).await?;
+    let (from, to) = plan.stretch;
+    let count = plan.missing.len();
+    if !as_json {
+        show(&plan);
+    }
+    if count > args.max as usize {
+        return Err(Failure::new(
+            Exit::Refused,
+            format!("{count} runs would be made, more than --max {}", args.max),
+        )
+        .next("take a shorter stretch, or raise --max"));
+    }
+    let mut run_ids = Vec::new();
+    if !args.dry_run && count > 0 {
+        confirm(args, count)?;
+        let who = super::who();
+        let work = make(db, &row, &plan, &who);
+        run_ids = Progress::default()
+            .during(&format!("making {count} runs"), work)
+            .await?;
+    }
+    if as_json {
+        out::json(
+            &json!({"job_id": args.name, "from": from, "to": to, "instants": plan.missing,
+            "already_run": plan.ran, "excluded": plan.excluded, "run_ids": run_ids, "applied": !args.dry_run}),
+        );
+    } else {
+        out::note(&match (count, args.dry_run) {
+            (0, _) => "nothing to do".to_owned(),
+            (_, true) => format!("{count} runs would be made (nothing was: --dry-run)"),
+            (_, false) => format!("{} runs made; they run one after the other", run_ids.len()),
+        });
+    }
+    Ok(Exit::Ok)
+}
+
+/// The first and the last of them: a stretch may hold thousands.
+fn show(plan: &Plan) {
+    const ENDS: usize = 10;
+    let count = plan.missing.len();
+    for (index, at) in plan.missing.iter().enumerate() {
+        if index == ENDS && count > 2 * ENDS {
+            out::line(&format!("… {} more", count - 2 * ENDS));
+        }
+        if index < ENDS || index + ENDS >= count {
+            out::line(&out::time(*at));
+        }
+    }
+    if plan.ran > 0 {
+        out::note(&format!("{} instants have a run and get no second one", plan.ran));
+    }
+    if plan.excluded > 0 {
+        out::note(&format!(
+            "{} instants are outside start and end, or excluded by a calendar",
+            plan.excluded
+        ));
+    }
+}
+
+fn confirm(args: &BackfillArgs, count: usize) -> Result<(), Failure> {
+    if args.yes || !terminal::can_ask() {
+        return Ok(());
+    }
+    let answer = terminal::ask(&format!("Make {count} runs of {}? [y/N] ", args.name))?;
+    if answer.eq_ignore_ascii_case("y") {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Refused, "no runs were made"))
+}

@@ -1,0 +1,194 @@
+//! Which database a command talks to.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use farmhand_store::{Db, DbConfig, PasswordIn, StoreError};
+
+use super::{Exit, Failure, settings, terminal};
+use farmhand_warden_client::privsep;
+
+#[derive(Args, Clone, Debug)]
+pub struct DatabaseArgs {
+    /// The database [env: FARMHAND_DATABASE_URL, then DATABASE_URL]; no password here, PGPASSFILE can hold one
+    #[arg(long, value_name = "URL", global = true)]
+    pub database_url: Option<String>,
+}
+
+impl DatabaseArgs {
+    /// The URL from the flag or the environment.
+    ///
+    /// # Errors
+    /// Exit code 2 when there is none, or when it would show a password to everyone on the machine.
+    pub fn url(&self) -> Result<String, Failure> {
+        url(self.database_url.as_deref(), &settings::environment(), None).map_err(Failure::usage)
+    }
+
+    /// The strict form of the URL.
+    ///
+    /// # Errors
+    /// As [`Self::url`], and when the URL cannot be used.
+    pub fn config(&self) -> Result<DbConfig, Failure> {
+        let config = DbConfig::from_url(&self.url()?, PasswordIn::Allowed)?;
+        Ok(config.with_application_name("farmhand cli").with_listen(false))
+    }
+
+    /// A database whose schema this binary knows. Asks for a password on a terminal when one is missing.
+    ///
+    /// # Errors
+    /// 5 when it is out of reach, 6 when it denies access, 4 when its schema is another version's.
+    pub async fn connect(&self) -> Result<Db, Failure> {
+        let config = self.config()?;
+        match Db::connect(&config).await {
+            Err(StoreError::PasswordMissing) if terminal::can_ask() => {
+                let question = format!("Password for {}: ", config.target());
+                let password = terminal::ask_secret(&question)?;
+                let config = config.with_password(&password);
+                Db::connect(&config).await.map_err(|e| located(e, &config))
+            }
+            other => other.map_err(|e| located(e, &config)),
+        }
+    }
+}
+
+/// A failure that names the database.
+pub fn located(error: StoreError, config: &DbConfig) -> Failure {
+    Failure::from(error).why(format!("database {}", config.target()))
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let (exit, what, next) = match &error {
+            StoreError::Config(_) => (
+                Exit::Usage,
+                "the database URL cannot be used",
+                "mend FARMHAND_DATABASE_URL, for example postgresql://farmhand@db.example.com/farmhand",
+            ),
+            StoreError::ReadOnly => (
+                Exit::Unreachable,
+                "the database takes no writes",
+                "name the primary too, as in postgresql://user@a,b/farmhand, or promote this standby; jobs that run go on \
+                 meanwhile",
+            ),
+            StoreError::Unreachable(_) => (
+                Exit::Unreachable,
+                "the database is out of reach",
+                "check that PostgreSQL runs there and that FARMHAND_DATABASE_URL names it; jobs that run go on meanwhile",
+            ),
+            StoreError::TimedOut { .. }
+            | StoreError::ConnectionLost { .. }
+            | StoreError::NotConfirmed { .. } => (
+                Exit::Unreachable,
+                "the database did not confirm; whether it did it is unknown",
+                "look before doing it again",
+            ),
+            StoreError::Denied(_) | StoreError::PasswordMissing => (
+                Exit::Denied,
+                "the database denies access",
+                "check the user, its password (FARMHAND_DATABASE_URL or PGPASSFILE) and its rights",
+            ),
+            StoreError::SchemaMissing | StoreError::SchemaTooOld { .. } => (
+                Exit::Refused,
+                "the database is not ready for this version",
+                "run `farmhand migrate`",
+            ),
+            StoreError::SchemaTooNew { .. } => (
+                Exit::Refused,
+                "the database belongs to a newer version",
+                "install that version of farmhand on this machine",
+            ),
+            StoreError::MigrationChanged { .. } => (
+                Exit::Refused,
+                "the database was migrated by another build",
+                "use the build that migrated it, or another database",
+            ),
+            StoreError::NotFound(_) => (
+                Exit::NotFound,
+                "there is no such thing",
+                "`farmhand job ls` shows the jobs",
+            ),
+            StoreError::Refused(_) => (Exit::Refused, "the database refuses it", "change the request"),
+            // Texts that PostgreSQL cannot hold, and numbers out of its range, are the request's.
+            StoreError::Sql { code, .. } if code.starts_with("22") => (
+                Exit::Usage,
+                "a value is none that the database can hold",
+                "leave out what is no text, and take smaller numbers",
+            ),
+            StoreError::Sql { code, .. } if code == "57014" => (
+                Exit::Unreachable,
+                "the answer took too long",
+                "ask for less: a shorter stretch of time, or one job",
+            ),
+            StoreError::Sql { .. } | StoreError::Decode { .. } => (
+                Exit::Error,
+                "the database answered with an error",
+                "`farmhand doctor` checks the database; this may be a defect worth reporting",
+            ),
+        };
+        let why = match &error {
+            StoreError::Config(why)
+            | StoreError::Unreachable(why)
+            | StoreError::Denied(why)
+            | StoreError::NotFound(why)
+            | StoreError::Refused(why) => why.clone(),
+            other => other.to_string(),
+        };
+        Self::new(exit, what).why(why).next(next)
+    }
+}
+
+/// Flag, then `FARMHAND_DATABASE_URL`, then `DATABASE_URL`, then systemd's credential, then the file.
+///
+/// # Errors
+/// What is wrong, with what to do.
+pub fn url(
+    flag: Option<&str>,
+    env: &BTreeMap<String, String>,
+    in_file: Option<String>,
+) -> Result<String, String> {
+    if let Some(flag) = flag {
+        if has_password(flag) {
+            return Err(
+                "--database-url holds a password, and every user of this machine can read command lines: \
+                 put the URL into FARMHAND_DATABASE_URL, or the password into a PGPASSFILE"
+                    .to_owned(),
+            );
+        }
+        return Ok(flag.to_owned());
+    }
+    ["FARMHAND_DATABASE_URL", "DATABASE_URL"]
+        .iter()
+        .find_map(|name| env.get(*name).filter(|url| !url.is_empty()).cloned())
+        .or_else(|| credential(env))
+        .or(in_file)
+        .ok_or_else(|| {
+            "no database is named: set FARMHAND_DATABASE_URL, for example \
+             postgresql://farmhand@db.example.com/farmhand"
+                .to_owned()
+        })
+}
+
+/// Where that is.
+pub fn credential_file(env: &BTreeMap<String, String>) -> Option<PathBuf> {
+    let dir = env.get("CREDENTIALS_DIRECTORY")?;
+    Some(Path::new(dir).join("database-url"))
+}
+
+/// What a unit's `LoadCredential=database-url:FILE` hands over; an empty one counts as none.
+fn credential(env: &BTreeMap<String, String>) -> Option<String> {
+    let text = privsep::text_of(&credential_file(env)?).ok()?;
+    Some(text.trim().to_owned()).filter(|url| !url.is_empty())
+}
+
+/// Looks at the text, since a URL that does not parse may hold a password all the same.
+fn has_password(url: &str) -> bool {
+    let names_one = |part: &str| part.trim_start().to_ascii_lowercase().starts_with("password");
+    let Some((_, rest)) = url.split_once("://") else {
+        return url.split_whitespace().any(names_one);
+    };
+    let (base, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let authority = base.split('/').next().unwrap_or(base);
+    let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
+    user.contains(':') || query.split('&').any(names_one)
+}

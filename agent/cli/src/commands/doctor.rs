@@ -1,0 +1,179 @@
+//! `farmhand doctor`: what this machine and this database allow, and what it costs.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use farmhand_store::{Db, DbConfig, StoreError, migrate, notify, survey, tables};
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::{DatabaseArgs, Exit, Failure, Outcome, out, settings};
+use crate::doctor::{Check, Level, availability, database, machine, rights, worst};
+
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    #[command(flatten)]
+    database: DatabaseArgs,
+    /// The agent's state directory [env: FARMHAND_STATE_DIR] [default: as for `farmhand agent`]
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    worst: Level,
+    checks: &'a [Check],
+}
+
+/// Looks at the machine first: that needs a process with one thread.
+pub fn run(args: &DoctorArgs, as_json: bool) -> Outcome {
+    let env = settings::environment();
+    let named = env
+        .get("FARMHAND_STATE_DIR")
+        .filter(|dir| !dir.is_empty())
+        .map(PathBuf::from);
+    let state_dir = match args.state_dir.clone().or(named) {
+        Some(dir) => std::path::absolute(dir)?,
+        None => settings::default_state_dir(&env).map_err(Failure::usage)?,
+    };
+    let mut checks = machine::judge(&machine::look(&state_dir));
+    let reached = super::block_on(async { Ok(look_at_database(&args.database, &mut checks).await) })?;
+    if as_json {
+        out::json(&Report {
+            worst: worst(&checks),
+            checks: &checks,
+        });
+    } else {
+        print(&checks);
+    }
+    Ok(match (reached, worst(&checks)) {
+        (Exit::Ok, Level::Failure) => Exit::Error,
+        (reached, _) => reached,
+    })
+}
+
+/// Adds what can be said of the database, and answers how far it got.
+async fn look_at_database(args: &DatabaseArgs, checks: &mut Vec<Check>) -> Exit {
+    let config = match args.config() {
+        Ok(config) => config,
+        Err(failure) => {
+            checks.push(refused("the URL cannot be used", &failure));
+            return failure.exit;
+        }
+    };
+    match look_at_server(&config).await {
+        Ok(found) => checks.extend(found),
+        Err(error) => {
+            let failure = Failure::from(error);
+            checks.push(refused(&config.target(), &failure));
+            checks.extend(availability::servers(&roles(&config).await, 0));
+            return failure.exit;
+        }
+    }
+    let db = Db::new(&config);
+    match migrate::check(&db).await {
+        Ok(()) => checks.push(Check::ok(
+            "schema",
+            format!("version {}", migrate::current_version()),
+        )),
+        Err(error) => {
+            checks.push(Check::bad(
+                Level::Failure,
+                "schema",
+                error.to_string(),
+                "agents of this version do not start on it",
+                "run `farmhand migrate`, or the version that migrated it",
+            ));
+            return Exit::Ok;
+        }
+    }
+    match survey::farm(&db).await {
+        Ok(farm) => checks.extend(database::farm(&farm, env!("CARGO_PKG_VERSION"))),
+        Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
+    }
+    match survey::rights(&db).await {
+        Ok(found) => checks.extend(rights::judge(&found, &config.target(), config.is_exposed())),
+        Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
+    }
+    match notify::targets(&db).await {
+        Ok(found) => checks.extend(found.iter().map(crate::doctor::notify::judge)),
+        Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
+    }
+    match tables::survey(&db).await {
+        Ok(found) => checks.extend(found.iter().flat_map(crate::doctor::tables::judge)),
+        Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
+    }
+    Exit::Ok
+}
+
+fn refused(target: &str, failure: &Failure) -> Check {
+    Check::bad(
+        Level::Failure,
+        "database",
+        target,
+        "no run starts without it; attempts that run go on until their lease ends",
+        failure.to_string(),
+    )
+}
+
+/// What each server of a URL that names several is.
+async fn roles(config: &DbConfig) -> Vec<(String, Result<survey::Role, StoreError>)> {
+    let mut answers = Vec::new();
+    for server in config.servers() {
+        let db = Db::new(&server.clone().of_any_kind());
+        answers.push((server.target(), survey::role(&db).await));
+    }
+    answers
+}
+
+/// Twice, each time over a connection of its own: only the second can be one that a pooler had already used.
+async fn look_at_server(config: &DbConfig) -> Result<Vec<Check>, StoreError> {
+    let first = Db::new(config);
+    survey::server(&first).await?;
+    let connecting = Instant::now();
+    let db = Db::new(config);
+    survey::server(&db).await?;
+    let (asked, asked_at) = (Instant::now(), Timestamp::now());
+    let server = survey::server(&db).await?;
+    let (connected_for, round_trip) = (connecting.elapsed(), asked.elapsed());
+    // Both connections are open.
+    let shared_backend = survey::backend(&first).await? == survey::backend(&db).await?;
+    let middle = asked_at.as_duration().as_secs_f64() + round_trip.as_secs_f64() / 2.0;
+    let link = database::Link {
+        connected_for,
+        round_trip,
+        shared_backend,
+        clock_offset: middle - server.now.as_duration().as_secs_f64(),
+    };
+    let answered = format!(
+        "{} answered in {:.1} ms",
+        config.target(),
+        round_trip.as_secs_f64() * 1e3
+    );
+    let mut checks = vec![Check::ok("database", answered)];
+    checks.extend(database::server(&server, &link));
+    checks.extend(availability::servers(&roles(config).await, server.standbys));
+    Ok(checks)
+}
+
+fn print(checks: &[Check]) {
+    for check in checks {
+        let mark = match check.level {
+            Level::Ok => "ok",
+            Level::Note => "note",
+            Level::Warning => "WARNING",
+            Level::Failure => "FAILURE",
+        };
+        out::line(&out::printable(&format!(
+            "{mark:<8} {:<19} {}",
+            check.check, check.found
+        )));
+        for (name, text) in [("cost", &check.cost), ("mend", &check.mend)] {
+            if let Some(text) = text {
+                let indented = text.replace('\n', "\n                                   ");
+                out::line(&out::printable(&format!("{:<28} {name}: {indented}", "")));
+            }
+        }
+    }
+}

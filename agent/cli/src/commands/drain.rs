@@ -1,0 +1,106 @@
+//! `farmhand node drain`: nothing new, what runs to its end, and no longer than the deadline.
+
+use std::time::Duration;
+
+use clap::Args;
+use farmhand_core::document::parse_duration;
+use farmhand_store::Db;
+use farmhand_store::jobs::{Withhold, withhold};
+use farmhand_store::query::NodeRow;
+
+use super::progress::Progress;
+use super::{Exit, Failure, Outcome, completion, node, out};
+
+const PAUSE: Duration = Duration::from_millis(500);
+
+#[derive(Args, Debug)]
+pub struct DrainArgs {
+    #[arg(add = completion::node_names())]
+    address: String,
+    /// What still runs after this is ended by SIGTERM, and SIGKILL after its grace, and runs elsewhere [default: none]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    deadline: Option<Duration>,
+    /// Wait until nothing runs there any more
+    #[arg(long)]
+    wait: bool,
+    /// Wait no longer than this (exit code 124); the draining goes on
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    wait_timeout: Option<Duration>,
+}
+
+pub async fn run(db: &Db, args: &DrainArgs, as_json: bool) -> Outcome {
+    let order = Withhold::Drain {
+        within: args.deadline,
+    };
+    if !withhold(db, &args.address, order, &super::who()).await? {
+        return Err(node::no_node(&args.address).into());
+    }
+    let row = node::one(db, &args.address).await?;
+    let waiting = args.wait || args.wait_timeout.is_some();
+    if !as_json {
+        out::line(&format!("{}: {}", row.address, node::state(&row)));
+        if !row.open {
+            out::note(&format!(
+                "{} has no open session; its next agent will claim nothing until `farmhand node resume`",
+                row.address
+            ));
+        }
+    } else if !waiting {
+        out::json(&row);
+    }
+    if !waiting {
+        return Ok(Exit::Ok);
+    }
+    let drained = tokio::select! {
+        drained = until_drained(db, &args.address) => drained?,
+        () = expiry(args.wait_timeout) => {
+            out::note(&format!("{} still runs something, and goes on draining", args.address));
+            return Ok(Exit::WaitExpired);
+        }
+        _ = tokio::signal::ctrl_c() => {
+            out::note(&format!("{} goes on draining; `farmhand node resume` would end that", args.address));
+            return Ok(Exit::Interrupted);
+        }
+    };
+    if as_json {
+        out::json(&drained);
+    } else {
+        out::line(&format!("{}: {}", drained.address, node::state(&drained)));
+    }
+    Ok(Exit::Ok)
+}
+
+/// Looks until the node holds nothing.
+async fn until_drained(db: &Db, address: &str) -> Result<NodeRow, Failure> {
+    let mut progress = Progress::default();
+    let mut away = false;
+    loop {
+        match node::one(db, address).await.map_err(Failure::from) {
+            Ok(row) if row.running == 0 && (row.state == "draining" || !row.open) => return Ok(row),
+            Ok(row) if row.open && row.state != "draining" => {
+                progress.clear();
+                return Err(Failure::new(Exit::Refused, format!("{address} is {}", row.state))
+                    .why("somebody took the draining back"));
+            }
+            Ok(row) => {
+                away = false;
+                progress.say(|elapsed| format!("{}, {}", node::state(&row), out::span(elapsed)));
+            }
+            Err(failure) if failure.exit == Exit::Unreachable => {
+                if !std::mem::replace(&mut away, true) {
+                    progress.clear();
+                    out::note(&format!("the database is away; still waiting for {address}"));
+                }
+            }
+            Err(failure) => return Err(failure),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn expiry(limit: Option<Duration>) {
+    match limit {
+        Some(limit) => tokio::time::sleep(limit).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,209 @@
+//! `farmhand events`: what happened.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use clap::Args;
+use farmhand_store::audit::{Entry, audit};
+use farmhand_store::events::{EventFilter, Recorded, events_after, recent_events};
+use farmhand_store::{Db, StoreError};
+use serde_json::Value;
+
+use super::{DatabaseArgs, Exit, Outcome, completion, out};
+
+/// Between looks: after something happened, and when nothing did.
+const SOON: Duration = Duration::from_millis(300);
+const LATER: Duration = Duration::from_secs(1);
+/// How far back each look goes, and how many numbers are remembered to know what was shown.
+const BACK: i64 = 200;
+const KEPT: usize = 1000;
+/// Events of one look.
+const BATCH: i64 = 1000;
+
+#[derive(Args, Debug)]
+pub struct EventsArgs {
+    /// Events of this job only
+    #[arg(long, add = completion::job_names())]
+    job: Option<String>,
+    /// Events of this run only
+    #[arg(long, add = completion::run_numbers())]
+    run: Option<i64>,
+    /// Events of this node only
+    #[arg(long, value_name = "ADDRESS", add = completion::node_names())]
+    node: Option<String>,
+    /// Events of this kind only
+    #[arg(long)]
+    kind: Option<String>,
+    /// How many of the newest
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(0..=10_000))]
+    limit: i64,
+    /// Go on as they happen, until Ctrl-C
+    #[arg(short, long)]
+    follow: bool,
+    /// What people did and what was refused, with who and from where; kept for longer, never changed
+    #[arg(long, conflicts_with = "follow")]
+    audit: bool,
+    #[command(flatten)]
+    database: DatabaseArgs,
+}
+
+/// With `--json`, a list; when following, one object per line.
+pub async fn run(args: &EventsArgs, as_json: bool) -> Outcome {
+    let db = args.database.connect().await?;
+    let filter = EventFilter {
+        job_id: args.job.clone(),
+        run_id: args.run,
+        address: args.node.clone(),
+        kind: args.kind.clone(),
+        since: None,
+    };
+    if args.audit {
+        return show_audit(&db, &filter, args.limit, as_json).await;
+    }
+    // Before the list is read, so that what happens meanwhile is seen by the first look.
+    let (mut newest_id, mut seen) = (0, BTreeSet::new());
+    if args.follow {
+        newest_id = newest(&db).await?;
+        let old = events_after(&db, &filter, newest_id - BACK, BATCH).await?;
+        seen.extend(
+            old.iter()
+                .map(|event| event.event_id)
+                .filter(|id| *id <= newest_id),
+        );
+    }
+    let mut events = match args.limit {
+        0 => Vec::new(),
+        limit => recent_events(&db, &filter, None, limit).await?,
+    };
+    events.reverse();
+    match (as_json, args.follow) {
+        (true, false) => out::json(&events),
+        _ => events.iter().for_each(|event| show(event, as_json)),
+    }
+    if !args.follow {
+        return Ok(Exit::Ok);
+    }
+    seen.extend(events.iter().map(|event| event.event_id));
+    go_on(&db, &filter, newest_id, seen, as_json).await
+}
+
+async fn show_audit(db: &Db, filter: &EventFilter, limit: i64, as_json: bool) -> Outcome {
+    let mut entries = audit(db, filter, None, limit).await?;
+    entries.reverse();
+    if as_json {
+        out::json(&entries);
+        return Ok(Exit::Ok);
+    }
+    let row = |e: &Entry| {
+        let from = e.client.clone().unwrap_or_else(|| "local".to_owned());
+        let from = format!(
+            "{} {from} {}",
+            e.role,
+            e.application.as_deref().unwrap_or_default()
+        );
+        let mut what = e.job_id.clone().unwrap_or_default();
+        for (name, value) in [
+            ("run", e.run_id.map(|n| n.to_string())),
+            ("node", e.address.clone()),
+        ] {
+            what.push_str(&value.map_or_else(String::new, |value| format!(" {name} {value}")));
+        }
+        if let Some(why) = e.detail["why"].as_str() {
+            what.push_str(&format!(": {why}"));
+        }
+        vec![
+            out::time(e.at),
+            e.kind.clone(),
+            out::maybe(e.actor.as_ref()),
+            from.trim_end().to_owned(),
+            what.trim_start().to_owned(),
+        ]
+    };
+    out::table(
+        &["AT", "WHAT", "WHO", "FROM", "ABOUT"],
+        entries.iter().map(row).collect(),
+    );
+    Ok(Exit::Ok)
+}
+
+/// The number of the newest event of all, whatever is asked for: looks start there, and read no older ones.
+async fn newest(db: &Db) -> Result<i64, StoreError> {
+    let newest = recent_events(db, &EventFilter::default(), None, 1).await?;
+    Ok(newest.first().map_or(0, |event| event.event_id))
+}
+
+/// Numbers are given before commits: an event may become visible after one with a higher number, so each look
+/// goes a little back. What was there when the following began is not shown again.
+async fn go_on(db: &Db, filter: &EventFilter, start: i64, mut seen: BTreeSet<i64>, as_json: bool) -> Outcome {
+    let (mut reached, mut away, mut pause) = (start, false, SOON);
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
+        }
+        match look(db, filter, reached).await {
+            Ok((events, upto)) => {
+                away = false;
+                pause = LATER;
+                reached = upto;
+                for event in &events {
+                    if seen.insert(event.event_id) {
+                        show(event, as_json);
+                        pause = SOON;
+                    }
+                }
+                while seen.len() > 2 * KEPT {
+                    seen.pop_first();
+                }
+            }
+            Err(error) if error.is_away() => {
+                pause = LATER;
+                if !std::mem::replace(&mut away, true) {
+                    out::note(&format!("{error}; trying on"));
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// What was recorded since, and up to which number that is all there was.
+async fn look(db: &Db, filter: &EventFilter, reached: i64) -> Result<(Vec<Recorded>, i64), StoreError> {
+    let newest = newest(db).await?;
+    let events = events_after(db, filter, reached - BACK, BATCH).await?;
+    let full = i64::try_from(events.len()) == Ok(BATCH);
+    let upto = match events.last() {
+        Some(last) if full => last.event_id,
+        _ => newest.max(reached),
+    };
+    Ok((events, upto))
+}
+
+fn show(recorded: &Recorded, as_json: bool) {
+    if as_json {
+        match serde_json::to_string(recorded) {
+            Ok(text) => out::line(&text),
+            Err(error) => out::note(&format!("error: event {}: {error}", recorded.event_id)),
+        }
+        return;
+    }
+    let event = &recorded.event;
+    let mut text = format!("{} {:7} {}", out::time(recorded.at), event.severity, event.kind);
+    let mut add = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            text.push_str(&format!(" {name}={value}"));
+        }
+    };
+    add("job", event.job_id.clone());
+    add("run", event.run_id.map(|n| n.to_string()));
+    add("attempt", event.attempt.map(|n| n.to_string()));
+    add("node", event.address.clone());
+    add("session", event.session.map(|n| n.to_string()));
+    if let Value::Object(detail) = &event.detail {
+        for (name, value) in detail {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            add(name, Some(value));
+        }
+    }
+    out::line(&out::printable(&text));
+}

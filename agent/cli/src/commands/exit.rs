@@ -1,0 +1,121 @@
+//! How a command ends, and what it says when it cannot do what it was asked.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use farmhand_control::{Kind, Refusal};
+
+/// The exit codes that scripts lean on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    Ok = 0,
+    Error = 1,
+    Usage = 2,
+    NotFound = 3,
+    Refused = 4,
+    /// The database is out of reach.
+    Unreachable = 5,
+    /// The database, or the machine, denies it.
+    Denied = 6,
+    RunFailed = 10,
+    RunTimedOut = 11,
+    RunCancelled = 12,
+    RunSkipped = 13,
+    WaitExpired = 124,
+    /// Ctrl-C.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// What a command returns: how it ended, or why it could not.
+pub type Outcome = Result<Exit, Failure>;
+
+/// An error for people: what happened, why, and what to do next.
+#[derive(Debug)]
+pub struct Failure {
+    pub exit: Exit,
+    what: String,
+    why: Vec<String>,
+    next: Option<String>,
+}
+
+impl Failure {
+    pub fn new(exit: Exit, what: impl Into<String>) -> Self {
+        Self {
+            exit,
+            what: what.into(),
+            why: Vec::new(),
+            next: None,
+        }
+    }
+
+    pub fn usage(what: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, what)
+    }
+
+    #[must_use]
+    pub fn why(mut self, why: impl fmt::Display) -> Self {
+        self.why.push(why.to_string());
+        self
+    }
+
+    #[must_use]
+    pub fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = Some(next.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.what)?;
+        for why in &self.why {
+            write!(f, "\n  why:  {}", why.replace('\n', "\n        "))?;
+        }
+        if let Some(next) = &self.next {
+            write!(f, "\n  next: {}", next.replace('\n', "\n        "))?;
+        }
+        Ok(())
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Store(error) => error.into(),
+            Refusal::Said {
+                kind,
+                what,
+                why,
+                next,
+            } => Self {
+                exit: match kind {
+                    Kind::Usage => Exit::Usage,
+                    Kind::NotFound => Exit::NotFound,
+                    Kind::Refused => Exit::Refused,
+                },
+                what,
+                why,
+                next,
+            },
+        }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::new(Exit::Error, "input or output failed").why(error)
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        let failure = Self::new(Exit::Error, error.to_string());
+        error.chain().skip(1).fold(failure, Self::why)
+    }
+}

@@ -1,0 +1,260 @@
+//! `farmhand flow`: tasks in dependency order on this machine; needs no database.
+
+mod run;
+mod wait;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use farmhand_core::flow::{Direction, Facilities, Selection, Task};
+use farmhand_core::graph::Graph;
+
+use super::{Exit, Failure, Outcome, out};
+use farmhand_engine::flow::load::{LoadError, Source, load};
+use farmhand_engine::flow::plan::{self, Plan};
+
+#[derive(Args, Debug)]
+pub struct FlowArgs {
+    #[command(subcommand)]
+    command: FlowCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum FlowCommand {
+    /// Show order, levels, critical path, cycles and missing names; run nothing
+    Plan(PlanArgs),
+    /// Run the tasks, each as soon as what it waits for has ended
+    Run(Box<run::RunArgs>),
+    /// Called from a task: sleep until others have ended; fails when one of them did not succeed
+    Wait(wait::WaitArgs),
+    /// Called from a task that goes on, say a daemon: what waits for it need wait no longer
+    Mark(wait::MarkArgs),
+    /// Print the graph for Graphviz, or for Mermaid
+    Graph(GraphArgs),
+}
+
+/// Which tasks.
+#[derive(Args, Debug)]
+pub struct SourceArgs {
+    /// A directory of annotated scripts, or one shell file with annotated functions
+    #[arg(value_name = "DIR|FILE")]
+    path: Option<PathBuf>,
+    /// Pairs `dependency dependent`, as tsort reads them; - is stdin
+    #[arg(long, value_name = "FILE")]
+    edges: Option<PathBuf>,
+    /// Plan for stopping: everything backwards
+    #[arg(long)]
+    stop: bool,
+    /// Leave out scripts with this keyword
+    #[arg(long, value_name = "KEYWORD")]
+    skip: Vec<String>,
+    /// Leave out scripts without this keyword
+    #[arg(long, value_name = "KEYWORD")]
+    keep: Vec<String>,
+    /// What a name that nobody provides is
+    #[arg(long, value_name = "WHAT", value_enum, default_value = "error")]
+    missing: MissingNames,
+    /// More `$facilities`, in the form of insserv.conf
+    #[arg(long, value_name = "FILE")]
+    facilities: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum MissingNames {
+    Error,
+    Warn,
+}
+
+#[derive(Args, Debug)]
+struct PlanArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Print the graph for Graphviz
+    #[arg(long, conflicts_with = "mermaid")]
+    dot: bool,
+    /// Print the graph for Mermaid
+    #[arg(long)]
+    mermaid: bool,
+}
+
+#[derive(Args, Debug)]
+struct GraphArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// For Mermaid instead of Graphviz
+    #[arg(long)]
+    mermaid: bool,
+}
+
+pub fn run(args: &FlowArgs, json: bool) -> Outcome {
+    match &args.command {
+        FlowCommand::Plan(args) => show_plan(args, json),
+        FlowCommand::Run(args) => run::run(args, json),
+        FlowCommand::Wait(args) => wait::run_wait(args, json),
+        FlowCommand::Mark(args) => wait::run_mark(args),
+        FlowCommand::Graph(args) => {
+            let (tasks, graph) = args.source.read()?;
+            let plan = plan::plan(&tasks, &graph);
+            let (language, text) = match args.mermaid {
+                true => ("mermaid", plan::mermaid(&plan)),
+                false => ("dot", plan::dot(&plan)),
+            };
+            if json {
+                out::json(&serde_json::json!({"language": language, "text": text}));
+            } else {
+                out::raw(text.as_bytes());
+            }
+            Ok(Exit::Ok)
+        }
+    }
+}
+
+impl SourceArgs {
+    /// The tasks and their graph, whatever is wrong with it.
+    fn read(&self) -> Result<(Vec<Task>, Graph), Failure> {
+        if self.path.is_none() && self.edges.is_none() {
+            return Err(
+                Failure::usage("it is not said which flow").next("name a directory or a file, or --edges")
+            );
+        }
+        let tasks = self.tasks_of(self.path.clone())?;
+        let graph = plan::graph(&tasks);
+        Ok((tasks, graph))
+    }
+
+    fn tasks_of(&self, path: Option<PathBuf>) -> Result<Vec<Task>, Failure> {
+        let source = Source {
+            path,
+            edges: self.edges.clone(),
+        };
+        Ok(load(&source, &self.selection()?)?)
+    }
+
+    fn direction(&self) -> Direction {
+        if self.stop {
+            Direction::Stop
+        } else {
+            Direction::Start
+        }
+    }
+
+    fn selection(&self) -> Result<Selection, Failure> {
+        let mut facilities = Facilities::default();
+        for path in &self.facilities {
+            let text = std::fs::read_to_string(path).map_err(|e| {
+                Failure::new(Exit::Error, format!("{} cannot be read", path.display())).why(e)
+            })?;
+            facilities.extend(Facilities::parse(&text));
+        }
+        Ok(Selection {
+            direction: self.direction(),
+            skip: self.skip.clone(),
+            keep: self.keep.clone(),
+            facilities,
+        })
+    }
+
+    /// Says what is wrong with the graph.
+    ///
+    /// # Errors
+    /// Cycles, and missing names unless they are only to be warned of.
+    fn judge(&self, graph: &Graph) -> Result<(), Failure> {
+        let cycles = graph.cycles();
+        if !cycles.is_empty() {
+            let what = match cycles.len() {
+                1 => "the tasks wait for each other in a cycle".to_owned(),
+                n => format!("the tasks wait for each other in {n} cycles"),
+            };
+            let failure = Failure::new(Exit::Error, what).next("take one of the lines out of each cycle");
+            return Err(cycles.into_iter().fold(failure, Failure::why));
+        }
+        let missing = graph.missing();
+        let said = missing
+            .iter()
+            .map(|m| format!("{}: {} names `{}`, which nobody provides", m.at, m.task, m.name));
+        if missing.is_empty() {
+            return Ok(());
+        }
+        if self.missing == MissingNames::Warn {
+            for said in said {
+                out::note(&format!("warning: {said}"));
+            }
+            return Ok(());
+        }
+        let failure = Failure::new(Exit::Error, "names are missing")
+            .next("provide them, correct the names, or add --missing warn to go on without them");
+        Err(said.fold(failure, Failure::why))
+    }
+}
+
+fn show_plan(args: &PlanArgs, json: bool) -> Outcome {
+    let (tasks, graph) = args.source.read()?;
+    let plan = plan::plan(&tasks, &graph);
+    if args.dot || args.mermaid {
+        draw(&plan, args.mermaid);
+    } else if json {
+        out::json(&plan);
+    } else {
+        table(&plan);
+    }
+    args.source.judge(&graph)?;
+    Ok(Exit::Ok)
+}
+
+fn draw(plan: &Plan, mermaid: bool) {
+    let text = if mermaid {
+        plan::mermaid(plan)
+    } else {
+        plan::dot(plan)
+    };
+    out::raw(text.as_bytes());
+}
+
+fn table(plan: &Plan) {
+    let by_name = |name: &String| plan.tasks.iter().find(|t| t.name == *name);
+    let rows = plan.order.iter().filter_map(by_name).map(|task| {
+        vec![
+            task.level.map_or_else(String::new, |l| l.to_string()),
+            task.name.clone(),
+            if plan.critical_path.contains(&task.name) {
+                "*"
+            } else {
+                ""
+            }
+            .to_owned(),
+            task.after.join(" "),
+        ]
+    });
+    out::table(&["LEVEL", "TASK", "CRITICAL", "AFTER"], rows.collect());
+    let left_out = plan
+        .tasks
+        .iter()
+        .filter_map(|t| t.left_out.as_ref().map(|why| (&t.name, why)));
+    for (name, why) in left_out {
+        out::note(&format!("{name} is left out: {why}"));
+    }
+    let widest = plan.levels.iter().map(Vec::len).max().unwrap_or(0);
+    out::note(&format!(
+        "{} tasks, {} levels, at most {widest} on one; critical path of {}: {}",
+        plan.order.len(),
+        plan.levels.len(),
+        plan.critical_path.len(),
+        plan.critical_path.join(" ")
+    ));
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        let failure = Failure::new(Exit::Error, error.to_string());
+        match error {
+            LoadError::Io { source, .. } => failure.why(source),
+            LoadError::Malformed(list) => {
+                let mend = list.first().map(|m| m.mend.clone()).unwrap_or_default();
+                list.into_iter().fold(failure, Failure::why).next(mend)
+            }
+            LoadError::Empty { .. } => failure
+                .why("there is neither an executable file nor one with annotations")
+                .next("annotate scripts with `# PROVIDE:` and `# REQUIRE:`, or make them executable"),
+        }
+    }
+}

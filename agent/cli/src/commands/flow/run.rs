@@ -1,0 +1,287 @@
+//! `farmhand flow run`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use farmhand_core::document::parse_duration;
+use farmhand_core::flow::{Action, Course, Task};
+use farmhand_core::graph::Graph;
+
+use super::SourceArgs;
+use crate::commands::{Exit, Failure, Outcome, out};
+use farmhand_core::flow::input::Handed;
+use farmhand_engine::flow::engine::{Engine, Options, Tools};
+use farmhand_engine::flow::events::{Reporter, Style};
+use farmhand_engine::flow::fifo::{Directory, Fifos};
+use farmhand_engine::flow::guardian::Guardian;
+use farmhand_engine::flow::plan;
+use farmhand_engine::flow::preload::{Preload, PreloadError};
+use farmhand_engine::flow::report::Report;
+use farmhand_engine::flow::rundir::{RunDir, RunDirError};
+use farmhand_engine::flow::signals::Signals;
+use farmhand_engine::flow::spawn::Spawner;
+
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// At most this many tasks at a time [default: 64, or 4 for each CPU if that is more]
+    #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Say what would run, in order, and run nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// For each task that has no timeout of its own
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    timeout: Option<Duration>,
+    /// Between asking a task to end and ending it
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    grace: Duration,
+    /// Where FIFOs, output and the record go [default: a private directory that is deleted after success]
+    #[arg(long, value_name = "DIR")]
+    run_dir: Option<PathBuf>,
+    /// Go on where the last run in --run-dir ended: what succeeded is not run again
+    #[arg(long, requires = "run_dir")]
+    resume: bool,
+    /// A shell library, loaded once; a subshell of that shell runs each script that is for /bin/sh
+    #[arg(long, value_name = "FILE")]
+    preload: Option<PathBuf>,
+    /// Called by an agent: the flow stands on stdin
+    #[arg(long, hide = true)]
+    from_run: bool,
+    /// Do not show the output of tasks; it is in the run directory
+    #[arg(short, long)]
+    quiet: bool,
+    /// Draw when each task waited and ran
+    #[arg(long)]
+    gantt: bool,
+}
+
+pub(super) fn time(text: &str) -> Result<Duration, String> {
+    parse_duration(text)
+}
+
+pub fn run(args: &RunArgs, json: bool) -> Outcome {
+    let mut flow = flow(args)?;
+    args.source.judge(&flow.graph)?;
+    refuse_unexecutable(&flow.tasks)?;
+    if args.dry_run {
+        return dry_run(&flow.tasks, &flow.graph, json);
+    }
+    let dir = RunDir::prepare(args.run_dir.as_deref(), args.resume)?;
+    if args.resume {
+        flow.done = dir.finished()?;
+    }
+    let (report, total) = execute(args, json, &flow, dir)?;
+    conclude(args, json, &flow.tasks, &flow.graph, report, total)
+}
+
+fn execute(args: &RunArgs, json: bool, flow: &Flow, dir: RunDir) -> Result<(Report, usize), Failure> {
+    let (tasks, graph) = (&flow.tasks, &flow.graph);
+    let course = Course::new(tasks, graph, args.limit(), &flow.done)
+        .ok_or_else(|| Failure::new(Exit::Error, "the tasks wait for each other in a cycle"))?
+        .with_pools(&flow.pools);
+    let deps = dir.deps();
+    let no_deps = |e: std::io::Error| RunDirError::Io {
+        path: deps.clone(),
+        source: e,
+    };
+    let fifos = Directory::create(&deps).and_then(Fifos::new).map_err(no_deps)?;
+    let set: [(&str, OsString); 2] = [
+        ("FARMHAND_DEPS", deps.clone().into()),
+        ("FARMHAND_RUN_DIR", dir.path().into()),
+    ];
+    // SAFETY: this command runs in a process that has made no thread.
+    let mut guardian = unsafe { Guardian::start(&dir)? };
+    let style = match (json, args.quiet) {
+        (true, _) => Style::Json,
+        (false, true) => Style::Quiet,
+        (false, false) => Style::People,
+    };
+    let names: Vec<_> = tasks
+        .iter()
+        .filter(|t| t.left_out.is_none())
+        .map(Task::name)
+        .collect();
+    let spawner = Spawner::new(&set)?;
+    let preload = flow.preload.as_deref();
+    let loaded = preload.map(|library| Preload::start(library, dir.path().join("preload"), &spawner));
+    let preload = loaded.transpose()?;
+    if let Some(leader) = preload.as_ref().and_then(Preload::pid) {
+        guardian.tell_session(leader);
+    }
+    let tools = Tools {
+        fifos,
+        preload,
+        spawner,
+        signals: Signals::block()?,
+        guardian,
+        reporter: Reporter::new(style, &names, names.len()),
+        dir,
+    };
+    let options = Options {
+        direction: args.source.direction(),
+        grace: args.grace,
+        timeout: args.timeout,
+    };
+    let total = names.len();
+    let engine = Engine::new(tasks, graph, course, tools, options);
+    give_memory_back();
+    Ok((engine.run(), total))
+}
+
+/// Reading thousands of scripts takes more memory than waiting for them, and a flow may wait for hours.
+fn give_memory_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes no pointer, and locks what it looks at.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+struct Flow {
+    tasks: Vec<Task>,
+    graph: Graph,
+    /// Not to run again.
+    done: BTreeSet<String>,
+    preload: Option<PathBuf>,
+    /// Places of the pools of its tasks.
+    pools: BTreeMap<String, u32>,
+}
+
+fn flow(args: &RunArgs) -> Result<Flow, Failure> {
+    if !args.from_run {
+        let (tasks, graph) = args.source.read()?;
+        return Ok(Flow {
+            tasks,
+            graph,
+            done: BTreeSet::new(),
+            preload: args.preload.clone(),
+            pools: BTreeMap::new(),
+        });
+    }
+    let handed: Handed = serde_json::from_reader(std::io::stdin().lock()).map_err(|e| {
+        Failure::new(Exit::Error, "the agent's description of the flow cannot be read").why(e)
+    })?;
+    let tasks = match &handed.flow.dir {
+        Some(dir) => args.source.tasks_of(Some(dir.into()))?,
+        None => handed.flow.tasks(),
+    };
+    Ok(Flow {
+        graph: plan::graph(&tasks),
+        tasks,
+        done: handed.done,
+        preload: handed.flow.preload.map(PathBuf::from),
+        pools: handed.flow.pools,
+    })
+}
+
+impl RunArgs {
+    fn limit(&self) -> usize {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.map_or_else(|| (4 * cpus).max(64), usize::from)
+    }
+}
+
+fn refuse_unexecutable(tasks: &[Task]) -> Result<(), Failure> {
+    let lacks = |t: &&Task| {
+        matches!(
+            &t.action,
+            Action::Script {
+                executable: false,
+                ..
+            }
+        ) && t.left_out.is_none()
+    };
+    let list: Vec<_> = tasks
+        .iter()
+        .filter(lacks)
+        .map(|t| t.at.file.to_string())
+        .collect();
+    if list.is_empty() {
+        return Ok(());
+    }
+    let failure = Failure::new(Exit::Error, "scripts of the flow have no run bit");
+    let next = format!("chmod +x {}", list.join(" "));
+    Err(list.into_iter().fold(failure, Failure::why).next(next))
+}
+
+fn dry_run(tasks: &[Task], graph: &Graph, json: bool) -> Outcome {
+    let plan = plan::plan(tasks, graph);
+    if json {
+        out::json(&plan);
+    } else {
+        plan.order.iter().for_each(|name| out::line(name));
+    }
+    Ok(Exit::Ok)
+}
+
+fn conclude(
+    args: &RunArgs,
+    json: bool,
+    tasks: &[Task],
+    graph: &Graph,
+    report: Report,
+    total: usize,
+) -> Outcome {
+    if args.gantt {
+        let width = out::width().unwrap_or(100).into();
+        let chart = report.gantt(tasks, graph, width);
+        if json {
+            out::raw_err(chart.as_bytes())
+        } else {
+            out::raw(chart.as_bytes())
+        }
+    }
+    if !args.quiet || !report.is_good() {
+        out::note(&format!("{total} tasks: {}", report.summary()));
+        if let Some(critical) = report.critical(tasks, graph) {
+            out::note(&critical);
+        }
+    }
+    let good = report.is_good();
+    let exit = match (report.interrupted, good) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::Ok,
+        (false, false) => Exit::Error,
+    };
+    if !good {
+        out::note(&format!(
+            "the output of each task is in {}",
+            report.dir.path().join("log").display()
+        ));
+    }
+    if let Some(trouble) = report.trouble {
+        return Err(Failure::new(Exit::Error, "the flow was ended before its time").why(trouble));
+    }
+    if good {
+        report.dir.remove();
+    }
+    Ok(exit)
+}
+
+impl From<PreloadError> for Failure {
+    fn from(error: PreloadError) -> Self {
+        Self::new(Exit::Error, error.to_string())
+            .why(error.why)
+            .next("nothing was started: mend the library, or run the flow without it")
+    }
+}
+
+impl From<RunDirError> for Failure {
+    fn from(error: RunDirError) -> Self {
+        let what = error.to_string();
+        match error {
+            RunDirError::Io { source, .. } => Self::new(Exit::Error, what)
+                .why(source)
+                .next("choose another place with --run-dir"),
+            RunDirError::Taken(_) => Self::new(Exit::Refused, what)
+                .next("wait for its end, or choose another place with --run-dir"),
+            RunDirError::Ending(_) => Self::new(Exit::Refused, what)
+                .next("find the processes (ps -eo pid,stat,cmd; state D hangs in the kernel) and try again when they are gone"),
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! `farmhand job`: definitions, and what people do with them.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use farmhand_core::definition::{Command, JobSpec, Overlap, parse_params, trigger_text};
+use farmhand_core::document::{duration_text, size_text};
+use farmhand_store::jobs::{self, Listed, Submission};
+use farmhand_store::{Db, protocol};
+use serde_json::{Value, json};
+
+use super::apply::{self, ApplyArgs};
+use super::follow::{Follow, follow};
+use super::{DatabaseArgs, Exit, Failure, Outcome, backfill, completion, diff, out, runs, sign, triggers};
+pub(super) use farmhand_control::jobs::{all, no_job, one, spec};
+use farmhand_control::jobs::{pause, resume};
+
+#[derive(Args, Debug)]
+pub struct JobArgs {
+    #[command(subcommand)]
+    command: JobCommand,
+    #[command(flatten)]
+    database: DatabaseArgs,
+}
+
+#[derive(Subcommand, Debug)]
+enum JobCommand {
+    /// Check job files, show what they change, and store their jobs
+    Apply(ApplyArgs),
+    /// Sign the jobs of files, for nodes that execute only what a trusted key signed
+    Sign(sign::SignArgs),
+    /// What applying files would change, value by value; or what a revision changed
+    Diff(diff::DiffArgs),
+    /// All jobs
+    Ls,
+    /// One job: its definition, state and revisions
+    Show {
+        #[arg(add = completion::job_names())]
+        name: String,
+    },
+    /// Run a job now
+    Run(RunArgs),
+    /// Stop a job's schedule; it can still be run by hand
+    Pause {
+        #[arg(add = completion::job_names())]
+        name: String,
+        /// Why, for the others
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Start a paused job's schedule again; what fell into the pause is recorded as skipped
+    Resume {
+        #[arg(add = completion::job_names())]
+        name: String,
+    },
+    /// Make an earlier revision the present one, as a new revision
+    Rollback(diff::RollbackArgs),
+    /// Make runs for instants of the past that have none
+    Backfill(backfill::BackfillArgs),
+    /// A job's runs, the newest first
+    History {
+        #[arg(add = completion::job_names())]
+        name: String,
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+        limit: i64,
+    },
+}
+
+#[derive(Args, Debug)]
+struct RunArgs {
+    #[arg(add = completion::job_names())]
+    name: String,
+    /// A parameter; may be repeated
+    #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = pair)]
+    param: Vec<(String, String)>,
+    /// With the same key again, no second run is made and the first one is answered
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+    /// What else of the job is live: run beside it, or only if there is nothing (skip), after it (queue), instead of it
+    /// (replace)
+    #[arg(long, value_name = "RULE", default_value = "allow", value_parser = ["allow", "skip", "queue", "replace"])]
+    overlap: String,
+    #[command(flatten)]
+    follow: Follow,
+}
+
+pub async fn run(args: &JobArgs, as_json: bool) -> Outcome {
+    if let JobCommand::Apply(apply) = &args.command {
+        return apply::run(&args.database, apply, as_json).await;
+    }
+    if let JobCommand::Sign(args) = &args.command {
+        return sign::run(args, as_json);
+    }
+    let db = args.database.connect().await?;
+    match &args.command {
+        JobCommand::Apply(_) | JobCommand::Sign(_) => Ok(Exit::Ok),
+        JobCommand::Diff(args) => diff::run(&db, args, as_json).await,
+        JobCommand::Rollback(args) => diff::rollback(&db, args, as_json).await,
+        JobCommand::Backfill(args) => backfill::run(&db, args, as_json).await,
+        JobCommand::Ls => list(&db, as_json).await,
+        JobCommand::Show { name } => show(&db, name, as_json).await,
+        JobCommand::Run(args) => submit(&db, args, as_json).await,
+        JobCommand::Pause { name, reason } => {
+            let done = pause(&db, name, &super::who(), reason.as_deref()).await?;
+            let what = if done { "paused" } else { "was paused already" };
+            changed(&db, name, what, as_json).await
+        }
+        JobCommand::Resume { name } => {
+            let done = resume(&db, name, &super::who()).await?;
+            changed(
+                &db,
+                name,
+                if done { "resumed" } else { "was not paused" },
+                as_json,
+            )
+            .await
+        }
+        JobCommand::History { name, limit } => history(&db, name, *limit, as_json).await,
+    }
+}
+
+async fn list(db: &Db, as_json: bool) -> Outcome {
+    let jobs = all(db).await?;
+    if as_json {
+        out::json(&jobs);
+        return Ok(Exit::Ok);
+    }
+    let headers = [
+        "JOB",
+        "STATE",
+        "SCHEDULE",
+        "NEXT",
+        "LAST START",
+        "LAST STATE",
+        "RUNNING AT",
+    ];
+    let rows = jobs.iter().map(|job| {
+        vec![
+            job.job_id.clone(),
+            state(job).to_owned(),
+            schedule(&job.spec),
+            out::maybe_time(job.next_run),
+            out::maybe_time(job.last_run_started),
+            last_state(job),
+            out::maybe(job.running_at.as_ref()),
+        ]
+    });
+    out::table(&headers, rows.collect());
+    Ok(Exit::Ok)
+}
+
+async fn show(db: &Db, name: &str, as_json: bool) -> Outcome {
+    let job = one(db, name).await?;
+    let revisions = jobs::revisions(db, name, 20).await?;
+    let links = protocol::triggers(db, name).await?;
+    if as_json {
+        out::json(&json!({"job": job, "revisions": revisions, "triggers": links}));
+        return Ok(Exit::Ok);
+    }
+    out::pairs(&[
+        ("job", job.job_id.clone()),
+        ("state", paused_by(&job)),
+        ("next run", out::maybe_time(job.next_run)),
+        ("running at", out::maybe(job.running_at.as_ref())),
+        ("last start", out::maybe_time(job.last_run_started)),
+        ("last end", out::maybe_time(job.last_finished)),
+        ("last state", last_state(&job)),
+        ("last success", out::maybe_time(job.last_success)),
+        ("runs", out::maybe(trigger_text(&job.spec))),
+        ("triggers", triggers::after(&links)),
+        ("command", command(&job.spec)),
+    ]);
+    out::line("");
+    // What differs from the defaults is what the file said.
+    let plain = serde_json::to_value(JobSpec::default()).unwrap_or(Value::Null);
+    if let Value::Object(spec) = &job.spec {
+        for (key, value) in spec
+            .iter()
+            .filter(|(k, v)| *k != "command" && plain.get(k) != Some(*v))
+        {
+            out::line(&out::printable(&format!("{key} = {}", as_written(key, value))));
+        }
+    }
+    out::line("");
+    let rows = revisions.iter().map(|revision| {
+        vec![
+            revision.rev.to_string(),
+            out::time(revision.applied_at),
+            revision.applied_by.clone(),
+            revision.source.clone(),
+        ]
+    });
+    out::table(&["REVISION", "APPLIED", "BY", "FROM"], rows.collect());
+    Ok(Exit::Ok)
+}
+
+async fn submit(db: &Db, args: &RunArgs, as_json: bool) -> Outcome {
+    let job = one(db, &args.name).await?;
+    let spec = spec(&job)?;
+    let params = parse_params(&spec, &args.param).map_err(|errors| {
+        let known: Vec<_> = spec.params.keys().map(String::as_str).collect();
+        let failure = Failure::usage(format!("job {} does not take these parameters", args.name)).why(errors);
+        if known.is_empty() {
+            failure.next("run it without parameters")
+        } else {
+            failure.next(format!("its parameters are {}", known.join(", ")))
+        }
+    })?;
+    let (params, key) = (Value::Object(params), args.idempotency_key.as_deref());
+    let overlapping = async |overlap| {
+        let what = Submission {
+            job_id: &args.name,
+            params: &params,
+            key,
+            overlap,
+            by: None,
+        };
+        jobs::submit_overlapping(db, what, true).await
+    };
+    let run = match args.overlap.as_str() {
+        "skip" => overlapping(Overlap::Skip).await?.run_id,
+        "queue" => overlapping(Overlap::Queue).await?.run_id,
+        "replace" => overlapping(Overlap::Replace).await?.run_id,
+        _ => jobs::submit(db, &args.name, &params, None, key).await?,
+    };
+    follow(db, run, &args.follow, as_json).await
+}
+
+async fn changed(db: &Db, name: &str, what: &str, as_json: bool) -> Outcome {
+    let job = one(db, name).await?;
+    if as_json {
+        out::json(&job);
+    } else {
+        let next = job
+            .next_run
+            .map_or_else(String::new, |at| format!(", next run {}", out::time(at)));
+        out::line(&format!("{name}: {what}{next}"));
+    }
+    Ok(Exit::Ok)
+}
+
+async fn history(db: &Db, name: &str, limit: i64, as_json: bool) -> Outcome {
+    let args = runs::ListArgs {
+        job: Some(name.to_owned()),
+        limit,
+        ..runs::ListArgs::default()
+    };
+    if jobs::job(db, name).await?.is_none() && jobs::revisions(db, name, 1).await?.is_empty() {
+        return Err(no_job(name).into());
+    }
+    runs::list(db, &args, as_json).await
+}
+
+/// Durations are stored in milliseconds and sizes in bytes; people wrote them with units.
+fn as_written(key: &str, value: &Value) -> String {
+    match (key, value) {
+        ("timeout" | "grace" | "hold" | "spread" | "missed_within" | "base" | "cap", Value::Number(n)) => {
+            format!(
+                "\"{}\"",
+                duration_text(Duration::from_millis(n.as_u64().unwrap_or(0)))
+            )
+        }
+        ("memory" | "keep" | "local", Value::Number(n)) => {
+            format!("\"{}\"", size_text(n.as_u64().unwrap_or(0)))
+        }
+        ("umask", Value::Number(n)) => format!("\"{:03o}\"", n.as_u64().unwrap_or(0)),
+        ("env" | "where", Value::Object(_)) => value.to_string(),
+        (_, Value::Object(map)) => {
+            let pairs: Vec<_> = map
+                .iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(key, value)| format!("{key} = {}", as_written(key, value)))
+                .collect();
+            format!("{{ {} }}", pairs.join(", "))
+        }
+        _ => value.to_string(),
+    }
+}
+
+fn state(job: &Listed) -> &'static str {
+    match (job.enabled, job.paused) {
+        (false, _) => "disabled",
+        (true, true) => "paused",
+        (true, false) => "enabled",
+    }
+}
+
+fn paused_by(job: &Listed) -> String {
+    let mut text = state(job).to_owned();
+    if let (true, Some(by), Some(at)) = (job.paused, &job.paused_by, job.paused_at) {
+        text.push_str(&format!(" by {by} at {}", out::time(at)));
+    }
+    if let (true, Some(reason)) = (job.paused, &job.pause_reason) {
+        text.push_str(&format!(": {reason}"));
+    }
+    text
+}
+
+fn last_state(job: &Listed) -> String {
+    match (&job.last_state, job.consecutive_failures) {
+        (Some(state), n) if n > 1 => format!("{state} ({n} in a row)"),
+        (state, _) => out::maybe(state.as_ref()),
+    }
+}
+
+fn schedule(spec: &Value) -> String {
+    let list: Vec<&str> = spec["schedule"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let fires = match spec["timezone"].as_str() {
+        Some(zone) if zone != "UTC" => format!("{} {zone}", list.join(", ")),
+        _ => list.join(", "),
+    };
+    match (list.is_empty(), trigger_text(spec)) {
+        (false, None) => fires,
+        (false, Some(after)) => format!("{fires}; {after}"),
+        (true, after) => out::maybe(after),
+    }
+}
+
+fn command(spec: &Value) -> String {
+    match serde_json::from_value::<Option<Command>>(spec["command"].clone()) {
+        Ok(Some(Command::Shell(script))) => script,
+        _ => spec["command"].to_string(),
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .ok_or_else(|| "write NAME=VALUE".to_owned())
+}

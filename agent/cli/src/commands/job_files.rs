@@ -1,0 +1,67 @@
+//! Which files a command that takes job files reads.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use farmhand_core::document::Source;
+
+use super::Failure;
+
+/// The files of all paths, in the order given, each directory's by name.
+pub(super) fn read_all(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
+    let mut files = Vec::new();
+    let mut unreadable = Vec::new();
+    for path in paths {
+        match files_of(path) {
+            Ok(found) if found.is_empty() => unreadable.push(format!("{}: no *.toml in it", path.display())),
+            Ok(found) => files.extend(found),
+            Err(error) => unreadable.push(format!("{}: {error}", path.display())),
+        }
+    }
+    let mut seen = BTreeSet::new();
+    files.retain(|file| seen.insert(file.clone()));
+    let mut sources = Vec::new();
+    for file in files {
+        match read(&file) {
+            Ok(text) => sources.push(Source {
+                name: file.display().to_string(),
+                text,
+            }),
+            Err(error) => unreadable.push(format!("{}: {error}", file.display())),
+        }
+    }
+    if unreadable.is_empty() {
+        return Ok(sources);
+    }
+    let failure = Failure::usage("not all job files can be read; nothing was applied");
+    Err(unreadable.into_iter().fold(failure, Failure::why))
+}
+
+fn files_of(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+    if path == Path::new("-") || !path.metadata()?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in path.read_dir()? {
+        let file = entry?.path();
+        // Hidden: editors' copies, and the directories that a ConfigMap's files are links into.
+        let hidden = file
+            .file_name()
+            .is_none_or(|n| n.to_string_lossy().starts_with('.'));
+        if !hidden && file.extension().is_some_and(|e| e == "toml") {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn read(file: &Path) -> std::io::Result<String> {
+    if file != Path::new("-") {
+        return std::fs::read_to_string(file);
+    }
+    let mut text = String::new();
+    std::io::stdin().lock().read_to_string(&mut text)?;
+    Ok(text)
+}

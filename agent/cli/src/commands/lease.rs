@@ -1,0 +1,95 @@
+//! `farmhand lease`: who holds what, and the last resort.
+
+use clap::{Args, Subcommand};
+use farmhand_store::{Db, query};
+use serde_json::json;
+
+use super::{DatabaseArgs, Exit, Failure, Outcome, completion, out, terminal};
+use farmhand_control::nodes::{leased, release_danger, release_lease};
+
+#[derive(Args, Debug)]
+pub struct LeaseArgs {
+    #[command(subcommand)]
+    command: LeaseCommand,
+    #[command(flatten)]
+    database: DatabaseArgs,
+}
+
+#[derive(Subcommand, Debug)]
+enum LeaseCommand {
+    /// Every session that is open or still holds runs
+    Ls,
+    /// End a node's session now and free its runs, without waiting until its processes must be dead
+    Release(ReleaseArgs),
+}
+
+#[derive(Args, Debug)]
+struct ReleaseArgs {
+    #[arg(add = completion::node_names())]
+    address: String,
+    /// Say that the runs may then run twice
+    #[arg(long)]
+    force: bool,
+    /// The address once more, where there is no terminal to type it on
+    #[arg(long, value_name = "ADDRESS")]
+    confirm: Option<String>,
+}
+
+pub async fn run(args: &LeaseArgs, as_json: bool) -> Outcome {
+    let db = args.database.connect().await?;
+    match &args.command {
+        LeaseCommand::Ls => list(&db, as_json).await,
+        LeaseCommand::Release(args) => release(&db, args, as_json).await,
+    }
+}
+
+async fn list(db: &Db, as_json: bool) -> Outcome {
+    let leases = query::leases(db).await?;
+    if as_json {
+        out::json(&leases);
+        return Ok(Exit::Ok);
+    }
+    let headers = ["ADDRESS", "SESSION", "STATE", "LEASE UNTIL", "RUNS", "HELD"];
+    let rows = leases.iter().map(|lease| {
+        let held: Vec<_> = lease
+            .runs
+            .iter()
+            .map(|run| format!("{}#{} ({})", run.run_id, run.attempt, run.job_id))
+            .collect();
+        vec![
+            lease.address.clone(),
+            lease.session.to_string(),
+            lease.state.clone(),
+            out::time(lease.lease_until),
+            lease.runs.len().to_string(),
+            held.join(", "),
+        ]
+    });
+    out::table(&headers, rows.collect());
+    Ok(Exit::Ok)
+}
+
+async fn release(db: &Db, args: &ReleaseArgs, as_json: bool) -> Outcome {
+    let address = args.address.as_str();
+    let node = leased(db, address).await?;
+    let danger = release_danger(&node);
+    if !args.force {
+        return Err(
+            Failure::new(Exit::Refused, format!("the lease of {address} was not released"))
+                .why(danger)
+                .next("wait for the takeover; if you know that the node's processes are dead, add --force"),
+        );
+    }
+    terminal::confirm(&danger, address, args.confirm.as_deref())?;
+    let freed = release_lease(db, address, node.session, &super::who()).await?;
+    if as_json {
+        out::json(&json!({"address": address, "session": node.session, "freed": freed}));
+    } else {
+        out::line(&format!(
+            "{address}: session {} ended, {} runs freed",
+            node.session,
+            freed.len()
+        ));
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,201 @@
+//! The command line: one file per noun.
+
+mod agent;
+mod apply;
+mod apply_pools;
+mod apply_targets;
+mod backfill;
+mod completion;
+mod database;
+mod dev;
+mod diff;
+mod doctor;
+mod drain;
+mod events;
+mod exit;
+mod explain;
+mod flow;
+mod follow;
+mod import;
+mod items;
+mod job;
+mod job_files;
+mod key;
+mod lease;
+mod logs;
+mod man;
+mod migrate;
+mod next;
+mod next_job;
+mod node;
+mod notify;
+pub mod out;
+mod pool;
+mod progress;
+mod report_progress;
+mod run;
+mod runs;
+mod settings;
+pub mod sign;
+mod status;
+mod stream_engine;
+mod terminal;
+mod token;
+mod top;
+mod triggers;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub use database::DatabaseArgs;
+pub use exit::{Exit, Failure, Outcome};
+
+/// What holds for every command; part of the manual page.
+const AFTER_HELP: &str = "\
+Exit codes: 0 done; 1 error; 2 usage; 3 not found; 4 refused; 5 database out of reach; 6 denied; with --wait 10 failed, \
+11 timed out, 12 cancelled, 13 skipped; 124 the waiting expired; 130 Ctrl-C.
+
+Environment: FARMHAND_DATABASE_URL, then DATABASE_URL, names the database; PGPASSFILE a file with its password; \
+FARMHAND_LOG filters an agent's log; NO_COLOR and COLUMNS are respected.";
+
+/// A farm of identical agents that run jobs from PostgreSQL.
+#[derive(Parser, Debug)]
+#[command(
+    name = "farmhand",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true,
+    after_long_help = AFTER_HELP
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// Data as JSON, times in RFC 3339 UTC
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// A farm on this machine, with a database and example jobs of its own: the first minute
+    Dev(dev::DevArgs),
+    /// Run the agent of this server
+    Agent(Box<agent::AgentArgs>),
+    /// Jobs: apply files, list, run, pause
+    Job(job::JobArgs),
+    /// Keys to sign job definitions with
+    Key(key::KeyArgs),
+    /// Runs: list, logs, cancel, retry
+    Run(run::RunArgs),
+    /// Nodes: list, cordon, drain
+    Node(node::NodeArgs),
+    /// Leases: list, release by force
+    Lease(lease::LeaseArgs),
+    /// Pools: list, resize
+    Pool(pool::PoolArgs),
+    /// Tokens of the HTTP API and the page: create, list, revoke
+    Token(token::TokenArgs),
+    /// Notifications: list targets, send a test
+    Notify(notify::NotifyArgs),
+    /// Flows: plan and run tasks in dependency order on this machine
+    Flow(flow::FlowArgs),
+    /// The farm at a glance
+    Status(status::StatusArgs),
+    /// Bring the database's schema to this version
+    Migrate(migrate::MigrateArgs),
+    /// What this machine and this database allow, and what it costs
+    Doctor(doctor::DoctorArgs),
+    /// What happened
+    Events(events::EventsArgs),
+    /// Say from inside a job that it lives, and how far it has come
+    Progress(report_progress::ProgressArgs),
+    /// Why a job does not run
+    Explain(explain::ExplainArgs),
+    /// Show when a schedule fires
+    Next(next::NextArgs),
+    /// Turn what another scheduler ran into a job file
+    Import(import::ImportArgs),
+    /// Nodes, runs and the queue as they are now, until q
+    Top(top::TopArgs),
+    /// Print a completion script for a shell; it knows the names of jobs, nodes and runs
+    Completion(completion::CompletionArgs),
+    #[command(hide = true)]
+    StreamEngine,
+    /// Write the manual pages, one for each command, into a directory
+    Man(man::ManArgs),
+}
+
+/// Runs the command that this process was started with.
+pub fn main() -> ExitCode {
+    completion::answer();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // clap knows the stream; a stream that is gone changes nothing.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Ok }.into();
+        }
+    };
+    match dispatch(&cli) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            out::note(&failure.to_string());
+            failure.exit.into()
+        }
+    }
+}
+
+fn dispatch(cli: &Cli) -> Outcome {
+    let json = cli.json;
+    match &cli.command {
+        Command::Dev(args) => dev::run(args),
+        Command::Agent(args) => agent::run(args, json),
+        Command::Job(args) => block_on(job::run(args, json)),
+        Command::Key(args) => key::run(args, json),
+        Command::Run(args) => block_on(run::run(args, json)),
+        Command::Node(args) => block_on(node::run(args, json)),
+        Command::Lease(args) => block_on(lease::run(args, json)),
+        Command::Pool(args) => block_on(pool::run(args, json)),
+        Command::Token(args) => block_on(token::run(args, json)),
+        Command::Notify(args) => block_on(notify::run(args, json)),
+        Command::Flow(args) => flow::run(args, json),
+        Command::Status(args) => block_on(status::run(args, json)),
+        Command::Migrate(args) => block_on(migrate::run(args, json)),
+        Command::Doctor(args) => doctor::run(args, json),
+        Command::Events(args) => block_on(events::run(args, json)),
+        Command::Next(args) if args.is_about_an_expression() => next::run_expr(args, json),
+        Command::Next(args) => block_on(next_job::run(args, json)),
+        Command::Progress(args) => report_progress::run(args),
+        Command::Explain(args) => block_on(explain::run(args, json)),
+        Command::Import(args) => import::run(args, json),
+        Command::Top(args) => block_on(top::run(args, json)),
+        Command::Completion(args) => completion::run(args, json),
+        Command::StreamEngine => stream_engine::run(),
+        Command::Man(args) => man::run(args, json),
+    }
+}
+
+/// Commands need no threads of their own.
+fn block_on(command: impl Future<Output = Outcome>) -> Outcome {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(command)
+}
+
+/// Who does this, as the database remembers it: user@host.
+fn who() -> String {
+    let user = ["SUDO_USER", "USER", "LOGNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|user| !user.is_empty()))
+        .unwrap_or_else(|| {
+            let uid = rustix::process::getuid().as_raw();
+            let known = farmhand_os::accounts::of(uid).ok().flatten();
+            known.map_or_else(
+                || format!("uid{uid}"),
+                |user| user.name.to_string_lossy().into_owned(),
+            )
+        });
+    format!("{user}@{}", gethostname::gethostname().to_string_lossy())
+}

@@ -1,0 +1,131 @@
+//! `farmhand next` for the jobs of the farm.
+
+use farmhand_core::definition::trigger_text;
+use farmhand_core::document::duration_text;
+use farmhand_core::due::{self, DuePolicy};
+use farmhand_core::schedule::Schedule;
+use farmhand_store::jobs::Listed;
+use farmhand_store::{Db, query};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::next::{NextArgs, distance, show};
+use super::{Exit, Failure, Outcome, job, out};
+use farmhand_control::due_now;
+use farmhand_control::moment;
+
+pub async fn run(args: &NextArgs, as_json: bool) -> Outcome {
+    let db = args.database.connect().await?;
+    let now = query::now(&db).await?;
+    match &args.job {
+        Some(name) => one(&db, name, args, now, as_json).await,
+        None => all(&db, args, now, as_json).await,
+    }
+}
+
+/// The instants of one job as its definition has them, paused or not.
+async fn one(db: &Db, name: &str, args: &NextArgs, now: Timestamp, as_json: bool) -> Outcome {
+    let row = job::one(db, name).await?;
+    let (schedule, policy) = compiled(&row)?;
+    if !as_json && let Some(after) = trigger_text(&row.spec) {
+        out::note(&format!("{name}: it runs {after}"));
+    }
+    let from = match &args.from {
+        Some(text) => moment("--from", text, schedule.timezone())?,
+        None => now,
+    };
+    let instants = if schedule.is_continuous() {
+        waiting_rounds(db, name, from, args.count).await?
+    } else {
+        due::upcoming(&schedule, &policy, from, args.count as usize)
+    };
+    if !as_json {
+        let why = match (row.enabled, row.paused, row.scheduled || !instants.is_empty()) {
+            (true, false, _) if schedule.is_continuous() => {
+                Some("it is continuous: again as soon as it has ended; these are the rounds that wait")
+            }
+            (_, _, false) if schedule.fires_at_boot() => Some("it fires once per boot of each node"),
+            (false, ..) => Some("it is disabled: none of these will fire"),
+            (_, true, _) => Some("it is paused: none of these fires before `farmhand job resume`"),
+            (.., false) if trigger_text(&row.spec).is_some() => None,
+            (.., false) => Some("it has no schedule"),
+            _ => None,
+        };
+        if let Some(why) = why {
+            out::note(&format!("{name}: {why}"));
+        }
+    }
+    if !as_json && let Some(text) = fold(&instants) {
+        out::note(&schedule.describe());
+        out::line(&text);
+        return Ok(Exit::Ok);
+    }
+    show(&schedule, &instants, now, as_json);
+    Ok(Exit::Ok)
+}
+
+/// When the rounds of a continuous job that rest after a failure, or found nothing to do, come again.
+async fn waiting_rounds(db: &Db, name: &str, from: Timestamp, count: u32) -> Result<Vec<Timestamp>, Failure> {
+    let live = query::live_runs(db, name).await?;
+    let mut ready: Vec<Timestamp> = (live.iter())
+        .filter(|run| run.running_at.is_none() && run.ready_at > from)
+        .map(|run| run.ready_at)
+        .collect();
+    ready.sort_unstable();
+    ready.dedup();
+    ready.truncate(count as usize);
+    Ok(ready)
+}
+
+/// The shortest row of equal distances that is worth folding, and the longest distance.
+const FOLDED: usize = 4;
+const FREQUENT: SignedDuration = SignedDuration::from_mins(5);
+
+/// Neighbours that follow each other as fast and as regularly as to make a table unreadable become one line.
+fn fold(instants: &[Timestamp]) -> Option<String> {
+    let (first, last) = (instants.first()?, instants.last()?);
+    let gap = instants.get(1)?.duration_since(*first);
+    let regular = instants.windows(2).all(|w| w[1].duration_since(w[0]) == gap);
+    if !regular || gap > FREQUENT || instants.len() < FOLDED {
+        return None;
+    }
+    let every = duration_text(gap.unsigned_abs());
+    let text = format!(
+        "{} to {}: every {every}, {} times",
+        out::time(*first),
+        out::time(*last),
+        instants.len()
+    );
+    Some(text)
+}
+
+/// What fires next in the farm, each job once.
+async fn all(db: &Db, args: &NextArgs, now: Timestamp, as_json: bool) -> Outcome {
+    if args.from.is_some() {
+        return Err(Failure::usage("--from needs a job or an --expr"));
+    }
+    let mut next: Vec<(Timestamp, String)> = job::all(db)
+        .await?
+        .into_iter()
+        .filter_map(|row| row.next_run.map(|at| (at, row.job_id)))
+        .collect();
+    next.sort();
+    next.truncate(args.count as usize);
+    if as_json {
+        let list: Vec<_> = next
+            .iter()
+            .map(|(at, name)| json!({"job_id": name, "at": at}))
+            .collect();
+        out::json(&list);
+        return Ok(Exit::Ok);
+    }
+    let rows = next
+        .into_iter()
+        .map(|(at, name)| vec![out::time(at), distance(now, at), name]);
+    out::table(&["UTC", "IN", "JOB"], rows.collect());
+    Ok(Exit::Ok)
+}
+
+fn compiled(row: &Listed) -> Result<(Schedule, DuePolicy), Failure> {
+    due::compile(&row.job_id, &job::spec(row)?).map_err(|e| due_now::unusable(e).into())
+}

@@ -1,0 +1,193 @@
+//! `farmhand node`: the servers of the farm.
+
+use clap::{Args, Subcommand};
+use farmhand_store::jobs::{Withhold, withhold};
+use farmhand_store::query::{self, NodeRow};
+use farmhand_store::{Db, StoreError};
+use serde_json::json;
+
+use super::{DatabaseArgs, Exit, Outcome, completion, drain, out};
+pub(super) use farmhand_control::nodes::{no_node, one};
+
+#[derive(Args, Debug)]
+pub struct NodeArgs {
+    #[command(subcommand)]
+    command: NodeCommand,
+    #[command(flatten)]
+    database: DatabaseArgs,
+}
+
+#[derive(Subcommand, Debug)]
+enum NodeCommand {
+    /// All nodes
+    Ls,
+    /// One node and what it runs
+    Show {
+        #[arg(add = completion::node_names())]
+        address: String,
+    },
+    /// Let a node claim nothing more; what it runs goes on
+    Cordon {
+        #[arg(add = completion::node_names())]
+        address: String,
+    },
+    /// As cordon, and let what it runs come to its end; with a deadline, what still runs then is ended and run again
+    /// elsewhere
+    Drain(drain::DrainArgs),
+    /// Let a cordoned or draining node claim again
+    Resume {
+        #[arg(add = completion::node_names())]
+        address: String,
+    },
+}
+
+pub async fn run(args: &NodeArgs, as_json: bool) -> Outcome {
+    let db = args.database.connect().await?;
+    match &args.command {
+        NodeCommand::Ls => list(&db, as_json).await,
+        NodeCommand::Show { address } => show(&db, address, as_json).await,
+        NodeCommand::Cordon { address } => {
+            let known = withhold(&db, address, Withhold::Cordon, &super::who()).await;
+            changed(&db, address, known, as_json).await
+        }
+        NodeCommand::Drain(args) => drain::run(&db, args, as_json).await,
+        NodeCommand::Resume { address } => {
+            let known = withhold(&db, address, Withhold::Resume, &super::who()).await;
+            changed(&db, address, known, as_json).await
+        }
+    }
+}
+
+async fn changed(db: &Db, address: &str, known: Result<bool, StoreError>, as_json: bool) -> Outcome {
+    if !known? {
+        return Err(no_node(address).into());
+    }
+    let node = one(db, address).await?;
+    if as_json {
+        out::json(&node);
+    } else {
+        out::line(&format!("{}: {}", node.address, state(&node)));
+    }
+    Ok(Exit::Ok)
+}
+
+async fn list(db: &Db, as_json: bool) -> Outcome {
+    let nodes = query::nodes(db, None).await?;
+    if as_json {
+        out::json(&nodes);
+        return Ok(Exit::Ok);
+    }
+    let headers = [
+        "ADDRESS",
+        "STATE",
+        "SESSION",
+        "RUNNING",
+        "SLOTS",
+        "LEASE UNTIL",
+        "LABELS",
+        "VERSION",
+    ];
+    let rows = nodes.iter().map(|node| {
+        vec![
+            node.address.clone(),
+            short_state(node).to_owned(),
+            node.session.to_string(),
+            node.running.to_string(),
+            node.slots.to_string(),
+            out::time(node.lease_until),
+            labels(node),
+            node.version.clone(),
+        ]
+    });
+    out::table(&headers, rows.collect());
+    Ok(Exit::Ok)
+}
+
+async fn show(db: &Db, address: &str, as_json: bool) -> Outcome {
+    let node = one(db, address).await?;
+    let leases = query::leases(db).await?;
+    let held: Vec<_> = leases.iter().filter(|l| l.address == address).collect();
+    if as_json {
+        out::json(&json!({"node": node, "leases": held}));
+        return Ok(Exit::Ok);
+    }
+    out::pairs(&[
+        ("address", node.address.clone()),
+        ("name", node.name.clone()),
+        ("state", state(&node)),
+        ("session", node.session.to_string()),
+        ("lease until", out::time(node.lease_until)),
+        ("lease TTL", format!("{} ms", node.ttl_ms)),
+        ("slots", format!("{} of {} in use", node.running, node.slots)),
+        ("labels", labels(&node)),
+        ("version", node.version.clone()),
+        ("started", out::time(node.started_at)),
+        ("clock", clock(node.clock_offset_ms)),
+    ]);
+    let rows: Vec<_> = held
+        .iter()
+        .flat_map(|lease| lease.runs.iter().map(|run| (lease.session, run)))
+        .map(|(session, run)| {
+            vec![
+                run.run_id.to_string(),
+                run.job_id.clone(),
+                run.attempt.to_string(),
+                session.to_string(),
+                run.fence.to_string(),
+                out::time(run.claimed_at),
+            ]
+        })
+        .collect();
+    if !rows.is_empty() {
+        out::line("");
+        out::table(&["RUN", "JOB", "TRY", "SESSION", "FENCE", "CLAIMED"], rows);
+    }
+    Ok(Exit::Ok)
+}
+
+fn clock(offset_ms: Option<i64>) -> String {
+    match offset_ms {
+        None => "not measured yet".to_owned(),
+        Some(0) => "with the database's".to_owned(),
+        Some(ms) if ms > 0 => format!("{ms} ms behind the database's"),
+        Some(ms) => format!("{} ms ahead of the database's", ms.unsigned_abs()),
+    }
+}
+
+fn labels(node: &NodeRow) -> String {
+    let pairs: Vec<_> = node.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    pairs.join(" ")
+}
+
+fn short_state(node: &NodeRow) -> &str {
+    match node.state.as_str() {
+        "draining" if node.running == 0 => "drained",
+        state => state,
+    }
+}
+
+/// The state with who wanted it and until when.
+pub(super) fn state(node: &NodeRow) -> String {
+    let mut text = short_state(node).to_owned();
+    if let (true, Some(by), Some(at)) = (
+        matches!(node.state.as_str(), "cordoned" | "draining"),
+        &node.withheld_by,
+        node.withheld_at,
+    ) {
+        text.push_str(&format!(", by {by} at {}", out::time(at)));
+    }
+    match node.drain_until {
+        Some(until) if node.running > 0 => {
+            text.push_str(&format!(
+                "; {} runs have until {}",
+                node.running,
+                out::time(until)
+            ));
+        }
+        None if node.state == "draining" && node.running > 0 => {
+            text.push_str(&format!("; it waits for {} runs", node.running));
+        }
+        _ => {}
+    }
+    text
+}

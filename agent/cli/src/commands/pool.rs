@@ -1,0 +1,106 @@
+//! `farmhand pool`: places that jobs share.
+
+use std::collections::BTreeMap;
+
+use clap::{Args, Subcommand};
+use farmhand_store::Db;
+use farmhand_store::pools::{PoolRow, pools, set_pool};
+
+use super::{DatabaseArgs, Exit, Outcome, completion, out};
+use farmhand_control::nodes::no_pool;
+
+#[derive(Args, Debug)]
+pub struct PoolArgs {
+    #[command(subcommand)]
+    command: PoolCommand,
+    #[command(flatten)]
+    database: DatabaseArgs,
+}
+
+#[derive(Subcommand, Debug)]
+enum PoolCommand {
+    /// All pools, who is in them and how many wait
+    Ls,
+    /// Resize a pool at once; runs in it go on, and the size stays until its job file has another
+    Set {
+        #[arg(add = completion::pool_names())]
+        name: String,
+        /// Places on the farm (`pool`), on each node (`node_pool`); 0 lets nothing start
+        #[arg(value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+        size: u32,
+    },
+}
+
+pub async fn run(args: &PoolArgs, as_json: bool) -> Outcome {
+    let db = args.database.connect().await?;
+    match &args.command {
+        PoolCommand::Ls => list(&db, as_json).await,
+        PoolCommand::Set { name, size } => set(&db, name, *size, as_json).await,
+    }
+}
+
+async fn list(db: &Db, as_json: bool) -> Outcome {
+    let all = pools(db, None).await?;
+    if as_json {
+        out::json(&all);
+        return Ok(Exit::Ok);
+    }
+    let headers = ["POOL", "SIZE", "FILE", "IN USE", "PER NODE", "WAITING", "JOBS"];
+    let rows = all.iter().map(|pool| {
+        vec![
+            pool.name.clone(),
+            pool.size.to_string(),
+            pool.file_size.to_string(),
+            in_use(pool).to_string(),
+            per_node(pool),
+            pool.waiting.to_string(),
+            pool.jobs.join(" "),
+        ]
+    });
+    out::table(&headers, rows.collect());
+    Ok(Exit::Ok)
+}
+
+async fn set(db: &Db, name: &str, size: u32, as_json: bool) -> Outcome {
+    if !set_pool(db, name, size, &super::who()).await? {
+        return Err(no_pool(name).into());
+    }
+    let pool = pools(db, Some(name)).await?.pop();
+    if as_json {
+        out::json(&pool);
+        return Ok(Exit::Ok);
+    }
+    if let Some(pool) = pool {
+        out::line(&format!(
+            "{name}: size {}, {} in use, {} waiting",
+            pool.size,
+            in_use(&pool),
+            pool.waiting
+        ));
+        if pool.size != pool.file_size {
+            out::note(&format!(
+                "{} says {}: this size stays until the file has another",
+                pool.source, pool.file_size
+            ));
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// Places of the farm that are taken.
+fn in_use(pool: &PoolRow) -> usize {
+    pool.holders.iter().filter(|holder| !holder.per_node).count()
+}
+
+/// Places of nodes that are taken.
+fn per_node(pool: &PoolRow) -> String {
+    let mut nodes: BTreeMap<&str, usize> = BTreeMap::new();
+    for holder in pool.holders.iter().filter(|holder| holder.per_node) {
+        *nodes.entry(&holder.node).or_default() += 1;
+    }
+    if nodes.is_empty() {
+        return "-".to_owned();
+    }
+    let nodes: Vec<String> = nodes.iter().map(|(node, n)| format!("{node}={n}")).collect();
+    nodes.join(" ")
+}

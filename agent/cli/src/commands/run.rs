@@ -1,0 +1,110 @@
+//! `farmhand run`: what ran, how it ended, what it printed.
+
+use clap::{Args, Subcommand};
+use farmhand_store::Db;
+use farmhand_store::jobs::{self, Cancelled};
+use serde_json::json;
+
+use super::follow::{Follow, follow};
+use super::{DatabaseArgs, Exit, Failure, Outcome, completion, items, logs, out, runs};
+use farmhand_control::runs::{no_run, retry, together};
+
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    #[command(subcommand)]
+    command: RunCommand,
+    #[command(flatten)]
+    database: DatabaseArgs,
+}
+
+#[derive(Subcommand, Debug)]
+enum RunCommand {
+    /// The newest runs
+    Ls(runs::ListArgs),
+    /// One run with all of its attempts
+    Show {
+        #[arg(add = completion::run_numbers())]
+        run: i64,
+    },
+    /// What a run printed, its stdout on stdout and its stderr on stderr
+    Logs(logs::LogArgs),
+    /// Lines of a stream that were given up
+    Items(items::ItemsArgs),
+    /// Run lines of a stream that were given up again, in a new run
+    Replay(items::ReplayArgs),
+    /// End runs; one that is running gets SIGTERM, and SIGKILL after its grace
+    Cancel {
+        #[arg(required = true, add = completion::run_numbers())]
+        run: Vec<i64>,
+        /// Those that were made together with them too: all shards, or the runs of each node
+        #[arg(long)]
+        firing: bool,
+    },
+    /// Run a finished run's job again, with its parameters, as a new run
+    Retry {
+        #[arg(add = completion::run_numbers())]
+        run: i64,
+        /// Of a flow, only the tasks that did not succeed
+        #[arg(long)]
+        from_failed: bool,
+        #[command(flatten)]
+        follow: Follow,
+    },
+}
+
+pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
+    let db = args.database.connect().await?;
+    match &args.command {
+        RunCommand::Ls(list) => runs::list(&db, list, as_json).await,
+        RunCommand::Show { run } => runs::show(&db, *run, as_json).await,
+        RunCommand::Logs(args) => logs::run(&db, args, as_json).await,
+        RunCommand::Items(args) => items::list(&db, args, as_json).await,
+        RunCommand::Replay(args) => items::replay(&db, args, as_json).await,
+        RunCommand::Cancel { run, firing } => {
+            let runs = if *firing {
+                together(&db, run).await?
+            } else {
+                run.clone()
+            };
+            cancel(&db, &runs, as_json).await
+        }
+        RunCommand::Retry {
+            run,
+            from_failed,
+            follow: how,
+        } => {
+            let new = retry(&db, *run, *from_failed, &super::who(), None).await?;
+            follow(&db, new, how, as_json).await
+        }
+    }
+}
+
+/// Each run is tried; the exit code is that of the first that could not be cancelled.
+async fn cancel(db: &Db, runs: &[i64], as_json: bool) -> Outcome {
+    let mut results = Vec::new();
+    let mut first_failure = None;
+    for run_id in runs {
+        let (word, result) = match jobs::cancel(db, *run_id, &super::who()).await? {
+            Cancelled::Now => ("cancelled", Ok(format!("{run_id}: cancelled before it started"))),
+            Cancelled::Requested { node } => ("requested", Ok(format!("{run_id}: {node} ends it now"))),
+            Cancelled::AlreadyFinal(state) => {
+                let what = format!("run {run_id} has already ended: {state}");
+                ("already_final", Err(Failure::new(Exit::Refused, what)))
+            }
+            Cancelled::NotFound => ("not_found", Err(Failure::from(no_run(*run_id)))),
+        };
+        results.push(json!({"run_id": run_id, "result": word}));
+        match result {
+            Err(failure) => {
+                out::note(&failure.to_string());
+                first_failure.get_or_insert(failure.exit);
+            }
+            Ok(done) if !as_json => out::line(&done),
+            Ok(_) => {}
+        }
+    }
+    if as_json {
+        out::json(&results);
+    }
+    Ok(first_failure.unwrap_or(Exit::Ok))
+}

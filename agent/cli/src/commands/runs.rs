@@ -1,0 +1,322 @@
+//! Tables of runs, and one run in full.
+
+use clap::Args;
+use farmhand_core::document::size_text;
+use farmhand_core::run::RunState;
+use farmhand_core::stream::Checkpoint;
+use farmhand_store::Db;
+use farmhand_store::progress::{self, Reported};
+use farmhand_store::query::{self, AttemptRow, RunFilter, RunRow};
+use farmhand_store::tasks::{self, TaskRow};
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::follow::no_run;
+use super::{Exit, Outcome, completion, out};
+
+#[derive(Args, Clone, Debug, Default)]
+pub struct ListArgs {
+    /// Runs of this job only
+    #[arg(long, add = completion::job_names())]
+    pub job: Option<String>,
+    /// Only these states; may be repeated
+    #[arg(long, value_parser = state)]
+    pub state: Vec<RunState>,
+    /// Runs held by, or ended on, this node only
+    #[arg(long, value_name = "ADDRESS", add = completion::node_names())]
+    pub node: Option<String>,
+    /// Runs for the row with this key only; of the table job that --job names
+    #[arg(long, requires = "job")]
+    pub key: Option<String>,
+    /// The page before this run
+    #[arg(long, value_name = "RUN")]
+    pub before: Option<i64>,
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+    pub limit: i64,
+}
+
+fn state(word: &str) -> Result<RunState, String> {
+    RunState::parse(word).ok_or_else(|| {
+        let all = RunState::ALL.map(RunState::as_str).join(", ");
+        format!("it is one of {all}")
+    })
+}
+
+pub async fn list(db: &Db, args: &ListArgs, as_json: bool) -> Outcome {
+    let filter = RunFilter {
+        job_id: args.job.clone(),
+        states: args.state.clone(),
+        node: args.node.clone(),
+        before: args.before,
+        key: args.key.clone(),
+    };
+    let rows = query::runs(db, &filter, args.limit).await?;
+    if as_json {
+        out::json(&rows);
+        return Ok(Exit::Ok);
+    }
+    let headers = [
+        "RUN", "JOB", "STATE", "DUE", "NODE", "TRY", "TOOK", "EXIT", "REASON",
+    ];
+    let count = rows.len();
+    let last = rows.last().map(|row| row.run_id);
+    out::table(&headers, rows.iter().map(cells).collect());
+    if let (Some(last), true) = (last, i64::try_from(count) == Ok(args.limit)) {
+        out::note(&format!("there may be more: --before {last}"));
+    }
+    Ok(Exit::Ok)
+}
+
+fn cells(row: &RunRow) -> Vec<String> {
+    let mut state = row.state.as_str().to_owned();
+    if row.count > 1 {
+        state.push_str(&format!(" ×{}", row.count));
+    }
+    vec![
+        row.run_id.to_string(),
+        named(row),
+        state,
+        out::time(row.due_at),
+        out::maybe(row.running_at.as_ref()),
+        row.attempt.to_string(),
+        took(row.started_at, row.finished_at),
+        ending(row.exit_code, row.signal),
+        row.reason.clone().unwrap_or_default(),
+    ]
+}
+
+fn shard(row: &RunRow) -> String {
+    match row.instances {
+        1 => "-".to_owned(),
+        n => format!("{} of {n}", row.instance),
+    }
+}
+
+/// A shard with its number, as its command knows it.
+fn named(row: &RunRow) -> String {
+    match row.instances {
+        1 => row.job_id.clone(),
+        n => format!("{} [{} of {n}]", row.job_id, row.instance),
+    }
+}
+
+pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
+    let Some(row) = query::run(db, run_id).await? else {
+        return Err(no_run(run_id).into());
+    };
+    let attempts = query::attempts(db, run_id).await?;
+    let tasks = tasks::tasks(db, run_id).await?;
+    let reported = progress::progress(db, run_id).await?;
+    let checkpoint = reported.as_ref().and_then(|r| r.checkpoint.as_deref());
+    let stream = checkpoint.and_then(|text| Checkpoint::parse(text).ok());
+    let shards = query::firing(db, row.firing).await?;
+    if as_json {
+        out::json(&json!({
+            "run": row, "attempts": attempts, "tasks": tasks, "progress": reported, "shards": shards,
+            "stream": stream
+        }));
+        return Ok(Exit::Ok);
+    }
+    let mut pairs = vec![
+        ("run", row.run_id.to_string()),
+        ("job", format!("{} (revision {})", row.job_id, row.rev)),
+        ("kind", row.kind.to_string()),
+        ("state", row.state.as_str().to_owned()),
+        ("reason", row.reason.clone().unwrap_or_default()),
+        ("due", due(&row)),
+        ("ready", out::time(row.ready_at)),
+        ("started", out::maybe_time(row.started_at)),
+        ("finished", out::maybe_time(row.finished_at)),
+        ("took", took(row.started_at, row.finished_at)),
+        ("exit", ending(row.exit_code, row.signal)),
+        ("shard", shard(&row)),
+        ("params", row.params.to_string()),
+        ("key", out::maybe(row.key.as_ref())),
+        ("submitted by", out::maybe(row.submitted_by.as_ref())),
+        ("retries", row.retries.to_string()),
+        ("takeovers", row.takeovers.to_string()),
+        (
+            "CPU time",
+            row.cpu_ms
+                .map_or_else(|| "-".to_owned(), |ms| out::span(millis(ms))),
+        ),
+        ("peak memory", bytes(row.max_rss_bytes)),
+        ("output", output(&row)),
+        (
+            "progress",
+            reported.as_ref().map_or_else(|| "-".to_owned(), reported_when),
+        ),
+        (
+            "checkpoint",
+            out::maybe(reported.as_ref().and_then(|r| r.checkpoint.as_ref())),
+        ),
+    ];
+    if let Some(stream) = &stream {
+        pairs.retain(|(name, _)| *name != "checkpoint");
+        pairs.extend(stream_pairs(stream));
+    }
+    out::pairs(&pairs);
+    out::line("");
+    let headers = [
+        "TRY", "NODE", "SESSION", "FENCE", "CLAIMED", "STARTED", "ENDED", "OUTCOME", "EXIT", "REASON",
+    ];
+    let mut rows: Vec<_> = attempts.iter().map(attempt).collect();
+    rows.extend(last_attempt(&row));
+    if rows.is_empty() {
+        out::line("no attempt yet");
+    } else {
+        out::table(&headers, rows);
+    }
+    if !shards.is_empty() {
+        out::line("");
+        let cells = |row: &RunRow| {
+            vec![
+                row.run_id.to_string(),
+                row.instance.to_string(),
+                row.state.as_str().to_owned(),
+                out::maybe(row.running_at.as_ref().or(row.node.as_ref())),
+                row.attempt.to_string(),
+                ending(row.exit_code, row.signal),
+            ]
+        };
+        let headers = ["TOGETHER WITH", "SHARD", "STATE", "NODE", "TRY", "EXIT"];
+        out::table(&headers, shards.iter().map(cells).collect());
+    }
+    if !tasks.is_empty() {
+        out::line("");
+        let headers = [
+            "TASK", "OUTCOME", "TRY", "NODE", "STARTED", "TOOK", "EXIT", "REASON",
+        ];
+        out::table(&headers, tasks.iter().map(task).collect());
+    }
+    Ok(Exit::Ok)
+}
+
+/// How far a list has been handled.
+fn stream_pairs(stream: &Checkpoint) -> Vec<(&'static str, String)> {
+    let now: Vec<String> = stream.now.iter().map(u64::to_string).collect();
+    let (done, failed) = (stream.succeeded, stream.failed);
+    let mut pairs = vec![
+        (
+            "lines",
+            format!(
+                "{done} done, {failed} failed; the lowest unfinished is {}",
+                stream.line
+            ),
+        ),
+        ("rate", format!("{:.1} lines/s", stream.rate)),
+        (
+            "now",
+            if now.is_empty() {
+                "-".to_owned()
+            } else {
+                format!("line {}", now.join(", "))
+            },
+        ),
+    ];
+    pairs.extend(stream.waits.clone().map(|what| ("waits", what)));
+    pairs
+}
+
+fn reported_when(reported: &Reported) -> String {
+    let age = out::span(millis(reported.age_ms));
+    format!("{age} ago, attempt {}", reported.attempt)
+}
+
+fn task(row: &TaskRow) -> Vec<String> {
+    let end = &row.end;
+    let reason = match end.blame.as_slice() {
+        [] => end.reason.clone().unwrap_or_default(),
+        chain => format!("because of {}", chain.join(", because of ")),
+    };
+    vec![
+        end.task.clone(),
+        end.outcome.clone(),
+        if row.attempt == 0 {
+            "earlier run".to_owned()
+        } else {
+            row.attempt.to_string()
+        },
+        out::maybe(row.address.as_ref()),
+        out::maybe_time(end.started_at),
+        took(end.started_at, Some(end.ended_at)),
+        ending(end.exit_code, end.signal),
+        reason,
+    ]
+}
+
+fn attempt(row: &AttemptRow) -> Vec<String> {
+    vec![
+        row.attempt.to_string(),
+        row.address.clone(),
+        row.session.to_string(),
+        row.fence.to_string(),
+        out::time(row.claimed_at),
+        out::maybe_time(row.started_at),
+        out::time(row.ended_at),
+        row.outcome.to_string(),
+        ending(row.exit_code, row.signal),
+        row.reason.clone().unwrap_or_default(),
+    ]
+}
+
+/// The attempt that ended the run, or is under way, stands in the run itself.
+fn last_attempt(row: &RunRow) -> Option<Vec<String>> {
+    let node = row.running_at.clone()?;
+    Some(vec![
+        row.attempt.to_string(),
+        node,
+        out::maybe(row.session),
+        out::maybe(row.fence),
+        out::maybe_time(row.claimed_at),
+        out::maybe_time(row.started_at),
+        out::maybe_time(row.finished_at),
+        row.state.as_str().to_owned(),
+        ending(row.exit_code, row.signal),
+        row.reason.clone().unwrap_or_default(),
+    ])
+}
+
+fn due(row: &RunRow) -> String {
+    if row.count > 1 {
+        let (first, last) = (out::time(row.first_due), out::time(row.last_due));
+        return format!("{} instants from {first} to {last}", row.count);
+    }
+    out::time(row.due_at)
+}
+
+fn output(row: &RunRow) -> String {
+    match (row.output_bytes, row.output_dropped.unwrap_or(0)) {
+        (None, _) => "-".to_owned(),
+        (Some(all), 0) => bytes(Some(all)),
+        (Some(all), dropped) => format!(
+            "{}, of which {} were not kept",
+            bytes(Some(all)),
+            bytes(Some(dropped))
+        ),
+    }
+}
+
+fn bytes(n: Option<i64>) -> String {
+    n.and_then(|n| u64::try_from(n).ok())
+        .map_or_else(|| "-".to_owned(), size_text)
+}
+
+pub(super) fn ending(exit_code: Option<i32>, signal: Option<i32>) -> String {
+    match (exit_code, signal) {
+        (_, Some(signal)) => format!("signal {signal}"),
+        (Some(code), None) => code.to_string(),
+        (None, None) => "-".to_owned(),
+    }
+}
+
+fn took(from: Option<Timestamp>, to: Option<Timestamp>) -> String {
+    match (from, to) {
+        (Some(from), Some(to)) => out::span(millis((to.as_millisecond() - from.as_millisecond()).max(0))),
+        _ => "-".to_owned(),
+    }
+}
+
+fn millis(n: i64) -> std::time::Duration {
+    std::time::Duration::from_millis(u64::try_from(n).unwrap_or(0))
+}

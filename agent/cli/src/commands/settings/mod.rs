@@ -1,0 +1,301 @@
+//! Flags over `FARMHAND_*` over the configuration file over defaults, checked, every mistake at once.
+
+mod outside;
+mod serving;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use self::values::*;
+pub(super) use self::values::{default_state_dir, lease_ttl};
+use super::agent::AgentArgs;
+use super::{Failure, database, out};
+use farmhand_core::document::{Mistakes, Reader, Sink, Source, Wrong, parse_duration, parse_table};
+use farmhand_node::config::AgentConfig;
+use farmhand_node::runlog::RunLogConfig;
+use farmhand_policy::trust;
+use farmhand_warden_client::privsep;
+
+/// The variables of this process.
+pub fn environment() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+        .collect()
+}
+
+/// What a setting is called in the file; upper-cased after `FARMHAND_` in the environment, with dashes as a flag.
+type Key = &'static str;
+
+/// A value as it was written, and where.
+struct Written {
+    text: String,
+    from: Origin,
+}
+
+enum Origin {
+    Flag,
+    Variable(String),
+    File(std::ops::Range<usize>),
+}
+
+/// Reads and checks the configuration of an agent. Called again for SIGHUP.
+///
+/// # Errors
+/// Every mistake in flags, environment and file; exit code 2.
+pub fn load(args: &AgentArgs, env: &BTreeMap<String, String>) -> Result<AgentConfig, Failure> {
+    let path = file(args, env);
+    let source = path.as_deref().map(read).transpose()?;
+    let empty = Source {
+        name: String::new(),
+        text: String::new(),
+    };
+    let source = source.unwrap_or(empty);
+    let sink = Sink::new(0, &source.text);
+    let table = parse_table(&sink, &source.text);
+    let mut merge = Merge {
+        args,
+        env,
+        file: Reader::new(vec![&table], &sink),
+        sink: &sink,
+        mistakes: Vec::new(),
+    };
+    let config = merge.config();
+    let Merge { file, mistakes, .. } = merge;
+    file.finish(&[("label", "did you mean `labels`?")]);
+    let in_file = Mistakes::check(std::slice::from_ref(&source), sink.into_problems());
+    match (config, mistakes.is_empty(), in_file) {
+        (Some(config), true, Ok(())) => Ok(config),
+        (_, _, in_file) => Err(refusal(mistakes, in_file.err())),
+    }
+}
+
+/// The configuration file, if there is one.
+pub fn file(args: &AgentArgs, env: &BTreeMap<String, String>) -> Option<PathBuf> {
+    let named = args.config.clone();
+    named.or_else(|| env.get("FARMHAND_CONFIG").map(PathBuf::from))
+}
+
+fn read(path: &Path) -> Result<Source, Failure> {
+    let text = privsep::text_of(path).map_err(|error| {
+        Failure::usage(format!("cannot read the configuration {}", path.display())).why(error)
+    })?;
+    Ok(Source {
+        name: path.display().to_string(),
+        text,
+    })
+}
+
+fn refusal(mistakes: Vec<String>, in_file: Option<Mistakes>) -> Failure {
+    if let Some(in_file) = &in_file {
+        out::raw_err(
+            in_file
+                .render(out::color(), out::width().unwrap_or(120).into())
+                .as_bytes(),
+        );
+    }
+    let count = mistakes.len() + in_file.map_or(0, |m| m.len());
+    let what = match count {
+        1 => "the configuration has a mistake".to_owned(),
+        n => format!("the configuration has {n} mistakes"),
+    };
+    mistakes
+        .into_iter()
+        .fold(Failure::usage(what), Failure::why)
+        .next("mend them and start again; `farmhand agent --help` lists every setting")
+}
+
+struct Merge<'a> {
+    args: &'a AgentArgs,
+    env: &'a BTreeMap<String, String>,
+    file: Reader<'a>,
+    sink: &'a Sink<'a>,
+    mistakes: Vec<String>,
+}
+
+impl Merge<'_> {
+    /// Every setting is read even when an earlier one is wrong.
+    fn config(&mut self) -> Option<AgentConfig> {
+        let database_url = self.database_url();
+        let node_name = self.setting("node_name", &self.args.node_name.clone(), name, || {
+            Ok(gethostname::gethostname().to_string_lossy().into_owned())
+        });
+        let fallback = node_name.clone();
+        let address = self.setting("address", &self.args.address.clone(), name, || {
+            Ok(fallback.unwrap_or_default())
+        });
+        let slots = self.setting("slots", &self.args.slots.clone(), slots, || {
+            Ok(std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)))
+        });
+        let listen = self.setting("listen", &self.args.listen.clone(), listen, || {
+            Ok(Some(SocketAddr::from(([127, 0, 0, 1], 7070))))
+        });
+        let serving = self.serving(listen.flatten());
+        let env = self.env;
+        let state_dir = self.setting("state_dir", &self.args.state_dir.clone(), directory, || {
+            default_state_dir(env)
+        });
+        let lease_ttl = self.setting("lease_ttl", &self.args.lease_ttl.clone(), lease_ttl, || {
+            Ok(Duration::from_secs(30))
+        });
+        let notify = self.setting("notify", &self.args.notify.clone(), on_off, || Ok(true));
+        let stop_timeout = self.setting(
+            "stop_timeout",
+            &self.args.stop_timeout.clone(),
+            parse_duration,
+            || Ok(Duration::from_secs(30)),
+        );
+        let retention = self.setting("retention", &self.args.retention.clone(), retention, || {
+            Ok(Duration::from_secs(30 * 86_400))
+        });
+        let snapshot_every = self.setting(
+            "snapshot_every",
+            &self.args.snapshot_every.clone(),
+            snapshot_every,
+            || Ok(Duration::from_secs(15)),
+        );
+        let run_log = self.setting("run_log", &self.args.run_log.clone(), run_log, || Ok(None));
+        let socket = self.setting(
+            "run_log_socket",
+            &self.args.run_log_socket.clone(),
+            |text| directory(text).map(Some),
+            || Ok(None),
+        );
+        let keys = &self.args.trusted_keys.clone();
+        let trusted_keys = self.setting("trusted_keys", keys, policy, || {
+            Ok(Some(PathBuf::from(trust::DEFAULT_FILE)).filter(|file| file.exists()))
+        });
+        let policy = self.setting("policy", &self.args.policy.clone(), policy, || Ok(None));
+        let user = self.setting("user", &self.args.user.clone(), user, || Ok(None));
+        if let (Some(Some(user)), Some(None)) = (&user, &policy) {
+            self.mistakes.push(format!(
+                "--user {user}: name a policy too (--policy FILE): without one jobs run as the agent's own user, and \
+                 none may run as this one"
+            ));
+        }
+        let labels = self.labels();
+        let outside = self.outside();
+        let (api, tls) = serving?;
+        Some(AgentConfig {
+            api,
+            tls,
+            database_url: database_url?,
+            node_name: node_name?,
+            address: address?,
+            slots: slots?,
+            labels,
+            listen: listen?,
+            state_dir: state_dir?,
+            lease_ttl: lease_ttl?,
+            notify: notify?,
+            stop_timeout: stop_timeout?,
+            retention: retention?,
+            run_log: run_log?.zip(Some(socket?)).map(|(format, socket)| RunLogConfig {
+                format,
+                socket: socket.unwrap_or_else(|| PathBuf::from(format.default_socket())),
+            }),
+            snapshot_every: snapshot_every?,
+            user: user?,
+            policy: policy?,
+            trusted_keys: trusted_keys?,
+            outside: outside?,
+        })
+    }
+
+    fn setting<T>(
+        &mut self,
+        key: Key,
+        flag: &Option<String>,
+        parse: impl Fn(&str) -> Result<T, String>,
+        default: impl FnOnce() -> Result<T, String>,
+    ) -> Option<T> {
+        // The file is asked even when a flag wins: its key is known, and its mistakes count.
+        let in_file = self.file.read(key, scalar).map(|found| Written {
+            text: found.value,
+            from: Origin::File(found.span),
+        });
+        let variable = format!("FARMHAND_{}", key.to_ascii_uppercase());
+        let in_env = self.env.get(&variable).map(|text| Written {
+            text: text.clone(),
+            from: Origin::Variable(variable.clone()),
+        });
+        let as_flag = flag.as_ref().map(|text| Written {
+            text: text.clone(),
+            from: Origin::Flag,
+        });
+        let mut result = None;
+        for written in [in_file, in_env, as_flag].into_iter().flatten() {
+            match parse(&written.text) {
+                Ok(value) => result = Some(value),
+                Err(why) => {
+                    self.complain(key, &written, &why);
+                    return None;
+                }
+            }
+        }
+        match result.map_or_else(default, Ok) {
+            Ok(value) => Some(value),
+            Err(why) => {
+                self.mistakes.push(format!("--{}: {why}", key.replace('_', "-")));
+                None
+            }
+        }
+    }
+
+    fn complain(&mut self, key: Key, written: &Written, why: &str) {
+        match &written.from {
+            Origin::Flag => {
+                self.mistakes
+                    .push(format!("--{} \"{}\": {why}", key.replace('_', "-"), written.text))
+            }
+            Origin::Variable(name) => self.mistakes.push(format!("{name}=\"{}\": {why}", written.text)),
+            Origin::File(span) => {
+                self.sink
+                    .wrong(span.clone(), key, Wrong::new(why, "see `farmhand agent --help`"))
+            }
+        }
+    }
+
+    fn database_url(&mut self) -> Option<String> {
+        let in_file = self.file.read("database_url", scalar).map(|found| found.value);
+        match database::url(self.args.database_url.as_deref(), self.env, in_file) {
+            Ok(url) => Some(url),
+            Err(why) => {
+                self.mistakes.push(why);
+                None
+            }
+        }
+    }
+
+    fn labels(&mut self) -> BTreeMap<String, String> {
+        let mut labels = BTreeMap::new();
+        if let Some(table) = self.file.table("labels") {
+            labels.extend(table.strings().into_iter().map(|(k, v)| (k, v.value)));
+        }
+        let in_env = self
+            .env
+            .get("FARMHAND_LABEL")
+            .map(String::as_str)
+            .unwrap_or_default();
+        let written = in_env
+            .split(',')
+            .filter(|pair| !pair.trim().is_empty())
+            .map(|pair| ("FARMHAND_LABEL", pair))
+            .chain(self.args.label.iter().map(|pair| ("--label", pair.as_str())));
+        for (from, pair) in written {
+            match pair.split_once('=') {
+                Some((key, value)) if !key.trim().is_empty() => {
+                    labels.insert(key.trim().to_owned(), value.trim().to_owned());
+                }
+                _ => self
+                    .mistakes
+                    .push(format!("{from} \"{pair}\": a label is written key=value")),
+            }
+        }
+        labels
+    }
+}

@@ -1,0 +1,172 @@
+//! `secrets_dir`, `[smtp]` and `[ping]`: how people are told. In the file and the environment, not on command lines.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use farmhand_core::document::{Reader, parse_duration};
+use farmhand_core::notify::{Url, email_address};
+
+use super::values::*;
+use super::{Merge, Origin, Written};
+use farmhand_node::notify::{Outside, Ping, PingUrl, Smtp, SmtpTls};
+
+/// Where units and packages keep what targets name.
+const SECRETS_DIR: &str = "/etc/farmhand/secrets";
+
+impl Merge<'_> {
+    pub(super) fn outside(&mut self) -> Option<Outside> {
+        let secrets_dir = self.setting("secrets_dir", &None, directory, || Ok(PathBuf::from(SECRETS_DIR)));
+        let smtp = self.smtp();
+        let ping = self.ping();
+        Some(Outside {
+            secrets_dir: secrets_dir?,
+            smtp: smtp?,
+            ping: ping?,
+        })
+    }
+
+    fn smtp(&mut self) -> Option<Option<Smtp>> {
+        let mut table = self.file.table("smtp");
+        let host = self.inner(table.as_mut(), "smtp", "host", name);
+        let port = self.inner(table.as_mut(), "smtp", "port", port);
+        let tls = self.inner(table.as_mut(), "smtp", "tls", smtp_tls);
+        let user = self.inner(table.as_mut(), "smtp", "user", name);
+        let password_file = self.inner(table.as_mut(), "smtp", "password_file", directory);
+        let from = self.inner(table.as_mut(), "smtp", "from", address);
+        let present = table.is_some();
+        if let Some(table) = table {
+            table.finish(&[
+                ("server", "did you mean `host`?"),
+                ("password", "write it into a file of its own: `password_file`"),
+                ("username", "did you mean `user`?"),
+            ]);
+        }
+        let (host, port, tls, user) = (host?, port?, tls?, user?);
+        let (password_file, from) = (password_file?, from?);
+        let (Some(host), Some(from)) = (host.clone(), from.clone()) else {
+            if !present && host.is_none() && from.is_none() {
+                return Some(None);
+            }
+            self.mistakes
+                .push("[smtp]: it needs `host` and `from`, the sender's address".to_owned());
+            return None;
+        };
+        if user.is_some() != password_file.is_some() {
+            self.mistakes
+                .push("[smtp]: `user` and `password_file` need each other".to_owned());
+            return None;
+        }
+        let port = port.unwrap_or(587);
+        let tls = tls.unwrap_or(if port == 465 {
+            SmtpTls::Implicit
+        } else {
+            SmtpTls::Starttls
+        });
+        let local = host == "localhost"
+            || host
+                .parse::<std::net::IpAddr>()
+                .is_ok_and(|address| address.is_loopback());
+        if tls == SmtpTls::None && user.is_some() && !local {
+            self.mistakes
+                .push("[smtp]: a password is not sent to another machine without TLS".to_owned());
+            return None;
+        }
+        Some(Some(Smtp {
+            host,
+            port,
+            tls,
+            user,
+            password_file,
+            from,
+        }))
+    }
+
+    fn ping(&mut self) -> Option<Option<Ping>> {
+        let mut table = self.file.table("ping");
+        let url = self.inner(table.as_mut(), "ping", "url", url);
+        let file = self.inner(table.as_mut(), "ping", "url_file", directory);
+        let every = self.inner(table.as_mut(), "ping", "every", ping_every);
+        let present = table.is_some();
+        if let Some(table) = table {
+            table.finish(&[("interval", "did you mean `every`?")]);
+        }
+        let every = every?.unwrap_or(Duration::from_secs(60));
+        let to = match (url?, file?) {
+            (Some(url), None) => PingUrl::Given(url),
+            (None, Some(file)) => PingUrl::File(file),
+            (None, None) if !present => return Some(None),
+            _ => {
+                self.mistakes
+                    .push("[ping]: it needs either `url` or `url_file`".to_owned());
+                return None;
+            }
+        };
+        Some(Some(Ping { to, every }))
+    }
+
+    /// A key of a table: the environment wins over the file. `None`: it is wrong, and that has been said.
+    fn inner<T>(
+        &mut self,
+        table: Option<&mut Reader<'_>>,
+        prefix: &str,
+        key: &'static str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<Option<T>> {
+        let in_file = table
+            .and_then(|table| table.read(key, scalar))
+            .map(|found| Written {
+                text: found.value,
+                from: Origin::File(found.span),
+            });
+        let variable = format!("FARMHAND_{prefix}_{key}").to_ascii_uppercase();
+        let in_env = self.env.get(&variable).map(|text| Written {
+            text: text.clone(),
+            from: Origin::Variable(variable.clone()),
+        });
+        let mut result = None;
+        for written in [in_file, in_env].into_iter().flatten() {
+            match parse(&written.text) {
+                Ok(value) => result = Some(value),
+                Err(why) => {
+                    self.complain(key, &written, &why);
+                    return None;
+                }
+            }
+        }
+        Some(result)
+    }
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    text.parse()
+        .ok()
+        .filter(|port| *port > 0)
+        .ok_or_else(|| "write a port from 1 to 65535".to_owned())
+}
+
+fn smtp_tls(text: &str) -> Result<SmtpTls, String> {
+    match text {
+        "implicit" => Ok(SmtpTls::Implicit),
+        "starttls" => Ok(SmtpTls::Starttls),
+        "none" => Ok(SmtpTls::None),
+        _ => Err("write implicit, starttls or none".to_owned()),
+    }
+}
+
+fn address(text: &str) -> Result<String, String> {
+    email_address(text)
+        .map(|()| text.to_owned())
+        .map_err(str::to_owned)
+}
+
+fn url(text: &str) -> Result<Url, String> {
+    Url::parse(text).map_err(str::to_owned)
+}
+
+fn ping_every(text: &str) -> Result<Duration, String> {
+    let every = parse_duration(text)?;
+    if every < Duration::from_secs(1) || every > Duration::from_secs(86_400) {
+        return Err("write a duration from 1s to 1d".to_owned());
+    }
+    Ok(every)
+}

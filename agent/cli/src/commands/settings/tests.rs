@@ -1,0 +1,178 @@
+use super::*;
+
+fn env(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let home = [("HOME", "/home/x"), ("FARMHAND_DATABASE_URL", "postgresql://h/f")];
+    home.iter()
+        .chain(pairs)
+        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+        .collect()
+}
+
+fn file(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    file
+}
+
+fn refused(args: &AgentArgs, env: &BTreeMap<String, String>) -> String {
+    let failure = load(args, env).unwrap_err();
+    assert_eq!(failure.exit, super::super::Exit::Usage);
+    failure.to_string()
+}
+
+#[test]
+fn a_flag_wins_over_the_environment_and_that_over_the_file() {
+    let file = file("slots = 1\naddress = 'file'\nlease_ttl = '9s'\nlabels = { a = 'file', b = 'file' }\n");
+    let args = AgentArgs {
+        config: Some(file.path().to_owned()),
+        slots: Some("3".to_owned()),
+        label: vec!["a=flag".to_owned()],
+        ..AgentArgs::default()
+    };
+    let env = env(&[
+        ("FARMHAND_SLOTS", "2"),
+        ("FARMHAND_ADDRESS", "env"),
+        ("FARMHAND_LABEL", "a=env,c=env"),
+    ]);
+    let config = load(&args, &env).unwrap();
+    assert_eq!(config.slots, 3);
+    assert_eq!(config.address, "env");
+    assert_eq!(config.lease_ttl, Duration::from_secs(9));
+    let labels: Vec<_> = config.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    assert_eq!(labels, ["a=flag", "b=file", "c=env"]);
+}
+
+#[test]
+fn the_address_defaults_to_the_name_and_the_name_to_the_hosts() {
+    let args = AgentArgs {
+        node_name: Some("n1".to_owned()),
+        ..AgentArgs::default()
+    };
+    assert_eq!(load(&args, &env(&[])).unwrap().address, "n1");
+    let config = load(&AgentArgs::default(), &env(&[])).unwrap();
+    assert_eq!(config.node_name, gethostname::gethostname().to_string_lossy());
+}
+
+#[test]
+fn every_mistake_of_every_layer_comes_at_once() {
+    let file = file("slotz = 1\nretention = '5 d'\n");
+    let args = AgentArgs {
+        config: Some(file.path().to_owned()),
+        slots: Some("many".to_owned()),
+        lease_ttl: Some("1s".to_owned()),
+        label: vec!["role".to_owned()],
+        ..AgentArgs::default()
+    };
+    let text = refused(&args, &env(&[("FARMHAND_LISTEN", "nowhere")]));
+    assert!(text.contains("6 mistakes"), "{text}");
+    for part in [
+        "--slots \"many\"",
+        "--lease-ttl \"1s\"",
+        "--label \"role\"",
+        "FARMHAND_LISTEN=\"nowhere\"",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn a_password_on_the_command_line_is_refused_and_never_repeated() {
+    for url in [
+        "postgresql://u:geheim@h/f",
+        "host=h password=geheim",
+        "postgresql://h/f?password=geheim",
+    ] {
+        let args = AgentArgs {
+            database_url: Some(url.to_owned()),
+            ..AgentArgs::default()
+        };
+        let text = refused(&args, &env(&[]));
+        assert!(text.contains("PGPASSFILE") && !text.contains("geheim"), "{text}");
+    }
+    let env = env(&[("FARMHAND_DATABASE_URL", "postgresql://u:geheim@h/f")]);
+    assert!(load(&AgentArgs::default(), &env).is_ok());
+}
+
+#[test]
+fn lines_go_to_the_services_own_socket_unless_told_otherwise() {
+    let with = |pairs: &[(&str, &str)]| load(&AgentArgs::default(), &env(pairs)).unwrap().run_log;
+    assert_eq!(with(&[]), None);
+    assert_eq!(
+        with(&[("FARMHAND_RUN_LOG", "none"), ("FARMHAND_RUN_LOG_SOCKET", "/s")]),
+        None
+    );
+    let socket = |pairs| with(pairs).unwrap().socket.display().to_string();
+    assert_eq!(
+        socket(&[("FARMHAND_RUN_LOG", "journald")]),
+        "/run/systemd/journal/socket"
+    );
+    assert_eq!(socket(&[("FARMHAND_RUN_LOG", "syslog")]), "/dev/log");
+    assert_eq!(
+        socket(&[("FARMHAND_RUN_LOG", "syslog"), ("FARMHAND_RUN_LOG_SOCKET", "/s")]),
+        "/s"
+    );
+    let file = file("run_log = 'journal'\n");
+    let args = AgentArgs {
+        config: Some(file.path().to_owned()),
+        ..AgentArgs::default()
+    };
+    refused(&args, &env(&[]));
+}
+
+#[test]
+fn how_people_are_told_comes_from_tables_and_variables() {
+    use farmhand_node::notify::{PingUrl, SmtpTls};
+    let file = file(
+        "secrets_dir = '/s'\n[smtp]\nhost = 'mail'\nport = 465\nfrom = 'a@b'\nuser = 'u'\npassword_file = '/p'\n\
+         [ping]\nurl_file = '/u'\n",
+    );
+    let args = AgentArgs {
+        config: Some(file.path().to_owned()),
+        ..AgentArgs::default()
+    };
+    let outside = load(&args, &env(&[("FARMHAND_SMTP_HOST", "relay")]))
+        .unwrap()
+        .outside;
+    let smtp = outside.smtp.unwrap();
+    assert_eq!((smtp.host.as_str(), smtp.tls), ("relay", SmtpTls::Implicit));
+    let ping = outside.ping.unwrap();
+    assert_eq!(
+        (ping.to, ping.every),
+        (PingUrl::File("/u".into()), Duration::from_secs(60))
+    );
+    let none = load(&AgentArgs::default(), &env(&[])).unwrap().outside;
+    assert_eq!((none.smtp, none.ping), (None, None));
+}
+
+#[test]
+fn a_relay_or_a_switch_that_cannot_work_is_refused() {
+    let refused = |pairs: &[(&str, &str)]| refused(&AgentArgs::default(), &env(pairs));
+    let host = ("FARMHAND_SMTP_HOST", "mail.example.org");
+    let from = ("FARMHAND_SMTP_FROM", "a@b");
+    assert!(refused(&[host]).contains("it needs `host` and `from`"));
+    assert!(refused(&[host, from, ("FARMHAND_SMTP_USER", "u")]).contains("need each other"));
+    let secret = [("FARMHAND_SMTP_USER", "u"), ("FARMHAND_SMTP_PASSWORD_FILE", "/p")];
+    let clear = ("FARMHAND_SMTP_TLS", "none");
+    assert!(refused(&[host, from, secret[0], secret[1], clear]).contains("without TLS"));
+    assert!(refused(&[("FARMHAND_SMTP_FROM", "x")]).contains("FARMHAND_SMTP_FROM"));
+    assert!(refused(&[("FARMHAND_PING_EVERY", "1s"), ("FARMHAND_PING_URL", "hc")]).contains("https://"));
+    let both = [
+        ("FARMHAND_PING_URL", "https://h"),
+        ("FARMHAND_PING_URL_FILE", "/u"),
+    ];
+    assert!(refused(&both).contains("either `url` or `url_file`"));
+}
+
+#[test]
+fn the_example_of_an_agent_that_tells_people_is_taken() {
+    let example = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../deploy/examples/notify/agent.toml"
+    );
+    let args = AgentArgs {
+        config: Some(example.into()),
+        ..AgentArgs::default()
+    };
+    let outside = load(&args, &env(&[])).unwrap().outside;
+    assert!(outside.smtp.is_some() && outside.ping.is_some(), "{outside:?}");
+}

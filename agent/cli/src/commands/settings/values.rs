@@ -1,0 +1,131 @@
+//! From the text of one setting to its value.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use farmhand_core::document::{Wrong, parse_duration};
+use toml::de::DeValue;
+
+use farmhand_node::runlog::Format;
+use farmhand_warden_client::privsep;
+
+/// Strings, numbers and booleans alike, as they would be written on a command line.
+pub(super) fn scalar(value: &DeValue<'_>) -> Result<String, Wrong> {
+    match value {
+        DeValue::String(s) => Ok(s.to_string()),
+        DeValue::Integer(n) => Ok(n.to_string()),
+        DeValue::Boolean(true) => Ok("on".to_owned()),
+        DeValue::Boolean(false) => Ok("off".to_owned()),
+        other => Err(Wrong::new(
+            format!("expected a string, found a {}", other.type_str()),
+            "write it in quotes",
+        )),
+    }
+}
+
+pub(super) fn name(text: &str) -> Result<String, String> {
+    let good = !text.is_empty()
+        && text.len() <= 200
+        && !text.contains(|c: char| c.is_control() || c.is_whitespace());
+    good.then(|| text.to_owned())
+        .ok_or_else(|| "write 1 to 200 characters without spaces".to_owned())
+}
+
+pub(super) fn slots(text: &str) -> Result<u32, String> {
+    text.parse::<u32>()
+        .ok()
+        .filter(|n| (1..=10_000).contains(n))
+        .ok_or_else(|| "write a number from 1 to 10000".to_owned())
+}
+
+pub(super) fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
+    if text == "off" {
+        return Ok(None);
+    }
+    text.parse()
+        .map(Some)
+        .map_err(|_| "write an IP address and a port (127.0.0.1:7070, [::1]:7070), or off".to_owned())
+}
+
+pub(super) fn directory(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    std::path::absolute(text).map_err(|error| error.to_string())
+}
+
+pub(super) fn policy(text: &str) -> Result<Option<PathBuf>, String> {
+    match text {
+        "off" => Ok(None),
+        _ => directory(text).map(Some),
+    }
+}
+
+/// A user of the machine, or nobody else than who starts it.
+pub(super) fn user(text: &str) -> Result<Option<String>, String> {
+    match text {
+        "off" => Ok(None),
+        _ => name(text).map(Some),
+    }
+}
+
+pub(in crate::commands) fn default_state_dir(env: &BTreeMap<String, String>) -> Result<PathBuf, String> {
+    // systemd names it so for units with StateDirectory=.
+    if let Some(dir) = env.get("STATE_DIRECTORY").and_then(|d| d.split(':').next()) {
+        return Ok(PathBuf::from(dir));
+    }
+    // Who reads the settings again is no longer root where a steward is.
+    if rustix::process::geteuid().is_root() || privsep::here().is_some() {
+        return Ok(PathBuf::from("/var/lib/farmhand"));
+    }
+    if let Some(state) = env.get("XDG_STATE_HOME").filter(|d| d.starts_with('/')) {
+        return Ok(Path::new(state).join("farmhand"));
+    }
+    env.get("HOME")
+        .map(|home| Path::new(home).join(".local/state/farmhand"))
+        .ok_or_else(|| "there is no home directory to put it in: name one".to_owned())
+}
+
+pub(in crate::commands) fn lease_ttl(text: &str) -> Result<Duration, String> {
+    let ttl = parse_duration(text)?;
+    if ttl < Duration::from_secs(3) || ttl > Duration::from_secs(3600) {
+        return Err("write a duration from 3s to 1h".to_owned());
+    }
+    Ok(ttl)
+}
+
+pub(super) fn retention(text: &str) -> Result<Duration, String> {
+    let kept = parse_duration(text)?;
+    if kept < Duration::from_secs(3600) {
+        return Err("write a duration from 1h up".to_owned());
+    }
+    Ok(kept)
+}
+
+pub(super) fn snapshot_every(text: &str) -> Result<Duration, String> {
+    let every = parse_duration(text)?;
+    let whole = every.subsec_nanos() == 0 && every.as_secs() > 0 && 60 % every.as_secs() == 0;
+    whole
+        .then_some(every)
+        .ok_or_else(|| "write 1s, 2s, 3s, 4s, 5s, 6s, 10s, 12s, 15s, 20s, 30s or 60s".to_owned())
+}
+
+pub(super) fn run_log(text: &str) -> Result<Option<Format>, String> {
+    match text {
+        // As a boolean in the file.
+        "none" | "off" => Ok(None),
+        "journald" => Ok(Some(Format::Journald)),
+        "syslog" => Ok(Some(Format::Syslog)),
+        _ => Err("write none, journald or syslog".to_owned()),
+    }
+}
+
+pub(super) fn on_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" | "true" | "1" => Ok(true),
+        "off" | "false" | "0" => Ok(false),
+        _ => Err("write on or off".to_owned()),
+    }
+}

@@ -1,0 +1,157 @@
+//! `farmhand token`: who may use the API and the page.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use farmhand_core::document::parse_duration;
+use farmhand_store::tokens::{TokenRow, create_token, revoke_token, tokens};
+use farmhand_store::{Db, Role};
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::{DatabaseArgs, Exit, Failure, Outcome, out};
+use farmhand_web::auth::token;
+
+/// Longest life of a token.
+const LONGEST: Duration = Duration::from_secs(10 * 366 * 86_400);
+
+#[derive(Args, Debug)]
+pub struct TokenArgs {
+    #[command(subcommand)]
+    command: TokenCommand,
+    #[command(flatten)]
+    database: DatabaseArgs,
+}
+
+#[derive(Subcommand, Debug)]
+enum TokenCommand {
+    /// Make a token and print it, this once; the database keeps only its hash
+    Create {
+        /// Whose it is, or what for; it stands beside everything done with it
+        #[arg(value_parser = name)]
+        name: String,
+        /// viewer sees; submitter also runs jobs; operator also cancels, retries, pauses, drains; admin also releases leases
+        #[arg(long)]
+        role: Role,
+        /// How long it is good, up to ten years
+        #[arg(long, value_name = "DURATION", default_value = "90d", value_parser = validity)]
+        expires: Duration,
+    },
+    /// Those that are good
+    Ls {
+        /// Expired and revoked ones too
+        #[arg(long)]
+        all: bool,
+    },
+    /// Take a token back; its browser sessions end with it
+    Revoke { name: String },
+}
+
+fn name(text: &str) -> Result<String, String> {
+    let good = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+    let fits = (1..=100).contains(&text.len()) && text.chars().all(good);
+    fits.then(|| text.to_owned())
+        .ok_or_else(|| "write 1 to 100 letters, digits and - _ . @".to_owned())
+}
+
+fn validity(text: &str) -> Result<Duration, String> {
+    let valid = parse_duration(text)?;
+    if valid < Duration::from_secs(1) || valid > LONGEST {
+        return Err("write a duration from 1s to ten years, as in 90d".to_owned());
+    }
+    Ok(valid)
+}
+
+pub async fn run(args: &TokenArgs, as_json: bool) -> Outcome {
+    let db = args.database.connect().await?;
+    match &args.command {
+        TokenCommand::Create { name, role, expires } => {
+            let (text, row) = create(&db, name, *role, *expires).await?;
+            if as_json {
+                out::json(
+                    &json!({"token": text, "name": row.name, "role": row.role, "expires_at": row.expires_at}),
+                );
+            } else {
+                out::line(&text);
+                out::note(&format!(
+                    "{}: role {}, good until {}. It is shown this once.",
+                    row.name,
+                    row.role,
+                    out::time(row.expires_at)
+                ));
+            }
+        }
+        TokenCommand::Ls { all } => list(&tokens(&db, *all).await?, as_json),
+        TokenCommand::Revoke { name } => {
+            let row = revoke_token(&db, name, &super::who()).await?;
+            let row = row.ok_or_else(|| {
+                Failure::new(Exit::NotFound, format!("there is no token {name} to revoke"))
+                    .next("`farmhand token ls` shows the tokens")
+            })?;
+            if as_json {
+                out::json(&row);
+            } else {
+                out::line(&format!(
+                    "{name}: revoked; agents believe it for 2 s more at most"
+                ));
+            }
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// Makes a token; the text is nowhere but in the answer.
+///
+/// # Errors
+/// 4 when a good token has the name.
+pub async fn create(
+    db: &Db,
+    name: &str,
+    role: Role,
+    expires: Duration,
+) -> Result<(String, TokenRow), Failure> {
+    let no_randomness = |_| Failure::new(Exit::Error, "the operating system has no randomness");
+    let text = token::fresh().map_err(no_randomness)?;
+    let hash = token::hash(&text).ok_or_else(|| Failure::new(Exit::Error, "the new token is none"))?;
+    let made = create_token(db, name, role, &hash, expires, &super::who()).await?;
+    let row = made.ok_or_else(|| {
+        Failure::new(Exit::Refused, format!("there is a token {name} already")).next(format!(
+            "choose another name, or `farmhand token revoke {name}` first"
+        ))
+    })?;
+    Ok((text, row))
+}
+
+fn list(rows: &[TokenRow], as_json: bool) {
+    if as_json {
+        out::json(rows);
+        return;
+    }
+    let now = Timestamp::now();
+    let cells = |row: &TokenRow| {
+        let state = match row.revoked_at {
+            Some(_) => "revoked",
+            None if row.expires_at <= now => "expired",
+            None => "good",
+        };
+        vec![
+            row.name.clone(),
+            row.role.to_string(),
+            state.to_owned(),
+            out::time(row.expires_at),
+            out::maybe_time(row.last_used_at),
+            out::time(row.created_at),
+            row.created_by.clone(),
+        ]
+    };
+    let headers = [
+        "TOKEN",
+        "ROLE",
+        "STATE",
+        "GOOD UNTIL",
+        "LAST USED",
+        "CREATED",
+        "BY",
+    ];
+    out::table(&headers, rows.iter().map(cells).collect());
+}

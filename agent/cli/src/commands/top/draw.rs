@@ -1,0 +1,275 @@
+//! A moment as lines of text that fit a screen. Pure.
+
+use std::time::Duration;
+
+use farmhand_store::top::{DueNow, Moment, NextNow, NodeNow, RunNow};
+use jiff::Timestamp;
+
+use crate::commands::next::distance;
+use crate::commands::out;
+
+/// One table.
+pub struct List {
+    pub title: String,
+    pub headers: Vec<&'static str>,
+    pub rows: Vec<Vec<String>>,
+    /// Of all rows, also those that were not read.
+    total: usize,
+}
+
+/// What stands above the lists.
+pub fn head(moment: &Moment) -> Vec<String> {
+    let oldest = moment.oldest_ready.map_or_else(String::new, |at| {
+        format!(" (the oldest for {})", age(moment.db_now, at))
+    });
+    let mut lines = vec![format!(
+        "{} nodes, {} of {} slots, {} due{oldest}, {} waiting  {}",
+        moment.open_nodes,
+        moment.running,
+        moment.slots,
+        moment.due,
+        moment.waiting,
+        out::time(moment.db_now)
+    )];
+    if !moment.timeline_open {
+        lines.push("! the database's timeline is not open: nothing is claimed yet".to_owned());
+    }
+    if !moment.nodes.iter().any(|node| node.state == "ready") {
+        lines.push("! no node is ready".to_owned());
+    }
+    lines
+}
+
+pub fn lists(moment: &Moment) -> Vec<List> {
+    let now = moment.db_now;
+    let count = |n: i64| usize::try_from(n).unwrap_or(0);
+    vec![
+        List {
+            title: format!("NODES {}", moment.nodes.len()),
+            headers: vec!["ADDRESS", "STATE", "SLOTS", "LEASE", "LABELS"],
+            rows: moment.nodes.iter().map(|node| of_node(node, now)).collect(),
+            total: moment.nodes.len(),
+        },
+        List {
+            title: format!("RUNNING {}", moment.running),
+            headers: vec!["RUN", "JOB", "TRY", "NODE", "FOR"],
+            rows: moment.runs.iter().map(|run| of_run(run, now)).collect(),
+            total: count(moment.running),
+        },
+        List {
+            title: format!("DUE {}, WAITING {}", moment.due, moment.waiting),
+            headers: vec!["RUN", "JOB", "DUE", "WHY"],
+            rows: moment.queue.iter().map(|run| of_due(run, now)).collect(),
+            total: count(moment.due + moment.waiting),
+        },
+        List {
+            title: "NEXT".to_owned(),
+            headers: vec!["IN", "JOB"],
+            rows: moment.next.iter().map(|next| of_next(next, now)).collect(),
+            total: moment.next.len(),
+        },
+    ]
+}
+
+fn of_node(node: &NodeNow, now: Timestamp) -> Vec<String> {
+    let state = match (node.state.as_str(), node.running) {
+        ("draining", 0) => "drained",
+        (state, _) => state,
+    };
+    let lease = if node.open {
+        let left = node.lease_until.duration_since(now);
+        match Duration::try_from(left) {
+            Ok(left) => format!("{}s", left.as_secs()),
+            Err(_) => format!("over for {}", age(now, node.lease_until)),
+        }
+    } else {
+        "-".to_owned()
+    };
+    let labels: Vec<String> = node.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    vec![
+        node.address.clone(),
+        state.to_owned(),
+        format!("{}/{}", node.running, node.slots),
+        lease,
+        labels.join(" "),
+    ]
+}
+
+fn of_run(run: &RunNow, now: Timestamp) -> Vec<String> {
+    let mut since = age(now, run.started_at.unwrap_or(run.claimed_at));
+    if run.cancel_requested {
+        since.push_str(", being cancelled");
+    }
+    vec![
+        run.run_id.to_string(),
+        run.job_id.clone(),
+        run.attempt.to_string(),
+        run.node.clone(),
+        since,
+    ]
+}
+
+fn of_due(run: &DueNow, now: Timestamp) -> Vec<String> {
+    let why = match (&run.gate, &run.node) {
+        (Some(gate), _) => format!("waits: {gate}"),
+        (None, _) if run.ready_at > now => {
+            let why = run.reason.as_deref().unwrap_or("its time");
+            format!("waits: {why}, {}", distance(now, run.ready_at))
+        }
+        (None, Some(node)) => format!("for {node}"),
+        (None, None) => "for a slot".to_owned(),
+    };
+    vec![
+        run.run_id.to_string(),
+        run.job_id.clone(),
+        distance(now, run.due_at),
+        why,
+    ]
+}
+
+fn of_next(next: &NextNow, now: Timestamp) -> Vec<String> {
+    vec![distance(now, next.next_run), next.job_id.clone()]
+}
+
+fn age(now: Timestamp, at: Timestamp) -> String {
+    out::span(Duration::try_from(now.duration_since(at)).unwrap_or_default())
+}
+
+/// The whole screen: never more lines or columns than there are. What does not fit is counted.
+pub fn page(moment: &Moment, trouble: Option<&str>, width: usize, height: usize) -> Vec<String> {
+    let mut lines = head(moment);
+    if let Some(trouble) = trouble {
+        lines.push(format!("! {trouble}"));
+    }
+    let foot = "q leaves";
+    let lists = lists(moment);
+    // A blank line, the title and the headers of each list.
+    let frame: usize = lists
+        .iter()
+        .map(|list| if list.rows.is_empty() { 2 } else { 3 })
+        .sum();
+    let room = height.saturating_sub(lines.len() + frame + 1);
+    let shares = share(room, &lists.iter().map(|l| l.rows.len()).collect::<Vec<_>>());
+    for (list, rows) in lists.iter().zip(shares) {
+        lines.push(String::new());
+        lines.push(list.title.clone());
+        lines.extend(table(list, rows));
+    }
+    lines.truncate(height.saturating_sub(1));
+    lines.push(foot.to_owned());
+    lines
+        .iter()
+        .map(|line| fit(&out::printable(line), width))
+        .collect()
+}
+
+/// Divides the lines: small lists get all they want, the others equal parts of what is left.
+fn share(room: usize, wanted: &[usize]) -> Vec<usize> {
+    let mut shares = vec![0; wanted.len()];
+    let mut left = room;
+    loop {
+        let hungry: Vec<usize> = (0..wanted.len()).filter(|i| shares[*i] < wanted[*i]).collect();
+        if hungry.is_empty() || left == 0 {
+            return shares;
+        }
+        let part = (left / hungry.len()).max(1);
+        for i in hungry {
+            let more = part.min(wanted[i] - shares[i]).min(left);
+            shares[i] += more;
+            left -= more;
+        }
+    }
+}
+
+fn table(list: &List, room: usize) -> Vec<String> {
+    if list.rows.is_empty() {
+        return Vec::new();
+    }
+    let fits = room >= list.total && list.rows.len() == list.total;
+    let shown = if fits { list.total } else { room.saturating_sub(1) };
+    let shown = &list.rows[..shown.min(list.rows.len())];
+    let mut widths: Vec<usize> = list.headers.iter().map(|h| h.len()).collect();
+    for row in shown {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let padded: Vec<String> = cells
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:width$}"))
+            .collect();
+        format!(" {}", padded.join("  ")).trim_end().to_owned()
+    };
+    let mut lines = vec![line(&mut list.headers.iter().copied())];
+    lines.extend(shown.iter().map(|row| line(&mut row.iter().map(String::as_str))));
+    if shown.len() < list.total && room > 0 {
+        lines.push(format!(" … {} more", list.total - shown.len()));
+    }
+    lines
+}
+
+/// Cuts a line at the edge of the screen, and shows that it did.
+fn fit(line: &str, width: usize) -> String {
+    if line.chars().count() <= width {
+        return line.to_owned();
+    }
+    let mut cut: String = line.chars().take(width.saturating_sub(1)).collect();
+    cut.push('…');
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn moment(nodes: usize, runs: usize) -> Moment {
+        let now = "2026-11-21T12:00:00Z";
+        let node = |n: usize| {
+            json!({"address": format!("n{n}"), "state": "ready", "open": true, "session": 1,
+            "slots": 4, "running": 1, "lease_until": "2026-11-21T12:00:25Z", "ttl_ms": 30000, "drain_until": null,
+            "labels": {"role": "batch", "zone": "a-zone-with-a-long-name"}, "version": "0.1.0"})
+        };
+        let run = |n: usize| {
+            json!({"run_id": n, "job_id": "a-job-with-a-name-that-is-rather-long-for-a-table",
+            "kind": "scheduled", "attempt": 1, "node": "n1", "session": 1, "claimed_at": "2026-11-21T11:59:00Z",
+            "started_at": null, "cancel_requested": false})
+        };
+        let value = json!({"db_now": now, "running": runs, "due": 0, "waiting": 0, "oldest_ready": null, "slots": 8,
+            "open_nodes": nodes, "nodes": (0..nodes).map(node).collect::<Vec<_>>(),
+            "runs": (0..runs).map(run).collect::<Vec<_>>(), "queue": [], "next": [], "timeline_open": true});
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_page_never_leaves_the_screen_and_counts_what_does_not_fit() {
+        for (width, height) in [(80, 24), (40, 10), (200, 60), (20, 3)] {
+            let lines = page(&moment(30, 100), None, width, height);
+            assert!(lines.len() <= height, "{width}x{height}: {}", lines.join("\n"));
+            assert!(
+                lines.iter().all(|l| l.chars().count() <= width),
+                "{}",
+                lines.join("\n")
+            );
+        }
+        let text = page(&moment(30, 100), None, 80, 24).join("\n");
+        assert!(text.contains("RUNNING 100") && text.contains("more"), "{text}");
+        assert!(text.ends_with("q leaves"), "{text}");
+    }
+
+    #[test]
+    fn a_small_farm_is_shown_whole_at_eighty_columns() {
+        let text = page(&moment(3, 2), None, 80, 24).join("\n");
+        assert!(!text.contains("more"), "{text}");
+        assert!(text.contains("n2") && text.contains("25s"), "{text}");
+    }
+
+    #[test]
+    fn small_lists_get_what_they_want_and_the_others_share_the_rest() {
+        assert_eq!(share(10, &[2, 50, 50]), [2, 4, 4]);
+        assert_eq!(share(100, &[2, 50, 3]), [2, 50, 3]);
+        assert_eq!(share(0, &[1, 1]), [0, 0]);
+    }
+}

@@ -1,0 +1,67 @@
+//! Judging table jobs.
+
+use farmhand_store::tables::TableSurvey;
+
+use super::{Check, Level};
+
+/// What is to be said of one table job.
+pub fn judge(job: &TableSurvey) -> Vec<Check> {
+    let mut checks = vec![match &job.problem {
+        None => Check::ok(
+            "table job",
+            format!("{}: its table is as it wants it", job.job_id),
+        ),
+        Some(p) => {
+            let (level, cost) = if p.fatal {
+                (Level::Failure, "its rows are not run")
+            } else {
+                (
+                    Level::Warning,
+                    "a big table slows the farm down, the more often the shorter `poll`",
+                )
+            };
+            let found = format!("{}: {}", job.job_id, p.problem);
+            Check::bad(level, "table job", found, cost, p.mend.clone())
+        }
+    }];
+    if let Some(error) = &job.error {
+        checks.push(Check::bad(
+            Level::Warning,
+            "table job",
+            format!("{}: {} ends are not written into their rows: {error}", job.job_id, job.unwritten),
+            "their rows are not run again, even when their dispatch column is NULL; `farmhand run ls` has the ends",
+            "mend what the table says; they are written at the next look",
+        ));
+    }
+    checks
+}
+
+#[cfg(test)]
+mod tests {
+    use farmhand_store::tables::TableProblem;
+
+    use super::*;
+
+    fn survey(problem: Option<bool>, error: Option<&str>) -> TableSurvey {
+        TableSurvey {
+            job_id: "orders".to_owned(),
+            table: serde_json::Value::Null,
+            problem: problem.map(|fatal| TableProblem {
+                problem: "p".to_owned(),
+                mend: "m".to_owned(),
+                fatal,
+            }),
+            unwritten: 1,
+            error: error.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn what_stops_a_job_fails_and_what_slows_it_warns() {
+        let level = |problem, error| super::super::worst(&judge(&survey(problem, error)));
+        assert_eq!(level(None, None), Level::Ok);
+        assert_eq!(level(Some(false), None), Level::Warning);
+        assert_eq!(level(Some(true), None), Level::Failure);
+        assert_eq!(level(None, Some("no")), Level::Warning);
+    }
+}

@@ -1,0 +1,111 @@
+//! Runs for instants of the past that have none.
+
+use std::collections::BTreeSet;
+
+use farmhand_core::due;
+use farmhand_store::Db;
+use farmhand_store::jobs::{Backfilled, Listed, backfill, ran_instants};
+use jiff::Timestamp;
+
+use super::due_now;
+use super::jobs::{no_job, spec};
+use crate::{Kind, Refusal, moment};
+
+/// Instants looked at by one command.
+const LOOKED_AT: usize = 1_000_000;
+
+/// What the schedule says about a stretch of the past.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// From the first, up to the second, itself not included.
+    pub stretch: (Timestamp, Timestamp),
+    /// To be run, ascending.
+    pub missing: Vec<Timestamp>,
+    /// These have a run.
+    pub ran: usize,
+    /// A calendar excludes these.
+    pub excluded: usize,
+}
+
+/// What the schedule says about a stretch of the past; `looking` hears of every thousandth instant.
+///
+/// # Errors
+/// 2 for times that are none, 4 for a job without instants and a stretch that has too many.
+pub async fn plan(
+    db: &Db,
+    row: &Listed,
+    from: &str,
+    to: Option<&str>,
+    now: Timestamp,
+    mut looking: impl FnMut(usize, Timestamp),
+) -> Result<Plan, Refusal> {
+    let (schedule, policy) = due::compile(&row.job_id, &spec(row)?).map_err(due_now::unusable)?;
+    if !schedule.has_instants() {
+        return Err(Refusal::new(
+            Kind::Refused,
+            format!("{} has no instants to make up for", row.job_id),
+        )
+        .next("`farmhand job run` runs it now"));
+    }
+    let zone = schedule.timezone();
+    let from = moment("--from", from, zone)?;
+    let to = match to {
+        Some(text) => moment("--to", text, zone)?,
+        None => now,
+    };
+    if to <= from {
+        return Err(Refusal::usage("--to is not after --from").next("swap them?"));
+    }
+    // What is to come is the schedule's own.
+    let end = to.min(row.next_run.unwrap_or(now)).min(now);
+    let ran: BTreeSet<Timestamp> = ran_instants(db, &row.job_id, from, to)
+        .await?
+        .into_iter()
+        .collect();
+    let mut plan = Plan {
+        stretch: (from, to),
+        ..Plan::default()
+    };
+    for (looked, at) in schedule.between(from, end).enumerate() {
+        if looked.is_multiple_of(1_000) {
+            looking(looked, at);
+        }
+        if looked == LOOKED_AT {
+            return Err(Refusal::new(
+                Kind::Refused,
+                format!("more than {LOOKED_AT} instants lie between --from and --to"),
+            )
+            .next("take a shorter stretch"));
+        }
+        match due::skipped_at(&policy, at) {
+            Some(_) => plan.excluded += 1,
+            None if ran.contains(&at) => plan.ran += 1,
+            None => plan.missing.push(at),
+        }
+    }
+    Ok(plan)
+}
+
+/// Makes the runs that are missing.
+///
+/// # Errors
+/// 4 when the job was changed meanwhile, or cannot run.
+pub async fn make(db: &Db, row: &Listed, plan: &Plan, by: &str) -> Result<Vec<i64>, Refusal> {
+    let name = &row.job_id;
+    let answer = backfill(db, name, row.rev, &plan.missing, by).await?;
+    let refused = |what: String| Refusal::new(Kind::Refused, what);
+    match answer {
+        Backfilled::Done { run_ids } => Ok(run_ids),
+        Backfilled::Changed => {
+            Err(refused(format!("{name} was changed meanwhile")).next("look at it, then try again"))
+        }
+        Backfilled::Disabled => {
+            Err(refused(format!("{name} is not enabled")).next("apply it with enabled = true"))
+        }
+        Backfilled::NoNode => Err(
+            refused(format!("{name} runs on each node, and no node is ready for it"))
+                .next("`farmhand node ls`"),
+        ),
+        Backfilled::NotFound => Err(no_job(name)),
+    }
+}

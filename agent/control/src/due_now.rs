@@ -1,0 +1,132 @@
+//! Instants that are overdue when a definition changes: each gets its outcome before the change.
+
+use std::collections::BTreeSet;
+
+use farmhand_core::definition::{JobSpec, Missed};
+use farmhand_core::due::{self, FirePlan, SkipReason};
+use farmhand_store::jobs::Listed;
+use farmhand_store::protocol::{Fire, SkipFold, fire};
+use farmhand_store::{Db, query};
+use jiff::Timestamp;
+
+use super::jobs as job;
+use crate::{Kind, Refusal};
+
+/// How often a change is computed anew because a job became due meanwhile.
+pub const TRIES: usize = 10;
+
+/// Fires those of the jobs that are overdue, as an agent would.
+///
+/// # Errors
+/// As the store.
+pub async fn fire_overdue(db: &Db, jobs: &[String]) -> Result<(), Refusal> {
+    let now = query::now(db).await?;
+    let wanted: BTreeSet<&String> = jobs.iter().collect();
+    let mut fires = Vec::new();
+    for row in job::all(db).await? {
+        let Some(seen) = row
+            .next_run
+            .filter(|at| *at <= now && wanted.contains(&row.job_id))
+        else {
+            continue;
+        };
+        let (schedule, policy) = due::compile(&row.job_id, &job::spec(&row)?).map_err(unusable)?;
+        fires.push(planned(&row, seen, due::plan(&schedule, &policy, seen, now)));
+    }
+    fire(db, &fires).await?;
+    Ok(())
+}
+
+fn planned(row: &Listed, seen: Timestamp, plan: FirePlan) -> Fire {
+    Fire {
+        job_id: row.job_id.clone(),
+        rev: row.rev,
+        seen,
+        following: plan.following,
+        due: plan.due,
+        skipped: folds(&plan.skipped, None),
+    }
+}
+
+/// The first instant after a pause that ends `now`, and the instants that fell into it.
+///
+/// # Errors
+/// When the definition has no usable schedule.
+pub fn after_pause(
+    row: &Listed,
+    spec: &JobSpec,
+    now: Timestamp,
+) -> Result<(Option<Timestamp>, Vec<SkipFold>), Refusal> {
+    let (schedule, mut policy) = due::compile(&row.job_id, spec).map_err(unusable)?;
+    let from = row.decided_until.max(row.paused_at).unwrap_or(now);
+    let Some(first) = due::next_run(&schedule, &policy, from) else {
+        return Ok((None, Vec::new()));
+    };
+    if first > now {
+        return Ok((Some(first), Vec::new()));
+    }
+    // Nothing of a pause is run; a plan is bounded, so a long pause takes several.
+    policy.missed = Missed::Skip;
+    let (mut seen, mut skipped) = (first, Vec::new());
+    loop {
+        let plan = due::plan(&schedule, &policy, seen, now);
+        for due in &plan.due {
+            let fold = due::SkipFold {
+                reason: SkipReason::Paused,
+                first: *due,
+                last: *due,
+                count: 1,
+            };
+            skipped.push(fold);
+        }
+        skipped.extend(plan.skipped);
+        match plan.following {
+            Some(following) if following <= now => seen = following,
+            following => return Ok((following, folds(&skipped, Some(SkipReason::Paused)))),
+        }
+    }
+}
+
+/// Folds as the store takes them. What would have counted as missed counts as `missed_as`; neighbours of one
+/// reason become one.
+fn folds(folds: &[due::SkipFold], missed_as: Option<SkipReason>) -> Vec<SkipFold> {
+    let mut sorted = folds.to_vec();
+    sorted.sort_by_key(|fold| fold.first);
+    let mut out: Vec<SkipFold> = Vec::new();
+    for fold in sorted {
+        let reason = match (fold.reason, missed_as) {
+            (SkipReason::Missed, Some(other)) => other,
+            (reason, _) => reason,
+        };
+        match out.last_mut() {
+            Some(last) if last.reason == reason.as_str() => {
+                last.last = fold.last;
+                last.count += fold.count;
+            }
+            _ => out.push(SkipFold {
+                reason: reason.to_string(),
+                first: fold.first,
+                last: fold.last,
+                count: fold.count,
+            }),
+        }
+    }
+    out
+}
+
+/// A stored definition that this version cannot schedule.
+pub fn unusable(error: due::CompileError) -> Refusal {
+    Refusal::new(
+        Kind::Refused,
+        "a stored definition cannot be scheduled by this version",
+    )
+    .why(error)
+    .next("apply the job again with this version")
+}
+
+/// A job that is always due.
+pub fn busy(name: &str) -> Refusal {
+    Refusal::new(Kind::Refused, format!("{name} could not be changed"))
+        .why("each time it was looked at, it had just become due")
+        .next("try again")
+}

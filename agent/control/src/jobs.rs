@@ -1,0 +1,95 @@
+//! Jobs: found, paused, resumed.
+
+use farmhand_core::definition::JobSpec;
+use farmhand_store::jobs::{self, Listed, Paused, Resumed};
+use farmhand_store::{Db, query};
+use jiff::Timestamp;
+
+use super::due_now;
+use crate::{Kind, Refusal};
+
+/// Every job, however many there are.
+///
+/// # Errors
+/// As the store.
+pub async fn all(db: &Db) -> Result<Vec<Listed>, Refusal> {
+    const PAGE: i64 = 1000;
+    let mut jobs: Vec<Listed> = Vec::new();
+    loop {
+        let after = jobs.last().map(|job| job.job_id.clone());
+        let page = jobs::list_jobs(db, after.as_deref(), PAGE).await?;
+        let full = i64::try_from(page.len()) == Ok(PAGE);
+        jobs.extend(page);
+        if !full {
+            return Ok(jobs);
+        }
+    }
+}
+
+/// The job of a name.
+///
+/// # Errors
+/// 3 when there is none.
+pub async fn one(db: &Db, name: &str) -> Result<Listed, Refusal> {
+    jobs::job(db, name).await?.ok_or_else(|| no_job(name))
+}
+
+/// What is said of a name that no job has.
+pub fn no_job(name: &str) -> Refusal {
+    Refusal::new(Kind::NotFound, format!("there is no job {name}")).next("`farmhand job ls` shows the jobs")
+}
+
+/// The definition as this version understands it.
+///
+/// # Errors
+/// When a newer version wrote it.
+pub fn spec(job: &Listed) -> Result<JobSpec, Refusal> {
+    serde_json::from_value(job.spec.clone()).map_err(|error| {
+        Refusal::new(
+            Kind::Refused,
+            format!("the definition of {} cannot be read", job.job_id),
+        )
+        .why(error)
+        .next("a newer version may have applied it: use that one")
+    })
+}
+
+/// Stops a job's schedule; false when it was stopped already.
+///
+/// # Errors
+/// 3 for an unknown job.
+pub async fn pause(db: &Db, name: &str, by: &str, reason: Option<&str>) -> Result<bool, Refusal> {
+    let mut since = None;
+    for _ in 0..due_now::TRIES {
+        match jobs::pause(db, name, by, reason, since).await? {
+            Paused::Done => return Ok(true),
+            Paused::Already => return Ok(false),
+            Paused::NotFound => return Err(no_job(name)),
+            Paused::Overdue { asked, .. } => {
+                since = Some(asked);
+                due_now::fire_overdue(db, &[name.to_owned()]).await?;
+            }
+        }
+    }
+    Err(due_now::busy(name))
+}
+
+/// Starts a paused job's schedule again; false when it was not stopped.
+///
+/// # Errors
+/// 3 for an unknown job.
+pub async fn resume(db: &Db, name: &str, by: &str) -> Result<bool, Refusal> {
+    let mut floor: Option<Timestamp> = None;
+    for _ in 0..due_now::TRIES {
+        let job = one(db, name).await?;
+        let now = query::now(db).await?.max(floor.unwrap_or(Timestamp::MIN));
+        let (next_run, skipped) = due_now::after_pause(&job, &spec(&job)?, now)?;
+        match jobs::resume(db, name, next_run, &skipped, by).await? {
+            Resumed::Done => return Ok(true),
+            Resumed::NotPaused => return Ok(false),
+            Resumed::NotFound => return Err(no_job(name)),
+            Resumed::Stale { decided_until } => floor = Some(decided_until),
+        }
+    }
+    Err(due_now::busy(name))
+}

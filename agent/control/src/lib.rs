@@ -1,0 +1,199 @@
+//! What people do with a farm: one function for the command line, the API and the page.
+
+pub mod backfill;
+pub mod due_now;
+pub mod jobs;
+mod moment;
+pub mod nodes;
+mod perform;
+mod refusal;
+pub mod runs;
+
+use farmhand_core::definition::Overlap;
+use farmhand_store::Role;
+use farmhand_store::jobs::Once;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+pub use moment::moment;
+pub use perform::perform;
+pub use refusal::{Kind, Refusal};
+
+use farmhand_core::text::shell_word;
+
+/// Something to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    Submit {
+        job: String,
+        params: Map<String, Value>,
+        overlap: Overlap,
+    },
+    Cancel {
+        run: i64,
+        /// Those that were made together with it too.
+        firing: bool,
+    },
+    Retry {
+        run: i64,
+        /// Of a flow, only what did not succeed.
+        from_failed: bool,
+    },
+    Pause {
+        job: String,
+        reason: Option<String>,
+    },
+    Resume {
+        job: String,
+    },
+    Backfill {
+        job: String,
+        from: String,
+        to: Option<String>,
+        /// Refuse to make more runs than this.
+        max: usize,
+    },
+    Cordon {
+        node: String,
+    },
+    Drain {
+        node: String,
+        /// A duration, as in 10m.
+        deadline: Option<String>,
+    },
+    Uncordon {
+        node: String,
+    },
+    Release {
+        node: String,
+        /// The address once more, typed.
+        confirm: Option<String>,
+    },
+    SetPool {
+        pool: String,
+        size: u32,
+    },
+}
+
+/// Who wants it.
+#[derive(Clone, Copy, Debug)]
+pub struct By<'a> {
+    pub who: &'a str,
+    /// For what must not be done twice when the request is repeated.
+    pub once: Option<Once<'a>>,
+}
+
+/// What was done, or would be.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Answer {
+    /// False for a preview.
+    pub applied: bool,
+    /// In a sentence.
+    pub what: String,
+    /// Why it may run something twice. A page asks again.
+    pub twice: Option<String>,
+    /// The command that does the same.
+    pub cli: String,
+    /// Runs that were made, ended or freed.
+    pub runs: Vec<i64>,
+}
+
+impl Action {
+    /// The least role that may do it.
+    pub fn role(&self) -> Role {
+        match self {
+            Self::Submit { .. } => Role::Submitter,
+            Self::Release { .. } => Role::Admin,
+            _ => Role::Operator,
+        }
+    }
+
+    /// The command that does the same.
+    pub fn cli(&self) -> String {
+        let run = |words: &str, run: i64| format!("{words} {run}");
+        match self {
+            Self::Submit { job, params, overlap } => {
+                let mut text = with("job run", job);
+                for (name, value) in params {
+                    let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                    text.push_str(&format!(" -p {}", shell_word(&format!("{name}={plain}"))));
+                }
+                let rule = match overlap {
+                    Overlap::Allow => "",
+                    Overlap::Skip => " --overlap skip",
+                    Overlap::Queue => " --overlap queue",
+                    Overlap::Replace => " --overlap replace",
+                };
+                text + rule
+            }
+            Self::Cancel { run: id, firing } => run("farmhand run cancel", *id) + flag(*firing, " --firing"),
+            Self::Retry { run: id, from_failed } => {
+                run("farmhand run retry", *id) + flag(*from_failed, " --from-failed")
+            }
+            Self::Pause { job, reason } => with("job pause", job) + &option("--reason", reason.as_deref()),
+            Self::Resume { job } => with("job resume", job),
+            Self::Backfill { job, from, to, max } => {
+                let (from, to) = (option("--from", Some(from)), option("--to", to.as_deref()));
+                format!("{}{from}{to} --max {max}", with("job backfill", job))
+            }
+            Self::Cordon { node } => with("node cordon", node),
+            Self::Drain { node, deadline } => {
+                with("node drain", node) + &option("--deadline", deadline.as_deref())
+            }
+            Self::Uncordon { node } => with("node resume", node),
+            Self::Release { node, .. } => with("lease release", node) + " --force",
+            Self::SetPool { pool, size } => format!("{} {size}", with("pool set", pool)),
+        }
+    }
+}
+
+fn with(words: &str, name: &str) -> String {
+    // A name that begins with a dash would be read as a flag.
+    let dashes = flag(name.starts_with('-'), "-- ");
+    format!("farmhand {words} {dashes}{}", shell_word(name))
+}
+
+fn option(name: &str, value: Option<&str>) -> String {
+    value.map_or_else(String::new, |value| {
+        format!(" {}", shell_word(&format!("{name}={value}")))
+    })
+}
+
+fn flag(set: bool, text: &'static str) -> &'static str {
+    if set { text } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_action_has_its_command() {
+        let job = || "it's".to_owned();
+        let twins = [
+            (
+                Action::Submit {
+                    job: job(),
+                    params: Map::from_iter([("since".to_owned(), Value::from("5 m"))]),
+                    overlap: Overlap::Queue,
+                },
+                r"farmhand job run 'it'\''s' -p 'since=5 m' --overlap queue",
+            ),
+            (
+                Action::Cancel { run: 7, firing: true },
+                "farmhand run cancel 7 --firing",
+            ),
+            (
+                Action::Drain {
+                    node: "-n".to_owned(),
+                    deadline: Some("5m".to_owned()),
+                },
+                "farmhand node drain -- -n --deadline=5m",
+            ),
+        ];
+        for (action, twin) in twins {
+            assert_eq!(action.cli(), twin);
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Instants that people write.
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
+use crate::Refusal;
+
+/// An RFC 3339 instant, or a date or date-time on the zone's clock.
+pub fn moment(flag: &str, text: &str, zone: &TimeZone) -> Result<Timestamp, Refusal> {
+    if let Ok(instant) = text.parse::<Timestamp>() {
+        return Ok(instant);
+    }
+    let local = text.parse::<DateTime>().ok().and_then(|t| zone.to_zoned(t).ok());
+    local.map(|t| t.timestamp()).ok_or_else(|| {
+        Refusal::usage(format!("{flag} {text:?} is no time"))
+            .next("write 2026-03-29T01:00:00Z, 2026-03-29T01:00 or 2026-03-29")
+    })
+}

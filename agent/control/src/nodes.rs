@@ -1,0 +1,112 @@
+//! Nodes and their leases.
+
+use farmhand_store::events::{Event, record_events};
+use farmhand_store::protocol::{Expired, Freed, force_expire};
+use farmhand_store::query::{self, NodeRow};
+use farmhand_store::{Db, Severity};
+use serde_json::json;
+
+use crate::{Kind, Refusal};
+
+/// A node that renews may move its beat between the look and the release.
+const TRIES: usize = 20;
+
+/// The node of an address.
+///
+/// # Errors
+/// 3 when there is none.
+pub async fn one(db: &Db, address: &str) -> Result<NodeRow, Refusal> {
+    query::nodes(db, Some(address))
+        .await?
+        .pop()
+        .ok_or_else(|| no_node(address))
+}
+
+/// What is said of an address that no node has.
+pub fn no_node(address: &str) -> Refusal {
+    Refusal::new(
+        Kind::NotFound,
+        format!("there is no node with the address {address}"),
+    )
+    .next("`farmhand node ls` shows the addresses")
+}
+
+/// What is said of a name that no pool has.
+pub fn no_pool(name: &str) -> Refusal {
+    Refusal::new(Kind::NotFound, format!("there is no pool {name}")).next(format!(
+        "`farmhand pool ls` shows the pools; [pool.{name}] in a job file makes one"
+    ))
+}
+
+/// The node of an address that holds a lease.
+///
+/// # Errors
+/// 3 when there is no such node, 4 when it holds none.
+pub async fn leased(db: &Db, address: &str) -> Result<NodeRow, Refusal> {
+    let node = one(db, address).await?;
+    if node.open {
+        return Ok(node);
+    }
+    Err(Refusal::new(Kind::Refused, format!("{address} holds no lease"))
+        .why(format!("its session {} has ended already", node.session)))
+}
+
+/// What releasing a lease by force may lead to.
+pub fn release_danger(node: &NodeRow) -> String {
+    format!(
+        "Releasing the lease of {} (session {}, {} runs) by force lets other nodes start its runs while its own \
+         processes may still run: they may run twice. Without force, a dead node's lease ends by itself.",
+        node.address, node.session, node.running
+    )
+}
+
+/// Ends a node's session now and answers with the runs that it frees.
+///
+/// # Errors
+/// 4 when it has ended, or cannot be ended.
+pub async fn release_lease(db: &Db, address: &str, session: i64, by: &str) -> Result<Vec<i64>, Refusal> {
+    let freed = end_session(db, address, session).await?;
+    let runs: Vec<i64> = freed.iter().map(|f| f.run_id).collect();
+    record(db, address, session, &runs, by).await?;
+    Ok(runs)
+}
+
+/// Ends the session that was confirmed, and no later one.
+async fn end_session(db: &Db, address: &str, session: i64) -> Result<Vec<Freed>, Refusal> {
+    for _ in 0..TRIES {
+        let node = one(db, address).await?;
+        if !node.open || node.session != session {
+            return Err(Refusal::new(
+                Kind::Refused,
+                format!("session {session} of {address} has ended meanwhile"),
+            )
+            .next("look again with `farmhand lease ls`"));
+        }
+        if let Expired::Done { freed } = force_expire(db, address, session, node.life, node.beat).await? {
+            return Ok(freed);
+        }
+    }
+    Err(Refusal::new(
+        Kind::Refused,
+        format!("the lease of {address} could not be released"),
+    )
+    .why("the node renews it all the time, or the database's timeline is not open")
+    .next(format!(
+        "`farmhand node drain {address}` asks a live node to let go"
+    )))
+}
+
+async fn record(db: &Db, address: &str, session: i64, runs: &[i64], by: &str) -> Result<(), Refusal> {
+    let event = Event {
+        kind: "lease_released".to_owned(),
+        severity: Severity::Warning,
+        job_id: None,
+        run_id: None,
+        attempt: None,
+        address: Some(address.to_owned()),
+        session: Some(session),
+        fence: None,
+        detail: json!({"by": by, "forced": true, "runs": runs}),
+    };
+    Ok(record_events(db, &[event]).await?)
+}

@@ -1,0 +1,354 @@
+//! Doing it, or saying what it would do.
+
+use farmhand_core::definition::Overlap;
+use farmhand_core::document::parse_duration;
+use farmhand_core::run::RunState;
+use farmhand_store::jobs::{self, Cancelled, Submission, Submitted, Withhold, withhold};
+use farmhand_store::pools::{pools, set_pool};
+use farmhand_store::{Db, query};
+use serde_json::{Map, Value};
+
+use super::nodes::{leased, no_node, release_danger, release_lease};
+use super::{Action, Answer, By, backfill, due_now, jobs as job, nodes, runs};
+use crate::{Kind, Refusal};
+use farmhand_core::text::{span, time};
+
+/// Largest size of a pool.
+const POOL: u32 = 1_000_000;
+
+/// What an action has to say; the rest of the answer is the same for all.
+#[derive(Default)]
+struct Said {
+    what: String,
+    twice: Option<String>,
+    runs: Vec<i64>,
+}
+
+impl From<String> for Said {
+    fn from(what: String) -> Self {
+        Self {
+            what,
+            ..Self::default()
+        }
+    }
+}
+
+/// Does it, or, without `commit`, only says what it would do now.
+///
+/// # Errors
+/// As the command of the same name.
+pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Result<Answer, Refusal> {
+    let who = by.who;
+    let said = match action {
+        Action::Submit { job, params, overlap } => submit(db, job, params, *overlap, by, commit).await?,
+        Action::Cancel { run, firing } => cancel(db, *run, *firing, who, commit).await?,
+        Action::Retry { run, from_failed } => retry(db, *run, *from_failed, by, commit).await?,
+        Action::Pause { job, reason } => pause(db, job, reason.as_deref(), who, commit).await?,
+        Action::Resume { job } => resume(db, job, who, commit).await?,
+        Action::Backfill { job, from, to, max } => {
+            fill(db, job, (from, to.as_deref()), *max, who, commit).await?
+        }
+        Action::Cordon { node } => order(db, node, Withhold::Cordon, who, commit).await?,
+        Action::Uncordon { node } => order(db, node, Withhold::Resume, who, commit).await?,
+        Action::Drain { node, deadline } => {
+            let within = deadline.as_deref().map(parse_duration).transpose();
+            let within = within.map_err(|why| Refusal::usage("the deadline is no duration").why(why))?;
+            order(db, node, Withhold::Drain { within }, who, commit).await?
+        }
+        Action::Release { node, confirm } => release(db, node, confirm.as_deref(), who, commit).await?,
+        Action::SetPool { pool, size } => resize(db, pool, *size, who, commit).await?,
+    };
+    Ok(Answer {
+        applied: commit,
+        what: said.what,
+        twice: said.twice,
+        cli: action.cli(),
+        runs: said.runs,
+    })
+}
+
+async fn submit(
+    db: &Db,
+    job_id: &str,
+    params: &Map<String, Value>,
+    overlap: Overlap,
+    by: By<'_>,
+    commit: bool,
+) -> Result<Said, Refusal> {
+    let params = Value::Object(params.clone());
+    let submission = Submission {
+        job_id,
+        params: &params,
+        key: by.once.map(|once| once.key),
+        overlap,
+        by: Some(by.who),
+    };
+    let Submitted {
+        run_id,
+        repeated,
+        runs,
+        skipped,
+        live,
+    } = jobs::submit_overlapping(db, submission, commit).await?;
+    if repeated {
+        return Ok(Said {
+            what: format!("run {run_id} was made by an earlier request with this key"),
+            runs: vec![run_id],
+            ..Said::default()
+        });
+    }
+    let others = match live {
+        1 => "another run of it has not ended".to_owned(),
+        n => format!("{n} other runs of it have not ended"),
+    };
+    let what = match (runs, skipped, live, overlap) {
+        (_, skipped, ..) if skipped > 0 => {
+            format!("{job_id}: {} recorded as skipped; {others}", counted(skipped))
+        }
+        (n, _, 0, _) => format!("{job_id}: {}", counted(n)),
+        (n, _, _, Overlap::Queue) => format!("{job_id}: {}, after the others; {others}", counted(n)),
+        (n, _, _, Overlap::Replace) => format!("{job_id}: {}, instead of the others; {others}", counted(n)),
+        (n, ..) => format!("{job_id}: {}, beside the others; {others}", counted(n)),
+    };
+    Ok(Said {
+        what,
+        twice: (live > 0 && overlap == Overlap::Allow).then(|| format!("{others}: this runs beside it")),
+        runs: if commit { vec![run_id] } else { Vec::new() },
+    })
+}
+
+async fn cancel(db: &Db, run_id: i64, firing: bool, who: &str, commit: bool) -> Result<Said, Refusal> {
+    let ids = if firing {
+        runs::together(db, &[run_id]).await?
+    } else {
+        vec![run_id]
+    };
+    let mut texts = Vec::new();
+    let mut ended = Vec::new();
+    for id in ids {
+        let outcome = if commit {
+            jobs::cancel(db, id, who).await?
+        } else {
+            outlook(db, id).await?
+        };
+        match outcome {
+            Cancelled::Now => texts.push(format!("run {id} is cancelled before it starts")),
+            Cancelled::Requested { node } => texts.push(format!(
+                "run {id}: {node} ends it, by SIGTERM, and SIGKILL after its grace"
+            )),
+            Cancelled::AlreadyFinal(state) if !firing => {
+                return Err(Refusal::new(
+                    Kind::Refused,
+                    format!("run {id} has already ended: {state}"),
+                ));
+            }
+            Cancelled::AlreadyFinal(_) => continue,
+            Cancelled::NotFound => return Err(runs::no_run(id)),
+        }
+        ended.push(id);
+    }
+    Ok(Said {
+        what: texts.join("; "),
+        runs: ended,
+        ..Said::default()
+    })
+}
+
+/// `1 run`, `2 runs`.
+fn counted(n: i64) -> String {
+    format!("{n} run{}", if n == 1 { "" } else { "s" })
+}
+
+/// What cancelling a run would do.
+async fn outlook(db: &Db, run_id: i64) -> Result<Cancelled, Refusal> {
+    let Some(row) = query::run(db, run_id).await? else {
+        return Ok(Cancelled::NotFound);
+    };
+    if let Ok(state) = row.state.as_str().parse() {
+        return Ok(Cancelled::AlreadyFinal(state));
+    }
+    Ok(match row.running_at {
+        Some(node) => Cancelled::Requested { node },
+        None => Cancelled::Now,
+    })
+}
+
+async fn retry(db: &Db, run_id: i64, from_failed: bool, by: By<'_>, commit: bool) -> Result<Said, Refusal> {
+    let row = query::run(db, run_id).await?;
+    let row = row.ok_or_else(|| runs::no_run(run_id))?;
+    if !row.state.is_final() {
+        return Err(runs::not_final(run_id));
+    }
+    let job_id = &row.job_id;
+    let twice = match row.state {
+        RunState::Succeeded => Some(format!("run {run_id} succeeded: this does it again")),
+        RunState::Lost => Some(format!(
+            "run {run_id} was lost: how much of it was done is unknown"
+        )),
+        _ => None,
+    };
+    let new = if commit {
+        Some(runs::retry(db, run_id, from_failed, by.who, by.once).await?)
+    } else {
+        // The job may be gone.
+        job::one(db, job_id).await?;
+        None
+    };
+    let part = if from_failed { ", what failed of it," } else { "" };
+    Ok(Said {
+        what: format!("run {run_id} of {job_id}{part} is run again, with its parameters, as a new run"),
+        twice,
+        runs: new.into_iter().collect(),
+    })
+}
+
+async fn pause(
+    db: &Db,
+    job_id: &str,
+    reason: Option<&str>,
+    who: &str,
+    commit: bool,
+) -> Result<Said, Refusal> {
+    let changed = if commit {
+        job::pause(db, job_id, who, reason).await?
+    } else {
+        !job::one(db, job_id).await?.paused
+    };
+    Ok(if changed {
+        format!("{job_id}: nothing fires until it is resumed; what runs goes on, and it can be run by hand")
+    } else {
+        format!("{job_id} is paused already")
+    }
+    .into())
+}
+
+async fn resume(db: &Db, job_id: &str, who: &str, commit: bool) -> Result<Said, Refusal> {
+    let row = job::one(db, job_id).await?;
+    if !row.paused {
+        return Ok(format!("{job_id} is not paused").into());
+    }
+    let (next_run, skipped) = due_now::after_pause(&row, &job::spec(&row)?, query::now(db).await?)?;
+    if commit {
+        job::resume(db, job_id, who).await?;
+    }
+    let fell: i64 = skipped.iter().map(|fold| fold.count).sum();
+    let next = next_run.map_or_else(
+        || "nothing is due".to_owned(),
+        |at| format!("next run {}", time(at)),
+    );
+    Ok(format!("{job_id}: {next}; {fell} instants fell into the pause and are recorded as skipped").into())
+}
+
+async fn fill(
+    db: &Db,
+    job_id: &str,
+    (from, to): (&str, Option<&str>),
+    max: usize,
+    who: &str,
+    commit: bool,
+) -> Result<Said, Refusal> {
+    let row = job::one(db, job_id).await?;
+    let now = query::now(db).await?;
+    let plan = backfill::plan(db, &row, from, to, now, |_, _| ()).await?;
+    let count = plan.missing.len();
+    if count > max {
+        return Err(Refusal::new(
+            Kind::Refused,
+            format!("{count} runs would be made, more than {max}"),
+        )
+        .next("take a shorter stretch, or raise max"));
+    }
+    let made = if commit && count > 0 {
+        backfill::make(db, &row, &plan, who).await?
+    } else {
+        Vec::new()
+    };
+    let ends = plan.missing.first().zip(plan.missing.last());
+    let stretch = ends.map_or_else(String::new, |(first, last)| {
+        format!(" for instants from {} to {}", time(*first), time(*last))
+    });
+    Ok(Said {
+        what: format!(
+            "{job_id}: {}{stretch}, one after the other; {} instants have one already",
+            counted(i64::try_from(count).unwrap_or(i64::MAX)),
+            plan.ran
+        ),
+        runs: made,
+        ..Said::default()
+    })
+}
+
+async fn order(db: &Db, address: &str, order: Withhold, who: &str, commit: bool) -> Result<Said, Refusal> {
+    let node = nodes::one(db, address).await?;
+    if commit && !withhold(db, address, order, who).await? {
+        return Err(no_node(address));
+    }
+    let n = counted(node.running);
+    let what = match order {
+        Withhold::Cordon => format!("{address} claims nothing more; what it runs ({n}) goes on"),
+        Withhold::Resume => format!("{address} claims again"),
+        Withhold::Drain { within: None } => {
+            format!("{address} claims nothing more, and is drained when what it runs ({n}) has ended")
+        }
+        Withhold::Drain { within: Some(limit) } => format!(
+            "{address} claims nothing more; what it runs ({n}) has {} to end, then it is ended and runs elsewhere",
+            span(limit)
+        ),
+    };
+    let again = node.running > 0 && matches!(order, Withhold::Drain { within: Some(_) });
+    Ok(Said {
+        what,
+        twice: again.then(|| "what is ended at the deadline starts again from its beginning".to_owned()),
+        ..Said::default()
+    })
+}
+
+async fn release(
+    db: &Db,
+    address: &str,
+    confirm: Option<&str>,
+    who: &str,
+    commit: bool,
+) -> Result<Said, Refusal> {
+    let node = leased(db, address).await?;
+    let danger = release_danger(&node);
+    if commit && confirm != Some(address) {
+        return Err(
+            Refusal::new(Kind::Refused, format!("the lease of {address} was not released"))
+                .why(danger)
+                .next("if you know that the node's processes are dead, confirm with the node's address"),
+        );
+    }
+    let runs = if commit {
+        release_lease(db, address, node.session, who).await?
+    } else {
+        Vec::new()
+    };
+    Ok(Said {
+        what: format!(
+            "the lease of {address} ends, and what it held ({}) may start elsewhere at once",
+            counted(node.running)
+        ),
+        twice: Some(danger),
+        runs,
+    })
+}
+
+async fn resize(db: &Db, name: &str, size: u32, who: &str, commit: bool) -> Result<Said, Refusal> {
+    if size > POOL {
+        return Err(Refusal::usage(format!("a pool has {POOL} places at most")));
+    }
+    let pool = pools(db, Some(name)).await?.pop();
+    let pool = pool.ok_or_else(|| nodes::no_pool(name))?;
+    if commit && !set_pool(db, name, size, who).await? {
+        return Err(nodes::no_pool(name));
+    }
+    Ok(format!(
+        "{name}: {} places instead of {}; {} runs are in it, {} wait",
+        size,
+        pool.size,
+        pool.holders.len(),
+        pool.waiting
+    )
+    .into())
+}

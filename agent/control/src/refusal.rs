@@ -1,0 +1,66 @@
+//! Why something was not done: an error for people, whoever asked.
+
+use std::fmt;
+
+use farmhand_store::StoreError;
+
+/// What sort of error it is: the command line makes an exit code of it, the API a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The request itself is wrong.
+    Usage,
+    NotFound,
+    /// It conflicts with the current state.
+    Refused,
+}
+
+/// Why something was not done.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The database failed, or says no; what to do about that is for each caller to say.
+    Store(StoreError),
+    /// What happened, why, and what to do next.
+    Said {
+        kind: Kind,
+        what: String,
+        why: Vec<String>,
+        next: Option<String>,
+    },
+}
+
+impl Refusal {
+    pub fn new(kind: Kind, what: impl Into<String>) -> Self {
+        Self::Said {
+            kind,
+            what: what.into(),
+            why: Vec::new(),
+            next: None,
+        }
+    }
+
+    pub fn usage(what: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, what)
+    }
+
+    #[must_use]
+    pub fn why(mut self, text: impl fmt::Display) -> Self {
+        if let Self::Said { why, .. } = &mut self {
+            why.push(text.to_string());
+        }
+        self
+    }
+
+    #[must_use]
+    pub fn next(mut self, text: impl Into<String>) -> Self {
+        if let Self::Said { next, .. } = &mut self {
+            *next = Some(text.into());
+        }
+        self
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}

@@ -1,0 +1,67 @@
+//! Runs: found, retried.
+
+use farmhand_store::jobs::{self, Once, Retried};
+use farmhand_store::{Db, query};
+
+use crate::{Kind, Refusal};
+
+/// There is no run of that number.
+pub fn no_run(run_id: i64) -> Refusal {
+    Refusal::new(Kind::NotFound, format!("there is no run {run_id}"))
+        .why("it never was, or its history has been dropped by now")
+        .next("`farmhand run ls` shows the newest runs")
+}
+
+/// The run must end first.
+pub fn not_final(run_id: i64) -> Refusal {
+    Refusal::new(Kind::Refused, format!("run {run_id} has not ended"))
+        .next(format!("wait for it, or `farmhand run cancel {run_id}` first"))
+}
+
+/// Makes a new run from one that has ended.
+///
+/// # Errors
+/// 3 when there is no such run, 4 when it has not ended.
+pub async fn retry(
+    db: &Db,
+    run_id: i64,
+    from_failed: bool,
+    by: &str,
+    once: Option<Once<'_>>,
+) -> Result<i64, Refusal> {
+    match jobs::retry_run(db, run_id, by, from_failed, once).await? {
+        Retried::Run(new) => Ok(new),
+        Retried::RowLive => Err(Refusal::new(
+            Kind::Refused,
+            format!("another run for the row of run {run_id} has not ended"),
+        )),
+        Retried::NotFinal => Err(not_final(run_id)),
+        Retried::NotFound => Err(no_run(run_id)),
+        Retried::NoJob => Err(Refusal::new(
+            Kind::Refused,
+            format!("the job of run {run_id} has been deleted"),
+        )
+        .next("apply its definition again")),
+    }
+}
+
+/// The runs, and those of their firings that have not ended.
+///
+/// # Errors
+/// 3 when there is no such run.
+pub async fn together(db: &Db, runs: &[i64]) -> Result<Vec<i64>, Refusal> {
+    let mut all = runs.to_vec();
+    for run_id in runs {
+        let row = query::run(db, *run_id).await?.ok_or_else(|| no_run(*run_id))?;
+        let others = query::firing(db, row.firing).await?;
+        all.extend(
+            others
+                .iter()
+                .filter(|other| !other.state.is_final())
+                .map(|other| other.run_id),
+        );
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}

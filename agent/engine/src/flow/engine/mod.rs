@@ -1,0 +1,303 @@
+//! The engine: one thread, one loop; a task that waits is a number in memory.
+
+mod children;
+mod tell;
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use farmhand_core::flow::{Course, Direction, End, Task};
+use farmhand_core::graph::Graph;
+use jiff::Timestamp;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::flow::events::{Event, Reporter};
+use crate::flow::fifo::Fifos;
+use crate::flow::guardian::Guardian;
+use crate::flow::output::Output;
+use crate::flow::preload::Preload;
+use crate::flow::report::{Record, Report};
+use crate::flow::rundir::RunDir;
+use crate::flow::signals::{Exit, Signals, signal_group};
+use crate::flow::spawn::Spawner;
+
+/// How often output is shown, and its size looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// For readers that are on their way to a FIFO when the flow ends.
+const SETTLE: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    pub direction: Direction,
+    /// Between SIGTERM and SIGKILL.
+    pub grace: Duration,
+    /// For tasks without one of their own.
+    pub timeout: Option<Duration>,
+}
+
+/// What the engine holds on to while it runs.
+#[derive(Debug)]
+pub struct Tools {
+    pub fifos: Fifos,
+    pub dir: RunDir,
+    pub spawner: Spawner,
+    pub preload: Option<Preload>,
+    pub signals: Signals,
+    pub guardian: Guardian,
+    pub reporter: Reporter,
+}
+
+#[derive(Debug)]
+struct Running {
+    task: usize,
+    /// Not a child of ours, but of the shell with the library.
+    forked: Option<Forked>,
+    output: Output,
+    deadline: Option<Instant>,
+    killed: Option<Killed>,
+}
+
+/// Readable when it has ended; none when it had before it could be opened.
+#[derive(Debug)]
+struct Forked(Option<OwnedFd>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Killed {
+    Timeout,
+    Stop,
+}
+
+#[derive(Debug)]
+pub struct Engine<'f> {
+    tasks: &'f [Task],
+    graph: &'f Graph,
+    course: Course<'f>,
+    tools: Tools,
+    options: Options,
+    began: Instant,
+    running: BTreeMap<i32, Running>,
+    /// By task, from its start or its end on.
+    records: Vec<Option<Box<Record>>>,
+    /// Nodes, and the names that they end; sorted.
+    names: Vec<(usize, &'f str)>,
+    /// By node: whether its names have been told.
+    told: Vec<bool>,
+    /// When what was asked to end is killed.
+    kill_at: Option<Instant>,
+    /// When the output of what runs is next looked at.
+    look_at: Instant,
+    interrupted: bool,
+    /// What makes it impossible to go on.
+    trouble: Option<String>,
+}
+
+impl<'f> Engine<'f> {
+    pub fn new(
+        tasks: &'f [Task],
+        graph: &'f Graph,
+        course: Course<'f>,
+        tools: Tools,
+        options: Options,
+    ) -> Self {
+        let mut names: Vec<_> = graph
+            .names()
+            .iter()
+            .map(|(name, node)| (*node, &**name))
+            .collect();
+        names.sort_unstable();
+        Self {
+            tasks,
+            graph,
+            course,
+            tools,
+            options,
+            began: Instant::now(),
+            running: BTreeMap::new(),
+            records: vec![None; tasks.len()],
+            names,
+            told: vec![false; graph.nodes().len()],
+            kill_at: None,
+            look_at: Instant::now(),
+            interrupted: false,
+            trouble: None,
+        }
+    }
+
+    /// Runs the flow to its end.
+    pub fn run(mut self) -> Report {
+        self.announce();
+        loop {
+            self.course.wake(self.began.elapsed());
+            while self.tell_news() | self.start_ready() {}
+            if let Err(error) = self.tools.reporter.flush() {
+                self.give_up(format!("nobody takes this flow's output: {error}"));
+            }
+            self.take_notices();
+            if self.course.is_over() {
+                break;
+            }
+            self.pause();
+            self.look_at_signals();
+            self.reap();
+            self.reap_forked();
+            self.enforce_time();
+        }
+        self.finish()
+    }
+
+    /// Nothing more starts, and what runs is ended.
+    fn give_up(&mut self, why: String) {
+        if self.trouble.is_none() {
+            self.trouble = Some(why);
+            self.stop();
+        }
+    }
+
+    fn stop(&mut self) {
+        let now = Instant::now();
+        self.course.cancel();
+        let signal = if self.kill_at.is_some() {
+            libc::SIGKILL
+        } else {
+            libc::SIGTERM
+        };
+        for (pid, running) in &mut self.running {
+            running.killed = running.killed.or(Some(Killed::Stop));
+            signal_group(*pid, signal);
+        }
+        self.kill_at = Some(now + self.options.grace);
+    }
+
+    fn record(&mut self, task: usize) -> &mut Record {
+        self.records[task].get_or_insert_default()
+    }
+
+    fn end(&mut self, task: usize, exit: Option<Exit>, end: End) {
+        let now = self.began.elapsed();
+        let code = match (&end, &exit) {
+            (End::Failed { exit_code }, _) => Some(*exit_code),
+            (_, exit) => exit.as_ref().map(Exit::shell_code),
+        };
+        let record = self.record(task);
+        record.ended = Some(now);
+        record.exit = exit;
+        let attempt = self.course.tries(task);
+        if let Some(delay) = self.course.ended(task, end, now, random()) {
+            self.tools.reporter.event(&Event::Retry {
+                task: self.tasks[task].name(),
+                at: Timestamp::now(),
+                elapsed_us: micros(now),
+                attempt,
+                exit_code: code,
+                delay_ms: micros(delay) / 1000,
+            });
+        }
+    }
+
+    /// Sleeps until a child ends, a FIFO is due, or time is up for something.
+    fn pause(&mut self) {
+        let now = Instant::now();
+        let mut next = self.tools.fifos.tick(now);
+        let mut sooner = |at: Option<Instant>| next = [next, at].into_iter().flatten().min();
+        sooner(self.kill_at);
+        sooner((!self.running.is_empty()).then_some(self.look_at));
+        self.running.values().for_each(|r| sooner(r.deadline));
+        sooner(self.course.wake(self.began.elapsed()).map(|at| self.began + at));
+        let time: Option<Timespec> = next.and_then(|at| at.saturating_duration_since(now).try_into().ok());
+        let signals = self.tools.signals.fd();
+        let mut fds = vec![PollFd::from_borrowed_fd(signals, PollFlags::IN)];
+        fds.extend(
+            self.tools
+                .fifos
+                .inotify()
+                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
+        );
+        let forked = self
+            .running
+            .values()
+            .filter_map(|r| r.forked.as_ref()?.0.as_ref());
+        fds.extend(forked.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
+        // Whatever ends the sleep, everything is looked at.
+        let _ = poll(&mut fds, time.as_ref());
+    }
+
+    fn look_at_signals(&mut self) {
+        for _ in 0..self.tools.signals.take() {
+            self.interrupted = true;
+            self.stop();
+        }
+    }
+
+    fn enforce_time(&mut self) {
+        let now = Instant::now();
+        let grace = self.options.grace;
+        for (pid, running) in &mut self.running {
+            if running.deadline.is_some_and(|at| at <= now) {
+                let again = running.killed.is_some();
+                signal_group(*pid, if again { libc::SIGKILL } else { libc::SIGTERM });
+                running.killed = running.killed.or(Some(Killed::Timeout));
+                running.deadline = Some(now + grace);
+            }
+        }
+        if self.kill_at.is_some_and(|at| at <= now) {
+            self.stop();
+        }
+        if now < self.look_at {
+            return;
+        }
+        self.look_at = now + LOOK;
+        let mut running = std::mem::take(&mut self.running);
+        for one in running.values_mut() {
+            self.show(one, false);
+        }
+        self.running = running;
+    }
+
+    fn show(&mut self, running: &mut Running, end: bool) {
+        let name = self.tasks[running.task].name();
+        let reporter = &mut self.tools.reporter;
+        if reporter.shows_output() {
+            running.output.follow(end, |line| reporter.line(name, line));
+        }
+        if let Some(bytes) = running.output.bound() {
+            reporter.say(&format!(
+                "{name} writes too much: {bytes} bytes of its output are gone"
+            ));
+        }
+    }
+
+    fn finish(mut self) -> Report {
+        self.tools.fifos.settle(SETTLE);
+        let flushed = self.tools.reporter.flush();
+        self.tools.reporter.finish();
+        if let Some(shell) = self.tools.preload {
+            shell.finish();
+        }
+        self.tools.guardian.dismiss();
+        self.tools.dir.forget_memory();
+        let trouble = self
+            .trouble
+            .or(flushed.err().map(|e| format!("its end cannot be told: {e}")));
+        Report {
+            records: self
+                .records
+                .into_iter()
+                .map(|r| r.map_or_else(Record::default, |r| *r))
+                .collect(),
+            elapsed: self.began.elapsed(),
+            interrupted: self.interrupted,
+            trouble,
+            dir: self.tools.dir,
+        }
+    }
+}
+
+fn micros(d: Duration) -> u64 {
+    u64::try_from(d.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn random() -> u64 {
+    let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
+    high ^ low.rotate_left(32)
+}

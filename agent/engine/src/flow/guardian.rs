@@ -1,0 +1,170 @@
+//! A small process that outlives an engine that is killed: it ends the engine's tasks, then wakes whoever waits for them.
+//!
+//! It shares the lock of the flow's directory, so that no other engine starts there while a task still lives.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::fifo::{Directory, Fifos};
+use super::rundir::RunDir;
+use farmhand_os::fork::fork;
+use farmhand_os::process::{self, Stat};
+
+/// Longest a reader can be on its way to a FIFO on a machine that still does anything.
+const BOUND: Duration = Duration::from_secs(30);
+/// For who was woken to look at the status.
+const READ_WITHIN: Duration = Duration::from_secs(10);
+/// Between two looks at what still lives.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Where the line and the lock are in the guardian.
+const LINE: i32 = 3;
+const LOCK: i32 = 4;
+
+/// Words of the line.
+const DISMISSED: u8 = b'd';
+const SESSION: u8 = b's';
+
+/// Ends when the engine says that it is done.
+#[derive(Debug)]
+pub struct Guardian {
+    pid: i32,
+    line: File,
+}
+
+impl Guardian {
+    /// Forks it. It keeps nothing of the engine's but the line between them and the lock. In the end it deletes the
+    /// directory's memory, which nothing else would.
+    ///
+    /// # Errors
+    /// When there are no processes or descriptors left.
+    ///
+    /// # Safety
+    /// This process must have one thread.
+    pub unsafe fn start(dir: &RunDir) -> io::Result<Self> {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        let session = rustix::process::getsid(None)?.as_raw_nonzero().get();
+        // SAFETY: promised by the caller.
+        match unsafe { fork()? } {
+            0 => {
+                drop(write);
+                guard(read, dir, session);
+                // SAFETY: leaves without the engine's exit handlers.
+                unsafe { libc::_exit(0) }
+            }
+            pid => Ok(Self {
+                pid,
+                line: write.into(),
+            }),
+        }
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Tasks are started in this session, too.
+    pub fn tell_session(&mut self, leader: i32) {
+        let mut word = vec![SESSION];
+        word.extend(leader.to_ne_bytes());
+        // Should the guardian be gone already, there is nothing to tell it.
+        let _ = self.line.write_all(&word);
+    }
+
+    /// The flow came to its end. Returns when the guardian is gone, and the lock is the engine's alone.
+    pub fn dismiss(mut self) {
+        let _ = self.line.write_all(&[DISMISSED]);
+        // SAFETY: waits for a child of this process; a status is not asked for.
+        unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
+    }
+}
+
+fn guard(line: OwnedFd, dir: &RunDir, session: i32) {
+    let (mut line, lock) = keep_only(line, dir.lock());
+    let mut sessions = vec![session];
+    loop {
+        let mut word = [0];
+        match line.read_exact(&mut word) {
+            Ok(()) if word == [DISMISSED] => return,
+            Ok(()) => {
+                let mut leader = [0; 4];
+                if line.read_exact(&mut leader).is_ok() {
+                    sessions.push(i32::from_ne_bytes(leader));
+                }
+            }
+            // The engine is gone, and has not said that it is done.
+            Err(_) => break,
+        }
+    }
+    let _ = (&lock).write_all(RunDir::ENDING);
+    end_tasks(dir, &sessions);
+    drop(lock);
+    if let Ok(mut fifos) = Directory::open(&dir.deps()).and_then(Fifos::new) {
+        let _ = fifos.recover();
+        fifos.settle(BOUND);
+    }
+    if let Some(memory) = dir.memory() {
+        // Who was woken reads how it ended.
+        std::thread::sleep(READ_WITHIN);
+        let _ = std::fs::remove_dir_all(memory);
+    }
+}
+
+/// A session of its own, without the engine's terminal, signals and descriptors.
+fn keep_only(line: OwnedFd, lock: BorrowedFd<'_>) -> (File, File) {
+    // SAFETY: this process's own session, descriptors and signals; nothing else runs in it. The two are moved out of the
+    // way first, so that neither overwrites the other.
+    unsafe {
+        libc::setsid();
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+        for fd in 0..3 {
+            libc::dup2(null, fd);
+        }
+        let line_up = libc::fcntl(line.as_raw_fd(), libc::F_DUPFD, 10);
+        let lock_up = libc::fcntl(lock.as_raw_fd(), libc::F_DUPFD, 10);
+        libc::dup2(line_up, LINE);
+        libc::dup2(lock_up, LOCK);
+        libc::syscall(libc::SYS_close_range, LOCK + 1, u32::MAX, 0);
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+    }
+    std::mem::forget(line);
+    // SAFETY: both were made above, and nothing else knows them.
+    unsafe {
+        (
+            std::os::fd::FromRawFd::from_raw_fd(LINE),
+            std::os::fd::FromRawFd::from_raw_fd(LOCK),
+        )
+    }
+}
+
+/// Kills the processes of the engine's tasks and returns when none lives. Daemons that left the engine's session go on,
+/// as after an interrupt.
+fn end_tasks(dir: &RunDir, sessions: &[i32]) {
+    let mut mark = b"FARMHAND_RUN_DIR=".to_vec();
+    mark.extend(dir.path().as_os_str().as_bytes());
+    // Twice: a process that was being started at the first look bears its mark at the second.
+    let mut empty = 0;
+    while empty < 2 {
+        let found = tasks(&mark, sessions);
+        for stat in &found {
+            let _ = process::signal(stat, rustix::process::Signal::KILL);
+        }
+        empty = if found.is_empty() { empty + 1 } else { 0 };
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn tasks(mark: &[u8], sessions: &[i32]) -> Vec<Stat> {
+    let mut found = process::all();
+    found.retain(|stat| {
+        sessions.contains(&stat.session) && !stat.is_zombie() && process::has_variable(stat.pid, mark)
+    });
+    found
+}

@@ -1,0 +1,130 @@
+//! Flows from the disk.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use farmhand_core::flow::{Malformed, Script, Selection, Task, add_pairs, functions, scripts};
+
+/// Where the tasks of a flow come from.
+#[derive(Clone, Debug, Default)]
+pub struct Source {
+    /// A directory of scripts, or one shell file.
+    pub path: Option<PathBuf>,
+    /// Pairs in tsort's form; `-` is stdin.
+    pub edges: Option<PathBuf>,
+}
+
+/// Why there is no flow.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("{} cannot be read", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{} of the flow cannot be understood", if .0.len() == 1 { "a file" } else { "some files" })]
+    Malformed(Vec<Malformed>),
+    #[error("{} holds no task", path.display())]
+    Empty { path: PathBuf },
+}
+
+/// Reads all tasks.
+///
+/// # Errors
+/// What cannot be read or understood, or that there is nothing to do.
+pub fn load(source: &Source, selection: &Selection) -> Result<Vec<Task>, LoadError> {
+    let mut tasks = match &source.path {
+        Some(path) if path.is_dir() => directory(path, selection)?,
+        Some(path) => file(path, selection)?,
+        None => Vec::new(),
+    };
+    if let Some(edges) = &source.edges {
+        let text = pairs(edges)?;
+        let name = if edges.as_os_str() == "-" {
+            "stdin"
+        } else {
+            &edges.to_string_lossy()
+        };
+        add_pairs(&mut tasks, name, &text, source.path.is_none())
+            .map_err(|e| LoadError::Malformed(vec![e]))?;
+    }
+    if tasks.is_empty() {
+        let path = source
+            .path
+            .clone()
+            .or_else(|| source.edges.clone())
+            .unwrap_or_default();
+        return Err(LoadError::Empty { path });
+    }
+    Ok(tasks)
+}
+
+fn directory(path: &Path, selection: &Selection) -> Result<Vec<Task>, LoadError> {
+    let absolute = fs::canonicalize(path).map_err(|source| io_error(path, source))?;
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&absolute).map_err(|source| io_error(path, source))? {
+        let entry = entry.map_err(|source| io_error(path, source))?;
+        let name = entry.file_name();
+        // Symbolic links count as what they point to, as rc directories have it.
+        let Ok(meta) = fs::metadata(entry.path()) else {
+            continue;
+        };
+        if meta.is_file() && !is_leftover(&name) {
+            found.push(script(&entry.path(), &meta)?);
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    scripts(&found, selection).map_err(LoadError::Malformed)
+}
+
+fn script(path: &Path, meta: &fs::Metadata) -> Result<Script, LoadError> {
+    let bytes = fs::read(path).map_err(|source| io_error(path, source))?;
+    Ok(Script {
+        name: path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
+        path: path.to_string_lossy().into_owned(),
+        text: String::from_utf8_lossy(&bytes).into_owned(),
+        executable: meta.permissions().mode() & 0o111 != 0,
+    })
+}
+
+/// What editors and package managers leave behind, and hidden files.
+fn is_leftover(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let ends = [
+        "~", ".bak", ".orig", ".rej", ".rpmsave", ".rpmnew", ".rpmorig", ".swp",
+    ];
+    name.starts_with('.') || name.contains(".dpkg-") || ends.iter().any(|e| name.ends_with(e))
+}
+
+fn file(path: &Path, selection: &Selection) -> Result<Vec<Task>, LoadError> {
+    let absolute = fs::canonicalize(path).map_err(|source| io_error(path, source))?;
+    let meta = fs::metadata(&absolute).map_err(|source| io_error(path, source))?;
+    let script = script(&absolute, &meta)?;
+    let tasks = functions(&script.path, &script.text, selection);
+    if !tasks.is_empty() {
+        return Ok(tasks);
+    }
+    scripts(&[script], selection).map_err(LoadError::Malformed)
+}
+
+fn pairs(path: &Path) -> Result<String, LoadError> {
+    let mut bytes = Vec::new();
+    let read = if path.as_os_str() == "-" {
+        io::stdin().lock().read_to_end(&mut bytes).map(|_| ())
+    } else {
+        fs::read(path).map(|read| bytes = read)
+    };
+    read.map_err(|source| io_error(path, source))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn io_error(path: &Path, source: io::Error) -> LoadError {
+    LoadError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}

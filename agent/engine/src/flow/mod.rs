@@ -1,0 +1,15 @@
+//! Flows on one node: tasks read from the disk, planned, and run in dependency order.
+
+pub mod engine;
+pub mod events;
+pub mod fifo;
+pub mod guardian;
+pub mod load;
+pub mod marks;
+pub mod output;
+pub mod plan;
+pub mod preload;
+pub mod report;
+pub mod rundir;
+pub mod signals;
+pub mod spawn;

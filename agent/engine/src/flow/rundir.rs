@@ -1,0 +1,271 @@
+//! Where a flow keeps its FIFOs, its tasks' output and its record: a directory private to its user.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use farmhand_core::flow::encode_name;
+use rustix::fs::{FlockOperation, flock};
+use serde::Deserialize;
+
+use super::events::Event;
+use super::fifo::{Directory, Fifos};
+
+/// Time for waiters of a dead engine's flow to hear of it.
+const RECOVERY: Duration = Duration::from_secs(2);
+/// Time for the guardian of an engine that was killed a moment ago to say that it ends the tasks.
+const ANSWER: Duration = Duration::from_millis(200);
+/// Time for the guardian to end them.
+const ENDED_WITHIN: Duration = Duration::from_secs(10);
+
+#[derive(Debug, thiserror::Error)]
+pub enum RunDirError {
+    #[error("the flow's directory {} cannot be used", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("another engine is running a flow in {}", .0.display())]
+    Taken(PathBuf),
+    #[error("tasks of an engine that was killed still run in {} and cannot be ended", .0.display())]
+    Ending(PathBuf),
+}
+
+/// Held by one engine at a time.
+#[derive(Debug)]
+pub struct RunDir {
+    path: PathBuf,
+    /// Where FIFOs are made and deleted by the thousand: in memory, if the directory need not outlive the flow.
+    /// ext4 takes longer for that than the tasks themselves.
+    memory: Option<PathBuf>,
+    temporary: bool,
+    record: File,
+    lock: File,
+}
+
+/// What counts of a line of the record: an event as `--json` prints it.
+#[derive(Debug, Deserialize)]
+struct Line {
+    task: String,
+    outcome: String,
+}
+
+impl RunDir {
+    /// In the lock's file while a guardian ends the tasks of an engine that was killed.
+    pub const ENDING: &[u8] = b"ending\n";
+
+    /// Makes a new one, or takes the given one over from an engine that is gone; whoever waits for that
+    /// one's tasks is woken and told `engine-lost`. `resume` keeps its record.
+    ///
+    /// # Errors
+    /// When it cannot be made (no space, read-only) or a living engine uses it.
+    pub fn prepare(given: Option<&Path>, resume: bool) -> Result<Self, RunDirError> {
+        let (path, temporary) = match given {
+            Some(path) => (path.to_owned(), false),
+            None => temporary_path().map_err(|e| failed(&std::env::temp_dir(), e))?,
+        };
+        Self::take(&path, temporary, resume)
+    }
+
+    fn take(path: &Path, temporary: bool, resume: bool) -> Result<Self, RunDirError> {
+        let io = |e| failed(path, e);
+        private().recursive(true).create(path).map_err(io)?;
+        let path = fs::canonicalize(path).map_err(io)?;
+        let lock = open(&path.join("lock")).map_err(io)?;
+        take_lock(&lock, &path)?;
+        lock.set_len(0).map_err(io)?;
+        let record = path.join("record");
+        if !resume {
+            remove(fs::remove_file(&record)).map_err(io)?;
+        }
+        let dir = Self {
+            record: open(&record).map_err(io)?,
+            path,
+            memory: if temporary { in_memory() } else { None },
+            temporary,
+            lock,
+        };
+        dir.clear().map_err(|e| failed(&dir.path, e))?;
+        Ok(dir)
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        let deps = self.deps();
+        if deps.exists() {
+            if let Ok(mut fifos) = Directory::open(&deps).and_then(Fifos::new) {
+                fifos.recover()?;
+                fifos.settle(RECOVERY);
+            }
+            fs::remove_dir_all(&deps)?;
+        }
+        remove(fs::remove_dir_all(self.path.join("log")))?;
+        private().create(self.path.join("log"))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whoever has it, or a copy of it, keeps other engines out.
+    pub fn lock(&self) -> BorrowedFd<'_> {
+        self.lock.as_fd()
+    }
+
+    /// What `$FARMHAND_DEPS` says.
+    pub fn deps(&self) -> PathBuf {
+        self.memory.as_ref().unwrap_or(&self.path).join("deps")
+    }
+
+    /// What nobody else deletes should this process be killed.
+    pub fn memory(&self) -> Option<&Path> {
+        self.memory.as_deref()
+    }
+
+    pub fn log_path(&self, task: &str) -> PathBuf {
+        let mut name = encode_name(task.as_bytes());
+        name.extend(b".log");
+        self.path.join("log").join(OsString::from_vec(name))
+    }
+
+    /// The file a task's output goes to; further tries add to it.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn log(&self, task: &str) -> io::Result<File> {
+        open(&self.log_path(task))
+    }
+
+    /// Writes down that a task ended.
+    ///
+    /// # Errors
+    /// When there is no space.
+    pub fn record(&mut self, end: &Event<'_>) -> io::Result<()> {
+        let mut text = serde_json::to_vec(end)?;
+        text.push(b'\n');
+        self.record.write_all(&text)
+    }
+
+    /// The tasks that the record says succeeded. A line that a crash cut short counts for nothing.
+    ///
+    /// # Errors
+    /// When the record cannot be read.
+    pub fn finished(&self) -> io::Result<BTreeSet<String>> {
+        let mut finished = BTreeSet::new();
+        for line in BufReader::new(File::open(self.path.join("record"))?).lines() {
+            let Ok(line) = serde_json::from_str::<Line>(&line?) else {
+                continue;
+            };
+            if line.outcome == "succeeded" {
+                finished.insert(line.task);
+            } else {
+                finished.remove(&line.task);
+            }
+        }
+        Ok(finished)
+    }
+
+    /// Whether it goes when the flow has succeeded.
+    pub fn is_temporary(&self) -> bool {
+        self.temporary
+    }
+
+    /// The FIFOs are of no use any more; the output is.
+    pub fn forget_memory(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            let _ = fs::remove_dir_all(memory);
+        }
+    }
+
+    /// Deletes it, when nobody asked for it by name.
+    pub fn remove(mut self) {
+        self.forget_memory();
+        if self.temporary {
+            // What is left behind in /tmp harms nobody.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+impl Drop for RunDir {
+    fn drop(&mut self) {
+        self.forget_memory();
+    }
+}
+
+/// Waits for a guardian that ends tasks; never for a living engine.
+fn take_lock(lock: &File, path: &Path) -> Result<(), RunDirError> {
+    let began = Instant::now();
+    loop {
+        match flock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(rustix::io::Errno::WOULDBLOCK) => {}
+            Err(e) => return Err(failed(path, e.into())),
+        }
+        let ending = lock.metadata().map_err(|e| failed(path, e))?.len() > 0;
+        let waited = began.elapsed();
+        if ending && waited > ENDED_WITHIN {
+            return Err(RunDirError::Ending(path.to_owned()));
+        }
+        if !ending && waited > ANSWER {
+            return Err(RunDirError::Taken(path.to_owned()));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn temporary_path() -> io::Result<(PathBuf, bool)> {
+    if let Some(run) = std::env::var_os("FARMHAND_RUN_DIR").filter(|d| !d.is_empty()) {
+        return Ok((Path::new(&run).join("flow"), false));
+    }
+    let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let base = own.filter(|d| d.is_dir()).unwrap_or_else(std::env::temp_dir);
+    for _ in 0..100 {
+        let path = base.join(format!("farmhand-flow-{}", uuid::Uuid::new_v4().simple()));
+        match private().create(&path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(e),
+            Ok(()) => return Ok((path, true)),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// A directory in Linux's shared memory, where there is some.
+fn in_memory() -> Option<PathBuf> {
+    let name = format!("farmhand-flow-{}", uuid::Uuid::new_v4().simple());
+    let path = Path::new("/dev/shm").join(name);
+    private().create(&path).ok()?;
+    Some(path)
+}
+
+fn private() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .create(true)
+        .read(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
+}
+
+fn remove(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn failed(path: &Path, source: io::Error) -> RunDirError {
+    RunDirError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}

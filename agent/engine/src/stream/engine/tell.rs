@@ -1,0 +1,131 @@
+//! What an engine says: its checkpoint to the warden, its commands' output and its own words to the log.
+
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use farmhand_core::stream::Checkpoint;
+
+use super::{Engine, Pace};
+use crate::flow::events::{Reporter, Style};
+use crate::flow::output::Output;
+
+/// Between two reports.
+const REPORT: Duration = Duration::from_millis(200);
+/// How often the rate is counted anew.
+const COUNT: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub struct Teller {
+    log: Reporter,
+    /// None outside of an attempt.
+    progress: Option<std::fs::File>,
+    alive: Option<Duration>,
+    list: u64,
+    told: Option<Checkpoint>,
+    told_at: Instant,
+    /// There is more to tell than was told.
+    due: bool,
+    pace: Pace,
+    rate: (f64, Instant),
+}
+
+impl Teller {
+    pub fn new(progress: Option<OwnedFd>, alive: Option<Duration>, list: u64) -> Self {
+        let now = Instant::now();
+        Self {
+            log: Reporter::new(Style::People, &[], 0),
+            progress: progress.map(Into::into),
+            alive,
+            list,
+            told: None,
+            told_at: now,
+            due: false,
+            pace: Pace::default(),
+            rate: (0.0, now),
+        }
+    }
+
+    /// A line for people, in the run's log.
+    pub fn say(&mut self, text: &str) {
+        self.log.say(text);
+    }
+
+    pub fn show(&mut self, number: u64, output: &mut Output, end: bool) {
+        let name = number.to_string();
+        output.follow(end, |line| self.log.line(&name, line));
+        if let Some(bytes) = output.bound() {
+            self.log.say(&format!(
+                "line {name} writes too much: {bytes} bytes of its output are gone"
+            ));
+        }
+    }
+
+    pub fn next_wake(&self, now: Instant) -> Option<Instant> {
+        let alive = self.alive.map(|alive| self.told_at + alive);
+        let due = self.due.then_some((self.told_at + REPORT).max(now));
+        [alive, due].into_iter().flatten().min()
+    }
+
+    /// Whether the last report is too young for another; there will be one.
+    fn is_early(&mut self, now: Instant) -> bool {
+        self.due = self.told.is_some() && now.duration_since(self.told_at) < REPORT;
+        self.due
+    }
+
+    /// Reports a checkpoint that says something new; with `last`, in any case.
+    fn report(&mut self, mut checkpoint: Checkpoint, now: Instant, last: bool) {
+        checkpoint.list = self.list;
+        let done = checkpoint.succeeded + checkpoint.failed;
+        if last || now.duration_since(self.rate.1) >= COUNT || self.told.is_none() {
+            self.rate = (self.pace.at(now, done), now);
+        }
+        checkpoint.rate = self.rate.0;
+        self.due = false;
+        if last || self.told.as_ref() != Some(&checkpoint) {
+            let text = checkpoint.text();
+            self.write(&text, now);
+            self.told = Some(checkpoint);
+        } else if self
+            .alive
+            .is_some_and(|alive| now.duration_since(self.told_at) >= alive)
+        {
+            self.write("", now);
+        }
+    }
+
+    /// One write of at most PIPE_BUF bytes. Without a warden nobody is left who would go on.
+    fn write(&mut self, text: &str, now: Instant) {
+        self.told_at = now;
+        if let Some(progress) = &mut self.progress {
+            let _ = progress.write_all(format!("{text}\n").as_bytes());
+        }
+    }
+}
+
+impl Engine {
+    pub(super) fn tell(&mut self, now: Instant, last: bool) {
+        if let Err(error) = self.teller.log.flush() {
+            // The warden takes all output while it lives.
+            self.trouble
+                .get_or_insert(format!("nobody takes this stream's output: {error}"));
+            self.stopping = true;
+        }
+        if !last && self.teller.is_early(now) {
+            return;
+        }
+        let mut checkpoint = self.course.checkpoint();
+        checkpoint.now = self.workers.values().map(|worker| worker.item.number).collect();
+        checkpoint.now.sort_unstable();
+        checkpoint.waits = self.list.waits();
+        if last {
+            let (_, failed) = self.course.counts();
+            checkpoint.why = self.trouble.clone().or_else(|| match (self.stopping, failed) {
+                (true, _) | (_, 0) => None,
+                (false, 1) => Some("1 line failed".to_owned()),
+                (false, failed) => Some(format!("{failed} lines failed")),
+            });
+        }
+        self.teller.report(checkpoint, now, last);
+    }
+}

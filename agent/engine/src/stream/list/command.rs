@@ -1,0 +1,142 @@
+//! The list that a command prints. It is read as fast as its lines are handled; the pipe holds the command back.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use farmhand_core::definition::Command;
+use farmhand_core::stream::{Checkpoint, Tail};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::{CHUNK, Next, Splitter};
+use crate::flow::signals::{Exit, signal_group};
+use crate::flow::spawn::Spawner;
+
+#[derive(Debug)]
+pub struct Printed {
+    pid: i32,
+    /// None once it is at its end.
+    pipe: Option<OwnedFd>,
+    exit: Option<Exit>,
+    splitter: Splitter,
+    /// Bytes that an earlier attempt has handled, and what was before their end.
+    skip: u64,
+    skipped: Tail,
+    mark: u64,
+    broken: Option<String>,
+}
+
+impl Printed {
+    pub fn start(command: &Command, from: &Checkpoint, spawner: &Spawner) -> io::Result<Self> {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&read, true)?;
+        let pid = spawner.spawn_with(&argv(command), &[], io::stderr().as_fd(), &[(&write, 1)])?;
+        Ok(Self {
+            pid,
+            pipe: Some(read),
+            exit: None,
+            splitter: Splitter::new(from.at, Tail::default()),
+            skip: from.at,
+            skipped: Tail::default(),
+            mark: from.mark,
+            broken: None,
+        })
+    }
+
+    pub fn next(&mut self) -> Next {
+        if let Some(read) = self.splitter.next() {
+            return Next::Line(read);
+        }
+        if self.pipe.is_some() && self.broken.is_none() {
+            self.fill();
+            if let Some(read) = self.splitter.next() {
+                return Next::Line(read);
+            }
+        }
+        if let Some(why) = &self.broken {
+            return Next::Broken(why.clone());
+        }
+        if self.pipe.is_some() {
+            return Next::Later;
+        }
+        match &self.exit {
+            None => Next::Later,
+            Some(Exit { code: Some(0), .. }) => self.splitter.finish().map_or(Next::End, Next::Line),
+            Some(Exit {
+                signal: Some(signal), ..
+            }) => Next::Broken(format!(
+                "the command that prints the list was ended by signal {signal}"
+            )),
+            Some(exit) => Next::Broken(format!(
+                "the command that prints the list ended with exit code {}",
+                exit.shell_code()
+            )),
+        }
+    }
+
+    fn fill(&mut self) {
+        let Some(pipe) = &self.pipe else { return };
+        let mut chunk = vec![0; CHUNK];
+        match rustix::io::read(pipe, &mut chunk) {
+            Ok(0) => {
+                self.pipe = None;
+                if self.skip > 0 {
+                    self.another(format!("it is {} bytes shorter", self.skip));
+                }
+            }
+            Ok(count) => {
+                let known = usize::try_from(self.skip).unwrap_or(usize::MAX).min(count);
+                if known > 0 {
+                    self.skipped.push(&chunk[..known]);
+                    self.skip -= known as u64;
+                    if self.skip == 0 && self.skipped.mark() != self.mark {
+                        self.another("its lines differ".to_owned());
+                    }
+                    if self.skip == 0 {
+                        self.splitter.tail = self.skipped.clone();
+                    }
+                }
+                self.splitter.feed(&chunk[known..count]);
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(error) => self.broken = Some(format!("the list cannot be read: {error}")),
+        }
+    }
+
+    fn another(&mut self, how: String) {
+        self.broken = Some(format!(
+            "the command printed another list than before: {how}; it is not known which of its lines are done"
+        ));
+        self.splitter.feed(&[]);
+    }
+
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.pipe.as_ref().map(AsFd::as_fd)
+    }
+
+    pub fn ended(&mut self, pid: i32, exit: &Exit) -> bool {
+        let own = pid == self.pid && self.exit.is_none();
+        if own {
+            self.exit = Some(*exit);
+        }
+        own
+    }
+
+    pub fn signal(&self, signal: i32) {
+        if self.exit.is_none() {
+            signal_group(self.pid, signal);
+        }
+    }
+}
+
+/// A NUL cannot come out of a job file.
+pub fn argv(command: &Command) -> Vec<CString> {
+    let words: Vec<&str> = match command {
+        Command::Argv(words) => words.iter().map(String::as_str).collect(),
+        Command::Shell(text) => vec!["/bin/sh", "-c", text],
+    };
+    words
+        .into_iter()
+        .map(|w| CString::new(w).unwrap_or_default())
+        .collect()
+}

@@ -1,0 +1,347 @@
+//! One agent from start to end: connects, gets a session, lives it, and gets the next when it is lost.
+
+mod opening;
+
+use std::path::Path;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use farmhand_core::lease::LeaseTiming;
+use farmhand_core::retry::full_jitter;
+use farmhand_store::{Db, DbConfig, Note, StoreError, migrate};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::config::AgentConfig;
+use crate::notify::{Bell, Notifier};
+use crate::reporter::{Checkpoints, Outlet, Reporter};
+use crate::runlog::RunLog;
+use crate::session::{Context, Input, Reload, SessionEnd};
+use crate::{housekeeping, signals, systemd, wardens};
+use farmhand_os::accounts;
+use farmhand_os::random::random;
+use farmhand_policy::Policy;
+use farmhand_policy::trust::Trust;
+use farmhand_telemetry::Health;
+use farmhand_telemetry::events::{Event, Events};
+use farmhand_telemetry::metrics::Metrics;
+use farmhand_warden_client::Paths;
+use farmhand_warden_client::privsep;
+use farmhand_warden_client::wire::Kind;
+
+/// Inputs of a session that may wait; senders then wait too.
+const INPUTS: usize = 4_096;
+/// Connections for everything but renewals, at the most; one at rest.
+const POOL: usize = 4;
+/// Event rows that may wait for the database; more are counted and dropped.
+const EVENT_ROWS: usize = 10_000;
+
+/// Why an agent could not start, or had to stop.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Another agent lives under this address.
+    #[error(
+        "the address {address} belongs to another live agent (session {session}); give this one an --address of \
+         its own, or stop the other"
+    )]
+    AddressTaken { address: String, session: i64 },
+    #[error("{what}: {why}")]
+    Setup { what: String, why: String },
+}
+
+/// What is wrong with the machine or a setting.
+pub fn setup(what: impl Into<String>, why: impl std::fmt::Display) -> AgentError {
+    AgentError::Setup {
+        what: what.into(),
+        why: why.to_string(),
+    }
+}
+
+/// How an agent ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Its session is closed and nothing of it runs.
+    Stopped,
+    /// Its jobs go on under the warden.
+    HandedOver,
+    /// A newer agent of the same state directory has taken over.
+    Superseded,
+}
+
+/// What an agent lends to what is served on its port.
+pub struct Served {
+    pub events: Events,
+    pub db: Db,
+    pub health: Health,
+    pub address: String,
+}
+
+/// Begins to serve.
+pub type Serve = Box<dyn FnOnce(Served) + Send>;
+
+/// Runs one agent until it is told to leave. `reload` reads the configuration again on SIGHUP.
+///
+/// # Errors
+/// What makes going on pointless: a wrong password, a missing or newer schema, a taken address or port, an
+/// unusable state directory. A database that is merely away is waited for.
+pub async fn run(
+    config: AgentConfig,
+    database: DbConfig,
+    reload: Reload,
+    serve: Serve,
+) -> Result<Ended, AgentError> {
+    let timing = LeaseTiming::new(config.lease_ttl).map_err(|e| setup("--lease-ttl", e))?;
+    if privsep::here().is_none() {
+        Paths::new(&config.state_dir, Kind::Main)
+            .prepare()
+            .map_err(|e| setup(format!("state directory {}", config.state_dir.display()), e))?;
+    }
+    let mut signals = signals::listen().map_err(|e| setup("signals", e))?;
+    // With a steward they have been looked at, by root; they need not be for everybody to read.
+    if privsep::here().is_none() {
+        look_at_policy(config.policy.as_deref())?;
+        if let Some(file) = &config.trusted_keys {
+            Trust::read(file).map_err(|why| setup("--trusted-keys", why))?;
+        }
+    }
+    let metrics = Arc::new(Metrics::new().map_err(|e| setup("metrics", e))?);
+    metrics.slots.set(i64::from(config.slots));
+    let (rows_tx, rows) = mpsc::channel(EVENT_ROWS);
+    let events = Events::new(metrics.clone(), &config.address, rows_tx);
+    let (db, keeper_db, notes) = connect(&config, database, timing, &events);
+    // Telling people is never in the way of anything else.
+    let notify_db = Db::new(&db.config().clone().with_max_pool(1)).observed_by(events.statement_observer());
+    let outlet = Outlet::default();
+    let (reports, reports_rx) = mpsc::unbounded_channel();
+    let checkpoints = Checkpoints::default();
+    let (run_log, forwarder) = RunLog::start(config.run_log.as_ref(), &config.address, &events);
+    let reporter = Reporter::new(
+        db.clone(),
+        events.clone(),
+        config.state_dir.clone(),
+        outlet.clone(),
+        run_log,
+        checkpoints.clone(),
+    );
+    let (stop_reporter, stopped) = oneshot::channel();
+    let reporter = tokio::spawn(reporter.run(reports_rx, rows, stopped));
+    let health = Health::default();
+    serve(Served {
+        events: events.clone(),
+        db: db.clone(),
+        health: health.clone(),
+        address: config.address.clone(),
+    });
+    let ctx = Arc::new(Context {
+        hand_over: systemd::is_systemd(),
+        reload,
+        tunable: RwLock::new(config.tunable()),
+        config,
+        db,
+        keeper_db,
+        events,
+        bell: Bell::default(),
+        timing,
+        reports,
+        checkpoints,
+    });
+    forward_notes(notes, outlet.clone());
+    let housekeeper = housekeeping::start(ctx.clone())
+        .await
+        .map_err(|e| setup("housekeeping", e))?;
+    let notifier = Notifier::start(ctx.clone(), notify_db);
+    let result = tokio::select! {
+        ended = live(&ctx, &outlet, &health, &mut signals) => ended,
+        // As in a crash: the jobs go on, and the next agent, with a steward of its own, finds their wardens.
+        () = steward_gone() => Err(setup("--user", "the steward is gone, without which nothing can be started here")),
+    };
+    systemd::stopping(match &result {
+        Ok(Ended::HandedOver) => "leaving the jobs to the next agent",
+        Ok(Ended::Stopped | Ended::Superseded) => "leaving",
+        Err(_) => "leaving because of an error",
+    });
+    notifier.stop().await;
+    housekeeper.stop(&ctx).await;
+    outlet.set(None);
+    drop(stop_reporter);
+    // What is still to be written down: bounded, because the database may be away.
+    let _ = tokio::time::timeout(Duration::from_secs(5), reporter).await;
+    let _ = tokio::time::timeout(Duration::from_secs(1), forwarder).await;
+    result
+}
+
+/// The warden reads it again for each start; this is to say at once what is wrong.
+fn look_at_policy(file: Option<&Path>) -> Result<(), AgentError> {
+    match file {
+        Some(file) => Policy::read(file).map(drop).map_err(|why| setup("--policy", why)),
+        None => {
+            let uid = rustix::process::geteuid();
+            let name = accounts::of(uid.as_raw()).ok().flatten();
+            let name = name.map_or_else(
+                || format!("user {uid}"),
+                |user| user.name.to_string_lossy().into_owned(),
+            );
+            tracing::warn!(
+                "there is no policy: jobs run as {name}, the agent's own user, and as nobody else; --policy FILE \
+                 says who they may run as"
+            );
+            Ok(())
+        }
+    }
+}
+
+async fn steward_gone() {
+    match privsep::here() {
+        Some(steward) => steward.is_gone().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn connect(
+    config: &AgentConfig,
+    database: DbConfig,
+    timing: LeaseTiming,
+    events: &Events,
+) -> (Db, Db, mpsc::Receiver<Note>) {
+    let db_config = database
+        .with_application_name(&format!("farmhand {}", config.address))
+        .with_max_pool(POOL)
+        .with_listen(config.notify);
+    if db_config.is_exposed() {
+        tracing::warn!(
+            database = db_config.target(),
+            "the database is reached without TLS: whoever is in between can read and change what this agent does"
+        );
+    }
+    // A renewal that takes longer than this is tried again on a new connection while the lease still lives.
+    let bound = timing.renew_every().min(Duration::from_secs(5));
+    let db = Db::new(&db_config);
+    let (keeper_db, notes) = Db::dedicated(&db_config.clone().with_timeouts(bound, bound));
+    let observer = events.statement_observer();
+    (
+        db.observed_by(observer.clone()),
+        keeper_db.observed_by(observer),
+        notes,
+    )
+}
+
+fn forward_notes(mut notes: mpsc::Receiver<Note>, outlet: Outlet) {
+    tokio::spawn(async move {
+        while let Some(note) = notes.recv().await {
+            outlet.send(Input::Note(note)).await;
+        }
+    });
+}
+
+/// One session after the other.
+async fn live(
+    ctx: &Arc<Context>,
+    outlet: &Outlet,
+    health: &Health,
+    signals: &mut mpsc::Receiver<signals::Signal>,
+) -> Result<Ended, AgentError> {
+    tokio::select! {
+        ready = systemd::while_waiting("connecting to the database", database_ready(ctx)) => ready?,
+        signal = leave_signal(signals) => {
+            tracing::info!("leaving on {signal:?} before the database answered");
+            return Ok(Ended::Stopped);
+        }
+    }
+    let mut last = None;
+    loop {
+        if let Some(last) = last
+            && wardens::superseded(&ctx.config.state_dir, last).await
+        {
+            ctx.events.emit(Event::Superseded);
+            return Ok(Ended::Superseded);
+        }
+        let (tx, rx) = mpsc::channel(INPUTS);
+        let opening = opening::begin(ctx, last.is_none(), (tx.clone(), rx));
+        let session = tokio::select! {
+            session = systemd::while_waiting("waiting for a session", opening) => session?,
+            signal = leave_signal(signals) => {
+                tracing::info!("leaving on {signal:?} without a session");
+                return Ok(Ended::Stopped);
+            }
+        };
+        last = Some(session.serving());
+        outlet.set(Some(tx.clone()));
+        health.ready(true);
+        systemd::ready(&session.status());
+        let mut leaving = None;
+        let end = {
+            let mut running = std::pin::pin!(session.run());
+            loop {
+                tokio::select! {
+                    end = &mut running => break end,
+                    Some(signal) = signals.recv() => {
+                        if signal.is_leaving() {
+                            leaving = Some(signal);
+                        }
+                        let _ = tx.try_send(Input::Signal(signal));
+                    }
+                }
+            }
+        };
+        health.ready(false);
+        outlet.set(None);
+        match end {
+            // The session may have been too busy with its own end to hear of it.
+            SessionEnd::Lost => {
+                if let Some(signal) = leaving {
+                    tracing::info!("leaving on {signal:?} after the session was lost");
+                    return Ok(Ended::Stopped);
+                }
+            }
+            SessionEnd::Closed => return Ok(Ended::Stopped),
+            SessionEnd::HandedOver => return Ok(Ended::HandedOver),
+            SessionEnd::Superseded => return Ok(Ended::Superseded),
+        }
+    }
+}
+
+/// The next signal that means leaving; there is nothing yet that could be drained.
+async fn leave_signal(signals: &mut mpsc::Receiver<signals::Signal>) -> signals::Signal {
+    loop {
+        match signals.recv().await {
+            Some(signal) if signal.is_leaving() => return signal,
+            Some(_) => {}
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Waits for the database; errors only for what waiting would not mend.
+async fn database_ready(ctx: &Context) -> Result<(), AgentError> {
+    retrying(ctx, "connect", || migrate::check(&ctx.db)).await?;
+    ctx.events.emit(Event::DatabaseUp);
+    Ok(())
+}
+
+/// Retries with full jitter while the database is out of reach.
+async fn retrying<T, F, Fut>(ctx: &Context, op: &'static str, mut attempt: F) -> Result<T, AgentError>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<T, StoreError>>,
+{
+    let mut failures = 0u32;
+    loop {
+        match attempt().await {
+            Ok(value) => return Ok(value),
+            Err(e) if e.is_permanent() => return Err(e.into()),
+            Err(e) => {
+                // The start is over: a database that is away may stay away for hours, and nobody shall wait for it.
+                systemd::ready("the database is out of reach");
+                ctx.events.emit(Event::DatabaseDown {
+                    op,
+                    class: e.class(),
+                    error: e.to_string(),
+                });
+                failures = failures.saturating_add(1);
+                let ceiling = Duration::from_millis(100 << failures.min(7)).min(Duration::from_secs(10));
+                tokio::time::sleep(Duration::from_millis(50) + full_jitter(ceiling, random())).await;
+            }
+        }
+    }
+}

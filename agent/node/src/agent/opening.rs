@@ -1,0 +1,323 @@
+//! How an agent comes by a session: adopted from a living warden, or opened.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use farmhand_core::lease::{BootInstant, LeaseTiming, MIN_TTL};
+use farmhand_store::Me;
+use farmhand_store::protocol::{self, Opened};
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use super::{AgentError, retrying, setup};
+use crate::lease::Keeper;
+use crate::session::{Context, Input, LEASE_GRACE, Session};
+use crate::wardens::{self, Wardens};
+use farmhand_os::clock::{self, boot_now};
+use farmhand_telemetry::events::Event;
+use farmhand_warden_client::privsep;
+use farmhand_warden_client::wire::{AttemptId, AttemptReport, Kind, Serving};
+use farmhand_warden_client::{Notices, Paths, WardenClient, WardenError};
+
+/// Nodes whose TTLs say how long a new timeline is watched.
+const NODES_LOOKED_AT: u32 = 512;
+
+/// Random, made by the kernel at each boot.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// A session of this node: the one its warden serves, or a new one.
+pub(super) async fn begin(
+    ctx: &Arc<Context>,
+    adoptable: bool,
+    channel: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
+) -> Result<Session, AgentError> {
+    let mut found = existing_wardens(ctx).await?;
+    if adoptable && let Some(serving) = common_serving(&found) {
+        let sent = boot_now();
+        let info = ctx.node_info(serving.life);
+        let opened = retrying(ctx, "open", || protocol::open(&ctx.db, &info)).await?;
+        if opened == Opened::Session(serving.session) && boot_now() < ctx.timing.holder_deadline(sent) {
+            return adopt(ctx, serving, sent, found, channel).await;
+        }
+        if let Opened::Session(session) = opened {
+            // Ours, but another session than the wardens serve: nobody may run under it.
+            let me = Me {
+                address: ctx.config.address.clone(),
+                session,
+                life: serving.life,
+            };
+            retrying(ctx, "close", || protocol::close(&ctx.db, &me)).await?;
+        }
+    }
+    for (kind, client, _) in found.drain(..) {
+        wardens::end(client, Duration::ZERO)
+            .await
+            .map_err(|e| setup(format!("the {} warden", kind.name()), e))?;
+    }
+    if adoptable {
+        purge(ctx, &[], &HashMap::new());
+    }
+    let (me, sent) = open(ctx).await?;
+    ctx.events.emit(Event::SessionOpened { session: me.session });
+    let mut wardens = new_wardens(ctx, &me, channel.0.clone());
+    let started = wardens.start_main(deadlines(ctx, sent, Kind::Main)).await;
+    let started = started.map_err(|e| setup("starting the warden", e));
+    if let Err(e) = started.and_then(|()| unbound(ctx)) {
+        retrying(ctx, "close", || protocol::close(&ctx.db, &me)).await?;
+        return Err(e);
+    }
+    let (boot_ctx, boot_me) = (ctx.clone(), me.clone());
+    tokio::spawn(async move {
+        if let Err(e) = fire_boot(&boot_ctx, &boot_me).await {
+            tracing::error!("@reboot jobs were not fired: {e}");
+        }
+    });
+    Ok(Session::new(ctx.clone(), me, sent, wardens, Vec::new(), channel))
+}
+
+/// Every warden is ours now, and so is the lease. Earlier, an agent without rights could still be the node's.
+fn unbound(ctx: &Context) -> Result<(), AgentError> {
+    let dir = &ctx.config.state_dir;
+    privsep::without(dir).map_err(|e| setup(format!("state directory {}", dir.display()), e))
+}
+
+/// Removes the directories of attempts that no warden has any more: an agent that was killed left them.
+fn purge(ctx: &Context, living: &[(Kind, AttemptReport)], left: &HashMap<AttemptId, Kind>) {
+    for kind in Paths::kinds(&ctx.config.state_dir).unwrap_or_default() {
+        let paths = Paths::new(&ctx.config.state_dir, kind);
+        for id in paths.attempts_on_disk().unwrap_or_default() {
+            let lives = living.iter().any(|(k, report)| *k == kind && report.id == id);
+            if lives || left.get(&id) == Some(&kind) {
+                continue;
+            }
+            if let Err(e) = paths.remove_attempt(id) {
+                tracing::warn!("{}: {e}", paths.attempt_dir(id).display());
+            }
+        }
+    }
+}
+
+/// What wardens that are dead had begun: each attempt has its directory before it has a process.
+fn left_behind(ctx: &Context, alive: &[Kind]) -> HashMap<AttemptId, Kind> {
+    let mut left = HashMap::new();
+    let kinds = Paths::kinds(&ctx.config.state_dir).unwrap_or_default();
+    for kind in kinds.into_iter().filter(|kind| !alive.contains(kind)) {
+        let begun = Paths::new(&ctx.config.state_dir, kind).attempts_on_disk();
+        left.extend(begun.unwrap_or_default().into_iter().map(|id| (id, kind)));
+    }
+    left
+}
+
+/// What this machine's boot fires, at the first session after it.
+async fn fire_boot(ctx: &Context, me: &Me) -> Result<(), AgentError> {
+    let boot_id = match std::fs::read_to_string(BOOT_ID) {
+        Ok(id) => id.trim().to_owned(),
+        Err(error) => {
+            tracing::warn!("cannot read {BOOT_ID}, so @reboot fires nothing here: {error}");
+            return Ok(());
+        }
+    };
+    let booted = retrying(ctx, "fire_boot", || protocol::fire_boot(&ctx.db, me, &boot_id)).await?;
+    for (job_id, error) in booted.unusable {
+        ctx.events.emit(Event::BadDefinition { job_id, error });
+    }
+    if !booted.run_ids.is_empty() {
+        ctx.events.emit(Event::Booted {
+            boot_id,
+            runs: booted.run_ids.len(),
+        });
+    }
+    Ok(())
+}
+
+/// Connects to every warden of the state directory, which cuts an older agent off.
+async fn existing_wardens(ctx: &Context) -> Result<Vec<(Kind, WardenClient, Notices)>, AgentError> {
+    let dir = &ctx.config.state_dir;
+    let mut found = Vec::new();
+    for kind in Paths::kinds(dir).map_err(|e| setup("state directory", e))? {
+        loop {
+            match WardenClient::connect_existing(dir, kind).await {
+                Ok(Some((client, notices))) => found.push((kind, client, notices)),
+                Ok(None) => {}
+                // Stopped, or its guard is still ending processes: its kernel timer is running out.
+                Err(e @ (WardenError::NoAnswer { .. } | WardenError::Busy(_) | WardenError::Gone)) => {
+                    tracing::warn!("waiting for the {} warden: {e}", kind.name());
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    continue;
+                }
+                Err(e) => return Err(setup(format!("the {} warden", kind.name()), e)),
+            }
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// The lease that all of them serve.
+fn common_serving(found: &[(Kind, WardenClient, Notices)]) -> Option<Serving> {
+    let serving = found.first()?.1.identity().serving;
+    found
+        .iter()
+        .all(|(_, client, _)| client.identity().serving == serving)
+        .then_some(serving)
+}
+
+async fn adopt(
+    ctx: &Arc<Context>,
+    serving: Serving,
+    sent: BootInstant,
+    found: Vec<(Kind, WardenClient, Notices)>,
+    channel: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
+) -> Result<Session, AgentError> {
+    let me = Me {
+        address: ctx.config.address.clone(),
+        session: serving.session,
+        life: serving.life,
+    };
+    let mut wardens = new_wardens(ctx, &me, channel.0.clone());
+    let mut adopted: Vec<(Kind, AttemptReport)> = Vec::new();
+    let alive: Vec<Kind> = found.iter().map(|(kind, ..)| *kind).collect();
+    for (kind, client, notices) in found {
+        let listing = client
+            .list()
+            .await
+            .map_err(|e| setup(format!("the {} warden", kind.name()), e))?;
+        adopted.extend(listing.attempts.into_iter().map(|a| (kind, a)));
+        wardens.insert(kind, client, notices, deadlines(ctx, sent, kind));
+    }
+    let left = left_behind(ctx, &alive);
+    purge(ctx, &adopted, &left);
+    unbound(ctx)?;
+    wardens.ensure(Kind::Main, deadlines(ctx, sent, Kind::Main));
+    ctx.events.emit(Event::SessionAdopted {
+        session: me.session,
+        attempts: adopted.len(),
+    });
+    let session = Session::new(ctx.clone(), me, sent, wardens, adopted, channel);
+    Ok(session.with_left_behind(left))
+}
+
+/// Opens a new session, expiring a dead one of the same address by the challenger's rule.
+async fn open(ctx: &Context) -> Result<(Me, BootInstant), AgentError> {
+    let life = Uuid::new_v4();
+    let info = ctx.node_info(life);
+    let mut watched: Option<(i64, Uuid, i64, BootInstant)> = None;
+    let mut beats = 0;
+    loop {
+        let sent = boot_now();
+        let opened = retrying(ctx, "open", || protocol::open(&ctx.db, &info)).await?;
+        let now = boot_now();
+        match opened {
+            Opened::Session(session) => {
+                let me = Me {
+                    address: info.address.clone(),
+                    session,
+                    life,
+                };
+                if now < ctx.timing.soft_deadline(sent, ctx.timing.kill_allowance()) {
+                    return Ok((me, sent));
+                }
+                // Confirmed too late to be used.
+                retrying(ctx, "close", || protocol::close(&ctx.db, &me)).await?;
+            }
+            Opened::Taken {
+                session,
+                life,
+                beat,
+                ttl_ms,
+            } => {
+                let since = match watched {
+                    Some((s, l, b, since)) if (s, l, b) == (session, life, beat) => since,
+                    Some((s, l, ..)) if (s, l) == (session, life) => {
+                        beats += 1;
+                        if beats >= 2 {
+                            return Err(AgentError::AddressTaken {
+                                address: info.address.clone(),
+                                session,
+                            });
+                        }
+                        now
+                    }
+                    _ => {
+                        tracing::warn!(
+                            "session {session} of {} is open; waiting to see whether its agent lives",
+                            info.address
+                        );
+                        now
+                    }
+                };
+                watched = Some((session, life, beat, since));
+                let ripe = since + challenge_after(ttl_ms);
+                if now < ripe {
+                    clock::sleep_until(ripe.min(now + Duration::from_millis(500))).await;
+                } else if !clock::slewed_beyond(clock::SLEW_LIMIT) {
+                    retrying(ctx, "expire", || {
+                        protocol::expire(&ctx.db, &info.address, session, life, beat)
+                    })
+                    .await?;
+                } else {
+                    clock::sleep_until(now + Duration::from_secs(1)).await;
+                }
+            }
+            Opened::TimelineClosed => open_timeline(ctx).await?,
+        }
+    }
+}
+
+/// W of a lease with this TTL.
+fn challenge_after(ttl_ms: i64) -> Duration {
+    let ttl = Duration::from_millis(u64::try_from(ttl_ms).unwrap_or(0)).max(MIN_TTL);
+    LeaseTiming::new(ttl).map_or(ttl, |timing| timing.challenge_after())
+}
+
+/// Watches a closed timeline for W, then opens it. The last timeline's holders have lapsed by then.
+async fn open_timeline(ctx: &Context) -> Result<(), AgentError> {
+    let nobody = Me {
+        address: ctx.config.address.clone(),
+        session: 0,
+        life: Uuid::nil(),
+    };
+    let mut watched: Option<(i64, BootInstant)> = None;
+    loop {
+        let look = retrying(ctx, "look", || protocol::look(&ctx.db, &nobody, NODES_LOOKED_AT)).await?;
+        let now = boot_now();
+        if look.timeline_open {
+            return Ok(());
+        }
+        let since = match watched {
+            Some((tli, since)) if tli == look.tli => since,
+            _ => now,
+        };
+        watched = Some((look.tli, since));
+        let longest = look
+            .nodes
+            .iter()
+            .map(|n| n.ttl_ms)
+            .max()
+            .map_or(Duration::ZERO, challenge_after);
+        let wait = longest.max(ctx.timing.challenge_after());
+        if now >= since + wait {
+            retrying(ctx, "open_timeline", || {
+                protocol::open_timeline(&ctx.db, look.tli, &nobody.address)
+            })
+            .await?;
+        }
+        clock::sleep_until(now + Duration::from_millis(500)).await;
+    }
+}
+
+fn new_wardens(ctx: &Context, me: &Me, tx: mpsc::Sender<Input>) -> Wardens {
+    let serving = Serving {
+        session: me.session,
+        life: me.life,
+    };
+    // Ended attempts stay with the warden until they are written down.
+    let max_attempts = ctx.tunable().slots.saturating_mul(4).saturating_add(1_024);
+    Wardens::new(ctx.config.state_dir.clone(), serving, max_attempts, tx)
+}
+
+/// Kernel timer and SIGTERM time of a warden, for a lease confirmed at `sent`.
+fn deadlines(ctx: &Context, sent: BootInstant, kind: Kind) -> (BootInstant, BootInstant) {
+    Keeper::new(ctx.timing, LEASE_GRACE, sent).deadlines(kind.hold())
+}

@@ -1,0 +1,105 @@
+//! The agent's validated configuration.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use crate::notify::Outside;
+use crate::runlog::RunLogConfig;
+
+/// Where certificate and key lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate and what stands between it and its root, in PEM.
+    pub cert: PathBuf,
+    pub key: PathBuf,
+}
+
+/// What one agent runs with. Raw flags, environment and file are merged and checked before this exists.
+#[derive(Clone, Debug)]
+pub struct AgentConfig {
+    pub database_url: String,
+    pub node_name: String,
+    /// Key of the node's lease; unique in the farm.
+    pub address: String,
+    /// Attempts that may run here at once.
+    pub slots: u32,
+    pub labels: BTreeMap<String, String>,
+    pub listen: Option<SocketAddr>,
+    /// Whether the API and the page are served there too, besides metrics and health.
+    pub api: bool,
+    /// What they are served with; always there when the API can be reached from elsewhere.
+    pub tls: Option<TlsFiles>,
+    pub state_dir: PathBuf,
+    /// From 3 s up.
+    pub lease_ttl: Duration,
+    /// LISTEN for hints; off behind a transaction pooler. Only an accelerator.
+    pub notify: bool,
+    /// After SIGTERM, how long what runs may take to end by itself.
+    pub stop_timeout: Duration,
+    /// How long finished runs, their output and events are kept.
+    pub retention: Duration,
+    /// Where each line of the runs' output goes besides the files and the database.
+    pub run_log: Option<RunLogConfig>,
+    /// Between two snapshots of the farm for its metrics; whole seconds that divide a minute.
+    pub snapshot_every: Duration,
+    /// Says who jobs may run as; without one, the agent's own user alone.
+    pub policy: Option<PathBuf>,
+    /// The keys by which definitions must be signed to be executed here; without one none need be.
+    pub trusted_keys: Option<PathBuf>,
+    /// Whom the part that talks to networks becomes; without one it stays who started it.
+    pub user: Option<String>,
+    /// How people are told of what happens.
+    pub outside: Outside,
+}
+
+/// What a running agent takes over when it reads its configuration again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tunable {
+    pub slots: u32,
+    pub labels: BTreeMap<String, String>,
+    pub stop_timeout: Duration,
+    pub retention: Duration,
+}
+
+impl AgentConfig {
+    pub fn tunable(&self) -> Tunable {
+        Tunable {
+            slots: self.slots,
+            labels: self.labels.clone(),
+            stop_timeout: self.stop_timeout,
+            retention: self.retention,
+        }
+    }
+
+    /// Keys that differ in `new` and are taken over only by a restart.
+    pub fn restart_needed(&self, new: &Self) -> Vec<&'static str> {
+        let differs = [
+            ("database_url", self.database_url != new.database_url),
+            ("node_name", self.node_name != new.node_name),
+            ("address", self.address != new.address),
+            ("listen", self.listen != new.listen),
+            ("api", self.api != new.api),
+            ("tls_cert", self.tls != new.tls),
+            (
+                "state_dir",
+                std::path::absolute(&new.state_dir).is_ok_and(|dir| self.state_dir != dir),
+            ),
+            ("lease_ttl", self.lease_ttl != new.lease_ttl),
+            ("notify", self.notify != new.notify),
+            ("run_log", self.run_log != new.run_log),
+            ("snapshot_every", self.snapshot_every != new.snapshot_every),
+            ("user", self.user != new.user),
+            ("policy", self.policy != new.policy),
+            ("trusted_keys", self.trusted_keys != new.trusted_keys),
+            ("secrets_dir", self.outside.secrets_dir != new.outside.secrets_dir),
+            ("smtp", self.outside.smtp != new.outside.smtp),
+            ("ping", self.outside.ping != new.outside.ping),
+        ];
+        differs
+            .into_iter()
+            .filter_map(|(key, differs)| differs.then_some(key))
+            .collect()
+    }
+}

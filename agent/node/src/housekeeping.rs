@@ -1,0 +1,225 @@
+//! The agent's own timetable: retention, partitions, sweeps, gauges. Users' jobs never go through here.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use farmhand_store::retention::{self, Retention};
+use farmhand_store::{StoreError, partitions, protocol};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::session::Context;
+use farmhand_os::clock::boot_now;
+use farmhand_telemetry::events::Event;
+use farmhand_telemetry::snapshot::{self, Snapshots};
+
+/// The scheduler's event channels must hold a tick of every job at once.
+const CHANNEL: usize = 64;
+
+/// How long an each-node run waits for a node that has closed or died.
+const GONE_FOR: Duration = Duration::from_secs(3600);
+
+/// The timetable goes by the wall clock: whether that was set is looked at this often.
+const LOOK_AT_CLOCK: Duration = Duration::from_secs(5);
+
+/// A step of less than this delays nothing by much.
+const STEP: Duration = Duration::from_secs(5);
+
+/// The running timetable.
+pub struct Housekeeper {
+    stop: oneshot::Sender<()>,
+    keeper: JoinHandle<()>,
+    /// None where nobody could fetch them.
+    snapshots: Option<Arc<Snapshots>>,
+}
+
+impl Housekeeper {
+    pub async fn stop(self, ctx: &Context) {
+        let _ = self.stop.send(());
+        if let Err(e) = self.keeper.await {
+            tracing::debug!("housekeeping did not stop: {e}");
+        }
+        if let Some(snapshots) = self.snapshots {
+            // Others take it over by themselves when the database is away.
+            let _ = tokio::time::timeout(Duration::from_secs(1), snapshots.release(&ctx.db)).await;
+        }
+    }
+}
+
+/// Starts the timetable. Every agent keeps it; each at seconds of its own, so that the farm does not
+/// come all at once. All of it may be done twice, or late, without harm.
+///
+/// # Errors
+/// When the scheduler cannot be started.
+pub async fn start(ctx: Arc<Context>) -> Result<Housekeeper, JobSchedulerError> {
+    let snapshots = ctx.config.listen.map(|_| {
+        let metrics = ctx.events.metrics.clone();
+        Arc::new(Snapshots::new(
+            &ctx.config.address,
+            ctx.config.snapshot_every,
+            metrics,
+        ))
+    });
+    let (stop, stopped) = oneshot::channel();
+    let first = timetable(&ctx, snapshots.as_ref()).await?;
+    let keeper = tokio::spawn(keep(ctx, snapshots.clone(), first, stopped));
+    Ok(Housekeeper {
+        stop,
+        keeper,
+        snapshots,
+    })
+}
+
+/// Lets the timetable run until `stopped`, and makes it anew when somebody has set the clock: the scheduler waits for
+/// instants, which a clock that was ahead leaves in the future for as long as it was.
+async fn keep(
+    ctx: Arc<Context>,
+    snapshots: Option<Arc<Snapshots>>,
+    first: JobScheduler,
+    mut stopped: oneshot::Receiver<()>,
+) {
+    let mut running = Some(first);
+    let mut offset = wall_offset();
+    loop {
+        let stopping = tokio::select! {
+            _ = &mut stopped => true,
+            () = tokio::time::sleep(LOOK_AT_CLOCK) => false,
+        };
+        let now = wall_offset();
+        if !stopping && running.is_some() && now.abs_diff(offset) < STEP.as_nanos() {
+            continue;
+        }
+        if let Some(mut scheduler) = running.take()
+            && let Err(e) = scheduler.shutdown().await
+        {
+            tracing::debug!("housekeeping did not stop: {e}");
+        }
+        if stopping {
+            return;
+        }
+        offset = now;
+        match timetable(&ctx, snapshots.as_ref()).await {
+            Ok(scheduler) => running = Some(scheduler),
+            Err(e) => tracing::warn!("housekeeping does not start again: {e}"),
+        }
+    }
+}
+
+/// The wall clock beside the one that never steps, in nanoseconds.
+fn wall_offset() -> i128 {
+    jiff::Timestamp::now().as_nanosecond() - i128::from(boot_now().0)
+}
+
+async fn timetable(
+    ctx: &Arc<Context>,
+    snapshots: Option<&Arc<Snapshots>>,
+) -> Result<JobScheduler, JobSchedulerError> {
+    let scheduler = JobScheduler::new_with_channel_size(CHANNEL).await?;
+    let own = xxh3_64(ctx.config.address.as_bytes());
+    let (second, minute) = (own % 60, own / 60 % 60);
+    let table: [(String, &'static str, Task); 4] = [
+        (format!("{second} * * * * *"), "sweep", sweep),
+        (
+            format!("{second} {minute} * * * *"),
+            "partitions",
+            ensure_partitions,
+        ),
+        (
+            format!("{second} {} * * * *", (minute + 20) % 60),
+            "retention",
+            drop_old,
+        ),
+        (
+            format!("{} * * * * *", (second + 30) % 60),
+            "gauges",
+            refresh_gauges,
+        ),
+    ];
+    for (when, name, task) in table {
+        let ctx = ctx.clone();
+        let job = Job::new_async(when.as_str(), move |_, _| {
+            let ctx = ctx.clone();
+            Box::pin(async move {
+                let error = task(ctx.clone()).await.err().map(|e| e.to_string());
+                ctx.events.emit(Event::Housekeeping { task: name, error });
+            })
+        })?;
+        scheduler.add(job).await?;
+    }
+    if let Some(snapshots) = snapshots {
+        let (ctx, snapshots) = (ctx.clone(), snapshots.clone());
+        let when = snapshot::timetable(ctx.config.snapshot_every, own);
+        let job = Job::new_async(when.as_str(), move |_, _| {
+            let (ctx, snapshots) = (ctx.clone(), snapshots.clone());
+            Box::pin(async move {
+                let error = snapshots.run_once(&ctx.db).await.err().map(|e| e.to_string());
+                ctx.events.emit(Event::Housekeeping {
+                    task: "snapshot",
+                    error,
+                });
+            })
+        })?;
+        scheduler.add(job).await?;
+    }
+    scheduler.start().await?;
+    Ok(scheduler)
+}
+
+/// Each hour retention deletes for so long at the most.
+const FORGETS_FOR: Duration = Duration::from_secs(300);
+
+type Task = fn(Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
+
+fn sweep(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>> {
+    Box::pin(async move {
+        let left = protocol::left_over(&ctx.db, GONE_FOR).await?;
+        if left.to_sweep {
+            let freed = protocol::sweep(&ctx.db).await?;
+            if !freed.is_empty() {
+                ctx.events.emit(Event::Swept { freed: freed.len() });
+            }
+        }
+        if left.to_abandon {
+            let abandoned = protocol::abandon(&ctx.db, GONE_FOR).await?;
+            if abandoned > 0 {
+                ctx.events.emit(Event::Abandoned { runs: abandoned });
+            }
+        }
+        Ok(())
+    })
+}
+
+fn ensure_partitions(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>> {
+    Box::pin(async move {
+        partitions::ensure_partitions(&ctx.db, partitions::AHEAD)
+            .await
+            .map(|_| ())
+    })
+}
+
+fn drop_old(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>> {
+    Box::pin(async move {
+        let days = i32::try_from(ctx.tunable().retention.as_secs() / 86_400)
+            .unwrap_or(i32::MAX)
+            .max(1);
+        let default = Retention::default();
+        let kept = Retention {
+            runs: days,
+            logs: default.logs.min(days),
+            events: default.events.min(days),
+        };
+        retention::forget(&ctx.db, kept, FORGETS_FOR).await
+    })
+}
+
+fn refresh_gauges(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>> {
+    Box::pin(async move {
+        let pool = ctx.db.gauge();
+        ctx.events.metrics.connections(pool.idle, pool.used);
+        Ok(())
+    })
+}

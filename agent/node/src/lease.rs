@@ -1,0 +1,207 @@
+//! Keeps the lease: when to renew, until when everything may live, and what a renewal's answer means.
+//!
+//! Pure bookkeeping; [`crate::agent`] sends the statements.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use farmhand_core::lease::{BootInstant, LeaseTiming};
+use farmhand_core::retry::full_jitter;
+use farmhand_store::protocol::Attempt;
+
+use farmhand_warden_client::wire::AttemptId;
+
+/// One session's lease as its holder sees it.
+pub struct Keeper {
+    timing: LeaseTiming,
+    /// Between SIGTERM and the kernel's timer.
+    grace: Duration,
+    /// When the latest confirmed renewal was sent.
+    sent: BootInstant,
+    next_renewal: BootInstant,
+    in_flight: bool,
+    failures: u32,
+    /// Held by our session and unknown here: the claim serial when first seen so.
+    suspects: HashMap<Attempt, u64>,
+}
+
+impl Keeper {
+    /// `opened_sent` was read before the statement that opened (or last renewed) the session was sent.
+    pub fn new(timing: LeaseTiming, grace: Duration, opened_sent: BootInstant) -> Self {
+        Self {
+            timing,
+            grace,
+            sent: opened_sent,
+            next_renewal: opened_sent + timing.renew_every(),
+            in_flight: false,
+            failures: 0,
+            suspects: HashMap::new(),
+        }
+    }
+
+    /// Everything without `hold` must be dead by then: the kernel timer of the main warden.
+    pub fn deadline(&self) -> BootInstant {
+        self.timing.holder_deadline(self.sent)
+    }
+
+    /// Kernel timer and SIGTERM time of a warden whose jobs have this `hold`.
+    pub fn deadlines(&self, hold: Duration) -> (BootInstant, BootInstant) {
+        let deadline = self.timing.held_deadline(self.sent, hold);
+        let soft = self.timing.soft_deadline(self.sent, self.grace);
+        (deadline, deadline - self.deadline().saturating_since(soft))
+    }
+
+    /// Lease left as a fraction of its TTL; 0 once lapsed.
+    pub fn remaining(&self, now: BootInstant) -> f64 {
+        self.deadline().saturating_since(now).as_secs_f64() / self.timing.ttl().as_secs_f64()
+    }
+
+    /// Whether something claimed now may still be started: not within the last grace of the lease.
+    pub fn may_claim(&self, now: BootInstant) -> bool {
+        now < self.timing.soft_deadline(self.sent, self.grace)
+    }
+
+    pub fn lapsed(&self, now: BootInstant) -> bool {
+        now >= self.deadline()
+    }
+
+    pub fn set_slewed(&mut self, slewed: bool) {
+        self.timing = self.timing.with_slewed_clock(slewed);
+    }
+
+    /// True once per due renewal; the caller then sends it.
+    pub fn take_due(&mut self, now: BootInstant) -> bool {
+        let due = !self.in_flight && now >= self.next_renewal;
+        self.in_flight |= due;
+        due
+    }
+
+    /// Renew at once: somebody changed the node's row.
+    pub fn renew_now(&mut self) {
+        self.next_renewal = BootInstant(0);
+    }
+
+    pub fn next_wakeup(&self) -> Option<BootInstant> {
+        (!self.in_flight).then_some(self.next_renewal)
+    }
+
+    /// A renewal, sent at `sent`, was confirmed.
+    pub fn renewed(&mut self, sent: BootInstant) {
+        self.in_flight = false;
+        self.failures = 0;
+        self.sent = self.sent.max(sent);
+        self.next_renewal = sent + self.timing.renew_every();
+    }
+
+    /// A renewal had no answer; `random` is uniform over all of `u64` and spreads the retries (full jitter).
+    pub fn renewal_failed(&mut self, now: BootInstant, random: u64) {
+        self.in_flight = false;
+        self.failures = self.failures.saturating_add(1);
+        let ceiling = Duration::from_millis(100 << self.failures.min(6)).min(self.timing.renew_every());
+        self.next_renewal = now + Duration::from_millis(20) + full_jitter(ceiling, random);
+    }
+
+    /// Held by the session per a renewal's answer, yet neither known here nor covered by a claim still in flight.
+    ///
+    /// An attempt qualifies at its second sighting, when every claim that was in flight at the first has
+    /// been answered: a claim whose reply is on its way must not look like one whose reply was lost.
+    /// `claims_sent` and `claims_answered` count claims of this session.
+    pub fn orphans(
+        &mut self,
+        held: &[Attempt],
+        known: impl Fn(Attempt) -> bool,
+        claims_sent: u64,
+        claims_answered: u64,
+    ) -> Vec<Attempt> {
+        let unknown: HashSet<Attempt> = held.iter().copied().filter(|of| !known(*of)).collect();
+        self.suspects.retain(|of, _| unknown.contains(of));
+        let ripe = unknown
+            .iter()
+            .copied()
+            .filter(|of| {
+                self.suspects
+                    .get(of)
+                    .is_some_and(|serial| claims_answered >= *serial)
+            })
+            .collect();
+        for of in unknown {
+            self.suspects.entry(of).or_insert(claims_sent);
+        }
+        ripe
+    }
+
+    /// What the latest answer still shows as held and unknown, of these.
+    pub fn still_unknown(&self, ids: &[AttemptId]) -> Vec<Attempt> {
+        let wanted = |of: &&Attempt| ids.contains(&AttemptId::from(**of));
+        self.suspects.keys().filter(wanted).copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: Attempt = Attempt {
+        run_id: 1,
+        attempt: 1,
+        fence: 1,
+    };
+
+    fn at(ms: u64) -> BootInstant {
+        BootInstant(ms * 1_000_000)
+    }
+
+    fn keeper() -> Keeper {
+        Keeper::new(
+            LeaseTiming::new(Duration::from_secs(3)).unwrap(),
+            Duration::from_secs(1),
+            at(0),
+        )
+    }
+
+    #[test]
+    fn the_deadline_counts_from_sending_and_never_moves_back() {
+        let mut k = keeper();
+        k.renewed(at(1_000));
+        let later = k.deadline();
+        k.renewed(at(500));
+        assert_eq!(k.deadline(), later);
+    }
+
+    #[test]
+    fn a_claim_still_in_flight_is_no_orphan() {
+        let mut k = keeper();
+        assert!(k.orphans(&[ID], |_| false, 5, 4).is_empty());
+        assert!(k.orphans(&[ID], |_| false, 5, 4).is_empty());
+        assert_eq!(k.orphans(&[ID], |_| false, 5, 5), vec![ID]);
+    }
+
+    #[test]
+    fn an_attempt_that_turns_up_is_forgotten_as_a_suspect() {
+        let mut k = keeper();
+        assert!(k.orphans(&[ID], |_| false, 1, 1).is_empty());
+        assert!(k.orphans(&[ID], |_| true, 1, 1).is_empty());
+        assert!(k.orphans(&[ID], |_| false, 1, 1).is_empty());
+    }
+
+    #[test]
+    fn a_number_that_was_given_again_is_another_attempt() {
+        let mut k = keeper();
+        let again = Attempt { fence: 2, ..ID };
+        let known = |of| of == ID;
+        assert!(k.orphans(&[again], known, 1, 1).is_empty());
+        assert_eq!(k.still_unknown(&[ID.into()]), vec![again]);
+        assert_eq!(k.orphans(&[again], known, 1, 1), vec![again]);
+        k.orphans(&[ID], known, 1, 1);
+        assert!(k.still_unknown(&[ID.into()]).is_empty());
+    }
+
+    #[test]
+    fn one_renewal_is_in_flight_at_a_time() {
+        let mut k = keeper();
+        assert!(k.take_due(at(2_000)));
+        assert!(!k.take_due(at(2_001)));
+        k.renewal_failed(at(2_100), 0);
+        assert!(k.take_due(at(2_200)));
+    }
+}

@@ -1,0 +1,22 @@
+//! One agent on one server: decides, talks SQL, and hands commands to its warden.
+
+mod agent;
+pub mod config;
+mod dbclock;
+mod failure_detector;
+mod housekeeping;
+mod lease;
+pub mod notify;
+mod output;
+mod reporter;
+pub mod runlog;
+mod scheduler;
+mod session;
+mod signals;
+mod systemd;
+mod tables;
+mod verdict;
+mod wardens;
+
+pub use agent::{AgentError, Ended, Serve, Served, run, setup};
+pub use session::Reload;

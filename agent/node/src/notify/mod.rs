@@ -1,0 +1,356 @@
+//! Telling people: notes become messages, messages go out, and a sign of life goes to a dead man's switch.
+//!
+//! A task of its own with a connection of its own: nothing here is ever waited for by claiming or by the lease. It
+//! looks when the session's looks say that there is something to tell.
+
+pub mod mail;
+mod ping;
+mod post;
+mod secrets;
+mod smtp;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use farmhand_core::notify::{Channel, Happening, TargetSpec, pause};
+use farmhand_store::notify::{self, Delivery, Settled, TargetRow, Turn, Verdict};
+use farmhand_store::{Db, StoreError, tls};
+use hyper::Method;
+use hyper::header::{HeaderName, HeaderValue};
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::rustls::ClientConfig;
+
+pub use ping::{Ping, PingUrl};
+pub use smtp::{Smtp, SmtpTls};
+
+use crate::session::Context;
+use farmhand_os::random::random;
+use farmhand_telemetry::events::{Event, Told};
+use farmhand_telemetry::snapshot::Deadlines;
+
+/// Messages under way at once.
+const AT_ONCE: usize = 8;
+/// One try, from the connection to the answer.
+const LIMIT: Duration = Duration::from_secs(10);
+/// How long a message is left to its sender: longer than a try and the record of it.
+const LEASE: Duration = Duration::from_secs(20);
+/// Tries to record what became of a message while the database is away; then it is sent again.
+const RECORDS: usize = 5;
+
+/// What this machine's configuration says about telling people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outside {
+    /// Where targets' files are.
+    pub secrets_dir: std::path::PathBuf,
+    pub smtp: Option<Smtp>,
+    pub ping: Option<Ping>,
+}
+
+/// Rung by the session's looks.
+#[derive(Default)]
+pub struct Bell {
+    rung: Notify,
+    watched: AtomicBool,
+}
+
+impl Bell {
+    /// `notifies`: some job tells somebody; `now`: there is something to tell.
+    pub fn looked(&self, notifies: bool, now: bool) {
+        self.watched.store(notifies, Ordering::Relaxed);
+        if now {
+            self.rung.notify_one();
+        }
+    }
+}
+
+/// The running task.
+pub struct Notifier {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+    ping: Option<JoinHandle<()>>,
+}
+
+impl Notifier {
+    /// Starts it on a connection of its own, which it opens when there is something to tell.
+    pub fn start(ctx: Arc<Context>, db: Db) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let ping = (ctx.config.outside.ping.clone())
+            .map(|ping| tokio::spawn(ping::run(ctx.clone(), db.clone(), ping)));
+        let worker = Worker {
+            deadlines: Deadlines::default(),
+            sending: JoinSet::new(),
+            under_way: Vec::new(),
+            tls: None,
+            mail_missed: false,
+            ctx,
+            db,
+        };
+        Self {
+            stop,
+            task: tokio::spawn(worker.run(stopped)),
+            ping,
+        }
+    }
+
+    /// What is under way gets a moment; the rest is sent by others, or later.
+    pub async fn stop(self) {
+        drop(self.stop);
+        if let Some(ping) = self.ping {
+            ping.abort();
+        }
+        let abort = self.task.abort_handle();
+        if tokio::time::timeout(Duration::from_secs(2), self.task)
+            .await
+            .is_err()
+        {
+            abort.abort();
+        }
+    }
+}
+
+struct Worker {
+    ctx: Arc<Context>,
+    db: Db,
+    deadlines: Deadlines,
+    sending: JoinSet<String>,
+    /// `channel target` of each that is being sent.
+    under_way: Vec<String>,
+    /// Read when first needed.
+    tls: Option<Arc<ClientConfig>>,
+    /// It has been said that this agent cannot send mail.
+    mail_missed: bool,
+}
+
+impl Worker {
+    async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
+        let ctx = self.ctx.clone();
+        let mut tick = tokio::time::interval(ctx.config.snapshot_every);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let result = tokio::select! {
+                biased;
+                _ = &mut stopped => break,
+                Some(done) = self.sending.join_next() => {
+                    match done {
+                        Ok(place) => self.arrived(&place),
+                        Err(e) => {
+                            // One that panicked does not say where it was.
+                            tracing::error!("a notification's task failed: {e}");
+                            if self.sending.is_empty() {
+                                self.under_way.clear();
+                            }
+                        }
+                    }
+                    self.send().await
+                }
+                () = ctx.bell.rung.notified() => self.work().await,
+                _ = tick.tick() => self.watch_deadlines().await,
+            };
+            if let Err(e) = result {
+                // The statement's observer has counted it, and the next look rings again.
+                tracing::debug!("notifications: {e}");
+            }
+        }
+        while self.sending.join_next().await.is_some() {}
+    }
+
+    /// Settles what there is and sends what is due.
+    async fn work(&mut self) -> Result<(), StoreError> {
+        while let Settled::Done { more: true, .. } = notify::settle(&self.db, &[]).await? {}
+        self.send().await
+    }
+
+    /// Looks for missed deadlines when it is this agent's turn.
+    async fn watch_deadlines(&mut self) -> Result<(), StoreError> {
+        if !self.ctx.bell.watched.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let every = self.ctx.config.snapshot_every.mul_f64(0.9);
+        let address = &self.ctx.config.address;
+        if !notify::take_turn(&self.db, Turn::Deadlines, address, every).await? {
+            return Ok(());
+        }
+        self.miss_mail().await?;
+        let watched = notify::watched(&self.db).await?;
+        let points: Vec<_> = watched.iter().map(|w| w.point.clone()).collect();
+        self.deadlines.learn(&self.db, &points).await?;
+        let happenings: Vec<(String, Happening)> = watched
+            .iter()
+            .filter_map(|w| {
+                let deadline = self.deadlines.of(&w.point);
+                let late = deadline.filter(|at| *at <= w.now);
+                let happening = match (late, w.late_since) {
+                    (Some(deadline), None) => Happening::MissedDeadline {
+                        deadline,
+                        last_success: w.point.last_success,
+                    },
+                    (None, Some(_)) => Happening::OnTime,
+                    _ => return None,
+                };
+                Some((w.point.job_id.clone(), happening))
+            })
+            .collect();
+        if happenings.is_empty() {
+            return Ok(());
+        }
+        notify::settle(&self.db, &happenings).await?;
+        self.send().await
+    }
+
+    /// Says once that targets want mail which this agent cannot send: before the first is to be sent.
+    async fn miss_mail(&mut self) -> Result<(), StoreError> {
+        if self.mail_missed || self.ctx.config.outside.smtp.is_some() {
+            return Ok(());
+        }
+        let wants = |target: &TargetRow| target.spec.as_ref().is_some_and(|spec| !spec.email.is_empty());
+        let all = notify::targets(&self.db).await?;
+        let targets: Vec<String> = (all.into_iter().filter(wants))
+            .map(|target| target.name)
+            .collect();
+        if !targets.is_empty() {
+            self.mail_missed = true;
+            self.ctx.events.emit(Event::Told(Told::NoMail { targets }));
+        }
+        Ok(())
+    }
+
+    /// Sends what is due, as far as there is room.
+    async fn send(&mut self) -> Result<(), StoreError> {
+        let room = AT_ONCE.saturating_sub(self.sending.len());
+        if room == 0 {
+            return Ok(());
+        }
+        let busy = &self.under_way;
+        let claimed = notify::claim(&self.db, &self.ctx.config.address, room, busy, LEASE).await?;
+        for delivery in claimed {
+            let place = format!("{} {}", delivery.channel, delivery.target);
+            self.under_way.push(place.clone());
+            let tls = self.tls();
+            let (ctx, db) = (self.ctx.clone(), self.db.clone());
+            self.sending.spawn(async move {
+                let result = match tls {
+                    Ok(tls) => deliver(&ctx.config.outside, &tls, &delivery).await,
+                    Err(e) => Err(e),
+                };
+                conclude(&ctx, &db, &delivery, result).await;
+                place
+            });
+        }
+        Ok(())
+    }
+
+    fn arrived(&mut self, place: &str) {
+        if let Some(at) = self.under_way.iter().position(|p| p == place) {
+            self.under_way.swap_remove(at);
+        }
+    }
+
+    fn tls(&mut self) -> Result<Arc<ClientConfig>, String> {
+        if let Some(tls) = &self.tls {
+            return Ok(tls.clone());
+        }
+        let tls = Arc::new(tls::outgoing().map_err(|e| e.to_string())?);
+        self.tls = Some(tls.clone());
+        Ok(tls)
+    }
+}
+
+/// One try. `Ok` may hold a complaint about a part of it.
+async fn deliver(
+    outside: &Outside,
+    tls: &Arc<ClientConfig>,
+    delivery: &Delivery,
+) -> Result<Option<String>, String> {
+    let Some(spec) = &delivery.spec else {
+        return Err("there is no such target any more".to_owned());
+    };
+    match delivery.channel {
+        Channel::Webhook => webhook(outside, tls, delivery, spec).await.map(|()| None),
+        Channel::Email => {
+            let Some(smtp) = &outside.smtp else {
+                return Err("this agent sends no mail: its configuration has no [smtp]".to_owned());
+            };
+            if spec.email.is_empty() {
+                return Err("it has no address for mail any more".to_owned());
+            }
+            let mail = mail::compose(delivery, &smtp.from, &spec.email, Timestamp::now());
+            smtp::send(smtp, tls, &spec.email, &mail, LIMIT).await
+        }
+    }
+}
+
+async fn webhook(
+    outside: &Outside,
+    tls: &Arc<ClientConfig>,
+    delivery: &Delivery,
+    spec: &TargetSpec,
+) -> Result<(), String> {
+    let (url, mut headers) = secrets::webhook(&outside.secrets_dir, spec)?;
+    let id = delivery.id.to_string();
+    for name in ["idempotency-key", "x-farmhand-delivery"] {
+        // A UUID is a valid value.
+        let value = HeaderValue::from_str(&id).map_err(|e| e.to_string())?;
+        headers.push((HeaderName::from_static(name), value));
+    }
+    let what = post::Outgoing {
+        method: Method::POST,
+        url: &url,
+        headers,
+        body: Bytes::from(body(delivery).to_string()),
+    };
+    post::send(tls, what, LIMIT).await
+}
+
+/// The stored message, and what belongs to this delivery.
+fn body(delivery: &Delivery) -> Value {
+    let mut body = delivery.body.clone();
+    body["id"] = delivery.id.to_string().into();
+    body["target"] = delivery.target.clone().into();
+    body["at"] = delivery.created_at.to_string().into();
+    body
+}
+
+/// Records what became of a try and says so.
+async fn conclude(ctx: &Context, db: &Db, delivery: &Delivery, result: Result<Option<String>, String>) {
+    let verdict = match &result {
+        Ok(_) => Verdict::Delivered,
+        Err(error) if delivery.old || delivery.spec.is_none() => Verdict::Failed { error: error.clone() },
+        Err(error) => Verdict::Again {
+            error: error.clone(),
+            pause: pause(delivery.tries, random()),
+        },
+    };
+    match result {
+        Ok(complaint) => {
+            ctx.events.emit(Event::Told(Told::Delivered {
+                target: delivery.target.clone(),
+                channel: delivery.channel,
+                topic: delivery.topic,
+                job_id: delivery.job_id.clone(),
+                complaint,
+            }));
+        }
+        Err(error) => ctx.events.emit(Event::Told(Told::NotDelivered {
+            target: delivery.target.clone(),
+            channel: delivery.channel,
+            topic: delivery.topic,
+            job_id: delivery.job_id.clone(),
+            run_id: delivery.run_id,
+            tries: delivery.tries,
+            error,
+            given_up: matches!(verdict, Verdict::Failed { .. }),
+        })),
+    }
+    for _ in 0..RECORDS {
+        match notify::sent(db, delivery, &verdict).await {
+            Ok(_) => return,
+            Err(e) => tracing::debug!("recording a notification: {e}"),
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}

@@ -1,0 +1,126 @@
+//! One HTTP request to the outside: bounded in time and size, with no redirect followed, because what a webhook is
+//! told, its secrets included, is for the host that it names.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use farmhand_core::notify::Url;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+/// Of an answer, for the error it may hold.
+const ANSWER_BYTES: usize = 4_096;
+
+/// Characters of an answer that are kept.
+const ANSWER_CHARS: usize = 200;
+
+/// What is sent.
+pub struct Outgoing<'a> {
+    pub method: Method,
+    pub url: &'a Url,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    pub body: Bytes,
+}
+
+/// Sends it; `Err` says in a sentence why it did not arrive, without the URL's path, which may be a secret.
+pub async fn send(tls: &Arc<ClientConfig>, what: Outgoing<'_>, limit: Duration) -> Result<(), String> {
+    let shown = what.url.shown();
+    let answer = match tokio::time::timeout(limit, exchange(tls, what)).await {
+        Ok(answer) => answer.map_err(|why| format!("{shown}: {why}"))?,
+        Err(_) => return Err(format!("{shown}: no answer within {limit:?}")),
+    };
+    let status = answer.status();
+    if status.is_success() {
+        return Ok(());
+    }
+    let why = if status.is_redirection() {
+        let to = answer.headers().get(hyper::header::LOCATION);
+        let to = to
+            .and_then(|v| Url::parse(v.to_str().ok()?).ok())
+            .map_or_else(String::new, |u| u.shown());
+        format!("redirected to {to}, which is not followed: name the address it leads to")
+    } else {
+        short(answer.body())
+    };
+    Err(format!("{shown}: answered {status} {why}").trim_end().to_owned())
+}
+
+async fn exchange(tls: &Arc<ClientConfig>, what: Outgoing<'_>) -> Result<Response<Bytes>, String> {
+    let url = what.url;
+    let stream = TcpStream::connect((url.host.as_str(), url.port))
+        .await
+        .map_err(|e| format!("cannot connect: {e}"))?;
+    if url.tls {
+        let stream = secured(tls, &url.host, stream).await?;
+        request(stream, what).await
+    } else {
+        request(stream, what).await
+    }
+}
+
+/// TLS over a stream, with the host's name verified.
+pub async fn secured(
+    tls: &Arc<ClientConfig>,
+    host: &str,
+    stream: TcpStream,
+) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
+    let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("{host} is no name for TLS"))?;
+    TlsConnector::from(tls.clone())
+        .connect(name, stream)
+        .await
+        .map_err(|e| format!("TLS: {e}"))
+}
+
+async fn request<S>(stream: S, what: Outgoing<'_>) -> Result<Response<Bytes>, String>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let failed = |e: hyper::Error| format!("HTTP: {e}");
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(failed)?;
+    // Ends with the connection, which ends with the sender.
+    let driver = tokio::spawn(connection);
+    let mut request = Request::builder()
+        .method(what.method)
+        .uri(&what.url.path)
+        .header(HOST, &what.url.authority)
+        .header(USER_AGENT, concat!("farmhand/", env!("CARGO_PKG_VERSION")))
+        .header(CONTENT_TYPE, "application/json");
+    for (name, value) in what.headers {
+        request = request.header(name, value);
+    }
+    let request = request
+        .body(Full::new(what.body))
+        .map_err(|e| format!("HTTP: {e}"))?;
+    let answer = sender.send_request(request).await.map_err(failed)?;
+    let (head, body) = answer.into_parts();
+    // The status counts; of a body that is too long, or that breaks off, the rest does not matter.
+    let body = match Limited::new(body, ANSWER_BYTES).collect().await {
+        Ok(all) => all.to_bytes(),
+        Err(_) => Bytes::new(),
+    };
+    drop(sender);
+    driver.abort();
+    Ok(Response::from_parts(head, body))
+}
+
+/// The beginning of an answer, as one printable line.
+fn short(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words
+        .join(" ")
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(ANSWER_CHARS)
+        .collect()
+}

@@ -1,0 +1,93 @@
+//! Secrets of this machine: files in one directory, named by targets, read anew for each message.
+
+use std::path::{Path, PathBuf};
+
+use farmhand_core::notify::{TargetSpec, Url};
+use hyper::header::{HeaderName, HeaderValue};
+
+use farmhand_warden_client::privsep;
+
+/// More is no URL, header or password.
+const MOST: u64 = 16 * 1024;
+
+/// A small text file.
+///
+/// # Errors
+/// Why it cannot be read; never what is in it.
+pub fn read(file: &Path) -> Result<String, String> {
+    let bad = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
+    match std::fs::metadata(file) {
+        Ok(meta) if meta.is_file() && meta.len() <= MOST => {}
+        Ok(_) => return Err(bad(&"it is no small file")),
+        // A steward may be able to.
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {}
+        Err(e) => return Err(bad(&e)),
+    }
+    privsep::text_of(file).map_err(|e| bad(&e))
+}
+
+/// The URL and the further headers of a target's webhook.
+///
+/// # Errors
+/// A sentence for people, without any secret.
+pub fn webhook(dir: &Path, spec: &TargetSpec) -> Result<(Url, Vec<(HeaderName, HeaderValue)>), String> {
+    let place = |name: &str| -> PathBuf { dir.join(name) };
+    let url = match (&spec.webhook, &spec.webhook_file) {
+        (Some(url), _) => Url::parse(url).map_err(|why| format!("its URL: {why}"))?,
+        (None, Some(name)) => {
+            let file = place(name);
+            let text = read(&file)?;
+            Url::parse(text.trim()).map_err(|why| format!("{}: {why}", file.display()))?
+        }
+        (None, None) => return Err("it has no webhook any more".to_owned()),
+    };
+    let Some(name) = &spec.headers_file else {
+        return Ok((url, Vec::new()));
+    };
+    let file = place(name);
+    let text = read(&file)?;
+    let headers = (text.lines().enumerate())
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(at, line)| {
+            let wrong = || format!("{}: line {} is no `Name: value`", file.display(), at + 1);
+            let (name, value) = line.split_once(':').ok_or_else(wrong)?;
+            let name = name.trim().parse::<HeaderName>().map_err(|_| wrong())?;
+            let mut value = HeaderValue::from_str(value.trim()).map_err(|_| wrong())?;
+            value.set_sensitive(true);
+            Ok((name, value))
+        })
+        .collect::<Result<Vec<_>, String>>()?;
+    Ok((url, headers))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_and_headers_come_from_files_and_no_error_repeats_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        let spec = TargetSpec {
+            webhook_file: Some("url".to_owned()),
+            headers_file: Some("headers".to_owned()),
+            ..TargetSpec::default()
+        };
+        let missing = webhook(dir.path(), &spec).unwrap_err();
+        assert!(missing.contains("/url: No such file"), "{missing}");
+        write("url", "https://h/geheim\n");
+        write("headers", "Authorization: Bearer geheim\n\nX-One: 1\n");
+        let (url, headers) = webhook(dir.path(), &spec).unwrap();
+        assert_eq!(
+            (url.path.as_str(), headers.len(), headers[0].0.as_str()),
+            ("/geheim", 2, "authorization")
+        );
+        write("headers", "geheim\n");
+        write("url", "https://h/\n");
+        let wrong = webhook(dir.path(), &spec).unwrap_err();
+        assert!(wrong.contains("line 1") && !wrong.contains("geheim"), "{wrong}");
+        write("url", "geheim");
+        let wrong = webhook(dir.path(), &spec).unwrap_err();
+        assert!(wrong.contains("https://") && !wrong.contains("geheim"), "{wrong}");
+    }
+}

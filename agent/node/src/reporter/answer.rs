@@ -1,0 +1,40 @@
+//! What the session hears of ends that are written down.
+
+use std::path::PathBuf;
+
+use super::report::Ended;
+use super::{Outlet, Settled};
+use crate::runlog::RunLog;
+use crate::session::Input;
+use farmhand_warden_client::Paths;
+use farmhand_warden_client::wire::AttemptId;
+
+/// Ends that are written down, and what became of each.
+pub(super) struct Answer {
+    pub ended: Vec<Ended>,
+    pub settled: Vec<Settled>,
+    pub run_log: RunLog,
+    pub outlet: Outlet,
+    pub state_dir: PathBuf,
+}
+
+impl Answer {
+    /// Tells the session, which lets the warden remove the attempts' files.
+    pub async fn give(self) {
+        let ids: Vec<AttemptId> = self.ended.iter().map(|e| e.assignment.id()).collect();
+        self.run_log.end(ids).await;
+        let of = |(e, settled): (&Ended, Settled)| (e.assignment.id(), e.kind, settled);
+        let answers = self.ended.iter().zip(self.settled).map(of).collect();
+        let taken = self.outlet.send(Input::Settled(answers)).await;
+        for e in &self.ended {
+            // A living warden removes the directory when the end is acknowledged.
+            if e.result.is_none() || !taken {
+                let (paths, id) = (Paths::new(&self.state_dir, e.kind), e.assignment.id());
+                let dir = paths.attempt_dir(id);
+                if let Err(error) = paths.discard(id).await {
+                    tracing::warn!("{}: {error}", dir.display());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Writes down how attempts ended, their output before that, and events; in sets, until it is confirmed.
+
+mod answer;
+mod outlet;
+mod progress;
+mod record;
+mod refused;
+mod report;
+mod rows;
+mod starts;
+mod tasks;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use farmhand_core::retry::full_jitter;
+use farmhand_store::events::{Event as EventRow, record_events};
+use farmhand_store::logs::{append_log, log_end, trim_log};
+use farmhand_store::protocol::{self, Finish, FinishResult, Lose, Retry};
+use farmhand_store::{Db, Me, StoreError};
+use jiff::Timestamp;
+use tokio::sync::{mpsc, oneshot};
+
+use self::answer::Answer;
+pub use self::outlet::Outlet;
+pub use self::progress::Checkpoints;
+pub use self::report::Report;
+use self::report::{Ended, Followed};
+use self::rows::{finish_row, lose_row, op, retry_row};
+use self::tasks::RecordShippers;
+
+use crate::output::Shipper;
+use crate::runlog::{About, RunLog};
+use crate::verdict::{self, Verdict};
+use farmhand_os::random::random;
+use farmhand_telemetry::events::{Event, Events};
+use farmhand_warden_client::Paths;
+use farmhand_warden_client::wire::AttemptId;
+
+/// Live output reaches the database this often.
+const SHIP_EVERY: Duration = Duration::from_secs(1);
+/// Reports written in one statement.
+const SET: usize = 500;
+/// Attempts whose output shares a statement: each brings at most 4 MiB a round.
+const SHIP_SET: usize = 16;
+/// Event rows written in one statement.
+const EVENT_SET: usize = 500;
+
+/// What became of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// Written down; the run is over.
+    Done,
+    /// Written down; due again after so long.
+    Again(Duration),
+    /// Refused: the run had moved on.
+    Fenced,
+}
+
+/// One per agent; outlives its sessions, so that what ended in one is still tried after it.
+pub struct Reporter {
+    db: Db,
+    events: Events,
+    state_dir: PathBuf,
+    outlet: Outlet,
+    shippers: HashMap<AttemptId, Shipper>,
+    records: RecordShippers,
+    checkpoints: Checkpoints,
+    /// Starts to be shown to people; those that end within a tick never are.
+    starts: HashMap<AttemptId, (Me, i64, Timestamp)>,
+    run_log: RunLog,
+}
+
+impl Reporter {
+    pub fn new(
+        db: Db,
+        events: Events,
+        state_dir: PathBuf,
+        outlet: Outlet,
+        run_log: RunLog,
+        checkpoints: Checkpoints,
+    ) -> Self {
+        Self {
+            db,
+            events,
+            state_dir,
+            outlet,
+            shippers: HashMap::new(),
+            records: RecordShippers::default(),
+            checkpoints,
+            starts: HashMap::new(),
+            run_log,
+        }
+    }
+
+    /// Runs until `stop` is told or dropped and what was sent before is written down.
+    pub async fn run(
+        mut self,
+        mut reports: mpsc::UnboundedReceiver<Report>,
+        mut rows: mpsc::Receiver<EventRow>,
+        mut stop: oneshot::Receiver<()>,
+    ) {
+        let mut ticks = tokio::time::interval(SHIP_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut looks = tokio::time::interval(tasks::LOOK_EVERY);
+        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let (mut batch, mut events) = (Vec::new(), Vec::new());
+        loop {
+            tokio::select! {
+                _ = reports.recv_many(&mut batch, SET) => self.take(&mut batch).await,
+                _ = rows.recv_many(&mut events, EVENT_SET) => self.record(&mut events).await,
+                _ = ticks.tick(), if !self.shippers.is_empty() => {
+                    self.show_starts().await;
+                    // A checkpoint says that what it passes is written down: taken before, stored after.
+                    let waiting = self.checkpoints.take();
+                    if self.records.ship_live(&self.db).await {
+                        self.checkpoints.store_live(&self.db, waiting).await;
+                    } else {
+                        self.checkpoints.give_back(waiting);
+                    }
+                    self.ship_live().await;
+                }
+                _ = looks.tick(), if self.records.is_hasty() => {
+                    self.records.ship_live(&self.db).await;
+                }
+                _ = &mut stop => break,
+            }
+        }
+        reports.close();
+        rows.close();
+        while reports.recv_many(&mut batch, SET).await > 0 {
+            self.take(&mut batch).await;
+        }
+        while rows.recv_many(&mut events, EVENT_SET).await > 0 {
+            self.record(&mut events).await;
+        }
+    }
+
+    async fn take(&mut self, batch: &mut Vec<Report>) {
+        let mut ended = Vec::new();
+        for report in batch.drain(..) {
+            match report {
+                Report::Follow(followed) => self.follow(followed).await,
+                Report::Started { me, attempt, at } => {
+                    self.starts.insert(attempt.into(), (me, attempt.fence, at));
+                }
+                Report::Ended(report) => {
+                    self.starts.remove(&report.assignment.id());
+                    report
+                        .progress()
+                        .into_iter()
+                        .for_each(|p| self.checkpoints.note(p));
+                    ended.push(*report);
+                }
+            }
+        }
+        if !ended.is_empty() {
+            self.settle(ended).await;
+        }
+    }
+
+    async fn follow(&mut self, followed: Followed) {
+        let (id, kind) = (followed.id, followed.kind);
+        if let Some((held, what)) = followed.records {
+            self.records.follow(id, held, &self.state_dir, kind, what);
+        }
+        let Entry::Vacant(new) = self.shippers.entry(id) else {
+            return;
+        };
+        let dir = Paths::new(&self.state_dir, kind).attempt_dir(id);
+        new.insert(Shipper::new(id, dir.clone(), followed.keep, followed.fresh));
+        let job_id = followed.job_id;
+        let about = About {
+            id,
+            kind,
+            job_id,
+            dir,
+        };
+        self.run_log.follow(about).await;
+    }
+
+    async fn ship_live(&mut self) {
+        let ids: Vec<AttemptId> = self.shippers.keys().copied().collect();
+        for part in ids.chunks(SHIP_SET) {
+            if let Err(e) = self.ship(part, false).await {
+                tracing::debug!("output waits: {e}");
+                return;
+            }
+        }
+    }
+
+    /// Sends what is new of these attempts; with `all`, until there is nothing left.
+    async fn ship(&mut self, ids: &[AttemptId], all: bool) -> Result<(), StoreError> {
+        loop {
+            let mut more = false;
+            let mut chunks = Vec::new();
+            for id in ids {
+                let Some(shipper) = self.shippers.get_mut(id) else {
+                    continue;
+                };
+                if shipper.unplaced() {
+                    shipper.place(log_end(&self.db, id.run_id, id.attempt).await?);
+                }
+                if let Err(e) = shipper.read() {
+                    tracing::warn!("output of attempt {id} cannot be read: {e}");
+                }
+                let (pending, trim) = shipper.pending();
+                chunks.extend_from_slice(pending);
+                if let Some((from, to)) = trim {
+                    trim_log(&self.db, id.run_id, id.attempt, from, to).await?;
+                }
+                more |= shipper.more();
+            }
+            if !chunks.is_empty() {
+                append_log(&self.db, &chunks).await?;
+            }
+            for id in ids {
+                if let Some(shipper) = self.shippers.get_mut(id) {
+                    shipper.sent();
+                }
+            }
+            if !(all && more) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes a set of ends down, however long the database is away.
+    async fn settle(&mut self, mut ended: Vec<Ended>) {
+        let mut failures = 0u32;
+        loop {
+            match self.try_settle(&mut ended).await {
+                Ok(settled) => {
+                    self.finish(ended, settled).await;
+                    return;
+                }
+                Err(e) => {
+                    self.events.emit(Event::DatabaseDown {
+                        op: "finish",
+                        class: e.class(),
+                        error: e.to_string(),
+                    });
+                    if let [only] = ended.as_slice() {
+                        // It would be refused for ever.
+                        if e.is_refusal() {
+                            tracing::error!("run {} cannot be written down: {e}", only.assignment.run_id);
+                            return;
+                        }
+                    } else if !e.is_away() {
+                        // Whose fault it is shows when they are fewer.
+                        let rest = ended.split_off(ended.len() / 2);
+                        Box::pin(self.settle(ended)).await;
+                        Box::pin(self.settle(rest)).await;
+                        return;
+                    }
+                    failures = failures.saturating_add(1);
+                    let ceiling = Duration::from_millis(100 << failures.min(6));
+                    tokio::time::sleep(full_jitter(ceiling, random())).await;
+                }
+            }
+        }
+    }
+
+    /// Output first: once a state is final, the log is complete within the caps.
+    async fn try_settle(&mut self, ended: &mut [Ended]) -> Result<Vec<Settled>, StoreError> {
+        refused::decide(&self.db, ended).await?;
+        let ended = &*ended;
+        for e in ended.iter().filter(|e| e.result.is_some()) {
+            self.follow(Followed::new(&e.assignment, e.kind, false)).await;
+        }
+        let waiting = self.checkpoints.take();
+        if let Err(e) = self.records.ship(&self.db).await {
+            self.checkpoints.give_back(waiting);
+            return Err(e);
+        }
+        // Whoever claims the next attempt finds the last checkpoint of this one.
+        self.checkpoints.store(&self.db, waiting).await?;
+        let ids: Vec<AttemptId> = ended.iter().map(|e| e.assignment.id()).collect();
+        for part in ids.chunks(SHIP_SET) {
+            self.ship(part, true).await?;
+        }
+        let cut = |e: &Ended| self.shippers.get(&e.assignment.id()).map_or(0, Shipper::cut);
+        let finish: Vec<Finish> = ended.iter().filter_map(|e| finish_row(e, cut(e))).collect();
+        let retry: Vec<Retry> = ended.iter().filter_map(|e| retry_row(e, cut(e))).collect();
+        let lose: Vec<Lose> = ended.iter().filter_map(lose_row).collect();
+        let mut results = HashMap::new();
+        results.extend(protocol::finish(&self.db, &finish).await?);
+        results.extend(protocol::retry(&self.db, &retry).await?);
+        results.extend(protocol::lose(&self.db, &lose).await?);
+        results.extend(refused::give_back(&self.db, ended).await?);
+        Ok(ended
+            .iter()
+            .map(|e| {
+                let id = e.assignment.id();
+                match (results.get(&id.run_id), &e.verdict) {
+                    (Some(FinishResult::Fenced { now }), verdict) => {
+                        self.events.emit(Event::Fenced {
+                            op: op(verdict),
+                            run_id: id.run_id,
+                            attempt: id.attempt,
+                            now: format!("{now:?}"),
+                        });
+                        Settled::Fenced
+                    }
+                    (Some(FinishResult::Ended(_)), _) => Settled::Done,
+                    (_, Verdict::Retry { delay, .. }) => Settled::Again(*delay),
+                    (_, Verdict::Lost { .. } | Verdict::Refused { .. }) => Settled::Again(Duration::ZERO),
+                    (_, Verdict::GivenBack { delay, .. }) => Settled::Again(*delay),
+                    // The next round of a continuous job.
+                    (_, Verdict::Final { again, .. }) => again.map_or(Settled::Done, Settled::Again),
+                }
+            })
+            .collect())
+    }
+
+    async fn finish(&mut self, ended: Vec<Ended>, settled: Vec<Settled>) {
+        for (e, how) in ended.iter().zip(&settled) {
+            self.shippers.remove(&e.assignment.id());
+            self.records.forget(e.assignment.id());
+            if *how != Settled::Fenced {
+                self.tell(e);
+            }
+        }
+        let answer = Answer {
+            ended,
+            settled,
+            run_log: self.run_log.clone(),
+            outlet: self.outlet.clone(),
+            state_dir: self.state_dir.clone(),
+        };
+        if self.run_log.is_on() {
+            // Its last lines may take a moment, which what ends next need not wait for.
+            tokio::spawn(answer.give());
+        } else {
+            answer.give().await;
+        }
+    }
+
+    fn tell(&self, e: &Ended) {
+        let about = e.assignment.about();
+        if let Some(result) = &e.result {
+            if result.timed_out() || result.killed == Some(farmhand_warden_client::wire::KillReason::Progress)
+            {
+                self.events.emit(Event::TimedOut {
+                    attempt: about.clone(),
+                    progress: !result.timed_out(),
+                });
+            }
+            if result.output.dropped_bytes > 0 {
+                self.events.emit(Event::OutputDropped {
+                    run_id: about.run_id,
+                    attempt: about.attempt,
+                    bytes: result.output.dropped_bytes,
+                    error: result.output.error.clone(),
+                });
+            }
+        }
+        match &e.verdict {
+            Verdict::Final { outcome, .. } => self.events.emit(Event::Ended {
+                attempt: about,
+                outcome: outcome.state().as_str(),
+                ran: e
+                    .result
+                    .as_ref()
+                    .map(|r| Duration::from_nanos(r.ended_ns.saturating_sub(r.started_ns))),
+                detail: e.result.as_ref().map(verdict::detail).unwrap_or_default(),
+            }),
+            Verdict::Retry { outcome, delay, .. } => self.events.emit(Event::Retrying {
+                attempt: about,
+                outcome: outcome.state().as_str(),
+                delay: *delay,
+            }),
+            Verdict::Lost { why } => self.events.emit(Event::AttemptLost {
+                attempt: about,
+                why: why.as_str(),
+            }),
+            // Said when the warden refused it.
+            Verdict::Refused { .. } | Verdict::GivenBack { .. } => {}
+        }
+    }
+
+    /// Events are worth a few tries, not a standstill.
+    async fn record(&self, events: &mut Vec<EventRow>) {
+        for _ in 0..3 {
+            match record_events(&self.db, events).await {
+                Ok(()) => break,
+                Err(e) => {
+                    tracing::debug!("{} events not recorded: {e}", events.len());
+                    tokio::time::sleep(full_jitter(Duration::from_secs(1), random())).await;
+                }
+            }
+        }
+        events.clear();
+    }
+}

@@ -1,0 +1,95 @@
+//! What a session tells the reporter.
+
+use farmhand_store::Me;
+use farmhand_store::progress::Progress;
+use farmhand_store::protocol;
+use jiff::Timestamp;
+
+use super::tasks::Records;
+use crate::verdict::Verdict;
+use farmhand_warden_client::request::Assignment;
+use farmhand_warden_client::wire::{AttemptId, AttemptResult, Kind};
+
+/// An attempt to follow, or one that ended.
+pub enum Report {
+    Follow(Followed),
+    /// The warden has started it.
+    Started {
+        me: Me,
+        attempt: protocol::Attempt,
+        at: Timestamp,
+    },
+    Ended(Box<Ended>),
+}
+
+/// An attempt whose output is shipped.
+pub struct Followed {
+    pub(super) id: AttemptId,
+    pub(super) job_id: String,
+    pub(super) kind: Kind,
+    pub(super) keep: u64,
+    /// Claimed by this agent, so that nothing of its output can have been stored yet.
+    pub(super) fresh: bool,
+    /// Its fence, the session that holds it, and what its engine writes down, if there is one: that is followed too.
+    pub(super) records: Option<((i64, i64), Records)>,
+}
+
+impl Followed {
+    pub(super) fn new(assignment: &Assignment, kind: Kind, fresh: bool) -> Self {
+        Self {
+            id: assignment.id(),
+            job_id: assignment.job_id.clone(),
+            kind,
+            keep: assignment.spec.output.keep,
+            fresh,
+            records: Records::of(&assignment.spec).map(|what| ((assignment.fence, assignment.session), what)),
+        }
+    }
+}
+
+/// How one attempt ended, as the session decided.
+pub struct Ended {
+    pub(super) address: String,
+    pub(super) assignment: Assignment,
+    pub(super) kind: Kind,
+    pub(super) result: Option<AttemptResult>,
+    pub(super) verdict: Verdict,
+}
+
+impl Ended {
+    /// The last word of a command that ended.
+    pub(super) fn progress(&self) -> Option<Progress> {
+        let checkpoint = self.result.as_ref()?.checkpoint.clone()?;
+        Some(Progress {
+            run_id: self.assignment.run_id,
+            attempt: self.assignment.attempt,
+            fence: self.assignment.fence,
+            address: self.address.clone(),
+            session: self.assignment.session,
+            checkpoint: Some(checkpoint),
+        })
+    }
+}
+
+impl Report {
+    /// `fresh`: claimed by this agent, so that nothing of its output can have been stored yet.
+    pub fn follow(assignment: &Assignment, kind: Kind, fresh: bool) -> Self {
+        Self::Follow(Followed::new(assignment, kind, fresh))
+    }
+
+    pub fn ended(
+        me: &Me,
+        assignment: &Assignment,
+        kind: Kind,
+        result: Option<AttemptResult>,
+        verdict: Verdict,
+    ) -> Self {
+        Self::Ended(Box::new(Ended {
+            address: me.address.clone(),
+            assignment: assignment.clone(),
+            kind,
+            result,
+            verdict,
+        }))
+    }
+}

@@ -1,0 +1,29 @@
+//! When attempts began, as people are shown it while they run.
+
+use std::collections::HashMap;
+
+use farmhand_store::Me;
+use farmhand_store::protocol::{self, Started};
+
+use super::Reporter;
+
+impl Reporter {
+    /// For people only: a failure costs a time in a table.
+    pub(super) async fn show_starts(&mut self) {
+        let mut by_session: HashMap<Me, Vec<Started>> = HashMap::new();
+        for (id, (me, fence, started_at)) in self.starts.drain() {
+            let started = Started {
+                run_id: id.run_id,
+                attempt: id.attempt,
+                fence,
+                started_at,
+            };
+            by_session.entry(me).or_default().push(started);
+        }
+        for (me, starts) in by_session {
+            if let Err(e) = protocol::started(&self.db, &me, &starts).await {
+                tracing::debug!("starts not shown: {e}");
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! One attempt's output, from its files to whoever takes its lines.
+
+use super::About;
+use super::lines::{Line, Lines};
+use farmhand_warden_client::mark::Mark;
+use farmhand_warden_client::{Item, OutputReader};
+
+/// Read in one pass at most: a bound on how long others wait. Bytes.
+const PASS_MAX: u64 = 1 << 20;
+
+/// What became of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivered {
+    Yes,
+    /// It comes again with the next pass.
+    NotNow,
+    /// It is counted as dropped.
+    Never,
+}
+
+/// Why a pass ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passed {
+    /// There is nothing more, for now.
+    All,
+    More,
+    /// Nothing is taken any more, for now.
+    Blocked,
+}
+
+pub struct Follower {
+    about: About,
+    reader: OutputReader,
+    lines: Lines,
+    mark: Mark,
+    closing: bool,
+    dropped: u64,
+    complained: bool,
+}
+
+impl Follower {
+    /// Begins where an earlier agent stopped, if there was one.
+    pub fn new(about: About, line_max: usize) -> Self {
+        let mark = Mark::of(&about.dir, (about.kind, about.id));
+        let sent = mark.read();
+        Self {
+            reader: OutputReader::new(about.dir.clone(), sent.resume),
+            lines: Lines::new(line_max, sent),
+            about,
+            mark,
+            closing: false,
+            dropped: 0,
+            complained: false,
+        }
+    }
+
+    /// The attempt has ended: what is there is all there will be, and a last line needs no newline.
+    pub fn closing(&mut self) {
+        self.closing = true;
+    }
+
+    /// Bytes of output that were not delivered.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Delivers what is new.
+    pub fn pass(&mut self, mut deliver: impl FnMut(&About, &Line) -> Delivered) -> Passed {
+        let begin = self.reader.position();
+        let passed = loop {
+            if !self.hand_out(&mut deliver) {
+                break Passed::Blocked;
+            }
+            if self.reader.position() - begin >= PASS_MAX {
+                break Passed::More;
+            }
+            match self.reader.next() {
+                Ok(Some(item)) => {
+                    self.lines.push(item);
+                    continue;
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    // Told once: it is read again all the time.
+                    if !std::mem::replace(&mut self.complained, true) {
+                        tracing::warn!("output of run {} cannot be read: {error}", self.about.id.run_id);
+                    }
+                }
+            }
+            if self.closing {
+                self.lines.close();
+                if !self.hand_out(&mut deliver) {
+                    break Passed::Blocked;
+                }
+            }
+            break Passed::All;
+        };
+        // Nobody takes a closed attempt over.
+        if !self.closing {
+            self.mark.write(self.lines.sent());
+        }
+        passed
+    }
+
+    /// Counts what was not delivered as dropped, a part at a time. True: there is more to count.
+    pub fn give_up(&mut self) -> bool {
+        self.dropped += self.lines.abandon();
+        let begin = self.reader.position();
+        while self.reader.position() - begin < PASS_MAX {
+            match self.reader.next() {
+                Ok(Some(Item::Chunk { bytes, .. })) => self.dropped += bytes.len() as u64,
+                // Counted by whoever lost it.
+                Ok(Some(Item::Dropped { .. })) => {}
+                Ok(None) | Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// False when a line was not taken.
+    fn hand_out(&mut self, deliver: &mut impl FnMut(&About, &Line) -> Delivered) -> bool {
+        while let Some(line) = self.lines.front() {
+            match deliver(&self.about, line) {
+                Delivered::Yes => {}
+                Delivered::NotNow => return false,
+                Delivered::Never => self.dropped += line.length(),
+            }
+            self.lines.pop();
+        }
+        true
+    }
+}

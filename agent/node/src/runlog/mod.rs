@@ -1,0 +1,230 @@
+//! Each line of a run's output, also to journald or syslog.
+//!
+//! Lines are read from the attempts' local files, apart from the way into the database: they arrive while the
+//! database is away, and nothing waits for whoever takes them.
+
+mod follower;
+mod format;
+#[doc(hidden)]
+pub mod lines;
+mod socket;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use self::follower::{Delivered, Follower, Passed};
+pub use self::format::Format;
+use self::format::Writer;
+use self::socket::{Sent, Socket};
+use farmhand_telemetry::events::{Event, Events};
+use farmhand_warden_client::wire::{AttemptId, Kind};
+
+/// New output is looked for this often.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Orders that may wait; the reporter then waits too, for a file to be read at most.
+const ORDERS: usize = 1_024;
+/// How long the end of an attempt may wait for a receiver that takes its lines one by one.
+const END_WITHIN: Duration = Duration::from_secs(2);
+/// How long what still waits for the socket is tried when the agent leaves.
+const LAST_TRY: Duration = Duration::from_millis(500);
+
+/// Where the lines go, and how they are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunLogConfig {
+    pub format: Format,
+    pub socket: PathBuf,
+}
+
+/// The attempt that lines are of.
+#[derive(Clone, Debug)]
+pub struct About {
+    pub id: AttemptId,
+    pub kind: Kind,
+    pub job_id: String,
+    /// Its directory, where its output lies.
+    pub dir: PathBuf,
+}
+
+enum Order {
+    Follow(About),
+    /// Their directories go once this is answered.
+    End(Vec<AttemptId>, oneshot::Sender<()>),
+}
+
+/// The way to the forwarder; without one, every word is a no-op.
+#[derive(Clone)]
+pub struct RunLog(Option<mpsc::Sender<Order>>);
+
+impl RunLog {
+    /// Starts forwarding for the node under `address`. It ends when this value and its clones are dropped.
+    pub fn start(config: Option<&RunLogConfig>, address: &str, events: &Events) -> (Self, JoinHandle<()>) {
+        let Some(config) = config else {
+            return (Self(None), tokio::spawn(std::future::ready(())));
+        };
+        let (tx, rx) = mpsc::channel(ORDERS);
+        let forwarder = Forwarder {
+            socket: Socket::new(config.socket.clone()),
+            writer: Writer::new(config.format, address),
+            followed: HashMap::new(),
+            events: events.clone(),
+            more: false,
+        };
+        (Self(Some(tx)), tokio::spawn(forwarder.run(rx)))
+    }
+
+    /// Forwards an attempt's output from now on; after a takeover of the warden, from where the earlier agent
+    /// stopped.
+    pub async fn follow(&self, about: About) {
+        if let Some(orders) = &self.0 {
+            let _ = orders.send(Order::Follow(about)).await;
+        }
+    }
+
+    /// Whether there is a forwarder.
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Returns when the rest of these attempts' output has been sent, lies in memory, or is given up and counted:
+    /// their files are needed no more.
+    pub async fn end(&self, ids: Vec<AttemptId>) {
+        if let Some(orders) = &self.0 {
+            let (done, answer) = oneshot::channel();
+            if orders.send(Order::End(ids, done)).await.is_ok() {
+                let _ = answer.await;
+            }
+        }
+    }
+}
+
+struct Forwarder {
+    socket: Socket,
+    writer: Writer,
+    followed: HashMap<AttemptId, Follower>,
+    events: Events,
+    /// A pass stopped before the end of what there was.
+    more: bool,
+}
+
+impl Forwarder {
+    async fn run(mut self, mut orders: mpsc::Receiver<Order>) {
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                order = orders.recv() => match order {
+                    Some(Order::Follow(about)) => {
+                        let line_max = self.writer.line_max();
+                        self.followed
+                            .entry(about.id)
+                            .or_insert_with(|| Follower::new(about, line_max));
+                    }
+                    Some(Order::End(ids, done)) => {
+                        for id in ids {
+                            self.end(id).await;
+                        }
+                        let _ = done.send(());
+                    }
+                    None => break,
+                },
+                _ = ticks.tick(), if !self.followed.is_empty() || self.socket.waits() => self.look().await,
+                () = self.socket.writable(), if self.more || self.socket.waits() => self.look().await,
+            }
+            self.say_changes();
+        }
+        let last = tokio::time::timeout(LAST_TRY, async {
+            while !self.socket.flush() {
+                self.socket.writable().await;
+            }
+        });
+        if last.await.is_err() {
+            let (lines, socket) = (self.socket.waiting(), self.socket.path().display());
+            tracing::warn!(
+                "{lines} lines of output of ended runs were not sent to {socket} before this agent left"
+            );
+        }
+    }
+
+    async fn look(&mut self) {
+        self.more = false;
+        if !self.socket.flush() {
+            return;
+        }
+        for follower in self.followed.values_mut() {
+            let (socket, writer) = (&mut self.socket, &self.writer);
+            let passed = follower.pass(|about, line| match socket.send(&writer.entry(about, line)) {
+                Sent::Yes => Delivered::Yes,
+                Sent::NotNow => Delivered::NotNow,
+                Sent::Never => Delivered::Never,
+            });
+            match passed {
+                Passed::All => {}
+                Passed::More => self.more = true,
+                Passed::Blocked => {
+                    self.more = true;
+                    return;
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Its files go: what the socket does not take now waits in memory, within bounds.
+    async fn end(&mut self, id: AttemptId) {
+        let Some(mut follower) = self.followed.remove(&id) else {
+            return;
+        };
+        self.socket.flush();
+        follower.closing();
+        let deadline = Instant::now() + END_WITHIN;
+        loop {
+            let (socket, writer) = (&mut self.socket, &self.writer);
+            let passed = follower.pass(|about, line| {
+                let entry = writer.entry(about, line);
+                match socket.send(&entry) {
+                    Sent::Yes => Delivered::Yes,
+                    Sent::Never => Delivered::Never,
+                    Sent::NotNow if socket.keep(entry) => Delivered::Yes,
+                    Sent::NotNow => Delivered::NotNow,
+                }
+            });
+            match passed {
+                Passed::All => break,
+                Passed::More => tokio::task::yield_now().await,
+                Passed::Blocked if Instant::now() < deadline && self.socket.room().await => {}
+                Passed::Blocked => {
+                    while follower.give_up() {
+                        tokio::task::yield_now().await;
+                    }
+                    break;
+                }
+            }
+        }
+        if follower.dropped() > 0 {
+            self.events.emit(Event::OutputDropped {
+                run_id: id.run_id,
+                attempt: id.attempt,
+                bytes: follower.dropped(),
+                error: Some(format!(
+                    "not sent to {}: {}",
+                    self.socket.path().display(),
+                    self.socket.why()
+                )),
+            });
+        }
+    }
+
+    fn say_changes(&mut self) {
+        if let Some(trouble) = self.socket.take_change() {
+            self.events.emit(Event::RunLog {
+                socket: self.socket.path().display().to_string(),
+                trouble,
+            });
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Which jobs this agent fires, when it looks for work, and how much it asks for.
+//!
+//! Pure bookkeeping over a small copy of every job's schedule; times are the database's.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use farmhand_core::definition::JobSpec;
+use farmhand_core::due::{self, DuePolicy};
+use farmhand_core::lease::{BootInstant, claim_delay, rank};
+use farmhand_core::schedule::Schedule;
+use farmhand_store::protocol::{Fire, JobRow, Overdue, SkipFold};
+use jiff::Timestamp;
+
+/// Jobs fired in one statement.
+const FIRE_BATCH: usize = 1_000;
+
+/// Runs made by one statement, beyond those of its last job: a catch-up is done piece by piece, each within the time that a
+/// statement has.
+const RUNS_BATCH: usize = 10_000;
+
+/// Between two readings of all jobs.
+const START_OVER: Duration = Duration::from_secs(60);
+
+/// Nodes that wake for a due instant by themselves, one after the other.
+pub const TRYING_RANKS: usize = 3;
+
+/// By then the first ranks have fired it, or a look has shown it overdue.
+const LEFT_TO_OTHERS: Duration = Duration::from_secs(3);
+
+struct CachedJob {
+    rev: i64,
+    schedule: Schedule,
+    policy: DuePolicy,
+    next_run: Timestamp,
+    wake: Timestamp,
+    /// Whether this agent fires it at `wake`.
+    fires: bool,
+    /// Its schedule has come to its end, as far as is known here: not waited for, until a look shows it overdue.
+    over: bool,
+    /// Runs that one instant makes, on how many nodes ever.
+    instances: usize,
+}
+
+/// The jobs as this agent last saw them, and what it waits for.
+pub struct Claimer {
+    me: String,
+    live: Vec<String>,
+    jobs: HashMap<String, CachedJob>,
+    wakes: BTreeSet<(Timestamp, String)>,
+    seq: i64,
+    /// The last look showed changes that were not read yet.
+    behind: bool,
+    started_over: Option<BootInstant>,
+    /// Something may be claimable now.
+    hint: bool,
+    /// The last claim took all it asked for.
+    backlog: bool,
+    /// Something may be claimable then.
+    later: Option<BootInstant>,
+    in_flight: u32,
+    sent: u64,
+    answered: u64,
+}
+
+impl Claimer {
+    pub fn new(me: &str) -> Self {
+        Self {
+            me: me.to_owned(),
+            live: vec![me.to_owned()],
+            jobs: HashMap::new(),
+            wakes: BTreeSet::new(),
+            seq: 0,
+            behind: true,
+            started_over: None,
+            hint: true,
+            backlog: false,
+            later: None,
+            in_flight: 0,
+            sent: 0,
+            answered: 0,
+        }
+    }
+
+    /// The newest job change seen.
+    pub fn seq(&self) -> i64 {
+        self.seq
+    }
+
+    /// Nodes that may fire, for the order in which they try. A change re-ranks every waiting job.
+    pub fn set_live(&mut self, mut live: Vec<String>) {
+        if !live.contains(&self.me) {
+            live.push(self.me.clone());
+        }
+        live.sort_unstable();
+        if live == self.live {
+            return;
+        }
+        self.live = live;
+        let names: Vec<String> = self.jobs.keys().cloned().collect();
+        for name in names {
+            self.arm(&name);
+        }
+    }
+
+    /// Takes a job's row in; returns why its definition cannot be used, if so.
+    pub fn learn(&mut self, row: &JobRow) -> Result<(), String> {
+        self.seq = self.seq.max(row.seq);
+        self.forget(&row.job_id);
+        let Some(next_run) = row
+            .next_run
+            .filter(|_| row.enabled && !row.paused && !row.deleted)
+        else {
+            return Ok(());
+        };
+        let spec: JobSpec = serde_json::from_value(row.spec.clone()).map_err(|e| e.to_string())?;
+        let (schedule, policy) = due::compile(&row.job_id, &spec).map_err(|e| e.to_string())?;
+        let job = CachedJob {
+            rev: row.rev,
+            schedule,
+            policy,
+            next_run,
+            wake: next_run,
+            fires: false,
+            over: false,
+            instances: usize::try_from(spec.instances).unwrap_or(1),
+        };
+        self.jobs.insert(row.job_id.clone(), job);
+        self.arm(&row.job_id);
+        Ok(())
+    }
+
+    /// Whether there are changes to read, when a look shows `newest`.
+    pub fn is_behind(&mut self, newest: i64) -> bool {
+        self.behind = newest != self.seq;
+        self.behind
+    }
+
+    /// Every job change up to `seq` was read.
+    pub fn caught_up(&mut self, seq: i64) {
+        (self.seq, self.behind) = (seq, false);
+    }
+
+    /// Whether every job has to be read anew: something is overdue that is not as it is known here, although all changes
+    /// were read. So it is after a failover that lost some and gave their numbers to others. Once a minute at the most, since
+    /// a definition that cannot be used here is never known.
+    pub fn starts_over(&mut self, rows: &[Overdue], now: BootInstant) -> bool {
+        let known = |row: &Overdue| self.jobs.get(&row.job_id).is_some_and(|j| j.rev == row.rev);
+        if self.behind || rows.iter().all(known) || self.started_over.is_some_and(|at| now < at + START_OVER)
+        {
+            return false;
+        }
+        (self.seq, self.started_over) = (0, Some(now));
+        true
+    }
+
+    /// Jobs that are due in the database and that nobody has fired: tried here at once, whoever's turn it was. One whose
+    /// definition here is another than the one that is due waits for it: what is due follows from its own schedule alone.
+    pub fn overdue(&mut self, rows: &[Overdue], db_now: Timestamp) {
+        for row in rows {
+            if let Some(job) = self.jobs.get_mut(&row.job_id).filter(|j| j.rev == row.rev) {
+                self.wakes.remove(&(job.wake, row.job_id.clone()));
+                (job.next_run, job.wake) = (row.next_run, db_now.min(row.next_run));
+                (job.fires, job.over) = (true, false);
+                self.wakes.insert((job.wake, row.job_id.clone()));
+            }
+        }
+    }
+
+    fn forget(&mut self, job_id: &str) {
+        if let Some(job) = self.jobs.remove(job_id) {
+            self.wakes.remove(&(job.wake, job_id.to_owned()));
+        }
+    }
+
+    /// Waits for the job's next instant: to fire it if it is this agent's turn, or nearly; else to look
+    /// past it.
+    fn arm(&mut self, job_id: &str) {
+        let Some(job) = self.jobs.get_mut(job_id).filter(|j| !j.over) else {
+            return;
+        };
+        self.wakes.remove(&(job.wake, job_id.to_owned()));
+        let rank = rank(job_id, job.next_run.as_microsecond(), &self.me, &self.live);
+        job.fires = rank < TRYING_RANKS;
+        let delay = if job.fires {
+            claim_delay(rank)
+        } else {
+            LEFT_TO_OTHERS
+        };
+        job.wake = job.next_run.saturating_add(delay).unwrap_or(job.next_run);
+        self.wakes.insert((job.wake, job_id.to_owned()));
+    }
+
+    /// When the next job may have to be fired, by the database's clock.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.wakes.first().map(|(at, _)| *at)
+    }
+
+    /// What to fire now: at most one statement's worth, each job once; call again until there is nothing.
+    pub fn take_due(&mut self, db_now: Timestamp) -> Vec<Fire> {
+        let (mut fires, mut runs) = (Vec::new(), 0);
+        let due = |wakes: &BTreeSet<(Timestamp, String)>| wakes.first().is_some_and(|(at, _)| *at <= db_now);
+        while fires.len() < FIRE_BATCH && runs < RUNS_BATCH && due(&self.wakes) {
+            let Some((_, job_id)) = self.wakes.pop_first() else {
+                break;
+            };
+            let Some(job) = self.jobs.get_mut(&job_id) else {
+                continue;
+            };
+            if !job.fires {
+                match due::next_run(&job.schedule, &job.policy, db_now) {
+                    Some(next) => {
+                        job.next_run = next;
+                        self.arm(&job_id);
+                    }
+                    None => job.over = true,
+                }
+                continue;
+            }
+            let seen = job.next_run;
+            let plan = due::plan(&job.schedule, &job.policy, seen, db_now);
+            runs += plan.due.len() * job.instances;
+            // Whoever fires it, this is what comes next; the look corrects it if nobody does, also after the last instant.
+            job.over = plan.following.is_none();
+            job.next_run = plan.following.unwrap_or(job.next_run);
+            fires.push(Fire {
+                job_id: job_id.clone(),
+                rev: job.rev,
+                seen,
+                following: plan.following,
+                due: plan.due,
+                skipped: plan
+                    .skipped
+                    .iter()
+                    .map(|s| SkipFold {
+                        reason: s.reason.to_string(),
+                        first: s.first,
+                        last: s.last,
+                        count: s.count,
+                    })
+                    .collect(),
+            });
+        }
+        // After the whole: what a very long absence leaves undecided is due already, and for the next statement.
+        for fire in &fires {
+            self.arm(&fire.job_id);
+        }
+        fires
+    }
+
+    /// Something became claimable.
+    pub fn hint(&mut self) {
+        self.hint = true;
+    }
+
+    /// Something becomes claimable at `at`.
+    pub fn hint_at(&mut self, at: BootInstant) {
+        self.later = Some(self.later.map_or(at, |l| l.min(at)));
+    }
+
+    pub fn next_hint(&self) -> Option<BootInstant> {
+        self.later
+    }
+
+    /// A slot is free again: there may be more than the last claim could take.
+    pub fn hint_if_backlog(&mut self) {
+        self.hint |= self.backlog;
+    }
+
+    /// No claim is under way.
+    pub fn is_idle(&self) -> bool {
+        self.in_flight == 0
+    }
+
+    /// Live nodes as last seen, in address order, this one among them.
+    pub fn live(&self) -> &[String] {
+        &self.live
+    }
+
+    /// Asks for up to `free` runs if there is reason to; one claim is in flight at a time.
+    pub fn take_claim(&mut self, now: BootInstant, free: u32) -> Option<u32> {
+        if self.later.is_some_and(|at| at <= now) {
+            (self.later, self.hint) = (None, true);
+        }
+        if !self.hint || free == 0 || self.in_flight > 0 {
+            return None;
+        }
+        self.hint = false;
+        self.in_flight = free;
+        self.sent += 1;
+        Some(free)
+    }
+
+    /// A claim was answered with `won` runs. A full answer means there may be more.
+    pub fn claimed(&mut self, won: Option<usize>) {
+        let asked = std::mem::take(&mut self.in_flight);
+        self.answered += 1;
+        self.backlog = won.is_some_and(|n| n >= asked as usize);
+        self.hint |= self.backlog;
+    }
+
+    /// Claims sent and answered so far.
+    pub fn serials(&self) -> (u64, u64) {
+        (self.sent, self.answered)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,363 @@
+//! Attempts: from a claim's answer to the warden, and from its report to what is written down.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use farmhand_core::lease::BootInstant;
+use farmhand_store::StoreError;
+use farmhand_store::protocol::{self, Claimed, Fire, Fired, JobRow, Overdue};
+use farmhand_store::signatures;
+use jiff::Timestamp;
+
+use super::{Attempt, Input, Phase, Session};
+use crate::reporter::{Report, Settled};
+use crate::verdict;
+use crate::wardens::NotStarted;
+use farmhand_os::clock::boot_now;
+use farmhand_os::random::random;
+use farmhand_telemetry::events::{Event, TakeoverCause};
+use farmhand_warden_client::request::Assignment;
+use farmhand_warden_client::wire::frame::MAX_FRAME;
+use farmhand_warden_client::wire::{AttemptId, AttemptReport, Ending, KillReason, Kind, Stage, State};
+
+/// Ended attempts that may wait to be written down before no more are claimed: a bound on memory.
+pub(super) const UNSETTLED_MAX: usize = 4_096;
+
+/// As long as `claim` leaves shards to the other nodes, and a little.
+const SHARDS_LEFT_TO_OTHERS: Duration = Duration::from_millis(3_100);
+
+impl Session {
+    /// Takes over what a warden of an earlier agent runs.
+    pub(super) fn adopt(&mut self, reports: Vec<(Kind, AttemptReport)>, since: BootInstant) {
+        for (kind, report) in reports {
+            let Ok(assignment) = serde_json::from_value::<Assignment>(report.extra.clone()) else {
+                // From a version whose notes cannot be read: its run is taken back by reconciling.
+                self.wardens
+                    .kill(kind, report.id, Duration::ZERO, KillReason::Fenced);
+                continue;
+            };
+            let slot = self.free_slots.pop_first();
+            let _ = self.ctx.reports.send(Report::follow(&assignment, kind, false));
+            self.attempts.insert(
+                report.id,
+                Attempt {
+                    assignment,
+                    warden: kind,
+                    slot,
+                    since,
+                    phase: Phase::Running,
+                    cancelled: false,
+                    kills_heard: 0,
+                },
+            );
+            self.on_adopted_progress(&report);
+            if report.state == State::Ended {
+                self.on_exited(kind, report);
+            }
+        }
+        self.show_slots();
+    }
+
+    pub(super) fn fire_if_due(&mut self, now: BootInstant) {
+        while self.may_fire(now) {
+            let fires = self.claimer.take_due(self.db_clock.at(now));
+            if fires.is_empty() {
+                return;
+            }
+            // What a claim or a firing under way will take is not known yet.
+            let free = self.fires_in_flight == 0 && self.claimer.is_idle() && self.may_claim(now);
+            let room = if free && !self.leaves_runs_to_others() {
+                self.free_slots.len()
+            } else {
+                0
+            };
+            self.fires_in_flight += 1;
+            let ctx = self.ctx.clone();
+            self.spawn(async move {
+                let result = protocol::fire_for(&ctx.db, &fires, room).await;
+                Input::Fired { fires, result }
+            });
+        }
+    }
+
+    pub(super) fn on_fired(&mut self, fires: &[Fire], result: Result<Vec<Fired>, StoreError>) {
+        self.fires_in_flight -= 1;
+        self.note_db("fire", &result);
+        let Ok(fired) = result else {
+            // Nobody may have done it: the next look says what is overdue.
+            self.watcher.look_now();
+            return;
+        };
+        let planned: HashMap<&str, &Fire> = fires.iter().map(|f| (f.job_id.as_str(), f)).collect();
+        for job in &fired {
+            // The statement's own skips, and those of the plan that it recorded.
+            let of_plan = planned.get(job.job_id.as_str()).map(|f| f.skipped.as_slice());
+            for skip in job.skipped.iter().chain(of_plan.unwrap_or_default()) {
+                self.emit(Event::Skipped {
+                    job_id: job.job_id.clone(),
+                    reason: skip.reason.clone(),
+                    count: skip.count.unsigned_abs(),
+                });
+            }
+        }
+        if fired.len() < fires.len() {
+            self.emit(Event::ClaimLost { kind: "scheduled" });
+            // Usually a later rank finds the work done. Alone, the clock was not there yet after all.
+            if self.claimer.live().len() == 1 {
+                self.watcher.look_now();
+            }
+        }
+        if fired.iter().any(|f| !f.run_ids.is_empty()) {
+            self.claimer.hint();
+        }
+    }
+
+    pub(super) fn on_jobs(&mut self, newest: Option<i64>, result: Result<Vec<JobRow>, StoreError>) {
+        self.loading_jobs = false;
+        self.note_db("jobs_since", &result);
+        // Not every change is one of a job: of pools alone, say.
+        if let (Ok(_), Some(newest)) = (&result, newest) {
+            self.claimer.caught_up(newest);
+        }
+        for row in result.unwrap_or_default() {
+            self.tables.learn(&row, boot_now());
+            self.settler.learn(&row);
+            self.definition_seen(&row);
+            if let Err(error) = self.claimer.learn(&row) {
+                self.emit(Event::BadDefinition {
+                    job_id: row.job_id.clone(),
+                    error,
+                });
+            }
+        }
+    }
+
+    pub(super) fn on_overdue(&mut self, result: Result<Vec<Overdue>, StoreError>) {
+        self.note_db("overdue", &result);
+        let (rows, now) = (result.unwrap_or_default(), boot_now());
+        if !self.loading_jobs && self.claimer.starts_over(&rows, now) {
+            self.load_jobs(None);
+        }
+        self.claimer.overdue(&rows, self.db_clock.at(now));
+    }
+
+    pub(super) fn claim_if_wanted(&mut self, now: BootInstant) {
+        if !self.may_claim(now) {
+            return;
+        }
+        let free = u32::try_from(self.free_slots.len()).unwrap_or(u32::MAX);
+        let Some(n) = self.claimer.take_claim(now, free) else {
+            return;
+        };
+        let (ctx, me, gates) = (self.ctx.clone(), self.me.clone(), self.gates);
+        self.spawn(async move {
+            let sent = boot_now();
+            let mut result = protocol::claim_any(&ctx.db, &me, i64::from(n), gates).await;
+            if let (Ok(claimed), true) = (&mut result, ctx.config.trusted_keys.is_some()) {
+                // A failure leaves them to the renewals: a signature that could not be read is not a missing one.
+                result = signatures::with_signatures(&ctx.db, std::mem::take(claimed)).await;
+            }
+            Input::Claimed {
+                sent,
+                took: boot_now().saturating_since(sent),
+                result,
+            }
+        });
+    }
+
+    pub(super) fn on_claimed(
+        &mut self,
+        sent: BootInstant,
+        took: Duration,
+        result: Result<Vec<Claimed>, StoreError>,
+    ) {
+        self.note_db("claim", &result);
+        self.emit(Event::ClaimTook { took });
+        let claimed = match result {
+            Ok(claimed) => claimed,
+            Err(e) => {
+                // What it may have won all the same, a renewal will show.
+                self.claimer.claimed(None);
+                self.claimer.hint_at(boot_now() + Duration::from_millis(500));
+                self.emit(Event::ClaimFailed { error: e.to_string() });
+                return;
+            }
+        };
+        self.claimer.claimed(Some(claimed.len()));
+        if claimed.is_empty() {
+            self.emit(Event::ClaimLost { kind: "any" });
+            return;
+        }
+        if !self.keeper.may_claim(boot_now()) {
+            // Confirmed too late to be used: no warden has heard of them.
+            let never = claimed.iter().map(protocol::Attempt::from).collect();
+            self.give_back(never, "the claim was confirmed too late");
+            return;
+        }
+        let received = boot_now();
+        if claimed
+            .iter()
+            .any(|run| run.instances > 1 && run.firing.is_some())
+        {
+            // Shards that the nodes they were left to did not take.
+            self.claimer.hint_at(received + SHARDS_LEFT_TO_OTHERS);
+        }
+        for run in claimed {
+            self.start(run, sent, received);
+        }
+        self.show_slots();
+    }
+
+    pub(super) fn on_spawned(&mut self, id: AttemptId, result: Result<i32, NotStarted>) {
+        let Some(attempt) = self.attempts.get_mut(&id) else {
+            return;
+        };
+        match result {
+            Ok(pid) => {
+                if attempt.phase == Phase::Starting {
+                    attempt.phase = Phase::Running;
+                }
+                let about = attempt.assignment.about();
+                let _ = self.ctx.reports.send(Report::Started {
+                    me: self.me.clone(),
+                    attempt: id.fenced(about.fence),
+                    at: Timestamp::now(),
+                });
+                self.emit(Event::Started { attempt: about, pid });
+            }
+            Err(NotStarted::TooLong(_)) if attempt.phase == Phase::Ended => {}
+            Err(NotStarted::TooLong(length)) => {
+                // The same everywhere, so that this is its end; no warden has heard of it.
+                attempt.phase = Phase::Ended;
+                self.free_slots
+                    .extend(attempt.slot.take().filter(|slot| *slot <= self.slots));
+                let why = format!(
+                    "its command, variables and input make a request of {length} bytes, and {MAX_FRAME} fit: put what is \
+                     large into a file or a table, and give its name"
+                );
+                let verdict = verdict::refusal(&attempt.assignment, why, random());
+                let report = Report::ended(&self.me, &attempt.assignment, attempt.warden, None, verdict);
+                let _ = self.ctx.reports.send(report);
+                self.show_slots();
+            }
+            Err(NotStarted::Refused(why)) => {
+                // Not known here any more, so the next renewals take it back, with a tombstone first.
+                tracing::warn!("run {} attempt {} was not started: {why}", id.run_id, id.attempt);
+                self.forget(id);
+            }
+        }
+    }
+
+    pub(super) fn on_exited(&mut self, kind: Kind, report: AttemptReport) {
+        let id = report.id;
+        self.on_children_killed(kind, id, &report.child_kills);
+        let (Some(attempt), Some(result)) = (self.attempts.get_mut(&id), report.result) else {
+            // Settled before the warden heard so.
+            self.wardens.ack(kind, id);
+            return;
+        };
+        if attempt.phase == Phase::Ended {
+            return;
+        }
+        attempt.phase = Phase::Ended;
+        let mut refused = false;
+        // A slot above the present number was taken before a reload.
+        self.free_slots
+            .extend(attempt.slot.take().filter(|slot| *slot <= self.slots));
+        if let Ending::StartFailed(failure) = &result.ending
+            && failure.stage == Stage::Policy
+        {
+            self.ctx.events.emit(Event::UserRefused {
+                attempt: attempt.assignment.about(),
+                user: failure.subject.clone(),
+                why: failure.message.clone(),
+            });
+        }
+        if let Ending::StartFailed(failure) = &result.ending
+            && failure.stage == Stage::Signature
+        {
+            self.ctx.events.emit(Event::DefinitionRefused {
+                attempt: attempt.assignment.about(),
+                why: failure.message.clone(),
+            });
+            refused = true;
+        }
+        let verdict = verdict::verdict(&attempt.assignment, &result, attempt.cancelled, random());
+        let report = Report::ended(&self.me, &attempt.assignment, kind, Some(result), verdict);
+        let _ = self.ctx.reports.send(report);
+        if refused {
+            self.note_refusal();
+        }
+        self.claimer.hint_if_backlog();
+        self.show_slots();
+    }
+
+    /// The reporter has written these down, or been refused.
+    pub(super) fn on_settled(&mut self, settled: &[(AttemptId, Kind, Settled)]) {
+        let now = boot_now();
+        for (id, kind, how) in settled {
+            // Also of a session before this one, whose warden is gone: its files are not.
+            self.wardens.ack(*kind, *id);
+            let Some(attempt) = self.attempts.remove(id) else {
+                continue;
+            };
+            if attempt.assignment.spec.table.is_some() {
+                // There is room for another row, and this one may have been set back to NULL.
+                self.tables.look_at(&attempt.assignment.job_id, now);
+            }
+            match how {
+                Settled::Again(delay) => self.claimer.hint_at(now + *delay + Duration::from_millis(5)),
+                Settled::Done => {
+                    self.settler.ended(&attempt.assignment.job_id);
+                    if self.gates {
+                        // Others may have waited for what it held.
+                        self.claimer.hint();
+                    } else {
+                        // Queued runs of the same job may have been let go.
+                        self.claimer.hint_if_backlog();
+                    }
+                }
+                Settled::Fenced => {}
+            }
+        }
+        self.show_slots();
+    }
+
+    pub(super) fn forget(&mut self, id: AttemptId) {
+        if let Some(attempt) = self.attempts.remove(&id) {
+            self.free_slots
+                .extend(attempt.slot.filter(|slot| *slot <= self.slots));
+            self.show_slots();
+        }
+    }
+
+    pub(super) fn cancel(&mut self, id: AttemptId) {
+        let Some(attempt) = self.attempts.get_mut(&id) else {
+            return;
+        };
+        if !attempt.cancelled && attempt.phase != Phase::Ended {
+            attempt.cancelled = true;
+            let grace = attempt.assignment.spec.grace;
+            let warden = attempt.warden;
+            self.wardens.kill(warden, id, grace, KillReason::Cancel);
+        }
+    }
+
+    pub(super) fn show_slots(&self) {
+        let used = self.attempts.values().filter(|a| a.phase != Phase::Ended).count();
+        self.ctx
+            .events
+            .metrics
+            .runs_in_progress
+            .set(i64::try_from(used).unwrap_or(i64::MAX));
+    }
+}
+
+pub(super) fn takeover_cause(run: &Claimed) -> Option<TakeoverCause> {
+    match run.reason.as_deref() {
+        Some("expired" | "lost" | "held") => Some(TakeoverCause::Expired),
+        Some("drained" | "released") => Some(TakeoverCause::Drain),
+        Some("forced") => Some(TakeoverCause::Forced),
+        _ => None,
+    }
+}

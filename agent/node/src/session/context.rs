@@ -1,0 +1,63 @@
+//! What every part of the agent shares.
+
+use std::sync::{PoisonError, RwLock};
+
+use farmhand_core::lease::LeaseTiming;
+use farmhand_store::Db;
+use farmhand_store::protocol::NodeInfo;
+use serde_json::json;
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use crate::config::{AgentConfig, Tunable};
+use crate::notify::Bell;
+use crate::reporter::{Checkpoints, Report};
+use farmhand_telemetry::events::Events;
+
+/// What every part of the agent needs and none owns.
+pub struct Context {
+    pub config: AgentConfig,
+    /// The pool for everything but renewals.
+    pub db: Db,
+    /// A connection of its own, so that no slow statement delays a renewal.
+    pub keeper_db: Db,
+    pub events: Events,
+    /// Wakes the task that tells people.
+    pub bell: Bell,
+    pub timing: LeaseTiming,
+    pub reports: mpsc::UnboundedSender<Report>,
+    /// How far running attempts have come.
+    pub checkpoints: Checkpoints,
+    /// SIGTERM leaves the jobs to the next agent.
+    pub hand_over: bool,
+    /// Reads flags, environment and file again; the error is for people.
+    pub reload: Reload,
+    pub tunable: RwLock<Tunable>,
+}
+
+/// How the configuration is read again.
+pub type Reload = Box<dyn Fn() -> Result<AgentConfig, String> + Send + Sync>;
+
+impl Context {
+    /// The part of the configuration that may change while the agent runs.
+    pub fn tunable(&self) -> Tunable {
+        self.tunable
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// What this node says about itself when it opens a session under `life`.
+    pub fn node_info(&self, life: Uuid) -> NodeInfo {
+        let (config, tunable) = (&self.config, self.tunable());
+        NodeInfo {
+            address: config.address.clone(),
+            name: config.node_name.clone(),
+            life,
+            ttl: config.lease_ttl,
+            slots: i32::try_from(tunable.slots).unwrap_or(i32::MAX),
+            labels: json!(tunable.labels),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Leaving: draining, killing, or handing the jobs over to the next agent.
+
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use farmhand_core::lease::BootInstant;
+use farmhand_store::StoreError;
+use farmhand_store::protocol::{self, Closed};
+
+use super::{Input, Mode, Session, SessionEnd};
+use crate::signals::Signal;
+use crate::systemd;
+use farmhand_os::clock::boot_now;
+use farmhand_telemetry::events::Event;
+use farmhand_warden_client::Gone;
+use farmhand_warden_client::wire::{KillReason, Kind};
+
+impl Session {
+    pub(super) async fn on_signal(&mut self, signal: Signal) -> Option<SessionEnd> {
+        match signal {
+            Signal::Interrupt if self.mode == Mode::Working => self.drain("SIGINT", None),
+            Signal::Interrupt | Signal::Quit => self.kill_everything(boot_now()),
+            Signal::Terminate if self.ctx.hand_over && !systemd::machine_goes_down().await => {
+                return Some(SessionEnd::HandedOver);
+            }
+            Signal::Terminate if self.mode != Mode::Working => {}
+            Signal::Terminate => {
+                let until = boot_now() + self.ctx.tunable().stop_timeout;
+                self.drain("SIGTERM", Some(until));
+            }
+            Signal::Reload => self.reload(),
+            Signal::Look => {
+                self.claimer.hint();
+                self.tables.look_now(boot_now());
+                self.watcher.look_now();
+            }
+        }
+        None
+    }
+
+    /// Takes over what may change while running, and tells the database.
+    fn reload(&mut self) {
+        let new = match (self.ctx.reload)() {
+            Ok(new) => new,
+            Err(error) => {
+                self.emit(Event::ReloadFailed { error });
+                return;
+            }
+        };
+        let tunable = new.tunable();
+        self.slots = tunable.slots;
+        let used: BTreeSet<u32> = self.attempts.values().filter_map(|a| a.slot).collect();
+        self.free_slots = (1..=tunable.slots).filter(|slot| !used.contains(slot)).collect();
+        self.ctx.events.metrics.slots.set(i64::from(tunable.slots));
+        *self.ctx.tunable.write().unwrap_or_else(PoisonError::into_inner) = tunable;
+        self.emit(Event::Reloaded {
+            restart_needed: self.ctx.config.restart_needed(&new),
+        });
+        let (ctx, info) = (self.ctx.clone(), self.ctx.node_info(self.me.life));
+        // Opening an open session again changes what the node says about itself, and nothing else.
+        self.spawn(async move { Input::Reopened(protocol::open(&ctx.db, &info).await.map(drop)) });
+        self.claimer.hint();
+    }
+
+    /// The labels are those of the node's row from here on: what they let in was not there for an earlier claim.
+    pub(super) fn on_reopened(&mut self, result: Result<(), StoreError>) {
+        match result {
+            Ok(()) => self.claimer.hint(),
+            Err(e) => self.emit(Event::ReloadFailed { error: e.to_string() }),
+        }
+    }
+
+    fn drain(&mut self, why: &'static str, until: Option<BootInstant>) {
+        self.mode = Mode::Draining { until };
+        self.emit(Event::Draining { why });
+    }
+
+    fn kill_everything(&mut self, now: BootInstant) {
+        self.emit(Event::Draining {
+            why: "killing what runs",
+        });
+        self.mode = Mode::Killing {
+            give_up: now + KILLED_WITHIN,
+        };
+        self.wardens.kill_all(Duration::ZERO, KillReason::Shutdown);
+    }
+
+    /// As at the deadline of a drain: each attempt has its job's grace.
+    fn end_what_runs(&mut self, now: BootInstant) {
+        self.emit(Event::Draining {
+            why: "ending what runs",
+        });
+        let mut longest = Duration::ZERO;
+        for (id, attempt) in &self.attempts {
+            let grace = attempt.assignment.spec.grace;
+            longest = longest.max(grace);
+            self.wardens
+                .kill(attempt.warden, *id, grace, KillReason::Shutdown);
+        }
+        self.mode = Mode::Killing {
+            give_up: now + longest + KILLED_WITHIN,
+        };
+    }
+
+    /// Whether the session has come to its end.
+    pub(super) async fn check_end(&mut self, now: BootInstant) -> Option<SessionEnd> {
+        match self.mode {
+            Mode::Working => return None,
+            Mode::Draining { until } => {
+                if self.attempts.is_empty() {
+                    return Some(self.close().await);
+                }
+                if until.is_some_and(|until| now >= until) {
+                    self.end_what_runs(now);
+                }
+            }
+            // With the database away what ended cannot be written down; the lease then says it.
+            Mode::Killing { give_up } if self.attempts.is_empty() || now > give_up => {
+                return Some(self.close().await);
+            }
+            Mode::Killing { .. } => {}
+        }
+        None
+    }
+
+    /// Nothing runs: ends the wardens, then the session.
+    async fn close(&mut self) -> SessionEnd {
+        systemd::while_waiting("closing the session", self.close_it()).await
+    }
+
+    async fn close_it(&mut self) -> SessionEnd {
+        if !self.end_wardens(Duration::ZERO).await.all {
+            tracing::error!(
+                "session {} is left to lapse: something of it may live",
+                self.me.session
+            );
+            return SessionEnd::Closed;
+        }
+        match protocol::close(&self.ctx.db, &self.me).await {
+            Ok(Closed::Done { freed }) => {
+                self.emit(Event::SessionClosed {
+                    session: self.me.session,
+                    freed: freed.len(),
+                });
+            }
+            Ok(Closed::Already) => {}
+            Err(e) => self.emit(Event::DatabaseDown {
+                op: "close",
+                class: e.class(),
+                error: e.to_string(),
+            }),
+        }
+        SessionEnd::Closed
+    }
+
+    pub(super) fn note_gone(&self, kind: Kind, gone: &std::io::Result<Gone>) {
+        match gone {
+            Ok(Gone::Empty { swept: 0 }) => {}
+            Ok(Gone::Empty { swept }) => {
+                tracing::warn!(
+                    "the {} warden and its guard were both gone; {swept} processes were left and ended",
+                    kind.name()
+                );
+            }
+            Ok(Gone::Unkillable { pids }) => {
+                tracing::error!(
+                    "the {} warden is gone; the kernel cannot end its processes {pids:?}",
+                    kind.name()
+                );
+            }
+            Err(e) => tracing::error!("looking for what the {} warden left: {e}", kind.name()),
+        }
+    }
+}
+
+/// After everything should be dead, how long to wait for it to be written down.
+const KILLED_WITHIN: Duration = Duration::from_secs(8);

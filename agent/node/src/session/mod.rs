@@ -1,0 +1,372 @@
+//! One session of this node's lease, from the moment it is open until it is over.
+//!
+//! Everything that happens arrives as an [`Input`]; a synchronous handler decides and starts what must be
+//! done as a task that answers with another input. So no two decisions ever interleave.
+
+mod attempts;
+mod context;
+mod lease;
+mod leave;
+mod notices;
+mod order;
+mod orphans;
+mod outage;
+mod progress;
+mod rows;
+mod signature_sync;
+mod starting;
+mod triggers;
+mod watch;
+mod watchdog;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use farmhand_core::lease::BootInstant;
+use farmhand_store::protocol::{Claimed, Fire, Fired, JobRow, Look, Overdue, Renewed, Triggered};
+use farmhand_store::tables::Dispatched;
+use farmhand_store::{Me, Note, StoreError};
+use tokio::sync::mpsc;
+
+use crate::dbclock::DbClock;
+use crate::failure_detector::Watcher;
+use crate::lease::Keeper;
+use crate::reporter::Settled;
+use crate::scheduler::Claimer;
+use crate::signals::Signal;
+use crate::tables::Tables;
+use crate::wardens::{NotStarted, WardenInput, Wardens};
+use farmhand_os::clock::{self, boot_now};
+use farmhand_telemetry::events::Event;
+use farmhand_warden_client::request::Assignment;
+use farmhand_warden_client::wire::{AttemptId, AttemptReport, Kind, Serving};
+
+pub use context::{Context, Reload};
+
+/// Between SIGTERM and the kernel's timer when the lease runs out.
+pub const LEASE_GRACE: Duration = Duration::from_secs(5);
+
+/// Fire statements under way at once.
+const FIRES_AT_ONCE: usize = 2;
+
+/// What happened.
+pub enum Input {
+    Renewed {
+        sent: BootInstant,
+        result: Result<Renewed, StoreError>,
+    },
+    Looked {
+        sent: BootInstant,
+        received: BootInstant,
+        result: Result<Look, StoreError>,
+    },
+    /// With the number of the newest change that was there when they were asked for, as far as that is known.
+    JobsLoaded(Option<i64>, Result<Vec<JobRow>, StoreError>),
+    OverdueLoaded(Result<Vec<Overdue>, StoreError>),
+    Fired {
+        fires: Vec<Fire>,
+        result: Result<Vec<Fired>, StoreError>,
+    },
+    Claimed {
+        sent: BootInstant,
+        took: Duration,
+        result: Result<Vec<Claimed>, StoreError>,
+    },
+    /// Rows of a table job were looked for.
+    Dispatched {
+        job_id: String,
+        result: Result<Dispatched, StoreError>,
+    },
+    Triggered(Result<Vec<Triggered>, StoreError>),
+    RefusalsForgotten(Result<usize, StoreError>),
+    /// The warden was told of signed definitions; of these it could not be.
+    SerialsTold(Vec<(String, i64)>),
+    /// The warden answered a spawn, or was never asked.
+    Spawned {
+        id: AttemptId,
+        result: Result<i32, NotStarted>,
+    },
+    /// The warden has recorded that these never start here (or there is no warden that could start them).
+    Forbidden(Vec<AttemptId>),
+    Warden(WardenInput),
+    Settled(Vec<(AttemptId, Kind, Settled)>),
+    /// A statement about another node was answered; nothing more to decide.
+    Watched(watch::Watched),
+    Note(Note),
+    Signal(Signal),
+    /// What the node says about itself was written anew.
+    Reopened(Result<(), StoreError>),
+}
+
+/// Why a session's loop returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionEnd {
+    /// Expired by another agent: open a new one.
+    Lost,
+    /// A newer agent has the warden: touch nothing, leave.
+    Superseded,
+    /// Closed; nothing runs here.
+    Closed,
+    /// The jobs go on under the warden for the next agent to adopt.
+    HandedOver,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The warden has been asked.
+    Starting,
+    Running,
+    /// Reported by the warden, being written down.
+    Ended,
+}
+
+struct Attempt {
+    assignment: Assignment,
+    warden: Kind,
+    slot: Option<u32>,
+    /// Read before the claim was sent; for adopted attempts, before the adoption.
+    since: BootInstant,
+    phase: Phase,
+    cancelled: bool,
+    /// The newest of its children's ends that is an event already.
+    kills_heard: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Working,
+    /// Claims nothing more; what still runs at `until` is ended.
+    Draining {
+        until: Option<BootInstant>,
+    },
+    /// Everything has been told to die; what is not written down by `give_up` is left to the lease.
+    Killing {
+        give_up: BootInstant,
+    },
+}
+
+/// One session's whole state.
+pub struct Session {
+    ctx: Arc<Context>,
+    me: Me,
+    keeper: Keeper,
+    claimer: Claimer,
+    tables: Tables,
+    watcher: Watcher,
+    wardens: Wardens,
+    attempts: HashMap<AttemptId, Attempt>,
+    slots: u32,
+    free_slots: BTreeSet<u32>,
+    mode: Mode,
+    /// Set in the node's row by an operator.
+    withheld: bool,
+    drain: Option<order::Drain>,
+    /// Some jobs need pools, locks or rates.
+    gates: bool,
+    db_clock: DbClock,
+    db_up: bool,
+    slewed: bool,
+    loading_jobs: bool,
+    fires_in_flight: usize,
+    settler: triggers::Settler,
+    trusting: signature_sync::Trusting,
+    /// What wardens that were dead at the adoption had begun: lost, not "never started".
+    left_behind: HashMap<AttemptId, Kind>,
+    inputs: mpsc::Receiver<Input>,
+    tx: mpsc::Sender<Input>,
+}
+
+impl Session {
+    /// `opened_sent` was read before the statement that opened or adopted the session was sent.
+    pub fn new(
+        ctx: Arc<Context>,
+        me: Me,
+        opened_sent: BootInstant,
+        wardens: Wardens,
+        adopted: Vec<(Kind, AttemptReport)>,
+        channel: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
+    ) -> Self {
+        let slewed = clock::slewed_beyond(clock::SLEW_LIMIT);
+        let timing = ctx.timing.with_slewed_clock(slewed);
+        let mut session = Self {
+            keeper: Keeper::new(timing, LEASE_GRACE, opened_sent),
+            claimer: Claimer::new(&me.address),
+            tables: Tables::default(),
+            watcher: Watcher::new(timing, slewed),
+            wardens,
+            attempts: HashMap::new(),
+            free_slots: (1..=ctx.tunable().slots).collect(),
+            slots: ctx.tunable().slots,
+            mode: Mode::Working,
+            withheld: false,
+            drain: None,
+            gates: false,
+            db_clock: DbClock::default(),
+            db_up: true,
+            slewed,
+            loading_jobs: false,
+            fires_in_flight: 0,
+            settler: triggers::Settler::default(),
+            trusting: signature_sync::Trusting::default(),
+            left_behind: HashMap::new(),
+            inputs: channel.1,
+            tx: channel.0,
+            me,
+            ctx,
+        };
+        session.adopt(adopted, opened_sent);
+        session
+    }
+
+    /// What its wardens serve.
+    pub fn serving(&self) -> Serving {
+        Serving {
+            session: self.me.session,
+            life: self.me.life,
+        }
+    }
+
+    /// Runs until the session is over, however it ends.
+    pub async fn run(mut self) -> SessionEnd {
+        self.tell_deadlines();
+        loop {
+            let now = boot_now();
+            self.beat(now);
+            self.act(now);
+            if let Some(end) = self.check_end(now).await {
+                return end;
+            }
+            let wake = self.next_wakeup(boot_now());
+            let mut next = tokio::select! {
+                biased;
+                input = self.inputs.recv() => input,
+                () = clock::sleep_until(wake) => None,
+            };
+            while let Some(input) = next {
+                if let Some(end) = self.on(input).await {
+                    return end;
+                }
+                next = self.inputs.try_recv().ok();
+            }
+        }
+    }
+
+    async fn on(&mut self, input: Input) -> Option<SessionEnd> {
+        match input {
+            Input::Renewed { sent, result } => return self.on_renewed(sent, result).await,
+            Input::Looked {
+                sent,
+                received,
+                result,
+            } => self.on_looked(sent, received, result),
+            Input::JobsLoaded(seq, result) => self.on_jobs(seq, result),
+            Input::OverdueLoaded(result) => self.on_overdue(result),
+            Input::Fired { fires, result } => self.on_fired(&fires, result),
+            Input::Dispatched { job_id, result } => self.on_dispatched(&job_id, result),
+            Input::Claimed { sent, took, result } => self.on_claimed(sent, took, result),
+            Input::Triggered(result) => self.on_triggered(result),
+            Input::RefusalsForgotten(result) => self.on_refusals_forgotten(result),
+            Input::SerialsTold(left) => self.on_serials_told(left),
+            Input::Spawned { id, result } => self.on_spawned(id, result),
+            Input::Forbidden(ids) => self.on_forbidden(&ids),
+            Input::Warden(input) => return self.on_warden(input).await,
+            Input::Settled(settled) => self.on_settled(&settled),
+            Input::Watched(watched) => self.on_watched(watched),
+            Input::Note(note) => self.on_note(&note),
+            Input::Reopened(result) => self.on_reopened(result),
+            Input::Signal(signal) => return self.on_signal(signal).await,
+        }
+        None
+    }
+
+    /// Starts whatever is due now.
+    fn act(&mut self, now: BootInstant) {
+        self.renew_if_due(now);
+        self.look_if_due(now);
+        self.fire_if_due(now);
+        self.dispatch_if_due(now);
+        self.settle_if_wanted();
+        self.tell_serials();
+        self.claim_if_wanted(now);
+        self.drain_if_due(now);
+    }
+
+    /// Only of what [`Self::act`] would do: a time that passes without it would be waited for in a tight loop.
+    fn next_wakeup(&self, now: BootInstant) -> BootInstant {
+        let mut wakes = vec![now + crate::systemd::sign_every()];
+        wakes.extend(self.keeper.next_wakeup());
+        wakes.extend(self.watcher.next_wakeup());
+        if self.may_claim(now) {
+            wakes.extend(self.claimer.next_hint());
+        }
+        if self.may_fire(now) {
+            wakes.extend(self.claimer.next_due().map(|at| self.db_clock.boot_at(at, now)));
+        }
+        if self.may_work(now) {
+            wakes.extend(self.tables.next_look());
+        }
+        if let Mode::Draining { until: Some(until) } = self.mode {
+            wakes.push(until);
+        }
+        wakes.extend(self.drain.as_ref().and_then(|drain| drain.next_wakeup(now)));
+        wakes.into_iter().min().unwrap_or(now)
+    }
+
+    /// Whether this agent may claim; a hint whose time has come waits for that.
+    fn may_claim(&self, now: BootInstant) -> bool {
+        self.may_work(now) && self.attempts.len() <= attempts::UNSETTLED_MAX
+    }
+
+    /// Whether this agent may fire now.
+    fn may_fire(&self, now: BootInstant) -> bool {
+        self.may_work(now) && self.fires_in_flight < FIRES_AT_ONCE
+    }
+
+    /// Whether this agent may start anything.
+    fn may_work(&self, now: BootInstant) -> bool {
+        self.mode == Mode::Working
+            && !self.withheld
+            && self.db_up
+            && self.db_clock.known()
+            && self.keeper.may_claim(now)
+            && self.watcher.timeline_ready()
+    }
+
+    /// Runs `work` beside the loop; its input comes back to it.
+    fn spawn<F>(&self, work: F)
+    where
+        F: Future<Output = Input> + Send + 'static,
+    {
+        let tx = self.tx.clone();
+        tokio::spawn(async move {
+            // A closed channel: the session is over, and its answers with it.
+            let _ = tx.send(work.await).await;
+        });
+    }
+
+    fn emit(&self, event: Event) {
+        self.ctx.events.emit(event);
+    }
+
+    /// Notes whether the database answers; says so when that changes.
+    fn note_db<T>(&mut self, op: &'static str, result: &Result<T, StoreError>) {
+        match result {
+            Ok(_) if !self.db_up => {
+                self.db_up = true;
+                self.watcher.reconnected();
+                self.claimer.hint();
+                self.emit(Event::DatabaseUp);
+            }
+            Ok(_) => {}
+            Err(e) => {
+                self.db_up &= !outage::is_outage(op, e);
+                self.emit(Event::DatabaseDown {
+                    op,
+                    class: e.class(),
+                    error: e.to_string(),
+                });
+            }
+        }
+    }
+}

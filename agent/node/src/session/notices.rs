@@ -1,0 +1,66 @@
+//! What the wardens say by themselves: ends, deaths, starts of their own.
+
+use farmhand_store::protocol::LostWhy;
+
+use super::{Session, SessionEnd};
+use crate::wardens::WardenInput;
+use farmhand_os::clock::boot_now;
+use farmhand_telemetry::events::Event;
+use farmhand_warden_client::Gone;
+use farmhand_warden_client::wire::Event as WardenEvent;
+
+impl Session {
+    pub(super) async fn on_warden(&mut self, input: WardenInput) -> Option<SessionEnd> {
+        match input {
+            WardenInput::Event(_, WardenEvent::Superseded { .. }) => {
+                self.emit(Event::Superseded);
+                return Some(SessionEnd::Superseded);
+            }
+            WardenInput::Event(kind, WardenEvent::Exited(report)) => self.on_exited(kind, *report),
+            WardenInput::Event(_, WardenEvent::Unkillable { id, .. }) => {
+                self.emit(Event::Unkillable {
+                    run_id: id.run_id,
+                    attempt: id.attempt,
+                });
+            }
+            WardenInput::Event(_, WardenEvent::Progress { id, checkpoint, .. }) => {
+                self.on_progress(id, checkpoint);
+            }
+            WardenInput::Event(kind, WardenEvent::ChildKilled { id, kill }) => {
+                self.on_children_killed(kind, id, &[kill]);
+            }
+            WardenInput::Disconnected(kind) => self.wardens.disconnected(kind),
+            WardenInput::Dead(kind, gone) => {
+                self.note_gone(kind, &gone);
+                let lapsed = self.keeper.lapsed(boot_now());
+                let why = if lapsed { LostWhy::Lease } else { LostWhy::Warden };
+                // What the kernel cannot end, or nobody could look for, stays held: an alert, and no second attempt.
+                let lost = if matches!(gone, Ok(Gone::Empty { .. })) {
+                    self.lose_all_of(kind, why)
+                } else {
+                    0
+                };
+                if lapsed || lost > 0 {
+                    self.emit(Event::LeaseLapsed {
+                        session: self.me.session,
+                        attempts: lost,
+                    });
+                }
+                let deadlines = self.keeper.deadlines(kind.hold());
+                self.wardens.dead(kind, deadlines);
+                self.show_slots();
+            }
+            WardenInput::Started(kind, Ok((client, notices))) => {
+                let deadlines = self.keeper.deadlines(kind.hold());
+                self.wardens.insert(kind, client, notices, deadlines);
+            }
+            WardenInput::Started(kind, Err(e)) => {
+                tracing::error!("the {} warden did not start: {e}", kind.name());
+                for id in self.wardens.start_failed(kind) {
+                    self.forget(id);
+                }
+            }
+        }
+        None
+    }
+}

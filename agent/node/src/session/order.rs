@@ -1,0 +1,85 @@
+//! What an operator asked of this node: to claim nothing, to drain, to be done with it by a deadline.
+
+use std::collections::HashSet;
+
+use farmhand_core::lease::BootInstant;
+use jiff::Timestamp;
+
+use super::{Phase, Session};
+use farmhand_telemetry::events::Event;
+use farmhand_warden_client::wire::{AttemptId, KillReason};
+
+/// A drain that was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Drain {
+    /// What still runs then is ended.
+    until: Option<BootInstant>,
+    /// Told to end.
+    told: HashSet<AttemptId>,
+    drained: bool,
+}
+
+impl Drain {
+    pub(super) fn next_wakeup(&self, now: BootInstant) -> Option<BootInstant> {
+        self.until.filter(|until| *until > now)
+    }
+}
+
+impl Session {
+    /// The node's row, as an answer received at `received` had it; `drain` holds the deadline, if there is one.
+    pub(super) fn ordered(
+        &mut self,
+        cordoned: bool,
+        drain: Option<Option<Timestamp>>,
+        db_now: Timestamp,
+        received: BootInstant,
+    ) {
+        self.withheld = cordoned || drain.is_some();
+        let Some(until) = drain else {
+            self.drain = None;
+            return;
+        };
+        // By the database's clock on both sides; a passed deadline is now.
+        let until = until.map(|at| {
+            let left = at.duration_since(db_now);
+            received + std::time::Duration::try_from(left).unwrap_or_default()
+        });
+        match &mut self.drain {
+            Some(drain) => drain.until = until,
+            None => {
+                self.drain = Some(Drain {
+                    until,
+                    ..Drain::default()
+                });
+                self.emit(Event::Draining { why: "by order" });
+            }
+        }
+    }
+
+    /// At the deadline of a drain ends what still runs, as gently as each job asks; it is not counted as a retry.
+    pub(super) fn drain_if_due(&mut self, now: BootInstant) {
+        let Some(drain) = &mut self.drain else { return };
+        if self.attempts.is_empty() {
+            if !std::mem::replace(&mut drain.drained, true) {
+                self.emit(Event::Drained);
+            }
+            return;
+        }
+        drain.drained = false;
+        if drain.until.is_none_or(|until| now < until) {
+            return;
+        }
+        let mut ended = 0;
+        for (id, attempt) in &self.attempts {
+            if attempt.phase != Phase::Ended && drain.told.insert(*id) {
+                let grace = attempt.assignment.spec.grace;
+                self.wardens
+                    .kill(attempt.warden, *id, grace, KillReason::Shutdown);
+                ended += 1;
+            }
+        }
+        if ended > 0 {
+            self.emit(Event::DrainDeadline { attempts: ended });
+        }
+    }
+}

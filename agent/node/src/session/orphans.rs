@@ -1,0 +1,76 @@
+//! What a warden had begun that was dead when this agent adopted the session from another one.
+//!
+//! Nobody has its end any more, and no warden knows it. That does not make it a claim whose reply was lost: it ran,
+//! and `on_lost` has a say in what becomes of its run.
+
+use std::collections::HashMap;
+
+use farmhand_store::protocol::{self, Attempt, Lose, LostWhy};
+
+use super::Session;
+use farmhand_telemetry::events::Event;
+use farmhand_warden_client::Paths;
+use farmhand_warden_client::wire::{AttemptId, Kind};
+
+impl Session {
+    /// Their directories stay until the database shows that they are not held any more, so that an agent that comes after
+    /// this one knows of them too.
+    pub fn with_left_behind(mut self, left: HashMap<AttemptId, Kind>) -> Self {
+        self.left_behind = left;
+        self
+    }
+
+    /// The directory of what is no longer held is needed by nobody.
+    pub(super) fn forget_left_behind(&mut self, held: &[Attempt]) {
+        let dir = &self.ctx.config.state_dir;
+        self.left_behind.retain(|id, kind| {
+            let is_held = held.iter().any(|of| AttemptId::from(*of) == *id);
+            if !is_held {
+                let (paths, id) = (Paths::new(dir, *kind), *id);
+                tokio::spawn(async move {
+                    if let Err(e) = paths.discard(id).await {
+                        tracing::warn!("the directory of attempt {id:?}: {e}");
+                    }
+                });
+            }
+            is_held
+        });
+    }
+
+    /// Those that a dead warden had begun, and those that nobody ever did.
+    pub(super) fn begun_before(&self, unknown: Vec<Attempt>) -> (Vec<Attempt>, Vec<Attempt>) {
+        let begun = |of: &Attempt| self.left_behind.contains_key(&AttemptId::from(*of));
+        unknown.into_iter().partition(begun)
+    }
+
+    /// The wardens have recorded that they never start here again, and their own warden is dead.
+    pub(super) fn lose_left_behind(&self, begun: &[Attempt]) {
+        if begun.is_empty() {
+            return;
+        }
+        let lose = |of: &Attempt| Lose {
+            run_id: of.run_id,
+            attempt: of.attempt,
+            fence: of.fence,
+            address: self.me.address.clone(),
+            session: self.me.session,
+            why: LostWhy::Warden,
+        };
+        let lost: Vec<Lose> = begun.iter().map(lose).collect();
+        let (ctx, session) = (self.ctx.clone(), self.me.session);
+        tokio::spawn(async move {
+            match protocol::lose(&ctx.db, &lost).await {
+                Ok(written) => ctx.events.emit(Event::LeaseLapsed {
+                    session,
+                    attempts: written.len(),
+                }),
+                // The next renewal shows them again.
+                Err(e) => ctx.events.emit(Event::DatabaseDown {
+                    op: "lose",
+                    class: e.class(),
+                    error: e.to_string(),
+                }),
+            }
+        });
+    }
+}

@@ -1,0 +1,46 @@
+//! Rows of table jobs become runs.
+
+use farmhand_core::lease::{BootInstant, rank};
+use farmhand_store::StoreError;
+use farmhand_store::tables::{self, Dispatched};
+
+use super::{Input, Session};
+pub(super) use crate::tables::TABLE_RANKS;
+use farmhand_os::clock::boot_now;
+use farmhand_os::random::random;
+use farmhand_telemetry::events::Event;
+
+impl Session {
+    /// How many agents come before this one in looking for rows of a job.
+    pub(super) fn table_rank(&self, job_id: &str) -> usize {
+        rank(job_id, 0, &self.me.address, self.claimer.live())
+    }
+
+    pub(super) fn dispatch_if_due(&mut self, now: BootInstant) {
+        if !self.may_work(now) {
+            return;
+        }
+        let (own, live) = (&self.me.address, self.claimer.live());
+        let due = self.tables.take_due(now, |job| rank(job, 0, own, live), random);
+        for job_id in due {
+            let ctx = self.ctx.clone();
+            self.spawn(async move {
+                let result = tables::dispatch(&ctx.db, &job_id).await;
+                Input::Dispatched { job_id, result }
+            });
+        }
+    }
+
+    pub(super) fn on_dispatched(&mut self, job_id: &str, result: Result<Dispatched, StoreError>) {
+        self.note_db("dispatch_rows", &result);
+        if let Some(error) = self.tables.looked(job_id, &result, boot_now()) {
+            self.emit(Event::TableRefused {
+                job_id: job_id.to_owned(),
+                error,
+            });
+        }
+        if result.is_ok_and(|answer| answer.made > 0) {
+            self.claimer.hint();
+        }
+    }
+}

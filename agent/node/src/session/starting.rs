@@ -1,0 +1,116 @@
+//! From a claimed run to the warden.
+
+use std::time::Duration;
+
+use farmhand_core::definition::JobSpec;
+use farmhand_core::lease::BootInstant;
+use farmhand_store::protocol::Claimed;
+use serde::Deserialize;
+
+use super::attempts::takeover_cause;
+use super::{Attempt, Phase, Session};
+use crate::reporter::Report;
+use crate::verdict;
+use farmhand_os::clock::boot_now;
+use farmhand_os::random::random;
+use farmhand_telemetry::events::Event;
+use farmhand_warden_client::request::{self, Assignment};
+use farmhand_warden_client::wire::{Kind, Order};
+
+impl Session {
+    pub(super) fn start(&mut self, run: Claimed, claim_sent: BootInstant, received: BootInstant) {
+        let spec = match JobSpec::deserialize(&*run.spec) {
+            Ok(spec) => spec,
+            Err(e) => {
+                self.refuse(
+                    &run,
+                    JobSpec::default(),
+                    format!("the definition cannot be read: {e}"),
+                );
+                return;
+            }
+        };
+        let lag = self.db_clock.at(boot_now()).duration_since(run.ready_at);
+        let assignment = Assignment::new(&run, spec, self.me.session);
+        if let Some(older) = self.attempts.get(&assignment.id()) {
+            // A failover lost the claim of the one that is here. Once that is gone, the renewals find this one held
+            // and not running, and give it back.
+            if older.phase != Phase::Ended {
+                self.fence_off(assignment.id(), "its claim was lost by a failover");
+            }
+            return;
+        }
+        self.emit(Event::Claimed {
+            attempt: assignment.about(),
+            lag: Duration::try_from(lag).unwrap_or_default(),
+            takeover: takeover_cause(&run),
+        });
+        let slot = self.free_slots.pop_first();
+        let (slot_number, now) = (slot.unwrap_or(0), self.db_clock.at(boot_now()));
+        let request = request::request(&run, &assignment, &self.me.address, slot_number, claim_sent, now);
+        let mut request = match request {
+            Ok(request) => request,
+            Err(why) => {
+                self.free_slots.extend(slot);
+                self.refuse(&run, assignment.spec, why);
+                return;
+            }
+        };
+        let config = &self.ctx.config;
+        request.policy.clone_from(&config.policy);
+        request.secrets_dir = Some(config.outside.secrets_dir.clone());
+        request.trusted_keys.clone_from(&config.trusted_keys);
+        request.order = config.trusted_keys.as_ref().map(|_| {
+            Box::new(Order {
+                claimed: run,
+                address: self.me.address.clone(),
+                session: self.me.session,
+                slot: slot_number,
+                claim_sent_ns: claim_sent.0,
+                now,
+            })
+        });
+        let (id, warden) = (assignment.id(), Kind::of(assignment.spec.hold));
+        self.attempts.insert(
+            id,
+            Attempt {
+                assignment,
+                warden,
+                slot,
+                since: received,
+                phase: Phase::Starting,
+                cancelled: false,
+                kills_heard: 0,
+            },
+        );
+        if let Some(attempt) = self.attempts.get(&id) {
+            let _ = self
+                .ctx
+                .reports
+                .send(Report::follow(&attempt.assignment, warden, true));
+        }
+        let deadlines = self.keeper.deadlines(warden.hold());
+        self.wardens.spawn(warden, request, deadlines);
+    }
+
+    /// A run that cannot be started here or anywhere fails, with the reason.
+    fn refuse(&mut self, run: &Claimed, spec: JobSpec, why: String) {
+        let assignment = Assignment::new(run, spec, self.me.session);
+        let id = assignment.id();
+        let verdict = verdict::refusal(&assignment, why, random());
+        let report = Report::ended(&self.me, &assignment, Kind::Main, None, verdict);
+        self.attempts.insert(
+            id,
+            Attempt {
+                assignment,
+                warden: Kind::Main,
+                slot: None,
+                since: boot_now(),
+                phase: Phase::Ended,
+                cancelled: false,
+                kills_heard: 0,
+            },
+        );
+        let _ = self.ctx.reports.send(report);
+    }
+}

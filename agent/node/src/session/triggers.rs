@@ -1,0 +1,123 @@
+//! Settling the ends of jobs that trigger others: at once after an own end, and whatever a look shows undone.
+
+use std::collections::{BTreeSet, HashMap};
+
+use farmhand_store::StoreError;
+use farmhand_store::protocol::{self, JobRow, Triggered};
+
+use super::{Input, Session};
+use farmhand_telemetry::events::Event;
+
+/// Who triggers whom, as this agent last saw it, and what is to be settled.
+#[derive(Default)]
+pub struct Settler {
+    parents: HashMap<String, Vec<String>>,
+    /// Parents that ended here.
+    ended: BTreeSet<String>,
+    /// Something is undone that others left behind.
+    left_behind: bool,
+    busy: bool,
+}
+
+impl Settler {
+    pub fn learn(&mut self, row: &JobRow) {
+        let list = row.spec["triggered_by"].as_array().into_iter().flatten();
+        let parents: Vec<String> = list.filter_map(|p| p.as_str().map(str::to_owned)).collect();
+        if row.deleted || parents.is_empty() {
+            self.parents.remove(&row.job_id);
+        } else {
+            self.parents.insert(row.job_id.clone(), parents);
+        }
+    }
+
+    pub fn ended(&mut self, job_id: &str) {
+        if self.parents.values().any(|list| list.iter().any(|p| p == job_id)) {
+            self.ended.insert(job_id.to_owned());
+        }
+    }
+
+    pub fn left_behind(&mut self) {
+        self.left_behind = true;
+    }
+
+    /// What to settle now: these parents' ends, or, with none, all there are. One statement at a time.
+    fn take(&mut self) -> Option<Option<Vec<String>>> {
+        if self.busy {
+            return None;
+        }
+        let all = std::mem::take(&mut self.left_behind);
+        let ended = std::mem::take(&mut self.ended);
+        self.busy = all || !ended.is_empty();
+        self.busy.then(|| (!all).then(|| ended.into_iter().collect()))
+    }
+}
+
+impl Session {
+    pub(super) fn settle_if_wanted(&mut self) {
+        let Some(parents) = self.settler.take() else {
+            return;
+        };
+        let ctx = self.ctx.clone();
+        self.spawn(async move { Input::Triggered(protocol::settle(&ctx.db, parents.as_deref()).await) });
+    }
+
+    pub(super) fn on_triggered(&mut self, result: Result<Vec<Triggered>, StoreError>) {
+        self.settler.busy = false;
+        self.note_db("settle", &result);
+        // After an error the next look shows what is left.
+        for firing in result.unwrap_or_default() {
+            for reason in &firing.skipped {
+                let word = reason.split(':').next().unwrap_or(reason);
+                self.emit(Event::Skipped {
+                    job_id: firing.job_id.clone(),
+                    reason: word.to_owned(),
+                    count: 1,
+                });
+            }
+            if !firing.run_ids.is_empty() {
+                self.claimer.hint();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn row(job_id: &str, triggered_by: &[&str]) -> JobRow {
+        JobRow {
+            job_id: job_id.to_owned(),
+            rev: 1,
+            seq: 1,
+            spec: json!({"triggered_by": triggered_by}),
+            enabled: true,
+            paused: false,
+            deleted: false,
+            scheduled: false,
+            next_run: None,
+            decided_until: None,
+        }
+    }
+
+    #[test]
+    fn only_the_ends_of_jobs_that_trigger_others_are_settled_and_one_statement_at_a_time() {
+        let mut settler = Settler::default();
+        settler.learn(&row("child", &["a", "b"]));
+        settler.ended("child");
+        assert_eq!(settler.take(), None);
+        settler.ended("b");
+        assert_eq!(settler.take(), Some(Some(vec!["b".to_owned()])));
+        settler.ended("a");
+        settler.left_behind();
+        assert_eq!(settler.take(), None);
+        settler.busy = false;
+        assert_eq!(settler.take(), Some(None));
+        settler.busy = false;
+        settler.learn(&row("child", &[]));
+        settler.ended("a");
+        assert_eq!(settler.take(), None);
+    }
+}

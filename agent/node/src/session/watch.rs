@@ -1,0 +1,276 @@
+//! Looking at the farm: neighbours, work that nobody took up, requests from people.
+
+use std::time::Duration;
+
+use farmhand_core::lease::{BootInstant, HeldOverKey, NodeKey, OverrunKey, claim_delay, rank};
+use farmhand_store::protocol::{self, Expired, Look};
+use farmhand_store::{Note, StoreError};
+
+use super::rows::TABLE_RANKS;
+use super::{Input, Session};
+use crate::failure_detector::{held_token, node_token, overrun_token};
+use crate::scheduler::TRYING_RANKS;
+use farmhand_os::clock::boot_now;
+use farmhand_telemetry::events::Event;
+use farmhand_warden_client::wire::AttemptId;
+
+/// A statement about another node was answered.
+pub struct Watched {
+    token: String,
+    event: Option<Event>,
+    /// Runs may have become claimable.
+    freed: bool,
+}
+
+impl Session {
+    pub(super) fn look_if_due(&mut self, now: BootInstant) {
+        if !self.watcher.take_due(now) {
+            return;
+        }
+        let wanted = self.watcher.wanted(now);
+        let (ctx, me) = (self.ctx.clone(), self.me.clone());
+        self.spawn(async move {
+            let sent = boot_now();
+            let result = protocol::look(&ctx.db, &me, wanted).await;
+            // The challenger's rule: read after the reply was received.
+            Input::Looked {
+                sent,
+                received: boot_now(),
+                result,
+            }
+        });
+    }
+
+    pub(super) fn on_looked(
+        &mut self,
+        sent: BootInstant,
+        received: BootInstant,
+        result: Result<Look, StoreError>,
+    ) {
+        self.note_db("look", &result);
+        let look = match result {
+            Ok(look) => look,
+            Err(_) => {
+                self.watcher.look_failed(received);
+                return;
+            }
+        };
+        self.db_clock.observe(sent, received, look.db_now);
+        if let Some(from) = self.watcher.looked(received, &look) {
+            self.emit(Event::TimelineChanged { from, to: look.tli });
+        }
+        self.claimer.set_live(look.live_addresses);
+        if self.claimer.is_behind(look.job_seq) {
+            self.load_jobs(Some(look.job_seq));
+        }
+        // What has just become due is somebody's turn; left alone for longer, it is everybody's.
+        let left_alone = look
+            .earliest_next_run
+            .is_some_and(|at| at + OVERDUE_AFTER <= look.db_now);
+        if left_alone {
+            self.load_overdue();
+        }
+        if look.unsettled {
+            self.settler.left_behind();
+        }
+        if let Some(ready) = look.earliest_ready {
+            self.claimer.hint_at(self.db_clock.boot_at(ready, received));
+        }
+        self.gates = look.gates;
+        self.ctx.bell.looked(look.notifies, look.to_tell);
+        if let Some(at) = look.gated_at {
+            self.hint_gated(at, received);
+        }
+        for wanted in look.cancels {
+            self.cancel(AttemptId {
+                run_id: wanted.run_id,
+                attempt: wanted.attempt,
+            });
+        }
+        let drain = look.draining.then_some(look.drain_until);
+        self.ordered(look.cordoned, drain, look.db_now, received);
+        self.forget_refusals_if_changed();
+        self.act_on_ripe(received);
+    }
+
+    /// A run that waits for a pool, a lock or a rate may be claimable at `at`: at once for everybody when that has
+    /// passed, else in an order that spares the database the herd; whom it leaves out the next look tells.
+    fn hint_gated(&mut self, at: jiff::Timestamp, received: BootInstant) {
+        let mut at_boot = self.db_clock.boot_at(at, received);
+        if at_boot > received {
+            let rank = rank("", at.as_microsecond(), &self.me.address, self.claimer.live());
+            if rank >= TRYING_RANKS {
+                return;
+            }
+            at_boot = at_boot + claim_delay(rank);
+        }
+        self.claimer.hint_at(at_boot);
+    }
+
+    fn act_on_ripe(&mut self, now: BootInstant) {
+        let ripe = self.watcher.take_ripe(now);
+        for (key, silent) in ripe.expire {
+            self.expire(key, silent);
+        }
+        for key in ripe.release {
+            self.release_held(key);
+        }
+        for key in ripe.condemn {
+            self.condemn(key);
+        }
+        if let Some(timeline) = ripe.open_timeline {
+            let (ctx, me) = (self.ctx.clone(), self.me.clone());
+            self.spawn(async move {
+                let opened = protocol::open_timeline(&ctx.db, timeline, &me.address).await;
+                let event = matches!(opened, Ok(true)).then_some(Event::TimelineOpened { timeline });
+                Input::Watched(Watched {
+                    token: String::new(),
+                    event,
+                    freed: true,
+                })
+            });
+        }
+    }
+
+    fn expire(&mut self, key: NodeKey, silent: Duration) {
+        let ctx = self.ctx.clone();
+        self.spawn(async move {
+            let token = node_token(&key);
+            let result = protocol::expire(&ctx.db, &key.address, key.session, key.life, key.beat).await;
+            let event = match result {
+                Ok(Expired::Done { freed }) => Some(Event::Expired {
+                    address: key.address,
+                    session: key.session,
+                    silent,
+                    freed: freed.len(),
+                }),
+                Ok(Expired::Changed) => None,
+                Err(e) => Some(Event::DatabaseDown {
+                    op: "expire",
+                    class: e.class(),
+                    error: e.to_string(),
+                }),
+            };
+            Input::Watched(Watched {
+                token,
+                event,
+                freed: true,
+            })
+        });
+    }
+
+    fn release_held(&mut self, key: HeldOverKey) {
+        let ctx = self.ctx.clone();
+        self.spawn(async move {
+            let token = held_token(&key);
+            let (run_id, attempt, session) = (key.run_id, key.attempt, key.session);
+            let event = match protocol::release_held(&ctx.db, run_id, attempt, &key.address, session).await {
+                Ok(Some(_)) => Some(Event::HoldReleased {
+                    run_id,
+                    attempt,
+                    address: key.address,
+                    session,
+                }),
+                Ok(None) => None,
+                Err(e) => Some(Event::DatabaseDown {
+                    op: "release_held",
+                    class: e.class(),
+                    error: e.to_string(),
+                }),
+            };
+            Input::Watched(Watched {
+                token,
+                event,
+                freed: true,
+            })
+        });
+    }
+
+    fn condemn(&mut self, key: OverrunKey) {
+        let ctx = self.ctx.clone();
+        self.spawn(async move {
+            let token = overrun_token(&key);
+            let event = match protocol::condemn(&ctx.db, &key.address, key.session, key.life).await {
+                Ok(true) => Some(Event::Condemned {
+                    address: key.address,
+                    session: key.session,
+                    run_id: key.run_id,
+                }),
+                Ok(false) => None,
+                Err(e) => Some(Event::DatabaseDown {
+                    op: "condemn",
+                    class: e.class(),
+                    error: e.to_string(),
+                }),
+            };
+            Input::Watched(Watched {
+                token,
+                event,
+                freed: false,
+            })
+        });
+    }
+
+    pub(super) fn on_watched(&mut self, watched: Watched) {
+        self.watcher.done(&watched.token);
+        if let Some(event) = watched.event {
+            self.emit(event);
+        }
+        if watched.freed {
+            self.claimer.hint();
+        }
+    }
+
+    pub(super) fn load_jobs(&mut self, newest: Option<i64>) {
+        if std::mem::replace(&mut self.loading_jobs, true) {
+            return;
+        }
+        let (ctx, seq) = (self.ctx.clone(), self.claimer.seq());
+        self.spawn(async move { Input::JobsLoaded(newest, protocol::jobs_since(&ctx.db, seq).await) });
+    }
+
+    fn load_overdue(&self) {
+        let ctx = self.ctx.clone();
+        self.spawn(async move { Input::OverdueLoaded(protocol::overdue(&ctx.db, OVERDUE_BATCH).await) });
+    }
+
+    /// A notification: look sooner, in an order that spares the database the herd.
+    pub(super) fn on_note(&mut self, note: &Note) {
+        match note {
+            Note::Due { run_id, job, runs } => {
+                let job = job.as_deref().unwrap_or_default();
+                let rank = rank(job, *run_id, &self.me.address, self.claimer.live());
+                // The others' looks tell them of what these leave undone.
+                let wanted = usize::try_from(*runs).unwrap_or(TRYING_RANKS);
+                if rank < TRYING_RANKS {
+                    self.claimer.hint_at(boot_now() + claim_delay(rank));
+                } else if rank < wanted {
+                    // Several runs: more nodes, not later ones.
+                    self.claimer.hint_at(boot_now() + claim_delay(TRYING_RANKS - 1));
+                }
+            }
+            Note::Rows { job } => {
+                let rank = self.table_rank(job);
+                if rank < TABLE_RANKS {
+                    self.tables.look_at(job, boot_now() + claim_delay(rank));
+                }
+            }
+            Note::Jobs { seq } if *seq <= self.claimer.seq() => {}
+            Note::Cancel { node, .. } if *node != self.me.address => {}
+            Note::Node { address } if *address != self.me.address => {}
+            Note::Node { .. } => self.keeper.renew_now(),
+            Note::Jobs { .. } => self.load_jobs(None),
+            Note::Cancel { .. } => self.watcher.look_now(),
+            Note::Reconnected { direct } => {
+                self.watcher.told(*direct);
+                self.watcher.look_now();
+            }
+        }
+    }
+}
+
+/// How long a due job is left to the agents whose turn it is.
+const OVERDUE_AFTER: jiff::SignedDuration = jiff::SignedDuration::from_millis(700);
+
+/// Overdue jobs read at once; the next look brings more.
+const OVERDUE_BATCH: i64 = 10_000;

@@ -1,0 +1,376 @@
+//! The wardens of one session: the main one, and one per distinct `hold`, started when first needed.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use farmhand_core::lease::BootInstant;
+use tokio::sync::mpsc;
+
+use crate::session::Input;
+use farmhand_warden_client::wire::{AttemptId, Event, KillReason, Kind, Refusal, Serving, SpawnRequest};
+use farmhand_warden_client::{Gone, Launch, Notice, Notices, Paths, ProofOfDeath, WardenClient, WardenError};
+
+/// What the session learns from its wardens.
+pub enum WardenInput {
+    Event(Kind, Event),
+    /// The connection ended; nothing is proven by that.
+    Disconnected(Kind),
+    /// Warden and guard are proven dead and their tree is empty.
+    Dead(Kind, std::io::Result<Gone>),
+    /// A warden was started, or could not be.
+    Started(Kind, Result<(WardenClient, Notices), WardenError>),
+}
+
+/// Why an attempt was not started.
+#[derive(Debug)]
+pub enum NotStarted {
+    /// What it is given makes more bytes than any warden takes, here or elsewhere.
+    TooLong(usize),
+    /// By this warden, now.
+    Refused(String),
+}
+
+/// Kernel timer and SIGTERM time.
+pub type Deadlines = (BootInstant, BootInstant);
+
+enum Slot {
+    /// Requests wait for it to come up.
+    Starting(Vec<SpawnRequest>),
+    Up(WardenClient),
+    /// The connection is gone; whether the warden is, is being proven. Requests wait for its successor.
+    Dying(Vec<SpawnRequest>, ProofOfDeath),
+}
+
+/// How often a proof of death that failed is tried again.
+const PROOFS: usize = 5;
+
+/// Owns the connections; everything it does is answered by an [`Input`].
+pub struct Wardens {
+    state_dir: PathBuf,
+    serving: Serving,
+    max_attempts: u32,
+    slots: HashMap<Kind, Slot>,
+    tx: mpsc::Sender<Input>,
+}
+
+impl Wardens {
+    pub fn new(state_dir: PathBuf, serving: Serving, max_attempts: u32, tx: mpsc::Sender<Input>) -> Self {
+        Self {
+            state_dir,
+            serving,
+            max_attempts,
+            slots: HashMap::new(),
+            tx,
+        }
+    }
+
+    /// Takes a connected warden in and listens to it.
+    pub fn insert(&mut self, kind: Kind, client: WardenClient, notices: Notices, deadlines: Deadlines) {
+        tokio::spawn(listen(kind, client.clone(), notices, self.tx.clone()));
+        let waiting = match self.slots.insert(kind, Slot::Up(client)) {
+            Some(Slot::Starting(waiting)) => waiting,
+            _ => Vec::new(),
+        };
+        self.send_deadline(kind, deadlines);
+        for request in waiting {
+            self.spawn(kind, request, deadlines);
+        }
+    }
+
+    /// Starts a warden unless one is there or coming.
+    pub fn ensure(&mut self, kind: Kind, deadlines: Deadlines) {
+        if !self.slots.contains_key(&kind) {
+            self.start(kind, Vec::new(), deadlines);
+        }
+    }
+
+    /// Starts the main warden and waits for it, so that what is wrong is said at once.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub async fn start_main(&mut self, deadlines: Deadlines) -> Result<(), WardenError> {
+        let (client, notices) = self.launch(Kind::Main, deadlines).start().await?;
+        self.insert(Kind::Main, client, notices, deadlines);
+        Ok(())
+    }
+
+    fn launch(&self, kind: Kind, (deadline, soft): Deadlines) -> Launch {
+        let mut launch = Launch::new(self.state_dir.clone(), kind, self.serving, deadline.0, soft.0);
+        launch.max_attempts = self.max_attempts;
+        launch
+    }
+
+    fn start(&mut self, kind: Kind, waiting: Vec<SpawnRequest>, deadlines: Deadlines) {
+        let launch = self.launch(kind, deadlines);
+        self.slots.insert(kind, Slot::Starting(waiting));
+        let tx = self.tx.clone();
+        tokio::spawn(async move {
+            let result = launch.start().await;
+            let _ = tx.send(Input::Warden(WardenInput::Started(kind, result))).await;
+        });
+    }
+
+    /// A start failed: the requests that waited for it.
+    pub fn start_failed(&mut self, kind: Kind) -> Vec<AttemptId> {
+        match self.slots.remove(&kind) {
+            Some(Slot::Starting(waiting)) => waiting.into_iter().map(|r| r.id).collect(),
+            Some(other) => {
+                self.slots.insert(kind, other);
+                Vec::new()
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// The connection ended. What waits now is for the successor.
+    pub fn disconnected(&mut self, kind: Kind) {
+        if let Some(slot) = self.slots.get_mut(&kind)
+            && let Slot::Up(client) = slot
+        {
+            *slot = Slot::Dying(Vec::new(), client.proof().clone());
+        }
+    }
+
+    /// Attempts that no warden of this kind has been asked to start yet.
+    pub fn waiting(&self, kind: Kind) -> Vec<AttemptId> {
+        match self.slots.get(&kind) {
+            Some(Slot::Starting(waiting) | Slot::Dying(waiting, _)) => waiting.iter().map(|r| r.id).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The warden is proven dead: starts the successor if anything waits for one.
+    pub fn dead(&mut self, kind: Kind, deadlines: Deadlines) {
+        if let Some(Slot::Dying(waiting, _)) = self.slots.remove(&kind)
+            && !waiting.is_empty()
+        {
+            self.start(kind, waiting, deadlines);
+        }
+    }
+
+    /// Asks for an attempt to be started; answered by [`Input::Spawned`].
+    pub fn spawn(&mut self, kind: Kind, request: SpawnRequest, deadlines: Deadlines) {
+        match self.slots.get_mut(&kind) {
+            None => self.start(kind, vec![request], deadlines),
+            Some(Slot::Starting(waiting) | Slot::Dying(waiting, _)) => waiting.push(request),
+            Some(Slot::Up(client)) => {
+                let (client, tx, id) = (client.clone(), self.tx.clone(), request.id);
+                tokio::spawn(async move {
+                    let result = loop {
+                        match client.spawn(request.clone()).await {
+                            Ok((pid, _)) => break Ok(pid),
+                            // Its death is being proven; then the attempt is settled with all of that warden.
+                            Err(WardenError::Gone) => return,
+                            // It may have been started: asked again until it is known. A stopped warden is
+                            // ended by its kernel timer.
+                            Err(WardenError::NoAnswer { .. }) => {}
+                            Err(WardenError::TooLong(length)) => break Err(NotStarted::TooLong(length)),
+                            Err(e) => break Err(NotStarted::Refused(e.to_string())),
+                        }
+                    };
+                    let _ = tx.send(Input::Spawned { id, result }).await;
+                });
+            }
+        }
+    }
+
+    /// Moves every warden's end; `deadlines` says it for a kind.
+    pub fn set_deadlines(&self, deadlines: impl Fn(Kind) -> Deadlines) {
+        for kind in self.slots.keys() {
+            self.send_deadline(*kind, deadlines(*kind));
+        }
+    }
+
+    fn send_deadline(&self, kind: Kind, (deadline, soft): Deadlines) {
+        // No answer: the warden is stopped or gone, and its kernel timer does what it must.
+        self.tell(kind, move |client| async move {
+            client.set_deadline(deadline.0, soft.0).await.map(|_| ())
+        });
+    }
+
+    /// Ends one attempt; its end arrives as an event.
+    pub fn kill(&self, kind: Kind, id: AttemptId, grace: Duration, reason: KillReason) {
+        self.tell(
+            kind,
+            move |client| async move { client.kill(id, grace, reason).await },
+        );
+    }
+
+    /// Ends everything everywhere.
+    pub fn kill_all(&self, grace: Duration, reason: KillReason) {
+        for kind in self.slots.keys() {
+            self.tell(*kind, move |client| async move {
+                client.kill_all(grace, reason).await.map(|_| ())
+            });
+        }
+    }
+
+    /// Lets the warden forget an attempt whose end is written down. One that has died meanwhile removes nothing any more.
+    pub fn ack(&self, kind: Kind, id: AttemptId) {
+        let client = match self.slots.get(&kind) {
+            Some(Slot::Up(client)) => Some(client.clone()),
+            _ => None,
+        };
+        let paths = Paths::new(&self.state_dir, kind);
+        tokio::spawn(async move {
+            let acked = match client {
+                Some(client) => client.ack(id, true).await,
+                None => Err(WardenError::Gone),
+            };
+            // Nobody takes a running attempt's files away.
+            if matches!(acked, Ok(()) | Err(WardenError::Refused(Refusal::Running { .. }))) {
+                return;
+            }
+            if let Err(e) = paths.discard(id).await {
+                tracing::warn!("files of attempt {id} stay: {e}");
+            }
+        });
+    }
+
+    /// Lets the warden forget children's ends that are written down.
+    pub fn heard(&self, kind: Kind, id: AttemptId, kills: u64) {
+        self.tell(kind, move |client| async move { client.heard(id, kills).await });
+    }
+
+    /// Has every warden record that these attempts never start here; then [`Input::Forbidden`] with those
+    /// for which that is certain.
+    pub fn forbid(&self, ids: Vec<AttemptId>) {
+        let clients: Vec<WardenClient> = self.up().map(|(_, c)| c.clone()).collect();
+        // A warden that is starting has been told nothing but what this loop will tell it.
+        let tx = self.tx.clone();
+        tokio::spawn(async move {
+            let mut certain = Vec::with_capacity(ids.len());
+            'ids: for id in ids {
+                for client in &clients {
+                    match client.forbid(id).await {
+                        Ok(None) => {}
+                        // It runs after all, or we cannot know: the next renewal asks again.
+                        Ok(Some(_)) | Err(_) => continue 'ids,
+                    }
+                }
+                certain.push(id);
+            }
+            let _ = tx.send(Input::Forbidden(certain)).await;
+        });
+    }
+
+    /// Each is read for as long as it is held.
+    pub fn connections(&self) -> Vec<(Kind, WardenClient)> {
+        self.up().map(|(kind, client)| (kind, client.clone())).collect()
+    }
+
+    fn up(&self) -> impl Iterator<Item = (Kind, &WardenClient)> {
+        self.slots.iter().filter_map(|(kind, slot)| match slot {
+            Slot::Up(client) => Some((*kind, client)),
+            _ => None,
+        })
+    }
+
+    /// The main warden, where it is there and takes notes of signed definitions.
+    pub fn note_taker(&self) -> Option<WardenClient> {
+        self.up()
+            .find(|(kind, client)| *kind == Kind::Main && client.identity().notes)
+            .map(|(_, client)| client.clone())
+    }
+
+    /// Whether a death is still being proven.
+    pub fn uncertain(&self) -> bool {
+        self.slots.values().any(|s| matches!(s, Slot::Dying(..)))
+    }
+
+    fn tell<F, Fut>(&self, kind: Kind, say: F)
+    where
+        F: FnOnce(WardenClient) -> Fut,
+        Fut: Future<Output = Result<(), WardenError>> + Send + 'static,
+    {
+        if let Some(Slot::Up(client)) = self.slots.get(&kind) {
+            let said = say(client.clone());
+            tokio::spawn(async move {
+                if let Err(e) = said.await {
+                    tracing::debug!("warden {}: {e}", kind.name());
+                }
+            });
+        }
+    }
+
+    /// Ends every warden and returns when all of them, with their trees, are proven gone.
+    pub async fn end_all(&mut self, grace: Duration) -> Vec<(Kind, std::io::Result<Gone>)> {
+        let mut ended = Vec::new();
+        for (kind, slot) in std::mem::take(&mut self.slots) {
+            match slot {
+                Slot::Up(client) => ended.push((kind, end(client, grace).await)),
+                Slot::Dying(_, proof) => ended.push((kind, proof.tree_gone().await)),
+                // It has been asked for nothing yet, and will not be.
+                Slot::Starting(_) => {}
+            }
+        }
+        ended
+    }
+}
+
+/// Whether a warden of this state directory serves another lease than the `last` one of this agent: then a
+/// newer agent has started it. Asked without taking it over.
+pub async fn superseded(state_dir: &Path, last: Serving) -> bool {
+    for kind in Paths::kinds(state_dir).unwrap_or_default() {
+        // One that does not answer is dealt with, and waited for, by whoever wants to begin.
+        if let Ok(Some(found)) = WardenClient::identify(state_dir, kind).await
+            && found.serving != last
+        {
+            return true;
+        }
+    }
+    false
+}
+
+/// Ends one warden: politely, then by the pidfd; returns when its tree is proven gone.
+pub async fn end(client: WardenClient, grace: Duration) -> std::io::Result<Gone> {
+    let proof = client.proof().clone();
+    let asked = client.shutdown(grace).await;
+    drop(client);
+    let patience = if asked.is_ok() {
+        grace + Duration::from_secs(2)
+    } else {
+        Duration::ZERO
+    };
+    if tokio::time::timeout(patience, proof.warden_dead()).await.is_err() {
+        proof.kill_warden()?;
+    }
+    proof.tree_gone().await
+}
+
+/// Forwards what a warden says; when its connection ends, waits for the proof of its death.
+async fn listen(kind: Kind, client: WardenClient, mut notices: Notices, tx: mpsc::Sender<Input>) {
+    let proof = client.proof().clone();
+    drop(client);
+    while let Some(notice) = notices.recv().await {
+        match notice {
+            Notice::Event(event) => {
+                if tx
+                    .send(Input::Warden(WardenInput::Event(kind, event)))
+                    .await
+                    .is_err()
+                {
+                    return;
+                }
+            }
+            Notice::Gone => break,
+        }
+    }
+    if tx
+        .send(Input::Warden(WardenInput::Disconnected(kind)))
+        .await
+        .is_err()
+    {
+        return;
+    }
+    let mut dead = proof.tree_gone().await;
+    // What stays without proof stays held: a table of processes that could not be read just now is asked again.
+    for _again in 0..PROOFS {
+        let Err(e) = &dead else { break };
+        tracing::warn!("looking for what the {} warden left: {e}", kind.name());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        dead = proof.tree_gone().await;
+    }
+    let _ = tx.send(Input::Warden(WardenInput::Dead(kind, dead))).await;
+}

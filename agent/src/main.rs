@@ -1,7 +1,0 @@
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    // The guard and the warden are this binary under other names, and must start before anything has threads.
-    farmhand::warden::dispatch();
-    farmhand::cli::main()
-}

@@ -1,0 +1,210 @@
+//! Events as rows of `farmhand.event`.
+
+use farmhand_store::events::Event as EventRow;
+use serde_json::json;
+
+use super::{AttemptRef, Event, TakeoverCause, severity};
+
+/// What is stored of an event, if anything.
+pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
+    let kind = kind(event)?;
+    let mut row = EventRow {
+        kind: kind.to_owned(),
+        severity: severity(event),
+        job_id: None,
+        run_id: None,
+        attempt: None,
+        address: Some(address.to_owned()),
+        session: None,
+        fence: None,
+        detail: json!({}),
+    };
+    match event {
+        Event::SessionOpened { session } | Event::SessionLost { session } => row.session = Some(*session),
+        Event::SessionAdopted { session, attempts } | Event::LeaseLapsed { session, attempts } => {
+            row.session = Some(*session);
+            row.detail = json!({"attempts": attempts});
+        }
+        Event::Booted { boot_id, runs } => row.detail = json!({"boot_id": boot_id, "runs": runs}),
+        Event::SessionClosed { session, freed } => {
+            row.session = Some(*session);
+            row.detail = json!({"freed": freed});
+        }
+        Event::Claimed {
+            attempt, takeover, ..
+        } => {
+            about(&mut row, attempt);
+            row.detail = json!({"cause": takeover.map(TakeoverCause::as_str)});
+        }
+        Event::TimedOut { attempt, progress } => {
+            about(&mut row, attempt);
+            row.detail = json!({"type": if *progress { "progress" } else { "run" }});
+        }
+        Event::ChildKilled {
+            attempt,
+            name,
+            pid,
+            what,
+        } => {
+            about(&mut row, attempt);
+            row.detail = json!({"name": name, "pid": pid, "what": what});
+        }
+        Event::DefinitionRefused { attempt, why } => {
+            about(&mut row, attempt);
+            row.detail = json!({"why": why});
+        }
+        Event::UserRefused { attempt, user, why } => {
+            about(&mut row, attempt);
+            row.detail = json!({"user": user, "why": why});
+        }
+        Event::Retrying {
+            attempt,
+            outcome,
+            delay,
+        } => {
+            about(&mut row, attempt);
+            row.detail = json!({"outcome": outcome, "delay_ms": delay.as_millis() as u64});
+        }
+        Event::AttemptLost { attempt, why } => {
+            about(&mut row, attempt);
+            row.detail = json!({"why": why});
+        }
+        Event::Released { session, runs, why } => {
+            row.session = Some(*session);
+            row.detail = json!({"runs": runs, "why": why});
+        }
+        Event::Ended {
+            attempt,
+            outcome,
+            detail,
+            ..
+        } => {
+            about(&mut row, attempt);
+            row.detail = json!({"outcome": outcome, "result": detail});
+        }
+        Event::Fenced {
+            op,
+            run_id,
+            attempt,
+            now,
+        } => {
+            (row.run_id, row.attempt) = (Some(*run_id), Some(*attempt));
+            row.detail = json!({"op": op, "now": now});
+        }
+        Event::FenceKill { run_id, attempt, why } => {
+            (row.run_id, row.attempt) = (Some(*run_id), Some(*attempt));
+            row.detail = json!({"why": why});
+        }
+        Event::Unkillable { run_id, attempt } => (row.run_id, row.attempt) = (Some(*run_id), Some(*attempt)),
+        Event::Skipped {
+            job_id,
+            reason,
+            count,
+        } => {
+            row.job_id = Some(job_id.clone());
+            row.detail = json!({"reason": reason, "count": count});
+        }
+        Event::Expired {
+            address,
+            session,
+            silent,
+            freed,
+        } => {
+            row.session = Some(*session);
+            row.detail = json!({"expired": address, "silent_ms": silent.as_millis() as u64, "freed": freed});
+        }
+        Event::Condemned {
+            address,
+            session,
+            run_id,
+        } => {
+            (row.session, row.run_id) = (Some(*session), Some(*run_id));
+            row.detail = json!({"held_by": address});
+        }
+        Event::HoldReleased {
+            run_id,
+            attempt,
+            address,
+            session,
+        } => {
+            (row.run_id, row.attempt, row.session) = (Some(*run_id), Some(*attempt), Some(*session));
+            row.detail = json!({"held_by": address});
+        }
+        Event::Swept { freed } => row.detail = json!({"freed": freed}),
+        Event::Abandoned { runs } => row.detail = json!({"runs": runs}),
+        Event::TimelineOpened { timeline } => row.detail = json!({"timeline": timeline}),
+        Event::TimelineChanged { from, to } => row.detail = json!({"from": from, "to": to}),
+        Event::ClockSlewed { slewed } => row.detail = json!({"slewed": slewed}),
+        Event::OutputDropped {
+            run_id,
+            attempt,
+            bytes,
+            error,
+        } => {
+            (row.run_id, row.attempt) = (Some(*run_id), Some(*attempt));
+            row.detail = json!({"bytes": bytes, "error": error});
+        }
+        Event::BadDefinition { job_id, error } | Event::TableRefused { job_id, error } => {
+            row.job_id = Some(job_id.clone());
+            row.detail = json!({"error": error});
+        }
+        Event::Draining { why } => row.detail = json!({"why": why}),
+        Event::DrainDeadline { attempts } => row.detail = json!({"attempts": attempts}),
+        Event::Told(told) => told.fill(&mut row),
+        Event::Refused(refused) => refused.fill(&mut row),
+        _ => {}
+    }
+    Some(row)
+}
+
+fn about(row: &mut EventRow, attempt: &AttemptRef) {
+    row.job_id = Some(attempt.job_id.clone());
+    row.run_id = Some(attempt.run_id);
+    row.attempt = Some(attempt.attempt);
+    row.fence = Some(attempt.fence);
+}
+
+/// The name an event is stored under, or `None` where a row would say nothing that the run does not.
+fn kind(event: &Event) -> Option<&'static str> {
+    Some(match event {
+        Event::SessionOpened { .. } => "session_opened",
+        Event::SessionAdopted { .. } => "session_adopted",
+        Event::Booted { .. } => "booted",
+        Event::SessionLost { .. } => "session_lost",
+        Event::SessionClosed { .. } => "session_closed",
+        Event::Superseded => "superseded",
+        Event::LeaseLapsed { .. } => "lease_lapsed",
+        Event::Claimed {
+            takeover: Some(_), ..
+        } => "takeover",
+        Event::Ended { outcome, .. } if *outcome != "succeeded" => "run_ended",
+        Event::Retrying { .. } => "retry",
+        Event::TimedOut { .. } => "timed_out",
+        Event::ChildKilled { .. } => "child_killed",
+        Event::UserRefused { .. } => "user_refused",
+        Event::DefinitionRefused { .. } => "definition_refused",
+        Event::Released { .. } => "released",
+        Event::AttemptLost { .. } => "attempt_lost",
+        Event::Fenced { .. } => "fenced",
+        Event::FenceKill { .. } => "fence_kill",
+        Event::Unkillable { .. } => "unkillable",
+        Event::Skipped { .. } => "skipped",
+        Event::Expired { .. } => "expired",
+        Event::Condemned { .. } => "condemned",
+        Event::HoldReleased { .. } => "hold_released",
+        Event::Swept { .. } => "swept",
+        Event::Abandoned { .. } => "abandoned",
+        Event::TimelineOpened { .. } => "timeline_opened",
+        Event::TimelineChanged { .. } => "timeline_changed",
+        Event::ClockSlewed { .. } => "clock_slewed",
+        Event::OutputDropped { .. } => "output_dropped",
+        Event::BadDefinition { .. } => "bad_definition",
+        Event::TableRefused { .. } => "table_refused",
+        Event::Draining { .. } => "draining",
+        Event::DrainDeadline { .. } => "drain_deadline",
+        Event::Drained => "drained",
+        Event::Told(told) => return told.kind(),
+        Event::Refused(_) => "http_refused",
+        _ => return None,
+    })
+}

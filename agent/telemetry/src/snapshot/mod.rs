@@ -1,0 +1,230 @@
+//! The farm's gauges: one agent at a time reads them and exposes them, so that they are not counted N times.
+//!
+//! The rule is the lease protocol's, on a lease of its own. The holder reads its stopwatch before it sends a
+//! renewal and exposes what came with it for [`Timing::exposed`] from then on, a challenger takes the lease when
+//! it has seen the same beat for [`Timing::challenge`] since it *received* it. No wall clock takes part.
+
+mod deadlines;
+mod families;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use farmhand_core::lease::BootInstant;
+use farmhand_store::snapshot::{self, FarmSnapshot, Stand};
+use farmhand_store::{Db, StoreError};
+use tokio::sync::Mutex;
+use uuid::Uuid;
+
+pub use deadlines::Deadlines;
+pub use families::families;
+
+use crate::metrics::Metrics;
+use farmhand_os::clock::boot_now;
+
+/// Jobs with series of their own; the others are counted as left out.
+pub const MAX_JOBS: i64 = 1_000;
+
+/// Rates of two clocks differ by less than this part of a second per second.
+const RATES: f64 = 1.002;
+
+/// How long what is said here is true.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// Between two snapshots.
+    pub every: Duration,
+}
+
+impl Timing {
+    /// The whole transaction, on client and server.
+    pub fn limit(self) -> Duration {
+        self.every.clamp(Duration::from_secs(1), Duration::from_secs(5))
+    }
+
+    /// From before a renewal was sent: two that fail in a row leave no gap.
+    pub fn exposed(self) -> Duration {
+        self.every * 3
+    }
+
+    /// From when a beat was received.
+    pub fn challenge(self) -> Duration {
+        self.exposed().mul_f64(RATES) + Duration::from_millis(200)
+    }
+}
+
+/// One agent's part in it.
+pub struct Snapshots {
+    me: Uuid,
+    address: String,
+    timing: Timing,
+    metrics: Arc<Metrics>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The lease as it stands, and since when it was seen so.
+    watched: Option<(Stand, BootInstant)>,
+    /// The last call renewed it: the next finds out by renewing, and need not look first.
+    held: bool,
+    deadlines: Deadlines,
+}
+
+/// What one look at the lease led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    Exposed,
+    /// It is another agent's.
+    Others,
+    /// An earlier call is still under way.
+    Busy,
+}
+
+impl Snapshots {
+    pub fn new(address: &str, every: Duration, metrics: Arc<Metrics>) -> Self {
+        Self {
+            me: Uuid::new_v4(),
+            address: address.to_owned(),
+            timing: Timing { every },
+            metrics,
+            state: Mutex::new(State::default()),
+        }
+    }
+
+    /// Looks whose turn it is, and when it is ours, reads the farm and exposes it.
+    ///
+    /// # Errors
+    /// The database's. What was exposed stays until its time is over.
+    pub async fn run_once(&self, db: &Db) -> Result<Turn, StoreError> {
+        let Ok(mut state) = self.state.try_lock() else {
+            return Ok(Turn::Busy);
+        };
+        let own = Stand {
+            holder: self.me,
+            beat: 0,
+        };
+        let seen = if std::mem::take(&mut state.held) {
+            own
+        } else {
+            snapshot::stand(db).await?
+        };
+        if !state.may_take(seen, self.me, boot_now(), self.timing) {
+            return Ok(Turn::Others);
+        }
+        let sent = boot_now();
+        let limit = self.timing.limit();
+        let taken = snapshot::take(db, self.me, &self.address, seen, limit, MAX_JOBS).await?;
+        let Some(farm) = taken else {
+            return Ok(Turn::Others);
+        };
+        state.held = true;
+        let until = sent + self.timing.exposed();
+        // A definition that cannot be had now costs its job one deadline, not the farm its gauges.
+        if let Err(e) = state.deadlines.learn(db, &farm.jobs).await {
+            tracing::debug!("definitions for deadlines: {e}");
+        }
+        let families = families(&farm, |job| state.deadlines.of(job));
+        self.metrics.expose_farm(families, until);
+        Ok(Turn::Exposed)
+    }
+
+    /// Exposes nothing more and lets the next agent have it at once.
+    pub async fn release(&self, db: &Db) {
+        self.metrics.expose_farm(Vec::new(), BootInstant(0));
+        let mut state = self.state.lock().await;
+        state.held = false;
+        // What a call under way has exposed since.
+        self.metrics.expose_farm(Vec::new(), BootInstant(0));
+        if let Err(e) = snapshot::release(db, self.me).await {
+            tracing::debug!("releasing the snapshot: {e}");
+        }
+    }
+}
+
+impl State {
+    /// Whether the lease is ours, nobody's, or has stood still for long enough.
+    fn may_take(&mut self, seen: Stand, me: Uuid, received: BootInstant, timing: Timing) -> bool {
+        if seen.holder == me || seen.holder.is_nil() {
+            self.watched = None;
+            return true;
+        }
+        match self.watched {
+            Some((stand, since)) if stand == seen => received >= since + timing.challenge(),
+            _ => {
+                self.watched = Some((seen, received));
+                false
+            }
+        }
+    }
+}
+
+/// The timetable's form of "every so many seconds", shifted by `own` so that agents come one after the other.
+/// `every` divides a minute.
+pub fn timetable(every: Duration, own: u64) -> String {
+    let every = every.as_secs().clamp(1, 60);
+    let seconds: Vec<String> = (0..60)
+        .filter(|s| s % every == own % every)
+        .map(|s| s.to_string())
+        .collect();
+    format!("{} * * * * *", seconds.join(","))
+}
+
+/// The farm's families with every series that there may be, for those who ask which metrics exist.
+pub fn sample() -> Vec<prometheus::proto::MetricFamily> {
+    families(&FarmSnapshot::sample(), |job| job.next_run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> BootInstant {
+        BootInstant(ms * 1_000_000)
+    }
+
+    fn stand(holder: u128, beat: i64) -> Stand {
+        Stand {
+            holder: Uuid::from_u128(holder),
+            beat,
+        }
+    }
+
+    const TIMING: Timing = Timing {
+        every: Duration::from_secs(15),
+    };
+
+    #[test]
+    fn what_stood_still_for_the_whole_stopwatch_may_be_taken_and_nothing_else() {
+        let (mut state, me) = (State::default(), Uuid::from_u128(1));
+        assert!(!state.may_take(stand(2, 7), me, at(0), TIMING));
+        assert!(!state.may_take(stand(2, 7), me, at(45_000), TIMING));
+        assert!(!state.may_take(stand(2, 8), me, at(60_000), TIMING));
+        assert!(!state.may_take(stand(2, 8), me, at(105_000), TIMING));
+        assert!(state.may_take(stand(2, 8), me, at(105_300), TIMING));
+    }
+
+    #[test]
+    fn ones_own_and_nobodys_may_be_taken_at_once() {
+        let (mut state, me) = (State::default(), Uuid::from_u128(1));
+        assert!(state.may_take(stand(1, 7), me, at(0), TIMING));
+        assert!(state.may_take(stand(0, 8), me, at(0), TIMING));
+    }
+
+    #[test]
+    fn a_holder_stops_exposing_before_a_challenger_begins_whatever_its_clock_rate() {
+        for secs in [1, 2, 5, 15, 60] {
+            let timing = Timing {
+                every: Duration::from_secs(secs),
+            };
+            let (slow, fast) = (timing.exposed().mul_f64(1.001), timing.challenge().div_f64(1.001));
+            assert!(slow < fast, "{timing:?}");
+        }
+    }
+
+    #[test]
+    fn the_timetable_names_every_second_of_the_minute_that_is_meant() {
+        assert_eq!(timetable(Duration::from_secs(15), 17), "2,17,32,47 * * * * *");
+        assert_eq!(timetable(Duration::from_secs(60), 61), "1 * * * * *");
+        assert_eq!(timetable(Duration::from_secs(1), 5).matches(',').count(), 59);
+    }
+}

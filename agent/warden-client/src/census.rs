@@ -1,0 +1,176 @@
+//! Whose process is this? Asked about children of the warden that it did not fork: orphans of attempts, which
+//! become its children because it is a subreaper; and about everything where there is no cgroup.
+
+use std::collections::{HashMap, HashSet};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::wire::AttemptId;
+use farmhand_os::process::{self, Stat};
+
+const MARK: &[u8] = b"FARMHAND_RUN_DIR=";
+
+/// What is known of a living attempt.
+#[derive(Debug)]
+pub struct Member<'a> {
+    pub id: AttemptId,
+    pub main: i32,
+    pub cgroup: Option<&'a Path>,
+    pub run_dir: &'a Path,
+}
+
+#[derive(Debug, Default)]
+pub struct Census {
+    /// Once known, always known: (pid, start) names one process for ever.
+    known: HashMap<(i32, u64), AttemptId>,
+    found: HashMap<AttemptId, Vec<Stat>>,
+    /// Of attempts that have ended: they slipped through while their tree was looked at.
+    pub left_behind: Vec<Stat>,
+}
+
+/// The signs by which a process is recognised.
+#[derive(Debug, Default)]
+struct Signs {
+    living: HashSet<AttemptId>,
+    by_main: HashMap<i32, AttemptId>,
+    by_cgroup: HashMap<String, AttemptId>,
+    by_run_dir: HashMap<Vec<u8>, AttemptId>,
+}
+
+impl Census {
+    pub fn of(&self, id: AttemptId) -> &[Stat] {
+        self.found.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn clear(&mut self) {
+        self.found.clear();
+        self.left_behind.clear();
+    }
+
+    /// Looks at `tops`, children of this process, and everything below them. `runs`: where the run
+    /// directories of this warden's attempts are.
+    pub fn take(&mut self, tops: Vec<i32>, members: &[Member<'_>], runs: &Path) {
+        self.clear();
+        let signs = Signs::new(members);
+        let all = process::below(tops);
+        // The only attempt there is: nobody else can have made an orphan without any sign.
+        let only = match members {
+            [only] => Some(only.id),
+            _ => None,
+        };
+        // An orphan's children are its attempt's, too, even where they themselves bear no sign of it.
+        let mut owners = HashMap::new();
+        for (stat, top) in &all {
+            if stat.pid == *top {
+                owners.insert(*top, self.owner(stat, &signs).or(only));
+            }
+        }
+        let mut known = HashMap::new();
+        for (stat, top) in all.into_iter().filter(|(stat, _)| !stat.is_zombie()) {
+            let own = if stat.pid == top {
+                None
+            } else {
+                self.owner(&stat, &signs)
+            };
+            match own.or(owners.get(&top).copied().flatten()) {
+                Some(id) => {
+                    known.insert((stat.pid, stat.start), id);
+                    self.found.entry(id).or_default().push(stat);
+                }
+                None if members.is_empty() || bears_mark_below(stat.pid, runs) => self.left_behind.push(stat),
+                None => {}
+            }
+        }
+        self.known = known;
+    }
+
+    fn owner(&self, stat: &Stat, signs: &Signs) -> Option<AttemptId> {
+        let numbers = [stat.pid, stat.session, stat.pgrp];
+        if let Some(id) = numbers.iter().find_map(|n| signs.by_main.get(n)) {
+            return Some(*id);
+        }
+        if let Some(id) = self.known.get(&(stat.pid, stat.start)) {
+            return signs.living.contains(id).then_some(*id);
+        }
+        let by_cgroup = || {
+            let path = cgroup_of(stat.pid)?;
+            let inside = path
+                .match_indices('/')
+                .map(|(at, _)| &path[..at])
+                .chain([path.as_str()]);
+            inside
+                .filter_map(last_two)
+                .find_map(|name| signs.by_cgroup.get(name))
+                .copied()
+        };
+        by_cgroup().or_else(|| signs.by_run_dir.get(&mark_of(stat.pid)?).copied())
+    }
+}
+
+impl Signs {
+    fn new(members: &[Member<'_>]) -> Signs {
+        let mut signs = Signs::default();
+        for member in members {
+            signs.living.insert(member.id);
+            signs.by_main.insert(member.main, member.id);
+            signs
+                .by_run_dir
+                .insert(member.run_dir.as_os_str().as_bytes().to_vec(), member.id);
+            let name = member.cgroup.and_then(Path::to_str).and_then(last_two);
+            signs
+                .by_cgroup
+                .extend(name.map(|name| (name.to_owned(), member.id)));
+        }
+        signs
+    }
+}
+
+/// `farmhand-HASH-KIND/RUN.ATTEMPT`: the mount point before it may be anything.
+fn last_two(path: &str) -> Option<&str> {
+    let last = path.rfind('/')?;
+    let before = path[..last].rfind('/').map_or(0, |at| at + 1);
+    Some(&path[before..])
+}
+
+fn cgroup_of(pid: i32) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    text.lines()
+        .find_map(|l| l.strip_prefix("0::"))
+        .map(str::to_owned)
+}
+
+fn mark_of(pid: i32) -> Option<Vec<u8>> {
+    let environ = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    environ
+        .split(|b| *b == 0)
+        .find_map(|entry| entry.strip_prefix(MARK))
+        .map(<[u8]>::to_vec)
+}
+
+fn bears_mark_below(pid: i32, runs: &Path) -> bool {
+    mark_of(pid).is_some_and(|dir| dir.starts_with(runs.as_os_str().as_bytes()))
+}
+
+/// Every process of the machine that was given a run directory below `runs`, whoever its parent is by now.
+pub fn marked(runs: &Path) -> Vec<Stat> {
+    let own = std::process::id().cast_signed();
+    let mut found = process::all();
+    found.retain(|stat| stat.pid != own && !stat.is_zombie() && bears_mark_below(stat.pid, runs));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_cgroup_is_recognised_wherever_it_is_mounted() {
+        assert_eq!(
+            super::last_two("/sys/fs/cgroup/x/farmhand-1-main/7.1"),
+            Some("farmhand-1-main/7.1")
+        );
+        assert_eq!(
+            super::last_two("/farmhand-1-main/7.1"),
+            Some("farmhand-1-main/7.1")
+        );
+        assert_eq!(super::last_two("7.1"), None);
+    }
+}

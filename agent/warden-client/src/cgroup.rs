@@ -1,0 +1,245 @@
+//! A cgroup (v2) per attempt: it cannot be left by forking, and `cgroup.kill` ends all of it at once.
+//!
+//! ```text
+//! BASE/farmhand-HASH-KIND/RUN.ATTEMPT
+//! ```
+//! BASE is the cgroup the guard was started in, or its parent when that is named `agent` (systemd's
+//! `DelegateSubgroup=agent`): only a cgroup without processes may give controllers to its children.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use farmhand_core::definition::Limits;
+
+use super::paths::{Paths, named};
+use super::wire::AttemptId;
+use farmhand_os::path_hash::path_hash;
+
+struct Base {
+    path: PathBuf,
+    /// Made for us alone, so its controllers are ours to switch on.
+    delegated: bool,
+}
+
+/// Where this process could make cgroups; `None`: no cgroup v2 mounted.
+fn base() -> Option<Base> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = own.lines().find_map(|l| l.strip_prefix("0::"))?;
+    let mount = mounts.lines().find_map(|line| {
+        let (left, right) = line.split_once(" - ")?;
+        let mut fields = left.split(' ');
+        let (root, point) = (fields.nth(3)?, fields.next()?);
+        // Below the mount's root our own path may not be visible at all.
+        let below = own.strip_prefix(root.trim_end_matches('/'))?;
+        right
+            .starts_with("cgroup2 ")
+            .then(|| PathBuf::from(format!("{point}{below}")))
+    })?;
+    let delegated = mount.file_name().is_some_and(|n| n == "agent");
+    Some(Base {
+        path: if delegated {
+            mount.parent()?.to_path_buf()
+        } else {
+            mount
+        },
+        delegated,
+    })
+}
+
+/// Makes the directory for a warden's attempts. `Err` says why there is none: the attempts are then
+/// followed by descent.
+pub fn make_parent(paths: &Paths) -> io::Result<PathBuf> {
+    let base = base().ok_or_else(|| io::Error::other("no cgroup v2 is mounted"))?;
+    let parent = base.path.join(format!(
+        "farmhand-{:016x}-{}",
+        path_hash(paths.state_dir()),
+        paths.kind().name()
+    ));
+    match fs::create_dir(&parent) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(named(e, &parent)),
+        _ => {}
+    }
+    let outcome = usable(&parent);
+    if outcome.is_err() {
+        let _ = fs::remove_dir(&parent);
+    }
+    outcome?;
+    // Without controllers limits are watched instead of enforced; nothing else hangs on them.
+    for controller in ["+memory", "+pids"] {
+        if base.delegated {
+            let _ = fs::write(base.path.join("cgroup.subtree_control"), controller);
+        }
+        let _ = fs::write(parent.join("cgroup.subtree_control"), controller);
+    }
+    Ok(parent)
+}
+
+fn usable(parent: &Path) -> io::Result<()> {
+    let kill = parent.join("cgroup.kill");
+    OpenOptions::new()
+        .write(true)
+        .open(&kill)
+        .map_err(|e| named(e, &kill))?;
+    let probe = parent.join("probe");
+    match fs::create_dir(&probe) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(named(e, &probe)),
+        _ => {}
+    }
+    let entered = farmhand_os::fork::in_child(|| fs::write(probe.join("cgroup.procs"), "0").is_ok());
+    // The probing child is reaped, but the kernel may take a moment to let go of it.
+    let _ = remove_soon(&probe);
+    match entered? {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("{} cannot be entered", probe.display()))),
+    }
+}
+
+/// Removes a cgroup and those a job made below it. Fails while anything is in it.
+pub fn remove(path: &Path) -> io::Result<()> {
+    // Most have none below them, and to list one is most of the work.
+    match fs::remove_dir(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(_) => {}
+        Ok(()) => return Ok(()),
+    }
+    if let Ok(entries) = fs::read_dir(path) {
+        for entry in entries.flatten() {
+            if entry.file_type().is_ok_and(|t| t.is_dir()) {
+                remove(&entry.path())?;
+            }
+        }
+    }
+    match fs::remove_dir(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// As [`remove`], waiting a little: the kernel lets go of a process some time after its death.
+pub fn remove_soon(path: &Path) -> io::Result<()> {
+    for _ in 0..100 {
+        if remove(path).is_ok() {
+            return Ok(());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    remove(path)
+}
+
+/// SIGKILL for everything in a cgroup and below, atomically with respect to fork.
+pub fn kill(path: &Path) -> io::Result<()> {
+    match fs::write(path.join("cgroup.kill"), "1") {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Whether any live process is in a cgroup or below it.
+pub fn populated(path: &Path) -> bool {
+    fs::read_to_string(path.join("cgroup.events")).is_ok_and(|t| t.lines().any(|l| l == "populated 1"))
+}
+
+/// Live processes in a cgroup and below it.
+pub fn processes(path: &Path) -> Vec<i32> {
+    let mut found: Vec<i32> = fs::read_to_string(path.join("cgroup.procs"))
+        .map(|t| t.lines().filter_map(|l| l.parse().ok()).collect())
+        .unwrap_or_default();
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|t| t.is_dir()) {
+            found.extend(processes(&entry.path()));
+        }
+    }
+    // 0 stands for a process outside this PID namespace.
+    found.retain(|pid| *pid > 0);
+    found
+}
+
+/// How a new process comes into a cgroup: born there, or, where the kernel cannot do that, by moving itself. A move
+/// waits until every processor has taken notice, some 10 ms when there was none for a while, and whoever makes or
+/// removes a cgroup meanwhile waits with it.
+#[derive(Debug)]
+pub struct Entry {
+    pub dir: File,
+    procs: PathBuf,
+}
+
+impl Entry {
+    /// Moves the calling process in.
+    pub fn enter(&self) -> io::Result<()> {
+        OpenOptions::new()
+            .write(true)
+            .open(&self.procs)
+            .and_then(|mut procs| procs.write_all(b"0"))
+    }
+}
+
+#[derive(Debug)]
+pub struct Group {
+    path: PathBuf,
+    /// The kernel enforces the limit; else the warden watches.
+    pub memory_enforced: bool,
+    pub processes_enforced: bool,
+}
+
+impl Group {
+    pub fn create(parent: &Path, id: AttemptId, limits: &Limits) -> io::Result<Group> {
+        let path = parent.join(id.to_string());
+        fs::create_dir(&path).map_err(|e| named(e, &path))?;
+        let set = |file: &str, value: u64| fs::write(path.join(file), value.to_string()).is_ok();
+        let memory_enforced = limits.memory.is_some_and(|bytes| {
+            // All of the tree or nothing: a half-killed pipeline may report success.
+            let _ = set("memory.oom.group", 1);
+            let _ = set("memory.swap.max", 0);
+            set("memory.max", bytes)
+        });
+        let processes_enforced = limits
+            .processes
+            .is_some_and(|count| set("pids.max", u64::from(count)));
+        Ok(Group {
+            path,
+            memory_enforced,
+            processes_enforced,
+        })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The way in.
+    pub fn entry(&self) -> io::Result<Entry> {
+        let dir = File::open(&self.path).map_err(|e| named(e, &self.path))?;
+        Ok(Entry {
+            dir,
+            procs: self.path.join("cgroup.procs"),
+        })
+    }
+
+    /// CPU time of everything that ever ran in it: user and system microseconds.
+    pub fn cpu_us(&self) -> Option<(u64, u64)> {
+        let text = fs::read_to_string(self.path.join("cpu.stat")).ok()?;
+        let field = |name| {
+            text.lines()
+                .find_map(|l| l.strip_prefix(name)?.strip_prefix(' ')?.parse::<u64>().ok())
+        };
+        Some((field("user_usec")?, field("system_usec")?))
+    }
+
+    pub fn memory_peak(&self) -> Option<u64> {
+        fs::read_to_string(self.path.join("memory.peak"))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+    }
+
+    /// Whether the kernel ended it for its memory limit.
+    pub fn out_of_memory(&self) -> bool {
+        fs::read_to_string(self.path.join("memory.events")).is_ok_and(|t| {
+            t.lines()
+                .any(|l| l.strip_prefix("oom_kill ").is_some_and(|n| n != "0"))
+        })
+    }
+}

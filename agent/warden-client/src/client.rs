@@ -1,0 +1,358 @@
+//! The agent's side: one connection, requests with answers, and a stream of events.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use farmhand_core::claimed::Signed;
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+use super::hello::{ask_alone, broken, dial_living, identity_of, next_message, unexpected};
+use super::paths::Paths;
+use super::proof::ProofOfDeath;
+use super::wire::frame::{self, FrameError};
+use super::wire::*;
+
+/// Bound of one request. A warden answers within milliseconds unless it is stopped.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// As much as a warden reads at once.
+const WRITTEN_AT_ONCE: usize = 64 << 10;
+/// More than the warden's attempts twice over, so that no exit is ever refused.
+const EVENTS: usize = 16 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+pub enum WardenError {
+    #[error("warden in {path}: {source}")]
+    Io { path: String, source: io::Error },
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Stopped or hung; it may still act on the request. `proof` lets the caller end it or wait for its end.
+    #[error("the warden did not answer within {} s", ANSWER_WITHIN.as_secs())]
+    NoAnswer { proof: Option<ProofOfDeath> },
+    /// The connection ended: the warden died, or a newer agent took over. Its death is not proven by this.
+    #[error("the connection to the warden is gone")]
+    Gone,
+    /// It was not sent.
+    #[error("a request of {0} bytes; a warden takes {max} at most", max = frame::MAX_FRAME)]
+    TooLong(usize),
+    #[error("the warden's answer makes no sense: {0}")]
+    Protocol(String),
+    /// A guard lives but no warden listens.
+    #[error("an old guard in {0} is still ending its processes")]
+    Busy(String),
+    #[error("the warden did not start: {0}")]
+    NotStarted(String),
+}
+
+impl From<FrameError> for WardenError {
+    fn from(error: FrameError) -> Self {
+        WardenError::Protocol(error.to_string())
+    }
+}
+
+/// What arrives without being asked for.
+#[derive(Debug)]
+pub enum Notice {
+    Event(Event),
+    /// The last notice. The tree may be alive: see [`WardenClient::proof`].
+    Gone,
+}
+
+pub type Notices = mpsc::Receiver<Notice>;
+
+/// A connection that said hello. Clones share it; it closes with the last one.
+#[derive(Clone, Debug)]
+pub struct WardenClient {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    requests: mpsc::Sender<Vec<u8>>,
+    waiting: Arc<Waiting>,
+    next_seq: AtomicU64,
+    identity: Identity,
+    proof: ProofOfDeath,
+    reader: AbortHandle,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+type Answer = oneshot::Sender<Result<Reply, Refusal>>;
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// `None` once the connection is gone: nobody may wait any more.
+    answers: Mutex<Option<HashMap<u64, Answer>>>,
+}
+
+impl Waiting {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<HashMap<u64, Answer>>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WardenClient {
+    /// Takes over the warden that lives in `state_dir`, cutting off an older agent. `None`: none lives, and
+    /// that is certain. Waits a while for a guard that is still ending its processes.
+    pub async fn connect_existing(
+        state_dir: &Path,
+        kind: Kind,
+    ) -> Result<Option<(WardenClient, Notices)>, WardenError> {
+        let paths = Paths::new(state_dir, kind);
+        match dial_living(&paths).await? {
+            Some(stream) => Ok(Some(Self::hello(stream, &paths, None).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Who serves in `state_dir`, without taking it over.
+    pub async fn identify(state_dir: &Path, kind: Kind) -> Result<Option<Identity>, WardenError> {
+        let paths = Paths::new(state_dir, kind);
+        let Some(stream) = dial_living(&paths).await? else {
+            return Ok(None);
+        };
+        let (mut read, mut write) = stream.into_split();
+        let mut buffer = BytesMut::new();
+        let ask = ask_alone(&mut read, &mut write, &mut buffer, 0, Request::Identify);
+        match tokio::time::timeout(ANSWER_WITHIN, ask).await {
+            Ok(answer) => Ok(Some(identity_of(answer?)?)),
+            Err(_) => Err(WardenError::NoAnswer { proof: None }),
+        }
+    }
+
+    pub fn run(
+        read: OwnedReadHalf,
+        write: OwnedWriteHalf,
+        buffer: BytesMut,
+        identity: Identity,
+        proof: ProofOfDeath,
+    ) -> (WardenClient, Notices) {
+        let (requests, outgoing) = mpsc::channel(64);
+        let (events, notices) = mpsc::channel(EVENTS);
+        let waiting = Arc::new(Waiting {
+            answers: Mutex::new(Some(HashMap::new())),
+        });
+        tokio::spawn(write_requests(write, outgoing));
+        let reader = tokio::spawn(read_answers(read, buffer, waiting.clone(), events)).abort_handle();
+        let next_seq = AtomicU64::new(2);
+        let inner = Inner {
+            requests,
+            waiting,
+            next_seq,
+            identity,
+            proof,
+            reader,
+        };
+        (
+            WardenClient {
+                inner: Arc::new(inner),
+            },
+            notices,
+        )
+    }
+
+    /// As of the hello; later deadlines are in the answers to [`Self::set_deadline`].
+    pub fn identity(&self) -> &Identity {
+        &self.inner.identity
+    }
+
+    pub fn proof(&self) -> &ProofOfDeath {
+        &self.inner.proof
+    }
+
+    /// Moves the session's end forward. Answers with what holds now: (deadline_ns, soft_ns).
+    pub async fn set_deadline(&self, deadline_ns: u64, soft_ns: u64) -> Result<(u64, u64), WardenError> {
+        match self.ask(Request::SetDeadline { deadline_ns, soft_ns }).await? {
+            Reply::Deadline { deadline_ns, soft_ns } => Ok((deadline_ns, soft_ns)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Starts an attempt, once however often it is asked for. That the command cannot be executed shows in
+    /// its result, not here. Answers with (pid, already started by an earlier request).
+    pub async fn spawn(&self, request: SpawnRequest) -> Result<(i32, bool), WardenError> {
+        match self.ask(Request::Spawn(Box::new(request))).await? {
+            Reply::Spawned { pid, already } => Ok((pid, already)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Records that the attempt never starts here. `Some`: too late, it has.
+    pub async fn forbid(&self, id: AttemptId) -> Result<Option<State>, WardenError> {
+        match self.ask(Request::Forbid { id }).await? {
+            Reply::Forbidden => Ok(None),
+            Reply::AlreadyStarted { state } => Ok(Some(state)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// SIGTERM now, SIGKILL after `grace` at the latest.
+    pub async fn kill(&self, id: AttemptId, grace: Duration, reason: KillReason) -> Result<(), WardenError> {
+        match self
+            .ask(Request::Kill {
+                id,
+                grace_ms: milliseconds(grace),
+                reason,
+            })
+            .await?
+        {
+            Reply::Killing { .. } => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// As [`Self::kill`], for every attempt; answers how many live.
+    pub async fn kill_all(&self, grace: Duration, reason: KillReason) -> Result<u32, WardenError> {
+        match self
+            .ask(Request::KillAll {
+                grace_ms: milliseconds(grace),
+                reason,
+            })
+            .await?
+        {
+            Reply::Killing { attempts } => Ok(attempts),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Lets the warden forget an ended attempt; `remove` deletes its directory: output and run directory.
+    pub async fn ack(&self, id: AttemptId, remove: bool) -> Result<(), WardenError> {
+        match self.ask(Request::Ack { id }).await? {
+            Reply::Acked => {}
+            other => return Err(unexpected(&other)),
+        }
+        if remove {
+            let paths = self.inner.proof.paths();
+            // Here and not in the warden, which has one thread.
+            paths.clone().discard(id).await.map_err(|e| broken(paths, e))?;
+        }
+        Ok(())
+    }
+
+    /// Children's ends up to this number are written down.
+    pub async fn heard(&self, id: AttemptId, kills: u64) -> Result<(), WardenError> {
+        match self.ask(Request::Heard { id, kills }).await? {
+            Reply::Acked => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Has the serials of these definitions noted, where a trusted key signed them.
+    pub async fn note(&self, trusted_keys: PathBuf, signed: Vec<Signed>) -> Result<(), WardenError> {
+        match self.ask(Request::Note { trusted_keys, signed }).await? {
+            Reply::Acked => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    pub async fn list(&self) -> Result<Listing, WardenError> {
+        match self.ask(Request::List).await? {
+            Reply::List(listing) => Ok(listing),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Kills everything and lets the warden leave when all ends are acknowledged or this connection closes.
+    pub async fn shutdown(&self, grace: Duration) -> Result<(), WardenError> {
+        match self
+            .ask(Request::Shutdown {
+                grace_ms: milliseconds(grace),
+            })
+            .await?
+        {
+            Reply::ShuttingDown => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn ask(&self, request: Request) -> Result<Reply, WardenError> {
+        let seq = self.inner.next_seq.fetch_add(1, Ordering::Relaxed);
+        let mut wire = Vec::new();
+        frame::encode(&FromAgent { seq, request }, &mut wire).map_err(|e| match e {
+            FrameError::TooLong(length) => WardenError::TooLong(length),
+            other => other.into(),
+        })?;
+        let (tell, told) = oneshot::channel();
+        match &mut *self.inner.waiting.lock() {
+            Some(answers) => answers.insert(seq, tell),
+            None => return Err(WardenError::Gone),
+        };
+        let exchange = async {
+            self.inner
+                .requests
+                .send(wire)
+                .await
+                .map_err(|_| WardenError::Gone)?;
+            told.await.map_err(|_| WardenError::Gone)
+        };
+        match tokio::time::timeout(ANSWER_WITHIN, exchange).await {
+            Ok(answer) => Ok(answer??),
+            Err(_) => {
+                if let Some(answers) = &mut *self.inner.waiting.lock() {
+                    answers.remove(&seq);
+                }
+                Err(WardenError::NoAnswer {
+                    proof: Some(self.inner.proof.clone()),
+                })
+            }
+        }
+    }
+}
+
+async fn write_requests(mut write: OwnedWriteHalf, mut outgoing: mpsc::Receiver<Vec<u8>>) {
+    while let Some(mut wire) = outgoing.recv().await {
+        // What was asked for meanwhile goes with it, and the warden finds it in one read.
+        while wire.len() < WRITTEN_AT_ONCE
+            && let Ok(more) = outgoing.try_recv()
+        {
+            wire.extend_from_slice(&more);
+        }
+        if write.write_all(&wire).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read_answers(
+    mut read: OwnedReadHalf,
+    mut buffer: BytesMut,
+    waiting: Arc<Waiting>,
+    events: mpsc::Sender<Notice>,
+) {
+    while let Ok(Some(message)) = next_message(&mut read, &mut buffer).await {
+        match message {
+            FromWarden::Reply { seq, result } => {
+                let answer = waiting.lock().as_mut().and_then(|answers| answers.remove(&seq));
+                if let Some(answer) = answer {
+                    // Whoever asked may have stopped waiting.
+                    let _ = answer.send(result);
+                }
+            }
+            // Progress comes again; everything else is bounded by the warden's attempts.
+            FromWarden::Event(Event::Progress { .. }) if events.capacity() < EVENTS / 2 => {}
+            FromWarden::Event(event) => {
+                if events.send(Notice::Event(event)).await.is_err() {
+                    break;
+                }
+            }
+        }
+    }
+    waiting.lock().take();
+    let _ = events.send(Notice::Gone).await;
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

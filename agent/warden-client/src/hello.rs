@@ -1,0 +1,195 @@
+//! How a connection begins: find the warden, prove which process it is, take it over.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+use super::client::{ANSWER_WITHIN, Notices, WardenClient, WardenError};
+use super::lock;
+use super::paths::Paths;
+use super::proof::{PidFd, ProofOfDeath};
+use super::wire::frame;
+use super::wire::*;
+use crate::privsep;
+
+/// How long a guard may sweep, or a warden start, before connecting gives up.
+const SETTLE_WITHIN: Duration = Duration::from_secs(15);
+
+impl WardenClient {
+    pub async fn hello(
+        stream: UnixStream,
+        paths: &Paths,
+        expect: Option<Serving>,
+    ) -> Result<(WardenClient, Notices), WardenError> {
+        let broken = |source| broken(paths, source);
+        let peer = stream
+            .peer_cred()
+            .map_err(broken)?
+            .pid()
+            .ok_or(WardenError::Gone)?;
+        // Opened before the hello is answered: the answer proves that this is the process that gave it.
+        let warden = PidFd::open(peer).map_err(broken)?.ok_or(WardenError::Gone)?;
+        let (mut read, mut write) = stream.into_split();
+        let mut buffer = BytesMut::new();
+        let request = Request::Hello {
+            protocol: PROTOCOL,
+            agent_pid: std::process::id().cast_signed(),
+            expect,
+        };
+        let answer = tokio::time::timeout(ANSWER_WITHIN, async {
+            let first = identity_of(ask_alone(&mut read, &mut write, &mut buffer, 0, request).await?)?;
+            let guard = PidFd::open(first.guard_pid)
+                .map_err(broken)?
+                .ok_or(WardenError::Gone)?;
+            // The second answer, given after the pidfd was opened, proves the guard in the same way.
+            let second =
+                identity_of(ask_alone(&mut read, &mut write, &mut buffer, 1, Request::Identify).await?)?;
+            if (second.warden_pid, second.guard_pid) != (peer, guard.pid()) {
+                return Err(WardenError::Protocol(
+                    "the warden's or guard's pid changed".into(),
+                ));
+            }
+            Ok((second, guard))
+        })
+        .await;
+        let (identity, guard) = match answer {
+            Ok(answer) => answer?,
+            Err(_) => {
+                let proof = ProofOfDeath::new(warden, None, paths.clone());
+                return Err(WardenError::NoAnswer { proof: Some(proof) });
+            }
+        };
+        let proof = ProofOfDeath::new(warden, Some(guard), paths.clone());
+        Ok(Self::run(read, write, buffer, identity, proof))
+    }
+}
+
+impl WardenClient {
+    /// Connects to a living warden without a word; `None` when certainly nobody lives.
+    pub async fn dial_living(paths: &Paths) -> Result<Option<UnixStream>, WardenError> {
+        dial_living(paths).await
+    }
+
+    /// Who is at the other end, and a handle of that very process. Nothing is taken over; where the warden knows how, the
+    /// connection is one for an agent without rights.
+    pub async fn held(stream: UnixStream) -> Result<(UnixStream, Identity, PidFd), WardenError> {
+        let gone = |_| WardenError::Gone;
+        let peer = stream.peer_cred().map_err(gone)?.pid().ok_or(WardenError::Gone)?;
+        // As in the hello: answered after this was opened, so by this process.
+        let warden = PidFd::open(peer).map_err(gone)?.ok_or(WardenError::Gone)?;
+        let (mut read, mut write) = stream.into_split();
+        let mut buffer = BytesMut::new();
+        let answer = tokio::time::timeout(ANSWER_WITHIN, async {
+            let first = ask_alone(&mut read, &mut write, &mut buffer, 0, Request::Identify).await?;
+            match identity_of(first)? {
+                known if known.holds => {
+                    identity_of(ask_alone(&mut read, &mut write, &mut buffer, 1, Request::Hold).await?)
+                }
+                older => Ok(older),
+            }
+        });
+        let identity = answer
+            .await
+            .map_err(|_| WardenError::NoAnswer { proof: None })??;
+        let stream = read.reunite(write).map_err(|_| WardenError::Gone)?;
+        Ok((stream, identity, warden))
+    }
+}
+
+pub async fn next_message(
+    read: &mut OwnedReadHalf,
+    buffer: &mut BytesMut,
+) -> Result<Option<FromWarden>, WardenError> {
+    loop {
+        if let Some(message) = frame::decode(buffer)? {
+            return Ok(Some(message));
+        }
+        match read.read_buf(buffer).await {
+            Ok(0) | Err(_) => return Ok(None),
+            Ok(_) => {}
+        }
+    }
+}
+
+/// One question on a connection that has no reader task yet. Events cannot precede the second answer of a
+/// hello: the warden sends them after an [`Request::Identify`] of the same connection.
+pub async fn ask_alone(
+    read: &mut OwnedReadHalf,
+    write: &mut OwnedWriteHalf,
+    buffer: &mut BytesMut,
+    seq: u64,
+    request: Request,
+) -> Result<Reply, WardenError> {
+    let mut wire = Vec::new();
+    frame::encode(&FromAgent { seq, request }, &mut wire)?;
+    write.write_all(&wire).await.map_err(|_| WardenError::Gone)?;
+    match next_message(read, buffer).await?.ok_or(WardenError::Gone)? {
+        FromWarden::Reply { result, .. } => Ok(result?),
+        FromWarden::Event(Event::Superseded { .. }) => Err(WardenError::Gone),
+        FromWarden::Event(event) => Err(WardenError::Protocol(format!("{event:?} before any answer"))),
+    }
+}
+
+pub fn identity_of(reply: Reply) -> Result<Identity, WardenError> {
+    match reply {
+        Reply::Identity(identity) => Ok(identity),
+        other => Err(unexpected(&other)),
+    }
+}
+
+pub fn unexpected(reply: &Reply) -> WardenError {
+    WardenError::Protocol(format!("{reply:?}"))
+}
+
+pub fn broken(paths: &Paths, source: io::Error) -> WardenError {
+    WardenError::Io {
+        path: paths.state_dir().display().to_string(),
+        source,
+    }
+}
+
+/// Connects to a living warden; `None` when certainly nobody lives.
+pub async fn dial_living(paths: &Paths) -> Result<Option<UnixStream>, WardenError> {
+    if let Some(steward) = privsep::here() {
+        return steward.connect(paths.kind(), paths.state_dir()).await;
+    }
+    let give_up = tokio::time::Instant::now() + SETTLE_WITHIN;
+    loop {
+        match dial(paths).await {
+            Ok(stream) => return Ok(Some(stream)),
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+                ) => {}
+            // The queue of a stopped warden is full.
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                return Err(WardenError::NoAnswer { proof: None });
+            }
+            Err(e) => return Err(broken(paths, e)),
+        }
+        if !lock::is_held(&paths.lock()).map_err(|e| broken(paths, e))? {
+            return Ok(None);
+        }
+        if tokio::time::Instant::now() > give_up {
+            return Err(WardenError::Busy(paths.state_dir().display().to_string()));
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A socket address holds 108 bytes, a state directory's path may be longer: go through a descriptor of it.
+pub async fn dial(paths: &Paths) -> io::Result<UnixStream> {
+    let directory = std::fs::File::open(paths.private_dir())?;
+    let name = format!(
+        "/proc/self/fd/{}/{}",
+        directory.as_fd().as_raw_fd(),
+        paths.socket_name()
+    );
+    UnixStream::connect(name).await
+}

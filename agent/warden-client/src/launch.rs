@@ -1,0 +1,160 @@
+//! Starting a guard, which starts its warden.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+use tokio::process::Command;
+
+use super::client::{Notices, WardenClient, WardenError};
+use super::hello::{broken, dial};
+use super::paths::{Paths, named};
+use super::wire::{Kind, Serving};
+use crate::privsep;
+
+const READY_WITHIN: Duration = Duration::from_secs(20);
+/// A log longer than this is started anew.
+const LOG_MAX: u64 = 1 << 20;
+
+/// What a new warden is told.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// Absolute.
+    pub state_dir: PathBuf,
+    pub kind: Kind,
+    pub serving: Serving,
+    /// CLOCK_BOOTTIME: when the kernel kills the warden, and when it sends SIGTERM to everything.
+    pub deadline_ns: u64,
+    pub soft_ns: u64,
+    /// The `farmhand` binary; the running one when absent, even after it was replaced on disk.
+    pub exe: Option<PathBuf>,
+    /// Off: follow processes by descent only, as on machines without a writable cgroup v2.
+    pub cgroup: bool,
+    /// Attempts running or not yet acknowledged.
+    pub max_attempts: u32,
+}
+
+impl Launch {
+    pub fn new(state_dir: PathBuf, kind: Kind, serving: Serving, deadline_ns: u64, soft_ns: u64) -> Self {
+        Launch {
+            state_dir,
+            kind,
+            serving,
+            deadline_ns,
+            soft_ns,
+            exe: None,
+            cgroup: true,
+            max_attempts: 2048,
+        }
+    }
+
+    /// Starts guard and warden and says hello. Fails when one of this kind lives already in the directory.
+    pub async fn start(&self) -> Result<(WardenClient, Notices), WardenError> {
+        if !self.state_dir.is_absolute() {
+            return Err(WardenError::NotStarted(format!(
+                "{} is not absolute",
+                self.state_dir.display()
+            )));
+        }
+        let paths = Paths::new(&self.state_dir, self.kind);
+        let stream = match privsep::here() {
+            Some(steward) => {
+                let (deadline, soft) = (self.deadline_ns, self.soft_ns);
+                steward
+                    .start(self.kind, self.serving, deadline, soft, self.max_attempts)
+                    .await?
+            }
+            None => self.up().await?,
+        };
+        WardenClient::hello(stream, &paths, Some(self.serving)).await
+    }
+
+    /// Starts guard and warden and connects to it.
+    pub async fn up(&self) -> Result<UnixStream, WardenError> {
+        let paths = Paths::new(&self.state_dir, self.kind);
+        paths.prepare().map_err(|e| broken(&paths, e))?;
+        self.spawn_guard(&paths).await?;
+        dial(&paths).await.map_err(|e| broken(&paths, e))
+    }
+
+    async fn spawn_guard(&self, paths: &Paths) -> Result<(), WardenError> {
+        let not_started = |e: io::Error| WardenError::NotStarted(e.to_string());
+        let exe = self
+            .exe
+            .clone()
+            .unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
+        let mut command = Command::new(&exe);
+        command
+            .arg0("farmhand")
+            .arg("guard")
+            .arg("--state-dir")
+            .arg(&self.state_dir);
+        command.args(["--kind", &self.kind.name()]);
+        command.args(["--session", &self.serving.session.to_string()]);
+        command.args(["--life", &self.serving.life.to_string()]);
+        command.args(["--deadline", &self.deadline_ns.to_string()]);
+        command.args(["--soft", &self.soft_ns.to_string()]);
+        command.args(["--max-attempts", &self.max_attempts.to_string()]);
+        if !self.cgroup {
+            command.arg("--no-cgroup");
+        }
+        // The agent's environment holds credentials; a job's user may read a warden's under ptrace rules.
+        command
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        command.stderr(open_log(paths).map_err(not_started)?);
+        let mut guard = command.spawn().map_err(|e| not_started(named(e, &exe)))?;
+        let mut said = String::new();
+        let listen = async {
+            match guard.stdout.take() {
+                Some(stdout) => stdout.take(4096).read_to_string(&mut said).await.map(|_| ()),
+                None => Ok(()),
+            }
+        };
+        let heard = tokio::time::timeout(READY_WITHIN, listen).await;
+        if matches!(heard, Ok(Ok(()))) && said.trim() == "ready" {
+            // It outlives this agent; while the agent lives it must not stay behind as a zombie.
+            tokio::spawn(async move { guard.wait().await });
+            return Ok(());
+        }
+        let why = match said.trim() {
+            "" => format!("it said nothing; see {}", paths.log().display()),
+            said => said.to_owned(),
+        };
+        let _ = guard.kill().await;
+        Err(WardenError::NotStarted(why))
+    }
+}
+
+fn open_log(paths: &Paths) -> io::Result<std::fs::File> {
+    let path = paths.log();
+    let long = std::fs::metadata(&path).is_ok_and(|m| m.len() > LOG_MAX);
+    let mut options = OpenOptions::new();
+    options.create(true).mode(0o600);
+    if long {
+        options.write(true).truncate(true);
+    } else {
+        options.append(true);
+    }
+    options.open(&path).map_err(|e| named(e, &path))
+}
+
+impl WardenClient {
+    /// Adopts the warden of this very (session, life) when it lives, else starts one. A warden of another
+    /// life is refused with [`super::wire::Refusal::WrongLife`]: look at it with
+    /// [`WardenClient::connect_existing`] first.
+    pub async fn connect_or_spawn(launch: &Launch) -> Result<(WardenClient, Notices), WardenError> {
+        let paths = Paths::new(&launch.state_dir, launch.kind);
+        match dial(&paths).await {
+            Ok(stream) => WardenClient::hello(stream, &paths, Some(launch.serving)).await,
+            Err(_) => launch.start().await,
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! What the warden offers others: what it is asked and answers (`wire`), how it is started, found and spoken to, what it
+//! leaves in the state directory, the proof that it is gone, and the requests that are made of claimed runs.
+
+pub mod census;
+pub mod cgroup;
+mod client;
+pub mod clock;
+mod hello;
+mod launch;
+pub mod lock;
+pub mod mark;
+pub mod output;
+pub mod paths;
+pub mod privilege;
+pub mod privsep;
+pub mod proof;
+mod reader;
+pub mod request;
+pub mod sweep;
+pub mod wire;
+
+pub use client::{ANSWER_WITHIN, Notice, Notices, WardenClient, WardenError};
+pub use clock::{MILLISECOND, SECOND, boottime_ns, wall_ms};
+pub use launch::Launch;
+pub use lock::is_alive;
+pub use output::Stream;
+pub use paths::{Paths, readable_file, regroup};
+pub use privilege::Bounds;
+pub use proof::{Gone, PidFd, ProofOfDeath, nobody_lives};
+pub use reader::{Item, OutputReader};

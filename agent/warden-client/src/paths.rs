@@ -1,0 +1,258 @@
+//! Where everything of one agent lies in its state directory.
+//!
+//! ```text
+//! STATE/                     0711: a job's user must be able to pass through to its run directory
+//!   warden/                  0700
+//!     main.sock main.lock main.log      (and hold-MS.* for each length of hold)
+//!     seen-serials                      of signed jobs
+//!     bounds                            what an agent without rights is held to
+//!   runs/                    0711  (hold-MS-runs/ for a hold warden); with an agent without rights, down to the
+//!                                  output, readable for its group too
+//!     RUN.ATTEMPT/           0711
+//!       output.*             0600: see `output`
+//!       dir/                 0700, the job's user's: FARMHAND_RUN_DIR
+//! ```
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, fchown};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use tokio::sync::Semaphore;
+
+use super::privilege::Bounds;
+use super::wire::{AttemptId, Kind};
+use crate::privsep;
+
+#[derive(Clone, Debug)]
+pub struct Paths {
+    state_dir: PathBuf,
+    kind: Kind,
+}
+
+/// Directories that are removed at once: a bound on threads, descriptors and what a steward is asked for.
+static DISCARDS: Semaphore = Semaphore::const_new(8);
+
+impl Paths {
+    /// `state_dir` must be absolute: guard and warden leave their working directory.
+    pub fn new(state_dir: &Path, kind: Kind) -> Paths {
+        Paths {
+            state_dir: state_dir.to_path_buf(),
+            kind,
+        }
+    }
+
+    /// The kinds of warden that have ever lived in `state_dir`, the main one first.
+    pub fn kinds(state_dir: &Path) -> io::Result<Vec<Kind>> {
+        if let Some(steward) = privsep::here() {
+            return steward.kinds();
+        }
+        let mut kinds = vec![Kind::Main];
+        let entries = match fs::read_dir(state_dir.join("warden")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(kinds),
+            other => other?,
+        };
+        for entry in entries {
+            let name = entry?.file_name();
+            let kind = name
+                .to_str()
+                .and_then(|n| n.strip_suffix(".lock"))
+                .and_then(Kind::parse);
+            kinds.extend(kind.filter(|k| *k != Kind::Main));
+        }
+        Ok(kinds)
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub fn state_dir(&self) -> &Path {
+        &self.state_dir
+    }
+
+    pub fn private_dir(&self) -> PathBuf {
+        self.state_dir.join("warden")
+    }
+
+    pub fn socket_name(&self) -> String {
+        format!("{}.sock", self.kind.name())
+    }
+
+    pub fn lock(&self) -> PathBuf {
+        self.private_dir().join(format!("{}.lock", self.kind.name()))
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.private_dir().join(format!("{}.log", self.kind.name()))
+    }
+
+    /// The highest serial of each signed job; shared by all wardens of the directory.
+    pub fn seen(&self) -> PathBuf {
+        self.private_dir().join("seen-serials")
+    }
+
+    /// See [`Bounds`].
+    pub fn bounds(&self) -> PathBuf {
+        self.private_dir().join("bounds")
+    }
+
+    /// Of this warden alone: also the mark by which its processes are recognised.
+    pub fn runs(&self) -> PathBuf {
+        self.state_dir.join(match self.kind {
+            Kind::Main => "runs".to_owned(),
+            kind @ Kind::Hold { .. } => format!("{}-runs", kind.name()),
+        })
+    }
+
+    /// Says where the cgroups of this warden are, for whoever sweeps after it.
+    pub fn cgroup_note(&self) -> PathBuf {
+        self.private_dir().join(format!("{}.cgroup", self.kind.name()))
+    }
+
+    pub fn attempt_dir(&self, id: AttemptId) -> PathBuf {
+        self.runs().join(id.to_string())
+    }
+
+    /// Attempts that have a directory, in no order. Their output outlives the warden until somebody removes it.
+    pub fn attempts_on_disk(&self) -> io::Result<Vec<AttemptId>> {
+        let entries = match fs::read_dir(self.runs()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let name = entry?.file_name();
+            let parsed = name
+                .to_str()
+                .and_then(|n| n.split_once('.'))
+                .and_then(|(run, attempt)| {
+                    Some(AttemptId {
+                        run_id: run.parse().ok()?,
+                        attempt: attempt.parse().ok()?,
+                    })
+                });
+            found.extend(parsed);
+        }
+        Ok(found)
+    }
+
+    /// Removes an ended attempt's directory: its output and its run directory.
+    pub fn remove_attempt(&self, id: AttemptId) -> io::Result<()> {
+        if let Some(steward) = privsep::here() {
+            return steward.remove(self.kind, id);
+        }
+        match fs::remove_dir_all(self.attempt_dir(id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+
+    /// `remove_attempt` beside everything else: a job can leave a million files behind.
+    ///
+    /// # Errors
+    /// When something of it stays.
+    pub async fn discard(self, id: AttemptId) -> io::Result<()> {
+        // It is never closed; a failure to get a turn is no reason to leave files behind.
+        let _turn = DISCARDS.acquire().await;
+        let removed = tokio::task::spawn_blocking(move || self.remove_attempt(id)).await;
+        removed.unwrap_or_else(|e| Err(io::Error::other(e)))
+    }
+
+    pub fn run_dir(&self, id: AttemptId) -> PathBuf {
+        self.attempt_dir(id).join("dir")
+    }
+
+    /// Makes what is missing. The private directory must be ours alone.
+    pub fn prepare(&self) -> io::Result<()> {
+        let make = |path: &Path, mode| match fs::DirBuilder::new().mode(mode).create(path) {
+            // The umask may have taken the passing-through away.
+            Ok(()) => fs::set_permissions(path, fs::Permissions::from_mode(mode)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(named(error, path)),
+        };
+        if let Some(parent) = self.state_dir.parent() {
+            fs::create_dir_all(parent).map_err(|e| named(e, parent))?;
+        }
+        make(&self.state_dir, 0o711)?;
+        make(&self.runs(), 0o711)?;
+        let private = self.private_dir();
+        make(&private, 0o700)?;
+        let found = fs::metadata(&private).map_err(|e| named(e, &private))?;
+        let us = rustix::process::geteuid().as_raw();
+        if found.uid() != us || found.mode() & 0o077 != 0 {
+            return Err(io::Error::other(format!(
+                "{} must belong to uid {us} with mode 0700; it belongs to uid {} with mode {:04o}",
+                private.display(),
+                found.uid(),
+                found.mode() & 0o7777
+            )));
+        }
+        // A directory from an earlier time is brought into line, whoever the agent has become.
+        if let Some(bounds) = Bounds::now(self)? {
+            let runs = self.runs();
+            if !regroup(&runs, bounds.agent.gid, 0o751)? {
+                let why = format!(
+                    "{} must be a directory of uid {us}'s, and no link",
+                    runs.display()
+                );
+                return Err(io::Error::other(why));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives what is ours to a group; false: it is somebody else's, a link, or gone.
+pub fn regroup(path: &Path, gid: u32, mode: u32) -> io::Result<bool> {
+    // A FIFO would be waited for.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(Errno::NOENT | Errno::LOOP) => return Ok(false),
+        other => fs::File::from(other.map_err(|e| named(e.into(), path))?),
+    };
+    let given = || {
+        if file.metadata()?.uid() != rustix::process::geteuid().as_raw() {
+            return Ok(false);
+        }
+        fchown(&file, None, Some(gid))?;
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        Ok(true)
+    };
+    given().map_err(|e| named(e, path))
+}
+
+/// The group that may read what is in a directory, if one may: the agent's, where that has no rights.
+fn reader(dir: &Path) -> io::Result<Option<u32>> {
+    let found = fs::metadata(dir)?;
+    Ok((found.mode() & 0o040 != 0).then_some(found.gid()))
+}
+
+/// For what was made in a directory: who may read in there may read in this directory too.
+pub fn readable_dir(dir: &Path, made: &Path) -> io::Result<()> {
+    let mode = match reader(dir)? {
+        Some(gid) => {
+            chown(made, None, Some(gid))?;
+            0o751
+        }
+        None => 0o711,
+    };
+    // Past the umask: the job's user must come through.
+    fs::set_permissions(made, fs::Permissions::from_mode(mode))
+}
+
+/// As [`readable_dir`], for a file.
+pub fn readable_file(dir: &Path, made: &fs::File) -> io::Result<()> {
+    if let Some(gid) = reader(dir)? {
+        fchown(made, None, Some(gid))?;
+        made.set_permissions(fs::Permissions::from_mode(0o640))?;
+    }
+    Ok(())
+}
+
+/// An error that says which file it is about.
+pub fn named(error: io::Error, path: &Path) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,87 @@
+//! What an agent without rights is held to. Root writes it down where nobody else can; wardens read it before each start,
+//! and what the agent says about the same things then does not count.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::paths::{Paths, named};
+use super::wire::{Refusal, SpawnRequest};
+use farmhand_os::accounts::Account;
+use farmhand_policy::Policy;
+
+/// A warden may be older than its agent: fields are only added, with a default.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bounds {
+    /// Whose processes talk to networks; its group may read output.
+    pub agent: Account,
+    pub policy: PathBuf,
+    #[serde(default)]
+    pub trusted_keys: Option<PathBuf>,
+    pub secrets_dir: PathBuf,
+}
+
+impl Bounds {
+    /// `None`: the agent has all the rights that its warden has.
+    ///
+    /// # Errors
+    /// They cannot be read: then nothing may start.
+    pub fn now(paths: &Paths) -> io::Result<Option<Bounds>> {
+        let file = paths.bounds();
+        let text = match fs::read(&file) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(|e| named(e, &file))?,
+        };
+        let bounds = serde_json::from_slice(&text).map_err(|e| named(e.into(), &file))?;
+        Ok(Some(bounds))
+    }
+
+    /// As they are now, for whoever is `held` to them.
+    ///
+    /// # Errors
+    /// They cannot be read, or are gone because another agent has the node.
+    pub fn of(paths: &Paths, held: bool) -> Result<Option<Bounds>, Refusal> {
+        let why = match Bounds::now(paths) {
+            Ok(None) if held => {
+                "another agent has this node, and the bounds that held this one are gone".to_owned()
+            }
+            Ok(bounds) => return Ok(bounds),
+            Err(e) => format!("what the agent is held to cannot be read: {e}"),
+        };
+        Err(Refusal::Machine { why })
+    }
+
+    /// # Errors
+    /// When they cannot be kept.
+    pub fn write(&self, paths: &Paths) -> io::Result<()> {
+        let (file, new) = (paths.bounds(), paths.bounds().with_extension("new"));
+        let mut out = fs::File::create(&new).map_err(|e| named(e, &new))?;
+        out.write_all(&serde_json::to_vec(self)?)?;
+        out.sync_all()?;
+        fs::rename(&new, &file).map_err(|e| named(e, &file))
+    }
+
+    /// # Errors
+    /// When they stay.
+    pub fn remove(paths: &Paths) -> io::Result<()> {
+        let file = paths.bounds();
+        fs::remove_file(&file).map_err(|e| named(e, &file))
+    }
+
+    pub fn hold(self, request: &mut SpawnRequest) {
+        request.policy = Some(self.policy);
+        request.trusted_keys = self.trusted_keys;
+        request.secrets_dir = Some(self.secrets_dir);
+    }
+
+    /// What the policy says now, to whoever is not to become the agent's user.
+    pub fn policy(agent: Option<Account>, request: &SpawnRequest) -> Policy {
+        let policy = Policy::now(request.policy.as_deref());
+        match agent {
+            Some(agent) => policy.keeping_apart(agent.uid),
+            None => policy,
+        }
+    }
+}

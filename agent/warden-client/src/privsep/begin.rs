@@ -1,0 +1,116 @@
+//! From root to a user of the agent's own, before there is a thread or a connection.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::fs::{Access, access};
+use rustix::net::SendFlags;
+
+use super::protocol::Setup;
+use super::{STEWARD, Steward, here, place, rights, shown, wire};
+use crate::wire::Kind;
+use crate::{Bounds, Paths};
+use farmhand_os::accounts;
+use farmhand_policy::Policy;
+use farmhand_policy::trust::Trust;
+
+/// What an agent is to be held to when it has given its rights up.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    pub state_dir: PathBuf,
+    pub policy: Option<PathBuf>,
+    pub trusted_keys: Option<PathBuf>,
+    pub secrets_dir: PathBuf,
+}
+
+/// Leaves root to a steward and makes this process the user's. Does nothing in one that is the user's already.
+///
+/// # Errors
+/// What is missing, for people. The process may have lost some of its rights then, and must end.
+pub fn begin(wanted: &Wanted, name: &str, files: Vec<PathBuf>) -> Result<(), String> {
+    let policy = wanted.policy.clone().ok_or("it needs a policy")?;
+    Policy::read(&policy)?;
+    if let Some(keys) = &wanted.trusted_keys {
+        Trust::read(keys)?;
+    }
+    let user = accounts::find(name).map_err(|e| format!("looking for the user {name}: {e}"))?;
+    let account = user.ok_or_else(|| format!("there is no user {name}"))?.account;
+    let own = rustix::process::geteuid().as_raw();
+    if own == account.uid && own != 0 {
+        return Ok(());
+    }
+    if own != 0 {
+        return Err("only root can become another user; start it as root".to_owned());
+    }
+    if account.uid == 0 || account.gid == 0 {
+        return Err(format!(
+            "{name} is root, or of root's group; name a user of the agent's own"
+        ));
+    }
+    let in_place = |e: io::Error| format!("state directory {}: {e}", wanted.state_dir.display());
+    let bounds = Bounds {
+        agent: account,
+        policy,
+        trusted_keys: wanted.trusted_keys.clone(),
+        secrets_dir: wanted.secrets_dir.clone(),
+    };
+    let paths = Paths::new(&wanted.state_dir, Kind::Main);
+    place::check(&wanted.state_dir)?;
+    paths.prepare().map_err(in_place)?;
+    // Once more: what was missing was made with whatever mask this process has.
+    place::check(&wanted.state_dir)?;
+    bounds.write(&paths).map_err(in_place)?;
+    // What attempts of an agent with rights left is for the one without them to read.
+    shown::to(&wanted.state_dir, Some(account.gid)).map_err(in_place)?;
+    let steward = start(wanted, files).map_err(|e| format!("its steward does not start: {e}"))?;
+    rights::give_up(account).map_err(|e| format!("the rights of root cannot be given up: {e}"))?;
+    // As the kernel will look at it: with the rights that are left.
+    access(paths.runs(), Access::READ_OK | Access::EXEC_OK).map_err(|e| {
+        format!(
+            "{} must be readable for {name}: {e} (every directory above it must let others pass: mode 0711)",
+            paths.runs().display()
+        )
+    })?;
+    let _ = STEWARD.set(steward);
+    Ok(())
+}
+
+/// An agent that keeps its rights: what an earlier one without them was held to no longer counts, and its group no longer
+/// reads. Only for one that has the node: another that still lives would be held to nothing.
+///
+/// # Errors
+/// When that cannot be taken back.
+pub fn without(state_dir: &Path) -> io::Result<()> {
+    let paths = Paths::new(state_dir, Kind::Main);
+    if here().is_some() || !paths.bounds().try_exists()? {
+        return Ok(());
+    }
+    // The bounds last: as long as they are there, this is done again.
+    shown::to(state_dir, None)?;
+    Bounds::remove(&paths)
+}
+
+/// Its memory and its environment are new: it knows nothing of what this process has read.
+fn start(wanted: &Wanted, files: Vec<PathBuf>) -> io::Result<Steward> {
+    let (socket, theirs): (OwnedFd, OwnedFd) = wire::pair()?;
+    let setup = Setup {
+        state_dir: wanted.state_dir.clone(),
+        files: files.clone(),
+    };
+    // Before there is anybody else who could be the first to say something.
+    wire::send(&socket, &setup, None, SendFlags::empty())?;
+    Command::new("/proc/self/exe")
+        .arg0("farmhand")
+        .arg("steward")
+        .arg("--state-dir")
+        .arg(&wanted.state_dir)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::from(theirs))
+        .stdout(Stdio::null())
+        .spawn()?;
+    Ok(Steward { socket, files })
+}

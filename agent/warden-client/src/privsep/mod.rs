@@ -1,0 +1,247 @@
+//! An agent that need not be root: what talks to networks gives its rights away before it does anything else, and asks a
+//! *steward*, a small process that stays root, for the few things that need them. The requests are a closed set
+//! (`protocol.rs`); what jobs may be is decided by the wardens, from what root wrote down (`warden/bounds.rs`).
+
+mod begin;
+mod place;
+pub mod protocol;
+mod record;
+mod rights;
+mod shown;
+pub mod wire;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use rustix::net::{RecvFlags, SendFlags};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::net::UnixStream;
+
+pub use begin::{Wanted, begin, without};
+use protocol::{Reply, Request};
+pub use record::Record;
+
+use crate::wire::{AttemptId, Kind, Serving};
+use crate::{Gone, WardenError};
+
+/// Longer than a guard may take to be ready.
+const ANSWER_WITHIN: Duration = Duration::from_secs(40);
+
+/// One process has one: as its user, its rights are the process's.
+static STEWARD: OnceLock<Steward> = OnceLock::new();
+
+/// The steward of this process; `None` where the agent has its rights itself.
+pub fn here() -> Option<&'static Steward> {
+    STEWARD.get()
+}
+
+/// The agent's end.
+#[derive(Debug)]
+pub struct Steward {
+    socket: OwnedFd,
+    files: Vec<PathBuf>,
+}
+
+fn unexpected(reply: Reply) -> io::Error {
+    io::Error::other(match reply {
+        Reply::Failed { why } => why,
+        other => format!("the steward's answer makes no sense: {other:?}"),
+    })
+}
+
+impl Steward {
+    /// Asks and waits for the answer, however long that takes.
+    fn ask(&self, request: &Request, within: Option<Duration>) -> io::Result<(Reply, Option<OwnedFd>)> {
+        let (mine, theirs) = wire::pair()?;
+        rustix::net::sockopt::set_socket_timeout(&mine, rustix::net::sockopt::Timeout::Recv, within)?;
+        wire::send(&self.socket, request, Some(theirs.as_fd()), SendFlags::empty())?;
+        drop(theirs);
+        match wire::receive(&mine, RecvFlags::empty()) {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) => Err(io::Error::other("the steward is gone")),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the steward does not answer",
+            )),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn ask_soon(&self, request: &Request) -> io::Result<(Reply, Option<OwnedFd>)> {
+        self.ask(request, Some(ANSWER_WITHIN))
+    }
+
+    async fn ask_aside(
+        &'static self,
+        request: Request,
+        within: Option<Duration>,
+    ) -> io::Result<(Reply, Option<OwnedFd>)> {
+        let asked = tokio::task::spawn_blocking(move || self.ask(&request, within)).await;
+        asked.unwrap_or_else(|e| Err(io::Error::other(e)))
+    }
+
+    fn done(&self, request: &Request) -> io::Result<()> {
+        match self.ask_soon(request)?.0 {
+            Reply::Done => Ok(()),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// The kinds of warden that have ever lived here.
+    ///
+    /// # Errors
+    /// As for all requests: what the steward says, or that it is gone.
+    pub fn kinds(&self) -> io::Result<Vec<Kind>> {
+        match self.ask_soon(&Request::Kinds)?.0 {
+            Reply::Kinds { kinds } => Ok(kinds),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// A connection to the living warden of a kind; `None` when certainly nobody lives.
+    ///
+    /// # Errors
+    /// As when the agent dials itself.
+    pub async fn connect(
+        &'static self,
+        kind: Kind,
+        state_dir: &Path,
+    ) -> Result<Option<UnixStream>, WardenError> {
+        let place = || state_dir.display().to_string();
+        let broken = |source| WardenError::Io {
+            path: place(),
+            source,
+        };
+        let request = Request::Connect { kind };
+        match self
+            .ask_aside(request, Some(ANSWER_WITHIN))
+            .await
+            .map_err(broken)?
+        {
+            (Reply::Connected, Some(stream)) => stream_of(stream).map(Some).map_err(broken),
+            (Reply::Nobody, _) => Ok(None),
+            (Reply::NoAnswer, _) => Err(WardenError::NoAnswer { proof: None }),
+            (Reply::Busy, _) => Err(WardenError::Busy(place())),
+            (other, _) => Err(broken(unexpected(other))),
+        }
+    }
+
+    /// A new warden, and a connection to it.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub async fn start(
+        &'static self,
+        kind: Kind,
+        serving: Serving,
+        deadline_ns: u64,
+        soft_ns: u64,
+        max_attempts: u32,
+    ) -> Result<UnixStream, WardenError> {
+        let failed = |e: io::Error| WardenError::NotStarted(e.to_string());
+        let request = Request::Start {
+            kind,
+            serving,
+            deadline_ns,
+            soft_ns,
+            max_attempts,
+        };
+        match self
+            .ask_aside(request, Some(ANSWER_WITHIN))
+            .await
+            .map_err(failed)?
+        {
+            (Reply::Connected, Some(stream)) => stream_of(stream).map_err(failed),
+            (other, _) => Err(failed(unexpected(other))),
+        }
+    }
+
+    /// SIGKILL for a warden that this agent has been connected to.
+    ///
+    /// # Errors
+    /// As for all requests.
+    pub fn kill(&self, pid: i32) -> io::Result<()> {
+        self.done(&Request::Kill { pid })
+    }
+
+    /// Returns when neither guard nor warden of a kind lives and what they left is ended.
+    ///
+    /// # Errors
+    /// As for all requests.
+    pub async fn gone(&'static self, kind: Kind) -> io::Result<Gone> {
+        match self.ask_aside(Request::Gone { kind }, None).await?.0 {
+            Reply::Gone { gone } => Ok(gone),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Removes an ended attempt's directory.
+    ///
+    /// # Errors
+    /// As for all requests.
+    pub fn remove(&self, kind: Kind, id: AttemptId) -> io::Result<()> {
+        self.done(&Request::Remove { kind, id })
+    }
+
+    /// An engine's record, open for reading; `None`: there is none yet.
+    ///
+    /// # Errors
+    /// As for all requests.
+    pub fn record(&self, kind: Kind, id: AttemptId, record: Record) -> io::Result<Option<std::fs::File>> {
+        match self.ask_soon(&Request::Record { kind, id, record })? {
+            (Reply::Record, file) => Ok(file.map(std::fs::File::from)),
+            (other, _) => Err(unexpected(other)),
+        }
+    }
+
+    /// Keeps how far an attempt's lines have been sent.
+    ///
+    /// # Errors
+    /// As for all requests.
+    pub fn mark(&self, kind: Kind, id: AttemptId, sent: [u64; 4]) -> io::Result<()> {
+        self.done(&Request::Mark { kind, id, sent })
+    }
+
+    /// Returns when the steward is gone.
+    pub async fn is_gone(&self) {
+        let socket = self.socket.try_clone();
+        // SAFETY: the descriptor is owned by the AsyncFd and stays open and the same for its life.
+        let watched = socket.and_then(|s| unsafe {
+            AsyncFd::register_with_interest(s, Interest::READABLE).map_err(io::Error::from)
+        });
+        match watched {
+            // It never says anything here: there is something to read when it is the end.
+            Ok(socket) => drop(socket.readable().await),
+            Err(error) => tracing::error!("the steward cannot be watched: {error}"),
+        }
+    }
+}
+
+fn stream_of(fd: OwnedFd) -> io::Result<UnixStream> {
+    let stream = std::os::unix::net::UnixStream::from(fd);
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
+}
+
+/// The text of one of the agent's own files, also when it is one that only root can read.
+///
+/// # Errors
+/// As for any file.
+pub fn text_of(file: &Path) -> io::Result<String> {
+    match (std::fs::read_to_string(file), here()) {
+        (Err(e), Some(steward)) if e.kind() == io::ErrorKind::PermissionDenied => {
+            let Some(index) = steward.files.iter().position(|known| known == file) else {
+                return Err(e);
+            };
+            match steward.ask_soon(&Request::File { index })?.0 {
+                Reply::Text { text } => Ok(text),
+                other => Err(unexpected(other)),
+            }
+        }
+        (read, _) => read,
+    }
+}

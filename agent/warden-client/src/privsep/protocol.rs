@@ -1,0 +1,81 @@
+//! All that an agent without rights may ask of its steward. No request names a path, a program or a user; numbers are all
+//! that goes into the names of files.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::record::Record;
+use crate::Gone;
+use crate::wire::{AttemptId, Kind, Serving};
+
+/// The first message, from the agent that still is root. Agent and steward are always of one release: they are one binary.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Setup {
+    pub state_dir: PathBuf,
+    /// What [`Request::File`] may be about, by its place in this list.
+    pub files: Vec<PathBuf>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// The kinds of warden that have ever lived here.
+    Kinds,
+    /// A connection to the living warden of a kind.
+    Connect { kind: Kind },
+    /// A new warden, and a connection to it.
+    Start {
+        kind: Kind,
+        serving: Serving,
+        deadline_ns: u64,
+        soft_ns: u64,
+        max_attempts: u32,
+    },
+    /// SIGKILL for a warden that it handed a connection of over.
+    Kill { pid: i32 },
+    /// Answered when neither guard nor warden of this kind lives and what they left is ended.
+    Gone { kind: Kind },
+    /// Removes an ended attempt's directory.
+    Remove { kind: Kind, id: AttemptId },
+    /// The record that the engine of an attempt keeps, open for reading.
+    Record {
+        kind: Kind,
+        id: AttemptId,
+        record: Record,
+    },
+    /// Keeps how far an attempt's lines have been sent, for the next agent.
+    Mark {
+        kind: Kind,
+        id: AttemptId,
+        sent: [u64; 4],
+    },
+    /// One of the files of the agent's own that were named when it was root.
+    File { index: usize },
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Reply {
+    Kinds {
+        kinds: Vec<Kind>,
+    },
+    /// With the connection.
+    Connected,
+    /// No warden lives, and that is certain.
+    Nobody,
+    NoAnswer,
+    Busy,
+    Gone {
+        gone: Gone,
+    },
+    /// With the open file; without one there is none yet.
+    Record,
+    Text {
+        text: String,
+    },
+    Done,
+    Failed {
+        why: String,
+    },
+}

@@ -1,0 +1,110 @@
+//! Who may read what attempts have written, and go on writing.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::{Paths, regroup};
+
+/// This group, too; `None`: root alone.
+pub fn to(state_dir: &Path, reader: Option<u32>) -> io::Result<()> {
+    let (gid, dir_mode, file_mode) = match reader {
+        Some(gid) => (gid, 0o751, 0o640),
+        None => (0, 0o711, 0o600),
+    };
+    for kind in Paths::kinds(state_dir)? {
+        let paths = Paths::new(state_dir, kind);
+        regroup(&paths.runs(), gid, dir_mode)?;
+        for id in paths.attempts_on_disk()? {
+            let dir = paths.attempt_dir(id);
+            if !regroup(&dir, gid, dir_mode)? {
+                continue;
+            }
+            for entry in unless_gone(fs::read_dir(&dir))?.into_iter().flatten() {
+                let Some(entry) = unless_gone(entry)? else {
+                    continue;
+                };
+                let file_type = unless_gone(entry.file_type())?;
+                if file_type.is_some_and(|found| found.is_file()) {
+                    regroup(&entry.path(), gid, file_mode)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Attempts end and are removed meanwhile.
+fn unless_gone<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::wire::{AttemptId, Kind};
+
+    fn mode(path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    fn id(run_id: i64) -> AttemptId {
+        AttemptId { run_id, attempt: 1 }
+    }
+
+    #[test]
+    fn output_is_shown_and_what_a_link_leads_to_is_left_alone() {
+        let base = tempfile::tempdir().unwrap();
+        let paths = Paths::new(base.path(), Kind::Main);
+        let (dir, outside) = (paths.attempt_dir(id(1)), base.path().join("outside"));
+        for made in [&paths.run_dir(id(1)), &outside] {
+            fs::create_dir_all(made).unwrap();
+            fs::set_permissions(made, fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        fs::write(dir.join("output.0"), "").unwrap();
+        symlink(&outside, paths.attempt_dir(id(2))).unwrap();
+        symlink(&outside, dir.join("output.1")).unwrap();
+        let gid = fs::metadata(&dir).unwrap().gid();
+        to(base.path(), Some(gid)).unwrap();
+        let shown = [paths.runs(), dir.clone(), dir.join("output.0")];
+        assert_eq!(shown.each_ref().map(|p| mode(p)), [0o751, 0o751, 0o640]);
+        if rustix::process::geteuid().is_root() {
+            to(base.path(), None).unwrap();
+            assert_eq!(shown.each_ref().map(|p| mode(p)), [0o711, 0o711, 0o600]);
+        }
+        assert_eq!([&paths.run_dir(id(1)), &outside].map(|p| mode(p)), [0o700, 0o700]);
+    }
+
+    #[test]
+    fn attempts_that_go_meanwhile_are_no_mistake() {
+        let base = tempfile::tempdir().unwrap();
+        let paths = Paths::new(base.path(), Kind::Main);
+        fs::create_dir(paths.runs()).unwrap();
+        let gid = fs::metadata(paths.runs()).unwrap().gid();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    for run in 0..20 {
+                        fs::create_dir(paths.attempt_dir(id(run))).unwrap();
+                        fs::write(paths.attempt_dir(id(run)).join("output.0"), "").unwrap();
+                    }
+                    for run in 0..20 {
+                        fs::remove_dir_all(paths.attempt_dir(id(run))).unwrap();
+                    }
+                }
+            });
+            let results: Vec<_> = (0..300).map(|_| to(base.path(), Some(gid))).collect();
+            done.store(true, Ordering::Relaxed);
+            for result in results {
+                result.unwrap();
+            }
+        });
+    }
+}

@@ -1,0 +1,154 @@
+//! Proof that a warden and everything it ran are gone. Only a pidfd (or waitpid) proves a process dead; a
+//! refused connection or a missing socket proves nothing.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::paths::Paths;
+use super::sweep;
+use crate::privsep;
+
+/// A process that cannot be mistaken for a later one with the same number.
+#[derive(Debug)]
+pub struct PidFd {
+    pid: i32,
+    fd: AsyncFd<OwnedFd>,
+}
+
+impl PidFd {
+    /// `None`: no such process any more. The caller proves afterwards that it was the right one.
+    pub fn open(pid: i32) -> io::Result<Option<PidFd>> {
+        let number = Pid::from_raw(pid).ok_or_else(|| io::Error::other("no pid"))?;
+        match pidfd_open(number, PidfdFlags::empty()) {
+            // SAFETY: the descriptor is owned by the AsyncFd and stays open and the same for its life.
+            Ok(fd) => unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }
+                .map(|fd| Some(PidFd { pid, fd }))
+                .map_err(io::Error::from),
+            Err(rustix::io::Errno::SRCH) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Returns when the process is dead; a zombie is.
+    pub async fn dead(&self) {
+        // A pidfd stays readable once it is, so the readiness is never cleared. It fails only without a
+        // reactor, which is a bug in the caller.
+        let _ = self.fd.readable().await;
+    }
+
+    /// Now; a zombie is.
+    pub fn is_dead(&self) -> bool {
+        let mut poll = [rustix::event::PollFd::new(
+            self.fd.get_ref(),
+            rustix::event::PollFlags::IN,
+        )];
+        rustix::event::poll(&mut poll, Some(&rustix::event::Timespec::default())).is_ok_and(|n| n > 0)
+    }
+
+    pub fn kill(&self) -> io::Result<()> {
+        match pidfd_send_signal(self.fd.get_ref(), Signal::KILL) {
+            Err(rustix::io::Errno::SRCH) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+}
+
+/// What is left of a tree whose warden and guard are dead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gone {
+    /// Nothing runs. `swept`: processes that the guard had not ended because it was killed too.
+    Empty { swept: u32 },
+    /// Killed, but the kernel cannot end them (state D). No instruction of theirs will run again.
+    Unkillable { pids: Vec<i32> },
+}
+
+/// Held from the moment of connecting; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ProofOfDeath {
+    warden: Arc<PidFd>,
+    /// Absent when the warden never said who its guard is; then the lock tells.
+    guard: Option<Arc<PidFd>>,
+    paths: Paths,
+}
+
+impl ProofOfDeath {
+    pub fn new(warden: PidFd, guard: Option<PidFd>, paths: Paths) -> Self {
+        ProofOfDeath {
+            warden: Arc::new(warden),
+            guard: guard.map(Arc::new),
+            paths,
+        }
+    }
+
+    pub fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
+    pub fn warden_pid(&self) -> i32 {
+        self.warden.pid()
+    }
+
+    pub fn guard_pid(&self) -> Option<i32> {
+        self.guard.as_ref().map(|g| g.pid())
+    }
+
+    /// Ends the warden at once, stopped or not; the guard then ends everything else.
+    pub fn kill_warden(&self) -> io::Result<()> {
+        match privsep::here() {
+            Some(steward) => steward.kill(self.warden.pid()),
+            None => self.warden.kill(),
+        }
+    }
+
+    /// Returns when the warden itself is dead. Its processes may be dying still.
+    pub async fn warden_dead(&self) {
+        self.warden.dead().await;
+    }
+
+    /// Returns when warden and guard are dead and the tree is empty, as far as cgroups and marks can tell.
+    pub async fn tree_gone(&self) -> io::Result<Gone> {
+        self.warden.dead().await;
+        if let Some(guard) = &self.guard {
+            guard.dead().await;
+        }
+        nobody_lives(&self.paths).await
+    }
+}
+
+/// Waits until neither guard nor warden of this state directory lives, then sweeps what they left.
+/// For an agent that never spoke to them.
+pub async fn nobody_lives(paths: &Paths) -> io::Result<Gone> {
+    if let Some(steward) = privsep::here() {
+        return steward.gone(paths.kind()).await;
+    }
+    // The lock has no readiness to wait for. It is kept while sweeping: what a guard that starts meanwhile
+    // lets run is none of the sweep's business.
+    let lock = loop {
+        match super::lock::acquire(&paths.lock()) {
+            Ok(Some(lock)) => break Some(lock),
+            Ok(None) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+            // No directory: nothing ever lived here.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => break None,
+            Err(e) => return Err(e),
+        }
+    };
+    let paths = paths.clone();
+    tokio::task::spawn_blocking(move || {
+        let gone = sweep::leftovers(&paths);
+        drop(lock);
+        gone
+    })
+    .await
+    .map_err(io::Error::other)?
+}

@@ -1,0 +1,211 @@
+//! From a claimed run to what the warden is asked to do. Pure, and used on both sides: the warden makes the request anew from a
+//! signed definition.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use farmhand_core::claimed::{AttemptRef, Claimed, Kind};
+use farmhand_core::definition::{Command, JobSpec, argv, param_text, param_variable, resolve_params};
+use farmhand_core::flow::input as flow;
+use farmhand_core::lease::BootInstant;
+use farmhand_core::stream::input as stream;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::wire::{AttemptId, MAX_STDIN, SpawnRequest};
+
+/// Where cron's jobs find their programs too.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Between the moment the warden should have ended an attempt and the kernel ending the warden for not
+/// having done so: time for a slow start and a busy machine.
+pub const OVERRUN_MARGIN: Duration = Duration::from_secs(10);
+
+/// The kernel takes 128 KiB for one argument or variable, `FARMHAND_KEY=` and a NUL included.
+const MAX_KEY: usize = 128 * 1024 - 16;
+
+/// What is known of an attempt beyond its process. Kept by the warden too, so that an adopting agent has it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Assignment {
+    pub job_id: String,
+    pub kind: String,
+    pub run_id: i64,
+    pub attempt: i32,
+    pub fence: i64,
+    /// The session that claimed it.
+    pub session: i64,
+    pub retries: i32,
+    pub spec: JobSpec,
+}
+
+impl Assignment {
+    pub fn new(claimed: &Claimed, spec: JobSpec, session: i64) -> Self {
+        Self {
+            job_id: claimed.job_id.clone(),
+            kind: claimed.kind.as_str().to_owned(),
+            run_id: claimed.run_id,
+            attempt: claimed.attempt,
+            fence: claimed.fence,
+            session,
+            retries: claimed.retries,
+            spec,
+        }
+    }
+
+    pub fn id(&self) -> AttemptId {
+        AttemptId {
+            run_id: self.run_id,
+            attempt: self.attempt,
+        }
+    }
+
+    /// Whether it is a round of a continuous job: its end makes the next one.
+    pub fn is_round(&self) -> bool {
+        self.kind == Kind::Continuous.as_str()
+    }
+
+    pub fn about(&self) -> AttemptRef {
+        AttemptRef {
+            job_id: self.job_id.clone(),
+            kind: self.kind.clone(),
+            run_id: self.run_id,
+            attempt: self.attempt,
+            fence: self.fence,
+        }
+    }
+}
+
+/// The moment by which an attempt claimed at `claim_sent` must have been ended by its warden.
+pub fn hard_end(spec: &JobSpec, claim_sent: BootInstant) -> Option<BootInstant> {
+    spec.timeout
+        .map(|timeout| claim_sent + timeout + spec.grace + OVERRUN_MARGIN)
+}
+
+/// What the warden is asked to start. `now` is of the database's clock.
+///
+/// # Errors
+/// A sentence for the run's reason: no command, or parameters that do not fit the definition.
+pub fn request(
+    claimed: &Claimed,
+    assignment: &Assignment,
+    address: &str,
+    slot: u32,
+    claim_sent: BootInstant,
+    now: Timestamp,
+) -> Result<SpawnRequest, String> {
+    let spec = &assignment.spec;
+    let given = match &claimed.params {
+        Value::Object(map) => map.clone(),
+        Value::Null => serde_json::Map::new(),
+        other => return Err(format!("parameters must be a JSON object, not {other}")),
+    };
+    let resolved = resolve_params(spec, &given).map_err(|e| e.to_string())?;
+    let stdin = spec.stdin.clone().map(String::into_bytes);
+    let (command, stdin) = match (&spec.flow, &spec.stream, &spec.command) {
+        (Some(tasks), ..) => {
+            let handed = flow::Handed {
+                flow: tasks.clone(),
+                done: claimed.done.iter().flatten().cloned().collect(),
+            };
+            let text = serde_json::to_vec(&handed).map_err(|e| e.to_string())?;
+            (flow::command(), Some(text))
+        }
+        (None, Some(list), _) => {
+            let handed = stream::Handed::new(claimed, spec, list, &resolved, now)?;
+            let text = serde_json::to_vec(&handed).map_err(|e| e.to_string())?;
+            (stream::command(), Some(text))
+        }
+        (None, None, Some(command @ Command::Argv(_))) => {
+            let argv = argv(command, &resolved).map_err(|e| e.to_string())?;
+            (Command::Argv(argv), stdin)
+        }
+        (None, None, Some(command)) => (command.clone(), stdin),
+        (None, None, None) => return Err("the job has no command".to_owned()),
+    };
+    let command = match (&spec.table, &claimed.key) {
+        (_, Some(key)) => with_key(command, key)?,
+        (Some(_), None) => return Err("a table job runs for a row, and this run has none".to_owned()),
+        (None, None) => command,
+    };
+    if stdin.as_ref().is_some_and(|s| s.len() > MAX_STDIN) {
+        return Err(format!("stdin is longer than {MAX_STDIN} bytes"));
+    }
+    let mut request = SpawnRequest::new(assignment.id(), assignment.fence, command);
+    request.env = environment(claimed, spec, &resolved, address, slot);
+    request.secrets.clone_from(&spec.secrets);
+    request.cwd.clone_from(&spec.cwd);
+    request.umask = spec.umask;
+    request.user.clone_from(&spec.user);
+    request.nice = spec.nice;
+    request.stdin = stdin;
+    request.limits = spec.limits;
+    request.timeout_ms = spec.timeout.map(millis);
+    request.grace_ms = millis(spec.grace);
+    request.hard_end_ns = hard_end(spec, claim_sent).map(|at| at.0);
+    request.isolation = spec.isolation;
+    request.output_local = spec.output.local;
+    request.progress_timeout_ms = spec.progress_timeout.map(millis);
+    request.child_limits.clone_from(&spec.child_limits);
+    request.extra = serde_json::to_value(assignment).map_err(|e| e.to_string())?;
+    Ok(request)
+}
+
+/// A row's key is the last argument, `$1` of a script.
+fn with_key(command: Command, key: &str) -> Result<Command, String> {
+    if key.len() > MAX_KEY {
+        return Err(format!(
+            "the row's key has {} bytes, {MAX_KEY} is the most that a command can be given",
+            key.len()
+        ));
+    }
+    let mut argv = match command {
+        Command::Argv(argv) => argv,
+        Command::Shell(script) => ["/bin/sh", "-c", &script, "/bin/sh"].map(str::to_owned).to_vec(),
+    };
+    argv.push(key.to_owned());
+    Ok(Command::Argv(argv))
+}
+
+fn environment(
+    claimed: &Claimed,
+    spec: &JobSpec,
+    resolved: &serde_json::Map<String, Value>,
+    address: &str,
+    slot: u32,
+) -> BTreeMap<String, String> {
+    let mut env = BTreeMap::from([("PATH".to_owned(), PATH.to_owned())]);
+    env.extend(spec.env.clone());
+    for (name, value) in resolved {
+        env.insert(param_variable(name), param_text(value));
+    }
+    let mut set = |name: &str, value: String| env.insert(format!("FARMHAND_{name}"), value);
+    set("JOB", claimed.job_id.clone());
+    set("RUN", claimed.run_id.to_string());
+    set("ATTEMPT", claimed.attempt.to_string());
+    set("FENCE", claimed.fence.to_string());
+    set("NODE", address.to_owned());
+    set("DUE", claimed.due_at.to_string());
+    set("INSTANCE", claimed.instance.to_string());
+    set("INSTANCES", claimed.instances.to_string());
+    set("SLOT", slot.to_string());
+    set("PARAMS", Value::Object(resolved.clone()).to_string());
+    if let Some(key) = &claimed.key {
+        set("KEY", key.clone());
+    }
+    // A stream's is for its engine.
+    if let (Some(checkpoint), None) = (&claimed.checkpoint, &spec.stream) {
+        set("CHECKPOINT", checkpoint.clone());
+    }
+    if let Some(parent) = claimed.parent_run {
+        set("PARENT_RUN", parent.to_string());
+    }
+    if let Some(parents) = &claimed.parents {
+        set("PARENT_RUNS", parents.to_string());
+    }
+    env
+}
+
+fn millis(d: Duration) -> u64 {
+    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
+}

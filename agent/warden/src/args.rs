@@ -1,0 +1,90 @@
+//! What guard and warden are told on their command lines. The warden's names the word `warden` and the state
+//! directory, the guard's the word `guard`, and neither the other's: people look for them with pgrep.
+
+use std::path::PathBuf;
+
+use uuid::Uuid;
+
+use farmhand_warden_client::wire::{Kind, Serving};
+
+#[derive(Clone, Debug)]
+pub struct Args {
+    pub state_dir: PathBuf,
+    pub kind: Kind,
+    pub serving: Serving,
+    pub deadline_ns: u64,
+    pub soft_ns: u64,
+    pub max_attempts: u32,
+    pub no_cgroup: bool,
+    /// The warden's only: its parent, the lock both hold, and where attempts get their cgroups.
+    pub parent: i32,
+    pub lock_fd: i32,
+    pub cgroup: Option<PathBuf>,
+}
+
+impl Args {
+    pub fn parse(words: impl Iterator<Item = std::ffi::OsString>) -> Result<Args, String> {
+        let mut args = Args {
+            state_dir: PathBuf::new(),
+            kind: Kind::Main,
+            serving: Serving {
+                session: 0,
+                life: Uuid::nil(),
+            },
+            deadline_ns: 0,
+            soft_ns: 0,
+            max_attempts: 2048,
+            no_cgroup: false,
+            parent: 0,
+            lock_fd: -1,
+            cgroup: None,
+        };
+        let mut words = words;
+        while let Some(name) = words.next() {
+            let name = name.to_string_lossy().into_owned();
+            if name == "--no-cgroup" {
+                args.no_cgroup = true;
+                continue;
+            }
+            let value = words.next().ok_or_else(|| format!("{name} needs a value"))?;
+            match name.as_str() {
+                "--state-dir" => args.state_dir = value.into(),
+                "--cgroup" => args.cgroup = Some(value.into()),
+                _ => args.set(&name, &value.to_string_lossy())?,
+            }
+        }
+        if !args.state_dir.is_absolute() {
+            return Err(format!("--state-dir must be absolute, not {:?}", args.state_dir));
+        }
+        if args.deadline_ns == 0 {
+            return Err("--deadline is missing".into());
+        }
+        if args.soft_ns == 0 {
+            args.soft_ns = args.deadline_ns;
+        }
+        Ok(args)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, String> {
+            value
+                .parse()
+                .map_err(|_| format!("{name} {value} makes no sense"))
+        }
+        match name {
+            "--kind" => {
+                self.kind =
+                    Kind::parse(value).ok_or_else(|| format!("--kind is main or hold-MS, not {value}"))?;
+            }
+            "--session" => self.serving.session = number(name, value)?,
+            "--life" => self.serving.life = number(name, value)?,
+            "--deadline" => self.deadline_ns = number(name, value)?,
+            "--soft" => self.soft_ns = number(name, value)?,
+            "--max-attempts" => self.max_attempts = number(name, value)?,
+            "--parent" => self.parent = number(name, value)?,
+            "--lock-fd" => self.lock_fd = number(name, value)?,
+            _ => return Err(format!("unknown argument {name}")),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,399 @@
+//! One living attempt: its processes' handles, its pipes and its files.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use super::child_limits::Ending as ChildrenEnding;
+use super::life::{Life, Times};
+use super::plan::InitReport;
+use super::poller::{Channel, Poller, Source};
+use super::progress::Lines;
+use super::redact::Hidden;
+use super::secrets;
+use super::spawn::Started;
+use farmhand_os::reap::{Reaped, Usage};
+use farmhand_warden_client::cgroup::Group;
+use farmhand_warden_client::clock::{MILLISECOND, SECOND, boottime_ns, wall_ms};
+use farmhand_warden_client::output::{OutputWriter, Stream};
+use farmhand_warden_client::wire::*;
+
+const READ_SIZE: usize = 64 << 10;
+/// Output beyond this per window stays in the pipe and so slows the command down, not its neighbours.
+const WINDOW: u64 = 20 * MILLISECOND;
+const WINDOW_BYTES: u64 = (64 << 20) / 50;
+/// A pipe holds at most so much unless root made it larger; nothing of the tree can add to it any more.
+const FINAL_DRAIN: u64 = 2 << 20;
+const MAX_START_ERROR: usize = 16 << 10;
+
+#[derive(Debug)]
+pub struct Attempt {
+    pub id: AttemptId,
+    pub slot: u32,
+    pub request: SpawnRequest,
+    pub pid: i32,
+    pub life: Life,
+    pub group: Option<Group>,
+    /// Where the run directory is or would be: its mark in the environment.
+    pub run_dir: PathBuf,
+    pub output: OutputWriter,
+    pub checkpoint: Option<String>,
+    /// Processes that outlived the main one.
+    pub leftovers: u32,
+    /// Highest seen where the warden watches instead of the kernel.
+    pub watched_rss: u64,
+    pub limit_hit: Option<KillReason>,
+    pub children: ChildrenEnding,
+    pub tell_progress_at: Option<u64>,
+    last_told_progress: u64,
+    started_wall_ms: i64,
+    started_ns: u64,
+    pipes: Pipes,
+    window: (u64, u64),
+    pub resume_at: Option<u64>,
+    lines: Lines,
+    hidden: Hidden,
+    start_error: Vec<u8>,
+    status: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Pipes {
+    stdin: Option<(OwnedFd, usize)>,
+    stdout: Option<OwnedFd>,
+    stderr: Option<OwnedFd>,
+    progress: Option<OwnedFd>,
+    start_error: Option<OwnedFd>,
+    status: Option<OwnedFd>,
+}
+
+impl Attempt {
+    pub fn new(
+        slot: u32,
+        request: SpawnRequest,
+        started: Started,
+        group: Option<Group>,
+        run_dir: PathBuf,
+        output: OutputWriter,
+    ) -> Attempt {
+        let now = boottime_ns();
+        let times = Times {
+            timeout_ms: request.timeout_ms,
+            grace_ms: request.grace_ms,
+            silence_ms: request.progress_timeout_ms,
+            hard_end_ns: request.hard_end_ns,
+        };
+        Attempt {
+            id: request.id,
+            slot,
+            pid: started.pid,
+            life: Life::new(now, times),
+            group,
+            run_dir,
+            output,
+            checkpoint: None,
+            leftovers: 0,
+            watched_rss: 0,
+            limit_hit: None,
+            children: ChildrenEnding::default(),
+            tell_progress_at: None,
+            last_told_progress: 0,
+            started_wall_ms: wall_ms(),
+            started_ns: now,
+            pipes: Pipes {
+                stdin: started.stdin.map(|fd| (fd, 0)),
+                stdout: Some(started.stdout),
+                stderr: Some(started.stderr),
+                progress: Some(started.progress),
+                start_error: Some(started.start_error),
+                status: started.status,
+            },
+            window: (now, 0),
+            resume_at: None,
+            lines: Lines::default(),
+            hidden: Hidden::new(started.secrets),
+            start_error: Vec::new(),
+            status: Vec::new(),
+            request,
+        }
+    }
+
+    pub fn watch(&self, poller: &Poller) -> io::Result<()> {
+        let source = |channel| Source::Attempt(self.slot, channel);
+        if let Some((fd, _)) = &self.pipes.stdin {
+            poller.write(fd, source(Channel::Stdin))?;
+        }
+        let readable = [
+            (&self.pipes.stdout, Channel::Stdout),
+            (&self.pipes.stderr, Channel::Stderr),
+            (&self.pipes.progress, Channel::Progress),
+            (&self.pipes.start_error, Channel::StartError),
+            (&self.pipes.status, Channel::Status),
+        ];
+        for (fd, channel) in readable {
+            if let Some(fd) = fd {
+                poller.read(fd, source(channel))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One bounded piece of work on one pipe. Answers whether a line of progress was complete.
+    pub fn ready(&mut self, channel: Channel, poller: &Poller, now: u64) -> bool {
+        match channel {
+            Channel::Stdin => self.feed(poller),
+            Channel::Stdout | Channel::Stderr => {
+                self.collect(channel, poller);
+                self.throttle(poller, now);
+            }
+            Channel::Progress => return self.read_progress(poller, now),
+            Channel::StartError => read_into(
+                &mut self.pipes.start_error,
+                poller,
+                &mut self.start_error,
+                MAX_START_ERROR,
+            ),
+            Channel::Status => read_into(&mut self.pipes.status, poller, &mut self.status, MAX_START_ERROR),
+        }
+        false
+    }
+
+    fn feed(&mut self, poller: &Poller) {
+        let Some((fd, sent)) = &mut self.pipes.stdin else {
+            return;
+        };
+        let all = self.request.stdin.as_deref().unwrap_or_default();
+        match rustix::io::write(&*fd, &all[*sent..]) {
+            Ok(count) => *sent += count,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return,
+            // It closed its stdin: that is its own affair.
+            Err(_) => *sent = all.len(),
+        }
+        if *sent >= all.len() {
+            poller.forget(&*fd);
+            self.pipes.stdin = None;
+            self.request.stdin = None;
+        }
+    }
+
+    /// Reads once; answers with the number of bytes, 0 when there are none now or for ever.
+    fn collect(&mut self, channel: Channel, poller: &Poller) -> u64 {
+        let (pipe, stream) = match channel {
+            Channel::Stderr => (&mut self.pipes.stderr, Stream::Stderr),
+            _ => (&mut self.pipes.stdout, Stream::Stdout),
+        };
+        let Some(fd) = pipe else { return 0 };
+        // Not zeroed: after a fork each page of it that is written to is copied.
+        let mut buffer = [const { MaybeUninit::<u8>::uninit() }; READ_SIZE];
+        match rustix::io::read(&*fd, &mut buffer) {
+            Ok((read, _)) if !read.is_empty() => {
+                match self.hidden.output(stream, read) {
+                    None => self.output.write(stream, wall_ms(), read),
+                    Some(Ok(hidden)) => self.output.write(stream, wall_ms(), &hidden),
+                    Some(Err(why)) => self.output.note_error(why),
+                }
+                self.window.1 += read.len() as u64;
+                read.len() as u64
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => 0,
+            Ok(_) | Err(_) => {
+                poller.forget(&*fd);
+                *pipe = None;
+                0
+            }
+        }
+    }
+
+    fn throttle(&mut self, poller: &Poller, now: u64) {
+        if now >= self.window.0 + WINDOW {
+            self.window = (now, 0);
+        } else if self.window.1 > WINDOW_BYTES && self.resume_at.is_none() {
+            // Taken out altogether: epoll reports a hang-up whether asked for or not.
+            for fd in [&self.pipes.stdout, &self.pipes.stderr].into_iter().flatten() {
+                poller.forget(fd);
+            }
+            self.resume_at = Some(self.window.0 + WINDOW);
+        }
+    }
+
+    /// Listens to a throttled command again.
+    pub fn resume(&mut self, poller: &Poller, now: u64) -> io::Result<()> {
+        if self.resume_at.is_some_and(|at| now >= at) {
+            self.resume_at = None;
+            self.window = (now, 0);
+            let slot = self.slot;
+            for (fd, channel) in [
+                (&self.pipes.stdout, Channel::Stdout),
+                (&self.pipes.stderr, Channel::Stderr),
+            ] {
+                if let Some(fd) = fd {
+                    poller.read(fd, Source::Attempt(slot, channel))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_progress(&mut self, poller: &Poller, now: u64) -> bool {
+        let mut fresh = Vec::new();
+        read_into(&mut self.pipes.progress, poller, &mut fresh, usize::MAX);
+        let said = self.lines.take(&fresh);
+        if let Some(checkpoint) = said.checkpoint {
+            self.checkpoint = self.hidden.text(checkpoint);
+        }
+        if let Some(why) = said.refused {
+            let line = format!("a checkpoint is refused: {why}\n");
+            self.output.write(Stream::Agent, wall_ms(), line.as_bytes());
+        }
+        if said.alive && self.tell_progress_at.is_none() {
+            self.tell_progress_at = Some(now.max(self.last_told_progress + SECOND));
+        }
+        said.alive
+    }
+
+    pub fn told_progress(&mut self, now: u64) {
+        self.tell_progress_at = None;
+        self.last_told_progress = now;
+    }
+
+    pub fn report(&self) -> AttemptReport {
+        AttemptReport {
+            id: self.id,
+            fence: self.request.fence,
+            state: self.life.state(),
+            unkillable: self.life.unkillable(),
+            pid: self.pid,
+            started_wall_ms: self.started_wall_ms,
+            started_ns: self.started_ns,
+            checkpoint: self.checkpoint.clone(),
+            child_kills: self.children.kept.clone(),
+            extra: self.request.extra.clone(),
+            result: None,
+        }
+    }
+
+    /// The tree is empty: takes what is still in the pipes and closes them, whoever else holds them open.
+    pub fn finish(mut self, reaped: Option<Reaped>, poller: &Poller) -> AttemptReport {
+        let now = boottime_ns();
+        for channel in [Channel::Stdout, Channel::Stderr] {
+            let mut taken = 0;
+            while taken < FINAL_DRAIN {
+                match self.collect(channel, poller) {
+                    0 => break,
+                    count => taken += count,
+                }
+            }
+        }
+        for (stream, rest) in self.hidden.rest() {
+            self.output.write(stream, wall_ms(), &rest);
+        }
+        if !self.request.secrets.is_empty()
+            && let Some(attempt) = self.run_dir.parent()
+        {
+            let _ = std::fs::remove_dir_all(attempt.join(secrets::DIRECTORY));
+        }
+        self.read_progress(poller, now);
+        self.ready(Channel::StartError, poller, now);
+        self.ready(Channel::Status, poller, now);
+        for fd in [&self.pipes.stdout, &self.pipes.stderr, &self.pipes.progress]
+            .into_iter()
+            .flatten()
+        {
+            poller.forget(fd);
+        }
+        let (ending, usage) = self.ending(reaped);
+        let (user_us, sys_us) = self
+            .group
+            .as_ref()
+            .and_then(Group::cpu_us)
+            .unwrap_or((usage.user_us, usage.sys_us));
+        let out_of_memory = self.group.as_ref().is_some_and(Group::out_of_memory);
+        let peak = self.group.as_ref().and_then(Group::memory_peak).unwrap_or(0);
+        let killed = self.limit_hit.or(self.life.killed());
+        let result = AttemptResult {
+            ending,
+            killed: killed.or(out_of_memory.then_some(KillReason::LimitMemory)),
+            started_wall_ms: self.started_wall_ms,
+            ended_wall_ms: wall_ms(),
+            started_ns: self.started_ns,
+            ended_ns: now,
+            user_us: user_us.max(usage.user_us),
+            sys_us: sys_us.max(usage.sys_us),
+            max_rss_bytes: if peak > 0 {
+                peak
+            } else {
+                usage.max_rss_bytes.max(self.watched_rss)
+            },
+            leftovers: self.leftovers,
+            checkpoint: self.checkpoint.clone(),
+            output: self.output.stats().clone(),
+        };
+        AttemptReport {
+            state: State::Ended,
+            unkillable: false,
+            result: Some(result),
+            ..self.report()
+        }
+    }
+
+    fn ending(&self, reaped: Option<Reaped>) -> (Ending, Usage) {
+        if let Ok(failure) = serde_json::from_slice::<StartFailure>(&self.start_error) {
+            return (
+                Ending::StartFailed(failure),
+                reaped.map(|r| r.usage).unwrap_or_default(),
+            );
+        }
+        let (status, usage) = match (serde_json::from_slice::<InitReport>(&self.status), reaped) {
+            (Ok(told), _) => {
+                let InitReport {
+                    status,
+                    user_us,
+                    sys_us,
+                    max_rss_bytes,
+                } = told;
+                (
+                    status,
+                    Usage {
+                        user_us,
+                        sys_us,
+                        max_rss_bytes,
+                    },
+                )
+            }
+            (Err(_), Some(reaped)) => (reaped.status, reaped.usage),
+            // Nobody else reaps here; were it so, the command did not demonstrably succeed.
+            (Err(_), None) => (libc::SIGKILL, Usage::default()),
+        };
+        let ending = if libc::WIFEXITED(status) {
+            Ending::Exited {
+                code: libc::WEXITSTATUS(status),
+            }
+        } else {
+            Ending::Signaled {
+                signal: libc::WTERMSIG(status),
+                core: libc::WCOREDUMP(status),
+            }
+        };
+        (ending, usage)
+    }
+
+    pub fn cgroup(&self) -> Option<&Path> {
+        self.group.as_ref().map(Group::path)
+    }
+}
+
+fn read_into(pipe: &mut Option<OwnedFd>, poller: &Poller, into: &mut Vec<u8>, most: usize) {
+    let Some(fd) = pipe else { return };
+    let mut buffer = [const { MaybeUninit::<u8>::uninit() }; 8 << 10];
+    match rustix::io::read(fd.as_fd(), &mut buffer) {
+        Ok((read, _)) if !read.is_empty() => {
+            into.extend_from_slice(&read[..read.len().min(most.saturating_sub(into.len()))])
+        }
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+        Ok(_) | Err(_) => {
+            poller.forget(&*fd);
+            *pipe = None;
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! A warden within another process, which can start nothing: its whole conversation, for tests that say anything to it.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use uuid::Uuid;
+
+use super::args::Args;
+use super::plan::Restore;
+use super::server::Connection;
+use super::timer::KernelFence;
+use super::warden::Warden;
+use farmhand_warden_client::clock::{SECOND, boottime_ns};
+use farmhand_warden_client::paths::Paths;
+use farmhand_warden_client::wire::{AttemptId, Kind, Serving, SpawnRequest, Stage, StartFailure};
+
+/// The session that it serves.
+const SERVING: Serving = Serving {
+    session: 1,
+    life: Uuid::nil(),
+};
+/// It ends this process, too: far away.
+const DAY: u64 = 86_400 * SECOND;
+
+pub struct Captive {
+    warden: Warden,
+}
+
+impl Captive {
+    /// `dir` is its state directory, which must exist.
+    ///
+    /// # Errors
+    /// When there is no socket, timer or epoll for it.
+    pub fn new(dir: &Path) -> io::Result<Self> {
+        let deadline_ns = boottime_ns() + DAY;
+        let args = Args {
+            state_dir: dir.to_owned(),
+            kind: Kind::Main,
+            serving: SERVING,
+            deadline_ns,
+            soft_ns: deadline_ns,
+            // Every start is refused.
+            max_attempts: 0,
+            no_cgroup: true,
+            parent: 0,
+            lock_fd: -1,
+            cgroup: None,
+        };
+        let paths = Paths::new(dir, Kind::Main);
+        std::fs::create_dir_all(paths.private_dir())?;
+        let restore = Restore {
+            open_files: (None, None),
+            oom_score_adj: 0,
+            ignored: 0,
+        };
+        let fence = KernelFence::arm(deadline_ns)?;
+        let lock = File::open("/dev/null")?.into();
+        let warden = Warden::with(args, paths, restore, fence, lock)?;
+        Ok(Self { warden })
+    }
+
+    /// Forgets everybody and everything that was said; two attempts have ended and were not acknowledged.
+    pub fn again(&mut self) {
+        let warden = &mut self.warden;
+        for (_, connection) in std::mem::take(&mut warden.connections) {
+            connection.close(&warden.poller);
+        }
+        warden.ended.clear();
+        warden.tombstones = Default::default();
+        warden.generation = 0;
+        warden.leaving = false;
+        warden.soft_done = false;
+        warden.deadline_ns = boottime_ns() + DAY;
+        warden.soft_ns = warden.deadline_ns;
+        for run_id in [1, 2] {
+            let command = farmhand_core::definition::Command::Shell("true".to_owned());
+            let request = SpawnRequest::new(AttemptId { run_id, attempt: 1 }, run_id, command);
+            let failure = StartFailure {
+                stage: Stage::Exec,
+                subject: String::new(),
+                errno: 0,
+                message: "it was never started".to_owned(),
+                exit_code: 127,
+            };
+            warden.never_started(request, failure);
+        }
+    }
+
+    /// The other end of a new connection.
+    ///
+    /// # Errors
+    /// When there is none to be had.
+    pub fn connect(&mut self) -> io::Result<UnixStream> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let number = self.warden.next_connection;
+        self.warden.next_connection = number.wrapping_add(1);
+        if let Some(connection) = Connection::accept(theirs, number, &self.warden.poller)? {
+            self.warden.connections.insert(number, connection);
+        }
+        Ok(ours)
+    }
+
+    /// One turn of its loop, which waits for something to do.
+    ///
+    /// # Errors
+    /// What would end a warden.
+    pub fn turn(&mut self) -> io::Result<()> {
+        self.warden.run_once()
+    }
+
+    /// Attempts that live; there can be none.
+    pub fn living(&self) -> usize {
+        self.warden.living.len()
+    }
+}

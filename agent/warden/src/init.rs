@@ -1,0 +1,101 @@
+//! Process 1 of an attempt's PID namespace: starts the command, reaps, passes SIGTERM on, tells the warden
+//! how the command ended. When it goes, the kernel ends everything else in the namespace; and it goes with
+//! the warden, whose death signal nothing in the namespace can clear.
+
+use std::fs::File;
+use std::os::fd::FromRawFd;
+use std::time::Duration;
+
+use super::child;
+use super::plan::{InitReport, Plan, fd};
+use farmhand_os::reap::{self, Reaped};
+
+/// Never returns.
+pub fn run() -> ! {
+    farmhand_os::process::name_process(c"farmhand-init");
+    child::close_on_exec(fd::START_ERROR, true);
+    child::close_on_exec(fd::STATUS, true);
+    child::close_on_exec(fd::SECRETS, true);
+    // SAFETY: these numbers were set up by the warden for this process alone.
+    let (plan, mut status) = unsafe { (File::from_raw_fd(fd::PLAN), File::from_raw_fd(fd::STATUS)) };
+    let plan: Plan = match rewound(plan).and_then(|p| serde_json::from_reader(p).map_err(Into::into)) {
+        Ok(plan) => plan,
+        Err(error) => child::fail(child::system(
+            farmhand_warden_client::wire::Stage::Isolation,
+            "plan",
+            &error,
+        )),
+    };
+    // Blocked before the fork, so that no exit and no SIGTERM is missed.
+    let signals = block_signals();
+    // SAFETY: one thread.
+    let command = match unsafe { farmhand_os::fork::fork() } {
+        Ok(0) => child::become_command(&plan, None),
+        Ok(pid) => pid,
+        Err(error) => child::fail(child::system(
+            farmhand_warden_client::wire::Stage::Isolation,
+            "fork",
+            &error,
+        )),
+    };
+    for descriptor in [0, 1, 2, fd::PROGRESS, fd::START_ERROR, fd::SECRETS] {
+        // SAFETY: the command has its own copies; ours would keep its pipes open.
+        unsafe { libc::close(descriptor) };
+    }
+    loop {
+        if wait_for(&signals) == libc::SIGTERM {
+            // SAFETY: from process 1 this reaches everything in the namespace, and nothing outside.
+            unsafe {
+                libc::kill(-1, libc::SIGTERM);
+                libc::kill(-1, libc::SIGCONT);
+            }
+        }
+        while let Some(Reaped {
+            pid,
+            status: raw,
+            usage,
+        }) = reap::any()
+        {
+            if pid == command {
+                let report = InitReport {
+                    status: raw,
+                    user_us: usage.user_us,
+                    sys_us: usage.sys_us,
+                    max_rss_bytes: usage.max_rss_bytes,
+                };
+                // A warden that is gone takes this process with it.
+                let _ = serde_json::to_writer(&mut status, &report);
+                std::process::exit(0);
+            }
+        }
+    }
+}
+
+fn rewound(mut file: File) -> std::io::Result<File> {
+    std::io::Seek::rewind(&mut file)?;
+    Ok(file)
+}
+
+fn block_signals() -> libc::sigset_t {
+    // SAFETY: sets this process's own mask from an initialised set.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        for signal in [libc::SIGCHLD, libc::SIGTERM] {
+            libc::sigaddset(&mut set, signal);
+        }
+        libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+        set
+    }
+}
+
+/// The next of `signals`, or 0 after a second: a SIGCHLD that merged with another is then caught up with.
+fn wait_for(signals: &libc::sigset_t) -> i32 {
+    let second = Duration::from_secs(1);
+    let timeout = libc::timespec {
+        tv_sec: second.as_secs() as libc::time_t,
+        tv_nsec: 0,
+    };
+    // SAFETY: valid pointers; no information about the signal is asked for.
+    unsafe { libc::sigtimedwait(signals, std::ptr::null_mut(), &timeout) }.max(0)
+}

@@ -1,0 +1,52 @@
+//! A steward within another process, for tests that say anything to it. It starts no warden.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use rustix::net::{RecvFlags, SendFlags, send};
+use tokio::runtime::Runtime;
+
+use super::Steward;
+use farmhand_warden_client::privsep::protocol::{Request, Setup};
+use farmhand_warden_client::privsep::wire;
+
+pub struct Captive {
+    steward: Steward,
+    runtime: Runtime,
+    ends: (OwnedFd, OwnedFd),
+}
+
+impl Captive {
+    /// # Errors
+    /// When there is no socket or no runtime for it.
+    pub fn new(state_dir: PathBuf, files: Vec<PathBuf>) -> io::Result<Self> {
+        Ok(Self {
+            steward: Steward::new(Setup { state_dir, files }),
+            runtime: tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?,
+            ends: wire::pair()?,
+        })
+    }
+
+    /// The answer in JSON, and the file that came with it. `None`: it is no request, or one that would start a warden.
+    ///
+    /// # Errors
+    /// When the message cannot be sent.
+    pub fn answer(&mut self, message: &[u8]) -> io::Result<Option<(String, Option<File>)>> {
+        let (theirs, ours) = &self.ends;
+        send(theirs, message, SendFlags::empty())?;
+        let request = match wire::receive::<Request>(ours, RecvFlags::DONTWAIT) {
+            Ok(Some((request, _))) => request,
+            // Nothing at all reads as the end.
+            Ok(None) | Err(_) => return Ok(None),
+        };
+        if matches!(request, Request::Start { .. }) {
+            return Ok(None);
+        }
+        let (reply, with) = self.runtime.block_on(self.steward.reply(request));
+        Ok(Some((serde_json::to_string(&reply)?, with.map(File::from))))
+    }
+}

@@ -1,0 +1,153 @@
+//! The warden's parent. It does nothing but wait, so nothing can go wrong with it; and when the warden is
+//! gone, for whatever reason, it ends everything the warden ran.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::args::Args;
+use super::log;
+use farmhand_warden_client::clock::{SECOND, boottime_ns};
+use farmhand_warden_client::paths::Paths;
+use farmhand_warden_client::proof::Gone;
+use farmhand_warden_client::{cgroup, lock, sweep};
+
+/// Another guard may still be ending its processes.
+const LOCK_WITHIN: u64 = 10 * SECOND;
+
+/// Never returns.
+pub fn run(args: &Args) -> ! {
+    farmhand_os::process::name_process(c"farmhand-guard");
+    let code = match guard(args) {
+        Ok(()) => 0,
+        Err(error) => {
+            // The agent reads this until the warden says that it is ready.
+            let _ = writeln!(io::stdout(), "{error}");
+            log(format_args!("guard: {error}"));
+            1
+        }
+    };
+    std::process::exit(code)
+}
+
+fn guard(args: &Args) -> io::Result<()> {
+    let paths = Paths::new(&args.state_dir, args.kind);
+    // Fails only for a group leader, which then has its own session already or was started by hand.
+    let _ = rustix::process::setsid();
+    rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
+    super::protect_from_oom();
+    let lock = take_lock(args, &paths)?;
+    let left = sweep::leftovers(&paths)?;
+    if left != (Gone::Empty { swept: 0 }) {
+        log(format_args!(
+            "guard: the one before left processes behind: {left:?}"
+        ));
+    }
+    let cgroup = make_cgroup(args, &paths);
+    let warden = start_warden(args, &lock, cgroup.as_deref())?;
+    ignore_signals();
+    // The agent waits for the end of it.
+    rustix::stdio::dup2_stdout(File::open("/dev/null")?)?;
+    let status = wait_for(warden);
+    log(format_args!(
+        "guard: warden {warden} ended ({status}); ending its processes"
+    ));
+    let stuck = sweep::own_children(cgroup.as_deref());
+    if !stuck.is_empty() {
+        log(format_args!(
+            "guard: the kernel cannot end {stuck:?}; leaving them"
+        ));
+    }
+    if let Some(cgroup) = &cgroup {
+        let _ = cgroup::remove_soon(cgroup);
+    }
+    log(format_args!("guard: done"));
+    Ok(())
+}
+
+fn take_lock(args: &Args, paths: &Paths) -> io::Result<File> {
+    let give_up = boottime_ns() + LOCK_WITHIN;
+    loop {
+        if let Some(lock) = lock::acquire(&paths.lock())? {
+            return Ok(lock);
+        }
+        if boottime_ns() > give_up {
+            let (kind, dir) = (args.kind.name(), args.state_dir.display());
+            return Err(io::Error::other(format!(
+                "another {kind} warden or its guard lives in {dir}"
+            )));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn make_cgroup(args: &Args, paths: &Paths) -> Option<std::path::PathBuf> {
+    let _ = std::fs::remove_file(paths.cgroup_note());
+    if args.no_cgroup {
+        return None;
+    }
+    let made = cgroup::make_parent(paths).and_then(|cgroup| {
+        let text = cgroup
+            .to_str()
+            .ok_or_else(|| io::Error::other("its path is not UTF-8"))?;
+        std::fs::write(paths.cgroup_note(), text)?;
+        Ok(cgroup)
+    });
+    made.inspect_err(|error| {
+        log(format_args!(
+            "guard: no cgroup for attempts ({error}): following them by descent"
+        ));
+    })
+    .ok()
+}
+
+fn start_warden(args: &Args, lock: &File, cgroup: Option<&std::path::Path>) -> io::Result<i32> {
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg0("farmhand")
+        .arg("warden")
+        .arg("--state-dir")
+        .arg(&args.state_dir);
+    command.args(["--kind", &args.kind.name()]);
+    command.args(["--session", &args.serving.session.to_string()]);
+    command.args(["--life", &args.serving.life.to_string()]);
+    command.args(["--deadline", &args.deadline_ns.to_string()]);
+    command.args(["--soft", &args.soft_ns.to_string()]);
+    command.args(["--max-attempts", &args.max_attempts.to_string()]);
+    command.args(["--parent", &std::process::id().to_string()]);
+    command.args(["--lock-fd", &lock.as_raw_fd().to_string()]);
+    if let Some(cgroup) = cgroup {
+        command.arg("--cgroup").arg(cgroup);
+    }
+    // Both must hold it; the warden makes it its own again.
+    super::child::close_on_exec(lock.as_raw_fd(), false);
+    command.stdin(Stdio::null());
+    let child = command.spawn()?;
+    Ok(child.id().cast_signed())
+}
+
+/// An end must come through the warden: a guard that leaves alone takes the warden's backstop with it.
+fn ignore_signals() {
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT] {
+        // SAFETY: sets a disposition of this process.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+/// Reaps whatever ends until the warden does. Answers with its wait status.
+fn wait_for(warden: i32) -> i32 {
+    loop {
+        let mut status = 0;
+        // SAFETY: a valid pointer.
+        let pid = unsafe { libc::waitpid(-1, &mut status, 0) };
+        if pid == warden {
+            return status;
+        }
+        if pid < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD) {
+            return -1;
+        }
+    }
+}

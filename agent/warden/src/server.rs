@@ -1,0 +1,132 @@
+//! The warden's side of the socket: who may connect, frames in, frames out.
+
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use bytes::{Buf, BytesMut};
+
+use super::poller::{Poller, Source};
+use farmhand_warden_client::paths::{Paths, named};
+use farmhand_warden_client::wire::frame::{self, FrameError};
+use farmhand_warden_client::wire::{FromAgent, FromWarden};
+
+/// Unread answers beyond this stop the reading of further requests.
+const OUT_MAX: usize = 4 << 20;
+/// Unread answers beyond this keep notices back; they wait in the attempts.
+pub const OUT_LOW: usize = 256 << 10;
+
+#[derive(Debug)]
+pub struct Connection {
+    pub number: u32,
+    stream: UnixStream,
+    input: BytesMut,
+    output: BytesMut,
+    /// Said hello and is the newest.
+    pub agent: bool,
+    /// Handed to an agent without rights.
+    pub held: bool,
+    /// May be sent notices: the answers of its opening have all been given.
+    pub open_for_notices: bool,
+    asked: (bool, bool),
+}
+
+pub fn listen(paths: &Paths) -> io::Result<UnixListener> {
+    let directory = std::fs::File::open(paths.private_dir())?;
+    // A socket address holds 108 bytes; this path is always short.
+    use std::os::fd::AsRawFd;
+    let path = format!(
+        "/proc/self/fd/{}/{}",
+        directory.as_fd().as_raw_fd(),
+        paths.socket_name()
+    );
+    match std::fs::remove_file(&path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(named(e, &paths.private_dir())),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&path).map_err(|e| named(e, &paths.private_dir()))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+impl Connection {
+    /// `None`: not somebody who may speak to a warden.
+    pub fn accept(stream: UnixStream, number: u32, poller: &Poller) -> io::Result<Option<Connection>> {
+        let peer = rustix::net::sockopt::socket_peercred(&stream)?;
+        let uid = peer.uid.as_raw();
+        if uid != 0 && uid != rustix::process::geteuid().as_raw() {
+            return Ok(None);
+        }
+        stream.set_nonblocking(true)?;
+        poller.read(&stream, Source::Connection(number))?;
+        Ok(Some(Connection {
+            number,
+            stream,
+            input: BytesMut::new(),
+            output: BytesMut::new(),
+            agent: false,
+            held: false,
+            open_for_notices: false,
+            asked: (true, false),
+        }))
+    }
+
+    /// Takes in what has arrived; false when the peer is gone.
+    pub fn fill(&mut self) -> bool {
+        let mut buffer = [0; 64 << 10];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => false,
+            Ok(count) => {
+                self.input.extend_from_slice(&buffer[..count]);
+                true
+            }
+            Err(e) => matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+        }
+    }
+
+    /// The next whole request, unless the peer does not read its answers.
+    pub fn request(&mut self) -> Result<Option<FromAgent>, FrameError> {
+        if self.output.len() > OUT_MAX {
+            Ok(None)
+        } else {
+            frame::decode(&mut self.input)
+        }
+    }
+
+    pub fn unread(&self) -> usize {
+        self.output.len()
+    }
+
+    pub fn send(&mut self, message: &FromWarden) -> Result<(), FrameError> {
+        let mut wire = Vec::new();
+        frame::encode(message, &mut wire)?;
+        self.output.extend_from_slice(&wire);
+        Ok(())
+    }
+
+    /// Writes what the peer takes now; false when it is gone.
+    pub fn flush(&mut self, poller: &Poller) -> bool {
+        while !self.output.is_empty() {
+            match self.stream.write(&self.output) {
+                Ok(count) => self.output.advance(count),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => return false,
+            }
+        }
+        let want = (self.output.len() <= OUT_MAX, !self.output.is_empty());
+        if want != self.asked {
+            self.asked = want;
+            let source = Source::Connection(self.number);
+            return poller
+                .read_and_write(&self.stream, source, want.0, want.1)
+                .is_ok();
+        }
+        true
+    }
+
+    pub fn close(self, poller: &Poller) {
+        poller.forget(&self.stream);
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+    }
+}

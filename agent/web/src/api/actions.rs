@@ -1,0 +1,255 @@
+//! What callers do: each through [`farmhand_control`], as the command line does it.
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use farmhand_core::definition::Overlap;
+use farmhand_store::Role;
+use farmhand_store::jobs::Once;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::routes;
+
+use crate::extract::MaybeJson;
+use crate::{App, Caller, Json, Path, Problem, Query, Routes};
+use farmhand_control::{Action, Answer, By, perform};
+
+/// Longest `Idempotency-Key`, in bytes.
+const KEY: usize = 200;
+
+pub(super) fn router() -> Routes {
+    Routes::new()
+        .api(Role::Submitter, routes!(submit))
+        .api(Role::Operator, routes!(pause))
+        .api(Role::Operator, routes!(resume))
+        .api(Role::Operator, routes!(backfill))
+        .api(Role::Operator, routes!(cancel))
+        .api(Role::Operator, routes!(retry))
+}
+
+pub(super) type Answered = Result<Json<Answer>, Problem>;
+
+/// Does it as the caller, or only says what it would do.
+pub async fn act(
+    app: &App,
+    caller: &Caller,
+    action: &Action,
+    key: Option<&str>,
+    preview: bool,
+) -> Result<Answer, Problem> {
+    let who = caller.who();
+    let by = By {
+        who: &who,
+        once: key.map(|key| Once {
+            token_id: caller.token_id,
+            key,
+        }),
+    };
+    let answer = app
+        .acting(async |db| perform(db, action, by, !preview).await)
+        .await?;
+    if !preview {
+        app.changes.wake();
+    }
+    Ok(answer)
+}
+
+/// The key that makes a repetition harmless.
+fn key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let Some(value) = headers.get("idempotency-key") else {
+        return Ok(None);
+    };
+    let good = |key: &&str| (1..=KEY).contains(&key.len());
+    value.to_str().ok().filter(good).map(Some).ok_or_else(|| {
+        Problem::bad_request(format!(
+            "Idempotency-Key has 1 to {KEY} printable ASCII characters"
+        ))
+    })
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Plain {
+    /// Only say what it would do
+    #[serde(default)]
+    pub preview: bool,
+}
+
+/// What a run is to be made with.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Submission {
+    /// Parameters by name
+    #[serde(default)]
+    params: Map<String, Value>,
+    /// What else of the job is live: run beside it (`allow`, the default), only if there is nothing (`skip`), after it
+    /// (`queue`), instead of it (`replace`)
+    #[serde(default)]
+    #[schema(value_type = Option<String>, pattern = "^(allow|skip|queue|replace)$")]
+    overlap: Option<Overlap>,
+}
+
+/// Run a job now
+#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/runs", tag = "jobs", request_body = Option<Submission>,
+    params(("job_id" = String, Path,), Plain,
+        ("Idempotency-Key" = Option<String>, Header, description = "With the same key again, no second run is made and the first one is answered", min_length = 1, max_length = 200, pattern = "^[ -~]+$")),
+    responses((status = 200, body = Answer)))]
+async fn submit(
+    State(app): State<App>,
+    caller: Caller,
+    Path(job): Path<String>,
+    Query(query): Query<Plain>,
+    headers: HeaderMap,
+    MaybeJson(body): MaybeJson<Submission>,
+) -> Answered {
+    let action = Action::Submit {
+        job,
+        params: body.params,
+        overlap: body.overlap.unwrap_or(Overlap::Allow),
+    };
+    act(&app, &caller, &action, key(&headers)?, query.preview)
+        .await
+        .map(Json)
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct PauseQuery {
+    /// Why, for the others
+    reason: Option<String>,
+    /// Only say what it would do
+    #[serde(default)]
+    preview: bool,
+}
+
+/// Stop a job's schedule; it can still be run by hand
+#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/pause", tag = "jobs", params(("job_id" = String, Path,), PauseQuery),
+    responses((status = 200, body = Answer)))]
+async fn pause(
+    State(app): State<App>,
+    caller: Caller,
+    Path(job): Path<String>,
+    Query(query): Query<PauseQuery>,
+) -> Answered {
+    let action = Action::Pause {
+        job,
+        reason: query.reason,
+    };
+    act(&app, &caller, &action, None, query.preview).await.map(Json)
+}
+
+/// Start a paused job's schedule again; what fell into the pause is recorded as skipped
+#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/resume", tag = "jobs", params(("job_id" = String, Path,), Plain),
+    responses((status = 200, body = Answer)))]
+async fn resume(
+    State(app): State<App>,
+    caller: Caller,
+    Path(job): Path<String>,
+    Query(query): Query<Plain>,
+) -> Answered {
+    act(&app, &caller, &Action::Resume { job }, None, query.preview)
+        .await
+        .map(Json)
+}
+
+/// A stretch of the past.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Stretch {
+    /// RFC 3339, or a date or time on the clock of the job's zone
+    from: String,
+    /// Itself not included; now, when it is left out
+    #[serde(default)]
+    to: Option<String>,
+    /// Refuse when there are more runs to make than this; 100, when it is left out
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 10000)]
+    max: Option<u32>,
+}
+
+/// Make runs for instants of the past that have none
+#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/backfill", tag = "jobs", request_body = Stretch,
+    params(("job_id" = String, Path,), Plain),
+    responses((status = 200, body = Answer)))]
+async fn backfill(
+    State(app): State<App>,
+    caller: Caller,
+    Path(job): Path<String>,
+    Query(query): Query<Plain>,
+    Json(body): Json<Stretch>,
+) -> Answered {
+    let max = body.max.unwrap_or(100);
+    if !(1..=10_000).contains(&max) {
+        return Err(Problem::bad_request("max is 1 to 10000"));
+    }
+    let action = Action::Backfill {
+        job,
+        from: body.from,
+        to: body.to,
+        max: max as usize,
+    };
+    act(&app, &caller, &action, None, query.preview).await.map(Json)
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct CancelQuery {
+    /// Those that were made together with it too: all shards, or the runs of each node
+    #[serde(default)]
+    firing: bool,
+    /// Only say what it would do
+    #[serde(default)]
+    preview: bool,
+}
+
+/// End a run; one that is running gets SIGTERM, and SIGKILL after its grace
+#[utoipa::path(post, path = "/api/v1/runs/{run_id}/cancel", tag = "runs", params(("run_id" = i64, Path,), CancelQuery),
+    responses((status = 200, body = Answer)))]
+async fn cancel(
+    State(app): State<App>,
+    caller: Caller,
+    Path(run): Path<i64>,
+    Query(query): Query<CancelQuery>,
+) -> Answered {
+    let action = Action::Cancel {
+        run,
+        firing: query.firing,
+    };
+    act(&app, &caller, &action, None, query.preview).await.map(Json)
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct RetryQuery {
+    /// Of a flow, only the tasks that did not succeed
+    #[serde(default)]
+    from_failed: bool,
+    /// Only say what it would do
+    #[serde(default)]
+    preview: bool,
+}
+
+/// Run a finished run's job again, with its parameters, as a new run
+#[utoipa::path(post, path = "/api/v1/runs/{run_id}/retry", tag = "runs",
+    params(("run_id" = i64, Path,), RetryQuery,
+        ("Idempotency-Key" = Option<String>, Header, description = "With the same key again, no second run is made and the first one is answered", min_length = 1, max_length = 200, pattern = "^[ -~]+$")),
+    responses((status = 200, body = Answer)))]
+async fn retry(
+    State(app): State<App>,
+    caller: Caller,
+    Path(run): Path<i64>,
+    Query(query): Query<RetryQuery>,
+    headers: HeaderMap,
+) -> Answered {
+    let action = Action::Retry {
+        run,
+        from_failed: query.from_failed,
+    };
+    act(&app, &caller, &action, key(&headers)?, query.preview)
+        .await
+        .map(Json)
+}

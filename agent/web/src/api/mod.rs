@@ -1,0 +1,65 @@
+//! `/api/v1`: one file per noun.
+
+mod actions;
+mod events;
+mod farm;
+mod follow;
+mod jobs;
+mod logs;
+mod nodes;
+mod places;
+mod query;
+mod runs;
+mod stream;
+
+pub(super) use actions::act;
+use farmhand_store::Role;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::routes;
+
+use super::{Caller, Json, Routes};
+
+/// Every route of the API.
+pub fn router() -> Routes {
+    Routes::new()
+        .api(Role::Viewer, routes!(me))
+        .open_api(routes!(openapi))
+        .merge(actions::router())
+        .merge(places::router())
+        .merge(farm::router())
+        .merge(jobs::router())
+        .merge(runs::router())
+        .merge(logs::router())
+        .merge(nodes::router())
+        .merge(events::router())
+        .merge(stream::router())
+}
+
+/// Who is asking.
+#[derive(Serialize, ToSchema)]
+struct Me {
+    /// The token's name.
+    name: String,
+    /// viewer, submitter, operator or admin.
+    role: String,
+    /// As actions are recorded.
+    who: String,
+}
+
+/// The caller and its role
+#[utoipa::path(get, path = "/api/v1/me", tag = "api", responses((status = 200, body = Me)))]
+async fn me(caller: Caller) -> Json<Me> {
+    Json(Me {
+        who: caller.who(),
+        role: caller.role.to_string(),
+        name: caller.name,
+    })
+}
+
+/// This document
+#[utoipa::path(get, path = "/api/v1/openapi.json", tag = "api",
+    responses((status = 200, body = serde_json::Value)))]
+async fn openapi() -> Json<utoipa::openapi::OpenApi> {
+    Json(super::routes().openapi())
+}

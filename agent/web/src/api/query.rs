@@ -1,0 +1,60 @@
+//! What the query of a route that reads is made of.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use farmhand_store::reading::{MOST, Paging};
+use serde::{Deserialize, Deserializer, de};
+use utoipa::IntoParams;
+
+use crate::Problem;
+
+/// Which page of a list.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct PageQuery {
+    /// `next` of the page before.
+    pub cursor: Option<String>,
+    /// Rows wanted; 50 when it is left out.
+    #[param(minimum = 1, maximum = 200)]
+    pub limit: Option<i64>,
+}
+
+impl PageQuery {
+    pub fn paging(self) -> Result<Paging, Problem> {
+        paging(self.cursor, self.limit)
+    }
+}
+
+/// # Errors
+/// 400 for a limit out of its range.
+pub fn paging(cursor: Option<String>, limit: Option<i64>) -> Result<Paging, Problem> {
+    Ok(Paging {
+        cursor,
+        limit: within("limit", limit, 1, MOST)?,
+    })
+}
+
+/// # Errors
+/// 400 for a number out of its range.
+pub fn within(name: &str, value: Option<i64>, least: i64, most: i64) -> Result<Option<i64>, Problem> {
+    match value {
+        Some(n) if !(least..=most).contains(&n) => Err(Problem::bad_request(format!(
+            "{name} is {n}, and may be {least} to {most}"
+        ))),
+        value => Ok(value),
+    }
+}
+
+/// Words with commas between them.
+pub fn words<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    T: FromStr<Err: Display>,
+    D: Deserializer<'de>,
+{
+    let text = String::deserialize(deserializer)?;
+    (text.split(',').filter(|word| !word.is_empty()))
+        .map(|word| word.parse().map_err(de::Error::custom))
+        .collect()
+}

@@ -1,0 +1,90 @@
+//! Runs: lists, one of them, its tasks when it is a flow.
+
+use axum::extract::State;
+use farmhand_core::run::RunState;
+use farmhand_store::described;
+use farmhand_store::reading::{self, FlowView, Page, RunDetail, RunFilter, RunItem};
+use farmhand_store::{Kind, Role};
+use jiff::Timestamp;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::routes;
+
+use super::query::{paging, words};
+use crate::{App, Json, Path, Problem, Query, Routes};
+
+pub fn router() -> Routes {
+    Routes::new()
+        .api(Role::Viewer, routes!(list))
+        .api(Role::Viewer, routes!(show))
+        .api(Role::Viewer, routes!(flow))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    job: Option<String>,
+    /// States with commas between them.
+    #[serde(default, deserialize_with = "words")]
+    #[param(style = Form, explode = false, value_type = Vec<described::RunState>)]
+    state: Vec<RunState>,
+    /// The address that holds it, or held it last.
+    node: Option<String>,
+    #[param(value_type = Option<described::Kind>)]
+    kind: Option<Kind>,
+    /// Ended at this instant or later; with `since` or `until` the list is of ended runs, the latest end first.
+    since: Option<Timestamp>,
+    /// Ended before this instant.
+    until: Option<Timestamp>,
+    /// `next` of the page before.
+    cursor: Option<String>,
+    /// Rows wanted; 50 when it is left out.
+    #[param(minimum = 1, maximum = 200)]
+    limit: Option<i64>,
+}
+
+/// Runs, the newest first
+#[utoipa::path(get, path = "/api/v1/runs", tag = "runs", params(ListQuery),
+    responses((status = 200, body = Page<RunItem>)))]
+async fn list(
+    State(app): State<App>,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<Page<RunItem>>, Problem> {
+    let filter = RunFilter {
+        job: query.job.filter(|job| !job.is_empty()),
+        states: query.state,
+        node: query.node.filter(|node| !node.is_empty()),
+        kind: query.kind,
+        since: query.since,
+        until: query.until,
+    };
+    let paging = paging(query.cursor, query.limit)?;
+    Ok(Json(reading::runs(app.reading.db(), &filter, &paging).await?))
+}
+
+/// A run with its attempts, progress and output
+#[utoipa::path(get, path = "/api/v1/runs/{run}", tag = "runs", params(("run" = i64, Path, description = "Its number")),
+    responses((status = 200, body = RunDetail), (status = 404, body = Problem, description = "There is no such run",
+        content_type = "application/problem+json")))]
+async fn show(State(app): State<App>, Path(run): Path<i64>) -> Result<Json<RunDetail>, Problem> {
+    let detail = reading::run(app.reading.db(), run).await?;
+    Ok(Json(detail.ok_or_else(|| no_run(run))?))
+}
+
+/// The tasks of a run that is a flow, with times, dependencies and the critical path
+#[utoipa::path(get, path = "/api/v1/runs/{run}/flow", tag = "runs",
+    params(("run" = i64, Path, description = "Its number")),
+    responses((status = 200, body = FlowView), (status = 404, body = Problem,
+        description = "There is no such run, or it is no flow", content_type = "application/problem+json")))]
+async fn flow(State(app): State<App>, Path(run): Path<i64>) -> Result<Json<FlowView>, Problem> {
+    let view = reading::flow(app.reading.db(), run).await?;
+    view.map(Json)
+        .ok_or_else(|| Problem::not_found(format!("there is no run {run}, or it is no flow")))
+}
+
+pub(super) fn no_run(run: i64) -> Problem {
+    Problem::not_found(format!("there is no run {run}"))
+        .detail("it never was, or its history has been dropped by now")
+        .hint("/api/v1/runs lists the newest runs")
+}

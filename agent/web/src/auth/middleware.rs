@@ -1,0 +1,219 @@
+//! What stands before every handler: the token, the role, the origin, the limits.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Redirect, Response};
+use farmhand_store::Role;
+use farmhand_store::tokens::Standing;
+
+use super::token::{self, Shown};
+use super::{Caller, Remote, origin, session};
+use crate::{Access, App, Problem};
+use farmhand_telemetry::events::Refused;
+
+/// Largest body of a request, in bytes.
+pub const BODY: usize = 1 << 20;
+/// A whole body takes no longer than this.
+const BODY_TIME: Duration = Duration::from_secs(10);
+/// Longest path with its query, in bytes.
+const URI: usize = 4_096;
+
+/// One route's guard.
+#[derive(Clone)]
+pub struct Guard {
+    pub app: App,
+    pub access: Access,
+}
+
+/// Why a request was turned away; the words are a metric's label.
+#[derive(Clone, Debug)]
+pub enum Refusal {
+    NoToken,
+    BadToken,
+    Stale { name: String, standing: Standing },
+    Role { name: String, has: Role, needs: Role },
+    CrossSite { name: Option<String> },
+    TooMany { name: Option<String> },
+    TooLarge,
+    TooSlow,
+    BadLogin,
+    Unavailable(Problem),
+}
+
+impl Refusal {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::NoToken => "no_token",
+            Self::BadToken => "bad_token",
+            Self::Stale {
+                standing: Standing::Revoked,
+                ..
+            } => "revoked_token",
+            Self::Stale { .. } => "expired_token",
+            Self::Role { .. } => "role",
+            Self::CrossSite { .. } => "cross_site",
+            Self::TooMany { .. } => "rate",
+            Self::TooLarge => "body_size",
+            Self::TooSlow => "body_time",
+            Self::BadLogin => "bad_login",
+            Self::Unavailable(_) => "unavailable",
+        }
+    }
+
+    fn name(&self) -> Option<&str> {
+        match self {
+            Self::Stale { name, .. } | Self::Role { name, .. } => Some(name),
+            Self::CrossSite { name } | Self::TooMany { name } => name.as_deref(),
+            _ => None,
+        }
+    }
+
+    pub fn problem(self) -> Problem {
+        let unauthenticated = |title: &str| {
+            Problem::new(StatusCode::UNAUTHORIZED, title).hint(
+                "send Authorization: Bearer fh_…; `farmhand token create NAME --role viewer` makes a token",
+            )
+        };
+        match self {
+            Self::NoToken => unauthenticated("this needs a token"),
+            // Whoever shows an old token learns no more than whoever makes one up.
+            Self::BadToken | Self::Stale { .. } | Self::BadLogin => {
+                unauthenticated("this token is not good, or not any more")
+            }
+            Self::Role { has, needs, .. } => {
+                Problem::new(StatusCode::FORBIDDEN, format!("this needs the role {needs}"))
+                    .detail(format!("the token's role is {has}"))
+                    .hint(format!("use a token with --role {needs}"))
+            }
+            Self::CrossSite { .. } => {
+                Problem::new(StatusCode::FORBIDDEN, "the request came from another site")
+                    .hint("act from Farmhand's own page, or send a token in the Authorization header")
+            }
+            Self::TooMany { .. } => {
+                Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many requests").retry_after(2)
+            }
+            Self::TooLarge => Problem::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                format!("the request is larger than {BODY} bytes, or its path than {URI}"),
+            ),
+            Self::TooSlow => Problem::new(
+                StatusCode::REQUEST_TIMEOUT,
+                format!("the body did not come within {} s", BODY_TIME.as_secs()),
+            ),
+            Self::Unavailable(problem) => problem,
+        }
+    }
+}
+
+pub async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
+    let app = &guard.app;
+    match admitted(&guard, &mut request).await {
+        Ok(()) => next.run(request).await,
+        Err(Refusal::NoToken | Refusal::BadToken | Refusal::Stale { .. })
+            if matches!(guard.access, Access::Page(_)) && request.method() == Method::GET =>
+        {
+            Redirect::to("/login").into_response()
+        }
+        Err(refusal) => {
+            record(app, &request, &refusal);
+            refusal.problem().into_response()
+        }
+    }
+}
+
+/// Notes a request that is turned away.
+pub(super) fn record(app: &App, request: &Request, refusal: &Refusal) {
+    app.refusals.note(Refused {
+        reason: refusal.word(),
+        token: refusal.name().map(str::to_owned),
+        remote: Some(remote(request)),
+        method: request.method().to_string(),
+        path: request.uri().path().to_owned(),
+        times: 1,
+    });
+}
+
+async fn admitted(guard: &Guard, request: &mut Request) -> Result<(), Refusal> {
+    let app = &guard.app;
+    if request
+        .uri()
+        .path_and_query()
+        .is_some_and(|p| p.as_str().len() > URI)
+    {
+        return Err(Refusal::TooLarge);
+    }
+    let unsafe_method = !matches!(*request.method(), Method::GET | Method::HEAD);
+    match guard.access {
+        Access::Open => {
+            if unsafe_method && !origin::may_be_own(request.headers()) {
+                return Err(Refusal::CrossSite { name: None });
+            }
+        }
+        Access::Api(needs) | Access::Page(needs) => {
+            let caller = caller(app, request.headers(), remote(request)).await?;
+            let name = &caller.name;
+            if caller.by_cookie && unsafe_method && !origin::is_own(request.headers()) {
+                return Err(Refusal::CrossSite {
+                    name: Some(name.clone()),
+                });
+            }
+            if !caller.may(needs) {
+                return Err(Refusal::Role {
+                    name: name.clone(),
+                    has: caller.role,
+                    needs,
+                });
+            }
+            if !app.auth.limits.request(caller.token_id) {
+                return Err(Refusal::TooMany {
+                    name: Some(name.clone()),
+                });
+            }
+            request.extensions_mut().insert(caller);
+        }
+    }
+    if unsafe_method {
+        let body = std::mem::take(request.body_mut());
+        *request.body_mut() = Body::from(whole(body).await?);
+    }
+    Ok(())
+}
+
+/// The body, read within its bounds before a handler sees anything of it.
+async fn whole(body: Body) -> Result<axum::body::Bytes, Refusal> {
+    match tokio::time::timeout(BODY_TIME, to_bytes(body, BODY)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(_)) => Err(Refusal::TooLarge),
+        Err(_) => Err(Refusal::TooSlow),
+    }
+}
+
+/// Whose token or session the request shows. A bad token is not made up for by a good cookie.
+async fn caller(app: &App, headers: &HeaderMap, remote: IpAddr) -> Result<Caller, Refusal> {
+    let (shown, text) = match headers.get(header::AUTHORIZATION) {
+        Some(value) => (Shown::Token, bearer(value).ok_or(Refusal::BadToken)?),
+        None => (
+            Shown::Session,
+            session::cookie(app, headers).ok_or(Refusal::NoToken)?,
+        ),
+    };
+    token::known(app, shown, &text, remote).await
+}
+
+fn bearer(value: &header::HeaderValue) -> Option<String> {
+    let (scheme, text) = value.to_str().ok()?.split_once(' ')?;
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then(|| text.trim().to_owned())
+}
+
+/// Where the request came from.
+pub(super) fn remote(request: &Request) -> IpAddr {
+    let known = request.extensions().get::<Remote>();
+    known.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |remote| remote.0)
+}

@@ -1,0 +1,81 @@
+//! Who asks, and whether they may.
+
+mod limits;
+pub(super) mod middleware;
+mod origin;
+mod session;
+pub mod token;
+
+use std::net::IpAddr;
+
+use axum::extract::FromRequestParts;
+use axum::http::Method;
+use axum::http::request::Parts;
+use axum::routing::post;
+use farmhand_store::Role;
+
+use super::{Access, Problem, Routes};
+
+use self::limits::Limits;
+pub(super) use self::middleware::Refusal;
+use self::token::Cache;
+
+/// Where a connection comes from; the listener puts it into each request.
+#[derive(Clone, Copy, Debug)]
+pub struct Remote(pub IpAddr);
+
+/// Who asks. A handler that takes it cannot be reached without.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The token's name.
+    pub name: String,
+    pub role: Role,
+    pub remote: IpAddr,
+    pub(super) token_id: i64,
+    /// Whether a browser sent it by itself.
+    pub(super) by_cookie: bool,
+}
+
+impl Caller {
+    /// As actions and events name whoever did it.
+    pub fn who(&self) -> String {
+        format!("api:{}@{}", self.name, self.remote)
+    }
+
+    /// Whether they may do what needs this role.
+    pub fn may(&self, role: Role) -> bool {
+        self.role >= role
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        // The guard put it there; a route without a guard has no caller.
+        parts
+            .extensions
+            .get::<Self>()
+            .cloned()
+            .ok_or_else(|| Refusal::NoToken.problem())
+    }
+}
+
+/// What the guards of all routes share.
+#[derive(Default)]
+pub(super) struct Auth {
+    known: Cache,
+    limits: Limits,
+}
+
+/// The login and its end; the page with the form is the page's own.
+pub(super) fn router() -> Routes {
+    Routes::new()
+        .page(Access::Open, Method::POST, "/login", post(session::login))
+        .page(
+            Access::Page(Role::Viewer),
+            Method::POST,
+            "/logout",
+            post(session::logout),
+        )
+}

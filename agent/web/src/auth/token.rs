@@ -1,0 +1,182 @@
+//! Bearer tokens: 256 random bits that are stored as their SHA-256 alone.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use farmhand_store::tokens::{self, Known, Standing};
+use ring::rand::{SecureRandom, SystemRandom};
+use subtle::ConstantTimeEq;
+
+use super::{Caller, Refusal};
+use crate::{App, Problem};
+
+const PREFIX: &str = "fh_";
+/// A credential that was good is asked for again after this: so long a revoked one may go on.
+pub const TRUSTED_FOR: Duration = Duration::from_secs(2);
+/// Credentials remembered at most.
+const REMEMBERED: usize = 1_024;
+
+/// A credential's SHA-256: all that is stored or compared.
+pub type Hash = [u8; 32];
+
+/// A new token, or a new session's secret.
+///
+/// # Errors
+/// When the operating system has no randomness.
+pub fn fresh() -> Result<String, ring::error::Unspecified> {
+    let mut bits = [0; 32];
+    SystemRandom::new().fill(&mut bits)?;
+    Ok(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bits)))
+}
+
+/// What is stored of a credential; None when it cannot be one (an empty one, say).
+pub fn hash(text: &str) -> Option<Hash> {
+    let bits = URL_SAFE_NO_PAD.decode(text.strip_prefix(PREFIX)?).ok()?;
+    if bits.len() != 32 {
+        return None;
+    }
+    let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+    digest.as_ref().try_into().ok()
+}
+
+/// What a request shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Shown {
+    Token,
+    /// The page's cookie. It is no token.
+    Session,
+}
+
+/// Credentials that were good a moment ago, so that a page with twenty requests asks the database once.
+#[derive(Default)]
+pub struct Cache(Mutex<HashMap<(Shown, Hash), (Known, Instant)>>);
+
+impl Cache {
+    fn get(&self, key: &(Shown, Hash), now: Instant) -> Option<Known> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (row, until) = known.get(key)?;
+        (now < *until).then(|| row.clone())
+    }
+
+    /// Whether it was good once: others who guess do not keep it out.
+    fn met(&self, key: &(Shown, Hash)) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.contains_key(key)
+    }
+
+    fn put(&self, key: (Shown, Hash), row: Known, now: Instant) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= REMEMBERED {
+            known.retain(|_, (_, until)| now < *until);
+        }
+        if known.len() < REMEMBERED {
+            known.insert(key, (row, now + TRUSTED_FOR));
+        }
+    }
+
+    pub(super) fn forget(&self, key: &(Shown, Hash)) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+}
+
+/// Whose credential it is, if it is good.
+pub async fn known(app: &App, shown: Shown, text: &str, remote: IpAddr) -> Result<Caller, Refusal> {
+    let now = Instant::now();
+    let hash = hash(text).ok_or(Refusal::BadToken)?;
+    let believed = app.auth.known.get(&(shown, hash), now);
+    let fresh = believed.is_none();
+    let row = match believed {
+        Some(row) => row,
+        None => {
+            // Each guess costs the database a statement; those that are known cost none.
+            if !app.auth.known.met(&(shown, hash)) && !app.auth.limits.may_guess(remote) {
+                return Err(Refusal::TooMany { name: None });
+            }
+            let found = app
+                .acting(async |db| match shown {
+                    Shown::Token => tokens::find_token(db, &hash).await,
+                    Shown::Session => tokens::find_session(db, &hash).await,
+                })
+                .await;
+            let found = found.map_err(|error| Refusal::Unavailable(Problem::from(error)))?;
+            match found {
+                Some(row) => row,
+                None => {
+                    app.auth.limits.guessed(remote);
+                    return Err(Refusal::BadToken);
+                }
+            }
+        }
+    };
+    let same: bool = hex(&hash).as_bytes().ct_eq(row.hash.as_bytes()).into();
+    if !same {
+        return Err(Refusal::BadToken);
+    }
+    if row.standing != Standing::Good {
+        app.auth.limits.guessed(remote);
+        return Err(Refusal::Stale {
+            name: row.name,
+            standing: row.standing,
+        });
+    }
+    // Only from the database: what is believed is not believed for longer because it is used.
+    if fresh {
+        app.auth.known.put((shown, hash), row.clone(), now);
+    }
+    let caller = Caller {
+        name: row.name.clone(),
+        role: row.role,
+        remote,
+        token_id: row.token_id,
+        by_cookie: shown == Shown::Session,
+    };
+    Ok(caller)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_has_256_bits_and_nothing_else_is_one() {
+        let token = fresh().unwrap();
+        assert_eq!(token.len(), PREFIX.len() + 43);
+        assert!(hash(&token).is_some());
+        assert_ne!(hash(&token), hash(&fresh().unwrap()));
+        for bad in [
+            "",
+            "fh_",
+            "fh_AAAA",
+            &token[3..],
+            &format!("{token}A"),
+            &format!("{token}="),
+        ] {
+            assert!(hash(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_was_good_a_moment_ago_is_believed_for_a_moment_only() {
+        let (cache, now) = (Cache::default(), Instant::now());
+        let row = Known {
+            token_id: 1,
+            name: "n".to_owned(),
+            role: farmhand_store::Role::Viewer,
+            hash: String::new(),
+            standing: Standing::Good,
+        };
+        let key = (Shown::Token, [0; 32]);
+        cache.put(key, row, now);
+        assert!(cache.get(&key, now + TRUSTED_FOR / 2).is_some());
+        assert!(cache.get(&key, now + TRUSTED_FOR).is_none());
+        assert!(cache.get(&(Shown::Session, key.1), now).is_none());
+    }
+}

@@ -1,0 +1,228 @@
+//! Errors of the API: RFC 9457 problem documents that say what to do next.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use farmhand_store::StoreError;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use farmhand_control::{Kind, Refusal};
+
+/// Why a request was not done (RFC 9457).
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Problem {
+    /// A name for this sort of problem; programs go by it.
+    #[serde(rename = "type")]
+    #[schema(value_type = String)]
+    kind: &'static str,
+    /// What is wrong.
+    title: String,
+    /// The HTTP status.
+    #[serde(serialize_with = "as_number")]
+    #[schema(value_type = u16)]
+    status: StatusCode,
+    /// Why, or where.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    detail: Option<Box<str>>,
+    /// The path that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    instance: Option<Box<str>>,
+    /// What to do next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    hint: Option<Box<str>>,
+    /// Seconds after which to try again.
+    #[serde(skip)]
+    retry_after: Option<u32>,
+}
+
+fn as_number<S: serde::Serializer>(status: &StatusCode, s: S) -> Result<S::Ok, S::Error> {
+    s.serialize_u16(status.as_u16())
+}
+
+impl Problem {
+    pub fn new(status: StatusCode, title: impl Into<String>) -> Self {
+        Self {
+            kind: kind(status),
+            title: title.into(),
+            status,
+            detail: None,
+            instance: None,
+            hint: None,
+            retry_after: None,
+        }
+    }
+
+    /// 400: the request cannot be understood.
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "the request cannot be understood")
+            .detail(detail)
+            .hint("/api/v1/openapi.json says what each route takes")
+    }
+
+    /// 404.
+    pub fn not_found(title: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, title)
+    }
+
+    /// 409: it makes sense, but not now.
+    pub fn refused(title: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, title)
+    }
+
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into().into());
+        self
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into().into());
+        self
+    }
+
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    pub fn why(&self) -> Option<&str> {
+        self.detail.as_deref()
+    }
+
+    pub fn next(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// The same, about a path.
+    pub(super) fn about(mut self, path: &str) -> Self {
+        self.instance = Some(path.into());
+        self
+    }
+}
+
+/// The sort of problem, by its status: a closed set.
+fn kind(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::BAD_REQUEST => "urn:farmhand:bad-request",
+        StatusCode::UNAUTHORIZED => "urn:farmhand:unauthenticated",
+        StatusCode::FORBIDDEN => "urn:farmhand:forbidden",
+        StatusCode::NOT_FOUND => "urn:farmhand:not-found",
+        StatusCode::METHOD_NOT_ALLOWED => "urn:farmhand:method-not-allowed",
+        StatusCode::REQUEST_TIMEOUT => "urn:farmhand:too-slow",
+        StatusCode::CONFLICT => "urn:farmhand:refused",
+        StatusCode::PAYLOAD_TOO_LARGE => "urn:farmhand:too-large",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => "urn:farmhand:unsupported-media-type",
+        StatusCode::TOO_MANY_REQUESTS => "urn:farmhand:too-many-requests",
+        StatusCode::SERVICE_UNAVAILABLE => "urn:farmhand:unavailable",
+        _ => "urn:farmhand:internal",
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = serde_json::to_vec(&self).unwrap_or_default();
+        let mut response = (self.status, body).into_response();
+        let headers = response.headers_mut();
+        let json = HeaderValue::from_static("application/problem+json");
+        headers.insert(header::CONTENT_TYPE, json);
+        if self.status == StatusCode::UNAUTHORIZED {
+            let bearer = HeaderValue::from_static("Bearer realm=\"farmhand\"");
+            headers.insert(header::WWW_AUTHENTICATE, bearer);
+        }
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        // Whoever dresses the response knows the path; a page may show it its own way.
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        let away = |title: &str, hint: &str| {
+            Self::new(StatusCode::SERVICE_UNAVAILABLE, title)
+                .hint(hint)
+                .retry_after(5)
+        };
+        let later = "try again; jobs that run go on meanwhile";
+        match error {
+            StoreError::Refused(why) => Self::bad_request(why),
+            StoreError::NotFound(what) => Self::not_found("there is no such thing").detail(what),
+            StoreError::ReadOnly => away("the database takes no writes", later),
+            StoreError::Unreachable(_) => away("the database is out of reach", later),
+            StoreError::TimedOut { .. }
+            | StoreError::ConnectionLost { .. }
+            | StoreError::NotConfirmed { .. } => away(
+                "the database did not confirm; whether it did it is unknown",
+                "look before doing it again",
+            ),
+            StoreError::Denied(_) | StoreError::PasswordMissing | StoreError::Config(_) => away(
+                "the database denies access to this agent",
+                "the agent's log says why; `farmhand doctor` on its machine checks it",
+            ),
+            StoreError::SchemaMissing
+            | StoreError::SchemaTooOld { .. }
+            | StoreError::SchemaTooNew { .. }
+            | StoreError::MigrationChanged { .. } => {
+                Self::refused("this agent and the database's schema are of different versions")
+                    .detail(error.to_string())
+            }
+            StoreError::Sql { ref code, .. } if code.starts_with("22") => Self::new(
+                StatusCode::BAD_REQUEST,
+                "a value is none that the database can hold",
+            )
+            .detail(error.to_string())
+            .hint("leave out what is no text, and take smaller numbers"),
+            StoreError::Sql { ref code, .. } if code == "57014" => away(
+                "the answer took too long",
+                "ask for less: a shorter stretch of time, or one job",
+            ),
+            StoreError::Sql { .. } | StoreError::Decode { .. } => {
+                // What a defect says of its insides is for the log.
+                tracing::error!("API: {error}");
+                Self::new(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "this failed, and should not have",
+                )
+                .hint("the agent's log says why; it may be a defect worth reporting")
+            }
+        }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let (kind, what, why, next) = match refusal {
+            Refusal::Store(error) => return error.into(),
+            Refusal::Said {
+                kind,
+                what,
+                why,
+                next,
+            } => (kind, what, why, next),
+        };
+        let status = match kind {
+            Kind::Usage => StatusCode::BAD_REQUEST,
+            Kind::NotFound => StatusCode::NOT_FOUND,
+            Kind::Refused => StatusCode::CONFLICT,
+        };
+        let mut problem = Self::new(status, what);
+        problem.detail = (!why.is_empty()).then(|| why.join("\n").into());
+        problem.hint = next.map(Into::into);
+        problem
+    }
+}

@@ -1,0 +1,221 @@
+//! The table of routes: which method and path, who may ask, and what the OpenAPI document says of it.
+
+use axum::Router;
+use axum::http::Method;
+use axum::middleware;
+use axum::routing::MethodRouter;
+use farmhand_store::Role;
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{
+    ComponentsBuilder, Content, InfoBuilder, OpenApi, OpenApiBuilder, Ref, ResponseBuilder,
+};
+use utoipa::{PartialSchema, ToSchema};
+use utoipa_axum::router::UtoipaMethodRouter;
+
+use super::auth::middleware::{Guard, guard};
+use super::{App, Problem};
+
+/// Who may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Anybody: the login and what it needs, and the description of the API.
+    Open,
+    /// Whoever has at least this role; others get a problem document.
+    Api(Role),
+    /// The same; a browser without a session is sent to the login.
+    Page(Role),
+}
+
+/// One line of the table.
+#[derive(Clone, Debug)]
+pub struct Route {
+    pub method: Method,
+    pub path: String,
+    pub access: Access,
+}
+
+/// Routes, each stated once: the table, the router and the OpenAPI document come from the same line.
+#[derive(Default)]
+pub struct Routes {
+    table: Vec<Route>,
+    entries: Vec<(Access, String, MethodRouter<App>)>,
+    api: OpenApi,
+}
+
+impl Routes {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A route of the API for this role and those above it: `.api(Role::Viewer, routes!(list))`. The answers that any
+    /// route can give (401, 403, …) are documented here, the others by the handler.
+    #[must_use]
+    pub fn api(self, role: Role, routes: UtoipaMethodRouter<App>) -> Self {
+        self.documented(Access::Api(role), routes)
+    }
+
+    /// A documented route that asks nobody who they are.
+    #[must_use]
+    pub fn open_api(self, routes: UtoipaMethodRouter<App>) -> Self {
+        self.documented(Access::Open, routes)
+    }
+
+    fn documented(mut self, access: Access, (schemas, paths, router): UtoipaMethodRouter<App>) -> Self {
+        for (path, mut item) in paths.paths {
+            for (method, operation) in operations(&mut item) {
+                complete(operation, access, &method, &path);
+                self.table.push(Route {
+                    method,
+                    path: path.clone(),
+                    access,
+                });
+            }
+            self.entries.push((access, path.clone(), router.clone()));
+            match self.api.paths.paths.get_mut(&path) {
+                Some(known) => known.merge_operations(item),
+                None => drop(self.api.paths.paths.insert(path, item)),
+            }
+        }
+        let components = self.api.components.get_or_insert_default();
+        components.schemas.extend(schemas);
+        self
+    }
+
+    /// A route of the page. `handler` answers this one method.
+    #[must_use]
+    pub fn page(mut self, access: Access, method: Method, path: &str, handler: MethodRouter<App>) -> Self {
+        self.table.push(Route {
+            method,
+            path: path.to_owned(),
+            access,
+        });
+        self.entries.push((access, path.to_owned(), handler));
+        self
+    }
+
+    #[must_use]
+    pub fn merge(mut self, other: Self) -> Self {
+        self.table.extend(other.table);
+        self.entries.extend(other.entries);
+        self.api.merge(other.api);
+        self
+    }
+
+    /// Every route with who may ask.
+    pub fn table(&self) -> &[Route] {
+        &self.table
+    }
+
+    /// The OpenAPI document of the API's routes.
+    pub fn openapi(&self) -> OpenApi {
+        let mut api = OpenApiBuilder::new()
+            .info(
+                InfoBuilder::new()
+                    .title("Farmhand")
+                    .version(env!("CARGO_PKG_VERSION"))
+                    .description(Some(
+                        "Every agent serves all of this. Send a token as `Authorization: Bearer fh_…`; `farmhand token \
+                         create` makes one.",
+                    ))
+                    .build(),
+            )
+            .components(Some(
+                ComponentsBuilder::new()
+                    .schema(Problem::name(), Problem::schema())
+                    .security_scheme(
+                        "token",
+                        SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build()),
+                    )
+                    .build(),
+            ))
+            .build();
+        api.merge(self.api.clone());
+        api
+    }
+
+    /// The handlers alone, as if their guards had let everything through. No listener serves this.
+    pub(super) fn unguarded(self, app: &App) -> Router {
+        let mut router = Router::new();
+        for (_, path, handler) in self.entries {
+            router = router.route(&path, handler);
+        }
+        router.with_state(app.clone())
+    }
+
+    /// The router, with the guard of each route before its handler.
+    pub fn build(self, app: &App) -> Router {
+        let mut router = Router::new();
+        for (access, path, handler) in self.entries {
+            let guarding = Guard {
+                app: app.clone(),
+                access,
+            };
+            let handler = handler.route_layer(middleware::from_fn_with_state(guarding, guard));
+            router = router.route(&path, handler);
+        }
+        router.with_state(app.clone())
+    }
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
+    [
+        (Method::GET, item.get.as_mut()),
+        (Method::PUT, item.put.as_mut()),
+        (Method::POST, item.post.as_mut()),
+        (Method::DELETE, item.delete.as_mut()),
+    ]
+    .into_iter()
+    .filter_map(|(method, operation)| Some((method, operation?)))
+}
+
+/// Adds what the guard may answer, and whom it lets through.
+fn complete(operation: &mut Operation, access: Access, method: &Method, path: &str) {
+    // Handlers of different nouns have the same names.
+    let words = path.trim_start_matches("/api/v1/").replace(['/', '.'], "_");
+    let words = words.replace(['{', '}'], "");
+    operation.operation_id = Some(format!("{}_{words}", method.as_str().to_ascii_lowercase()));
+    let mut answers = vec![
+        (400, "The request cannot be understood"),
+        (500, "A defect"),
+        (503, "The database is out of reach, or the answer took too long"),
+    ];
+    if let Access::Api(role) = access {
+        answers.extend([
+            (401, "No token, or none that is good"),
+            (
+                403,
+                "The token's role is not enough, or the request came from another site",
+            ),
+            (429, "Too many requests"),
+        ]);
+        operation.security = Some(vec![SecurityRequirement::new("token", Vec::<String>::new())]);
+        let may = format!("Needs the role {role}.");
+        operation.description = Some(match operation.description.take() {
+            Some(text) => format!("{text}\n\n{may}"),
+            None => may,
+        });
+    }
+    if path.contains('{') {
+        answers.push((404, "There is no such thing"));
+    }
+    if *method != Method::GET {
+        answers.push((409, "It makes sense, but not now"));
+        answers.extend([
+            (408, "The body came too slowly"),
+            (413, "The body is too large"),
+            (415, "The body is no JSON"),
+        ]);
+    }
+    for (status, text) in answers {
+        let content = Content::new(Some(Ref::from_schema_name("Problem")));
+        let response = ResponseBuilder::new()
+            .description(text)
+            .content("application/problem+json", content)
+            .build();
+        let responses = &mut operation.responses.responses;
+        responses
+            .entry(status.to_string())
+            .or_insert_with(|| response.into());
+    }
+}

@@ -1,0 +1,288 @@
+//! What an action's form asks for, and the action that its fields make.
+
+use farmhand_core::definition::{JobSpec, Overlap, ParamSpec, ParamType, parse_params};
+use farmhand_store::Role;
+use farmhand_store::jobs;
+use maud::{Markup, html};
+
+use crate::ui::parts::link;
+use crate::{App, Problem};
+use farmhand_control::Action;
+
+/// What can be done from a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    Run,
+    Pause,
+    Resume,
+    Cancel,
+    Retry,
+    Cordon,
+    Drain,
+    ResumeNode,
+}
+
+impl Verb {
+    pub const ALL: [Self; 8] = [
+        Self::Run,
+        Self::Pause,
+        Self::Resume,
+        Self::Cancel,
+        Self::Retry,
+        Self::Cordon,
+        Self::Drain,
+        Self::ResumeNode,
+    ];
+
+    /// In the address.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Cancel => "cancel",
+            Self::Retry => "retry",
+            Self::Cordon => "cordon",
+            Self::Drain => "drain",
+            Self::ResumeNode => "resume-node",
+        }
+    }
+
+    pub fn role(self) -> Role {
+        match self {
+            Self::Run => Role::Submitter,
+            _ => Role::Operator,
+        }
+    }
+
+    /// The field that names what it is done to.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Run | Self::Pause | Self::Resume => "job",
+            Self::Cancel | Self::Retry => "run",
+            Self::Cordon | Self::Drain | Self::ResumeNode => "node",
+        }
+    }
+
+    pub fn button(self) -> &'static str {
+        match self {
+            Self::Run => "Run now",
+            Self::Pause => "Pause",
+            Self::Resume => "Resume",
+            Self::Cancel => "Cancel the run",
+            Self::Retry => "Run again",
+            Self::Cordon => "Cordon",
+            Self::Drain => "Drain",
+            Self::ResumeNode => "Resume",
+        }
+    }
+
+    /// Whether it ends something.
+    pub fn ends(self) -> bool {
+        matches!(self, Self::Cancel | Self::Drain)
+    }
+}
+
+/// An action as far as its form is filled in.
+pub struct Asked {
+    pub verb: Verb,
+    /// The job, the run or the node.
+    pub about: String,
+    pub action: Result<Action, Problem>,
+    given: Vec<(String, String)>,
+    params: Vec<(String, ParamSpec)>,
+}
+
+/// Begins the names of fields that are parameters.
+const PARAM: &str = "p.";
+
+impl Asked {
+    /// # Errors
+    /// When it is not said what it is about, or the job cannot be read.
+    pub async fn read(app: &App, verb: Verb, fields: &[(String, String)]) -> Result<Self, Problem> {
+        let field = |wanted: &str| {
+            let found = fields.iter().find(|(name, _)| name == wanted);
+            found
+                .map(|(_, value)| value.trim())
+                .filter(|value| !value.is_empty())
+        };
+        let about = field(verb.about()).map(str::to_owned).ok_or_else(|| {
+            Problem::bad_request(format!(
+                "the address does not say which {} is meant",
+                verb.about()
+            ))
+        })?;
+        let mut asked = Self {
+            verb,
+            given: fields.to_vec(),
+            params: Vec::new(),
+            action: Err(Problem::bad_request("nothing is asked")),
+            about: about.clone(),
+        };
+        let number = || {
+            about
+                .parse()
+                .map_err(|_| Problem::bad_request(format!("{about} is no number of a run")))
+        };
+        asked.action = match verb {
+            Verb::Run => {
+                let spec = spec(app, &about).await?;
+                asked.params = spec.params.clone().into_iter().collect();
+                submission(&about, &spec, fields, field("overlap"))
+            }
+            Verb::Pause => Ok(Action::Pause {
+                job: about,
+                reason: field("reason").map(str::to_owned),
+            }),
+            Verb::Resume => Ok(Action::Resume { job: about }),
+            Verb::Cancel => Ok(Action::Cancel {
+                run: number()?,
+                firing: field("firing").is_some(),
+            }),
+            Verb::Retry => Ok(Action::Retry {
+                run: number()?,
+                from_failed: field("from_failed").is_some(),
+            }),
+            Verb::Cordon => Ok(Action::Cordon { node: about }),
+            Verb::Drain => Ok(Action::Drain {
+                node: about,
+                deadline: field("deadline").map(str::to_owned),
+            }),
+            Verb::ResumeNode => Ok(Action::Uncordon { node: about }),
+        };
+        Ok(asked)
+    }
+
+    pub fn title(&self) -> String {
+        let about = &self.about;
+        match self.verb {
+            Verb::Run => format!("Run {about} now?"),
+            Verb::Pause => format!("Pause {about}?"),
+            Verb::Resume => format!("Resume {about}?"),
+            Verb::Cancel => format!("Cancel run {about}?"),
+            Verb::Retry => format!("Run {about} again?"),
+            Verb::Cordon => format!("Cordon {about}?"),
+            Verb::Drain => format!("Drain {about}?"),
+            Verb::ResumeNode => format!("Let {about} claim again?"),
+        }
+    }
+
+    /// The page that it is about.
+    pub fn back(&self) -> String {
+        match self.verb.about() {
+            "job" => link::job(&self.about),
+            "run" => format!("/runs/{}", link::encode(&self.about)),
+            _ => link::node(&self.about),
+        }
+    }
+
+    /// What may be chosen.
+    pub fn fields(&self) -> Markup {
+        html! {
+            @match self.verb {
+                Verb::Run => {
+                    @for (name, param) in &self.params { (self.param(name, param)) }
+                    div class="field" {
+                        label for="overlap" { "If it runs already" }
+                        select id="overlap" name="overlap" {
+                            @for (value, words) in OVERLAPS { option value=(value) selected[self.given("overlap") == value] { (words) } }
+                        }
+                    }
+                },
+                Verb::Pause => (self.text("reason", "Why, for the others (may be empty)", "")),
+                Verb::Drain => (self.text("deadline", "End what still runs after (empty: wait for it)", "10m")),
+                Verb::Cancel => (self.tick("firing", "Those that were made together with it, too")),
+                Verb::Retry => (self.tick("from_failed", "Of a flow, only what did not succeed")),
+                _ => {},
+            }
+        }
+    }
+
+    fn given(&self, name: &str) -> &str {
+        let found = self.given.iter().find(|(n, _)| n == name);
+        found.map_or("", |(_, value)| value)
+    }
+
+    fn param(&self, name: &str, param: &ParamSpec) -> Markup {
+        let field = format!("{PARAM}{name}");
+        let default = param
+            .default
+            .as_ref()
+            .map(|d| d.as_str().map_or_else(|| d.to_string(), str::to_owned));
+        html! {
+            div class="field" {
+                label for=(field) { code { (name) } " " small { (word(param.kind)) @if param.required { ", needed" } } }
+                input id=(field) name=(field) value=(self.given(&field)) placeholder=[default] autocomplete="off";
+            }
+        }
+    }
+
+    fn text(&self, name: &str, words: &str, example: &str) -> Markup {
+        html! {
+            div class="field" {
+                label for=(name) { (words) }
+                input id=(name) name=(name) value=(self.given(name)) placeholder=(example) autocomplete="off";
+            }
+        }
+    }
+
+    fn tick(&self, name: &str, words: &str) -> Markup {
+        html! {
+            label class="check" {
+                input type="checkbox" name=(name) value="yes" checked[!self.given(name).is_empty()];
+                (words)
+            }
+        }
+    }
+}
+
+fn word(kind: ParamType) -> &'static str {
+    match kind {
+        ParamType::String => "text",
+        ParamType::Integer => "whole number",
+        ParamType::Number => "number",
+        ParamType::Boolean => "true or false",
+        ParamType::Duration => "duration, as in 5m",
+        ParamType::Date => "date, as in 2026-12-24",
+    }
+}
+
+const OVERLAPS: [(&str, &str); 4] = [
+    ("allow", "run beside it"),
+    ("skip", "do not run, record it as skipped"),
+    ("queue", "run after it"),
+    ("replace", "end it, and run instead"),
+];
+
+async fn spec(app: &App, name: &str) -> Result<JobSpec, Problem> {
+    let listed = jobs::job(app.reading.db(), name).await?;
+    let listed = listed.ok_or_else(|| Problem::not_found(format!("there is no job {name}")))?;
+    serde_json::from_value(listed.spec).map_err(|e| {
+        Problem::refused(format!("the definition of {name} is of a newer version")).detail(e.to_string())
+    })
+}
+
+fn submission(
+    job: &str,
+    spec: &JobSpec,
+    fields: &[(String, String)],
+    overlap: Option<&str>,
+) -> Result<Action, Problem> {
+    let given: Vec<(String, String)> = fields
+        .iter()
+        .filter_map(|(name, value)| Some((name.strip_prefix(PARAM)?.to_owned(), value.clone())))
+        .filter(|(_, value)| !value.is_empty())
+        .collect();
+    let params = parse_params(spec, &given).map_err(|e| Problem::bad_request(e.to_string()))?;
+    let overlap = match overlap {
+        Some("skip") => Overlap::Skip,
+        Some("queue") => Overlap::Queue,
+        Some("replace") => Overlap::Replace,
+        _ => Overlap::Allow,
+    };
+    Ok(Action::Submit {
+        job: job.to_owned(),
+        params,
+        overlap,
+    })
+}

@@ -1,0 +1,197 @@
+//! Actions: a page that says what would happen, what the same is on a command line, and asks; then does it.
+//!
+//! The page works alone, as a link without a script leads to it; `farmhand.js` shows it in a dialog.
+
+mod form;
+
+use axum::Form;
+use axum::extract::State;
+use axum::http::Method;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use farmhand_store::{Role, query};
+use maud::{Markup, html};
+use uuid::Uuid;
+
+use super::layout::Section;
+use super::parts::icons::Icon;
+use super::parts::{cli, link};
+use super::{Made, answer, error};
+use crate::api::act;
+use crate::{Access, App, Caller, Problem, Query, Routes};
+use farmhand_control::{Action, Answer};
+use form::Asked;
+pub use form::Verb;
+
+/// What leads to an action on a job, a run or a node. To whom it is not allowed it says so.
+pub fn button(verb: Verb, about: &str, role: Role) -> Markup {
+    let (icon, class, word) = match verb {
+        Verb::Run => (Icon::Play, "button main", "Run now"),
+        Verb::Pause => (Icon::Pause, "button", "Pause"),
+        Verb::Resume | Verb::ResumeNode => (Icon::Play, "button", "Resume"),
+        Verb::Cancel => (Icon::Stop, "button bad", "Cancel"),
+        Verb::Retry => (Icon::Again, "button", "Run again"),
+        Verb::Cordon => (Icon::Pause, "button", "Cordon"),
+        Verb::Drain => (Icon::Arrow, "button", "Drain"),
+    };
+    let needs = verb.role();
+    if role < needs {
+        // Words, as well as a title: one cannot point at what is disabled with keys or a finger.
+        let why = format!("needs the role {needs}; you are {role}");
+        return html! {
+            button type="button" disabled title=(why) { (icon.markup()) (word) small { " (" (needs) " only)" } }
+        };
+    }
+    let href = link::query(&format!("/act/{}", verb.word()), &[(verb.about(), about)]);
+    html! { a class=(class) data-ask href=(href) { (icon.markup()) (word) } }
+}
+
+/// A page to ask on and one to do it, for each verb.
+pub fn router() -> Routes {
+    let mut routes = Routes::new();
+    for verb in Verb::ALL {
+        let (access, path) = (Access::Page(verb.role()), format!("/act/{}", verb.word()));
+        let ask = move |app: State<App>, caller: Caller, fields: Query<Vec<(String, String)>>| {
+            page(app, caller, verb, fields.0)
+        };
+        let act = move |app: State<App>, caller: Caller, Form(fields): Form<Vec<(String, String)>>| {
+            doing(app, caller, verb, fields)
+        };
+        routes =
+            routes
+                .page(access, Method::GET, &path, get(ask))
+                .page(access, Method::POST, &path, post(act));
+    }
+    routes
+}
+
+async fn page(State(app): State<App>, caller: Caller, verb: Verb, fields: Vec<(String, String)>) -> Response {
+    answer(&app, &caller, made(&app, &caller, verb, &fields).await)
+}
+
+async fn made(app: &App, caller: &Caller, verb: Verb, fields: &[(String, String)]) -> Result<Made, Problem> {
+    let asked = Asked::read(app, verb, fields).await?;
+    // What is not yet typed right is said in place of the preview.
+    let preview = match &asked.action {
+        Ok(action) => act(app, caller, action, None, true).await,
+        Err(problem) => Err(problem.clone()),
+    };
+    let content = html! {
+        section class="card ask" { (dialog(&asked, &preview)) }
+    };
+    Ok(Made {
+        title: asked.title(),
+        section: Section::Other,
+        now: query::now(app.reading.db()).await?,
+        tick: 0,
+        content,
+    })
+}
+
+fn dialog(asked: &Asked, preview: &Result<Answer, Problem>) -> Markup {
+    let verb = asked.verb;
+    let here = format!("/act/{}", verb.word());
+    html! {
+        div class="inner" {
+            h1 { (asked.title()) }
+            form class="stack" method="post" action=(here) data-preview=(here) {
+                input type="hidden" name=(verb.about()) value=(asked.about);
+                // A second click, or a reload, is answered with what the first did.
+                input type="hidden" name="key" value=(Uuid::new_v4().to_string());
+                (asked.fields())
+                div id="preview" data-previewed role="status" {
+                    @match preview {
+                        Ok(answer) => {
+                            p class="callout" { b { "What it does: " } (answer.what) }
+                            @if let Some(why) = &answer.twice {
+                                p class="callout warn" { (Icon::Alert.markup()) b { " It may run something twice: " } (why) "." }
+                                label class="check" {
+                                    input type="checkbox" name="sure" value="yes" required;
+                                    "I know, and want it"
+                                }
+                            }
+                        },
+                        Err(problem) => p class="callout bad" {
+                            b { (problem.title()) }
+                            @if let Some(why) = problem.why() { ": " (why) }
+                            @if let Some(next) = problem.next() { ". " (next) }
+                        },
+                    }
+                }
+                div class="actions" {
+                    button class=(if verb.ends() { "bad" } else { "main" }) { (verb.button()) }
+                    a class="button" data-close href=(asked.back()) { "Leave it" }
+                }
+            }
+            div id="twin" data-previewed {
+                @if let Ok(action) = &asked.action { small { "The same on a command line" } (cli(&action.cli())) }
+            }
+        }
+    }
+}
+
+async fn doing(
+    State(app): State<App>,
+    caller: Caller,
+    verb: Verb,
+    fields: Vec<(String, String)>,
+) -> Response {
+    match done(&app, &caller, verb, &fields).await {
+        Ok(to) => Redirect::to(&to).into_response(),
+        Err(problem) => error::shown(&app, &caller, &problem),
+    }
+}
+
+async fn done(
+    app: &App,
+    caller: &Caller,
+    verb: Verb,
+    fields: &[(String, String)],
+) -> Result<String, Problem> {
+    let asked = Asked::read(app, verb, fields).await?;
+    let back = asked.back();
+    let action = asked.action?;
+    let field = |wanted: &str| {
+        fields
+            .iter()
+            .find(|(name, _)| name == wanted)
+            .map(|(_, value)| value.as_str())
+    };
+    let sure = field("sure") == Some("yes");
+    if !sure && let Some(why) = act(app, caller, &action, None, true).await?.twice {
+        return Err(
+            Problem::refused("this may run something twice, and nobody said that it is wanted")
+                .detail(why)
+                .hint("go back and tick the box"),
+        );
+    }
+    let key = field("key").filter(|key| (1..=200).contains(&key.len()));
+    let answer = act(app, caller, &action, key, false).await?;
+    let new = matches!(action, Action::Submit { .. } | Action::Retry { .. });
+    Ok(match answer.runs.first().filter(|_| new) {
+        Some(run) => link::run(*run),
+        None => back,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_button_is_a_link_for_whom_it_is_allowed_and_says_why_not_to_others() {
+        for verb in Verb::ALL {
+            for role in [Role::Viewer, Role::Submitter, Role::Operator, Role::Admin] {
+                let html = button(verb, "a b", role).into_string();
+                let href = format!("/act/{}?{}=a", verb.word(), verb.about());
+                assert_eq!(
+                    html.contains(&href),
+                    role >= verb.role(),
+                    "{verb:?} {role}: {html}"
+                );
+                let why = format!("needs the role {}; you are {role}", verb.role());
+                assert_eq!(html.contains(&why), role < verb.role(), "{verb:?} {role}: {html}");
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! What happened: takeovers, fences, skips, and who did what.
+
+use axum::extract::State;
+use axum::response::Response;
+use farmhand_store::events::Recorded;
+use farmhand_store::query;
+use farmhand_store::reading::{self, EventsFilter, Paging};
+use jiff::Timestamp;
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::layout::Section;
+use super::parts::time::{ago, clock};
+use super::parts::{empty, link, pager, words};
+use super::{Made, answer};
+use crate::{App, Caller, Problem, Query};
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Ask {
+    about: String,
+    job: String,
+    node: String,
+    run: String,
+    kind: String,
+    cursor: String,
+}
+
+/// What the choice offers: its value, its words, the kinds that it means.
+const ABOUT: [(&str, &str, &[&str]); 7] = [
+    ("", "everything", &[]),
+    (
+        "takeovers",
+        "takeovers",
+        &[
+            "takeover",
+            "expired",
+            "session_lost",
+            "lease_lapsed",
+            "attempt_lost",
+            "swept",
+            "hold_released",
+        ],
+    ),
+    (
+        "fences",
+        "fences",
+        &["fenced", "fence_kill", "superseded", "condemned", "unkillable"],
+    ),
+    ("skips", "skips", &["skipped", "abandoned"]),
+    (
+        "failures",
+        "failures",
+        &["run_ended", "retry", "timed_out", "child_killed"],
+    ),
+    (
+        "audit",
+        "who did what",
+        &[
+            "job_applied",
+            "job_deleted",
+            "job_paused",
+            "job_resumed",
+            "backfill",
+            "cancel",
+            "retry_by_hand",
+            "node_cordon",
+            "node_drain",
+            "node_resume",
+            "pool_resized",
+            "lease_released",
+            "submitted_by_hand",
+            "token_created",
+            "token_revoked",
+            "refused",
+        ],
+    ),
+    (
+        "nodes",
+        "sessions",
+        &[
+            "session_opened",
+            "session_adopted",
+            "session_closed",
+            "session_lost",
+            "booted",
+            "draining",
+            "drained",
+            "drain_deadline",
+        ],
+    ),
+];
+
+pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
+    answer(&app, &caller, made(&app, &ask).await)
+}
+
+async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
+    let db = app.reading.db();
+    let now = query::now(db).await?;
+    let chosen = |text: &str| Some(text.trim().to_owned()).filter(|t| !t.is_empty());
+    let mut kinds: Vec<String> = chosen(&ask.kind).into_iter().collect();
+    if kinds.is_empty() {
+        let about = ABOUT.iter().find(|(value, ..)| *value == ask.about);
+        kinds.extend(
+            about
+                .into_iter()
+                .flat_map(|(.., kinds)| *kinds)
+                .map(|k| (*k).to_owned()),
+        );
+    }
+    let run = match chosen(&ask.run) {
+        Some(text) => Some(
+            text.parse()
+                .map_err(|_| Problem::bad_request(format!("{text} is no number of a run")))?,
+        ),
+        None => None,
+    };
+    let filter = EventsFilter {
+        job: chosen(&ask.job),
+        node: chosen(&ask.node),
+        run,
+        kinds,
+        ..EventsFilter::default()
+    };
+    let paging = Paging {
+        cursor: chosen(&ask.cursor),
+        limit: Some(100),
+    };
+    let page = reading::events(db, &filter, &paging).await?;
+    let here = |cursor: &str| {
+        let chosen = [
+            ("about", ask.about.as_str()),
+            ("job", &ask.job),
+            ("node", &ask.node),
+            ("run", &ask.run),
+            ("kind", &ask.kind),
+            ("cursor", cursor),
+        ];
+        link::query("/events", &chosen)
+    };
+    let first = (!ask.cursor.is_empty()).then(|| here(""));
+    let next = page.next.as_deref().map(here);
+    let content = html! {
+        div class="head" { h1 class="grow" { "Events" } }
+        section class="card" {
+            header { (filter_form(ask)) }
+            div id="events" data-live {
+                (sentences(&page.items, now))
+                (pager(first.as_deref(), next.as_deref()))
+            }
+        }
+    };
+    Ok(Made {
+        title: "Events".to_owned(),
+        section: Section::Events,
+        now,
+        tick: 0,
+        content,
+    })
+}
+
+fn filter_form(ask: &Ask) -> Markup {
+    html! {
+        form class="filter" method="get" action="/events" {
+            label { "About"
+                select name="about" { @for (value, word, _) in ABOUT { option value=(value) selected[value == ask.about] { (word) } } }
+            }
+            label { "Job" input name="job" value=(ask.job) size="16" data-filter; }
+            label { "Node" input name="node" value=(ask.node) size="9"; }
+            label { "Run" input name="run" value=(ask.run) size="7" inputmode="numeric"; }
+            @if !ask.kind.is_empty() { label { "Kind" input name="kind" value=(ask.kind) size="14"; } }
+            button { "Filter" }
+        }
+    }
+}
+
+/// Events as rows; also for other pages.
+pub fn sentences(events: &[Recorded], now: Timestamp) -> Markup {
+    if events.is_empty() {
+        return empty(
+            "No event here",
+            "Takeovers, fences, skips and what people did are recorded; what went well is in the runs.",
+            "farmhand events",
+        );
+    }
+    html! {
+        div class="scroll" { table class="stack" {
+            thead { tr { th { "When" } th { "What" } th { "About" } th { "Node" } th { "Said" } } }
+            tbody {
+                @for event in events {
+                    @let what = &event.event;
+                    tr id=(format!("event-{}", event.event_id)) data-row {
+                        td class="nowrap" title=(clock(event.at)) { (ago(event.at, now)) }
+                        td class="nowrap" { (words::event(what.severity, &what.kind)) }
+                        td {
+                            @if let Some(run) = what.run_id {
+                                a href=(link::run(run)) { "run " (run) }
+                                @if let Some(attempt) = what.attempt { " #" (attempt) }
+                                " "
+                            }
+                            @if let Some(job) = &what.job_id { a href=(link::job(job)) { (job) } }
+                            @if let Some(fence) = what.fence { " " small class="fence" { "fence " (fence) } }
+                        }
+                        td class="nowrap" { @if let Some(node) = &what.address { a href=(link::node(node)) { (node) } } }
+                        td { (said(&what.detail)) }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+/// The detail as words: `outcome failed, delay 5000 ms`.
+fn said(detail: &Value) -> Markup {
+    let pairs: Vec<(String, String)> = (detail.as_object().into_iter().flatten())
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| (name.replace('_', " "), text(value)))
+        .collect();
+    html! {
+        @for (n, (name, value)) in pairs.iter().enumerate() {
+            @if n > 0 { ", " }
+            small { (name) } " " (value)
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_detail_is_told_without_its_empty_parts() {
+        let told = said(&serde_json::json!({"held_by": "n1", "cause": null, "freed": 2})).into_string();
+        assert_eq!(told, "<small>freed</small> 2, <small>held by</small> n1");
+    }
+
+    #[test]
+    fn every_choice_but_everything_means_some_kinds() {
+        assert!(ABOUT.iter().skip(1).all(|(.., kinds)| !kinds.is_empty()));
+    }
+}

@@ -1,0 +1,171 @@
+//! One job: how its runs went, what comes next, why it does not run, how its definition changed.
+
+mod definition;
+mod grid;
+mod trend;
+
+use axum::extract::State;
+use axum::response::Response;
+use farmhand_core::explain::{Explanation, Gate};
+use farmhand_store::Role;
+use farmhand_store::reading::{self, JobDetail, JobState, Paging};
+use jiff::Timestamp;
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::act::{Verb, button};
+use super::layout::Section;
+use super::parts::strip::strip;
+use super::parts::time::{ago, both};
+use super::parts::{cli, link, none, words};
+use super::{Made, answer, jobs, runs};
+use crate::{App, Caller, Path, Problem, Query};
+
+/// Runs that the grid and the trend look at.
+const CELLS: i64 = 400;
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Ask {
+    /// The revisions compared.
+    from: Option<i64>,
+    to: Option<i64>,
+}
+
+pub async fn page(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Query(ask): Query<Ask>,
+) -> Response {
+    answer(&app, &caller, made(&app, &caller, &name, &ask).await)
+}
+
+async fn made(app: &App, caller: &Caller, name: &str, ask: &Ask) -> Result<Made, Problem> {
+    let db = app.reading.db();
+    let Some(detail) = reading::job(db, name).await? else {
+        return Err(Problem::not_found(format!("there is no job {name}"))
+            .detail("it was never applied, or has been removed")
+            .hint("/jobs lists those there are"));
+    };
+    let filter = reading::RunFilter {
+        job: Some(name.to_owned()),
+        ..reading::RunFilter::default()
+    };
+    let few = Paging::first(10);
+    let (cells, newest) =
+        tokio::try_join!(reading::cells(db, name, CELLS), reading::runs(db, &filter, &few))?;
+    let revisions = reading::revisions(db, name, &few).await?;
+    let diff = reading::diff(db, name, ask.from, ask.to).await?;
+    let explanation = reading::explain(db, name, None).await?;
+    let now = detail.db_now;
+    let content = html! {
+        (head(&detail, caller.role))
+        div class="cols" {
+            section class="card" id="job-when" data-live {
+                header { h2 { "When" } }
+                div class="body" { (when(&detail)) }
+            }
+            section class="card" id="job-explain" data-live {
+                header { h2 { "Why it does or does not run" } }
+                (explained(&explanation, now))
+            }
+        }
+        section class="card" {
+            header { h2 { "How its runs went" } span class="push" { a href=(link::query("/runs", &[("job", name)])) { "All its runs" } } }
+            div id="job-grid" data-live { (grid::grid(&cells)) }
+            div id="job-trend" data-live { (trend::trend(&cells, now)) }
+            div id="job-runs" data-live {
+                @if newest.items.is_empty() { p class="empty muted" { "It has not run yet." } } @else { (runs::table(&newest.items, now)) }
+            }
+        }
+        (definition::card(&detail, &revisions.items, diff.as_ref()))
+        (cli(&format!("farmhand job show {name}")))
+    };
+    Ok(Made {
+        title: name.to_owned(),
+        section: Section::Jobs,
+        now,
+        tick: 0,
+        content,
+    })
+}
+
+fn head(detail: &JobDetail, role: Role) -> Markup {
+    let job = &detail.job;
+    let ask = |verb| button(verb, &job.job_id, role);
+    html! {
+        div id="job-head" class="head" data-live {
+            div class="grow" {
+                div class="crumbs" { a href="/jobs" { "Jobs" } " /" }
+                h1 { (job.job_id) " " (jobs::sign(job).markup()) }
+            }
+            (strip(&jobs::outcomes(job)))
+            div class="actions" {
+                (ask(Verb::Run))
+                @match job.state {
+                    JobState::Enabled => (ask(Verb::Pause)),
+                    JobState::Paused => (ask(Verb::Resume)),
+                    JobState::Disabled => {},
+                }
+            }
+        }
+    }
+}
+
+fn when(detail: &JobDetail) -> Markup {
+    let (job, now) = (&detail.job, detail.db_now);
+    html! {
+        dl class="pairs" {
+            dt { "In words" } dd { (job.schedule_text) }
+            @if !job.schedule.is_empty() {
+                dt { "As written" } dd { @for text in &job.schedule { code { (text) } " " } "in " (job.timezone) }
+            }
+            @if job.state == JobState::Paused {
+                dt { "Paused" }
+                dd {
+                    @if let Some(by) = &job.paused_by { "by " (by) " " }
+                    @if let Some(at) = job.paused_at { (ago(at, now)) }
+                    @if let Some(why) = &job.pause_reason { ": " (why) }
+                }
+            }
+            dt { "Next" } dd { @if let Some(at) = job.next_run { (both(at, now)) } @else { (none()) } }
+            @if job.each_node { dt { "Where" } dd { "on each node" } }
+            @if !job.placement.is_empty() {
+                dt { "Labels" } dd { @for (key, value) in &job.placement { span class="tag" { (key) "=" (value) } " " } }
+            }
+            dt { "Last success" } dd { @if let Some(at) = job.last_success { (both(at, now)) } @else { "never" } }
+            @if job.consecutive_failures > 0 { dt { "Failures in a row" } dd { (job.consecutive_failures) } }
+        }
+        @if !detail.next.is_empty() {
+            details id="next-ten" {
+                summary { "The next " (detail.next.len()) " instants" @if job.state != JobState::Enabled { ", none of which fires while it is " (job.state) } }
+                ol { @for at in &detail.next { li { (both(*at, now)) } } }
+            }
+        }
+    }
+}
+
+fn explained(explanation: &Explanation, now: Timestamp) -> Markup {
+    // That the next instant is still to come is how it should be.
+    let waits = explanation.held_by == Some(Gate::Fired) || explanation.held_by == Some(Gate::Schedule);
+    let held = explanation.held_by.is_some() && !waits;
+    html! {
+        div class="body" {
+            p class=(if held { "callout warn" } else if waits { "callout" } else { "callout ok" }) { (explanation.answer) }
+            details id="gates" open[held] {
+                summary { "Every gate that a run passes" }
+                ul class="gates" {
+                    @for gate in &explanation.gates {
+                        li {
+                            @if gate.open { (words::OPEN.markup()) } @else if waits { (words::NOT_YET.markup()) } @else { (words::CLOSED.markup()) }
+                            " " (gate.what)
+                            @if let Some(since) = gate.since { ", " (ago(since, now)) }
+                            @if let Some(frees) = &gate.frees { br; small { "What opens it: " (frees) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! How long its runs took.
+
+use std::time::Duration;
+
+use farmhand_store::reading::Cell;
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use crate::ui::parts::link;
+use crate::ui::parts::time::{ago, took};
+use crate::ui::parts::words;
+
+/// Runs in the trend.
+const POINTS: usize = 120;
+const HEIGHT: f64 = 72.0;
+
+/// A bar per run that ended, the newest on the right.
+pub fn trend(cells: &[Cell], now: Timestamp) -> Markup {
+    let mut points: Vec<(&Cell, Duration)> = cells
+        .iter()
+        .filter(|c| c.state.is_final())
+        .filter_map(|c| Some((c, Duration::from_millis(c.duration_ms?.unsigned_abs()))))
+        .take(POINTS)
+        .collect();
+    points.reverse();
+    if points.len() < 2 {
+        return html! {};
+    }
+    let most = points.iter().map(|(_, d)| *d).max().unwrap_or_default();
+    let middle = median(points.iter().map(|(_, d)| *d).collect());
+    let last = points.last().map(|(_, d)| *d).unwrap_or_default();
+    let step = 100.0 / points.len() as f64;
+    let tall = |d: Duration| (d.as_secs_f64() / most.as_secs_f64().max(1e-9) * (HEIGHT - 4.0)).max(1.5);
+    html! {
+        div class="body" {
+            h3 { "Duration: the last " (took(last)) ", the middle " (took(middle)) ", the longest " (took(most)) }
+            svg class="spark pic" role="img" aria-label=(format!("Durations of {} runs; the table below says the same", points.len())) {
+                @for (n, (cell, lasted)) in points.iter().enumerate() {
+                    @let sign = words::run(cell.state);
+                    rect class=(format!("f-{}", sign.tone.class())) x=(format!("{:.3}%", n as f64 * step)) width=(format!("{:.3}%", step * 0.8))
+                        y=(format!("{:.1}", HEIGHT - tall(*lasted))) height=(format!("{:.1}", tall(*lasted))) {
+                        title { "run " (cell.run_id) ", " (took(*lasted)) ", " (sign.word) }
+                    }
+                }
+                line class="now" x1="0" x2="100%" y1=(format!("{:.1}", HEIGHT - tall(middle))) y2=(format!("{:.1}", HEIGHT - tall(middle))) stroke-dasharray="4 4" {}
+            }
+        }
+        details class="behind" id="trend-table" {
+            summary { "Durations as a table" }
+            div class="scroll" { table {
+                thead { tr { th { "Run" } th { "End" } th class="num" { "Took" } th { "Began" } } }
+                tbody {
+                    @for (cell, lasted) in points.iter().rev().take(50) {
+                        tr {
+                            td { a href=(link::run(cell.run_id)) { (cell.run_id) } }
+                            td { (words::run(cell.state).markup()) }
+                            td class="num" { (took(*lasted)) }
+                            td { @if let Some(at) = cell.started_at { (ago(at, now)) } }
+                        }
+                    }
+                }
+            } }
+        }
+    }
+}
+
+/// The one in the middle.
+fn median(mut durations: Vec<Duration>) -> Duration {
+    durations.sort_unstable();
+    durations.get(durations.len() / 2).copied().unwrap_or_default()
+}

@@ -1,0 +1,176 @@
+//! Jobs: schedule in words and zone, what comes next, how the last runs went.
+
+use axum::extract::State;
+use axum::response::Response;
+use farmhand_core::run::RunState;
+use farmhand_store::query;
+use farmhand_store::reading::{self, JobItem, JobState, JobsFilter, Paging};
+use jiff::Timestamp;
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::layout::Section;
+use super::parts::strip::strip;
+use super::parts::time::{ago, both};
+use super::parts::words::{self, Sign};
+use super::parts::{empty, link, none, pager};
+use super::{Made, answer};
+use crate::{App, Caller, Problem, Query};
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Ask {
+    name: String,
+    state: String,
+    kind: String,
+    label: String,
+    cursor: String,
+}
+
+const STATES: [&str; 7] = [
+    "", "failing", "overdue", "running", "enabled", "paused", "disabled",
+];
+const KINDS: [&str; 8] = [
+    "",
+    "scheduled",
+    "continuous",
+    "triggered",
+    "table",
+    "stream",
+    "flow",
+    "submitted",
+];
+
+pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
+    answer(&app, &caller, made(&app, &ask).await)
+}
+
+async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
+    let db = app.reading.db();
+    let chosen = |text: &str| Some(text.trim().to_owned()).filter(|t| !t.is_empty());
+    let filter = JobsFilter {
+        name: chosen(&ask.name),
+        state: ask.state.parse().ok(),
+        kind: ask.kind.parse().ok(),
+        label: ask
+            .label
+            .split_once('=')
+            .map(|(k, v)| (k.trim().to_owned(), v.trim().to_owned())),
+    };
+    let paging = Paging {
+        cursor: chosen(&ask.cursor),
+        limit: Some(50),
+    };
+    let (now, page) = (query::now(db).await?, reading::jobs(db, &filter, &paging).await?);
+    let here = |cursor: &str| {
+        let chosen = [
+            ("name", ask.name.as_str()),
+            ("state", &ask.state),
+            ("kind", &ask.kind),
+            ("label", &ask.label),
+            ("cursor", cursor),
+        ];
+        link::query("/jobs", &chosen)
+    };
+    let first = (!ask.cursor.is_empty()).then(|| here(""));
+    let next = page.next.as_deref().map(here);
+    let any = [&ask.name, &ask.state, &ask.kind, &ask.label, &ask.cursor];
+    let content = html! {
+        div class="head" { h1 class="grow" { "Jobs" } }
+        section class="card" {
+            header { (filter_form(ask)) }
+            div id="jobs" data-live {
+                @if !page.items.is_empty() { (table(&page.items, now)) }
+                @else if any.iter().all(|t| t.is_empty()) {
+                    (empty("No job yet", "A job file says what to run, when and where. Agents pick up what is applied by themselves.",
+                        "farmhand job apply jobs.toml"))
+                } @else { p class="empty" { "No job is as you asked. " a href="/jobs" { "Show all" } } }
+                (pager(first.as_deref(), next.as_deref()))
+            }
+        }
+    };
+    Ok(Made {
+        title: "Jobs".to_owned(),
+        section: Section::Jobs,
+        now,
+        tick: 0,
+        content,
+    })
+}
+
+fn filter_form(ask: &Ask) -> Markup {
+    let select = |name: &str, chosen: &str, values: &[&str]| {
+        html! {
+            select name=(name) {
+                @for value in values { option value=(value) selected[*value == chosen] { (if value.is_empty() { "any" } else { value }) } }
+            }
+        }
+    };
+    html! {
+        form class="filter" method="get" action="/jobs" {
+            label { "Name" input name="name" value=(ask.name) size="18" data-filter placeholder="part of it"; }
+            label { "State" (select("state", &ask.state, &STATES)) }
+            label { "Kind" (select("kind", &ask.kind, &KINDS)) }
+            label { "Label" input name="label" value=(ask.label) size="11" placeholder="role=batch"; }
+            button { "Filter" }
+        }
+    }
+}
+
+/// The state in which the list shows a job: what is worse comes first.
+pub fn sign(job: &JobItem) -> Sign {
+    let job_state = words::job(job.state != JobState::Disabled, job.state == JobState::Paused);
+    if job.state != JobState::Enabled {
+        job_state
+    } else if job.overdue {
+        words::LATE
+    } else if job.consecutive_failures > 0 {
+        words::FAILING
+    } else if job.live.iter().any(|l| l.state == RunState::Running) {
+        words::run(RunState::Running)
+    } else {
+        job_state
+    }
+}
+
+fn table(jobs: &[JobItem], now: Timestamp) -> Markup {
+    html! {
+        div class="scroll" { table class="stack" {
+            thead { tr { th { "Job" } th { "State" } th { "When" } th { "Next (UTC)" } th { "Last 30, the newest on the right" } th { "Last end" } } }
+            tbody {
+                @for job in jobs {
+                    tr id=(format!("job-{}", job.job_id)) data-row {
+                        td class="name" { a href=(link::job(&job.job_id)) { (job.job_id) } br; small { (job.kind) @if job.instances > 1 { ", " (job.instances) " shards" } @if job.each_node { ", on each node" } } }
+                        td { (sign(job).markup()) (state_note(job)) }
+                        td { @if job.schedule_text.is_empty() { (none()) } @else { (job.schedule_text) } }
+                        td data-l="next" { @if let Some(at) = job.next_run { (both(at, now)) } @else { (none()) } }
+                        td { (strip(&outcomes(job))) }
+                        td class="nowrap" {
+                            @if let (Some(at), Some(state)) = (job.last_finished, job.last_state) {
+                                (words::run(state).markup()) " " small { (ago(at, now)) }
+                            } @else { (none()) }
+                        }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+fn state_note(job: &JobItem) -> Markup {
+    html! {
+        @if job.state == JobState::Paused { @if let Some(by) = &job.paused_by { br; small { "by " (by) } } }
+        @if job.consecutive_failures > 1 { br; small { (job.consecutive_failures) " in a row" } }
+    }
+}
+
+/// The oldest first, what is live at the end.
+pub fn outcomes(job: &JobItem) -> Vec<(i64, RunState)> {
+    let ended = job.outcomes.iter().rev().map(|o| (o.run_id, o.state));
+    let live = job
+        .live
+        .iter()
+        .filter(|l| l.state == RunState::Running)
+        .map(|l| (l.run_id, l.state));
+    ended.chain(live).collect()
+}

@@ -1,0 +1,94 @@
+//! The web page: rendered here, from what [`farmhand_store::reading`] reads. It needs no script; `farmhand.js` keeps
+//! it current.
+
+mod act;
+mod assets;
+mod error;
+mod events;
+mod flow;
+mod job;
+mod jobs;
+mod lanes;
+mod layout;
+mod log;
+mod login;
+mod nodes;
+mod now;
+mod parts;
+mod run;
+mod runs;
+
+use axum::http::{Method, StatusCode};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use farmhand_store::Role;
+use jiff::Timestamp;
+use maud::Markup;
+
+use super::{Access, App, Caller, Problem, Routes};
+use layout::{Frame, Section, Who};
+
+/// Pages, parts of pages and what they load.
+pub fn router() -> Routes {
+    let look = Access::Page(Role::Viewer);
+    Routes::new()
+        .page(
+            Access::Open,
+            Method::GET,
+            "/assets/{version}/{name}",
+            get(assets::serve),
+        )
+        .page(Access::Open, Method::GET, "/login", get(login::page))
+        .page(look, Method::GET, "/", get(now::page))
+        .page(look, Method::GET, "/jobs", get(jobs::page))
+        .page(look, Method::GET, "/jobs/{name}", get(job::page))
+        .page(look, Method::GET, "/runs", get(runs::page))
+        .page(look, Method::GET, "/runs/{id}", get(run::page))
+        .page(look, Method::GET, "/runs/{id}/flow", get(flow::page))
+        .page(look, Method::GET, "/runs/{id}/log", get(log::part))
+        .page(look, Method::GET, "/runs/{id}/log.txt", get(log::whole))
+        .page(look, Method::GET, "/nodes", get(nodes::page))
+        .page(look, Method::GET, "/nodes/{address}", get(nodes::one))
+        .page(look, Method::GET, "/events", get(events::page))
+        .merge(act::router())
+}
+
+/// A page's content.
+struct Made {
+    title: String,
+    section: Section,
+    now: Timestamp,
+    /// Seconds; see [`Frame::tick`].
+    tick: u32,
+    content: Markup,
+}
+
+/// The content in its frame, or the page that says why there is none.
+fn answer(app: &App, caller: &Caller, made: Result<Made, Problem>) -> Response {
+    match made {
+        Ok(made) => {
+            let frame = Frame {
+                title: made.title,
+                section: made.section,
+                now: Some(made.now),
+                who: Some(Who {
+                    name: caller.name.clone(),
+                    role: caller.role,
+                }),
+                address: app.address.clone(),
+                tick: made.tick,
+            };
+            html(StatusCode::OK, &frame.page(&made.content))
+        }
+        Err(problem) => error::shown(app, caller, &problem),
+    }
+}
+
+/// The problem for people.
+pub(super) fn problem(app: &App, problem: &Problem) -> Response {
+    error::page(app, None, problem)
+}
+
+fn html(status: StatusCode, page: &Markup) -> Response {
+    (status, Html(page.0.clone())).into_response()
+}

@@ -1,0 +1,267 @@
+//! Nodes: slots, labels, sessions, clocks, and what withholds them.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Response;
+use farmhand_store::reading::{self, EventsFilter, NodeItem, NodeState, Paging};
+use farmhand_store::{Role, query};
+use jiff::{SignedDuration, Timestamp};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::act::{Verb, button};
+use super::events::sentences;
+use super::layout::Section;
+use super::parts::time::{ago, both, since, took};
+use super::parts::{cli, empty, link, none, pager, words};
+use super::{Made, answer};
+use crate::{App, Caller, Path, Problem, Query};
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Ask {
+    state: String,
+    cursor: String,
+}
+
+const STATES: [&str; 8] = [
+    "",
+    "ready",
+    "cordoned",
+    "draining",
+    "condemned",
+    "expired",
+    "lost",
+    "closed",
+];
+
+pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
+    answer(&app, &caller, list(&app, &caller, &ask).await)
+}
+
+async fn list(app: &App, caller: &Caller, ask: &Ask) -> Result<Made, Problem> {
+    let db = app.reading.db();
+    let now = query::now(db).await?;
+    let paging = Paging {
+        cursor: Some(ask.cursor.clone()),
+        limit: Some(100),
+    };
+    let page = reading::nodes(db, ask.state.parse().ok(), &paging).await?;
+    let here = |cursor: &str| link::query("/nodes", &[("state", &ask.state), ("cursor", cursor)]);
+    let first = (!ask.cursor.is_empty()).then(|| here(""));
+    let next = page.next.as_deref().map(here);
+    let content = html! {
+        div class="head" { h1 class="grow" { "Nodes" } }
+        section class="card" {
+            header {
+                form class="filter" method="get" action="/nodes" {
+                    label { "State"
+                        select name="state" data-filter {
+                            @for state in STATES { option value=(state) selected[state == ask.state] { (if state.is_empty() { "any" } else { state }) } }
+                        }
+                    }
+                    button { "Filter" }
+                }
+            }
+            div id="nodes" data-live {
+                @if page.items.is_empty() {
+                    (empty("No node here", "Each server of the farm runs one agent. Start one, on this machine or another, and it is a node.",
+                        "FARMHAND_DATABASE_URL=postgresql://… farmhand agent --slots 4"))
+                } @else { (table(&page.items, now, caller.role)) }
+                (pager(first.as_deref(), next.as_deref()))
+            }
+        }
+    };
+    Ok(Made {
+        title: "Nodes".to_owned(),
+        section: Section::Nodes,
+        now,
+        tick: 5,
+        content,
+    })
+}
+
+fn table(nodes: &[NodeItem], now: Timestamp, role: Role) -> Markup {
+    html! {
+        div class="scroll" {
+            table class="stack" {
+                thead { tr {
+                    th { "Node" } th { "State" } th { "Slots" } th { "Last sign of life" } th class="num" { "Session" }
+                    th { "Since" } th { "Clock" } th { "Labels" } th { "Version" } th { span class="sr" { "Actions" } }
+                } }
+                tbody {
+                    @for node in nodes {
+                        tr id=(format!("node-{}", node.address)) data-row {
+                            td class="name" {
+                                a href=(link::node(&node.address)) { (node.address) }
+                                @if node.name != node.address { br; small { (node.name) } }
+                            }
+                            td { (words::node(node.state.as_str()).markup()) (withheld(node, now)) }
+                            td class="nowrap" { (slots(node)) }
+                            td class="nowrap" data-l="last sign" { (ago(sign_of_life(node), now)) }
+                            td class="num" data-l="session" { (node.session) }
+                            td class="nowrap" data-l="since" { (ago(node.started_at, now)) }
+                            td class="nowrap" data-l="clock" { (clock(node)) }
+                            td { (labels(node)) }
+                            td class="nowrap" data-l="version" { (node.version) }
+                            td { (actions(node, role)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// When it renewed its lease last.
+fn sign_of_life(node: &NodeItem) -> Timestamp {
+    let ttl = SignedDuration::from_millis(node.ttl_ms);
+    node.lease_until.checked_sub(ttl).unwrap_or(node.lease_until)
+}
+
+fn slots(node: &NodeItem) -> Markup {
+    let (used, all) = (node.running, i64::from(node.slots).max(1));
+    html! {
+        svg class="meter pic" role="img" aria-label=(format!("{used} of {} slots in use", node.slots)) {
+            rect class="n-idle" width="100%" height="10" rx="3" {}
+            rect class="f-run" width=(format!("{}%", (used * 100 / all).min(100))) height="10" rx="3" {}
+        }
+        " " (used) " of " (node.slots)
+    }
+}
+
+/// How far its clock is from the database's; from a second on it stands out, as jobs seem to begin late or early.
+fn clock(node: &NodeItem) -> Markup {
+    let Some(ms) = node.clock_offset_ms else {
+        return none();
+    };
+    let far = Duration::from_millis(ms.unsigned_abs());
+    let class = if far >= Duration::from_secs(1) {
+        "t-bad"
+    } else {
+        ""
+    };
+    html! {
+        @match ms {
+            0 => "exact",
+            1.. => span class=(class) { (took(far)) " behind" },
+            _ => span class=(class) { (took(far)) " ahead" },
+        }
+    }
+}
+
+fn labels(node: &NodeItem) -> Markup {
+    html! {
+        @if node.labels.is_empty() { (none()) }
+        @for (key, value) in &node.labels { span class="tag" { (key) "=" (value) } " " }
+    }
+}
+
+fn withheld(node: &NodeItem, now: Timestamp) -> Markup {
+    let is = matches!(node.state.as_str(), "cordoned" | "draining");
+    html! {
+        @if is { @if let Some(by) = &node.withheld_by { br; small { "by " (by) } } }
+        @if let Some(until) = node.drain_until.filter(|_| is) { br; small { "ends what runs " (ago(until, now)) } }
+        @if let Some(at) = node.lost_at { br; small { "expired " (ago(at, now)) } }
+    }
+}
+
+fn actions(node: &NodeItem, role: Role) -> Markup {
+    let ask = |verb| button(verb, &node.address, role);
+    html! {
+        div class="actions" {
+            @match node.state {
+                NodeState::Cordoned | NodeState::Draining => (ask(Verb::ResumeNode)),
+                NodeState::Closed | NodeState::Lost => {},
+                _ => { (ask(Verb::Cordon)) (ask(Verb::Drain)) },
+            }
+        }
+    }
+}
+
+pub async fn one(State(app): State<App>, caller: Caller, Path(address): Path<String>) -> Response {
+    answer(&app, &caller, detail(&app, &caller, &address).await)
+}
+
+async fn detail(app: &App, caller: &Caller, address: &str) -> Result<Made, Problem> {
+    let db = app.reading.db();
+    let now = query::now(db).await?;
+    let Some(node) = reading::node(db, address).await? else {
+        return Err(
+            Problem::not_found(format!("there is no node {address}")).hint("/nodes lists those there are")
+        );
+    };
+    let filter = EventsFilter {
+        node: Some(address.to_owned()),
+        ..EventsFilter::default()
+    };
+    let events = reading::events(db, &filter, &Paging::first(15)).await?;
+    let more = link::query("/events", &[("node", address)]);
+    let content = html! {
+        div id="node-head" class="head" data-live {
+            div class="grow" {
+                div class="crumbs" { a href="/nodes" { "Nodes" } " /" }
+                h1 { (node.address) " " (words::node(node.state.as_str()).markup()) }
+            }
+            (actions(&node, caller.role))
+        }
+        div class="cols" {
+            section class="card" id="node-facts" data-live {
+                header { h2 { "Session" } }
+                div class="body" { (facts(&node, now)) }
+            }
+            section class="card" id="node-runs" data-live {
+                header { h2 { "Holds" } span class="push" { a href=(link::query("/runs", &[("node", address)])) { "All its runs" } } }
+                @if node.runs.is_empty() { p class="empty muted" { "It runs nothing now." } } @else { (held(&node, now)) }
+            }
+        }
+        section class="card" {
+            header { h2 { "Events" } span class="push" { a href=(more) { "All of them" } } }
+            div id="node-events" data-live { (sentences(&events.items, now)) }
+        }
+        (cli(&format!("farmhand node show {address}")))
+    };
+    Ok(Made {
+        title: node.address.clone(),
+        section: Section::Nodes,
+        now,
+        tick: 5,
+        content,
+    })
+}
+
+fn facts(node: &NodeItem, now: Timestamp) -> Markup {
+    html! {
+        dl class="pairs" {
+            dt { "Slots" } dd { (slots(node)) }
+            dt { "Session" } dd { (node.session) ", since " (both(node.started_at, now)) }
+            dt { "Last sign of life" } dd { (ago(sign_of_life(node), now)) ", at the latest of every " (node.ttl_ms / 4_000) " s" }
+            dt { "Lease until" } dd { (both(node.lease_until, now)) " " small { "for people: no decision hangs on it" } }
+            dt { "Clock" } dd { (clock(node)) " " small { "compared with the database’s, when it renewed last" } }
+            dt { "Labels" } dd { (labels(node)) }
+            dt { "Version" } dd { (node.version) }
+            @if let Some(by) = &node.withheld_by { dt { "Last withheld" } dd { "by " (by) @if let Some(at) = node.withheld_at { ", " (ago(at, now)) } } }
+            @if let Some(at) = node.lost_at { dt { "Expired by another" } dd { (both(at, now)) } }
+        }
+    }
+}
+
+fn held(node: &NodeItem, now: Timestamp) -> Markup {
+    html! {
+        div class="scroll" { table class="stack" {
+            thead { tr { th { "Run" } th { "Job" } th class="num" { "Attempt" } th { "Fence" } th { "For" } } }
+            tbody {
+                @for run in &node.runs {
+                    tr data-row {
+                        td { a href=(link::run(run.run_id)) { (run.run_id) } }
+                        td { (run.job_id) @if run.cancel_requested { " " span class="tag" { "cancelling" } } }
+                        td class="num" { (run.attempt) }
+                        td class="fence" { (run.fence) }
+                        td class="nowrap" { (since(run.claimed_at, now)) }
+                    }
+                }
+            }
+        } }
+    }
+}

@@ -1,0 +1,245 @@
+//! The first page: a verdict, then the picture, then what runs and what comes next.
+
+use axum::extract::State;
+use axum::response::Response;
+use farmhand_core::run::RunState;
+use farmhand_store::reading::{self, FarmNow, Level, Paging, RunFilter, RunItem, Window};
+use jiff::{SignedDuration, Timestamp};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::layout::Section;
+use super::parts::icons::Icon;
+use super::parts::time::{ago, both, since, span};
+use super::parts::{empty, link, words};
+use super::{Made, answer, lanes, runs};
+use crate::{App, Caller, Problem, Query};
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Ask {
+    window: String,
+    job: String,
+}
+
+/// Stretches of time to choose from: the word in the address, and seconds.
+const WINDOWS: [(&str, i64); 7] = [
+    ("1m", 60),
+    ("5m", 300),
+    ("15m", 900),
+    ("1h", 3_600),
+    ("6h", 21_600),
+    ("24h", 86_400),
+    ("7d", 604_800),
+];
+const USUAL: (&str, i64) = ("15m", 900);
+
+pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
+    answer(&app, &caller, made(&app, &ask).await)
+}
+
+async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
+    let db = app.reading.db();
+    let job = Some(ask.job.trim().to_owned()).filter(|j| !j.is_empty());
+    let (word, seconds) = *WINDOWS
+        .iter()
+        .find(|(word, _)| *word == ask.window)
+        .unwrap_or(&USUAL);
+    let window = SignedDuration::from_secs(seconds);
+    let farm = reading::farm(db).await?;
+    let now = farm.db_now;
+    let shown = Window {
+        from: now.checked_sub(window).unwrap_or(now),
+        // Strictly before: what began this moment is wanted too.
+        to: now.checked_add(SignedDuration::from_secs(1)).unwrap_or(now),
+        nodes: Vec::new(),
+        job: job.clone(),
+    };
+    let by_state = |states: &[RunState]| RunFilter {
+        job: job.clone(),
+        states: states.to_vec(),
+        ..RunFilter::default()
+    };
+    let (live, bad) = (
+        by_state(&[RunState::Running]),
+        by_state(&[RunState::Failed, RunState::TimedOut, RunState::Lost]),
+    );
+    let (first, few) = (Paging::first(200), Paging::first(6));
+    let (picture, nodes) = tokio::try_join!(reading::lanes(db, &shown), reading::nodes(db, None, &first))?;
+    let (running, unwell) = tokio::try_join!(reading::runs(db, &live, &few), reading::runs(db, &bad, &few))?;
+    let facts = lanes::facts(&picture, &nodes.items, now);
+    let arranged = lanes::arrange(&facts, now, window);
+    let content = html! {
+        (verdict(&farm))
+        @if !farm.any_job { (first_job()) }
+        section class="card" id="lanes" {
+            header {
+                h2 { "Nodes and time" }
+                (chooser(ask, word))
+            }
+            div id="lanes-picture" data-live {
+                @if arranged.lanes.is_empty() {
+                    (empty("No node yet", "Each server of the farm runs one agent; it appears here as a lane.",
+                        "FARMHAND_DATABASE_URL=postgresql://… farmhand agent --slots 4"))
+                } @else {
+                    (lanes::draw(&arranged, now))
+                    (lanes::table(&facts, &arranged, now))
+                }
+            }
+        }
+        div class="cols" {
+            section class="card" id="running" data-live {
+                header { h2 { "Running" } span class="push" { a href="/runs?state=live" { "All that is due or runs" } } }
+                @if running.items.is_empty() { p class="empty muted" { "Nothing runs at this moment." } }
+                @else { (brief(&running.items, now)) }
+            }
+            section class="card" id="next" data-live {
+                header { h2 { "Next due" } span class="push" { a href="/jobs" { "Jobs" } } }
+                (next(&farm))
+            }
+            section class="card" id="unwell" data-live {
+                header { h2 { "Lately not well" } span class="push" { a href="/runs?state=bad" { "All of them" } } }
+                @if unwell.items.is_empty() { p class="empty muted" { "No run has failed, timed out or been lost." } }
+                @else { (brief(&unwell.items, now)) }
+            }
+        }
+    };
+    Ok(Made {
+        title: match farm.level {
+            Level::Well => "All well".to_owned(),
+            _ => "Needs a look".to_owned(),
+        },
+        section: Section::Now,
+        now,
+        tick: 3,
+        content,
+    })
+}
+
+/// In a sentence, and what stands behind it.
+fn verdict(farm: &FarmNow) -> Markup {
+    let (class, icon, word) = match farm.level {
+        Level::Well => ("ok", Icon::Check, "All well"),
+        Level::Attention => ("warn", Icon::Alert, "Needs a look"),
+        Level::Trouble => ("bad", Icon::Cross, "Trouble"),
+    };
+    html! {
+        section id="verdict" data-live class=(format!("card verdict {class}")) aria-live="polite" {
+            h1 { (icon.markup()) (word) @if let Some(worst) = farm.findings.first() { ": " (worst) } }
+            (items(farm))
+            (facts(farm))
+        }
+    }
+}
+
+fn items(farm: &FarmNow) -> Markup {
+    let now = farm.db_now;
+    html! {
+        @if farm.level != Level::Well {
+            ul {
+                @for text in farm.findings.iter().skip(1) { li { (text) } }
+                @for job in farm.overdue.iter().take(5) {
+                    li { span class="state t-bad" { (Icon::Clock.markup()) "late" }
+                        span { a href=(link::job(&job.job_id)) { (job.job_id) } " was due " (ago(job.next_run, now)) " and nobody fired it" } }
+                }
+                @for lease in farm.stuck.iter().take(5) {
+                    li { span class="state t-bad" { (Icon::Wait.markup()) "stuck" }
+                        span { a href=(link::run(lease.run_id)) { "run " (lease.run_id) } " of " (lease.job_id) " on "
+                            a href=(link::node(&lease.node)) { (lease.node) } ", " (lease.state) " for " (since(lease.since, now)) } }
+                }
+                @if let Some(run) = farm.oldest_due.as_ref().filter(|r| now.duration_since(r.ready_at).as_secs() > 60) {
+                    li { span class="state t-warn" { (Icon::Wait.markup()) "waiting" }
+                        span { a href=(link::run(run.run_id)) { "run " (run.run_id) } " of " (run.job_id) " could have begun " (ago(run.ready_at, now)) } }
+                }
+                @for job in farm.failing.iter().take(5) {
+                    li { span class="state t-bad" { (Icon::Cross.markup()) "failing" }
+                        span { a href=(link::job(&job.job_id)) { (job.job_id) } ", " (job.consecutive_failures) " in a row"
+                            @if let Some(at) = job.last_success { "; last success " (ago(at, now)) } @else { "; never a success" } } }
+                }
+                @for node in farm.lost.iter().take(5) {
+                    li { (words::node(node.state.as_str()).markup())
+                        span { a href=(link::node(&node.address)) { (node.address) } ", since " (ago(node.since, now)) } }
+                }
+            }
+        }
+    }
+}
+
+fn facts(farm: &FarmNow) -> Markup {
+    html! {
+        div class="facts" {
+            @for (state, n) in &farm.nodes { span { b { (n) } " " (words::node(state.as_str()).word) } }
+            span { b { (farm.running) " of " (farm.slots) } " slots in use" }
+            span { b { (farm.due) } " due" }
+            span { b { (farm.waiting) } " waiting" }
+        }
+    }
+}
+
+fn first_job() -> Markup {
+    html! {
+        section class="card" {
+            (empty("No job yet",
+                "Write one in a file: a name, a schedule, a command. Agents pick it up by themselves.",
+                "farmhand job apply jobs.toml"))
+            div class="empty" { pre { "[job.hello]\nschedule = \"*/5 * * * *\"\ncommand  = [\"echo\", \"hello\"]" } }
+        }
+    }
+}
+
+fn chooser(ask: &Ask, word: &str) -> Markup {
+    html! {
+        form class="filter push" method="get" action="/" {
+            label { "Job" input name="job" value=(ask.job) size="14" data-filter; }
+            label { "Last"
+                select name="window" {
+                    @for (value, seconds) in WINDOWS {
+                        option value=(value) selected[value == word] {
+                            (span(std::time::Duration::from_secs(seconds.unsigned_abs())))
+                        }
+                    }
+                }
+            }
+            button { "Show" }
+        }
+    }
+}
+
+fn brief(items: &[RunItem], now: Timestamp) -> Markup {
+    html! {
+        div class="scroll" { table class="stack" {
+            thead { tr { th { "Run" } th { "Job" } th { "State" } th { "Node" } th class="num" { "Since" } } }
+            tbody {
+                @for run in items {
+                    @let at = run.finished_at.or(run.started_at).or(run.claimed_at).unwrap_or(run.due_at);
+                    tr id=(format!("brief-{}", run.run_id)) data-row {
+                        td { a href=(link::run(run.run_id)) { (run.run_id) } }
+                        td class="name" { (run.job_id) @if run.attempt > 1 { " " span class="tag" { "attempt " (run.attempt) } } }
+                        td { (words::run(run.state).markup()) @if let Some(why) = runs::why(run) { br; small { (why) } } }
+                        td class="nowrap" { (run.running_at.as_deref().unwrap_or("–")) }
+                        td class="num" { @if run.state.is_final() { (ago(at, now)) } @else { (since(at, now)) } }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+fn next(farm: &FarmNow) -> Markup {
+    html! {
+        @if farm.next.is_empty() { p class="empty muted" { "No job has a next instant." } }
+        @else {
+            div class="scroll" { table class="stack" {
+                thead { tr { th { "Job" } th { "Due (UTC)" } } }
+                tbody {
+                    @for next in farm.next.iter().take(8) {
+                        tr data-row {
+                            td class="name" { a href=(link::job(&next.job_id)) { (next.job_id) } }
+                            td { (both(next.next_run, farm.db_now)) }
+                        }
+                    }
+                }
+            } }
+        }
+    }
+}

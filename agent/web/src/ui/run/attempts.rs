@@ -1,0 +1,148 @@
+//! The attempts of a run: as the facts of a picture, and as rows.
+
+use std::collections::BTreeMap;
+
+use farmhand_store::reading::{BarEnd, RunDetail};
+use jiff::{SignedDuration, Timestamp};
+use maud::{Markup, html};
+
+use super::stretch;
+use crate::ui::lanes::{AttemptFact, Facts, NodeFact};
+use crate::ui::parts::time::{between, both, took};
+use crate::ui::parts::words;
+use crate::ui::parts::{link, none};
+
+/// Its attempts alone, on the nodes that they ran on.
+pub fn facts(detail: &RunDetail) -> Facts {
+    let run = &detail.run;
+    let mut attempts: Vec<AttemptFact> = detail
+        .attempts
+        .iter()
+        .map(|a| AttemptFact {
+            run_id: run.run_id,
+            job_id: run.job_id.clone(),
+            attempt: a.attempt,
+            address: a.address.clone(),
+            session: a.session,
+            fence: a.fence,
+            from: a.claimed_at,
+            to: Some(a.ended_at),
+            end: a.outcome.as_str().parse().unwrap_or(BarEnd::Released),
+        })
+        .collect();
+    if let (Some(address), Some(session), Some(fence), Some(from)) =
+        (&run.running_at, run.session, run.fence, run.claimed_at)
+    {
+        attempts.push(AttemptFact {
+            run_id: run.run_id,
+            job_id: run.job_id.clone(),
+            attempt: run.attempt,
+            address: address.clone(),
+            session,
+            fence,
+            from,
+            to: run.finished_at,
+            end: run.state.as_str().parse().unwrap_or(BarEnd::Running),
+        });
+    }
+    let mut nodes: BTreeMap<&str, NodeFact> = BTreeMap::new();
+    for a in &attempts {
+        let node = nodes.entry(&a.address).or_insert_with(|| NodeFact {
+            address: a.address.clone(),
+            state: String::new(),
+            session: a.session,
+            slots: 0,
+            running: 0,
+        });
+        node.state = a.end.as_str().to_owned();
+        node.session = a.session;
+    }
+    Facts {
+        nodes: nodes.into_values().collect(),
+        attempts,
+        ..Facts::default()
+    }
+}
+
+/// From its first claim to the present, or to its end.
+pub fn window(detail: &RunDetail) -> SignedDuration {
+    let first = detail.attempts.iter().map(|a| a.claimed_at).min();
+    let first: Option<Timestamp> = first.or(detail.run.claimed_at);
+    stretch(first.unwrap_or(detail.db_now), end(detail))
+}
+
+/// Where the picture ends.
+pub fn end(detail: &RunDetail) -> Timestamp {
+    detail.run.finished_at.unwrap_or(detail.db_now)
+}
+
+pub fn table(detail: &RunDetail) -> Markup {
+    let (run, now) = (&detail.run, detail.db_now);
+    let lost = |attempt: i32| {
+        let before = detail
+            .attempts
+            .iter()
+            .filter(|a| a.attempt < attempt)
+            .max_by_key(|a| a.attempt);
+        before.filter(|a| a.outcome.as_str() == "lost")
+    };
+    html! {
+        div class="scroll" { table {
+            thead { tr {
+                th class="num" { "Attempt" } th { "Node" } th { "Fence" } th { "End" } th { "Claimed (UTC)" } th class="num" { "Took" }
+                th { "Why" } th class="num" { "CPU" } th class="num" { "Memory" }
+            } }
+            tbody {
+                @if let (Some(node), Some(from)) = (&run.running_at, run.claimed_at) {
+                    tr id="attempt-last" {
+                        td class="num" { (run.attempt) }
+                        td { (at(node, run.session)) @if let Some(a) = lost(run.attempt) { br; small { "took over from " (a.address) } } }
+                        td class="fence" { @if let Some(fence) = run.fence { (fence) } }
+                        td { (words::run(run.state).markup()) }
+                        td { (both(from, now)) }
+                        td class="num" { (took(between(run.started_at.unwrap_or(from), run.finished_at.unwrap_or(now)))) }
+                        td { (why(run.reason.as_deref(), run.exit_code, run.signal)) }
+                        td class="num" { (cpu(run.cpu_ms)) }
+                        td class="num" { (memory(run.max_rss_bytes)) }
+                    }
+                }
+                @for a in detail.attempts.iter().rev() {
+                    tr id=(format!("attempt-{}", a.attempt)) {
+                        td class="num" { (a.attempt) }
+                        td { (at(&a.address, Some(a.session))) @if let Some(b) = lost(a.attempt) { br; small { "took over from " (b.address) } } }
+                        td class="fence" { (a.fence) }
+                        td { (words::attempt(a.outcome).markup()) }
+                        td { (both(a.claimed_at, now)) }
+                        td class="num" { (took(between(a.started_at.unwrap_or(a.claimed_at), a.ended_at))) }
+                        td { (why(a.reason.as_deref(), a.exit_code, a.signal)) }
+                        td class="num" { (cpu(a.cpu_ms)) }
+                        td class="num" { (memory(a.max_rss_bytes)) }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+fn at(node: &str, session: Option<i64>) -> Markup {
+    html! { a href=(link::node(node)) { (node) } @if let Some(session) = session { " " small { "session " (session) } } }
+}
+
+pub fn why(reason: Option<&str>, exit: Option<i32>, signal: Option<i32>) -> Markup {
+    html! {
+        @if let Some(signal) = signal { "signal " (signal) " " }
+        @else if let Some(code) = exit { "exit " (code) " " }
+        @if let Some(reason) = reason { (reason) }
+    }
+}
+
+pub fn cpu(ms: Option<i64>) -> Markup {
+    ms.map_or_else(none, |ms| {
+        let lasted = std::time::Duration::from_millis(ms.unsigned_abs());
+        html! { (took(lasted)) }
+    })
+}
+
+pub fn memory(bytes: Option<i64>) -> Markup {
+    bytes.map_or_else(none, |n| html! { (crate::ui::parts::time::bytes(n)) })
+}

@@ -1,0 +1,238 @@
+//! One run: its attempts, where they ran and why they ended, its output, who did what.
+
+mod attempts;
+mod facts;
+
+use axum::extract::State;
+use axum::response::Response;
+use farmhand_core::run::RunState;
+use farmhand_store::Role;
+use farmhand_store::reading::{self, BarEnd, EventsFilter, NodeItem, Paging, RunDetail};
+use jiff::{SignedDuration, Timestamp};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::act::{Verb, button};
+use super::events::sentences;
+use super::layout::Section;
+use super::parts::icons::Icon;
+use super::parts::time::{ago, bytes};
+use super::parts::{cli, link, words};
+use super::{Made, answer, flow, lanes, runs};
+use crate::{App, Caller, Path, Problem, Query};
+
+/// Nodes that are read for the picture.
+const NODES: usize = 8;
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Ask {
+    /// Whose output is shown; the last one's when none is named.
+    attempt: Option<i32>,
+}
+
+pub async fn page(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<i64>,
+    Query(ask): Query<Ask>,
+) -> Response {
+    answer(&app, &caller, made(&app, &caller, id, &ask).await)
+}
+
+async fn made(app: &App, caller: &Caller, id: i64, ask: &Ask) -> Result<Made, Problem> {
+    let db = app.reading.db();
+    let Some(detail) = reading::run(db, id).await? else {
+        return Err(Problem::not_found(format!("there is no run {id}"))
+            .detail("it was never made, or its history has been dropped")
+            .hint("/runs lists those there are"));
+    };
+    let filter = EventsFilter {
+        run: Some(id),
+        ..EventsFilter::default()
+    };
+    let few = Paging::first(12);
+    let events = reading::events(db, &filter, &few).await?;
+    let view = if detail.flow {
+        reading::flow(db, id).await?
+    } else {
+        None
+    };
+    let now = detail.db_now;
+    let run = &detail.run;
+    let sign = words::run(run.state);
+    let mut facts = attempts::facts(&detail);
+    let nodes = nodes_in_doubt(app, &facts).await?;
+    facts.silences = lanes::silences(&facts.attempts, &nodes, now);
+    let picture = lanes::arrange(&facts, attempts::end(&detail), attempts::window(&detail));
+    let content = html! {
+        div id="run-head" class="head" data-live {
+            div class="grow" {
+                div class="crumbs" { a href="/jobs" { "Jobs" } " / " a href=(link::job(&run.job_id)) { (run.job_id) } " /" }
+                h1 { "Run " (run.run_id) " " (sign.markup()) }
+            }
+            (actions(&detail, caller.role))
+        }
+        div id="run-notes" data-live { (notes(&detail)) }
+        @if !facts.attempts.is_empty() {
+            section class="card" {
+                header { h2 { "Where it ran" } }
+                div id="run-lanes" data-live { (lanes::draw(&picture, now)) }
+                div id="run-attempts" data-live { (attempts::table(&detail)) }
+            }
+        }
+        @if let Some(view) = &view {
+            section class="card" {
+                header { h2 { "Flow" } span class="push" { a href=(format!("/runs/{id}/flow")) { "Graph and times" } } }
+                div id="run-flow" class="body" data-live { (flow::summary(view)) }
+            }
+        }
+        // Shown once there is an attempt; another attempt brings another window.
+        div id="run-output" data-live { (output(&detail, ask)) }
+        div class="cols" {
+            section class="card" {
+                header { h2 { "Facts" } }
+                div id="run-facts" class="body" data-live { (facts::pairs(&detail)) }
+            }
+            section class="card" {
+                header { h2 { "Events" } span class="push" { a href=(format!("/events?run={id}")) { "All of them" } } }
+                div id="run-events" data-live { (sentences(&events.items, now)) }
+            }
+        }
+        @if detail.firing.len() > 1 {
+            section class="card" {
+                header { h2 { "Made together with it" } }
+                div id="run-firing" data-live { (runs::table(&detail.firing, now)) }
+            }
+        }
+        (cli(&format!("farmhand run show {id}")))
+    };
+    Ok(Made {
+        title: format!("Run {id} {}", sign.word),
+        section: Section::Runs,
+        now,
+        tick: if run.state.is_final() { 0 } else { 3 },
+        content,
+    })
+}
+
+/// The nodes whose lease its picture shows: where an attempt was lost, or lives; the last ones, if they are many.
+async fn nodes_in_doubt(app: &App, facts: &lanes::Facts) -> Result<Vec<NodeItem>, Problem> {
+    let in_doubt = |a: &&lanes::AttemptFact| a.to.is_none() || a.end == BarEnd::Lost;
+    let mut addresses: Vec<&str> = Vec::new();
+    for attempt in facts.attempts.iter().rev().filter(in_doubt) {
+        if addresses.len() < NODES && !addresses.contains(&attempt.address.as_str()) {
+            addresses.push(&attempt.address);
+        }
+    }
+    let mut nodes = Vec::new();
+    for address in addresses {
+        nodes.extend(reading::node(app.reading.db(), address).await?);
+    }
+    Ok(nodes)
+}
+
+fn actions(detail: &RunDetail, role: Role) -> Markup {
+    let run = &detail.run;
+    let ask = |verb| button(verb, &run.run_id.to_string(), role);
+    html! {
+        div class="actions" {
+            @if run.state.is_final() {
+                @if run.state != RunState::Skipped { (ask(Verb::Retry)) }
+            } @else if !run.cancel_requested {
+                (ask(Verb::Cancel))
+            }
+        }
+    }
+}
+
+/// What somebody who opens the page at three in the morning has to know first.
+fn notes(detail: &RunDetail) -> Markup {
+    let (run, now) = (&detail.run, detail.db_now);
+    html! {
+        @if let Some(reason) = &run.reason {
+            p class=(if run.state.is_final() && run.state != RunState::Succeeded { "callout bad" } else { "callout" }) {
+                @match run.state {
+                    RunState::Due => "Waits: ",
+                    RunState::Skipped => "Skipped: ",
+                    RunState::Running => "How it came here: ",
+                    _ => "Why: ",
+                }
+                b { (reason) }
+            }
+        }
+        @if run.state == RunState::Due && run.ready_at > now {
+            p class="callout" { "It may begin " (ago(run.ready_at, now)) "." }
+        }
+        @if run.cancel_requested && !run.state.is_final() {
+            p class="callout warn" {
+                "Cancelling"
+                @if let Some(by) = &detail.cancel_by { ", asked by " b { (by) } }
+                ": its node ends it, or its next node would."
+            }
+        }
+        @if let Some(until) = detail.lease_until.filter(|until| run.state == RunState::Running && *until < now) {
+            p class="callout warn" role="status" {
+                (Icon::Alert.markup()) " Its node’s lease was over " (ago(until, now)) ": another node takes the run when the stopwatch says so."
+            }
+        }
+        @if run.takeovers > 0 {
+            p class="callout" {
+                "Taken over " (run.takeovers) (if run.takeovers == 1 { " time" } else { " times" })
+                ": what the command did elsewhere before is fenced only if its target checks "
+                code { "FARMHAND_FENCE" } "."
+            }
+        }
+    }
+}
+
+fn output(detail: &RunDetail, ask: &Ask) -> Markup {
+    let run = &detail.run;
+    let shown = ask.attempt.unwrap_or(run.attempt);
+    if run.attempt == 0 {
+        return html! {};
+    }
+    let stored = detail
+        .output
+        .iter()
+        .find(|o| o.attempt == shown)
+        .map_or(0, |o| o.bytes);
+    let running = shown == run.attempt && !run.state.is_final();
+    html! {
+        section class="card" id="log" {
+            header {
+                h2 { "Output of attempt " (shown) }
+                @if run.attempt > 1 {
+                    form class="filter" method="get" action=(link::run(run.run_id)) {
+                        label { "Attempt"
+                            select name="attempt" {
+                                @for n in (1..=run.attempt).rev() { option value=(n) selected[n == shown] { (n) } }
+                            }
+                        }
+                        button class="small" { "Show" }
+                    }
+                }
+                span class="push" {
+                    a class="button" href=(format!("/runs/{}/log.txt?attempt={shown}", run.run_id)) download { "Save" }
+                }
+            }
+            div class="logbar" id=(format!("logbar-{shown}")) data-keep {
+                button type="button" class="small" data-follow aria-pressed="true" { "Follow" }
+                button type="button" class="small" data-jump="start" { "Begin" }
+                button type="button" class="small" data-jump="end" { "End" }
+                span class="muted" data-where { (bytes(stored)) }
+                span class="muted" { span class="t-bad" { "▌" } " stderr" }
+            }
+            div class="log" id=(format!("log-{shown}")) tabindex="0" role="log" aria-label=(format!("Output of attempt {shown}")) aria-live="off" data-keep
+                data-log=(format!("/runs/{}/log?attempt={shown}", run.run_id)) data-running=(running) {
+                noscript { "Without a script, save it by the link above." }
+            }
+        }
+    }
+}
+
+/// From when to when; a little more than it lasted.
+fn stretch(from: Timestamp, to: Timestamp) -> SignedDuration {
+    let lasted = to.duration_since(from).max(SignedDuration::from_secs(5));
+    lasted.checked_mul(21).map_or(lasted, |l| l / 20)
+}

@@ -1,0 +1,180 @@
+//! Runs by filter, the newest first.
+
+use axum::extract::State;
+use axum::response::Response;
+use farmhand_core::run::RunState;
+use farmhand_store::query;
+use farmhand_store::reading::{self, Paging, RunFilter, RunItem};
+use jiff::Timestamp;
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::layout::Section;
+use super::parts::time::{ago, between, since, took};
+use super::parts::{empty, link, none, pager, words};
+use super::{Made, answer};
+use crate::{App, Caller, Problem, Query};
+
+/// The filter as it stands in the address.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Ask {
+    job: String,
+    state: String,
+    node: String,
+    cursor: String,
+}
+
+/// What the choice of states offers: its value, its word and the states it means.
+const CHOICES: [(&str, &str, &[RunState]); 10] = [
+    ("", "any", &[]),
+    ("live", "due or running", &[RunState::Due, RunState::Running]),
+    (
+        "bad",
+        "not well",
+        &[RunState::Failed, RunState::TimedOut, RunState::Lost],
+    ),
+    ("running", "running", &[RunState::Running]),
+    ("succeeded", "succeeded", &[RunState::Succeeded]),
+    ("failed", "failed", &[RunState::Failed]),
+    ("timed_out", "timed out", &[RunState::TimedOut]),
+    ("cancelled", "cancelled", &[RunState::Cancelled]),
+    ("lost", "lost", &[RunState::Lost]),
+    ("skipped", "skipped", &[RunState::Skipped]),
+];
+
+pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
+    answer(&app, &caller, made(&app, &ask).await)
+}
+
+async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
+    let db = app.reading.db();
+    let states = CHOICES.iter().find(|(value, ..)| *value == ask.state);
+    let chosen = |text: &str| Some(text.trim().to_owned()).filter(|t| !t.is_empty());
+    let filter = RunFilter {
+        job: chosen(&ask.job),
+        states: states.map_or(Vec::new(), |(.., states)| states.to_vec()),
+        node: chosen(&ask.node),
+        ..RunFilter::default()
+    };
+    let paging = Paging {
+        cursor: chosen(&ask.cursor),
+        limit: Some(50),
+    };
+    let now = query::now(db).await?;
+    let page = reading::runs(db, &filter, &paging).await?;
+    let here = |cursor: &str| {
+        link::query(
+            "/runs",
+            &[
+                ("job", &ask.job),
+                ("state", &ask.state),
+                ("node", &ask.node),
+                ("cursor", cursor),
+            ],
+        )
+    };
+    let first = (!ask.cursor.is_empty()).then(|| here(""));
+    let next = page.next.as_deref().map(here);
+    let content = html! {
+        div class="head" { h1 class="grow" { "Runs" } }
+        section class="card" {
+            header { (filter_form(ask)) }
+            div id="runs" data-live {
+                @if page.items.is_empty() { (nothing(ask, page.next.is_some())) } @else { (table(&page.items, now)) }
+                (pager(first.as_deref(), next.as_deref()))
+            }
+        }
+    };
+    Ok(Made {
+        title: "Runs".to_owned(),
+        section: Section::Runs,
+        now,
+        tick: 0,
+        content,
+    })
+}
+
+fn filter_form(ask: &Ask) -> Markup {
+    html! {
+        form class="filter" method="get" action="/runs" {
+            label { "Job" input name="job" value=(ask.job) size="18" data-filter; }
+            label { "State"
+                select name="state" {
+                    @for (value, word, _) in CHOICES { option value=(value) selected[value == ask.state] { (word) } }
+                }
+            }
+            label { "Node" input name="node" value=(ask.node) size="10"; }
+            button { "Filter" }
+        }
+    }
+}
+
+fn nothing(ask: &Ask, more: bool) -> Markup {
+    if more {
+        return html! { p class="empty muted" { "None of the runs looked through so far; older ones may be." } };
+    }
+    if ask.job.is_empty() && ask.state.is_empty() && ask.node.is_empty() {
+        return empty(
+            "Nothing has run yet",
+            "A run appears here when a job is due, or at once when you ask for one.",
+            "farmhand job run JOB --wait",
+        );
+    }
+    html! { p class="empty" { "No run is as you asked. " a href="/runs" { "Show all" } } }
+}
+
+/// Runs as rows; also for other pages.
+pub fn table(runs: &[RunItem], now: Timestamp) -> Markup {
+    html! {
+        div class="scroll" {
+            table class="stack" {
+                thead { tr {
+                    th { "Run" } th { "State" } th { "Job" } th { "Due" } th { "Began" } th class="num" { "Took" }
+                    th { "Node" } th class="num" { "Attempt" } th class="wide" { "Why" }
+                } }
+                tbody { @for run in runs { (row(run, now)) } }
+            }
+        }
+    }
+}
+
+fn row(run: &RunItem, now: Timestamp) -> Markup {
+    let began = run.started_at.or(run.claimed_at);
+    html! {
+        tr id=(format!("run-{}", run.run_id)) data-row {
+            td class="nowrap" { a href=(link::run(run.run_id)) { (run.run_id) } }
+            td { (words::run(run.state).markup()) @if run.cancel_requested && !run.state.is_final() { " " span class="tag" { "cancelling" } } }
+            td class="name" {
+                a href=(link::job(&run.job_id)) { (run.job_id) }
+                @if run.instances > 1 { " " span class="tag" { "shard " (run.instance) " of " (run.instances) } }
+                @if run.count > 1 { " " span class="tag" { "× " (run.count) } }
+                @if let Some(key) = &run.key { " " span class="tag" { "key " (key) } }
+            }
+            td class="nowrap" data-l="due" { (ago(run.due_at, now)) }
+            td class="nowrap" data-l="began" { @if let Some(at) = began { (ago(at, now)) } @else { (none()) } }
+            td class="num" data-l="took" {
+                @match (began, run.finished_at) {
+                    (Some(from), Some(to)) => (took(between(from, to))),
+                    (Some(from), None) if run.state == RunState::Running => (since(from, now)),
+                    _ => (none()),
+                }
+            }
+            td class="nowrap" data-l="on" { @if let Some(node) = &run.running_at { a href=(link::node(node)) { (node) } } @else { (none()) } }
+            td class="num" data-l="attempt" { (run.attempt) @if run.takeovers > 0 { " " span class="tag" { (run.takeovers) " takeovers" } } }
+            td class="wide" { @if let Some(why) = why(run) { (why) } @else { (none()) } }
+        }
+    }
+}
+
+/// The reason, or how its process ended.
+pub fn why(run: &RunItem) -> Option<String> {
+    if let Some(reason) = &run.reason {
+        return Some(reason.clone());
+    }
+    match (run.exit_code, run.signal) {
+        (_, Some(signal)) => Some(format!("signal {signal}")),
+        (Some(code), _) if code != 0 => Some(format!("exit {code}")),
+        _ => None,
+    }
+}

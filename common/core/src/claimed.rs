@@ -1,0 +1,132 @@
+//! A claimed run, and the names by which an attempt of it is known.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use uuid::Uuid;
+
+/// One life of a node's lease, as every write about it names it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Me {
+    pub address: String,
+    pub session: i64,
+    pub life: Uuid,
+}
+
+crate::words! {
+    /// What made a run.
+    Kind {
+        Scheduled = "scheduled",
+        Submitted = "submitted",
+        Triggered = "triggered",
+        Backfill = "backfill",
+        /// A new run made from a finished one by hand.
+        Retry = "retry",
+        Table = "table",
+        Continuous = "continuous",
+        Stream = "stream",
+        Flow = "flow",
+    }
+}
+
+/// A run that is now held by the caller's session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Claimed {
+    pub run_id: i64,
+    pub job_id: String,
+    pub rev: i64,
+    pub kind: Kind,
+    pub instance: i32,
+    pub instances: i32,
+    pub due_at: Timestamp,
+    pub ready_at: Timestamp,
+    pub attempt: i32,
+    /// timeline · 2⁴⁰ + a sequence: grows with every claim, also over a failover.
+    pub fence: i64,
+    pub retries: i32,
+    pub takeovers: i32,
+    pub priority: i32,
+    pub params: Value,
+    pub parent_run: Option<i64>,
+    /// Of a table job's row.
+    pub key: Option<String>,
+    /// Of a triggered run: the run of each job that triggered it.
+    pub parents: Option<Value>,
+    /// The first of several runs that were made together.
+    pub firing: Option<i64>,
+    /// Why it was due again: `takeover`, `retry`, …
+    pub reason: Option<String>,
+    /// The job's definition at `rev`; null only if it was deleted from `job_revision` by hand.
+    #[serde(serialize_with = "plain", deserialize_with = "shared")]
+    pub spec: Arc<Value>,
+    /// Tasks of a flow that are not to run again.
+    pub done: Option<Vec<String>>,
+    /// Of a stream: what is known of its lines beyond the checkpoint.
+    pub items: Option<Items>,
+    /// What an earlier attempt last reported about how far it had come.
+    pub checkpoint: Option<String>,
+    /// When the claim was made, by the database's clock.
+    pub claimed_at: Timestamp,
+    /// Who vouches for the definition; read only where signatures are asked for.
+    #[serde(default)]
+    pub signed: Option<Signed>,
+}
+
+fn plain<S: Serializer>(spec: &Arc<Value>, to: S) -> Result<S::Ok, S::Error> {
+    Value::serialize(spec, to)
+}
+
+fn shared<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Value>, D::Error> {
+    Value::deserialize(from).map(Arc::new)
+}
+
+/// What a new attempt of a stream must know beyond its checkpoint; as `farmhand.stream_items` says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Items {
+    /// Lines that are recorded as given up.
+    pub recorded: Vec<u64>,
+    /// Instead of a list: number and hexadecimal text of lines to run again.
+    pub replay: Option<Vec<(u64, String)>>,
+}
+
+/// A signed definition. The document is the very text that was signed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signed {
+    pub document: String,
+    /// Name of the key, in the nodes' list of trusted ones.
+    pub key: String,
+    /// Base64 of the 64 bytes.
+    pub signature: String,
+}
+
+/// One attempt, unmistakably: after a failover that lost commits its number is given a second time, its fence
+/// never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Attempt {
+    pub run_id: i64,
+    pub attempt: i32,
+    pub fence: i64,
+}
+
+impl From<&Claimed> for Attempt {
+    fn from(run: &Claimed) -> Self {
+        Self {
+            run_id: run.run_id,
+            attempt: run.attempt,
+            fence: run.fence,
+        }
+    }
+}
+
+/// One attempt, as events name it.
+#[derive(Clone, Debug)]
+pub struct AttemptRef {
+    pub job_id: String,
+    pub kind: String,
+    pub run_id: i64,
+    pub attempt: i32,
+    pub fence: i64,
+}

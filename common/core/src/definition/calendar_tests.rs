@@ -1,0 +1,86 @@
+use super::load;
+use crate::document::Source;
+
+fn source(name: &str, text: &str) -> Source {
+    Source {
+        name: name.to_owned(),
+        text: text.to_owned(),
+    }
+}
+
+#[test]
+fn calendars_are_shared_by_the_files_of_one_apply_and_resolved() {
+    let jobs = load(&[
+        source(
+            "a.toml",
+            "[job.x]\ncommand = ['x']\ncalendars = ['de', 'own']\n[job.y]\ncommand = ['y']\n",
+        ),
+        source(
+            "b.toml",
+            "[calendar.de]\nexclude = ['2026-12-24..2026-12-26', 2027-01-01]\n[calendar.own]\nexclude = '2026-11-30'\n",
+        ),
+    ])
+    .unwrap();
+    assert_eq!(jobs[0].spec.calendars, ["de", "own"]);
+    assert_eq!(
+        jobs[0].spec.exclude,
+        ["2026-11-30", "2026-12-24..2026-12-26", "2027-01-01"]
+    );
+    assert!(jobs[1].spec.exclude.is_empty());
+}
+
+#[test]
+fn a_calendar_with_a_mistake_says_where() {
+    let error = load(&[
+        source(
+            "a.toml",
+            "[calendar.de]\nexclude = ['2026-12-26..2026-12-24', 'soon']\n[calendar.none]\n[job.x]\ncommand = ['x']\ncalendars = ['dee']\n",
+        ),
+        source("b.toml", "[calendar.de]\nexclude = ['2027-01-01']\n"),
+    ])
+    .unwrap_err();
+    let found: Vec<_> = (error.located().into_iter())
+        .map(|l| (l.file, l.line, l.column, l.what, l.mend))
+        .collect();
+    let wanted = [
+        (
+            "a.toml",
+            2,
+            12,
+            "`exclude`: \"2026-12-26..2026-12-24\" runs backwards",
+            "write \"2026-12-24..2026-12-26\"",
+        ),
+        (
+            "a.toml",
+            2,
+            38,
+            "`exclude`: \"soon\" holds \"soon\", which is no day",
+            "write a day as 2026-12-24, a range as 2026-12-24..2026-12-26",
+        ),
+        (
+            "a.toml",
+            3,
+            11,
+            "calendar `none` excludes nothing",
+            "add exclude = [\"2026-12-24..2026-12-26\", \"2027-01-01\"]",
+        ),
+        (
+            "a.toml",
+            6,
+            14,
+            "`calendars`: there is no calendar \"dee\"",
+            "did you mean \"de\"?",
+        ),
+        (
+            "b.toml",
+            1,
+            11,
+            "calendar `de` is already defined in a.toml",
+            "rename one of them, or delete one",
+        ),
+    ]
+    .map(|(file, line, column, what, mend)| {
+        (file.to_owned(), line, column, what.to_owned(), mend.to_owned())
+    });
+    assert_eq!(found, wanted);
+}

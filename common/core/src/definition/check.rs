@@ -1,0 +1,385 @@
+//! Rules for single values, and for a job as a whole.
+
+use std::ops::Range;
+
+use jiff::tz::TimeZone;
+use toml::de::DeValue;
+
+use super::params::{Placeholder, is_param_name, may_be_absent, param_variable, placeholder};
+use super::{Command, JobSpec, ParamSpec, ParamType, RunOn, check_param, continuous, secrets};
+use crate::document::{Found, Reader, Wrong, boolean, closest, filled, one_of, size, text};
+use crate::schedule::{ParseContext, Schedule, ScheduleError};
+
+/// An IANA zone that this machine knows.
+pub(super) fn timezone(value: &DeValue<'_>) -> Result<String, Wrong> {
+    let name = filled(value)?;
+    if TimeZone::get(&name).is_ok() {
+        return Ok(name);
+    }
+    let known: Vec<String> = jiff::tz::db().available().map(|n| n.to_string()).collect();
+    let mend = match closest(&name, known.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None if known.is_empty() => "this machine has no time zones: install tzdata".to_owned(),
+        None => "use an IANA name such as \"Europe/Berlin\" or \"UTC\"".to_owned(),
+    };
+    Err(Wrong::new(format!("unknown time zone \"{name}\""), mend))
+}
+
+/// One cron expression, macro or interval. Each is checked by itself, so that every wrong one is reported.
+pub(super) fn expression(value: &DeValue<'_>) -> Result<String, Wrong> {
+    let text = filled(value)?;
+    Schedule::parse(&[&text], &ParseContext::default()).map_err(|error| faulty(&text, &error))?;
+    Ok(text)
+}
+
+fn faulty(text: &str, error: &ScheduleError) -> Wrong {
+    let Some(at) = error.expression() else {
+        return Wrong::new(error.to_string(), "see docs/schedules.md");
+    };
+    let field = at.field.map_or_else(String::new, |field| format!("{field}, "));
+    let start = text
+        .char_indices()
+        .nth(at.column - 1)
+        .map_or(text.len(), |(byte, _)| byte);
+    let length = text[start..]
+        .find(char::is_whitespace)
+        .unwrap_or(text.len() - start);
+    Wrong {
+        what: format!("{field}column {}: {}", at.column, at.problem),
+        mend: at.mend.clone(),
+        within: Some(start..start + length),
+    }
+}
+
+pub(super) fn absolute_path(value: &DeValue<'_>) -> Result<String, Wrong> {
+    filled(value).and_then(|path| {
+        if path.starts_with('/') {
+            Ok(path)
+        } else {
+            Err(Wrong::new(
+                format!("`{path}` is not absolute"),
+                "begin it with /: any node may run the job",
+            ))
+        }
+    })
+}
+
+pub(crate) fn is_user_name(name: &str) -> bool {
+    let odd = |c: char| c.is_whitespace() || c.is_control() || c == ':' || c == '/';
+    !name.is_empty() && !name.contains(odd) && !name.starts_with('-')
+}
+
+pub(super) fn user_name(value: &DeValue<'_>) -> Result<String, Wrong> {
+    filled(value).and_then(|name| {
+        if !is_user_name(&name) {
+            Err(Wrong::new(
+                format!("`{name}` is no user name"),
+                "write a name from the nodes' user database",
+            ))
+        } else {
+            Ok(name)
+        }
+    })
+}
+
+/// What a warden hands to a command at most.
+const MAX_STDIN: usize = 1 << 20;
+
+pub(super) fn stdin(value: &DeValue<'_>) -> Result<String, Wrong> {
+    text(value).and_then(|s| {
+        if s.len() > MAX_STDIN {
+            let what = format!("it has {} bytes, 1 MiB is the most", s.len());
+            Err(Wrong::new(what, "put it into a file that the command reads"))
+        } else {
+            Ok(s)
+        }
+    })
+}
+
+pub(super) fn umask(value: &DeValue<'_>) -> Result<u32, Wrong> {
+    let wrong = || Wrong::new("it is no umask", "write it as an octal string: \"022\"");
+    let octal = value.as_str().ok_or_else(wrong)?;
+    if octal.is_empty() || !octal.bytes().all(|b| (b'0'..=b'7').contains(&b)) {
+        return Err(wrong());
+    }
+    u32::from_str_radix(octal, 8)
+        .ok()
+        .filter(|mask| *mask <= 0o777)
+        .ok_or_else(wrong)
+}
+
+pub(super) fn memory(value: &DeValue<'_>) -> Result<u64, Wrong> {
+    size(value).and_then(|bytes| {
+        if bytes < 1 << 20 {
+            Err(Wrong::new(
+                "nothing runs in less than 1MiB",
+                "for example \"512MiB\"",
+            ))
+        } else {
+            Ok(bytes)
+        }
+    })
+}
+
+/// The agent's own variables are not a job's to set: the command must be able to trust them.
+pub(super) fn variable_name(name: &str) -> Result<(), &'static str> {
+    if name.starts_with("FARMHAND_") {
+        return Err("names with FARMHAND_ are the agent's: choose another, or use `params`");
+    }
+    let good = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if good {
+        Ok(())
+    } else {
+        Err("use letters, digits and `_`, no digit first")
+    }
+}
+
+/// Variables of a command.
+pub(super) fn environment(env: Reader<'_>, into: &mut std::collections::BTreeMap<String, String>) {
+    let sink = env.sink();
+    for (name, value) in env.strings() {
+        if let Err(rule) = variable_name(&name) {
+            sink.report(
+                value.span,
+                format!("`{name}` is no name for a variable here"),
+                rule,
+            );
+        }
+        into.insert(name, value.value);
+    }
+}
+
+pub(super) fn param(mut table: Reader<'_>, name: &Found<&str>) -> ParamSpec {
+    let sink = table.sink();
+    if !is_param_name(name.value) {
+        sink.report(
+            name.span.clone(),
+            format!("`{}` is no parameter name", name.value),
+            "use letters, digits, `_` and `-`, a letter first",
+        );
+    }
+    let kind = table.read(
+        "type",
+        one_of(&[
+            ("string", ParamType::String),
+            ("integer", ParamType::Integer),
+            ("number", ParamType::Number),
+            ("boolean", ParamType::Boolean),
+            ("duration", ParamType::Duration),
+            ("date", ParamType::Date),
+        ]),
+    );
+    let mut param = ParamSpec {
+        kind: kind.map_or(ParamType::String, |found| found.value),
+        default: None,
+        required: false,
+    };
+    if table.key_span("type").is_none() {
+        sink.report(
+            name.span.clone(),
+            format!("parameter `{}` has no `type`", name.value),
+            "it is one of string, integer, number, boolean, duration, date",
+        );
+    } else if let Some(default) = table.raw("default") {
+        let value = json(default.value);
+        if let Err(error) = check_param(name.value, param.kind, &value) {
+            sink.report(default.span, error.to_string(), "make the default fit the type");
+        }
+        param.default = Some(value);
+    }
+    table.set("required", &mut param.required, boolean);
+    table.finish(&[]);
+    param
+}
+
+fn json(value: &DeValue<'_>) -> serde_json::Value {
+    match value {
+        DeValue::Boolean(b) => (*b).into(),
+        DeValue::Integer(n) => {
+            i64::from_str_radix(n.as_str(), n.radix()).map_or_else(|_| n.to_string().into(), Into::into)
+        }
+        DeValue::Float(n) => n
+            .as_str()
+            .parse::<f64>()
+            .map_or_else(|_| n.as_str().into(), Into::into),
+        DeValue::String(s) => s.as_ref().into(),
+        DeValue::Datetime(d) => d.to_string().into(),
+        other => other.type_str().into(),
+    }
+}
+
+/// What no single key can tell.
+pub(super) fn whole(job: &mut Reader<'_>, spec: &JobSpec, name: &Range<usize>) {
+    let sink = job.sink();
+    let kinds = ["command", "task", "flow"];
+    let mut present = kinds
+        .iter()
+        .filter_map(|key| job.key_span(key).map(|span| (key, span)));
+    match (present.next(), present.next()) {
+        (None, _) => sink.report(
+            name.clone(),
+            "the job has nothing to run",
+            "add `command`, for example command = [\"/usr/bin/true\"]",
+        ),
+        (Some((first, _)), Some((second, span))) => sink.report(
+            span,
+            format!("`{second}` and `{first}` exclude each other"),
+            "keep one of them, or make two jobs",
+        ),
+        (Some(_), None) => {}
+    }
+    if let (Some(start), Some(end)) = (&spec.start, &spec.end)
+        && start.parse::<jiff::Timestamp>().ok() >= end.parse::<jiff::Timestamp>().ok()
+        && let Some(span) = job.key_span("end")
+    {
+        sink.report(
+            span,
+            "`end` is not after `start`",
+            "no instant lies between them: swap them?",
+        );
+    }
+    boot(job, spec);
+    secrets::check(job, spec);
+    continuous::check(job, spec);
+    command(job, spec);
+    params(job, spec);
+}
+
+/// A boot is a node's own, so is what it fires.
+fn boot(job: &mut Reader<'_>, spec: &JobSpec) {
+    let at_boot = spec.schedule.iter().any(|text| {
+        Schedule::parse(&[text], &ParseContext::default()).is_ok_and(|schedule| schedule.fires_at_boot())
+    });
+    if at_boot
+        && spec.run_on != RunOn::EachNode
+        && let Some(found) = job.raw("schedule")
+    {
+        job.sink().report(
+            found.span,
+            "`schedule`: @reboot fires once per boot of each node",
+            "add run_on = \"each-node\", and `where` for some nodes only",
+        );
+    }
+}
+
+fn command(job: &mut Reader<'_>, spec: &JobSpec) {
+    let sink = job.sink();
+    let Some(command) = &spec.command else { return };
+    let Some(found) = job.raw("command") else { return };
+    let elements = match command {
+        Command::Shell(script) => {
+            let used = spec.params.keys().find(|p| script.contains(&format!("{{{p}}}")));
+            if let Some(param) = used {
+                sink.report(
+                    found.span,
+                    format!("`{{{param}}}` would not be substituted in a string"),
+                    format!("write \"${}\" in it, or use a list", param_variable(param)),
+                );
+            }
+            return;
+        }
+        Command::Argv(elements) => elements,
+    };
+    let spans: Vec<Range<usize>> = match found.value {
+        DeValue::Array(items) => items.iter().map(toml::Spanned::span).collect(),
+        _ => Vec::new(),
+    };
+    let place = |i: usize| spans.get(i).unwrap_or(&found.span).clone();
+    match elements.first() {
+        None if spans.is_empty() => {
+            sink.report(
+                found.span.clone(),
+                "`command`: it is empty",
+                "begin with the program",
+            );
+        }
+        Some(program) if program.is_empty() => {
+            sink.report(
+                place(0),
+                "`command`: the program is empty",
+                "begin with the program",
+            );
+        }
+        Some(program) if matches!(placeholder(program), Placeholder::Param(_)) => sink.report(
+            place(0),
+            "`command`: the program cannot be a parameter",
+            "name the program; parameters are arguments",
+        ),
+        _ => {}
+    }
+    // A wrong element has been reported and is missing here, so the places no longer match.
+    if elements.len() != spans.len() {
+        return;
+    }
+    for (i, element) in elements.iter().enumerate().skip(1) {
+        if let Some((what, mend)) = argument(element, spec) {
+            sink.report(place(i), what, mend);
+        }
+    }
+}
+
+/// What is wrong with an element of a list, and what to do about it.
+pub(super) fn argument(element: &str, spec: &JobSpec) -> Option<(String, String)> {
+    match placeholder(element) {
+        Placeholder::Literal(_) => None,
+        Placeholder::Param(name) => match spec.params.get(name) {
+            None => {
+                let mend = match closest(name, spec.params.keys().map(String::as_str)) {
+                    Some(near) => format!("did you mean {{{near}}}?"),
+                    None => format!(
+                        "declare it: params = {{ {name} = {{ type = \"string\" }} }}; a literal is written {{{{{name}}}}}"
+                    ),
+                };
+                Some((format!("there is no parameter `{name}`"), mend))
+            }
+            Some(param) if may_be_absent(param) => Some((
+                format!("parameter `{name}` may be absent, its argument not"),
+                "give it a default, or required = true".to_owned(),
+            )),
+            Some(_) => None,
+        },
+        Placeholder::None => spec
+            .params
+            .keys()
+            .find(|p| element.contains(&format!("{{{p}}}")))
+            .map(|p| {
+                (
+                    format!("`{{{p}}}` is only part of an argument and would not be substituted"),
+                    format!("make it an argument of its own: \"{{{p}}}\""),
+                )
+            }),
+    }
+}
+
+fn params(job: &mut Reader<'_>, spec: &JobSpec) {
+    let sink = job.sink();
+    let Some(span) = job.key_span("params") else {
+        return;
+    };
+    let mut variables: Vec<String> = spec.params.keys().map(|p| param_variable(p)).collect();
+    variables.sort_unstable();
+    if let Some(twice) = variables.windows(2).find(|w| w[0] == w[1]) {
+        sink.report(
+            span.clone(),
+            format!("two parameters share the variable {}", twice[0]),
+            "rename one of them",
+        );
+    }
+    let needed = spec
+        .params
+        .iter()
+        .find(|(_, p)| p.required && p.default.is_none());
+    let nobody = match (&spec.table, spec.schedule.is_empty()) {
+        (Some(_), _) => Some(("a row", "give it a default: a row gives its key and nothing else")),
+        (None, false) => Some(("the schedule", "give it a default, or leave the schedule out")),
+        (None, true) => None,
+    };
+    if let (Some((name, _)), Some((who, mend))) = (needed, nobody) {
+        sink.report(
+            span,
+            format!("parameter `{name}` is required, and {who} gives none"),
+            mend,
+        );
+    }
+}

@@ -1,0 +1,73 @@
+//! `schedule = "@continuous"` and the keys that only such a job has.
+
+use std::time::Duration;
+
+use super::{JobSpec, RunOn};
+use crate::document::{Found, Reader, integer, positive_duration};
+
+/// The first pause after a failure, where the job does not say otherwise: nobody waits for an instant of its.
+const BASE: Duration = Duration::from_secs(1);
+
+/// Keys that speak of due instants, of which a continuous job has none beforehand.
+const ABOUT_INSTANTS: &[&str] = &["calendars", "start", "end"];
+
+/// Before `retry` is read: it changes that key's defaults.
+pub(super) fn read(job: &mut Reader<'_>, spec: &mut JobSpec) {
+    if spec.is_continuous() {
+        spec.retry.base = BASE;
+    }
+    let list = job.list("idle_exit", true, |v| {
+        integer(1..=255)(v).map(|n| i32::try_from(n).unwrap_or(255))
+    });
+    if let Some(list) = list {
+        spec.idle_exit = list.into_iter().map(|Found { value, .. }| value).collect();
+    }
+    job.set("idle_delay", &mut spec.idle_delay, positive_duration);
+}
+
+/// As those, but harmless where a job inherits them.
+const OWN_ABOUT_INSTANTS: &[&str] = &[
+    "overlap",
+    "missed",
+    "missed_within",
+    "missed_max",
+    "dst",
+    "spread",
+];
+
+pub(super) fn check(job: &mut Reader<'_>, spec: &JobSpec) {
+    let sink = job.sink();
+    if !spec.is_continuous() {
+        for key in ["idle_exit", "idle_delay"] {
+            if let Some(span) = job.key_span(key) {
+                sink.report(
+                    span,
+                    format!("`{key}` is for continuous jobs"),
+                    "add schedule = \"@continuous\", or leave it out",
+                );
+            }
+        }
+        return;
+    }
+    let inherited = ABOUT_INSTANTS.iter().map(|key| (*key, job.key_span(key)));
+    let mut found: Vec<_> = inherited.collect();
+    found.extend(OWN_ABOUT_INSTANTS.iter().map(|key| (*key, job.own_span(key))));
+    for (key, span) in found {
+        if let Some(span) = span {
+            sink.report(
+                span,
+                format!("`{key}` has no meaning for a continuous job, which is always due"),
+                "leave it out; `farmhand job pause` stops the job for a while",
+            );
+        }
+    }
+    if spec.run_on == RunOn::EachNode
+        && let Some(span) = job.key_span("run_on")
+    {
+        sink.report(
+            span,
+            "`run_on`: a continuous job has `instances`, wherever there is room for them",
+            "leave it out, or write one job per node with `where`",
+        );
+    }
+}

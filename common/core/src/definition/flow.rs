@@ -1,0 +1,276 @@
+//! A job made of tasks: `[job.x.task.NAME]` or `flow = "DIR"`.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use toml::de::DeValue;
+
+use super::pools::Pools;
+use super::spec::{Command, JobSpec, Retry, opt_millis};
+use super::{check, retry};
+use crate::document::{Found, Reader, Wrong, boolean, filled, one_of, positive_duration, text};
+use crate::flow::{Action, Extras, Task};
+use crate::graph::{Graph, Place, Reference, Relation};
+
+/// Where a flow's tasks come from: a directory of every node, or the job file itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlowSpec {
+    /// A directory of annotated scripts, or one shell file.
+    pub dir: Option<String>,
+    /// A shell library that is loaded once, on the node that runs the flow.
+    pub preload: Option<String>,
+    /// Places of the pools that its tasks name.
+    pub pools: BTreeMap<String, u32>,
+    pub tasks: BTreeMap<String, TaskSpec>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskSpec {
+    /// A task without one is a name to wait for.
+    pub command: Option<Command>,
+    pub requires: Vec<String>,
+    pub after: Vec<String>,
+    pub before: Vec<String>,
+    pub provides: Vec<String>,
+    pub locks: Vec<String>,
+    pub conflicts: Vec<String>,
+    /// One of its places is taken, among the tasks of this flow.
+    pub pool: Option<String>,
+    #[serde(with = "opt_millis")]
+    pub timeout: Option<Duration>,
+    pub retry: Retry,
+    pub env: BTreeMap<String, String>,
+    /// Again, although it had succeeded before the flow was resumed.
+    pub always_run: bool,
+}
+
+/// What a flow does with tasks that succeeded in an earlier attempt of its run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resume {
+    #[default]
+    Restart,
+    SkipFinished,
+}
+
+impl FlowSpec {
+    /// The tasks of the job file, in the order of their names. Places say the task and no line.
+    pub fn tasks(&self) -> Vec<Task> {
+        let place = |name: &str| Place {
+            file: name.into(),
+            line: 0,
+        };
+        self.tasks
+            .iter()
+            .map(|(name, spec)| task(name, spec, |_, _| place(name)))
+            .collect()
+    }
+}
+
+fn task(name: &str, spec: &TaskSpec, at: impl Fn(&'static str, usize) -> Place) -> Task {
+    let action = spec.command.clone().map_or(Action::Nothing, Action::Command);
+    let mut task = Task::new(name, at("", 0), action);
+    task.member.provides.push((name.to_owned(), at("", 0)));
+    let provided = spec.provides.iter().enumerate();
+    task.member
+        .provides
+        .extend(provided.map(|(i, n)| (n.clone(), at("provides", i))));
+    let lists = [
+        (Relation::Requires, "requires", &spec.requires),
+        (Relation::After, "after", &spec.after),
+        (Relation::Before, "before", &spec.before),
+        (Relation::Conflicts, "conflicts", &spec.conflicts),
+    ];
+    for (relation, key, names) in lists {
+        let references = names.iter().enumerate().map(|(i, other)| Reference {
+            relation,
+            name: other.clone(),
+            optional: false,
+            at: at(key, i),
+        });
+        task.member.references.extend(references);
+    }
+    task.extras = Arc::new(Extras {
+        locks: spec.locks.clone(),
+        pool: spec.pool.clone(),
+        timeout: spec.timeout,
+        retry: spec.retry.clone(),
+        env: spec.env.clone(),
+    });
+    task.always_run = spec.always_run;
+    task
+}
+
+/// Where the names of a task stand: key, index in its list, span.
+type Spans = Vec<(&'static str, usize, Range<usize>)>;
+
+/// Reads what makes a job a flow.
+pub(super) fn read_flow(job: &mut Reader<'_>, spec: &mut JobSpec, pools: &Pools) {
+    job.set(
+        "resume",
+        &mut spec.resume,
+        one_of(&[
+            ("restart", Resume::Restart),
+            ("skip-finished", Resume::SkipFinished),
+        ]),
+    );
+    if let Some(dir) = job.read("flow", check::absolute_path) {
+        spec.flow = Some(FlowSpec {
+            dir: Some(dir.value),
+            ..FlowSpec::default()
+        });
+    }
+    read_tasks(job, spec, pools);
+    let Some(preload) = job.read("preload", check::absolute_path) else {
+        return;
+    };
+    match &mut spec.flow {
+        Some(flow) => flow.preload = Some(preload.value),
+        None => job.sink().report(
+            preload.span,
+            "`preload` is for flows",
+            "load the library in the command, or write `flow` or `task`",
+        ),
+    }
+}
+
+fn read_tasks(job: &mut Reader<'_>, spec: &mut JobSpec, pools: &Pools) {
+    let Some(tasks) = job.table("task") else { return };
+    let sink = job.sink();
+    let mut flow = FlowSpec::default();
+    let mut spans: Vec<Range<usize>> = Vec::new();
+    let mut places: BTreeMap<String, Spans> = BTreeMap::new();
+    for (name, value) in tasks.entries() {
+        let Some(table) = value.value.as_table() else {
+            let what = format!("task `{}`: expected a table", name.value);
+            sink.report(
+                value.span,
+                what,
+                "write [job.JOB.task.NAME] and its keys below it",
+            );
+            continue;
+        };
+        let mut found = vec![("", 0, name.span.clone())];
+        let read = read_task(Reader::new(vec![table], sink), &mut found, pools);
+        let pool = read.pool.clone();
+        flow.pools
+            .extend(pool.and_then(|name| pools.size(&name).map(|size| (name, size))));
+        flow.tasks.insert(name.value.to_owned(), read);
+        places.insert(name.value.to_owned(), found);
+    }
+    let tasks: Vec<Task> = flow
+        .tasks
+        .iter()
+        .map(|(name, spec)| {
+            let known = &places[name];
+            let first = spans.len();
+            spans.extend(known.iter().map(|(_, _, span)| span.clone()));
+            // The line of a place is the number of its span, until it is reported.
+            task(name, spec, |key, index| Place {
+                file: name.as_str().into(),
+                line: known
+                    .iter()
+                    .position(|(k, i, _)| *k == key && *i == index)
+                    .and_then(|at| u32::try_from(first + at).ok())
+                    .unwrap_or(0),
+            })
+        })
+        .collect();
+    let graph = Graph::new(&tasks.into_iter().map(|t| t.member).collect::<Vec<_>>());
+    let span = |place: &Place| spans.get(place.line as usize).cloned().unwrap_or_default();
+    for missing in graph.missing() {
+        let near = crate::document::closest(&missing.name, graph.names().keys().map(|name| &**name));
+        let mend = near.map_or_else(
+            || "a task or one of its `provides` must have that name".to_owned(),
+            |near| format!("did you mean \"{near}\"?"),
+        );
+        sink.report(
+            span(&missing.at),
+            format!("nobody provides `{}`", missing.name),
+            mend,
+        );
+    }
+    for cycle in graph.cycles() {
+        let tasks = cycle.tasks(&graph).join("`, `");
+        for step in &cycle.steps {
+            sink.report(
+                span(&step.at),
+                format!(
+                    "`{}` comes before `{}`, in a cycle of `{tasks}`",
+                    step.from, step.to
+                ),
+                "take one of the relations out of the cycle",
+            );
+        }
+    }
+    spec.flow = Some(flow);
+}
+
+fn read_task(mut table: Reader<'_>, found: &mut Spans, pools: &Pools) -> TaskSpec {
+    let mut task = TaskSpec::default();
+    match table.raw("command").map(|f| f.value) {
+        Some(DeValue::Array(_)) => {
+            let argv = table.list("command", false, text);
+            task.command = argv.map(|list| Command::Argv(list.into_iter().map(|f| f.value).collect()));
+        }
+        Some(_) => table.maybe("command", &mut task.command, |v| filled(v).map(Command::Shell)),
+        None => {}
+    }
+    let lists: [(&'static str, &mut Vec<String>); 6] = [
+        ("requires", &mut task.requires),
+        ("after", &mut task.after),
+        ("before", &mut task.before),
+        ("provides", &mut task.provides),
+        ("locks", &mut task.locks),
+        ("conflicts", &mut task.conflicts),
+    ];
+    for (key, into) in lists {
+        for (index, Found { value, span }) in table
+            .list(key, true, filled)
+            .unwrap_or_default()
+            .into_iter()
+            .enumerate()
+        {
+            into.push(value);
+            found.push((key, index, span));
+        }
+    }
+    task.pool = table
+        .read("pool", |value| {
+            let name = filled(value)?;
+            match (pools.size(&name), pools.missing(&name)) {
+                (_, Some(wrong)) => Err(wrong),
+                (Some(0), _) => Err(Wrong::new(
+                    format!("pool `{name}` has no place, and a task cannot wait for ever"),
+                    "give the pool a place, or take the task out of it",
+                )),
+                _ => Ok(name),
+            }
+        })
+        .map(|found| found.value);
+    table.maybe("timeout", &mut task.timeout, positive_duration);
+    retry::read_retry(&mut table, &mut task.retry);
+    table.set("always_run", &mut task.always_run, boolean);
+    if let Some(env) = table.table("env") {
+        check::environment(env, &mut task.env);
+    }
+    if let (Some(Command::Argv(argv)), Some(span)) = (&task.command, table.key_span("command"))
+        && argv.first().is_none_or(String::is_empty)
+    {
+        table
+            .sink()
+            .report(span, "`command`: it is empty", "begin with the program");
+    }
+    table.finish(&[
+        ("cmd", "did you mean `command`?"),
+        ("depends", "did you mean `requires`?"),
+        ("depends_on", "did you mean `requires`?"),
+        ("always-run", "did you mean `always_run`?"),
+    ]);
+    task
+}

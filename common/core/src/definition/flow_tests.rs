@@ -1,0 +1,83 @@
+use super::{Command, Resume, load};
+use crate::document::{Located, Source};
+
+fn read(text: &str) -> Result<super::JobSpec, Vec<Located>> {
+    let source = Source {
+        name: "j.toml".to_owned(),
+        text: text.to_owned(),
+    };
+    load(&[source])
+        .map(|mut jobs| jobs.remove(0).spec)
+        .map_err(|m| m.located())
+}
+
+#[test]
+fn tasks_of_a_job_file_are_a_flow_and_survive_storage() {
+    let spec = read(
+        "[job.n]\nresume = 'skip-finished'\n[job.n.task.a]\ncommand = 'true'\nprovides = 'm'\n\
+         [job.n.task.b]\ncommand = ['x', '{y}']\nrequires = ['m']\nlocks = ['l']\ntimeout = '5s'\nretry = { max = 2 }\nalways_run = true\n",
+    )
+    .unwrap();
+    assert_eq!(spec.resume, Resume::SkipFinished);
+    let stored = serde_json::to_value(&spec).unwrap();
+    assert_eq!(stored["resume"], "skip_finished");
+    let back: super::JobSpec = serde_json::from_value(stored).unwrap();
+    assert_eq!(back, spec);
+    let flow = spec.flow.unwrap();
+    let b = &flow.tasks["b"];
+    assert_eq!(
+        b.command,
+        Some(Command::Argv(vec!["x".to_owned(), "{y}".to_owned()]))
+    );
+    assert_eq!(
+        (b.retry.max, b.always_run, b.locks.as_slice()),
+        (2, true, &["l".to_owned()][..])
+    );
+    assert_eq!(flow.tasks().len(), 2);
+}
+
+#[test]
+fn a_cycle_and_a_missing_name_are_shown_where_they_are_written() {
+    let wrong =
+        read("[job.n.task.a]\nrequires = ['b', 'nobody']\n[job.n.task.b]\nafter = ['a']\n").unwrap_err();
+    let told: Vec<_> = wrong.iter().map(|w| (w.line, w.what.as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            (2, "`b` comes before `a`, in a cycle of `a`, `b`"),
+            (2, "nobody provides `nobody`"),
+            (4, "`a` comes before `b`, in a cycle of `a`, `b`"),
+        ]
+    );
+}
+
+#[test]
+fn a_command_and_tasks_exclude_each_other() {
+    let wrong = read("[job.n]\ncommand = 'x'\n[job.n.task.a]\ncommand = 'y'\n").unwrap_err();
+    assert!(wrong[0].what.contains("exclude each other"), "{wrong:?}");
+}
+
+#[test]
+fn a_library_is_preloaded_for_flows_alone() {
+    let spec = read("[job.n]\nflow = '/etc/rc.d'\npreload = '/etc/rc.subr'\n").unwrap();
+    assert_eq!(spec.flow.unwrap().preload.as_deref(), Some("/etc/rc.subr"));
+    let spec = read("[job.n]\npreload = '/etc/rc.subr'\n[job.n.task.a]\ncommand = 'x'\n").unwrap();
+    assert_eq!(spec.flow.unwrap().preload.as_deref(), Some("/etc/rc.subr"));
+    let wrong = read("[job.n]\ncommand = 'x'\npreload = '/etc/rc.subr'\n").unwrap_err();
+    assert_eq!(wrong[0].what, "`preload` is for flows");
+    assert!(read("[job.n]\nflow = '/etc/rc.d'\npreload = 'rc.subr'\n").is_err());
+}
+
+#[test]
+fn the_pool_of_a_task_must_be_defined_and_have_a_place() {
+    let job = "[job.n.task.a]\ncommand = 'x'\npool = 'disk'\n";
+    let flow = read(&format!("[pool.disk]\nsize = 2\n{job}"))
+        .unwrap()
+        .flow
+        .unwrap();
+    assert_eq!(flow.tasks["a"].pool.as_deref(), Some("disk"));
+    assert_eq!(flow.pools["disk"], 2);
+    assert!(read(job).is_err(), "nobody defines it");
+    let wrong = read(&format!("[pool.disk]\nsize = 0\n{job}")).unwrap_err();
+    assert!(wrong[0].what.contains("has no place"), "{wrong:?}");
+}

@@ -1,0 +1,154 @@
+//! Job files become definitions, or the list of everything that is wrong with them.
+
+use std::ops::Range;
+
+use toml::de::DeTable;
+
+use super::job::{JobLayer, Shared, read_job};
+use super::notify::TargetDefinition;
+use super::pools::PoolDefinition;
+use super::twice::{Place, defined_twice};
+use super::{JobSpec, needs, triggers};
+use crate::document::{Mistakes, Problem, Reader, Sink, Source, parse_table};
+
+/// One job as a file defines it.
+#[derive(Clone, Debug)]
+pub struct JobDefinition {
+    pub name: String,
+    pub spec: JobSpec,
+    /// The names in its `triggered_by`, with their places.
+    pub parents: Vec<(String, Range<usize>)>,
+    /// Index of the source, and the bytes of the job's name in it.
+    pub source: usize,
+    pub span: Range<usize>,
+}
+
+/// What job files define, each in the order of names.
+#[derive(Clone, Debug)]
+pub struct Definitions {
+    pub jobs: Vec<JobDefinition>,
+    pub pools: Vec<PoolDefinition>,
+    pub targets: Vec<TargetDefinition>,
+}
+
+/// The jobs of [`load_all`].
+///
+/// # Errors
+/// Every mistake of every file.
+pub fn load(sources: &[Source]) -> Result<Vec<JobDefinition>, Mistakes> {
+    load_all(sources).map(|all| all.jobs)
+}
+
+/// Reads job files, each with its own `[defaults]`.
+///
+/// # Errors
+/// Every mistake of every file.
+pub fn load_all(sources: &[Source]) -> Result<Definitions, Mistakes> {
+    let sinks: Vec<Sink<'_>> = (sources.iter().enumerate())
+        .map(|(index, source)| Sink::new(index, &source.text))
+        .collect();
+    let tables: Vec<DeTable<'_>> = (sources.iter().zip(&sinks))
+        .map(|(source, sink)| parse_table(sink, &source.text))
+        .collect();
+    // What jobs refer to may stand in another file.
+    let mut shared = Shared::default();
+    for (index, (table, sink)) in tables.iter().zip(&sinks).enumerate() {
+        let mut file = Reader::new(vec![table], sink);
+        if let Some(table) = file.table("calendar") {
+            shared.calendars.read(index, &table);
+        }
+        if let Some(table) = file.table("pool") {
+            shared.pools.read(index, &table);
+        }
+        if let Some(table) = file.table("notify") {
+            shared.targets.read(index, &table);
+        }
+    }
+    let mut jobs = Vec::new();
+    for (index, (table, sink)) in tables.iter().zip(&sinks).enumerate() {
+        read_file(index, table, sink, &shared, &mut jobs);
+    }
+    drop(tables);
+    let mut problems: Vec<Problem> = sinks.into_iter().flat_map(Sink::into_problems).collect();
+    let named = jobs.iter().map(|job| Place {
+        name: &job.name,
+        source: job.source,
+        span: &job.span,
+    });
+    problems.extend(defined_twice("job", named, sources));
+    problems.extend(shared.calendars.duplicates(sources));
+    problems.extend(shared.pools.duplicates(sources));
+    problems.extend(shared.targets.duplicates(sources));
+    Mistakes::check(sources, problems)?;
+    jobs.sort_by(|a, b| a.name.cmp(&b.name));
+    let pools = shared.pools.into_definitions();
+    let targets = shared.targets.into_definitions();
+    Ok(Definitions { jobs, pools, targets })
+}
+
+fn read_file<'a>(
+    index: usize,
+    table: &'a DeTable<'a>,
+    sink: &'a Sink<'a>,
+    shared: &Shared,
+    jobs: &mut Vec<JobDefinition>,
+) {
+    let mut file = Reader::new(vec![table], sink);
+    file.key_span("calendar");
+    file.key_span("pool");
+    file.key_span("notify");
+    let defaults = file.layer("defaults");
+    if let Some(defaults) = defaults {
+        let reader = Reader::new(vec![defaults], sink);
+        read_job(reader, &JobLayer::Defaults, shared);
+    }
+    if let Some(table) = file.table("job") {
+        for (name, value) in table.entries() {
+            if let Err(rule) = check_name(name.value) {
+                sink.report(
+                    name.span.clone(),
+                    format!("`{}` is no job name", name.value),
+                    rule,
+                );
+            }
+            let Some(own) = value.value.as_table() else {
+                sink.report(
+                    value.span,
+                    format!(
+                        "job `{}`: expected a table, found a {}",
+                        name.value,
+                        value.value.type_str()
+                    ),
+                    "write [job.NAME] on a line of its own, and the job's keys below it",
+                );
+                continue;
+            };
+            let layers = [Some(own), defaults].into_iter().flatten().collect();
+            let layer = JobLayer::Job {
+                name: name.span.clone(),
+            };
+            jobs.push(JobDefinition {
+                name: name.value.to_owned(),
+                spec: read_job(Reader::new(layers, sink), &layer, shared),
+                parents: triggers::parents_of(own),
+                source: index,
+                span: name.span,
+            });
+        }
+    }
+    file.finish(&[
+        ("jobs", "write [job.NAME]"),
+        ("default", "did you mean `defaults`?"),
+        ("calendars", "write [calendar.NAME]"),
+        ("pools", "write [pool.NAME]"),
+    ]);
+}
+
+/// Names go into file names, environment variables, URLs and tables.
+fn check_name(name: &str) -> Result<(), &'static str> {
+    if needs::is_resource_name(name) {
+        Ok(())
+    } else {
+        Err(needs::NAME_RULE)
+    }
+}

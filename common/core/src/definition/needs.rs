@@ -1,0 +1,134 @@
+//! What the runs of a job need besides a slot: a place in a pool, locks, a rate that is not used up.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::Serialize;
+use toml::de::DeValue;
+
+use super::JobSpec;
+use crate::document::{Wrong, closest, duration_text, filled, parse_duration};
+
+/// The most starts that a rate may count: each of them is a row while it counts.
+const MOST_STARTS: u32 = 10_000;
+
+/// At most `count` starts of a job within any `window`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    pub count: u32,
+    pub window: Duration,
+}
+
+impl FromStr for Rate {
+    type Err = String;
+
+    /// Reads `10/1m`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (count, window) = text
+            .split_once('/')
+            .ok_or_else(|| format!("\"{text}\" is no rate"))?;
+        let count = (count.trim().parse::<u32>().ok())
+            .filter(|n| (1..=MOST_STARTS).contains(n))
+            .ok_or_else(|| {
+                format!(
+                    "\"{}\" is no number of starts from 1 to {MOST_STARTS}",
+                    count.trim()
+                )
+            })?;
+        let window = window.trim();
+        let window = match window {
+            // A unit alone is one of it.
+            "s" | "m" | "h" | "d" | "w" => parse_duration(&format!("1{window}")),
+            _ => parse_duration(window),
+        }
+        .map_err(|_| format!("\"{window}\" is no duration"))?;
+        if window.is_zero() {
+            return Err("the time is zero".to_owned());
+        }
+        Ok(Self { count, window })
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.count, duration_text(self.window))
+    }
+}
+
+/// As the database has it, one row for each revision of a job that needs anything.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Needs {
+    /// The first gate that a run meets: `pool`, `lock` or `rate`.
+    pub gate: &'static str,
+    pub pool: Option<String>,
+    pub node_pool: Option<String>,
+    pub locks: Vec<String>,
+    pub rate_count: Option<u32>,
+    pub rate_ms: Option<u64>,
+}
+
+impl JobSpec {
+    /// What a run of it needs before it may be claimed; None for a job that needs nothing.
+    ///
+    /// # Errors
+    /// For a rate that cannot be read, as another version may have stored it.
+    pub fn needs(&self) -> Result<Option<Needs>, String> {
+        let rate = self.rate.as_deref().map(Rate::from_str).transpose()?;
+        let gate = match () {
+            () if self.pool.is_some() || self.node_pool.is_some() => "pool",
+            () if !self.locks.is_empty() => "lock",
+            () if rate.is_some() => "rate",
+            () => return Ok(None),
+        };
+        Ok(Some(Needs {
+            gate,
+            pool: self.pool.clone(),
+            node_pool: self.node_pool.clone(),
+            locks: self.locks.clone(),
+            rate_count: rate.map(|r| r.count),
+            rate_ms: rate.map(|r| u64::try_from(r.window.as_millis()).unwrap_or(u64::MAX)),
+        }))
+    }
+}
+
+/// A rate, as the file has it.
+pub(super) fn rate(value: &DeValue<'_>) -> Result<String, Wrong> {
+    let text = filled(value)?;
+    match text.parse::<Rate>() {
+        Ok(rate) => Ok(rate.to_string()),
+        Err(what) => Err(Wrong::new(
+            what,
+            "write how many starts in how much time: \"10/1m\"",
+        )),
+    }
+}
+
+/// Names of pools and locks: they go into tables and messages.
+pub(super) fn resource_name(value: &DeValue<'_>) -> Result<String, Wrong> {
+    let name = filled(value)?;
+    if is_resource_name(&name) {
+        return Ok(name);
+    }
+    Err(Wrong::new(format!("\"{name}\" is no name here"), NAME_RULE))
+}
+
+pub(super) const NAME_RULE: &str =
+    "use letters, digits, `.`, `_` and `-`, a letter or digit first, at most 100 of them";
+
+pub(super) fn is_resource_name(name: &str) -> bool {
+    name.len() <= 100
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+}
+
+/// What to say about a name that nobody defines.
+pub(super) fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Wrong {
+    let mend = match closest(name, known) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None => format!("define [{what}.{name}] in one of the files that are applied together"),
+    };
+    Wrong::new(format!("there is no {what} \"{name}\""), mend)
+}

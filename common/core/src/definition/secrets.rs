@@ -1,0 +1,60 @@
+//! `[job.NAME.secrets]`: names, never values.
+
+use std::collections::BTreeMap;
+
+use super::spec::JobSpec;
+use crate::document::Reader;
+
+/// Of a job; each is a file and a variable.
+const MOST: usize = 64;
+const LONGEST_NAME: usize = 100;
+
+pub(super) fn read(names: Reader<'_>, into: &mut BTreeMap<String, String>) {
+    let sink = names.sink();
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    for (name, entry) in names.strings() {
+        let named = name.starts_with(|c: char| !c.is_ascii_digit()) && name.chars().all(plain);
+        if !named || name.len() > LONGEST_NAME {
+            sink.report(
+                entry.span,
+                format!("`{name}` is no name of a secret"),
+                "letters, digits and _, as in a variable: it becomes FARMHAND_SECRET_NAME_FILE",
+            );
+            continue;
+        }
+        let good = |c: char| plain(c) || "-.@".contains(c);
+        let value = &entry.value;
+        if value.is_empty()
+            || value.len() > LONGEST_NAME
+            || value.starts_with('.')
+            || !value.chars().all(good)
+        {
+            sink.report(
+                entry.span,
+                format!("secret `{name}`: this is no name of an entry in a node's store"),
+                "write the entry's name, never the secret itself: letters, digits and . _ @ -",
+            );
+            continue;
+        }
+        if into.len() >= MOST {
+            sink.report(
+                entry.span,
+                format!("more than {MOST} secrets"),
+                "put several into one entry",
+            );
+            return;
+        }
+        into.insert(name, entry.value);
+    }
+}
+
+/// What cannot be hidden is not given.
+pub(super) fn check(job: &mut Reader<'_>, spec: &JobSpec) {
+    if let (true, Some(span)) = (spec.stream.is_some(), job.key_span("secrets")) {
+        job.sink().report(
+            span,
+            "a stream cannot have `secrets`",
+            "its engine records the output of failed lines; have the command fetch them itself",
+        );
+    }
+}

@@ -1,0 +1,327 @@
+//! `[job.NAME.stream]`: a growing list; the job's command runs once for each of its lines.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+use toml::de::DeValue;
+
+use super::check;
+use super::spec::{Command, JobSpec, Overlap, opt_millis};
+use crate::document::{Found, Reader, Wrong, boolean, filled, integer, positive_duration, text};
+
+/// Where the list comes from, and how its lines are treated. Either `file` or `list` is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StreamSpec {
+    /// An absolute path, with strftime directives of the due instant in the job's zone.
+    pub file: Option<String>,
+    /// The key `command`: prints the list.
+    pub list: Option<Command>,
+    /// Whether a run goes on with lines that are appended, until the next due instant.
+    pub follow: bool,
+    /// Lines at a time.
+    pub workers: u32,
+    /// Of one line: what gives no sign of life for longer is killed.
+    #[serde(with = "opt_millis")]
+    pub progress_timeout: Option<Duration>,
+    /// A line that failed so often is recorded and passed over.
+    pub max_item_failures: u32,
+}
+
+impl Default for StreamSpec {
+    fn default() -> Self {
+        Self {
+            file: None,
+            list: None,
+            follow: false,
+            workers: 1,
+            progress_timeout: None,
+            max_item_failures: 3,
+        }
+    }
+}
+
+/// A checkpoint has room for what so many lines left behind.
+pub(super) const MAX_WORKERS: i64 = 64;
+pub(super) const MAX_FAILURES: i64 = 100;
+
+impl StreamSpec {
+    /// The path of the run that is due at `due`.
+    ///
+    /// # Errors
+    /// A sentence: a directive that is none, a zone that this machine does not know.
+    pub fn path_at(&self, due: Timestamp, timezone: &str) -> Result<Option<String>, String> {
+        let Some(pattern) = &self.file else {
+            return Ok(None);
+        };
+        let zone = TimeZone::get(timezone).map_err(|e| e.to_string())?;
+        path(pattern, due, zone).map(Some)
+    }
+}
+
+fn path(pattern: &str, due: Timestamp, zone: TimeZone) -> Result<String, String> {
+    let text = jiff::fmt::strtime::format(pattern, &due.to_zoned(zone)).map_err(|e| e.to_string())?;
+    if text.contains('\0') {
+        return Err("the name has a NUL byte".to_owned());
+    }
+    Ok(text)
+}
+
+/// Reads what makes a job a stream.
+pub(super) fn read_stream(job: &mut Reader<'_>, spec: &mut JobSpec) {
+    let Some(span) = job.key_span("stream") else {
+        return;
+    };
+    let Some(mut stream) = job.table("stream") else {
+        return;
+    };
+    let sink = stream.sink();
+    let mut read = StreamSpec::default();
+    stream.maybe("file", &mut read.file, file);
+    let file_span = stream.key_span("file");
+    let list_span = stream.key_span("command");
+    match stream.raw("command").map(|f| f.value) {
+        Some(DeValue::Array(_)) => {
+            let words = stream.list("command", false, text).unwrap_or_default();
+            let words: Vec<String> = words.into_iter().map(|Found { value, .. }| value).collect();
+            if words.first().is_none_or(String::is_empty) {
+                let what = "`command`: it names no program";
+                sink.report(
+                    list_span.clone().unwrap_or_default(),
+                    what,
+                    "begin with the program",
+                );
+            }
+            for (what, mend) in words
+                .iter()
+                .skip(1)
+                .filter_map(|word| check::argument(word, spec))
+            {
+                sink.report(list_span.clone().unwrap_or_default(), what, mend);
+            }
+            read.list = Some(Command::Argv(words));
+        }
+        Some(_) => stream.maybe("command", &mut read.list, |v| filled(v).map(Command::Shell)),
+        None => {}
+    }
+    match (&file_span, &list_span) {
+        (None, None) => sink.report(
+            span,
+            "`stream` has no list",
+            "add file = \"/srv/lists/%F.txt\", or a `command` that prints the list",
+        ),
+        (Some(_), Some(second)) => sink.report(
+            second.clone(),
+            "`command` and `file` exclude each other",
+            "keep the one that has the lines; what runs for each line is the job's own `command`",
+        ),
+        _ => {}
+    }
+    read.follow = file_span.is_some() && follows_by_nature(spec, &read);
+    stream.set("follow", &mut read.follow, boolean);
+    stream.set("workers", &mut read.workers, |v| {
+        integer(1..=MAX_WORKERS)(v).map(|n| u32::try_from(n).unwrap_or(1))
+    });
+    stream.maybe("progress_timeout", &mut read.progress_timeout, positive_duration);
+    stream.set("max_item_failures", &mut read.max_item_failures, |v| {
+        integer(1..=MAX_FAILURES)(v).map(|n| u32::try_from(n).unwrap_or(1))
+    });
+    if let Some(span) = stream.key_span("follow").filter(|_| read.follow) {
+        if list_span.is_some() {
+            let what = "`follow` is for a `file`";
+            sink.report(span, what, "leave it out: a command is read until it ends");
+        } else if is_scheduled(spec) && !has_directive(&read) {
+            sink.report(
+                span,
+                "`follow`: each due instant would begin with the first line of the same file",
+                "put the instant into the name (\"%F\"), or write schedule = \"@continuous\", or follow = false",
+            );
+        }
+    }
+    stream.finish(&[
+        ("path", "did you mean `file`?"),
+        ("list", "did you mean `file` or `command`?"),
+        ("concurrency", "did you mean `workers`?"),
+        ("jobs", "did you mean `workers`?"),
+        ("timeout", "did you mean `progress_timeout`?"),
+        ("max_failures", "did you mean `max_item_failures`?"),
+        ("retries", "did you mean `max_item_failures`?"),
+    ]);
+    exclusive(job, spec, &read);
+    if read.follow && is_scheduled(spec) {
+        // A run ends about when the next one begins, which must not be left out for that.
+        spec.overlap = match spec.overlap {
+            Overlap::Skip => Overlap::Queue,
+            other => other,
+        };
+    }
+    spec.stream = Some(read);
+}
+
+fn is_scheduled(spec: &JobSpec) -> bool {
+    !spec.schedule.is_empty() && !spec.is_continuous()
+}
+
+fn has_directive(stream: &StreamSpec) -> bool {
+    // `%%` is a percent sign.
+    stream
+        .file
+        .as_ref()
+        .is_some_and(|f| f.replace("%%", "").contains('%'))
+}
+
+/// A loop has nothing else to do than to follow; the file of an instant grows until the next one.
+fn follows_by_nature(spec: &JobSpec, stream: &StreamSpec) -> bool {
+    spec.is_continuous() || (is_scheduled(spec) && has_directive(stream))
+}
+
+fn file(value: &DeValue<'_>) -> Result<String, Wrong> {
+    let pattern = check::absolute_path(value)?;
+    match path(&pattern, Timestamp::UNIX_EPOCH, TimeZone::UTC) {
+        Ok(_) => Ok(pattern),
+        Err(why) => Err(Wrong::new(
+            format!("`{pattern}` is no name for a file: {why}"),
+            "% begins a directive of strftime, as in \"/srv/lists/%Y-%m-%d.txt\"; write %% for a percent sign",
+        )),
+    }
+}
+
+/// What a stream has no use for.
+fn exclusive(job: &mut Reader<'_>, spec: &JobSpec, stream: &StreamSpec) {
+    let mut found: Vec<(Range<usize>, &str, &str)> = Vec::new();
+    for (key, mend) in [
+        (
+            "flow",
+            "a line is handled by a command: leave it out, or make two jobs",
+        ),
+        (
+            "task",
+            "a line is handled by a command: leave it out, or make two jobs",
+        ),
+        ("table", "a list or a table: make two jobs"),
+        ("stdin", "the command reads its line on stdin"),
+    ] {
+        found.extend(job.key_span(key).map(|span| (span, key, mend)));
+    }
+    if spec.instances > 1 {
+        let mend = "each run would handle every line: `workers` handle several at a time";
+        found.extend(job.key_span("instances").map(|span| (span, "instances", mend)));
+    }
+    if spec.overlap == Overlap::Skip && stream.follow && is_scheduled(spec) {
+        let mend = "a run follows its file until the next instant, which would then be skipped: write overlap = \"queue\"";
+        found.extend(
+            job.own_span("overlap")
+                .map(|span| (span, "overlap = \"skip\"", mend)),
+        );
+    }
+    for (span, key, mend) in found {
+        let what = format!("`{key}` and `stream` exclude each other");
+        job.sink().report(span, what, mend);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::definition::{Command, JobSpec, Overlap, load};
+    use crate::document::{Located, Source};
+
+    fn read(keys: &str, stream: &str) -> Result<JobSpec, Vec<Located>> {
+        let source = Source {
+            name: "j".to_owned(),
+            text: format!("[job.a]\ncommand = ['x']\n{keys}\n[job.a.stream]\n{stream}\n"),
+        };
+        let jobs = load(&[source]).map_err(|mistakes| mistakes.located())?;
+        Ok(jobs[0].spec.clone())
+    }
+
+    #[test]
+    fn a_stream_is_read_with_its_defaults() {
+        let spec = read("", "file = '/l'").unwrap();
+        let stream = spec.stream.unwrap();
+        assert_eq!(
+            (stream.workers, stream.max_item_failures, stream.follow),
+            (1, 3, false)
+        );
+        let stream = read("", "command = 'seq 9'").unwrap().stream.unwrap();
+        assert_eq!(stream.list, Some(Command::Shell("seq 9".to_owned())));
+        let stream = read("", "command = ['seq', '9']").unwrap().stream.unwrap();
+        assert!(matches!(stream.list, Some(Command::Argv(words)) if words == ["seq", "9"]));
+    }
+
+    #[test]
+    fn the_file_of_an_instant_is_followed_until_the_next_which_waits_for_the_end() {
+        let follow = |keys: &str, stream: &str| {
+            let spec = read(keys, stream).unwrap();
+            (spec.stream.unwrap().follow, spec.overlap)
+        };
+        let daily = "schedule = '@daily'";
+        assert_eq!(follow(daily, "file = '/l/%F'"), (true, Overlap::Queue));
+        assert_eq!(follow(daily, "file = '/l/100%%'"), (false, Overlap::Skip));
+        assert_eq!(
+            follow(daily, "file = '/l/%F'\nfollow = false"),
+            (false, Overlap::Skip)
+        );
+        assert!(follow("schedule = '@continuous'", "file = '/l'").0);
+        assert!(!follow("", "file = '/l/%F'").0);
+        assert!(follow("", "file = '/l'\nfollow = true").0);
+        assert_eq!(
+            follow(&format!("{daily}\noverlap = 'allow'"), "file = '/l/%F'").1,
+            Overlap::Allow
+        );
+    }
+
+    #[test]
+    fn the_name_of_the_file_is_of_the_instant_in_the_zone_of_the_job() {
+        let stream = read("timezone = 'Asia/Tokyo'", "file = '/l/%Y%m%d-%H'")
+            .unwrap()
+            .stream
+            .unwrap();
+        let due = "2026-11-21T20:00:00Z".parse().unwrap();
+        let path = stream.path_at(due, "Asia/Tokyo");
+        assert_eq!(path, Ok(Some("/l/20261122-05".to_owned())));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_what_to_do_instead() {
+        let daily = "schedule = '@daily'";
+        let cases = [
+            ("", "workers = 2", "`stream` has no list"),
+            (
+                "",
+                "file = '/l'\ncommand = 'x'",
+                "`command` and `file` exclude each other",
+            ),
+            ("", "file = '/l'\nworkers = 0", "`workers`: 0 is out of range"),
+            ("", "file = '/l'\nworkers = 65", "`workers`: 65 is out of range"),
+            ("", "file = '/l'\nmax_item_failures = 0", "0 is out of range"),
+            ("", "file = '/l'\nprogress_timeout = '0s'", "longer than nothing"),
+            ("", "file = 'l'", "is not absolute"),
+            ("", "file = '/l/%!'", "is no name for a file"),
+            ("", "command = []", "it names no program"),
+            ("", "command = 'x'\nfollow = true", "`follow` is for a `file`"),
+            (
+                daily,
+                "file = '/l'\nfollow = true",
+                "the first line of the same file",
+            ),
+            ("stdin = 'x'", "file = '/l'", "`stdin` and `stream` exclude"),
+            ("instances = 2", "file = '/l'", "`instances` and `stream` exclude"),
+            (
+                "schedule = '@daily'\noverlap = 'skip'",
+                "file = '/l/%F'",
+                "`overlap = \"skip\"` and `stream`",
+            ),
+            ("", "path = '/l'\nfile = '/l'", "unknown key `path`"),
+        ];
+        for (keys, stream, what) in cases {
+            let wrong = read(keys, stream).unwrap_err();
+            assert!(
+                wrong.iter().any(|w| w.what.contains(what)),
+                "{keys}\n{stream}\n{wrong:#?}"
+            );
+        }
+    }
+}

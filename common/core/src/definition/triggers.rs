@@ -1,0 +1,279 @@
+//! Which job triggers which: what is wrong with one job's list, and with all of them together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Range;
+
+use serde_json::Value;
+use toml::de::{DeTable, DeValue};
+
+use super::load::JobDefinition;
+use super::{JobSpec, RunOn};
+use crate::document::{Mistakes, Problem, Reader, Related, Source, closest};
+
+/// A mistake that only all jobs together show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TriggerFault {
+    /// Nobody knows the parent.
+    Unknown { child: String, parent: String },
+    /// Each is triggered by the next, the last by the first.
+    Cycle(Vec<String>),
+}
+
+impl fmt::Display for TriggerFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { child, parent } => {
+                write!(
+                    f,
+                    "{child} is triggered by {parent}, and there is no such job (any more)"
+                )
+            }
+            Self::Cycle(jobs) => {
+                for job in jobs {
+                    write!(f, "{job} is triggered by ")?;
+                }
+                write!(f, "{}: a circle", jobs.first().map_or("", String::as_str))
+            }
+        }
+    }
+}
+
+/// After whose ends a job runs, for people; None for a job that nothing triggers.
+pub fn trigger_text(spec: &Value) -> Option<String> {
+    let parents: Vec<&str> = spec["triggered_by"]
+        .as_array()?
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let how = match (spec["trigger_on"].as_str(), parents.len()) {
+        (_, 0) => return None,
+        (Some("failure"), 1) => "fails",
+        (Some("failure"), _) => "fail",
+        (Some("finish"), 1) => "ends",
+        (Some("finish"), _) => "end",
+        (_, 1) => "succeeds",
+        _ => "succeed",
+    };
+    Some(format!("after {} {how}", parents.join(" and ")))
+}
+
+/// Everything wrong with the triggers of a farm: `parents` holds every job that exists, with those that trigger it.
+pub fn trigger_faults(parents: &BTreeMap<&str, Vec<&str>>) -> Vec<TriggerFault> {
+    let mut faults = Vec::new();
+    for (child, list) in parents {
+        for parent in list.iter().filter(|p| !parents.contains_key(**p)) {
+            faults.push(TriggerFault::Unknown {
+                child: (*child).to_owned(),
+                parent: (*parent).to_owned(),
+            });
+        }
+    }
+    let mut done = BTreeSet::new();
+    for start in parents.keys() {
+        faults.extend(circle(parents, start, &mut done).map(TriggerFault::Cycle));
+    }
+    faults
+}
+
+/// The first circle found from `start`, depth first, among what is not `done`. A stack of its own: chains may be long.
+fn circle<'a>(
+    parents: &BTreeMap<&'a str, Vec<&'a str>>,
+    start: &'a str,
+    done: &mut BTreeSet<&'a str>,
+) -> Option<Vec<String>> {
+    let mut path: Vec<(&str, usize)> = Vec::new();
+    if done.insert(start) {
+        path.push((start, 0));
+    }
+    while let Some((job, next)) = path.last_mut() {
+        let Some(parent) = parents.get(*job).and_then(|list| list.get(*next)).copied() else {
+            path.pop();
+            continue;
+        };
+        *next += 1;
+        if let Some(from) = path.iter().position(|(seen, _)| *seen == parent) {
+            return Some(path[from..].iter().map(|(job, _)| (*job).to_owned()).collect());
+        }
+        if done.insert(parent) {
+            path.push((parent, 0));
+        }
+    }
+    None
+}
+
+/// A job that is stored and stands in none of the files.
+#[derive(Clone, Debug)]
+pub struct StoredJob {
+    pub name: String,
+    pub triggered_by: Vec<String>,
+    /// Where it was applied from.
+    pub source: String,
+}
+
+/// Checks the triggers of files together with the jobs that are stored and stay, and those that `--prune` deletes.
+///
+/// # Errors
+/// Unknown parents, and every circle, job by job.
+pub fn check_triggers(
+    sources: &[Source],
+    jobs: &[JobDefinition],
+    stored: &[StoredJob],
+    pruned: &[String],
+) -> Result<(), Mistakes> {
+    let mut parents: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for job in stored {
+        parents.insert(&job.name, job.triggered_by.iter().map(String::as_str).collect());
+    }
+    for job in jobs {
+        parents.insert(
+            &job.name,
+            job.spec.triggered_by.iter().map(String::as_str).collect(),
+        );
+    }
+    let files: BTreeMap<&str, &JobDefinition> = jobs.iter().map(|job| (job.name.as_str(), job)).collect();
+    let problems = trigger_faults(&parents).into_iter().filter_map(|fault| match fault {
+        TriggerFault::Unknown { child, parent } => {
+            let job = files.get(child.as_str())?;
+            Some(Problem {
+                source: job.source,
+                span: place(job, &parent),
+                what: format!("job `{child}` is triggered by `{parent}`, and there is no such job"),
+                mend: if pruned.contains(&parent) {
+                    format!("--prune would delete `{parent}`, which is in none of these files: add it to them, or take it out of `triggered_by`")
+                } else {
+                    match closest(&parent, parents.keys().copied()) {
+                        Some(near) => format!("did you mean \"{near}\"?"),
+                        None => "apply that job with this one, or before it".to_owned(),
+                    }
+                },
+                related: None,
+            })
+        }
+        TriggerFault::Cycle(circle) => round(sources, &files, stored, circle),
+    });
+    Mistakes::check(sources, problems.collect())
+}
+
+/// A circle as a problem at its first job that stands in a file; None when none does.
+fn round(
+    sources: &[Source],
+    files: &BTreeMap<&str, &JobDefinition>,
+    stored: &[StoredJob],
+    mut circle: Vec<String>,
+) -> Option<Problem> {
+    let first = circle.iter().position(|job| files.contains_key(job.as_str()))?;
+    circle.rotate_left(first);
+    let job = files.get(circle[0].as_str())?;
+    let step = |job: &String| match files.get(job.as_str()) {
+        Some(found) => {
+            let source = &sources[found.source];
+            let line = source
+                .text
+                .get(..place(found, "").start)
+                .map_or(0, |t| t.matches('\n').count());
+            format!("`{job}` ({}:{})", source.name, line + 1)
+        }
+        None => {
+            let from = stored
+                .iter()
+                .find(|s| s.name == *job)
+                .map_or("", |s| s.source.as_str());
+            format!("`{job}` (stored, from {from})")
+        }
+    };
+    let steps: Vec<String> = circle.iter().map(step).collect();
+    let second = circle.get(1).and_then(|name| files.get(name.as_str()));
+    Some(Problem {
+        source: job.source,
+        span: place(job, circle.get(1).unwrap_or(&circle[0])),
+        what: format!(
+            "the triggers go round in a circle: {} is triggered by `{}` again",
+            steps.join(" is triggered by "),
+            circle[0]
+        ),
+        mend: "take one of them out of a `triggered_by`".to_owned(),
+        related: second.map(|other| Related {
+            source: other.source,
+            span: place(other, circle.get(2).unwrap_or(&circle[0])),
+            label: "and here it goes on".to_owned(),
+        }),
+    })
+}
+
+/// Where a job names a parent; failing that, the first name in its list, or the job's own.
+fn place(job: &JobDefinition, parent: &str) -> Range<usize> {
+    let named = job.parents.iter().find(|(name, _)| name == parent);
+    let found = named.or_else(|| job.parents.first());
+    found.map_or_else(|| job.span.clone(), |(_, span)| span.clone())
+}
+
+/// The names in `triggered_by`, with their places.
+pub(super) fn parents_of(own: &DeTable<'_>) -> Vec<(String, Range<usize>)> {
+    let Some(value) = own.get("triggered_by") else {
+        return Vec::new();
+    };
+    match value.get_ref() {
+        DeValue::Array(items) => (items.iter())
+            .filter_map(|item| Some((item.get_ref().as_str()?.to_owned(), item.span())))
+            .collect(),
+        other => (other.as_str().map(|name| (name.to_owned(), value.span())))
+            .into_iter()
+            .collect(),
+    }
+}
+
+/// What is wrong within one job.
+pub(super) fn check_job(job: &mut Reader<'_>, spec: &JobSpec) {
+    let sink = job.sink();
+    if let (true, Some(span)) = (spec.triggered_by.is_empty(), job.key_span("trigger_on"))
+        && job.key_span("triggered_by").is_none()
+    {
+        sink.report(
+            span,
+            "`trigger_on` without `triggered_by`",
+            "name the jobs whose end triggers this one: triggered_by = [\"other\"]",
+        );
+    }
+    let loops = spec.schedule.iter().any(|text| text.trim() == "@continuous");
+    if let (true, false, Some(span)) = (loops, spec.triggered_by.is_empty(), job.key_span("triggered_by")) {
+        sink.report(
+            span,
+            "`triggered_by` and @continuous exclude each other",
+            "a continuous job begins again by itself: keep one of them",
+        );
+    }
+    if let (true, false, Some(span)) = (
+        spec.table.is_some(),
+        spec.triggered_by.is_empty(),
+        job.key_span("triggered_by"),
+    ) {
+        sink.report(
+            span,
+            "`triggered_by` and `table` exclude each other",
+            "a table job runs for rows of its table: keep one of them",
+        );
+    }
+    let mut names = spec.triggered_by.clone();
+    names.sort_unstable();
+    if let (Some(twice), Some(span)) = (
+        names.windows(2).find(|w| w[0] == w[1]),
+        job.key_span("triggered_by"),
+    ) {
+        sink.report(
+            span,
+            format!("`triggered_by` names `{}` twice", twice[0]),
+            "once is enough",
+        );
+    }
+    if let (true, Some(span)) = (
+        spec.instances > 1 && spec.run_on == RunOn::EachNode,
+        job.key_span("instances"),
+    ) {
+        sink.report(
+            span,
+            "`instances` and run_on = \"each-node\" exclude each other",
+            "shards are spread over the farm; on each node there would be one of every number",
+        );
+    }
+}

@@ -1,0 +1,60 @@
+//! What is watched while an attempt runs: its signs of life, and its children.
+
+use super::{ChildLimit, JobSpec, check};
+use crate::document::{Reader, Wrong, filled, positive_duration};
+
+pub(super) fn read(job: &mut Reader<'_>, spec: &mut JobSpec) {
+    job.maybe("progress_timeout", &mut spec.progress_timeout, positive_duration);
+    let Some(found) = job.raw("child_limits") else {
+        return;
+    };
+    let sink = job.sink();
+    let example = "for example child_limits = [{ name = \"wget\", max_age = \"10m\" }]";
+    let Some(items) = found.value.as_array() else {
+        let what = format!(
+            "`child_limits`: expected a list, found a {}",
+            found.value.type_str()
+        );
+        sink.report(found.span, what, example);
+        return;
+    };
+    for item in items {
+        let Some(table) = item.get_ref().as_table() else {
+            let what = format!(
+                "`child_limits`: expected a table, found a {}",
+                item.get_ref().type_str()
+            );
+            sink.report(item.span(), what, example);
+            continue;
+        };
+        let mut limit = Reader::new(vec![table], sink);
+        let name = limit.read("name", |v| {
+            filled(v).and_then(|name| match name.contains('/') {
+                true => Err(Wrong::new(
+                    "it is a name, not a path",
+                    "write what `ps -o comm` shows: \"wget\"",
+                )),
+                false => Ok(name),
+            })
+        });
+        let mut read = ChildLimit::default();
+        limit.maybe("max_age", &mut read.max_age, positive_duration);
+        limit.maybe("max_memory", &mut read.max_memory, check::memory);
+        let limits = limit.key_span("max_age").or(limit.key_span("max_memory"));
+        if limit.key_span("name").is_none() {
+            sink.report(item.span(), "`child_limits`: a limit without a `name`", example);
+        } else if limits.is_none() {
+            sink.report(
+                item.span(),
+                "`child_limits`: neither `max_age` nor `max_memory`",
+                "say how old or how large the child may become",
+            );
+        }
+        limit.finish(&[
+            ("age", "did you mean `max_age`?"),
+            ("memory", "did you mean `max_memory`?"),
+        ]);
+        read.name = name.map(|found| found.value).unwrap_or_default();
+        spec.child_limits.push(read);
+    }
+}

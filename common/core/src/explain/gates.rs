@@ -1,0 +1,266 @@
+//! The gates, one function each.
+
+use jiff::Timestamp;
+
+use super::{Explanation, Facts, Finding, Gate, Known, Outcome, subject};
+use crate::run::RunState;
+
+/// Walks the gates.
+pub fn explain(facts: &Facts) -> Explanation {
+    let mut walk = Walk { gates: Vec::new() };
+    let answer = match &facts.known {
+        None => {
+            walk.closed(
+                Gate::Exists,
+                format!("there is no job {}", facts.job),
+                None,
+                "apply a job file that defines it; `farmhand job ls` shows the jobs",
+            );
+            None
+        }
+        Some(known) => walk.job(facts, known),
+    };
+    let held = walk.gates.iter().find(|finding| !finding.open);
+    Explanation {
+        job_id: facts.job.clone(),
+        at: facts.at,
+        held_by: held.map(|finding| finding.gate),
+        answer: match (held, answer) {
+            (Some(finding), _) => finding.what.clone(),
+            (None, Some(answer)) => answer,
+            (None, None) => "nothing holds it back".to_owned(),
+        },
+        gates: walk.gates,
+    }
+}
+
+pub(super) struct Walk {
+    pub(super) gates: Vec<Finding>,
+}
+
+impl Walk {
+    pub(super) fn open(&mut self, gate: Gate, what: impl Into<String>) {
+        let what = what.into();
+        self.gates.push(Finding {
+            gate,
+            open: true,
+            what,
+            since: None,
+            frees: None,
+        });
+    }
+
+    pub(super) fn closed(
+        &mut self,
+        gate: Gate,
+        what: impl Into<String>,
+        since: Option<Timestamp>,
+        frees: impl Into<String>,
+    ) {
+        self.gates.push(Finding {
+            gate,
+            open: false,
+            what: what.into(),
+            since,
+            frees: Some(frees.into()),
+        });
+    }
+
+    /// All gates of a job that exists; what is said when none is closed.
+    fn job(&mut self, facts: &Facts, known: &Known) -> Option<String> {
+        if let Some(at) = facts
+            .at
+            .filter(|at| *at < known.since && known.outcomes.is_empty())
+        {
+            self.closed(
+                Gate::Exists,
+                format!(
+                    "{} did not exist at {at}: its first revision was applied later",
+                    facts.job
+                ),
+                None,
+                "`farmhand job backfill` makes runs for instants of the past",
+            );
+            return None;
+        }
+        self.open(Gate::Exists, format!("it exists since {}", known.since));
+        // What is recorded counts more than what the definition says today.
+        if let Some(answer) = facts.at.and_then(|_| self.recorded(&known.outcomes)) {
+            return Some(answer);
+        }
+        if self.gates.iter().any(|finding| !finding.open) {
+            return None;
+        }
+        self.enabled(known);
+        self.paused(&facts.job, known);
+        let live = subject(&known.live, facts.at);
+        let answer = match (facts.at, live) {
+            (_, Some(live)) => {
+                self.open(
+                    Gate::Fired,
+                    format!("run {} is due since {}", live.run_id, live.due_at),
+                );
+                None
+            }
+            (Some(at), None) => self.instant(facts, known, at),
+            (None, None) => self.nothing_due(facts, known),
+        };
+        let due = live.filter(|live| live.running_at.is_none());
+        self.overlap(due, known);
+        let ready = due.filter(|live| live.ready_at <= facts.now);
+        if let (Some(live), Some(needed)) = (ready, &known.needed) {
+            self.needs(live, needed);
+        }
+        if let Some(live) = due.filter(|live| !live.queued() && live.ready_at > facts.now) {
+            self.closed(
+                Gate::Ready,
+                format!("run {} waits until {}", live.run_id, live.ready_at),
+                Some(live.created_at),
+                match &live.reason {
+                    Some(reason) if reason == "idle" => {
+                        "it looks again then, having found nothing to do".to_owned()
+                    }
+                    Some(reason) => format!("it is tried again then ({reason})"),
+                    None => "its time comes".to_owned(),
+                },
+            );
+        }
+        self.places(facts, known, live);
+        if facts.timeline_open {
+            self.open(Gate::Database, "the database answers, and claims are open");
+        } else {
+            self.closed(
+                Gate::Database,
+                "no agent has opened the database's timeline for claims yet, as after a failover",
+                None,
+                "an agent opens it after watching it for the length of a lease",
+            );
+        }
+        answer
+    }
+
+    /// Whether the instant's outcome is known; then nothing else matters.
+    fn recorded(&mut self, outcomes: &[Outcome]) -> Option<String> {
+        let ran = outcomes
+            .iter()
+            .find(|o| o.state != RunState::Skipped && o.state != RunState::Due);
+        if let Some(run) = ran {
+            let by = run
+                .running_at
+                .as_ref()
+                .map_or_else(String::new, |node| format!(" on {node}"));
+            let why = run
+                .reason
+                .as_ref()
+                .map_or_else(String::new, |reason| format!(": {reason}"));
+            let text = format!("it ran: run {} {}{by}{why}", run.run_id, run.state);
+            self.open(Gate::Fired, text.clone());
+            return Some(text);
+        }
+        let skipped = outcomes.iter().find(|o| o.state == RunState::Skipped)?;
+        let reason = skipped.reason.as_deref().unwrap_or("no reason");
+        let word = reason.split(':').next().unwrap_or(reason);
+        let (gate, what, frees) = match word {
+            "calendar" => (
+                Gate::Calendar,
+                "a calendar excluded the day",
+                "take the day out of the calendar, and backfill",
+            ),
+            "paused" => (
+                Gate::Paused,
+                "the job was paused",
+                "`farmhand job resume`, and backfill",
+            ),
+            "ended" => (
+                Gate::Window,
+                "it was outside `start` and `end`",
+                "move them, and backfill",
+            ),
+            "dst" => (
+                Gate::Dst,
+                "a clock change removed the time",
+                "dst = \"once\" runs it after the change",
+            ),
+            "missed" => (
+                Gate::Fired,
+                "no agent fired it in time, and `missed` did not ask for it later",
+                "missed = \"latest\" or \"all\" runs what was missed; backfill does it now",
+            ),
+            "overlap" => (
+                Gate::Overlap,
+                "an earlier run had not ended",
+                "overlap = \"queue\" or \"allow\"; or a shorter run",
+            ),
+            "queue_full" => (
+                Gate::Overlap,
+                "a thousand runs were waiting already",
+                "a shorter run, or a schedule that fires less",
+            ),
+            "replaced" => (
+                Gate::Overlap,
+                "a later instant replaced it",
+                "overlap = \"queue\" runs every one",
+            ),
+            "no_node" => (
+                Gate::Nodes,
+                "no node was ready to run it",
+                "start an agent with the labels it wants",
+            ),
+            "withdrawn" => (
+                Gate::Fired,
+                "its job was changed, disabled or deleted before it began",
+                "`farmhand job show` lists the revisions",
+            ),
+            "trigger" => (
+                Gate::Trigger,
+                "its triggers did not meet",
+                "`farmhand run retry` of the one that did not, or another `trigger_on`",
+            ),
+            "params" => (
+                Gate::Trigger,
+                "a parent's parameter does not fit",
+                "declare it with the parent's type, or run the parent with one that fits",
+            ),
+            "disabled" => (
+                Gate::Enabled,
+                "its definition said enabled = false",
+                "apply it with enabled = true",
+            ),
+            _ => (Gate::Fired, "it was skipped", "`farmhand run show` tells more"),
+        };
+        let since = Some(skipped.first_due);
+        self.closed(gate, format!("skipped ({reason}): {what}"), since, frees);
+        None
+    }
+
+    fn enabled(&mut self, known: &Known) {
+        if known.spec.enabled {
+            self.open(Gate::Enabled, "it is enabled");
+        } else {
+            let since = Some(known.applied_at);
+            self.closed(
+                Gate::Enabled,
+                "its definition says enabled = false",
+                since,
+                "apply it with enabled = true",
+            );
+        }
+    }
+
+    fn paused(&mut self, job: &str, known: &Known) {
+        let Some(paused) = &known.paused else {
+            self.open(Gate::Paused, "it is not paused");
+            return;
+        };
+        let by = paused
+            .by
+            .as_ref()
+            .map_or_else(String::new, |by| format!(" by {by}"));
+        let why = paused
+            .reason
+            .as_ref()
+            .map_or_else(String::new, |why| format!(": {why}"));
+        let frees = format!("`farmhand job resume {job}`");
+        self.closed(Gate::Paused, format!("it is paused{by}{why}"), paused.at, frees);
+    }
+}

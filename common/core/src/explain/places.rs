@@ -1,0 +1,116 @@
+//! What a run that is due waits for, and where it may run.
+
+use super::gates::Walk;
+use super::{Facts, Gate, Known, Live, Node};
+use crate::definition::Overlap;
+
+impl Walk {
+    /// Whether it waits for earlier runs of its job.
+    pub(super) fn overlap(&mut self, live: Option<&Live>, known: &Known) {
+        let Some(live) = live else { return };
+        if !live.queued() {
+            self.open(Gate::Overlap, "it waits for no other run");
+            return;
+        }
+        let before: Vec<String> = (known.live.iter())
+            .filter(|other| other.run_id != live.run_id && (!other.queued() || other.due_at < live.due_at))
+            .map(|other| match &other.running_at {
+                Some(node) => format!("run {} on {node}", other.run_id),
+                None => format!("run {}", other.run_id),
+            })
+            .collect();
+        let rule = match known.spec.overlap {
+            Overlap::Replace => "the end of what it replaces",
+            _ => "their end; `farmhand run cancel` ends one",
+        };
+        self.closed(
+            Gate::Overlap,
+            format!("run {} waits for {}", live.run_id, before.join(", ")),
+            Some(live.created_at),
+            rule,
+        );
+    }
+
+    pub(super) fn places(&mut self, facts: &Facts, known: &Known, live: Option<&Live>) {
+        let spec = &known.spec;
+        let fits = |node: &&Node| {
+            spec.placement
+                .iter()
+                .all(|(label, value)| node.labels.get(label) == Some(value))
+                && live
+                    .and_then(|l| l.node.as_ref())
+                    .is_none_or(|only| *only == node.address)
+        };
+        let ready = |node: &&Node| node.state == "ready";
+        let fitting: Vec<&Node> = facts.nodes.iter().filter(fits).collect();
+        if fitting.is_empty() && !facts.nodes.is_empty() {
+            let labels: Vec<String> = spec
+                .placement
+                .iter()
+                .map(|(k, v)| format!("{k} = {v:?}"))
+                .collect();
+            let only = live.and_then(|l| l.node.clone());
+            let what = match only {
+                Some(node) => format!("it belongs to node {node}, which the farm does not know"),
+                None => format!("no node has the labels {}", labels.join(", ")),
+            };
+            self.closed(
+                Gate::Placement,
+                what,
+                None,
+                "start an agent with these labels, or change `where`",
+            );
+            return;
+        }
+        self.open(Gate::Placement, format!("{} nodes may run it", fitting.len()));
+        let able: Vec<&Node> = fitting.iter().copied().filter(ready).collect();
+        if able.is_empty() {
+            let states: Vec<String> = fitting
+                .iter()
+                .map(|n| match &n.by {
+                    Some(by) => format!("{} is {} by {by}", n.address, n.state),
+                    None => format!("{} is {}", n.address, n.state),
+                })
+                .collect();
+            // The last one to leave closed the gate.
+            let since = fitting.iter().filter_map(|n| n.since).max();
+            let what = if states.is_empty() {
+                "the farm has no node".to_owned()
+            } else {
+                format!("none of them is ready: {}", states.join(", "))
+            };
+            self.closed(
+                Gate::Nodes,
+                what,
+                since,
+                "start an agent, or `farmhand node resume`",
+            );
+            return;
+        }
+        self.open(Gate::Nodes, format!("{} of them are ready", able.len()));
+        let Some(live) = live.filter(|l| l.running_at.is_none()) else {
+            return;
+        };
+        if let Some(needed) = &known.needed {
+            self.node_pool(live, needed, &able);
+        }
+        if able.iter().any(|node| node.running < node.slots) {
+            self.open(Gate::Slots, "one of them has a free slot");
+        } else {
+            let total: i64 = able.iter().map(|node| node.slots).sum();
+            self.closed(
+                Gate::Slots,
+                format!("all {total} slots of these nodes are taken"),
+                None,
+                "a run ends, more slots or more agents, or a higher `priority`",
+            );
+        }
+    }
+}
+
+impl Live {
+    /// Whether it waits for other runs of its job.
+    pub(super) fn queued(&self) -> bool {
+        self.gate.as_deref() == Some("overlap")
+    }
+}

@@ -1,0 +1,93 @@
+//! What a job waits for that others trigger.
+
+use jiff::Timestamp;
+
+use super::gates::Walk;
+use super::{Gate, Known, TriggerWait, Triggering};
+use crate::definition::TriggerOn;
+
+impl Walk {
+    /// The gate of a job with parents that has no run at `at`, or, without it, none that waits.
+    pub(super) fn trigger(&mut self, known: &Known, at: Option<Timestamp>) {
+        let waiting = (known.waiting.iter()).find(|wait| at.is_none_or(|at| wait.due_at == at));
+        match (waiting, at) {
+            (Some(wait), _) => self.meeting(known, wait),
+            (None, Some(at)) => self.closed(
+                Gate::Trigger,
+                format!("no end of {} at {at} triggered it", names(known)),
+                None,
+                ends(known, known.triggers.iter()),
+            ),
+            (None, None) => self.closed(
+                Gate::Trigger,
+                format!("it waits for {}", list(known.triggers.iter().map(stands))),
+                known.triggers.iter().filter_map(|p| p.last_finished).max(),
+                ends(known, known.triggers.iter()),
+            ),
+        }
+    }
+
+    fn meeting(&mut self, known: &Known, wait: &TriggerWait) {
+        let since = Some(wait.since);
+        let met = format!("run {} of {} ended", wait.run_id, wait.parent);
+        if wait.waits.is_empty() {
+            let frees = "an agent looks at it; `farmhand node ls` shows the agents";
+            self.closed(
+                Gate::Trigger,
+                format!("{met}, and nobody has looked at it yet"),
+                since,
+                frees,
+            );
+            return;
+        }
+        let others = || known.triggers.iter().filter(|p| wait.waits.contains(&p.job));
+        self.closed(
+            Gate::Trigger,
+            format!("{met}, and it waits for {}", list(others().map(stands))),
+            since,
+            ends(known, others()),
+        );
+    }
+}
+
+fn names(known: &Known) -> String {
+    list(known.triggers.iter().map(|p| p.job.clone()))
+}
+
+/// A parent, and why it has not ended.
+fn stands(parent: &Triggering) -> String {
+    let job = &parent.job;
+    if let Some(run) = parent.running.first() {
+        let at = parent
+            .running_at
+            .as_ref()
+            .map_or_else(String::new, |node| format!(" on {node}"));
+        return format!("{job} (run {run} has not ended{at})");
+    }
+    let last = match (&parent.last_state, parent.last_finished) {
+        (Some(state), Some(at)) => format!("its last run {state} at {at}"),
+        _ => "it has never run".to_owned(),
+    };
+    match (parent.state.as_str(), parent.next_run) {
+        ("enabled", Some(next)) => format!("{job} ({last}, its next instant is {next})"),
+        ("enabled", None) => format!("{job} ({last})"),
+        (state, _) => format!("{job} (it is {state}; {last})"),
+    }
+}
+
+fn ends<'a>(known: &Known, parents: impl Iterator<Item = &'a Triggering>) -> String {
+    let how = match known.spec.trigger_on {
+        TriggerOn::Success => "succeeds",
+        TriggerOn::Failure => "fails",
+        TriggerOn::Finish => "ends",
+    };
+    list(parents.map(|p| match (p.running.first(), p.state.as_str()) {
+        (Some(run), _) => format!("run {run} of {} {how}", p.job),
+        (None, "paused") => format!("`farmhand job resume {}`, and it {how}", p.job),
+        (None, _) => format!("{} {how} (`farmhand job run {}`)", p.job, p.job),
+    }))
+}
+
+fn list(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join(" and ")
+}

@@ -1,0 +1,352 @@
+//! The course of a flow: which task may start, and what the end of one means for the others.
+//!
+//! Pure: time comes in as the time since the flow began.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::Task;
+use crate::graph::{Graph, Node};
+use crate::retry::delay;
+
+/// How a task ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum End {
+    Succeeded,
+    Failed {
+        /// As a shell says it: 128 + the signal for one that a signal ended.
+        exit_code: i32,
+    },
+    TimedOut,
+    /// Ended by us, or never begun because the flow was ended.
+    Cancelled,
+    /// What it requires did not succeed.
+    Skipped,
+    /// Not to be executed at all.
+    LeftOut,
+    /// Succeeded in an earlier attempt of the flow.
+    Done,
+}
+
+impl End {
+    /// Whether what requires it may run.
+    pub fn is_good(&self) -> bool {
+        matches!(self, Self::Succeeded | Self::LeftOut | Self::Done)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Waiting,
+    Ready,
+    Running,
+    /// Until another try is due.
+    Paused,
+    Ended(End),
+}
+
+/// Where a flow stands.
+#[derive(Debug)]
+pub struct Course<'f> {
+    tasks: &'f [Task],
+    graph: &'f Graph,
+    states: Vec<State>,
+    /// By node: what it still waits for.
+    waits: Vec<u32>,
+    /// By node: one that it requires and that did not succeed.
+    blame: Vec<Option<usize>>,
+    /// Edges whose beginning was marked before its end.
+    released: BTreeSet<u32>,
+    /// Longest chains first.
+    ready: BTreeSet<(Reverse<usize>, usize)>,
+    /// Those that wait for another try, the next one first.
+    paused: BTreeSet<(Duration, usize)>,
+    ranks: Vec<usize>,
+    tries: Vec<u32>,
+    held: BTreeMap<&'f str, usize>,
+    /// Places of pools, and how many of them are taken.
+    pools: BTreeMap<String, u32>,
+    used: BTreeMap<&'f str, u32>,
+    running: usize,
+    limit: usize,
+    left: usize,
+    /// By task: succeeded in an earlier attempt.
+    done: Vec<bool>,
+    /// Nodes that ended and that nobody has been told of yet.
+    news: Vec<usize>,
+    cancelled: bool,
+}
+
+impl<'f> Course<'f> {
+    /// At most `limit` tasks at a time. `done` tells the tasks that an earlier attempt finished. Nothing
+    /// when the graph has a cycle.
+    pub fn new(tasks: &'f [Task], graph: &'f Graph, limit: usize, done: &BTreeSet<String>) -> Option<Self> {
+        let nodes = graph.nodes().len();
+        let mut course = Self {
+            tasks,
+            graph,
+            states: vec![State::Waiting; nodes],
+            waits: (0..nodes)
+                .map(|n| u32::try_from(graph.into(n).count()).unwrap_or(u32::MAX))
+                .collect(),
+            blame: vec![None; nodes],
+            released: BTreeSet::new(),
+            ready: BTreeSet::new(),
+            paused: BTreeSet::new(),
+            ranks: graph.ranks()?,
+            tries: vec![0; tasks.len()],
+            held: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            used: BTreeMap::new(),
+            running: 0,
+            limit: limit.max(1),
+            left: nodes,
+            done: tasks
+                .iter()
+                .map(|t| done.contains(t.name()) && !t.always_run)
+                .collect(),
+            news: Vec::new(),
+            cancelled: false,
+        };
+        for node in 0..nodes {
+            if course.waits[node] == 0 && course.states[node] == State::Waiting {
+                course.arrive(node);
+            }
+        }
+        Some(course)
+    }
+
+    /// So many tasks of each pool run at once; a pool that is not named here bounds nothing.
+    pub fn with_pools(mut self, pools: &BTreeMap<String, u32>) -> Self {
+        self.pools.clone_from(pools);
+        self
+    }
+
+    /// Whether everything has ended.
+    pub fn is_over(&self) -> bool {
+        self.left == 0
+    }
+
+    pub fn running(&self) -> usize {
+        self.running
+    }
+
+    /// How a task or a mark ended, if it has.
+    pub fn end(&self, node: usize) -> Option<&End> {
+        match &self.states[node] {
+            State::Ended(end) => Some(end),
+            _ => None,
+        }
+    }
+
+    /// Starts of this task so far.
+    pub fn tries(&self, task: usize) -> u32 {
+        self.tries[task]
+    }
+
+    /// Nodes that ended since the last call, in the order of their ends.
+    pub fn news(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// The next task that is to start now. It counts as running from here on.
+    pub fn start(&mut self) -> Option<usize> {
+        if self.running >= self.limit {
+            return None;
+        }
+        let found = self.ready.iter().find(|(_, task)| self.is_free(*task)).copied()?;
+        self.ready.remove(&found);
+        let (_, task) = found;
+        self.states[task] = State::Running;
+        self.running += 1;
+        self.tries[task] += 1;
+        for lock in &self.tasks[task].extras.locks {
+            self.held.insert(lock, task);
+        }
+        if let Some(pool) = &self.tasks[task].extras.pool {
+            *self.used.entry(pool).or_default() += 1;
+        }
+        Some(task)
+    }
+
+    /// All of its locks or none: nobody waits while it holds something.
+    fn is_free(&self, task: usize) -> bool {
+        let locks = &self.tasks[task].extras.locks;
+        let running = |other: &usize| self.states[*other] == State::Running;
+        let full = |pool: &String| {
+            let used = self.used.get(pool.as_str()).copied().unwrap_or(0);
+            self.pools.get(pool).is_some_and(|size| used >= *size)
+        };
+        !self.tasks[task].extras.pool.as_ref().is_some_and(full)
+            && !locks.iter().any(|l| self.held.contains_key(l.as_str()))
+            && !self.graph.conflicts(task).iter().any(running)
+    }
+
+    /// A running task ended. Returns the pause before its next try, if there is one; `random` is uniform over
+    /// all of `u64`.
+    pub fn ended(&mut self, task: usize, end: End, now: Duration, random: u64) -> Option<Duration> {
+        debug_assert_eq!(self.states[task], State::Running);
+        self.running -= 1;
+        for lock in &self.tasks[task].extras.locks {
+            self.held.remove(lock.as_str());
+        }
+        let pool = self.tasks[task].extras.pool.as_deref();
+        if let Some(used) = pool.and_then(|pool| self.used.get_mut(pool)) {
+            *used -= 1;
+        }
+        let retry = &self.tasks[task].extras.retry;
+        let again = matches!(end, End::Failed { .. } | End::TimedOut)
+            && self.tries[task] <= retry.max
+            && !self.cancelled;
+        if again {
+            let pause = delay(retry, self.tries[task], random);
+            self.states[task] = State::Paused;
+            self.paused.insert((now + pause, task));
+            return Some(pause);
+        }
+        self.settle(task, end);
+        None
+    }
+
+    /// Makes paused tasks ready whose time has come. Returns the next such time.
+    pub fn wake(&mut self, now: Duration) -> Option<Duration> {
+        while let Some(&(until, task)) = self.paused.first() {
+            if until > now {
+                return Some(until);
+            }
+            self.paused.pop_first();
+            self.enqueue(task);
+        }
+        None
+    }
+
+    /// A running task says that what it stands for is there, while it goes on: what waits for `name` does
+    /// not wait for it any longer. Whether the name is one of its own.
+    pub fn mark(&mut self, task: usize, name: &str) -> bool {
+        let Some(&target) = self.graph.names().get(name) else {
+            return false;
+        };
+        if self.states[task] != State::Running {
+            return false;
+        }
+        if target == task {
+            self.release(task, |_| true);
+            self.news.push(task);
+            return true;
+        }
+        let provides = self.graph.into(target).any(|e| e.from == task);
+        if provides {
+            self.release(task, |to| to == target);
+        }
+        provides
+    }
+
+    /// Whether everything that waited for a task has been let go by a mark.
+    pub fn is_marked(&self, task: usize) -> bool {
+        let edges = self.graph.edges_out(task);
+        self.states[task] == State::Running && edges.iter().all(|e| self.released.contains(e))
+    }
+
+    fn release(&mut self, from: usize, which: impl Fn(usize) -> bool) {
+        for &index in self.graph.edges_out(from) {
+            let to = self.graph.edges()[index as usize].to;
+            if which(to) && self.released.insert(index) {
+                self.let_go(to);
+            }
+        }
+    }
+
+    /// Nothing starts any more; what waits ends as cancelled. Returns what still runs.
+    pub fn cancel(&mut self) -> Vec<usize> {
+        self.cancelled = true;
+        self.ready.clear();
+        self.paused.clear();
+        for node in 0..self.states.len() {
+            if !matches!(self.states[node], State::Running | State::Ended(_)) {
+                self.states[node] = State::Ended(End::Cancelled);
+                self.left -= 1;
+                self.news.push(node);
+            }
+        }
+        (0..self.tasks.len())
+            .filter(|t| self.states[*t] == State::Running)
+            .collect()
+    }
+
+    /// From a task that was skipped to the one that failed: each is to blame for the one before it.
+    pub fn chain_of_blame(&self, task: usize) -> Vec<usize> {
+        let mut chain = Vec::new();
+        let mut next = self.blame[task];
+        while let Some(node) = next {
+            if matches!(self.graph.nodes()[node], Node::Task(_)) {
+                chain.push(node);
+            }
+            next = self.blame[node];
+        }
+        chain
+    }
+
+    /// All that a node waited for has ended: it becomes ready, or ends without being executed.
+    fn arrive(&mut self, node: usize) {
+        match self.end_at_once(node) {
+            Some(end) => self.settle(node, end),
+            None => self.enqueue(node),
+        }
+    }
+
+    fn end_at_once(&self, node: usize) -> Option<End> {
+        match self.graph.nodes()[node] {
+            // What came before it may run again, and what comes after it still comes after that.
+            Node::Task(task) if self.done[task] => Some(End::Done),
+            _ if self.blame[node].is_some() => Some(End::Skipped),
+            Node::Task(task) => self.tasks[task].left_out.is_some().then_some(End::LeftOut),
+            Node::Begin(_) | Node::End(_) => Some(End::Succeeded),
+        }
+    }
+
+    fn enqueue(&mut self, task: usize) {
+        self.states[task] = State::Ready;
+        self.ready.insert((Reverse(self.ranks[task]), task));
+    }
+
+    /// A node has ended; so have all marks and skipped tasks that waited for nothing else. Without recursion:
+    /// a chain of skipped tasks may be long.
+    fn settle(&mut self, node: usize, end: End) {
+        let mut queue = vec![(node, end)];
+        while let Some((node, end)) = queue.pop() {
+            let good = end.is_good();
+            self.states[node] = State::Ended(end);
+            self.left -= 1;
+            self.news.push(node);
+            for &index in self.graph.edges_out(node) {
+                if self.released.contains(&index) {
+                    continue;
+                }
+                let edge = &self.graph.edges()[index as usize];
+                if edge.hard && !good && self.blame[edge.to].is_none() {
+                    self.blame[edge.to] = Some(node);
+                }
+                self.waits[edge.to] -= 1;
+                if self.waits[edge.to] > 0 || self.states[edge.to] != State::Waiting {
+                    continue;
+                }
+                let to = edge.to;
+                match self.end_at_once(to) {
+                    Some(end) => queue.push((to, end)),
+                    None => self.enqueue(to),
+                }
+            }
+        }
+    }
+
+    fn let_go(&mut self, node: usize) {
+        self.waits[node] -= 1;
+        if self.waits[node] == 0 && self.states[node] == State::Waiting {
+            self.arrive(node);
+        }
+    }
+}

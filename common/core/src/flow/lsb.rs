@@ -1,0 +1,74 @@
+//! The comment block of LSB init scripts, with insserv's extensions.
+
+use std::sync::Arc;
+
+use super::{Facilities, Header, Malformed, reference};
+use crate::graph::{Place, Relation};
+
+const BEGIN: &str = "### BEGIN INIT INFO";
+const END: &str = "### END INIT INFO";
+
+/// Nothing when there is no block.
+///
+/// # Errors
+/// A block that begins and does not end.
+pub(super) fn header(
+    file: &Arc<str>,
+    text: &str,
+    facilities: &Facilities,
+) -> Result<Option<Header>, Malformed> {
+    let mut lines = text.lines().zip(1..);
+    let Some((_, begin)) = lines.find(|(line, _)| line.trim_end() == BEGIN) else {
+        return Ok(None);
+    };
+    let mut header = Header::default();
+    for (line, number) in lines {
+        if line.trim_end() == END {
+            return Ok(Some(header));
+        }
+        let at = Place {
+            file: file.clone(),
+            line: number,
+        };
+        // The block is nothing but comments.
+        let Some(comment) = line.strip_prefix('#') else {
+            break;
+        };
+        if let Some((key, value)) = comment.split_once(':') {
+            add(&mut header, key.trim(), value, &at, facilities);
+        }
+    }
+    Err(Malformed {
+        at: Place {
+            file: file.clone(),
+            line: begin,
+        },
+        what: format!("`{BEGIN}` has no `{END}`"),
+        mend: format!("put `{END}` on a line of its own after the last comment line of the block"),
+    })
+}
+
+fn add(header: &mut Header, key: &str, value: &str, at: &Place, facilities: &Facilities) {
+    let words = || value.split_whitespace();
+    let named = |relation, optional| {
+        let one = move |name| facilities.expand(name, optional);
+        let expanded = words().flat_map(one).collect::<Vec<_>>();
+        let references = expanded.into_iter();
+        references.map(move |(name, optional)| reference(relation, &name, optional, at))
+    };
+    match key.to_ascii_lowercase().as_str() {
+        "provides" => header
+            .provides
+            .extend(words().map(|n| (n.to_owned(), at.clone()))),
+        "required-start" => header.start.extend(named(Relation::Requires, false)),
+        "should-start" => header.start.extend(named(Relation::After, true)),
+        "x-start-before" => header.start.extend(named(Relation::Before, true)),
+        // What is needed for stopping is still there while this stops.
+        "required-stop" => header.stop.extend(named(Relation::Before, false)),
+        "should-stop" => header.stop.extend(named(Relation::Before, true)),
+        "x-stop-after" => header.stop.extend(named(Relation::After, true)),
+        "default-start" => header.start_levels = Some(words().map(str::to_owned).collect()),
+        "default-stop" => header.stop_levels = Some(words().map(str::to_owned).collect()),
+        _ => {}
+    }
+}

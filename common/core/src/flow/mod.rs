@@ -1,0 +1,151 @@
+//! Flows: tasks with dependencies, from annotated scripts, functions of a shell file, or pairs of names.
+
+mod course;
+#[cfg(test)]
+mod course_tests;
+mod facilities;
+mod functions;
+pub mod input;
+mod lsb;
+mod names;
+mod rcorder;
+mod scripts;
+#[cfg(test)]
+mod tests;
+mod tsort;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::definition::{Command, Retry};
+use super::graph::{Member, Place, Reference, Relation};
+
+pub use course::{Course, End};
+pub use facilities::Facilities;
+pub use functions::functions;
+pub use names::encode_name;
+pub use scripts::{Script, Selection, scripts};
+pub use tsort::add_pairs;
+
+/// Whether things are brought up or taken down; the argument that scripts are called with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    #[default]
+    Start,
+    Stop,
+}
+
+impl Direction {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Stop => "stop",
+        }
+    }
+}
+
+/// What a task does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// A script, called with `start` or `stop`.
+    Script {
+        path: Arc<str>,
+        executable: bool,
+    },
+    /// A function of a shell file.
+    Function {
+        file: String,
+        name: String,
+    },
+    Command(Command),
+    /// A name to wait for, and nothing to do.
+    Nothing,
+}
+
+/// One task of a flow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// Its name, the marks it provides and its relations.
+    pub member: Member,
+    pub at: Place,
+    pub action: Action,
+    pub keywords: Vec<String>,
+    /// Why it is not executed. Its relations hold all the same, so that what comes after it still comes
+    /// after what it comes after.
+    pub left_out: Option<String>,
+    /// Shared by all that have none of them: boot scripts have none, and thousands may wait.
+    pub extras: Arc<Extras>,
+    /// Whether it runs again when a flow resumes, although it had succeeded.
+    pub always_run: bool,
+}
+
+/// What only a job file can say of a task.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Extras {
+    pub locks: Vec<String>,
+    /// One of its places is taken while the task runs.
+    pub pool: Option<String>,
+    pub timeout: Option<Duration>,
+    pub retry: Retry,
+    pub env: BTreeMap<String, String>,
+}
+
+static NO_EXTRAS: LazyLock<Arc<Extras>> = LazyLock::new(Arc::default);
+
+impl Task {
+    pub fn new(name: impl Into<Arc<str>>, at: Place, action: Action) -> Self {
+        Self {
+            member: Member {
+                name: name.into(),
+                provides: Vec::new(),
+                aliases: Vec::new(),
+                references: Vec::new(),
+            },
+            at,
+            action,
+            keywords: Vec::new(),
+            left_out: None,
+            extras: NO_EXTRAS.clone(),
+            always_run: false,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.member.name
+    }
+}
+
+/// Why a text cannot be read as tasks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {what}")]
+pub struct Malformed {
+    pub at: Place,
+    pub what: String,
+    /// What to do about it.
+    pub mend: String,
+}
+
+/// What a script says about itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Header {
+    provides: Vec<(String, Place)>,
+    start: Vec<Reference>,
+    stop: Vec<Reference>,
+    keywords: Vec<String>,
+    /// The run levels it is started and stopped in, where it names them.
+    start_levels: Option<Vec<String>>,
+    stop_levels: Option<Vec<String>>,
+}
+
+fn reference(relation: Relation, name: &str, optional: bool, at: &Place) -> Reference {
+    Reference {
+        relation,
+        name: name.to_owned(),
+        optional,
+        at: at.clone(),
+    }
+}

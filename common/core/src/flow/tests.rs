@@ -1,0 +1,176 @@
+use super::*;
+use crate::graph::Graph;
+
+fn script(name: &str, text: &str) -> Script {
+    Script {
+        name: name.to_owned(),
+        path: format!("/etc/rc.d/{name}"),
+        text: text.to_owned(),
+        executable: true,
+    }
+}
+
+fn pairs(tasks: &[Task]) -> Vec<String> {
+    let members: Vec<_> = tasks.iter().map(|t| t.member.clone()).collect();
+    let graph = Graph::new(&members);
+    let pairs = graph.pairs();
+    pairs
+        .iter()
+        .map(|(a, b)| format!("{} {}", graph.label(*a), graph.label(*b)))
+        .collect()
+}
+
+fn lsb(provides: &str, rest: &str) -> String {
+    format!("#!/bin/sh\n### BEGIN INIT INFO\n# Provides: {provides}\n{rest}\n### END INIT INFO\n")
+}
+
+#[test]
+fn rcorder_annotations_have_several_names_a_line_and_several_lines() {
+    let text = "#!/bin/sh\n#\n\n# PROVIDE: a aa\n# REQUIRE: b c\n#\n# REQUIRE: d\n# BEFORE: e\n# KEYWORD: nojail shutdown\n\n. /etc/rc.subr\n# REQUIRE: no\n";
+    let all: Vec<_> = ["b", "c", "d", "e"]
+        .map(|n| script(n, &format!("# PROVIDE: {n}\n")))
+        .into_iter()
+        .chain([script("a.sh", text)])
+        .collect();
+    let tasks = scripts(&all, &Selection::default()).unwrap();
+    assert_eq!(pairs(&tasks), ["b a.sh", "c a.sh", "d a.sh", "a.sh e"]);
+    assert_eq!(tasks[4].keywords, ["nojail", "shutdown"]);
+    assert_eq!(tasks[4].member.references[2].at.to_string(), "/etc/rc.d/a.sh:7");
+}
+
+#[test]
+fn stopping_is_rcorder_backwards_and_requires_nothing() {
+    let all = [
+        script("a", "# PROVIDE: a\n"),
+        script("b", "# PROVIDE: b\n# REQUIRE: a\n"),
+    ];
+    let stop = Selection {
+        direction: Direction::Stop,
+        ..Selection::default()
+    };
+    let tasks = scripts(&all, &stop).unwrap();
+    assert_eq!(pairs(&tasks), ["b a"]);
+    assert_eq!(tasks[1].member.references[0].relation, Relation::Before);
+}
+
+#[test]
+fn a_left_out_script_still_stands_between_its_neighbours() {
+    let all = [
+        script("a", "# PROVIDE: a\n"),
+        script("b", "# PROVIDE: b\n# REQUIRE: a\n# KEYWORD: nostart\n"),
+        script("c", "# PROVIDE: c\n# REQUIRE: b\n"),
+    ];
+    let skip = Selection {
+        skip: vec!["nostart".to_owned()],
+        ..Selection::default()
+    };
+    let tasks = scripts(&all, &skip).unwrap();
+    assert_eq!(pairs(&tasks), ["a b", "b c"]);
+    let out: Vec<_> = tasks.iter().map(|t| t.left_out.is_some()).collect();
+    assert_eq!(out, [false, true, false]);
+    let keep = Selection {
+        keep: vec!["nostart".to_owned()],
+        ..Selection::default()
+    };
+    let out: Vec<_> = scripts(&all, &keep)
+        .unwrap()
+        .iter()
+        .map(|t| t.left_out.is_some())
+        .collect();
+    assert_eq!(out, [true, false, true]);
+}
+
+#[test]
+fn lsb_headers_expand_facilities_and_forgive_what_only_should_be_there() {
+    let all = [
+        script("mountall.sh", &lsb("mountall", "# Default-Start: S")),
+        script(
+            "db",
+            &lsb(
+                "db",
+                "# Required-Start: $remote_fs $named gone\n# Should-Start: absent\n# X-Start-Before: web",
+            ),
+        ),
+        script("web.sh", &lsb("www", "# Required-Start: $all")),
+    ];
+    let tasks = scripts(&all, &Selection::default()).unwrap();
+    assert_eq!(
+        pairs(&tasks),
+        ["mountall.sh db", "mountall.sh web.sh", "db web.sh"]
+    );
+    let members: Vec<_> = tasks.iter().map(|t| t.member.clone()).collect();
+    let missing: Vec<_> = Graph::new(&members)
+        .missing()
+        .iter()
+        .map(|m| m.name.clone())
+        .collect();
+    assert_eq!(missing, ["gone"]);
+}
+
+#[test]
+fn lsb_scripts_stop_by_their_own_stop_lines() {
+    let all = [
+        script("fs", &lsb("fs", "# Default-Stop: 0 6")),
+        script(
+            "db",
+            &lsb(
+                "db",
+                "# Required-Start: fs\n# Required-Stop: fs\n# Default-Stop: 0",
+            ),
+        ),
+        script(
+            "late",
+            &lsb("late", "# X-Stop-After: fs\n# Default-Start: S\n# Default-Stop:"),
+        ),
+    ];
+    let stop = Selection {
+        direction: Direction::Stop,
+        ..Selection::default()
+    };
+    let tasks = scripts(&all, &stop).unwrap();
+    assert_eq!(pairs(&tasks), ["fs late", "db fs"]);
+    assert!(tasks[2].left_out.is_some());
+}
+
+#[test]
+fn a_header_that_does_not_end_is_an_error_at_its_beginning() {
+    let bad = script(
+        "bad",
+        "#!/bin/sh\n### BEGIN INIT INFO\n# Provides: x\necho\n### END INIT INFO\n",
+    );
+    let worse = script("worse", "### BEGIN INIT INFO\n# Provides: y\n");
+    let wrong = scripts(&[bad, worse], &Selection::default()).unwrap_err();
+    assert_eq!(wrong.len(), 2);
+    assert_eq!(
+        wrong[0].to_string(),
+        "/etc/rc.d/bad:2: `### BEGIN INIT INFO` has no `### END INIT INFO`"
+    );
+}
+
+#[test]
+fn functions_with_annotations_right_above_them_are_tasks() {
+    let text = "#!/bin/sh\nhelper() { :; }\n\n# PROVIDE: net\n# brings it up\nup_net() {\n  :\n}\n\n# REQUIRE: net\nfunction db {\n :\n}\n# REQUIRE: up_net\n\nlost() { :; }\n";
+    let tasks = functions("/x/all.sh", text, &Selection::default());
+    let names: Vec<_> = tasks.iter().map(Task::name).collect();
+    assert_eq!(names, ["up_net", "db"]);
+    assert_eq!(pairs(&tasks), ["up_net db"]);
+    assert_eq!(tasks[1].member.references[0].at.line, 10);
+}
+
+#[test]
+fn pairs_name_tasks_or_relate_those_there_are() {
+    let mut tasks = Vec::new();
+    add_pairs(&mut tasks, "-", "a b\nb c a c\nd d\n", true).unwrap();
+    assert_eq!(pairs(&tasks), ["a b", "a c", "b c"]);
+    assert_eq!(tasks.len(), 4);
+    let odd = add_pairs(&mut tasks, "e", "a b\nc\n", true).unwrap_err();
+    assert_eq!(odd.to_string(), "e:2: `c` stands alone: names come in pairs");
+
+    let mut tasks = scripts(&[script("a", ""), script("b", "")], &Selection::default()).unwrap();
+    add_pairs(&mut tasks, "e", "a b\nx a\nb y\n", false).unwrap();
+    let members: Vec<_> = tasks.iter().map(|t| t.member.clone()).collect();
+    let graph = Graph::new(&members);
+    let missing: Vec<_> = graph.missing().iter().map(|m| m.name.as_str()).collect();
+    assert_eq!(missing, ["x", "y"]);
+    assert_eq!(pairs(&tasks), ["a b"]);
+}

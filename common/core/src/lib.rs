@@ -1,0 +1,25 @@
+//! The pure part: no async, no clock, no randomness, no I/O.
+
+pub mod claimed;
+pub mod continuous;
+pub mod crontab;
+pub mod deadline;
+pub mod definition;
+pub mod document;
+pub mod due;
+pub mod explain;
+pub mod flow;
+pub mod graph;
+pub mod lease;
+pub mod notify;
+pub mod redact;
+pub mod retry;
+pub mod run;
+pub mod sanitize;
+pub mod schedule;
+pub mod stream;
+pub mod text;
+pub mod trigger;
+#[cfg(test)]
+mod trigger_tests;
+mod words;

@@ -1,0 +1,132 @@
+//! Where messages go, as `[notify.NAME]` of a job file says.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::retry::full_jitter;
+
+/// What a message is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Topic {
+    /// The first failed run after a success.
+    Failure,
+    /// The first success after one of the others.
+    Recovery,
+    /// A run's node or warden was lost, and the run goes to another.
+    Takeover,
+    /// A scheduled job has not succeeded when it should have.
+    Deadline,
+    /// Somebody asked for it.
+    Test,
+}
+
+impl Topic {
+    /// Those that a target may choose from.
+    pub const ALL: [Self; 4] = [Self::Failure, Self::Recovery, Self::Takeover, Self::Deadline];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Failure => "failure",
+            Self::Recovery => "recovery",
+            Self::Takeover => "takeover",
+            Self::Deadline => "deadline",
+            Self::Test => "test",
+        }
+    }
+}
+
+impl fmt::Display for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// How a message travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    Webhook,
+    Email,
+}
+
+impl Channel {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Webhook => "webhook",
+            Self::Email => "email",
+        }
+    }
+}
+
+impl fmt::Display for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A target after validation, stored as JSON. It holds names of secrets, never secrets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TargetSpec {
+    pub webhook: Option<String>,
+    /// A file in the agents' directory of secrets that holds the URL.
+    pub webhook_file: Option<String>,
+    /// Likewise, one `Name: value` on each line.
+    pub headers_file: Option<String>,
+    pub email: Vec<String>,
+    pub on: Vec<Topic>,
+}
+
+impl Default for TargetSpec {
+    fn default() -> Self {
+        Self {
+            webhook: None,
+            webhook_file: None,
+            headers_file: None,
+            email: Vec::new(),
+            on: Topic::ALL.to_vec(),
+        }
+    }
+}
+
+impl TargetSpec {
+    /// The ways that a message to it goes, each on its own.
+    pub fn channels(&self) -> Vec<Channel> {
+        let webhook = self.webhook.is_some() || self.webhook_file.is_some();
+        let all = [
+            (Channel::Webhook, webhook),
+            (Channel::Email, !self.email.is_empty()),
+        ];
+        all.into_iter()
+            .filter_map(|(channel, used)| used.then_some(channel))
+            .collect()
+    }
+
+    pub fn wants(&self, topic: Topic) -> bool {
+        topic == Topic::Test || self.on.contains(&topic)
+    }
+}
+
+/// The pause after a try that failed, the first of them being number 1: three times as long each time, half an hour
+/// at most, the second half of it by chance.
+pub fn pause(tries: i32, random: u64) -> Duration {
+    let power = u32::try_from(tries.clamp(1, 8) - 1).unwrap_or(0);
+    let half = Duration::from_secs(3_u64.pow(power).min(900));
+    half + full_jitter(half, random)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_threefold_up_to_half_an_hour() {
+        let all: Vec<u64> = (1..=9).map(|n| pause(n, 0).as_secs()).collect();
+        assert_eq!(all, [1, 3, 9, 27, 81, 243, 729, 900, 900]);
+        assert!(pause(1, u64::MAX) > Duration::from_millis(1_999));
+        assert!(pause(i32::MAX, u64::MAX) <= Duration::from_secs(1_800));
+    }
+}

@@ -1,0 +1,133 @@
+//! A stream as an agent hands it to the engine that runs it inside an attempt, and what its end says.
+
+use std::time::Duration;
+
+use crate::claimed::Claimed;
+use crate::definition::{Command, JobSpec, StreamSpec, argv};
+use crate::due;
+use crate::stream::Checkpoint;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The engine's exit code when it came to the end of the list and lines of it failed.
+pub const ITEMS_FAILED: i32 = 10;
+
+/// On the engine's stdin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Handed {
+    /// Run for each line.
+    pub command: Command,
+    pub from: From,
+    pub workers: u32,
+    pub progress_timeout_ms: Option<u64>,
+    pub max_item_failures: u32,
+    /// Between SIGTERM and SIGKILL.
+    pub grace_ms: u64,
+    /// What an earlier attempt reported.
+    pub checkpoint: Option<String>,
+    /// Lines that are recorded as given up.
+    pub recorded: Vec<u64>,
+    /// How often the engine says that it lives, when somebody waits for it.
+    pub alive_ms: Option<u64>,
+}
+
+/// Where the lines come from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum From {
+    File {
+        path: String,
+        follow: Follow,
+    },
+    Command(Command),
+    /// Numbers and hexadecimal texts of lines that failed in another run.
+    Replay(Vec<(u64, String)>),
+}
+
+/// How long lines that are appended are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Follow {
+    No,
+    /// From the start of the attempt.
+    For {
+        ms: u64,
+    },
+    ForEver,
+}
+
+/// The engine, as an attempt's command: this very binary, whatever has become of its file since.
+pub fn command() -> Command {
+    Command::Argv(["/proc/self/exe", "stream-engine"].map(str::to_owned).to_vec())
+}
+
+impl Handed {
+    /// What a claimed run of a stream has to do. `now` is of the database's clock.
+    ///
+    /// # Errors
+    /// A sentence for the run's reason.
+    pub fn new(
+        claimed: &Claimed,
+        spec: &JobSpec,
+        stream: &StreamSpec,
+        params: &Map<String, Value>,
+        now: Timestamp,
+    ) -> Result<Self, String> {
+        let filled = |command: &Command| match command {
+            Command::Argv(_) => argv(command, params)
+                .map(Command::Argv)
+                .map_err(|e| e.to_string()),
+            shell => Ok(shell.clone()),
+        };
+        let command = spec.command.as_ref().ok_or("the job has no command")?;
+        let items = claimed.items.clone().unwrap_or_default();
+        let path = stream.path_at(claimed.due_at, &spec.timezone);
+        let from = match (items.replay, &stream.list) {
+            (Some(lines), _) => From::Replay(lines),
+            (None, Some(list)) => From::Command(filled(list)?),
+            (None, None) => From::File {
+                path: path?.ok_or("the stream has no list")?,
+                follow: follow(claimed, spec, stream, now)?,
+            },
+        };
+        Ok(Self {
+            command: filled(command)?,
+            checkpoint: claimed
+                .checkpoint
+                .clone()
+                .filter(|_| !matches!(from, From::Replay(_))),
+            from,
+            workers: stream.workers,
+            progress_timeout_ms: stream.progress_timeout.map(millis),
+            max_item_failures: stream.max_item_failures,
+            grace_ms: millis(spec.grace),
+            recorded: items.recorded,
+            alive_ms: spec.progress_timeout.map(|silence| millis(silence / 3).max(1)),
+        })
+    }
+}
+
+/// Until the next due instant. Counted from now on, so that the node's own wall clock does not matter.
+fn follow(claimed: &Claimed, spec: &JobSpec, stream: &StreamSpec, now: Timestamp) -> Result<Follow, String> {
+    if !stream.follow {
+        return Ok(Follow::No);
+    }
+    if spec.schedule.is_empty() || spec.is_continuous() {
+        return Ok(Follow::ForEver);
+    }
+    let (schedule, policy) = due::compile(&claimed.job_id, spec).map_err(|e| e.to_string())?;
+    let left = due::next_run(&schedule, &policy, claimed.due_at).map(|next| next.duration_since(now));
+    Ok(left.map_or(Follow::ForEver, |left| Follow::For {
+        ms: u64::try_from(left.as_millis()).unwrap_or(0),
+    }))
+}
+
+fn millis(d: Duration) -> u64 {
+    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What the last report of an engine says about its end.
+pub fn reason(checkpoint: Option<&str>) -> Option<String> {
+    Checkpoint::parse(checkpoint?).ok()?.why
+}

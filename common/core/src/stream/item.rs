@@ -1,0 +1,20 @@
+//! How a line ended.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// How a line ended for good. Texts of bytes are hexadecimal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ItemEnd {
+    pub item: i64,
+    /// `succeeded` (only of a replay), `failed`, `timed_out`, `refused`.
+    pub outcome: String,
+    pub failures: i32,
+    pub line: String,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Timestamp,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    pub reason: Option<String>,
+    pub output: Option<String>,
+}

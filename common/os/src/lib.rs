@@ -1,0 +1,10 @@
+//! What is asked of the system: clocks, accounts, processes, the terminal, randomness.
+
+pub mod accounts;
+pub mod clock;
+pub mod fork;
+pub mod path_hash;
+pub mod process;
+pub mod random;
+pub mod reap;
+pub mod terminal;

@@ -1,0 +1,198 @@
+//! Looking at processes, and signalling exactly the one that was looked at.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs;
+use std::io;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    pub pid: i32,
+    pub state: char,
+    pub ppid: i32,
+    pub pgrp: i32,
+    pub session: i32,
+    /// Clock ticks since boot. Together with the pid it names one process for ever.
+    pub start: u64,
+}
+
+impl Stat {
+    pub fn is_zombie(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+}
+
+pub fn stat(pid: i32) -> Option<Stat> {
+    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    parse_stat(pid, &String::from_utf8_lossy(&text))
+}
+
+fn parse_stat(pid: i32, text: &str) -> Option<Stat> {
+    // The name may hold spaces and parentheses; the last one closes it.
+    let rest = text.get(text.rfind(')')? + 1..)?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    let ppid = fields.next()?.parse().ok()?;
+    let pgrp = fields.next()?.parse().ok()?;
+    let session = fields.next()?.parse().ok()?;
+    let start = fields.nth(15)?.parse().ok()?;
+    Some(Stat {
+        pid,
+        state,
+        ppid,
+        pgrp,
+        session,
+        start,
+    })
+}
+
+/// Children of this process, zombies included; it must have one thread.
+pub fn own_children() -> Vec<i32> {
+    match fs::read_to_string("/proc/thread-self/children") {
+        Ok(text) => text
+            .split_ascii_whitespace()
+            .filter_map(|n| n.parse().ok())
+            .collect(),
+        Err(_) => children(std::process::id().cast_signed()),
+    }
+}
+
+/// Children of all threads of a process, zombies included.
+pub fn children(pid: i32) -> Vec<i32> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for task in tasks.flatten() {
+        match fs::read_to_string(task.path().join("children")) {
+            Ok(text) => found.extend(
+                text.split_ascii_whitespace()
+                    .filter_map(|n| n.parse::<i32>().ok()),
+            ),
+            Err(e) if e.kind() == io::ErrorKind::NotFound && task.path().exists() => {
+                // A kernel without CONFIG_PROC_CHILDREN.
+                return all()
+                    .into_iter()
+                    .filter(|s| s.ppid == pid)
+                    .map(|s| s.pid)
+                    .collect();
+            }
+            Err(_) => {}
+        }
+    }
+    found
+}
+
+/// Every process of the machine that can be seen.
+pub fn all() -> Vec<Stat> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|e| e.file_name().to_str()?.parse().ok())
+        .filter_map(stat)
+        .collect()
+}
+
+/// These processes and everything below them, each with the one of `tops` that it descends from. Not a
+/// snapshot: what forks meanwhile may be missing, so whoever wants all of it looks again until nothing new
+/// shows.
+pub fn below(tops: Vec<i32>) -> Vec<(Stat, i32)> {
+    let mut found = HashMap::new();
+    let mut queue: VecDeque<(i32, i32)> = tops.into_iter().map(|c| (c, c)).collect();
+    while let Some((pid, top)) = queue.pop_front() {
+        if found.contains_key(&pid) {
+            continue;
+        }
+        if let Some(stat) = stat(pid) {
+            queue.extend(children(pid).into_iter().map(|child| (child, top)));
+            found.insert(pid, (stat, top));
+        }
+    }
+    found.into_values().collect()
+}
+
+/// As [`below`], for all children of a process.
+pub fn descendants(root: i32) -> Vec<(Stat, i32)> {
+    below(children(root))
+}
+
+/// Whether a process was started with exactly this entry (`NAME=value`) in its environment.
+pub fn has_variable(pid: i32, entry: &[u8]) -> bool {
+    let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environ.split(|b| *b == 0).any(|found| found == entry)
+}
+
+/// When a process was started, in CLOCK_BOOTTIME nanoseconds, to a clock tick.
+pub fn started_ns(stat: &Stat) -> u64 {
+    let ticks = rustix::param::clock_ticks_per_second().max(1);
+    u64::try_from(u128::from(stat.start) * 1_000_000_000 / u128::from(ticks)).unwrap_or(u64::MAX)
+}
+
+pub fn rss_bytes(pid: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+/// Signals the process that `seen` describes, never a later one with its number.
+pub fn signal(seen: &Stat, signal: Signal) -> io::Result<()> {
+    let Some(pid) = Pid::from_raw(seen.pid) else {
+        return Ok(());
+    };
+    let fd = match pidfd_open(pid, PidfdFlags::empty()) {
+        Err(rustix::io::Errno::SRCH) => return Ok(()),
+        other => other?,
+    };
+    if stat(seen.pid).is_none_or(|now| now.start != seen.start) {
+        return Ok(());
+    }
+    match pidfd_send_signal(&fd, signal) {
+        Err(rustix::io::Errno::SRCH) => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// What `ps` and `top` show instead of "exe".
+pub fn name_process(name: &std::ffi::CStr) {
+    // SAFETY: a valid string of at most 15 bytes.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_full_of_parentheses_does_not_shift_the_fields() {
+        let text = "7 (a) R 1 (b)) S 3 4 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
+        let stat = parse_stat(7, text).unwrap();
+        assert_eq!(
+            (stat.state, stat.ppid, stat.pgrp, stat.session, stat.start),
+            ('S', 3, 4, 5, 4711)
+        );
+    }
+
+    #[test]
+    fn a_child_is_found_below_its_parent() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let own = std::process::id().cast_signed();
+        let found = descendants(own);
+        assert!(
+            found
+                .iter()
+                .any(|(s, top)| s.pid == child.id().cast_signed() && *top == s.pid)
+        );
+        let seen = stat(child.id().cast_signed()).unwrap();
+        let other = Stat {
+            start: seen.start + 1,
+            ..seen.clone()
+        };
+        signal(&other, Signal::KILL).unwrap();
+        assert!(child.try_wait().unwrap().is_none());
+        signal(&seen, Signal::KILL).unwrap();
+        assert!(!child.wait().unwrap().success());
+    }
+}

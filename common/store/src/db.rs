@@ -1,0 +1,356 @@
+//! A few connections, shared: statements, transactions, and one connection that listens.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant as StdInstant};
+
+use deadpool::managed::{self, Metrics, Object, Pool, PoolError, QueueMode, RecycleError, RecycleResult};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_postgres::Row;
+
+use super::config::DbConfig;
+use super::conn::{Conn, Param};
+use super::error::StoreError;
+use super::note::Note;
+use super::{decode, migrate};
+
+/// How long a connection beyond the first stays open without work.
+const IDLE: Duration = Duration::from_secs(15);
+/// How many notifications wait for their reader; more are dropped, they are only hints.
+const NOTES: usize = 256;
+
+/// One statement: its name for errors and metrics, and its text.
+#[derive(Clone, Copy)]
+pub(crate) struct Stmt {
+    pub op: &'static str,
+    pub sql: &'static str,
+    /// Prepared where that can be done: for what is said so often that planning it counts. Its plan must be good
+    /// whatever the tables hold, because it stays while they change.
+    pub often: bool,
+}
+
+/// Names the statement of a file in `sql/`.
+macro_rules! stmt {
+    ($name:literal) => {
+        $crate::db::stmt!($name, false)
+    };
+    ($name:literal, often) => {
+        $crate::db::stmt!($name, true)
+    };
+    ($name:literal, $often:literal) => {
+        $crate::db::Stmt {
+            op: $name,
+            often: $often,
+            sql: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/sql/", $name, ".sql")),
+        }
+    };
+}
+pub(crate) use stmt;
+
+struct Opener {
+    config: DbConfig,
+    notes: Option<mpsc::Sender<Note>>,
+}
+
+impl managed::Manager for Opener {
+    type Type = Conn;
+    type Error = StoreError;
+
+    async fn create(&self) -> Result<Conn, StoreError> {
+        Conn::open(&self.config, self.notes.clone()).await
+    }
+
+    async fn recycle(&self, conn: &mut Conn, _: &Metrics) -> RecycleResult<StoreError> {
+        if conn.is_usable() {
+            Ok(())
+        } else {
+            Err(RecycleError::message("not reusable"))
+        }
+    }
+}
+
+/// Told of every statement: its name, its round trip with the wait for a connection, and how it failed.
+pub type Observer = Arc<dyn Fn(&'static str, Duration, Option<&StoreError>) + Send + Sync>;
+
+/// A handle on the database; clones share the connections.
+#[derive(Clone)]
+pub struct Db {
+    pool: Pool<Opener>,
+    config: Arc<DbConfig>,
+    shrunk: Arc<Mutex<StdInstant>>,
+    observer: Option<Observer>,
+}
+
+/// Connections by what they do, for the gauge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolGauge {
+    pub idle: usize,
+    pub used: usize,
+    pub max: usize,
+}
+
+impl Db {
+    /// A handle that connects when first used and does not look at the schema.
+    pub fn new(config: &DbConfig) -> Self {
+        Self::build(config, config.max_pool, None)
+    }
+
+    /// Connects, and checks that the schema is the one this binary was built for.
+    pub async fn connect(config: &DbConfig) -> Result<Self, StoreError> {
+        let db = Self::new(config);
+        migrate::check(&db).await?;
+        Ok(db)
+    }
+
+    /// One connection of its own for what must never queue behind other work, listening on the channel
+    /// `farmhand` from its first statement on. It is opened again by the next statement after it broke.
+    pub fn dedicated(config: &DbConfig) -> (Self, mpsc::Receiver<Note>) {
+        let (sender, receiver) = mpsc::channel(NOTES);
+        let sender = config.listen.then_some(sender);
+        (Self::build(config, 1, sender), receiver)
+    }
+
+    fn build(config: &DbConfig, size: usize, notes: Option<mpsc::Sender<Note>>) -> Self {
+        let opener = Opener {
+            config: config.clone(),
+            notes,
+        };
+        let pool = Pool::builder(opener)
+            .max_size(size.max(1))
+            .queue_mode(QueueMode::Lifo)
+            .runtime(deadpool::Runtime::Tokio1)
+            .build()
+            // The builder refuses only timeouts without a runtime.
+            .unwrap_or_else(|e| unreachable!("{e}"));
+        Self {
+            pool,
+            config: Arc::new(config.clone()),
+            shrunk: Arc::new(Mutex::new(StdInstant::now())),
+            observer: None,
+        }
+    }
+
+    /// The same handle, telling `observer` of every statement from now on.
+    #[must_use]
+    pub fn observed_by(self, observer: Observer) -> Self {
+        Self {
+            observer: Some(observer),
+            ..self
+        }
+    }
+
+    /// The configuration it was made from.
+    pub fn config(&self) -> &DbConfig {
+        &self.config
+    }
+
+    pub fn gauge(&self) -> PoolGauge {
+        let status = self.pool.status();
+        PoolGauge {
+            idle: status.available,
+            used: status.size.saturating_sub(status.available),
+            max: status.max_size,
+        }
+    }
+
+    /// Closes idle connections and refuses further work.
+    pub fn close(&self) {
+        self.pool.close();
+    }
+
+    async fn conn(&self, op: &'static str) -> Result<Lease, StoreError> {
+        self.shrink();
+        // Waiting for a free connection counts like connecting: both are bounded, separately from the
+        // statement, so that a slow connect does not cut the statement short.
+        let limit = self.config.connect_timeout + self.config.statement_timeout;
+        match tokio::time::timeout(limit, self.pool.get()).await {
+            Ok(Ok(conn)) => Ok(Lease(Some(conn))),
+            Ok(Err(PoolError::Backend(error))) => Err(error),
+            Ok(Err(error)) => Err(StoreError::Unreachable(format!("{op}: {error}"))),
+            Err(_) => Err(StoreError::Unreachable(format!(
+                "{op}: all {} connections were busy for {limit:?}",
+                self.pool.status().max_size
+            ))),
+        }
+    }
+
+    /// Keeps one connection at rest.
+    fn shrink(&self) {
+        let mut last = self.shrunk.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.elapsed() < IDLE {
+            return;
+        }
+        *last = StdInstant::now();
+        drop(last);
+        let mut kept = 0;
+        self.pool.retain(|conn, metrics| {
+            let keep = conn.is_usable() && (kept == 0 || metrics.last_used() < IDLE);
+            kept += usize::from(keep);
+            keep
+        });
+    }
+
+    pub(crate) async fn raw(&self, stmt: Stmt, params: &[Param<'_>]) -> Result<Vec<Row>, StoreError> {
+        let started = StdInstant::now();
+        let result = match self.conn(stmt.op).await {
+            Ok(mut conn) => {
+                conn.conn()
+                    .query(stmt, params, self.config.statement_timeout)
+                    .await
+            }
+            Err(error) => Err(error),
+        };
+        observe(self.observer.as_ref(), stmt.op, started, &result);
+        result
+    }
+
+    pub(crate) async fn rows<T: DeserializeOwned>(
+        &self,
+        stmt: Stmt,
+        params: &[Param<'_>],
+    ) -> Result<Vec<T>, StoreError> {
+        decode::rows(stmt.op, &self.raw(stmt, params).await?)
+    }
+
+    pub(crate) async fn row<T: DeserializeOwned>(
+        &self,
+        stmt: Stmt,
+        params: &[Param<'_>],
+    ) -> Result<Option<T>, StoreError> {
+        one(stmt.op, self.rows(stmt, params).await?)
+    }
+
+    /// A transaction, bounded as a whole by the statement timeout. Dropped without a commit, it takes
+    /// its connection along.
+    pub(crate) async fn transaction(&self, op: &'static str) -> Result<Transaction, StoreError> {
+        self.transaction_within(op, self.config.statement_timeout).await
+    }
+
+    pub(crate) async fn transaction_within(
+        &self,
+        op: &'static str,
+        limit: Duration,
+    ) -> Result<Transaction, StoreError> {
+        let started = StdInstant::now();
+        let conn = self.conn(op).await;
+        if conn.is_err() {
+            observe(self.observer.as_ref(), op, started, &conn);
+        }
+        Ok(Transaction {
+            conn: conn?,
+            observer: self.observer.clone(),
+            op,
+            deadline: Instant::now() + limit,
+            begun: false,
+        })
+    }
+}
+
+/// A connection out of the pool. One that must not be used again is closed when this is dropped, not when
+/// the pool next looks at it: it may hold locks.
+struct Lease(Option<Object<Opener>>);
+
+impl Lease {
+    fn conn(&mut self) -> &mut Conn {
+        match &mut self.0 {
+            Some(conn) => conn,
+            // Only drop takes it out.
+            None => unreachable!("a lease holds its connection until it is dropped"),
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(conn) = self.0.take()
+            && !conn.is_usable()
+        {
+            drop(Object::take(conn));
+        }
+    }
+}
+
+pub(crate) struct Transaction {
+    conn: Lease,
+    observer: Option<Observer>,
+    op: &'static str,
+    deadline: Instant,
+    begun: bool,
+}
+
+impl Transaction {
+    pub(crate) async fn rows<T: DeserializeOwned>(
+        &mut self,
+        stmt: Stmt,
+        params: &[Param<'_>],
+    ) -> Result<Vec<T>, StoreError> {
+        let started = StdInstant::now();
+        let result = if self.begun {
+            self.conn.conn().query_within(stmt, params, self.deadline).await
+        } else {
+            self.begun = true;
+            self.conn.conn().begin_with(stmt, params, self.deadline).await
+        };
+        observe(self.observer.as_ref(), stmt.op, started, &result);
+        decode::rows(stmt.op, &result?)
+    }
+
+    pub(crate) async fn row<T: DeserializeOwned>(
+        &mut self,
+        stmt: Stmt,
+        params: &[Param<'_>],
+    ) -> Result<Option<T>, StoreError> {
+        one(stmt.op, self.rows(stmt, params).await?)
+    }
+
+    /// Statements without parameters; for migrations.
+    pub(crate) async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
+        if !self.begun {
+            self.begun = true;
+            let conn = self.conn.conn();
+            let begin = conn.begin().to_owned();
+            conn.batch(self.op, &begin, self.deadline).await?;
+        }
+        self.conn.conn().batch(self.op, sql, self.deadline).await
+    }
+
+    /// Gives up what was done; the connection stays.
+    pub(crate) async fn rollback(mut self) -> Result<(), StoreError> {
+        if self.begun {
+            self.conn.conn().rollback(self.op, self.deadline).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
+        if self.begun {
+            let started = StdInstant::now();
+            let result = self.conn.conn().commit(self.op, self.deadline).await;
+            observe(self.observer.as_ref(), "commit", started, &result);
+            result?;
+        }
+        Ok(())
+    }
+}
+
+fn observe<T>(
+    observer: Option<&Observer>,
+    op: &'static str,
+    started: StdInstant,
+    result: &Result<T, StoreError>,
+) {
+    if let Some(observer) = observer {
+        observer(op, started.elapsed(), result.as_ref().err());
+    }
+}
+
+fn one<T>(op: &'static str, mut rows: Vec<T>) -> Result<Option<T>, StoreError> {
+    match rows.len() {
+        0 | 1 => Ok(rows.pop()),
+        n => Err(StoreError::Decode {
+            op,
+            message: format!("{n} rows where at most one can be"),
+        }),
+    }
+}

@@ -1,0 +1,103 @@
+//! What the API's documents say of types that live in `core`, which knows nothing of OpenAPI: named in
+//! `#[schema(value_type = …)]` where a row has such a field.
+
+use farmhand_core::claimed;
+use farmhand_core::run;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// Describes a type whose values are words.
+macro_rules! as_words {
+    ($name:ident, $all:expr) => {
+        // Derived it would not see names that come through a macro.
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                let kind = utoipa::openapi::schema::SchemaType::Type(utoipa::openapi::schema::Type::String);
+                let words: Vec<String> = $all.iter().map(ToString::to_string).collect();
+                utoipa::openapi::schema::ObjectBuilder::new()
+                    .schema_type(kind)
+                    .enum_values(Some(words))
+                    .into()
+            }
+        }
+
+        impl utoipa::ToSchema for $name {}
+    };
+}
+
+pub(crate) use as_words;
+
+/// [`run::RunState`].
+#[derive(Debug)]
+pub struct RunState;
+
+as_words!(RunState, run::RunState::ALL);
+
+/// [`claimed::Kind`].
+#[derive(Debug)]
+pub struct Kind;
+
+as_words!(Kind, claimed::Kind::ALL);
+
+/// [`farmhand_core::explain::Gate`].
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Gate {
+    Exists,
+    Enabled,
+    Paused,
+    Schedule,
+    Window,
+    Calendar,
+    Dst,
+    /// Whether somebody turned the instant into a run.
+    Fired,
+    Overlap,
+    Trigger,
+    Pool,
+    Lock,
+    Rate,
+    /// The run's own time: a retry's pause.
+    Ready,
+    Placement,
+    Nodes,
+    NodePool,
+    Slots,
+    Database,
+}
+
+/// One gate.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Finding {
+    pub gate: Gate,
+    pub open: bool,
+    pub what: String,
+    /// Since when it is closed, where known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// What would open it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frees: Option<String>,
+}
+
+/// Every gate that was looked at.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Explanation {
+    pub job_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// The first closed gate; None when nothing holds it back.
+    pub held_by: Option<Gate>,
+    /// One sentence.
+    pub answer: String,
+    pub gates: Vec<Finding>,
+}
+
+/// One key of a definition, before and after; null where it was not there.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Change {
+    pub old: Value,
+    pub new: Value,
+}

@@ -1,0 +1,378 @@
+//! New revisions of definitions, all of a file's or none.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_postgres::types::{Json, Type};
+
+use super::edges;
+use super::pools::{self, PoolChange};
+use super::targets::{self, TargetChange};
+use crate::db::{Db, Transaction, stmt};
+use crate::error::StoreError;
+use crate::protocol::rounds;
+use crate::signatures::{self, Signed};
+use farmhand_core::definition::{JobSpec, Needs, RunOn, TriggerFault};
+
+/// What an attempt with a timeout may take beyond timeout and grace before its neighbours condemn its
+/// node: the time to start it and to record its end.
+const HARD_MARGIN_MS: u128 = 30_000;
+
+/// A definition as it shall be.
+#[derive(Clone, Debug)]
+pub struct JobChange {
+    pub job_id: String,
+    pub spec: JobSpec,
+    /// The first instant of the schedule after now; None for a job without one.
+    pub next_run: Option<Timestamp>,
+    /// Where it came from, for people: a file's name.
+    pub source: String,
+}
+
+/// What was done with one definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    Created,
+    Updated,
+    Unchanged,
+    Deleted,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    pub job_id: String,
+    pub rev: i64,
+    pub change: Change,
+}
+
+/// Why a definition cannot be applied as computed; recompute and repeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Blocked {
+    /// Instants of the present schedule are overdue: `fire` them first, or they would have no outcome.
+    Overdue {
+        job_id: String,
+        rev: i64,
+        next_run: Timestamp,
+    },
+    /// Everything up to `decided_until` has its outcome; `next_run` must be after it.
+    Stale {
+        job_id: String,
+        decided_until: Timestamp,
+    },
+    /// Neither the farm nor the change has this pool.
+    NoPool { job_id: String, pool: String },
+    /// A pool would be deleted that these runs (the first of them) are in or wait for.
+    PoolInUse { pool: String, runs: Vec<i64> },
+    /// Neither the farm nor the change has this target of messages.
+    NoTarget { job_id: String, target: String },
+}
+
+/// The answer to `apply`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApplyOutcome {
+    /// Everything was applied; `seq` is what agents will see as `job_seq`.
+    Done { seq: i64, applied: Vec<Applied> },
+    /// Nothing was.
+    Blocked(Vec<Blocked>),
+    /// Nothing was: the jobs' triggers do not fit together.
+    Refused(Vec<TriggerFault>),
+}
+
+#[derive(Deserialize)]
+struct Present {
+    job_id: String,
+    rev: i64,
+    spec: Value,
+    deleted: bool,
+    overdue: Option<Timestamp>,
+    decided_until: Option<Timestamp>,
+}
+
+/// The columns of `job` that follow from a definition.
+#[derive(Debug, Serialize)]
+struct Columns<'a> {
+    job_id: &'a str,
+    rev: i64,
+    enabled: bool,
+    scheduled: bool,
+    next_run: Option<Timestamp>,
+    overlap: farmhand_core::definition::Overlap,
+    on_lost: farmhand_core::definition::OnLost,
+    priority: i32,
+    hold_ms: i64,
+    hard_ms: Option<i64>,
+    placement: Option<&'a BTreeMap<String, String>>,
+    instances: u32,
+    each_node: bool,
+    continuous: bool,
+    source: &'a str,
+    spec: &'a JobSpec,
+    #[serde(skip)]
+    needs: Option<Needs>,
+}
+
+/// [`apply_all`], leaving pools and targets as they are.
+pub async fn apply(
+    db: &Db,
+    changes: &[JobChange],
+    prune: bool,
+    by: &str,
+) -> Result<ApplyOutcome, StoreError> {
+    apply_all(db, changes, None, None, prune, by).await
+}
+
+/// Applies definitions in one transaction; with `prune`, jobs, pools and targets that are not among them are deleted.
+///
+/// A definition equal to the present one makes no revision. Applies wait for each other, so that agents
+/// following `job_seq` miss none.
+pub async fn apply_all(
+    db: &Db,
+    changes: &[JobChange],
+    pools: Option<&[PoolChange]>,
+    targets: Option<&[TargetChange]>,
+    prune: bool,
+    by: &str,
+) -> Result<ApplyOutcome, StoreError> {
+    apply_signed(db, changes, &BTreeMap::new(), (pools, targets), prune, by).await
+}
+
+/// [`apply_all`] with the signatures of jobs, by name: each is stored with the revision that is then the job's present one.
+pub async fn apply_signed(
+    db: &Db,
+    changes: &[JobChange],
+    signed: &BTreeMap<String, Signed>,
+    (pools, targets): (Option<&[PoolChange]>, Option<&[TargetChange]>),
+    prune: bool,
+    by: &str,
+) -> Result<ApplyOutcome, StoreError> {
+    let mut tx = db.transaction("apply").await?;
+    let seq = bump(&mut tx).await?;
+    let names: Vec<&str> = changes.iter().map(|c| c.job_id.as_str()).collect();
+    let present: Vec<Present> = tx
+        .rows(
+            stmt!("apply_lock"),
+            &[(&names, Type::TEXT_ARRAY), (&prune, Type::BOOL)],
+        )
+        .await?;
+    let present: BTreeMap<String, Present> = present.into_iter().map(|p| (p.job_id.clone(), p)).collect();
+
+    let mut blocked = Vec::new();
+    let mut columns = Vec::new();
+    let mut applied = Vec::new();
+    for change in changes {
+        let spec = to_value(&change.spec)?;
+        let before = present.get(&change.job_id);
+        let live = before.filter(|p| !p.deleted);
+        if let Some(same) = live.filter(|p| p.spec == spec) {
+            applied.push(Applied {
+                job_id: change.job_id.clone(),
+                rev: same.rev,
+                change: Change::Unchanged,
+            });
+            continue;
+        }
+        if let Some(why) = before.and_then(|p| obstacle(p, change.next_run)) {
+            blocked.push(why);
+            continue;
+        }
+        let rev = before.map_or(1, |p| p.rev + 1);
+        columns.push(Columns::of(change, rev)?);
+        applied.push(Applied {
+            job_id: change.job_id.clone(),
+            rev,
+            change: if live.is_some() {
+                Change::Updated
+            } else {
+                Change::Created
+            },
+        });
+    }
+    let gone: Vec<&Present> = present
+        .values()
+        .filter(|p| prune && !p.deleted && !names.contains(&p.job_id.as_str()))
+        .collect();
+    blocked.extend(gone.iter().filter_map(|p| obstacle(p, None)));
+    let plan = pools::plan(&mut tx, pools, prune).await?;
+    blocked.extend(plan.blocked(columns.iter().filter_map(|c| Some((c.job_id, c.needs.as_ref()?)))));
+    let targets = targets::plan(&mut tx, targets, prune).await?;
+    blocked.extend(targets.blocked(columns.iter().map(|c| (c.job_id, &c.spec.notify[..]))));
+    if !blocked.is_empty() {
+        tx.rollback().await?;
+        return Ok(ApplyOutcome::Blocked(blocked));
+    }
+    applied.extend(gone.iter().map(|p| Applied {
+        job_id: p.job_id.clone(),
+        rev: p.rev,
+        change: Change::Deleted,
+    }));
+    let vouched: Vec<(&str, i64, &Signed)> = (applied.iter().filter(|a| a.change != Change::Deleted))
+        .filter_map(|a| Some((a.job_id.as_str(), a.rev, signed.get(&a.job_id)?)))
+        .collect();
+    if columns.is_empty() && gone.is_empty() && plan.is_empty() && targets.is_empty() {
+        // A signature for what is there already changes nothing that agents would have to read again.
+        if signatures::sign(&mut tx, &vouched, by).await? > 0 {
+            tx.commit().await?;
+            return Ok(ApplyOutcome::Done { seq, applied });
+        }
+        tx.rollback().await?;
+        return Ok(ApplyOutcome::Done {
+            seq: seq - 1,
+            applied,
+        });
+    }
+    let gone: Vec<&str> = gone.iter().map(|p| p.job_id.as_str()).collect();
+    let _: Vec<Value> = tx
+        .rows(
+            stmt!("apply"),
+            &[
+                (&Json(&columns), Type::JSON),
+                (&gone, Type::TEXT_ARRAY),
+                (&seq, Type::INT8),
+                (&by, Type::TEXT),
+            ],
+        )
+        .await?;
+    signatures::sign(&mut tx, &vouched, by).await?;
+    plan.store(&mut tx, by).await?;
+    targets.store(&mut tx, by).await?;
+    pools::add_needs(
+        &mut tx,
+        columns
+            .iter()
+            .filter_map(|c| Some((c.job_id, c.rev, c.needs.as_ref()?))),
+    )
+    .await?;
+    let changed: Vec<&str> = (columns.iter().map(|c| c.job_id))
+        .chain(gone.iter().copied())
+        .collect();
+    rounds(&mut tx, &changed).await?;
+    targets::write_edges(&mut tx, &changed).await?;
+    let faults = edges::write(&mut tx, &changed).await?;
+    if !faults.is_empty() {
+        tx.rollback().await?;
+        return Ok(ApplyOutcome::Refused(faults));
+    }
+    tx.commit().await?;
+    Ok(ApplyOutcome::Done { seq, applied })
+}
+
+/// Deletes jobs; their runs and revisions stay. Unknown and deleted names are left out of the answer.
+pub async fn delete(db: &Db, jobs: &[String], by: &str) -> Result<ApplyOutcome, StoreError> {
+    let mut tx = db.transaction("delete_job").await?;
+    let seq = bump(&mut tx).await?;
+    let present: Vec<Present> = tx
+        .rows(
+            stmt!("apply_lock"),
+            &[(&jobs, Type::TEXT_ARRAY), (&false, Type::BOOL)],
+        )
+        .await?;
+    let gone: Vec<&Present> = present.iter().filter(|p| !p.deleted).collect();
+    let blocked: Vec<Blocked> = gone.iter().filter_map(|p| obstacle(p, None)).collect();
+    if !blocked.is_empty() || gone.is_empty() {
+        tx.rollback().await?;
+        return Ok(if gone.is_empty() {
+            ApplyOutcome::Done {
+                seq: seq - 1,
+                applied: Vec::new(),
+            }
+        } else {
+            ApplyOutcome::Blocked(blocked)
+        });
+    }
+    let names: Vec<&str> = gone.iter().map(|p| p.job_id.as_str()).collect();
+    let _: Vec<Value> = tx
+        .rows(
+            stmt!("apply"),
+            &[
+                (&Json(Vec::<Value>::new()), Type::JSON),
+                (&names, Type::TEXT_ARRAY),
+                (&seq, Type::INT8),
+                (&by, Type::TEXT),
+            ],
+        )
+        .await?;
+    targets::write_edges(&mut tx, &names).await?;
+    let faults = edges::write(&mut tx, &names).await?;
+    if !faults.is_empty() {
+        tx.rollback().await?;
+        return Ok(ApplyOutcome::Refused(faults));
+    }
+    let applied = gone
+        .iter()
+        .map(|p| Applied {
+            job_id: p.job_id.clone(),
+            rev: p.rev,
+            change: Change::Deleted,
+        })
+        .collect();
+    rounds(&mut tx, &names).await?;
+    tx.commit().await?;
+    Ok(ApplyOutcome::Done { seq, applied })
+}
+
+/// The next number of a change of definitions. Its row stays locked until the end of the transaction:
+/// numbers become visible in their order.
+pub(super) async fn bump(tx: &mut Transaction) -> Result<i64, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        seq: i64,
+    }
+    let row: Option<Row> = tx.row(stmt!("job_seq"), &[]).await?;
+    row.map(|r| r.seq).ok_or(StoreError::Decode {
+        op: "job_seq",
+        message: "the row of job_seq is missing".to_owned(),
+    })
+}
+
+fn obstacle(present: &Present, next_run: Option<Timestamp>) -> Option<Blocked> {
+    if let Some(at) = present.overdue {
+        return Some(Blocked::Overdue {
+            job_id: present.job_id.clone(),
+            rev: present.rev,
+            next_run: at,
+        });
+    }
+    match (next_run, present.decided_until) {
+        (Some(next), Some(decided)) if next <= decided => Some(Blocked::Stale {
+            job_id: present.job_id.clone(),
+            decided_until: decided,
+        }),
+        _ => None,
+    }
+}
+
+impl<'a> Columns<'a> {
+    fn of(change: &'a JobChange, rev: i64) -> Result<Self, StoreError> {
+        let spec = &change.spec;
+        let ms = |ms: u128| i64::try_from(ms).unwrap_or(i64::MAX);
+        let needs = spec.needs().map_err(StoreError::Refused)?;
+        Ok(Self {
+            job_id: &change.job_id,
+            rev,
+            enabled: spec.enabled,
+            scheduled: change.next_run.is_some(),
+            next_run: change.next_run,
+            overlap: spec.overlap,
+            on_lost: spec.on_lost,
+            priority: spec.priority,
+            hold_ms: ms(spec.hold.as_millis()),
+            hard_ms: spec
+                .timeout
+                .map(|t| ms(t.as_millis() + spec.grace.as_millis() + HARD_MARGIN_MS)),
+            placement: (!spec.placement.is_empty()).then_some(&spec.placement),
+            instances: spec.instances.max(1),
+            each_node: spec.run_on == RunOn::EachNode,
+            continuous: spec.is_continuous(),
+            source: &change.source,
+            spec,
+            needs,
+        })
+    }
+}
+
+fn to_value(spec: &JobSpec) -> Result<Value, StoreError> {
+    serde_json::to_value(spec).map_err(|e| StoreError::Refused(e.to_string()))
+}

@@ -1,0 +1,101 @@
+//! Runs for instants of the past that have none.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use tokio_postgres::types::Type;
+
+use crate::db::{Db, stmt};
+use crate::error::StoreError;
+use crate::protocol::promote;
+
+/// The answer to `backfill`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Backfilled {
+    /// The runs made, the oldest instant's first; instants that have a run by now got no second one.
+    Done {
+        run_ids: Vec<i64>,
+    },
+    /// The definition is not the one the instants were computed from.
+    Changed,
+    Disabled,
+    /// An each-node job, and no node that may run it.
+    NoNode,
+    NotFound,
+}
+
+/// Makes runs of kind `backfill`. They wait for each other and for what else of the job is live, the oldest instant
+/// first.
+pub async fn backfill(
+    db: &Db,
+    job_id: &str,
+    rev: i64,
+    instants: &[Timestamp],
+    by: &str,
+) -> Result<Backfilled, StoreError> {
+    #[derive(Deserialize)]
+    struct Locked {
+        rev: i64,
+        enabled: bool,
+    }
+    #[derive(Deserialize)]
+    struct Row {
+        placed: bool,
+        run_ids: Vec<i64>,
+    }
+    let mut tx = db.transaction("backfill").await?;
+    let locked: Option<Locked> = tx.row(stmt!("backfill_lock"), &[(&job_id, Type::TEXT)]).await?;
+    let refused = match locked {
+        None => Some(Backfilled::NotFound),
+        Some(job) if !job.enabled => Some(Backfilled::Disabled),
+        Some(job) if job.rev != rev => Some(Backfilled::Changed),
+        Some(_) => None,
+    };
+    if let Some(refused) = refused {
+        tx.rollback().await?;
+        return Ok(refused);
+    }
+    let row: Option<Row> = tx
+        .row(
+            stmt!("backfill"),
+            &[
+                (&job_id, Type::TEXT),
+                (&instants, Type::TIMESTAMPTZ_ARRAY),
+                (&by, Type::TEXT),
+            ],
+        )
+        .await?;
+    tx.commit().await?;
+    // What was live when the runs were made may have ended before they could be seen.
+    promote(db, &[job_id.to_owned()]).await?;
+    Ok(match row {
+        Some(Row {
+            placed: true,
+            run_ids,
+        }) => Backfilled::Done { run_ids },
+        _ => Backfilled::NoNode,
+    })
+}
+
+/// The instants of a job in [from, to) that have a run, or had one.
+pub async fn ran_instants(
+    db: &Db,
+    job_id: &str,
+    from: Timestamp,
+    to: Timestamp,
+) -> Result<Vec<Timestamp>, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        due_at: Timestamp,
+    }
+    let rows: Vec<Row> = db
+        .rows(
+            stmt!("ran_instants"),
+            &[
+                (&job_id, Type::TEXT),
+                (&from, Type::TIMESTAMPTZ),
+                (&to, Type::TIMESTAMPTZ),
+            ],
+        )
+        .await?;
+    Ok(rows.into_iter().map(|row| row.due_at).collect())
+}

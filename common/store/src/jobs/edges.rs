@@ -1,0 +1,34 @@
+//! Which job triggers which, as a table that follows the definitions.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use tokio_postgres::types::Type;
+
+use crate::db::{Transaction, stmt};
+use crate::error::StoreError;
+use farmhand_core::definition::{TriggerFault, trigger_faults};
+
+#[derive(Deserialize)]
+struct Edge {
+    parent: String,
+    child: String,
+    known: bool,
+}
+
+/// Writes what these jobs' present definitions say, and tells what is wrong with the whole then. Applies wait for
+/// each other, so nothing changes between this and the commit.
+pub(super) async fn write(tx: &mut Transaction, jobs: &[&str]) -> Result<Vec<TriggerFault>, StoreError> {
+    let _: Vec<serde_json::Value> = tx
+        .rows(stmt!("trigger_edges"), &[(&jobs, Type::TEXT_ARRAY)])
+        .await?;
+    let edges: Vec<Edge> = tx.rows(stmt!("trigger_graph"), &[]).await?;
+    let mut parents: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for edge in &edges {
+        parents.entry(&edge.child).or_default().push(&edge.parent);
+        if edge.known {
+            parents.entry(&edge.parent).or_default();
+        }
+    }
+    Ok(trigger_faults(&parents))
+}

@@ -1,0 +1,20 @@
+//! Definitions and what people do with them: apply, pause, submit, cancel.
+
+mod apply;
+mod backfill;
+mod edges;
+mod list;
+mod operator;
+mod pools;
+mod submit;
+mod targets;
+mod withhold;
+
+pub use apply::{Applied, ApplyOutcome, Blocked, Change, JobChange, apply, apply_all, apply_signed, delete};
+pub use backfill::{Backfilled, backfill, ran_instants};
+pub use list::{Listed, Revision, job, list_jobs, revisions};
+pub use operator::{Cancelled, Once, Paused, Resumed, Retried, cancel, pause, resume, retry_run};
+pub use pools::PoolChange;
+pub use submit::{Submission, Submitted, submit, submit_overlapping};
+pub use targets::TargetChange;
+pub use withhold::{Withhold, withhold};

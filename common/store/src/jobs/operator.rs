@@ -1,0 +1,268 @@
+//! What people do by hand, or through `farmhand.submit`.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio_postgres::types::{Json, Type};
+
+use super::apply::bump;
+use crate::Final;
+use crate::db::{Db, Transaction, stmt};
+use crate::error::StoreError;
+use crate::protocol::{SkipFold, promote, rounds};
+
+/// The answer to `pause`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Paused {
+    Done,
+    Already,
+    /// `fire` the instants from `next_run` until `asked` first, or they would have no outcome; then ask again as
+    /// of that moment.
+    Overdue {
+        next_run: Timestamp,
+        asked: Timestamp,
+    },
+    NotFound,
+}
+
+/// Stops a job's schedule; submitted runs go on. `asked` is the moment of the wish, now when absent: a job that
+/// has become due since is paused all the same, and those instants fall into the pause.
+pub async fn pause(
+    db: &Db,
+    job_id: &str,
+    by: &str,
+    reason: Option<&str>,
+    asked: Option<Timestamp>,
+) -> Result<Paused, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        was_paused: bool,
+        asked: Timestamp,
+        overdue: Option<Timestamp>,
+    }
+    let mut tx = db.transaction("pause").await?;
+    let seq = bump(&mut tx).await?;
+    let row: Option<Row> = tx
+        .row(
+            stmt!("pause"),
+            &[
+                (&job_id, Type::TEXT),
+                (&seq, Type::INT8),
+                (&by, Type::TEXT),
+                (&reason, Type::TEXT),
+                (&asked, Type::TIMESTAMPTZ),
+            ],
+        )
+        .await?;
+    let answer = match row {
+        None => Paused::NotFound,
+        Some(Row { was_paused: true, .. }) => Paused::Already,
+        Some(Row {
+            overdue: Some(next_run),
+            asked,
+            ..
+        }) => Paused::Overdue { next_run, asked },
+        Some(_) => {
+            rounds(&mut tx, &[job_id]).await?;
+            tx.commit().await?;
+            return Ok(Paused::Done);
+        }
+    };
+    tx.rollback().await?;
+    Ok(answer)
+}
+
+/// The answer to `resume`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resumed {
+    Done,
+    NotPaused,
+    /// `next_run` must be after this.
+    Stale {
+        decided_until: Timestamp,
+    },
+    NotFound,
+}
+
+/// Starts a paused job's schedule again at `next_run`, and records what fell into the pause.
+pub async fn resume(
+    db: &Db,
+    job_id: &str,
+    next_run: Option<Timestamp>,
+    skipped: &[SkipFold],
+    by: &str,
+) -> Result<Resumed, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        was_paused: bool,
+        stale: Option<Timestamp>,
+    }
+    let mut tx = db.transaction("resume").await?;
+    let seq = bump(&mut tx).await?;
+    let row: Option<Row> = tx
+        .row(
+            stmt!("resume"),
+            &[
+                (&job_id, Type::TEXT),
+                (&seq, Type::INT8),
+                (&by, Type::TEXT),
+                (&next_run, Type::TIMESTAMPTZ),
+                (&Json(skipped), Type::JSON),
+            ],
+        )
+        .await?;
+    let answer = match row {
+        None => Resumed::NotFound,
+        Some(Row {
+            was_paused: false, ..
+        }) => Resumed::NotPaused,
+        Some(Row {
+            stale: Some(decided_until),
+            ..
+        }) => Resumed::Stale { decided_until },
+        Some(_) => {
+            rounds(&mut tx, &[job_id]).await?;
+            tx.commit().await?;
+            return Ok(Resumed::Done);
+        }
+    };
+    tx.rollback().await?;
+    Ok(answer)
+}
+
+/// The answer to `cancel`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// It had not been started; it is cancelled.
+    Now,
+    /// Its holder was asked; the holder's end turns it into cancelled.
+    Requested {
+        node: String,
+    },
+    AlreadyFinal(Final),
+    NotFound,
+}
+
+/// Cancels a run.
+pub async fn cancel(db: &Db, run_id: i64, by: &str) -> Result<Cancelled, StoreError> {
+    #[derive(Deserialize)]
+    struct Live {
+        job_id: String,
+        node: Option<String>,
+    }
+    #[derive(Deserialize)]
+    struct Ended {
+        state: Final,
+    }
+    let live: Option<Live> = db
+        .row(stmt!("cancel"), &[(&run_id, Type::INT8), (&by, Type::TEXT)])
+        .await?;
+    match live {
+        Some(Live { node: Some(node), .. }) => Ok(Cancelled::Requested { node }),
+        Some(Live { job_id, node: None }) => {
+            if let Err(error) = promote(db, &[job_id]).await {
+                tracing::warn!(%error, "queued runs wait for the next sweep");
+            }
+            Ok(Cancelled::Now)
+        }
+        None => {
+            let ended: Option<Ended> = db.row(stmt!("final_state"), &[(&run_id, Type::INT8)]).await?;
+            Ok(ended.map_or(Cancelled::NotFound, |e| Cancelled::AlreadyFinal(e.state)))
+        }
+    }
+}
+
+/// The answer to `retry_run`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Retried {
+    /// The new run, of the job's present revision with the old run's parameters.
+    Run(i64),
+    NotFinal,
+    NotFound,
+    /// The job was deleted.
+    NoJob,
+    /// Another run for the same row of a table has not ended.
+    RowLive,
+}
+
+/// Names one request of a token, so that its repetition is answered with what was done.
+#[derive(Clone, Copy, Debug)]
+pub struct Once<'a> {
+    pub token_id: i64,
+    pub key: &'a str,
+}
+
+/// Makes a new run from a finished one. With `from_failed`, a flow does not run again what succeeded. With `once`, a
+/// repetition within a week is answered with the run of the first time.
+pub async fn retry_run(
+    db: &Db,
+    run_id: i64,
+    by: &str,
+    from_failed: bool,
+    once: Option<Once<'_>>,
+) -> Result<Retried, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        ended: bool,
+        live: bool,
+        row_live: bool,
+        new_run: Option<i64>,
+    }
+    let mut tx = db.transaction("retry_run").await?;
+    let action = format!("retry {run_id}");
+    if let Some(once) = once
+        && let Some(run) = answered(&mut tx, once, &action).await?
+    {
+        tx.rollback().await?;
+        return Ok(Retried::Run(run));
+    }
+    let row: Option<Row> = tx
+        .row(
+            stmt!("retry_run"),
+            &[
+                (&run_id, Type::INT8),
+                (&by, Type::TEXT),
+                (&from_failed, Type::BOOL),
+            ],
+        )
+        .await?;
+    if let (Some(once), Some(run)) = (once, row.as_ref().and_then(|row| row.new_run)) {
+        let _: Vec<Value> = tx
+            .rows(
+                stmt!("once_answer"),
+                &[
+                    (&once.token_id, Type::INT8),
+                    (&action, Type::TEXT),
+                    (&once.key, Type::TEXT),
+                    (&run, Type::INT8),
+                ],
+            )
+            .await?;
+    }
+    tx.commit().await?;
+    Ok(match row {
+        Some(Row {
+            new_run: Some(id), ..
+        }) => Retried::Run(id),
+        Some(Row { live: true, .. }) => Retried::NotFinal,
+        Some(Row { row_live: true, .. }) => Retried::RowLive,
+        Some(Row { ended: true, .. }) => Retried::NoJob,
+        _ => Retried::NotFound,
+    })
+}
+
+/// Keeps others with the same key out, and reads what was answered before, if anything.
+async fn answered(tx: &mut Transaction, once: Once<'_>, action: &str) -> Result<Option<i64>, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        answer: Option<i64>,
+    }
+    let params = [
+        (&once.token_id as _, Type::INT8),
+        (&action as _, Type::TEXT),
+        (&once.key as _, Type::TEXT),
+    ];
+    let _: Vec<Value> = tx.rows(stmt!("once_begin"), &params).await?;
+    let row: Option<Row> = tx.row(stmt!("once_read"), &params).await?;
+    Ok(row.and_then(|row| row.answer))
+}

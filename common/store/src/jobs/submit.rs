@@ -1,0 +1,167 @@
+//! Runs made by hand.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio_postgres::types::Type;
+
+use crate::db::{Db, stmt};
+use crate::error::StoreError;
+use farmhand_core::definition::Overlap;
+
+/// A run to be made by hand.
+#[derive(Clone, Copy, Debug)]
+pub struct Submission<'a> {
+    pub job_id: &'a str,
+    pub params: &'a Value,
+    /// With a key, the same run is answered for every repetition.
+    pub key: Option<&'a str>,
+    /// What else of the job is live matters as this says: the run is recorded as skipped, waits for it, replaces it, or
+    /// runs beside it.
+    pub overlap: Overlap,
+    /// Who submits, when it is not the database's user.
+    pub by: Option<&'a str>,
+}
+
+/// What a submission made, or would have made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// The first run.
+    pub run_id: i64,
+    /// It was made by an earlier submission with the same key.
+    pub repeated: bool,
+    /// Runs that were made; none for a repetition.
+    pub runs: i64,
+    /// Of these, runs that were recorded as skipped because of others.
+    pub skipped: i64,
+    /// Other runs of the job that have not ended.
+    pub live: i64,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    run_id: i64,
+}
+
+impl Row {
+    fn run(row: Option<Self>) -> Result<i64, StoreError> {
+        row.map(|r| r.run_id).ok_or(StoreError::Decode {
+            op: "submit",
+            message: "no row".to_owned(),
+        })
+    }
+}
+
+/// Makes a run of a job by hand: `farmhand.submit`, with its checks. It runs beside whatever else of the job is
+/// live. With a `key`, the same run is answered for every repetition.
+///
+/// # Errors
+/// `NotFound` for an unknown job, `Refused` for a disabled one and for parameters it does not take.
+pub async fn submit(
+    db: &Db,
+    job_id: &str,
+    params: &Value,
+    due_at: Option<Timestamp>,
+    key: Option<&str>,
+) -> Result<i64, StoreError> {
+    let row: Option<Row> = db
+        .row(
+            stmt!("submit", often),
+            &[
+                (&job_id, Type::TEXT),
+                (params, Type::JSONB),
+                (&due_at, Type::TIMESTAMPTZ),
+                (&key, Type::TEXT),
+            ],
+        )
+        .await?;
+    Row::run(row)
+}
+
+/// As [`submit`], but what else of the job is live matters. Without `commit` nothing is done: the answer says what
+/// would be.
+///
+/// # Errors
+/// As [`submit`].
+pub async fn submit_overlapping(
+    db: &Db,
+    what: Submission<'_>,
+    commit: bool,
+) -> Result<Submitted, StoreError> {
+    #[derive(Deserialize)]
+    struct Locked {
+        mark: i64,
+    }
+    #[derive(Deserialize)]
+    struct Made {
+        runs: i64,
+        live: i64,
+    }
+    #[derive(Deserialize)]
+    struct Met {
+        skipped: i64,
+    }
+    let Submission {
+        job_id,
+        params,
+        key,
+        overlap,
+        by,
+    } = what;
+    let due_at: Option<Timestamp> = None;
+    // The job's lock keeps firings and promotions out until it is decided who waits for whom.
+    let mut tx = db.transaction("submit").await?;
+    let locked: Option<Locked> = tx.row(stmt!("submit_lock"), &[(&job_id, Type::TEXT)]).await?;
+    let row: Option<Row> = tx
+        .row(
+            stmt!("submit", often),
+            &[
+                (&job_id, Type::TEXT),
+                (params, Type::JSONB),
+                (&due_at, Type::TIMESTAMPTZ),
+                (&key, Type::TEXT),
+            ],
+        )
+        .await?;
+    let run = Row::run(row)?;
+    // A repetition of a key is answered with the run of the first time.
+    let fresh = locked.is_some_and(|locked| run > locked.mark);
+    let mut submitted = Submitted {
+        run_id: run,
+        repeated: !fresh,
+        runs: 0,
+        skipped: 0,
+        live: 0,
+    };
+    if fresh {
+        let made: Option<Made> = tx
+            .row(
+                stmt!("submit_made"),
+                &[(&job_id, Type::TEXT), (&run, Type::INT8), (&by, Type::TEXT)],
+            )
+            .await?;
+        submitted.runs = made.as_ref().map_or(0, |made| made.runs);
+        submitted.live = made.map_or(0, |made| made.live);
+    }
+    if fresh && overlap != Overlap::Allow {
+        let word = match overlap {
+            Overlap::Skip => "skip",
+            Overlap::Queue => "queue",
+            Overlap::Replace => "replace",
+            Overlap::Allow => "allow",
+        };
+        let met: Option<Met> = tx
+            .row(
+                stmt!("submit_overlap"),
+                &[(&job_id, Type::TEXT), (&word, Type::TEXT)],
+            )
+            .await?;
+        submitted.skipped = met.map_or(0, |met| met.skipped);
+    }
+    if commit {
+        tx.commit().await?;
+    } else {
+        tx.rollback().await?;
+    }
+    Ok(submitted)
+}

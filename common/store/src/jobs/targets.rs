@@ -1,0 +1,98 @@
+//! Targets of messages that come with job files, and which job names which.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_postgres::types::{Json, Type};
+
+use super::apply::Blocked;
+use crate::db::{Transaction, stmt};
+use crate::error::StoreError;
+use farmhand_core::notify::TargetSpec;
+
+/// A target as it shall be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TargetChange {
+    pub name: String,
+    pub spec: TargetSpec,
+    /// Where it came from, for people: a file's name.
+    pub source: String,
+}
+
+/// What an apply does to the targets, which stay locked until its end.
+pub(super) struct Plan<'a> {
+    present: BTreeSet<String>,
+    put: Vec<&'a TargetChange>,
+    gone: Vec<String>,
+}
+
+/// Locks the targets and compares.
+pub(super) async fn plan<'a>(
+    tx: &mut Transaction,
+    wanted: Option<&'a [TargetChange]>,
+    prune: bool,
+) -> Result<Plan<'a>, StoreError> {
+    #[derive(Deserialize)]
+    struct Present {
+        name: String,
+        spec: TargetSpec,
+    }
+    let prune = prune && wanted.is_some();
+    let present: Vec<Present> = tx.rows(stmt!("notify_target_lock"), &[]).await?;
+    let present: BTreeMap<String, TargetSpec> = present.into_iter().map(|p| (p.name, p.spec)).collect();
+    let wanted = wanted.unwrap_or_default();
+    let differs = |w: &&TargetChange| present.get(&w.name) != Some(&w.spec);
+    let gone = |name: &&String| prune && !wanted.iter().any(|w| w.name == **name);
+    Ok(Plan {
+        put: wanted.iter().filter(differs).collect(),
+        gone: present.keys().filter(gone).cloned().collect(),
+        present: present.into_keys().collect(),
+    })
+}
+
+impl Plan<'_> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.put.is_empty() && self.gone.is_empty()
+    }
+
+    /// Targets that jobs name and nobody has.
+    pub(super) fn blocked<'j>(&self, jobs: impl Iterator<Item = (&'j str, &'j [String])>) -> Vec<Blocked> {
+        let known = |target: &String| {
+            self.put.iter().any(|p| p.name == *target)
+                || (self.present.contains(target) && !self.gone.contains(target))
+        };
+        jobs.flat_map(|(job_id, targets)| targets.iter().map(move |target| (job_id, target)))
+            .filter(|(_, target)| !known(target))
+            .map(|(job_id, target)| Blocked::NoTarget {
+                job_id: job_id.to_owned(),
+                target: target.clone(),
+            })
+            .collect()
+    }
+
+    pub(super) async fn store(&self, tx: &mut Transaction, by: &str) -> Result<(), StoreError> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let _: Vec<Value> = tx
+            .rows(
+                stmt!("notify_apply"),
+                &[
+                    (&Json(&self.put), Type::JSON),
+                    (&by, Type::TEXT),
+                    (&self.gone, Type::TEXT_ARRAY),
+                ],
+            )
+            .await?;
+        Ok(())
+    }
+}
+
+/// Writes what these jobs' present definitions say.
+pub(super) async fn write_edges(tx: &mut Transaction, jobs: &[&str]) -> Result<(), StoreError> {
+    let _: Vec<Value> = tx
+        .rows(stmt!("notify_edges"), &[(&jobs, Type::TEXT_ARRAY)])
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! PostgreSQL: one function per statement in `sql/`.
+//!
+//! Every statement goes out with its parameter types, unnamed but for a few frequent ones on connections that lead
+//! straight to PostgreSQL (so it is right behind any transaction pooler), is bounded in time on the client by dropping
+//! the connection, and turns row counts into enums.
+
+pub mod audit;
+mod config;
+mod conn;
+mod db;
+mod decode;
+pub mod described;
+mod direct;
+mod error;
+pub mod events;
+mod hosts;
+pub mod jobs;
+mod link;
+pub mod logs;
+pub mod migrate;
+mod note;
+pub mod notify;
+mod options;
+pub mod partitions;
+mod passfile;
+pub mod pools;
+pub mod progress;
+pub mod protocol;
+pub mod query;
+pub mod reading;
+pub mod retention;
+pub mod roles;
+pub mod signatures;
+pub mod snapshot;
+pub mod streams;
+pub mod survey;
+pub mod tables;
+pub mod tasks;
+mod text;
+pub mod tls;
+pub mod tokens;
+pub mod top;
+
+pub use config::{DbConfig, PasswordIn};
+pub use db::{Db, Observer, PoolGauge};
+pub use error::StoreError;
+pub use farmhand_core::claimed::{Kind, Me};
+pub use note::Note;
+pub use text::{AttemptOutcome, Final, LogStream, Role, Severity};

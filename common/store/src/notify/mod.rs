@@ -1,0 +1,289 @@
+//! Notifications: notes of what happened become messages, messages are leased to senders.
+//!
+//! A note is written by a trigger, in the transaction of the end that it is about. [`settle`] turns notes into messages
+//! in one transaction, under a lock that one agent at a time has; so nothing is lost when an agent dies, and nothing is
+//! told twice. Delivery is at least once: a sender that dies leaves its message to the next one.
+
+mod outbox;
+mod people;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_postgres::types::{Json, Type};
+
+pub use outbox::{Delivery, Verdict, claim, drop_older_than, sent};
+pub use people::{NotificationRow, TargetRow, Trouble, notifications, submit_test, targets};
+
+use super::db::{Db, Transaction, stmt};
+use super::error::StoreError;
+use super::snapshot::JobPoint;
+use farmhand_core::notify::{Channel, End, Happening, Lost, State, TargetSpec, Tell, Topic};
+
+/// Notes settled by one transaction at most.
+const SET: i64 = 500;
+
+/// What one call of [`settle`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// So many messages are to be delivered; whether notes are left.
+    Done { messages: usize, more: bool },
+    /// Another agent is at it.
+    Busy,
+}
+
+#[derive(Deserialize)]
+struct Note {
+    id: i64,
+    job_id: String,
+    what: What,
+    run_id: i64,
+    firing: Option<i64>,
+    attempt: i32,
+    outcome: String,
+    reason: Option<String>,
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    node: Option<String>,
+    due_at: Option<Timestamp>,
+    at: Timestamp,
+    /// Not one of several whose others are still to end well.
+    whole: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum What {
+    End,
+    Lost,
+}
+
+impl Note {
+    fn happening(self) -> Option<Happening> {
+        if self.what == What::Lost {
+            return Some(Happening::Lost(Lost {
+                run_id: self.run_id,
+                firing: self.firing,
+                attempt: self.attempt,
+                node: self.node.unwrap_or_default(),
+                reason: self.reason,
+                due: self.due_at,
+                at: self.at,
+            }));
+        }
+        let good = self.outcome == "succeeded";
+        if good && !self.whole {
+            return None;
+        }
+        let end = End {
+            run_id: self.run_id,
+            attempt: self.attempt,
+            outcome: self.outcome,
+            reason: self.reason,
+            exit_code: self.exit_code,
+            signal: self.signal,
+            node: self.node,
+            due: self.due_at,
+            at: self.at,
+        };
+        Some(if good {
+            Happening::Succeeded(end)
+        } else {
+            Happening::Failed(end)
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Job {
+    job_id: String,
+    #[serde(flatten)]
+    state: State,
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    spec: TargetSpec,
+}
+
+#[derive(Debug, Serialize)]
+struct Episode<'a> {
+    job_id: &'a str,
+    #[serde(flatten)]
+    state: &'a State,
+}
+
+#[derive(Debug, Serialize)]
+struct Outgoing<'a> {
+    target: String,
+    channel: Channel,
+    topic: Topic,
+    job_id: &'a str,
+    run_id: Option<i64>,
+    key: String,
+    body: farmhand_core::notify::Message,
+}
+
+#[derive(Deserialize)]
+struct Free {
+    free: bool,
+}
+
+/// Turns notes into messages, and after them `further` happenings, each with its job: those of one call are dropped
+/// when notes are left or somebody else is at it.
+pub async fn settle(db: &Db, further: &[(String, Happening)]) -> Result<Settled, StoreError> {
+    let mut tx = db.transaction("notify_settle").await?;
+    let lock: Option<Free> = tx.row(stmt!("notify_lock"), &[]).await?;
+    if !lock.is_some_and(|l| l.free) {
+        tx.rollback().await?;
+        return Ok(Settled::Busy);
+    }
+    let notes: Vec<Note> = tx.rows(stmt!("notify_notes"), &[(&SET, Type::INT8)]).await?;
+    let more = i64::try_from(notes.len()).is_ok_and(|n| n >= SET);
+    let ids: Vec<i64> = notes.iter().map(|n| n.id).collect();
+    let mut happenings: Vec<(String, Happening)> = notes
+        .into_iter()
+        .filter_map(|note| Some((note.job_id.clone(), note.happening()?)))
+        .collect();
+    if !more {
+        happenings.extend(further.iter().cloned());
+    }
+    if ids.is_empty() && happenings.is_empty() {
+        tx.rollback().await?;
+        return Ok(Settled::Done { messages: 0, more });
+    }
+    let messages = write(&mut tx, &ids, &happenings).await?;
+    tx.commit().await?;
+    Ok(Settled::Done { messages, more })
+}
+
+async fn write(
+    tx: &mut Transaction,
+    notes: &[i64],
+    happenings: &[(String, Happening)],
+) -> Result<usize, StoreError> {
+    let mut names: Vec<&str> = happenings.iter().map(|(job, _)| job.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let jobs: Vec<Job> = tx
+        .rows(stmt!("notify_jobs"), &[(&names, Type::TEXT_ARRAY)])
+        .await?;
+    let mut jobs: BTreeMap<String, Job> = jobs.into_iter().map(|j| (j.job_id.clone(), j)).collect();
+    let mut outgoing = Vec::new();
+    for (name, happening) in happenings {
+        let Some(job) = jobs.get_mut(name) else { continue };
+        // Nobody is to be told any more.
+        if job.targets.is_empty() {
+            job.state = State::default();
+            continue;
+        }
+        let (state, tell) = std::mem::take(&mut job.state).next(name, happening);
+        job.state = state;
+        if let Some(tell) = tell {
+            outgoing.extend(addressed(name, &tell, &job.targets));
+        }
+    }
+    let (calm, open): (Vec<&Job>, Vec<&Job>) = jobs.values().partition(|job| job.state.is_calm());
+    let calm: Vec<&str> = calm.iter().map(|job| job.job_id.as_str()).collect();
+    let open: Vec<Episode<'_>> = open
+        .iter()
+        .map(|job| Episode {
+            job_id: &job.job_id,
+            state: &job.state,
+        })
+        .collect();
+    let made: Vec<Value> = tx
+        .rows(
+            stmt!("notify_settle"),
+            &[
+                (&notes, Type::INT8_ARRAY),
+                (&Json(&open), Type::JSON),
+                (&calm, Type::TEXT_ARRAY),
+                (&Json(&outgoing), Type::JSON),
+            ],
+        )
+        .await?;
+    Ok(made.len())
+}
+
+fn addressed<'a>(job_id: &'a str, tell: &Tell, targets: &[Target]) -> Vec<Outgoing<'a>> {
+    let wanted = targets.iter().filter(|t| t.spec.wants(tell.topic));
+    wanted
+        .flat_map(|t| t.spec.channels().into_iter().map(move |channel| (t, channel)))
+        .map(|(target, channel)| Outgoing {
+            target: target.name.clone(),
+            channel,
+            topic: tell.topic,
+            job_id,
+            run_id: tell.message.run,
+            key: tell.key.clone(),
+            body: tell.message.clone(),
+        })
+        .collect()
+}
+
+/// What only one agent does at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    Deadlines,
+    Ping,
+}
+
+/// Takes the turn unless somebody had it within `every` by the database's clock.
+pub async fn take_turn(
+    db: &Db,
+    turn: Turn,
+    address: &str,
+    every: std::time::Duration,
+) -> Result<bool, StoreError> {
+    let name = match turn {
+        Turn::Deadlines => "deadlines",
+        Turn::Ping => "ping",
+    };
+    let every = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
+    let row: Option<Value> = db
+        .row(
+            stmt!("notify_turn"),
+            &[(&name, Type::TEXT), (&address, Type::TEXT), (&every, Type::INT8)],
+        )
+        .await?;
+    Ok(row.is_some())
+}
+
+/// A job whose deadline somebody wants to hear of.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Watched {
+    #[serde(flatten)]
+    pub point: JobPoint,
+    /// The missed deadline that people have been told of.
+    pub late_since: Option<Timestamp>,
+    /// The database's clock.
+    pub now: Timestamp,
+}
+
+pub async fn watched(db: &Db) -> Result<Vec<Watched>, StoreError> {
+    db.rows(stmt!("notify_points"), &[]).await
+}
+
+/// Whether the farm does its work.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Health {
+    pub timeline_open: bool,
+    /// Nodes that take work and whose lease has not run out.
+    pub ready: i64,
+    /// Seconds that the first due instant has waited to be fired; None without a schedule.
+    pub overdue: Option<f64>,
+}
+
+pub async fn health(db: &Db) -> Result<Health, StoreError> {
+    db.row(stmt!("notify_health"), &[])
+        .await?
+        .ok_or(StoreError::Decode {
+            op: "notify_health",
+            message: "no row".to_owned(),
+        })
+}

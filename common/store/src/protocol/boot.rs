@@ -1,0 +1,95 @@
+//! `@reboot`: what a node runs once per boot.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_postgres::types::Type;
+
+use super::session::set;
+use crate::Me;
+use crate::db::{Db, stmt};
+use crate::error::StoreError;
+use farmhand_core::definition::JobSpec;
+use farmhand_core::due::{self, SkipReason};
+
+/// What a boot meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Booted {
+    /// The runs made, waiting ones included.
+    pub run_ids: Vec<i64>,
+    /// Definitions that cannot be used, and why; they were left alone.
+    pub unusable: Vec<(String, String)>,
+}
+
+/// Fires every `@reboot` job for this node, if its boot is one that the farm has not seen yet.
+///
+/// Like cron's, a job that is applied later waits for the next boot. Each job's boot ends in a run or in a
+/// recorded skip. Nothing happens for a session that is over.
+pub async fn fire_boot(db: &Db, me: &Me, boot_id: &str) -> Result<Booted, StoreError> {
+    #[derive(Deserialize)]
+    struct Job {
+        job_id: String,
+        spec: Value,
+        paused: bool,
+        seen_at: Timestamp,
+    }
+    #[derive(Debug, Serialize)]
+    struct Given {
+        job_id: String,
+        skip: Option<&'static str>,
+    }
+    #[derive(Deserialize)]
+    struct Made {
+        run_id: i64,
+    }
+    let mut tx = db.transaction("fire_boot").await?;
+    let jobs: Vec<Job> = tx
+        .rows(
+            stmt!("boot_seen"),
+            &[
+                (&me.address, Type::TEXT),
+                (&me.session, Type::INT8),
+                (&me.life, Type::UUID),
+                (&boot_id, Type::TEXT),
+            ],
+        )
+        .await?;
+    let mut booted = Booted::default();
+    let mut given = Vec::with_capacity(jobs.len());
+    let at = jobs.first().map(|job| job.seen_at);
+    for job in jobs {
+        let skip = match skip(&job.job_id, &job.spec, job.seen_at) {
+            Ok(_) if job.paused => Some(SkipReason::Paused),
+            Ok(skip) => skip,
+            Err(why) => {
+                booted.unusable.push((job.job_id, why));
+                continue;
+            }
+        };
+        given.push(Given {
+            job_id: job.job_id,
+            skip: skip.map(SkipReason::as_str),
+        });
+    }
+    if !given.is_empty() {
+        let made: Vec<Made> = tx
+            .rows(
+                stmt!("boot_fire"),
+                &[
+                    (&set(&given), Type::JSON),
+                    (&me.address, Type::TEXT),
+                    (&at, Type::TIMESTAMPTZ),
+                ],
+            )
+            .await?;
+        booted.run_ids = made.into_iter().map(|m| m.run_id).collect();
+    }
+    tx.commit().await?;
+    Ok(booted)
+}
+
+fn skip(job_id: &str, spec: &Value, at: Timestamp) -> Result<Option<SkipReason>, String> {
+    let spec: JobSpec = serde_json::from_value(spec.clone()).map_err(|e| e.to_string())?;
+    let (_, policy) = due::compile(job_id, &spec).map_err(|e| e.to_string())?;
+    Ok(due::skipped_at(&policy, at))
+}

@@ -1,0 +1,79 @@
+//! The race for due runs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub use farmhand_core::claimed::{Attempt, Claimed};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_postgres::types::Type;
+
+use super::session::set;
+use crate::Me;
+use crate::db::{Db, stmt};
+use crate::error::StoreError;
+
+/// Claims up to `limit` runs that are due, in order of priority and readiness, out of `only` when given.
+///
+/// Nothing is claimed unless the caller's session is open, uncondemned, and neither cordoned nor
+/// draining, and the server's timeline is open. Labels are those the session was opened with.
+pub async fn claim(db: &Db, me: &Me, limit: i64, only: Option<&[i64]>) -> Result<Vec<Claimed>, StoreError> {
+    let mut claimed: Vec<Claimed> = db
+        .rows(
+            stmt!("claim", often),
+            &[
+                (&me.address, Type::TEXT),
+                (&me.session, Type::INT8),
+                (&me.life, Type::UUID),
+                (&limit, Type::INT8),
+                (&only, Type::INT8_ARRAY),
+            ],
+        )
+        .await?;
+    share_specs(&mut claimed);
+    Ok(claimed)
+}
+
+/// A definition comes with one run of its revision, and is all of theirs.
+fn share_specs(claimed: &mut [Claimed]) {
+    let mut specs: HashMap<(String, i64), Arc<Value>> = HashMap::new();
+    for run in claimed.iter().filter(|run| !run.spec.is_null()) {
+        specs.insert((run.job_id.clone(), run.rev), Arc::clone(&run.spec));
+    }
+    for run in claimed.iter_mut().filter(|run| run.spec.is_null()) {
+        // One clone of a short text per run; a key of borrowed parts would take a type of its own.
+        if let Some(spec) = specs.get(&(run.job_id.clone(), run.rev)) {
+            run.spec = Arc::clone(spec);
+        }
+    }
+}
+
+/// An attempt's exec.
+#[derive(Clone, Debug, Serialize)]
+pub struct Started {
+    pub run_id: i64,
+    pub attempt: i32,
+    pub fence: i64,
+    pub started_at: Timestamp,
+}
+
+/// Records when attempts of this session were started, for people; returns how many still run.
+pub async fn started(db: &Db, me: &Me, starts: &[Started]) -> Result<usize, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        #[expect(dead_code, reason = "only counted")]
+        run_id: i64,
+    }
+    let rows: Vec<Row> = db
+        .rows(
+            stmt!("started", often),
+            &[
+                (&me.address, Type::TEXT),
+                (&me.session, Type::INT8),
+                (&set(starts), Type::JSON),
+            ],
+        )
+        .await?;
+    Ok(rows.len())
+}

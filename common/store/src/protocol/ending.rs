@@ -1,0 +1,304 @@
+//! How sessions end, and what becomes of the runs they held.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::fire::promote;
+use crate::db::{Db, Transaction, stmt};
+use crate::error::StoreError;
+use crate::{Final, Me};
+
+/// Where a freed run went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FreedTo {
+    /// Anybody may claim it again.
+    Due,
+    /// `on_lost = "fail"`.
+    Lost,
+    /// Its cancelling had been requested.
+    Cancelled,
+    /// Taken over too often (`reason = 'poison'`).
+    Failed,
+}
+
+impl FreedTo {
+    /// The final state, if it is one.
+    pub fn as_final(self) -> Option<Final> {
+        match self {
+            Self::Due => None,
+            Self::Lost => Some(Final::Lost),
+            Self::Cancelled => Some(Final::Cancelled),
+            Self::Failed => Some(Final::Failed),
+        }
+    }
+}
+
+/// A run whose holder's session ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Freed {
+    pub run_id: i64,
+    pub job_id: String,
+    pub attempt: i32,
+    pub address: String,
+    pub session: i64,
+    pub fence: i64,
+    pub takeovers: i32,
+    pub to: FreedTo,
+}
+
+/// The answer to `expire`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expired {
+    /// The session ended by this call. Runs with `hold` stay held.
+    Done { freed: Vec<Freed> },
+    /// The beat moved, the session ended otherwise, or the timeline is not open.
+    Changed,
+}
+
+/// Ends a session whose beat did not move for a challenger's whole stopwatch, and frees its runs.
+///
+/// Two statements in one transaction: a claim in flight is not in the first one's snapshot, but has
+/// committed or is locked out by the time of the second's.
+pub async fn expire(
+    db: &Db,
+    address: &str,
+    session: i64,
+    life: Uuid,
+    beat: i64,
+) -> Result<Expired, StoreError> {
+    end(db, address, session, life, beat, Cause::Expired).await
+}
+
+/// `expire` by a person who takes it upon themselves that nothing of the session lives.
+pub async fn force_expire(
+    db: &Db,
+    address: &str,
+    session: i64,
+    life: Uuid,
+    beat: i64,
+) -> Result<Expired, StoreError> {
+    end(db, address, session, life, beat, Cause::Forced).await
+}
+
+async fn end(
+    db: &Db,
+    address: &str,
+    session: i64,
+    life: Uuid,
+    beat: i64,
+    cause: Cause,
+) -> Result<Expired, StoreError> {
+    let mut tx = db.transaction("expire").await?;
+    let ended: Option<Ended> = tx
+        .row(
+            stmt!("expire"),
+            &[
+                (&address, Type::TEXT),
+                (&session, Type::INT8),
+                (&life, Type::UUID),
+                (&beat, Type::INT8),
+            ],
+        )
+        .await?;
+    if ended.is_none() {
+        tx.commit().await?;
+        return Ok(Expired::Changed);
+    }
+    let freed = free(
+        &mut tx,
+        Scope {
+            address: Some(address),
+            cause,
+            ..Scope::default()
+        },
+    )
+    .await?;
+    tx.commit().await?;
+    promote_jobs(db, &freed).await;
+    Ok(Expired::Done { freed })
+}
+
+/// The answer to `close`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// The session ended by this call, and with it everything it held, `hold` included.
+    Done { freed: Vec<Freed> },
+    /// It had ended before.
+    Already,
+}
+
+/// Ends the caller's own session. Only for a holder with nothing left alive.
+pub async fn close(db: &Db, me: &Me) -> Result<Closed, StoreError> {
+    let mut tx = db.transaction("close").await?;
+    let ended: Option<Ended> = tx
+        .row(
+            stmt!("close"),
+            &[
+                (&me.address, Type::TEXT),
+                (&me.session, Type::INT8),
+                (&me.life, Type::UUID),
+            ],
+        )
+        .await?;
+    if ended.is_none() {
+        tx.commit().await?;
+        return Ok(Closed::Already);
+    }
+    let freed = free(
+        &mut tx,
+        Scope {
+            address: Some(&me.address),
+            holds: true,
+            // An earlier session's attempt may live on, under `hold`, on the machine that had the address.
+            session: Some(me.session),
+            ..Scope::default()
+        },
+    )
+    .await?;
+    tx.commit().await?;
+    promote_jobs(db, &freed).await;
+    Ok(Closed::Done { freed })
+}
+
+/// What is there for `sweep` and for `abandon`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct LeftOver {
+    pub to_sweep: bool,
+    pub to_abandon: bool,
+}
+
+/// Looks whether a sweep would find anything: one statement in place of the five of both.
+pub async fn left_over(db: &Db, gone_for: Duration) -> Result<LeftOver, StoreError> {
+    let seconds = i64::try_from(gone_for.as_secs()).unwrap_or(i64::MAX);
+    let row: Option<LeftOver> = db.row(stmt!("left_over"), &[(&seconds, Type::INT8)]).await?;
+    row.ok_or(StoreError::Decode {
+        op: "left_over",
+        message: "no row".to_owned(),
+    })
+}
+
+/// Frees what ended sessions still hold (a claim can commit after its session's end), `hold` excepted,
+/// and lets queued runs go whose turn it is.
+pub async fn sweep(db: &Db) -> Result<Vec<Freed>, StoreError> {
+    let mut tx = db.transaction("sweep").await?;
+    let freed = free(
+        &mut tx,
+        Scope {
+            cause: Cause::Expired,
+            ..Scope::default()
+        },
+    )
+    .await?;
+    tx.commit().await?;
+    super::fire::promote_all(db).await?;
+    Ok(freed)
+}
+
+/// Frees a run with `hold` whose session ended longer ago than the lease and its hold, by the caller's
+/// stopwatch. None when it moved on.
+pub async fn release_held(
+    db: &Db,
+    run_id: i64,
+    attempt: i32,
+    address: &str,
+    session: i64,
+) -> Result<Option<Freed>, StoreError> {
+    let mut tx = db.transaction("release_held").await?;
+    let scope = Scope {
+        address: Some(address),
+        holds: true,
+        cause: Cause::Expired,
+        run: Some((run_id, attempt)),
+        session: Some(session),
+    };
+    let mut freed = free(&mut tx, scope).await?;
+    tx.commit().await?;
+    promote_jobs(db, &freed).await;
+    Ok(freed.pop())
+}
+
+/// Ends due runs of each-node jobs whose node has been closed for `gone_for` as lost: nobody else may run
+/// them. Returns how many.
+pub async fn abandon(db: &Db, gone_for: Duration) -> Result<usize, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        #[expect(dead_code, reason = "only counted")]
+        run_id: i64,
+    }
+    let seconds = i64::try_from(gone_for.as_secs()).unwrap_or(i64::MAX);
+    let rows: Vec<Row> = db.rows(stmt!("abandon"), &[(&seconds, Type::INT8)]).await?;
+    Ok(rows.len())
+}
+
+#[derive(Deserialize)]
+struct Ended {
+    #[expect(dead_code, reason = "that there is a row is the answer")]
+    address: String,
+}
+
+/// Which held runs of ended sessions to free.
+/// Why held runs are freed; the reason they are due again with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Cause {
+    /// By the holder itself, with nothing left alive: no takeover.
+    #[default]
+    Drained,
+    Expired,
+    Forced,
+}
+
+impl Cause {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Drained => "drained",
+            Self::Expired => "expired",
+            Self::Forced => "forced",
+        }
+    }
+}
+
+#[derive(Default)]
+struct Scope<'a> {
+    address: Option<&'a str>,
+    /// Runs with `hold` too.
+    holds: bool,
+    cause: Cause,
+    run: Option<(i64, i32)>,
+    /// Only what this session held.
+    session: Option<i64>,
+}
+
+async fn free(tx: &mut Transaction, scope: Scope<'_>) -> Result<Vec<Freed>, StoreError> {
+    tx.rows(
+        stmt!("free"),
+        &[
+            (&scope.address, Type::TEXT),
+            (&scope.holds, Type::BOOL),
+            (&(scope.cause != Cause::Drained), Type::BOOL),
+            (&scope.run.map(|r| r.0), Type::INT8),
+            (&scope.run.map(|r| r.1), Type::INT4),
+            (&scope.session, Type::INT8),
+            (&scope.cause.as_str(), Type::TEXT),
+        ],
+    )
+    .await
+}
+
+/// Freed runs that ended may have held others back. The end is committed, so a failure here must not
+/// hide it; the sweep promotes what is missed.
+async fn promote_jobs(db: &Db, freed: &[Freed]) {
+    let mut jobs: Vec<String> = freed
+        .iter()
+        .filter(|f| f.to.as_final().is_some())
+        .map(|f| f.job_id.clone())
+        .collect();
+    jobs.sort();
+    jobs.dedup();
+    if let Err(error) = promote(db, &jobs).await {
+        tracing::warn!(%error, "queued runs wait for the next sweep");
+    }
+}

@@ -1,0 +1,199 @@
+//! Writes about attempts: each names run, attempt, fence, address and session, and is told apart from a stale one.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+use tokio_postgres::types::Type;
+
+use super::fire::promote;
+use super::gated::prompt;
+use super::outcome::{AttemptEnd, Finish};
+use super::session::set;
+use crate::Final;
+use crate::db::{Db, Stmt, stmt};
+use crate::error::StoreError;
+
+/// What became of one write about an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FinishResult {
+    /// It changed the run.
+    Done,
+    /// A retry or a release whose run ended instead, because its cancelling had been requested or
+    /// because it may not be run twice; the final state.
+    Ended(Final),
+    /// This very write had taken effect before; its reply was lost.
+    AlreadyOwn,
+    /// The run moved on: nothing was changed.
+    Fenced { now: Now },
+}
+
+/// How a run stands that is no longer the caller's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Now {
+    Due {
+        attempt: i32,
+    },
+    Running {
+        attempt: i32,
+        address: String,
+        session: i64,
+    },
+    Final {
+        state: Final,
+        attempt: i32,
+    },
+    Gone,
+}
+
+/// The fence, as every write carries it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+pub(super) struct Key {
+    run_id: i64,
+    attempt: i32,
+    fence: i64,
+    address: String,
+    session: i64,
+}
+
+impl Key {
+    pub(super) fn of_finish(f: &Finish) -> Self {
+        Self {
+            run_id: f.run_id,
+            attempt: f.attempt,
+            fence: f.fence,
+            address: f.address.clone(),
+            session: f.session,
+        }
+    }
+
+    pub(super) fn of_end(e: &AttemptEnd) -> Self {
+        Self {
+            run_id: e.run_id,
+            attempt: e.attempt,
+            fence: e.fence,
+            address: e.address.clone(),
+            session: e.session,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Ended {
+    #[serde(flatten)]
+    key: Key,
+    job_id: String,
+    /// The final state, or None for a run that is due again.
+    ended: Option<Final>,
+    /// Whether other runs of the job may have waited for this one.
+    promotes: bool,
+    /// Its revision, if it held something that others may have waited for.
+    frees: Option<i64>,
+}
+
+/// Writes a set, promotes what waited for it, and says record by record what became of it.
+pub(super) async fn write<T: Serialize + std::fmt::Debug + Sync>(
+    db: &Db,
+    statement: Stmt,
+    records: &[T],
+    keys: Vec<Key>,
+) -> Result<Vec<(i64, FinishResult)>, StoreError> {
+    if records.is_empty() {
+        return Ok(Vec::new());
+    }
+    let changed: Vec<Ended> = db.rows(statement, &[(&set(records), Type::JSON)]).await?;
+    let mut jobs: Vec<String> = changed
+        .iter()
+        .filter(|e| e.promotes)
+        .map(|e| e.job_id.clone())
+        .collect();
+    jobs.sort();
+    jobs.dedup();
+    // The end is committed; the sweep promotes what a failure here leaves waiting.
+    if let Err(error) = promote(db, &jobs).await {
+        tracing::warn!(%error, "queued runs wait for the next sweep");
+    }
+    let freed: Vec<(&str, i64)> = (changed.iter())
+        .filter_map(|e| e.frees.map(|rev| (e.job_id.as_str(), rev)))
+        .collect();
+    if let Err(error) = prompt(db, &freed).await {
+        tracing::debug!(%error, "runs that wait for a pool or a lock are found by the next look");
+    }
+    // By the whole fence: a set may hold a stale and a fresh attempt of one run.
+    let changed: HashMap<Key, Option<Final>> = changed.into_iter().map(|e| (e.key, e.ended)).collect();
+    let missed: Vec<i64> = keys
+        .iter()
+        .filter(|k| !changed.contains_key(k))
+        .map(|k| k.run_id)
+        .collect();
+    let standing = if missed.is_empty() {
+        HashMap::new()
+    } else {
+        read_back(db, &missed).await?
+    };
+    let finish = statement.op.starts_with("finish");
+    Ok(keys
+        .into_iter()
+        .map(|key| {
+            let result = match changed.get(&key) {
+                Some(Some(state)) if !finish => FinishResult::Ended(*state),
+                Some(_) => FinishResult::Done,
+                None => judge(&key, standing.get(&key.run_id)),
+            };
+            (key.run_id, result)
+        })
+        .collect())
+}
+
+/// What became of a run: where it stands, and which attempts their own holders ended.
+#[derive(Deserialize)]
+struct Standing {
+    run_id: i64,
+    state: String,
+    attempt: i32,
+    address: Option<String>,
+    session: Option<i64>,
+    own_ends: Vec<OwnEnd>,
+}
+
+#[derive(Deserialize)]
+struct OwnEnd {
+    attempt: i32,
+    fence: i64,
+    address: String,
+    session: i64,
+}
+
+async fn read_back(db: &Db, runs: &[i64]) -> Result<HashMap<i64, Standing>, StoreError> {
+    let rows: Vec<Standing> = db
+        .rows(stmt!("read_back", often), &[(&runs, Type::INT8_ARRAY)])
+        .await?;
+    Ok(rows.into_iter().map(|r| (r.run_id, r)).collect())
+}
+
+fn judge(key: &Key, standing: Option<&Standing>) -> FinishResult {
+    let Some(s) = standing else {
+        return FinishResult::Fenced { now: Now::Gone };
+    };
+    let own = s.own_ends.iter().any(|e| {
+        e.attempt == key.attempt
+            && e.fence == key.fence
+            && e.address == key.address
+            && e.session == key.session
+    });
+    if own {
+        return FinishResult::AlreadyOwn;
+    }
+    let now = match (s.state.parse::<Final>(), &s.address, s.session) {
+        (Ok(state), _, _) => Now::Final {
+            state,
+            attempt: s.attempt,
+        },
+        (Err(_), Some(address), Some(session)) => Now::Running {
+            attempt: s.attempt,
+            address: address.clone(),
+            session,
+        },
+        (Err(_), _, _) => Now::Due { attempt: s.attempt },
+    };
+    FinishResult::Fenced { now }
+}

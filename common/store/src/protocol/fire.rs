@@ -1,0 +1,185 @@
+//! Due instants become runs, a set of jobs at a time.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio_postgres::types::Type;
+
+use super::session::set;
+use crate::db::{Db, Transaction, stmt};
+use crate::error::StoreError;
+
+/// Jobs fired by one statement at most: bounds how long their rows stay locked.
+const SET: usize = 1000;
+/// Due instants in one statement, beyond those of its last job.
+const INSTANTS: usize = 10_000;
+/// Sets up to this size have plans that are kept. They compare each firing of a set with each other, which costs less than
+/// planning while they are few; larger sets are planned for their size.
+const FEW: usize = 64;
+
+/// Everything that the schedule says about one job between the `next_run` seen and now.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fire {
+    pub job_id: String,
+    pub rev: i64,
+    /// The `next_run` this was computed from.
+    pub seen: Timestamp,
+    /// The next instant not decided here; None when the schedule ends.
+    pub following: Option<Timestamp>,
+    /// Instants in [seen, following) to run, oldest first.
+    pub due: Vec<Timestamp>,
+    /// The other instants in [seen, following), by reason.
+    pub skipped: Vec<SkipFold>,
+}
+
+/// Neighbouring due instants skipped for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkipFold {
+    pub reason: String,
+    pub first: Timestamp,
+    pub last: Timestamp,
+    pub count: i64,
+}
+
+/// A job that this call fired.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fired {
+    pub job_id: String,
+    /// The runs made, waiting ones included.
+    pub run_ids: Vec<i64>,
+    /// Instants skipped by the statement itself (`overlap`, `queue_full`, `replaced`, `no_node`).
+    pub skipped: Vec<SkipFold>,
+    /// Runs that `overlap = "replace"` asks holders to end.
+    pub cancelling: Vec<i64>,
+}
+
+/// Fires the jobs whose `next_run` and `rev` are still those seen and which are due by the database's
+/// clock; jobs another agent is firing, or has fired, are left out of the answer.
+///
+/// The overlap rule is applied here. Of several instants of one job, `skip` and `queue` run the first
+/// now when nothing is live and queue the rest; `replace` runs only the last.
+pub async fn fire(db: &Db, fires: &[Fire]) -> Result<Vec<Fired>, StoreError> {
+    fire_for(db, fires, 0).await
+}
+
+/// `fire` by one who claims right afterwards and has room for `room` runs: the farm is told only of more than that, and
+/// of runs that may not be for everybody.
+pub async fn fire_for(db: &Db, fires: &[Fire], mut room: usize) -> Result<Vec<Fired>, StoreError> {
+    let mut fired = Vec::new();
+    for part in sets(fires) {
+        let of_part = fire_set(db, part, room).await?;
+        room = room.saturating_sub(of_part.iter().map(|f| f.run_ids.len()).sum());
+        fired.extend(of_part);
+    }
+    Ok(fired)
+}
+
+/// Sets that one statement is for.
+fn sets(fires: &[Fire]) -> Vec<&[Fire]> {
+    let (mut sets, mut from, mut instants) = (Vec::new(), 0, 0);
+    for (at, fire) in fires.iter().enumerate() {
+        if at - from == SET || instants >= INSTANTS {
+            sets.push(&fires[from..at]);
+            (from, instants) = (at, 0);
+        }
+        instants += fire.due.len();
+    }
+    if from < fires.len() {
+        sets.push(&fires[from..]);
+    }
+    sets
+}
+
+async fn fire_set(db: &Db, fires: &[Fire], room: usize) -> Result<Vec<Fired>, StoreError> {
+    #[derive(Deserialize)]
+    struct Locked {
+        job_id: String,
+        seen: Timestamp,
+    }
+    let asked: Vec<&str> = fires.iter().map(|f| f.job_id.as_str()).collect();
+    let mut tx = db.transaction("fire").await?;
+    // The locks first: the second statement's snapshot then holds every end that promoted before.
+    let all = set(fires);
+    let (lock, fire) = if asked.len() <= FEW {
+        (stmt!("fire_lock", often), stmt!("fire", often))
+    } else {
+        tx.batch("SET LOCAL plan_cache_mode = force_custom_plan").await?;
+        (stmt!("fire_lock"), stmt!("fire"))
+    };
+    let locked: Vec<Locked> = tx
+        .rows(lock, &[(&all, Type::JSON), (&asked, Type::TEXT_ARRAY)])
+        .await?;
+    if locked.is_empty() {
+        tx.commit().await?;
+        return Ok(Vec::new());
+    }
+    let names: Vec<&str> = locked.iter().map(|l| l.job_id.as_str()).collect();
+    // Of two plans of one job the one that was made for what is due now.
+    let due: HashMap<&str, Timestamp> = locked.iter().map(|l| (l.job_id.as_str(), l.seen)).collect();
+    let matching: Vec<&Fire> = (fires.iter())
+        .filter(|f| due.get(f.job_id.as_str()) == Some(&f.seen))
+        .collect();
+    let fires = set(&matching);
+    let fired = tx
+        .rows(
+            fire,
+            &[
+                (&fires, Type::JSON),
+                (&names, Type::TEXT_ARRAY),
+                (&i64::try_from(room).unwrap_or(i64::MAX), Type::INT8),
+            ],
+        )
+        .await?;
+    tx.commit().await?;
+    Ok(fired)
+}
+
+/// Lets the oldest queued run go of each of these jobs that has nothing else live, and sees to the rounds of
+/// those that are continuous; returns the runs.
+pub async fn promote(db: &Db, jobs: &[String]) -> Result<Vec<i64>, StoreError> {
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    promote_some(db, Some(jobs)).await
+}
+
+/// `promote` for every job with queued runs or missing rounds: the net under what a crash prevented.
+pub async fn promote_all(db: &Db) -> Result<Vec<i64>, StoreError> {
+    promote_some(db, None).await
+}
+
+async fn promote_some(db: &Db, jobs: Option<&[String]>) -> Result<Vec<i64>, StoreError> {
+    #[derive(Deserialize)]
+    struct Locked {
+        job_id: String,
+        continuous: bool,
+    }
+    let mut tx = db.transaction("promote").await?;
+    // Locked first: a firing that counts on our end waits for nobody, one in progress is waited for.
+    let locked: Vec<Locked> = tx
+        .rows(stmt!("promote_lock"), &[(&jobs, Type::TEXT_ARRAY)])
+        .await?;
+    let names: Vec<&str> = locked.iter().map(|l| l.job_id.as_str()).collect();
+    let mut promoted: Vec<Promoted> = if names.is_empty() {
+        Vec::new()
+    } else {
+        tx.rows(stmt!("promote"), &[(&names, Type::TEXT_ARRAY)]).await?
+    };
+    if locked.iter().any(|l| l.continuous) {
+        promoted.extend(rounds(&mut tx, &names).await?);
+    }
+    tx.commit().await?;
+    Ok(promoted.into_iter().map(|p| p.run_id).collect())
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Promoted {
+    run_id: i64,
+}
+
+/// Gives these jobs, which the transaction has locked, the rounds that their definitions ask for. A statement
+/// of its own after the lock: its snapshot then holds every round that ended before.
+pub(crate) async fn rounds(tx: &mut Transaction, jobs: &[&str]) -> Result<Vec<Promoted>, StoreError> {
+    tx.rows(stmt!("rounds"), &[(&jobs, Type::TEXT_ARRAY)]).await
+}

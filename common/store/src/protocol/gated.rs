@@ -1,0 +1,112 @@
+//! Claims of runs that need a pool, locks or a rate.
+
+use serde::Deserialize;
+use tokio_postgres::types::Type;
+
+use super::claim::{Claimed, claim};
+use crate::Me;
+use crate::db::{Db, stmt};
+use crate::error::StoreError;
+
+/// Claims up to `limit` of the runs that wait for pools, locks or rates, with all that each of them needs.
+///
+/// Places are left to runs without needs that come before. The function in the database says in which order,
+/// and how no two callers take the same place.
+pub async fn claim_gated(db: &Db, me: &Me, limit: i64) -> Result<Vec<Claimed>, StoreError> {
+    #[derive(Deserialize)]
+    struct Won {
+        run_id: i64,
+    }
+    let limit = i32::try_from(limit).unwrap_or(i32::MAX);
+    let won: Vec<Won> = db
+        .rows(
+            stmt!("claim_gated"),
+            &[
+                (&me.address, Type::TEXT),
+                (&me.session, Type::INT8),
+                (&me.life, Type::UUID),
+                (&limit, Type::INT4),
+            ],
+        )
+        .await?;
+    if won.is_empty() {
+        return Ok(Vec::new());
+    }
+    let won: Vec<i64> = won.into_iter().map(|w| w.run_id).collect();
+    db.rows(
+        stmt!("claimed", often),
+        &[
+            (&won, Type::INT8_ARRAY),
+            (&me.address, Type::TEXT),
+            (&me.session, Type::INT8),
+        ],
+    )
+    .await
+}
+
+/// Claims up to `limit` runs of any kind; with `gates`, also of those with needs.
+///
+/// # Errors
+/// Only when nothing was claimed: what was is to be started.
+pub async fn claim_any(db: &Db, me: &Me, limit: i64, gates: bool) -> Result<Vec<Claimed>, StoreError> {
+    let mut won = if gates {
+        claim_gated(db, me, limit).await?
+    } else {
+        Vec::new()
+    };
+    let left = limit - i64::try_from(won.len()).unwrap_or(limit);
+    if left > 0 {
+        match claim(db, me, left, None).await {
+            Ok(more) => won.extend(more),
+            Err(error) if won.is_empty() => return Err(error),
+            Err(error) => tracing::debug!(%error, "the second half of a claim"),
+        }
+    }
+    Ok(won)
+}
+
+/// Tells the farm of the first runs that wait for what ended runs of these (job, revision) held.
+pub(super) async fn prompt(db: &Db, ended: &[(&str, i64)]) -> Result<(), StoreError> {
+    if ended.is_empty() {
+        return Ok(());
+    }
+    let (jobs, revs): (Vec<&str>, Vec<i64>) = ended.iter().copied().unzip();
+    db.raw(
+        stmt!("prompt"),
+        &[(&jobs, Type::TEXT_ARRAY), (&revs, Type::INT8_ARRAY)],
+    )
+    .await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    /// The names of the columns that a statement answers, in their order.
+    fn columns(sql: &str) -> Vec<&str> {
+        let answer = sql.find("SELECT w.run_id").unwrap() + "SELECT".len();
+        let end = sql.find("END AS done").unwrap() + "END AS done".len();
+        let mut depth = 0;
+        let apart = |c: char| {
+            depth += i32::from(c == '(') - i32::from(c == ')');
+            c == ',' && depth == 0
+        };
+        sql[answer..end]
+            .split(apart)
+            .map(|column| column.trim().rsplit([' ', '.', '\n']).next().unwrap_or_default())
+            .collect()
+    }
+
+    #[test]
+    fn a_run_with_needs_is_answered_like_any_other() {
+        let (claim, claimed) = (
+            include_str!("../sql/claim.sql"),
+            include_str!("../sql/claimed.sql"),
+        );
+        let names = columns(claim);
+        assert!(
+            names.starts_with(&["run_id", "job_id"]) && names.ends_with(&["items", "done"]),
+            "{names:?}"
+        );
+        assert_eq!(columns(claimed), names);
+    }
+}

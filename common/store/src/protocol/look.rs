@@ -1,0 +1,145 @@
+//! One look at the farm: what a challenger, a claimer and a scheduler need to know, in one round trip.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use crate::Me;
+use crate::db::{Db, stmt};
+use crate::error::StoreError;
+
+/// What one look shows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Look {
+    pub db_now: Timestamp,
+    /// The server's timeline, and whether it is open.
+    pub tli: i64,
+    pub timeline_open: bool,
+    /// The next open nodes after the caller in address order, around the corner; never the caller.
+    pub nodes: Vec<NodeBeat>,
+    /// Open nodes that take work, in address order, 512 at most.
+    pub live_addresses: Vec<String>,
+    /// The newest change of a definition; see `jobs_since`.
+    pub job_seq: i64,
+    /// When the first due run is ready that the caller may claim; in the past when there is one now.
+    pub earliest_ready: Option<Timestamp>,
+    /// When the first job fires; in the past when one is overdue.
+    pub earliest_next_run: Option<Timestamp>,
+    pub overdue_jobs: bool,
+    /// The caller's runs that somebody wants cancelled.
+    pub cancels: Vec<CancelWanted>,
+    /// Runs with `hold` of sessions that ended.
+    pub orphans: Vec<HeldOver>,
+    /// Running attempts with a hard end, of the watched nodes.
+    pub overruns: Vec<Running>,
+    /// Whether ends of jobs that trigger others are to be looked at: then settle.
+    pub unsettled: bool,
+    pub cordoned: bool,
+    pub draining: bool,
+    /// When what still runs on the draining caller is to be ended.
+    pub drain_until: Option<Timestamp>,
+    /// Whether any job needs pools, locks or rates: then claims ask for such runs too.
+    pub gates: bool,
+    /// Whether any job tells anybody how it does.
+    pub notifies: bool,
+    /// Whether notes or messages of that are to be looked at now.
+    pub to_tell: bool,
+    /// When the caller might claim one that waits at such a gate.
+    pub gated_at: Option<Timestamp>,
+}
+
+/// What a stopwatch watches.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NodeBeat {
+    pub address: String,
+    pub session: i64,
+    pub life: Uuid,
+    pub beat: i64,
+    pub condemned: bool,
+    pub ttl_ms: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CancelWanted {
+    pub run_id: i64,
+    pub attempt: i32,
+    pub by: Option<String>,
+}
+
+/// A run with `hold` whose session ended: freed by the stopwatch after lease and hold.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct HeldOver {
+    pub run_id: i64,
+    pub attempt: i32,
+    pub address: String,
+    pub session: i64,
+    pub hold_ms: i64,
+    /// Of the node whose session ended.
+    pub ttl_ms: i64,
+}
+
+/// A running attempt that has a hard end.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Running {
+    pub run_id: i64,
+    pub attempt: i32,
+    pub address: String,
+    pub session: i64,
+    pub life: Uuid,
+    /// Milliseconds from its claim after which it cannot be running.
+    pub hard_ms: i64,
+}
+
+/// Looks at the farm, at `watch` neighbours of the caller among it.
+pub async fn look(db: &Db, me: &Me, watch: u32) -> Result<Look, StoreError> {
+    let row: Option<Look> = db
+        .row(
+            stmt!("look", often),
+            &[
+                (&me.address, Type::TEXT),
+                (&me.session, Type::INT8),
+                (&i64::from(watch), Type::INT8),
+            ],
+        )
+        .await?;
+    row.ok_or(StoreError::Decode {
+        op: "look",
+        message: "no row".to_owned(),
+    })
+}
+
+/// A definition, as agents follow it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobRow {
+    pub job_id: String,
+    pub rev: i64,
+    pub seq: i64,
+    pub spec: Value,
+    pub enabled: bool,
+    pub paused: bool,
+    pub deleted: bool,
+    pub scheduled: bool,
+    pub next_run: Option<Timestamp>,
+    pub decided_until: Option<Timestamp>,
+}
+
+/// Definitions that changed after `seq`, in order of their change; all of them with `seq` 0. Deleted
+/// ones come as such.
+pub async fn jobs_since(db: &Db, seq: i64) -> Result<Vec<JobRow>, StoreError> {
+    db.rows(stmt!("jobs_since"), &[(&seq, Type::INT8)]).await
+}
+
+/// A job to fire.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overdue {
+    pub job_id: String,
+    pub rev: i64,
+    pub next_run: Timestamp,
+}
+
+/// Jobs that are due by the database's clock, longest first.
+pub async fn overdue(db: &Db, limit: i64) -> Result<Vec<Overdue>, StoreError> {
+    db.rows(stmt!("overdue"), &[(&limit, Type::INT8)]).await
+}

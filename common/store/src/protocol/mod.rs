@@ -1,0 +1,29 @@
+//! The lease protocol's statements: sessions, firing, claiming, ending, looking.
+//!
+//! Lock order: node, job, the gates' one lock, run. READ COMMITTED. Only `claim` raises `attempt`.
+
+mod boot;
+mod claim;
+mod ending;
+mod fenced;
+mod fire;
+mod gated;
+mod look;
+mod outcome;
+mod session;
+mod trigger;
+
+pub use boot::{Booted, fire_boot};
+pub use claim::{Attempt, Claimed, Started, claim, started};
+pub use ending::{
+    Closed, Expired, Freed, FreedTo, abandon, close, expire, force_expire, left_over, release_held, sweep,
+};
+pub use fenced::{FinishResult, Now};
+pub(crate) use fire::rounds;
+pub use fire::{Fire, Fired, SkipFold, fire, fire_for, promote, promote_all};
+pub use gated::{claim_any, claim_gated};
+pub use look::{CancelWanted, HeldOver, JobRow, Look, NodeBeat, Overdue, Running, jobs_since, look, overdue};
+pub use outcome::{Finish, GiveBack, Lose, LostWhy, Release, Retry, finish, give_back, lose, release, retry};
+pub(crate) use session::set;
+pub use session::{Held, NodeInfo, Opened, Renewed, condemn, open, open_timeline, renew};
+pub use trigger::{ParentRow, Triggered, Triggers, Waiting, settle, triggers};

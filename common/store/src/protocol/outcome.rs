@@ -1,0 +1,289 @@
+//! How attempts end: finished, retried, released. Every row names run, attempt, fence, address and session.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::claim::Attempt;
+use super::fenced::{FinishResult, Key, Now, write};
+use super::session::millis;
+use crate::db::{Db, stmt};
+use crate::error::StoreError;
+use crate::{AttemptOutcome, Final, Me};
+
+/// The end of a run, as its holder saw it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finish {
+    pub run_id: i64,
+    pub attempt: i32,
+    pub fence: i64,
+    pub address: String,
+    pub session: i64,
+    pub state: Final,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    pub reason: Option<String>,
+    pub started_at: Option<Timestamp>,
+    pub cpu_ms: Option<i64>,
+    pub max_rss_bytes: Option<i64>,
+    pub output_bytes: Option<i64>,
+    /// Bytes that the caps kept out.
+    pub output_dropped: Option<i64>,
+    /// For a round of a continuous job: until the next one is due.
+    #[serde(rename = "again_ms", serialize_with = "opt_millis")]
+    pub again: Option<Duration>,
+}
+
+/// The end of an attempt whose run is to be tried again.
+#[derive(Clone, Debug)]
+pub struct Retry {
+    pub run_id: i64,
+    pub attempt: i32,
+    pub fence: i64,
+    pub address: String,
+    pub session: i64,
+    /// `Failed` or `TimedOut`.
+    pub outcome: AttemptOutcome,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    pub reason: Option<String>,
+    pub started_at: Option<Timestamp>,
+    pub cpu_ms: Option<i64>,
+    pub max_rss_bytes: Option<i64>,
+    pub output_bytes: Option<i64>,
+    pub output_dropped: Option<i64>,
+    /// Until the run is due again.
+    pub delay: Duration,
+}
+
+/// Ends runs, and lets queued ones of the same jobs go; a round of a continuous job makes the next one.
+pub async fn finish(db: &Db, ends: &[Finish]) -> Result<Vec<(i64, FinishResult)>, StoreError> {
+    let (rounds, ends): (Vec<&Finish>, Vec<&Finish>) = ends.iter().partition(|e| e.again.is_some());
+    let keys = |ends: &[&Finish]| ends.iter().map(|e| Key::of_finish(e)).collect();
+    let mut results = write(db, stmt!("finish", often), &ends, keys(&ends)).await?;
+    let ended = write(db, stmt!("finish_round", often), &rounds, keys(&rounds)).await?;
+    for (round, (run_id, result)) in rounds.iter().zip(ended) {
+        let gone = matches!(result, FinishResult::Fenced { now: Now::Gone });
+        // A success is what folds away; its first reply was lost.
+        let own = gone && round.state == Final::Succeeded;
+        results.push((run_id, if own { FinishResult::AlreadyOwn } else { result }));
+    }
+    Ok(results)
+}
+
+fn opt_millis<S: serde::Serializer>(delay: &Option<Duration>, s: S) -> Result<S::Ok, S::Error> {
+    delay.map(millis).serialize(s)
+}
+
+/// Makes runs due again after their backoff and records the attempts. A run whose cancelling was
+/// requested ends as cancelled instead.
+pub async fn retry(db: &Db, retries: &[Retry]) -> Result<Vec<(i64, FinishResult)>, StoreError> {
+    let records: Vec<AttemptEnd> = retries.iter().map(AttemptEnd::of_retry).collect();
+    end_attempts(db, &records).await
+}
+
+async fn end_attempts(db: &Db, records: &[AttemptEnd]) -> Result<Vec<(i64, FinishResult)>, StoreError> {
+    let keys = records.iter().map(Key::of_end).collect();
+    write(db, stmt!("attempt_end", often), records, keys).await
+}
+
+/// Why a holder gives a run back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// The warden recorded that this attempt never starts: no harm, whatever `on_lost` says.
+    NeverStarted,
+    /// It was running and was killed for a drain: `on_lost = "fail"` makes it lost.
+    Drained,
+}
+
+/// Gives held runs back; they are due at once. Neither a retry nor a takeover is counted.
+pub async fn release(
+    db: &Db,
+    me: &Me,
+    attempts: &[Attempt],
+    why: Release,
+) -> Result<Vec<(i64, FinishResult)>, StoreError> {
+    let records: Vec<AttemptEnd> = attempts
+        .iter()
+        .map(|attempt| AttemptEnd::of_release(*attempt, me, why))
+        .collect();
+    end_attempts(db, &records).await
+}
+
+/// An attempt whose definition its holder would not execute, while another node might.
+#[derive(Clone, Debug)]
+pub struct GiveBack {
+    pub run_id: i64,
+    pub attempt: i32,
+    pub fence: i64,
+    pub address: String,
+    pub session: i64,
+    pub reason: String,
+    /// Until the run is due again, for this node too: so that nobody claims and refuses without a pause.
+    pub delay: Duration,
+}
+
+/// Gives back runs that their holder would not execute. Neither a retry nor a takeover is counted.
+pub async fn give_back(db: &Db, refused: &[GiveBack]) -> Result<Vec<(i64, FinishResult)>, StoreError> {
+    let records: Vec<AttemptEnd> = refused.iter().map(AttemptEnd::of_give_back).collect();
+    end_attempts(db, &records).await
+}
+
+/// Why an attempt that ran here was ended before it could end by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostWhy {
+    /// The lease lapsed and the kernel ended it.
+    Lease,
+    /// Its warden died.
+    Warden,
+    /// The node was told to leave.
+    Drain,
+    /// It was ended because the run seemed to have moved on.
+    Fenced,
+}
+
+impl LostWhy {
+    /// As recorded.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Lease => "lease lapsed",
+            Self::Warden => "warden died",
+            Self::Drain => "drained",
+            Self::Fenced => "fenced",
+        }
+    }
+}
+
+/// An attempt that its holder knows to be dead without an end of its own.
+#[derive(Clone, Debug)]
+pub struct Lose {
+    pub run_id: i64,
+    pub attempt: i32,
+    pub fence: i64,
+    pub address: String,
+    pub session: i64,
+    pub why: LostWhy,
+}
+
+/// Frees runs whose attempts their holder lost, as `on_lost` says; all but a drain counts as a takeover.
+pub async fn lose(db: &Db, lost: &[Lose]) -> Result<Vec<(i64, FinishResult)>, StoreError> {
+    let records: Vec<AttemptEnd> = lost.iter().map(AttemptEnd::of_lost).collect();
+    end_attempts(db, &records).await
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct AttemptEnd {
+    pub(super) run_id: i64,
+    pub(super) attempt: i32,
+    pub(super) fence: i64,
+    pub(super) address: String,
+    pub(super) session: i64,
+    outcome: AttemptOutcome,
+    /// Whether `on_lost = "fail"` ends the run.
+    ran: bool,
+    counts_retry: bool,
+    counts_takeover: bool,
+    delay_ms: i64,
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    reason: Option<String>,
+    started_at: Option<Timestamp>,
+    cpu_ms: Option<i64>,
+    max_rss_bytes: Option<i64>,
+    output_bytes: Option<i64>,
+    output_dropped: Option<i64>,
+}
+
+impl AttemptEnd {
+    fn of_retry(r: &Retry) -> Self {
+        Self {
+            run_id: r.run_id,
+            attempt: r.attempt,
+            fence: r.fence,
+            address: r.address.clone(),
+            session: r.session,
+            outcome: r.outcome,
+            ran: false,
+            counts_retry: true,
+            counts_takeover: false,
+            delay_ms: millis(r.delay),
+            exit_code: r.exit_code,
+            signal: r.signal,
+            reason: r.reason.clone(),
+            started_at: r.started_at,
+            cpu_ms: r.cpu_ms,
+            max_rss_bytes: r.max_rss_bytes,
+            output_bytes: r.output_bytes,
+            output_dropped: r.output_dropped,
+        }
+    }
+
+    fn of_lost(l: &Lose) -> Self {
+        let me = Me {
+            address: l.address.clone(),
+            session: l.session,
+            life: uuid::Uuid::nil(),
+        };
+        let lost = Attempt {
+            run_id: l.run_id,
+            attempt: l.attempt,
+            fence: l.fence,
+        };
+        let released = Self::of_release(lost, &me, Release::Drained);
+        if l.why == LostWhy::Drain {
+            return released;
+        }
+        Self {
+            outcome: AttemptOutcome::Lost,
+            counts_takeover: true,
+            reason: Some(l.why.as_str().to_owned()),
+            ..released
+        }
+    }
+
+    fn of_give_back(g: &GiveBack) -> Self {
+        let me = Me {
+            address: g.address.clone(),
+            session: g.session,
+            life: uuid::Uuid::nil(),
+        };
+        let of = Attempt {
+            run_id: g.run_id,
+            attempt: g.attempt,
+            fence: g.fence,
+        };
+        Self {
+            delay_ms: millis(g.delay),
+            reason: Some(g.reason.clone()),
+            ..Self::of_release(of, &me, Release::NeverStarted)
+        }
+    }
+
+    fn of_release(of: Attempt, me: &Me, why: Release) -> Self {
+        let (outcome, reason) = match why {
+            Release::NeverStarted => (AttemptOutcome::NeverStarted, "never started"),
+            Release::Drained => (AttemptOutcome::Released, "drained"),
+        };
+        Self {
+            run_id: of.run_id,
+            attempt: of.attempt,
+            fence: of.fence,
+            address: me.address.clone(),
+            session: me.session,
+            outcome,
+            ran: why == Release::Drained,
+            counts_retry: false,
+            counts_takeover: false,
+            delay_ms: 0,
+            exit_code: None,
+            signal: None,
+            reason: Some(reason.to_owned()),
+            started_at: None,
+            cpu_ms: None,
+            max_rss_bytes: None,
+            output_bytes: None,
+            output_dropped: None,
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Ends of jobs become runs of those that they trigger.
+//!
+//! Every statement that ends a run leaves a row in `triggering` for each job that it may trigger, so none is lost.
+//! `settle` turns them into runs, or into records of why there are none: in one transaction that first locks the
+//! triggered job's row, so that of two parents which end at once the second to be settled sees both.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio_postgres::types::{Json, Type};
+
+use crate::db::{Db, Transaction, stmt};
+use crate::error::StoreError;
+use farmhand_core::trigger::{Child, Decision, Firing};
+
+/// Jobs settled by one transaction at most.
+const SET: i64 = 100;
+
+/// Firings of one job by one transaction at most.
+const ROUNDS: usize = 50;
+
+/// A firing of a triggered job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Triggered {
+    pub job_id: String,
+    /// The runs made, waiting ones included.
+    pub run_ids: Vec<i64>,
+    /// Why there is none; one reason for each node of an each-node job.
+    pub skipped: Vec<String>,
+}
+
+/// Deals with the ends of `parents`, or, without any, with all ends that nobody has dealt with and those that have
+/// waited for a while.
+pub async fn settle(db: &Db, parents: Option<&[String]>) -> Result<Vec<Triggered>, StoreError> {
+    #[derive(Deserialize)]
+    struct Locked {
+        job_id: String,
+    }
+    let mut all = Vec::new();
+    let mut after = String::new();
+    loop {
+        let mut tx = db.transaction("settle").await?;
+        // The locks first: the next statement's snapshot then has what whoever held them did.
+        let locked: Vec<Locked> = tx
+            .rows(
+                stmt!("trigger_lock"),
+                &[
+                    (&parents, Type::TEXT_ARRAY),
+                    (&SET, Type::INT8),
+                    (&after, Type::TEXT),
+                ],
+            )
+            .await?;
+        let names: Vec<String> = locked.into_iter().map(|l| l.job_id).collect();
+        let mut more = false;
+        if !names.is_empty() {
+            more = rounds(&mut tx, &names, &mut all).await?;
+        }
+        tx.commit().await?;
+        if more {
+            continue;
+        }
+        match names.into_iter().last() {
+            Some(last) => after = last,
+            None => return Ok(all),
+        }
+    }
+}
+
+/// One firing of each job after the other, since each sees what the one before it made. True when there is more.
+async fn rounds(
+    tx: &mut Transaction,
+    names: &[String],
+    all: &mut Vec<Triggered>,
+) -> Result<bool, StoreError> {
+    for _ in 0..ROUNDS {
+        let children: Vec<Child> = tx
+            .rows(stmt!("trigger_facts"), &[(&names, Type::TEXT_ARRAY)])
+            .await?;
+        let mut firings: Vec<Firing> = Vec::new();
+        let (mut nothing, mut waits): (Vec<i64>, Vec<Value>) = (Vec::new(), Vec::new());
+        for child in &children {
+            for (id, decision) in child.decide() {
+                match decision {
+                    Decision::Drop => nothing.push(id),
+                    Decision::Wait(on) => waits.push(json!({"id": id, "waits": on})),
+                    Decision::Fire(firing) => firings.push(firing),
+                }
+            }
+        }
+        if !nothing.is_empty() || !waits.is_empty() {
+            let _: Vec<Value> = tx
+                .rows(
+                    stmt!("trigger_settle"),
+                    &[(&nothing, Type::INT8_ARRAY), (&Json(&waits), Type::JSON)],
+                )
+                .await?;
+        }
+        if firings.is_empty() {
+            return Ok(false);
+        }
+        let made: Vec<Triggered> = tx
+            .rows(stmt!("trigger_fire"), &[(&Json(&firings), Type::JSON)])
+            .await?;
+        all.extend(made);
+    }
+    Ok(true)
+}
+
+/// Why a triggered job waits, for people.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Waiting {
+    pub parent: String,
+    pub run_id: i64,
+    pub due_at: jiff::Timestamp,
+    pub ended_at: jiff::Timestamp,
+    /// The parents that it waits for; empty when nobody has looked at it yet.
+    pub waits: Vec<String>,
+}
+
+/// A job that triggers another, as it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ParentRow {
+    pub job_id: String,
+    /// success, failure or finish.
+    pub on: String,
+    pub state: String,
+    pub next_run: Option<jiff::Timestamp>,
+    pub running: Vec<i64>,
+    pub running_at: Option<String>,
+    pub last_state: Option<String>,
+    pub last_finished: Option<jiff::Timestamp>,
+}
+
+/// What triggers a job, what waits for it, and what it triggers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Triggers {
+    pub parents: Vec<ParentRow>,
+    pub waiting: Vec<Waiting>,
+    /// Names, with `trigger_on`.
+    pub children: BTreeMap<String, String>,
+}
+
+/// Reads a job's triggers.
+pub async fn triggers(db: &Db, job_id: &str) -> Result<Triggers, StoreError> {
+    let row = db.row(stmt!("triggers"), &[(&job_id, Type::TEXT)]).await?;
+    Ok(row.unwrap_or_default())
+}

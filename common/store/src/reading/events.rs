@@ -1,0 +1,81 @@
+//! Events by filter, the newest first.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use tokio_postgres::types::Type;
+
+use super::page::{Page, Paging, cursor};
+use crate::Severity;
+use crate::db::{Db, stmt};
+use crate::error::StoreError;
+use crate::events::Recorded;
+
+/// Rows that one page of a filter looks at, at most.
+const SCANNED: i64 = 10_000;
+
+/// Which events; None and empty mean any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventsFilter {
+    pub job: Option<String>,
+    pub run: Option<i64>,
+    /// The address of the node that recorded it, or that it is about.
+    pub node: Option<String>,
+    pub kinds: Vec<String>,
+    /// This one or worse.
+    pub severity: Option<Severity>,
+    pub since: Option<Timestamp>,
+    pub until: Option<Timestamp>,
+}
+
+#[derive(Deserialize)]
+struct Found {
+    items: Vec<Recorded>,
+    scanned: i64,
+    floor: Option<i64>,
+}
+
+/// A page of events, the newest first.
+///
+/// # Errors
+/// The database's; `Refused` for a cursor of something else.
+pub async fn events(db: &Db, filter: &EventsFilter, paging: &Paging) -> Result<Page<Recorded>, StoreError> {
+    let limit = paging.rows();
+    let before: Option<i64> = paging.after("events")?;
+    let severities: Vec<&str> = (Severity::ALL.iter())
+        .filter(|s| filter.severity.is_none_or(|least| **s >= least))
+        .map(|s| s.as_str())
+        .collect();
+    let looks_through = filter.job.is_some()
+        || filter.node.is_some()
+        || !filter.kinds.is_empty()
+        || filter.severity.is_some();
+    let scan = if looks_through { SCANNED } else { limit + 1 };
+    let found: Option<Found> = db
+        .row(
+            stmt!("reading_events"),
+            &[
+                (&filter.job, Type::TEXT),
+                (&filter.run, Type::INT8),
+                (&filter.node, Type::TEXT),
+                (&filter.kinds, Type::TEXT_ARRAY),
+                (&severities, Type::TEXT_ARRAY),
+                (&filter.since, Type::TIMESTAMPTZ),
+                (&filter.until, Type::TIMESTAMPTZ),
+                (&before, Type::INT8),
+                (&(limit + 1), Type::INT8),
+                (&scan, Type::INT8),
+            ],
+        )
+        .await?;
+    let Some(found) = found else {
+        return Ok(Page {
+            items: Vec::new(),
+            next: None,
+        });
+    };
+    let mut page = Page::cut(found.items, limit, |event| cursor("events", &event.event_id));
+    if page.next.is_none() && looks_through && found.scanned >= scan {
+        page.next = found.floor.map(|floor| cursor("events", &floor));
+    }
+    Ok(page)
+}

@@ -1,0 +1,185 @@
+//! Why a job does not run, of what the database knows.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use crate::db::{Db, stmt};
+use crate::error::StoreError;
+use crate::jobs::{self, Listed};
+use crate::pools::{GateFacts, gate_facts};
+use crate::{protocol, query};
+use farmhand_core::definition::{JobSpec, Rate};
+use farmhand_core::explain::{
+    Explanation, Facts, Held, Known, Live, Needed, Node, Outcome, Paused, TriggerWait, Triggering, subject,
+};
+
+/// Revisions looked through for the first one.
+const REVISIONS: i64 = 10_000;
+
+/// Walks the gates that a run of a job passes, for the due instant `at`, or for now.
+///
+/// # Errors
+/// The database's; `Refused` for a definition that a newer version wrote.
+pub async fn explain(db: &Db, name: &str, at: Option<Timestamp>) -> Result<Explanation, StoreError> {
+    Ok(farmhand_core::explain::explain(&facts(db, name, at).await?))
+}
+
+#[derive(Deserialize)]
+struct Clock {
+    db_now: Timestamp,
+    timeline_open: bool,
+}
+
+async fn facts(db: &Db, name: &str, at: Option<Timestamp>) -> Result<Facts, StoreError> {
+    let row = jobs::job(db, name).await?;
+    let status: Clock = db
+        .row(stmt!("reading_clock"), &[])
+        .await?
+        .ok_or(StoreError::Decode {
+            op: "reading_clock",
+            message: "no row".to_owned(),
+        })?;
+    let nodes = query::nodes(db, None).await?;
+    let known = match row {
+        Some(row) => Some(known(db, &row, at, status.db_now).await?),
+        None => None,
+    };
+    Ok(Facts {
+        job: name.to_owned(),
+        now: status.db_now,
+        at,
+        known,
+        nodes: (nodes.into_iter())
+            .map(|node| Node {
+                address: node.address,
+                state: node.state,
+                slots: node.slots.into(),
+                running: node.running,
+                labels: node.labels,
+                since: if node.open {
+                    node.withheld_at
+                } else {
+                    Some(node.lease_until)
+                },
+                by: node.withheld_by.filter(|_| node.open),
+            })
+            .collect(),
+        timeline_open: status.timeline_open,
+    })
+}
+
+async fn known(db: &Db, row: &Listed, at: Option<Timestamp>, now: Timestamp) -> Result<Known, StoreError> {
+    let revisions = jobs::revisions(db, &row.job_id, REVISIONS).await?;
+    let outcomes = match at {
+        Some(at) => query::runs_at(db, &row.job_id, at).await?,
+        None => Vec::new(),
+    };
+    let live: Vec<Live> = (query::live_runs(db, &row.job_id).await?.into_iter())
+        .map(|run| Live {
+            run_id: run.run_id,
+            rev: run.rev,
+            due_at: run.due_at,
+            ready_at: run.ready_at,
+            created_at: run.created_at,
+            gate: run.gate,
+            reason: run.reason,
+            running_at: run.running_at,
+            claimed_at: run.claimed_at,
+            node: run.node,
+        })
+        .collect();
+    let needed = match subject(&live, at) {
+        Some(run) => gate_facts(db, &row.job_id, run.rev, run.run_id).await?,
+        None => None,
+    };
+    let triggers = protocol::triggers(db, &row.job_id).await?;
+    Ok(Known {
+        spec: spec(row)?,
+        since: revisions.last().map_or(row.applied_at, |first| first.applied_at),
+        applied_at: row.applied_at,
+        paused: row.paused.then(|| Paused {
+            by: row.paused_by.clone(),
+            at: row.paused_at,
+            reason: row.pause_reason.clone(),
+        }),
+        next_run: row.next_run,
+        decided_until: row.decided_until,
+        outcomes: (outcomes.into_iter())
+            .map(|run| Outcome {
+                run_id: run.run_id,
+                state: run.state,
+                reason: run.reason,
+                first_due: run.first_due,
+                finished_at: run.finished_at,
+                running_at: run.running_at,
+            })
+            .collect(),
+        live,
+        needed: needed.map(|facts| need(facts, now)),
+        triggers: (triggers.parents.into_iter())
+            .map(|parent| Triggering {
+                job: parent.job_id,
+                state: parent.state,
+                next_run: parent.next_run,
+                running: parent.running,
+                running_at: parent.running_at,
+                last_state: parent.last_state,
+                last_finished: parent.last_finished,
+            })
+            .collect(),
+        waiting: (triggers.waiting.into_iter())
+            .map(|wait| TriggerWait {
+                parent: wait.parent,
+                run_id: wait.run_id,
+                due_at: wait.due_at,
+                since: wait.ended_at,
+                waits: wait.waits,
+            })
+            .collect(),
+    })
+}
+
+fn need(facts: GateFacts, now: Timestamp) -> Needed {
+    let rate = facts.rate_count.zip(facts.rate_ms).map(|(count, ms)| {
+        Rate {
+            count: u32::try_from(count).unwrap_or(u32::MAX),
+            window: Duration::from_millis(ms.unsigned_abs()),
+        }
+        .to_string()
+    });
+    Needed {
+        now,
+        pool: facts.pool,
+        pool_size: facts.pool_size,
+        node_pool: facts.node_pool,
+        node_pool_size: facts.node_pool_size,
+        locks: facts.locks,
+        rate,
+        rate_free_at: facts.rate_free_at,
+        holders: (facts.holders.into_iter())
+            .map(|holder| Held {
+                run_id: holder.run_id,
+                job_id: holder.job_id,
+                node: holder.node,
+                since: holder.since,
+                pool: holder.pool,
+                node_pool: holder.node_pool,
+                locks: holder.locks,
+            })
+            .collect(),
+        before: (facts.before.into_iter())
+            .map(|run| (run.run_id, run.job_id))
+            .next(),
+    }
+}
+
+fn spec(row: &Listed) -> Result<JobSpec, StoreError> {
+    serde_json::from_value(row.spec.clone()).map_err(|error| {
+        StoreError::Refused(format!(
+            "the definition of {} cannot be read ({error}): a newer version may have applied it, use that one",
+            row.job_id
+        ))
+    })
+}

@@ -1,0 +1,264 @@
+//! The farm's verdict: all well, or what is late, stuck or failing.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use tokio_postgres::types::Type;
+use utoipa::ToSchema;
+
+use crate::db::{Db, stmt};
+use crate::error::StoreError;
+use crate::query::FailingJob;
+use crate::text::words;
+use crate::top::NextNow;
+
+use super::nodes::NodeState;
+
+/// Rows of each list.
+const ROWS: i64 = 20;
+/// A run that could be claimed, and that nobody has claimed for so long, is late.
+const LATE: SignedDuration = SignedDuration::from_secs(60);
+
+/// How the farm is, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Nothing is late, stuck or failing.
+    Well,
+    /// Some jobs fail, or a node is missing, and the farm works.
+    Attention,
+    /// Something that is due does not run, or nobody can tell whether it does.
+    Trouble,
+}
+
+/// The farm at this moment. Lists hold at most 20 rows, counts stop at 1,000.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FarmNow {
+    pub db_now: Timestamp,
+    #[serde(default = "well")]
+    pub level: Level,
+    /// One sentence for each thing that is not well, the worst first; empty when all is well.
+    #[serde(default)]
+    pub findings: Vec<String>,
+    /// Scheduled jobs whose instant passed more than ten seconds ago and that nobody fired, the oldest first.
+    pub overdue: Vec<OverdueJob>,
+    /// Held runs whose lease is not as it should be, the oldest first.
+    pub stuck: Vec<StuckLease>,
+    /// Jobs whose last runs failed, the most failures first.
+    pub failing: Vec<FailingJob>,
+    /// Nodes whose session another node ended within the last day and that have not come back, or whose lease is over.
+    pub lost: Vec<LostNode>,
+    /// The run that could have been claimed for the longest time.
+    pub oldest_due: Option<WaitingRun>,
+    /// Jobs by their next instants.
+    pub next: Vec<NextNow>,
+    /// Runs that are held.
+    pub running: i64,
+    /// Runs that could be claimed now.
+    pub due: i64,
+    /// Runs that wait for another one, a pool, a lock or a rate.
+    pub waiting: i64,
+    /// Nodes by state, as lists of nodes name them.
+    #[schema(value_type = BTreeMap<String, i64>)]
+    pub nodes: BTreeMap<NodeState, i64>,
+    /// Of nodes that may claim.
+    pub slots: i64,
+    /// Whether claims are open on the database's timeline.
+    pub timeline_open: bool,
+    /// Whether there is any job.
+    pub any_job: bool,
+}
+
+fn well() -> Level {
+    Level::Well
+}
+
+words! {
+    /// What is wrong with a lease.
+    LeaseTrouble {
+        /// It is over, and nobody took the run over.
+        Expired = "expired",
+        /// Claimed and not started, or kept by `hold` after its session.
+        Stalled = "stalled",
+        /// Past the attempt's timeout.
+        Overrun = "overrun",
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OverdueJob {
+    pub job_id: String,
+    pub next_run: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StuckLease {
+    pub run_id: i64,
+    pub job_id: String,
+    pub node: String,
+    pub attempt: i32,
+    pub state: LeaseTrouble,
+    pub since: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LostNode {
+    pub address: String,
+    /// Lost or expired.
+    pub state: NodeState,
+    pub since: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WaitingRun {
+    pub run_id: i64,
+    pub job_id: String,
+    pub ready_at: Timestamp,
+}
+
+/// Reads the moment and judges it.
+pub async fn farm(db: &Db) -> Result<FarmNow, StoreError> {
+    let mut now: FarmNow = db
+        .row(stmt!("reading_farm"), &[(&ROWS, Type::INT8)])
+        .await?
+        .ok_or(StoreError::Decode {
+            op: "reading_farm",
+            message: "no row".to_owned(),
+        })?;
+    judge(&mut now);
+    Ok(now)
+}
+
+/// The verdict of what was read.
+fn judge(now: &mut FarmNow) {
+    let mut found: Vec<(Level, String)> = Vec::new();
+    let ready = now.nodes.get(&NodeState::Ready).copied().unwrap_or(0);
+    let many = |list: usize, one: &str, more: &str| match list {
+        1 => format!("1 {one}"),
+        n if i64::try_from(n) == Ok(ROWS) => format!("{n} or more {more}"),
+        n => format!("{n} {more}"),
+    };
+    if !now.timeline_open {
+        found.push((
+            Level::Trouble,
+            "the database's timeline is not open yet: nothing is claimed".to_owned(),
+        ));
+    }
+    if ready == 0 && (now.any_job || !now.nodes.is_empty()) {
+        found.push((Level::Trouble, "no node is ready: nothing can run".to_owned()));
+    }
+    if let Some(first) = now.overdue.first() {
+        let count = many(now.overdue.len(), "job is late", "jobs are late");
+        found.push((
+            Level::Trouble,
+            format!("{count}, first {}: nobody fires them", first.job_id),
+        ));
+    }
+    if !now.stuck.is_empty() {
+        let count = many(now.stuck.len(), "run is stuck", "runs are stuck");
+        found.push((
+            Level::Trouble,
+            format!("{count} with a node that does not end it"),
+        ));
+    }
+    if let Some(oldest) = &now.oldest_due
+        && now.db_now.duration_since(oldest.ready_at) > LATE
+    {
+        let seconds = now.db_now.duration_since(oldest.ready_at).as_secs();
+        found.push((
+            Level::Trouble,
+            format!(
+                "run {} of {} has waited for a free slot for {seconds} s",
+                oldest.run_id, oldest.job_id
+            ),
+        ));
+    }
+    if let Some(first) = now.failing.first() {
+        let count = many(now.failing.len(), "job fails", "jobs fail");
+        let times = first.consecutive_failures;
+        found.push((
+            Level::Attention,
+            format!("{count}, {} {times} times in a row", first.job_id),
+        ));
+    }
+    if !now.lost.is_empty() {
+        let count = many(now.lost.len(), "node is", "nodes are");
+        found.push((Level::Attention, format!("{count} lost")));
+    }
+    if let Some(n) = now.nodes.get(&NodeState::Condemned).filter(|n| **n > 0) {
+        found.push((
+            Level::Attention,
+            format!("{n} condemned: an attempt outlived its timeout"),
+        ));
+    }
+    now.level = found.iter().map(|(level, _)| *level).max().unwrap_or(Level::Well);
+    now.findings = found.into_iter().map(|(_, text)| text).collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quiet() -> FarmNow {
+        FarmNow {
+            db_now: "2026-03-01T12:00:00Z".parse().unwrap(),
+            level: Level::Well,
+            findings: Vec::new(),
+            overdue: Vec::new(),
+            stuck: Vec::new(),
+            failing: Vec::new(),
+            lost: Vec::new(),
+            oldest_due: None,
+            next: Vec::new(),
+            running: 0,
+            due: 0,
+            waiting: 0,
+            nodes: BTreeMap::from([(NodeState::Ready, 2)]),
+            slots: 8,
+            timeline_open: true,
+            any_job: true,
+        }
+    }
+
+    fn level(change: impl FnOnce(&mut FarmNow)) -> (Level, Vec<String>) {
+        let mut now = quiet();
+        change(&mut now);
+        judge(&mut now);
+        (now.level, now.findings)
+    }
+
+    #[test]
+    fn a_quiet_farm_is_well() {
+        assert_eq!(level(|_| ()), (Level::Well, Vec::new()));
+    }
+
+    #[test]
+    fn a_run_that_waits_for_a_moment_is_no_trouble_and_one_that_waits_for_minutes_is() {
+        let waits = |seconds| {
+            level(|now| {
+                now.oldest_due = Some(WaitingRun {
+                    run_id: 7,
+                    job_id: "a".to_owned(),
+                    ready_at: now.db_now - SignedDuration::from_secs(seconds),
+                });
+            })
+            .0
+        };
+        assert_eq!((waits(5), waits(300)), (Level::Well, Level::Trouble));
+    }
+
+    #[test]
+    fn the_worst_finding_gives_the_level_and_comes_first() {
+        let (worst, findings) = level(|now| {
+            now.nodes.clear();
+            now.lost.push(LostNode {
+                address: "n1".to_owned(),
+                state: NodeState::Lost,
+                since: now.db_now,
+            });
+        });
+        assert_eq!(worst, Level::Trouble);
+        assert_eq!(findings, ["no node is ready: nothing can run", "1 node is lost"]);
+    }
+}

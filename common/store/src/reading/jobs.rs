@@ -1,0 +1,271 @@
+//! Lists of jobs, each with its last outcomes.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_postgres::types::Type;
+use utoipa::ToSchema;
+
+use super::page::{Page, Paging, cursor};
+use crate::db::{Db, stmt};
+use crate::error::StoreError;
+use crate::text::words;
+use farmhand_core::definition::{JobSpec, trigger_text};
+use farmhand_core::due;
+use farmhand_core::run::RunState;
+
+words! {
+    /// Whether a job's schedule goes on.
+    JobState {
+        Enabled = "enabled",
+        Paused = "paused",
+        Disabled = "disabled",
+    }
+}
+
+words! {
+    /// What a job runs, and when.
+    JobKind {
+        /// By its schedule.
+        Scheduled = "scheduled",
+        /// Again as soon as it has ended.
+        Continuous = "continuous",
+        /// When another job ends.
+        Triggered = "triggered",
+        /// Rows of a table of the user's own.
+        Table = "table",
+        /// Lines of a growing list.
+        Stream = "stream",
+        /// Tasks with dependencies.
+        Flow = "flow",
+        /// When somebody submits it.
+        Submitted = "submitted",
+    }
+}
+
+words! {
+    /// What a list of jobs can be narrowed to.
+    JobCondition {
+        Enabled = "enabled",
+        Paused = "paused",
+        Disabled = "disabled",
+        /// Its last run failed.
+        Failing = "failing",
+        Running = "running",
+        /// Its instant passed more than ten seconds ago.
+        Overdue = "overdue",
+    }
+}
+
+/// Which jobs; None means any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobsFilter {
+    /// A part of the name.
+    pub name: Option<String>,
+    pub state: Option<JobCondition>,
+    pub kind: Option<JobKind>,
+    /// Jobs whose `where` asks for this label with this value.
+    pub label: Option<(String, String)>,
+}
+
+/// An ended run as a mark in a strip.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OutcomeMark {
+    pub run_id: i64,
+    #[schema(value_type = crate::described::RunState)]
+    pub state: RunState,
+    pub due_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub finished_at: Timestamp,
+    /// Neighbours that were folded into one record.
+    pub count: i64,
+}
+
+/// A run that is due or running.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LiveMark {
+    pub run_id: i64,
+    #[schema(value_type = crate::described::RunState)]
+    pub state: RunState,
+    pub node: Option<String>,
+    pub ready_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+}
+
+/// A job in a list.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct JobItem {
+    pub job_id: String,
+    pub rev: i64,
+    pub state: JobState,
+    pub kind: JobKind,
+    /// Expressions as they were written.
+    pub schedule: Vec<String>,
+    /// The same in words, with the zone; of a job without one, what starts it.
+    pub schedule_text: String,
+    pub timezone: String,
+    pub triggered_by: Vec<String>,
+    /// Runs of one firing.
+    pub instances: i32,
+    pub each_node: bool,
+    /// Labels a node must have.
+    #[serde(rename = "where")]
+    pub placement: BTreeMap<String, String>,
+    pub next_run: Option<Timestamp>,
+    /// Its instant passed more than ten seconds ago.
+    pub overdue: bool,
+    pub paused_by: Option<String>,
+    pub paused_at: Option<Timestamp>,
+    pub pause_reason: Option<String>,
+    pub last_run_started: Option<Timestamp>,
+    pub last_finished: Option<Timestamp>,
+    #[schema(value_type = Option<crate::described::RunState>)]
+    pub last_state: Option<RunState>,
+    pub last_success: Option<Timestamp>,
+    pub consecutive_failures: i32,
+    /// The last 30, the newest first.
+    pub outcomes: Vec<OutcomeMark>,
+    /// What is due or running, the oldest first; at most 20.
+    pub live: Vec<LiveMark>,
+    pub applied_at: Timestamp,
+    pub applied_by: String,
+    pub source: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Row {
+    job_id: String,
+    rev: i64,
+    enabled: bool,
+    paused: bool,
+    paused_by: Option<String>,
+    paused_at: Option<Timestamp>,
+    pause_reason: Option<String>,
+    scheduled: bool,
+    continuous: bool,
+    each_node: bool,
+    instances: i32,
+    next_run: Option<Timestamp>,
+    overdue: bool,
+    source: String,
+    applied_by: String,
+    applied_at: Timestamp,
+    pub spec: Value,
+    is_table: bool,
+    is_stream: bool,
+    is_flow: bool,
+    last_run_started: Option<Timestamp>,
+    last_finished: Option<Timestamp>,
+    last_state: Option<RunState>,
+    last_success: Option<Timestamp>,
+    consecutive_failures: i32,
+    outcomes: Vec<OutcomeMark>,
+    live: Vec<LiveMark>,
+}
+
+/// A page of jobs in the order of their names.
+///
+/// # Errors
+/// The database's; `Refused` for a cursor of something else.
+pub async fn jobs(db: &Db, filter: &JobsFilter, paging: &Paging) -> Result<Page<JobItem>, StoreError> {
+    let after: Option<String> = paging.after("jobs")?;
+    let limit = paging.rows();
+    let rows = read(db, None, filter, after.as_deref(), limit + 1).await?;
+    let items = rows.into_iter().map(item).collect();
+    Ok(Page::cut(items, limit, |job: &JobItem| {
+        cursor("jobs", &job.job_id)
+    }))
+}
+
+pub(super) async fn read(
+    db: &Db,
+    only: Option<&str>,
+    filter: &JobsFilter,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<Row>, StoreError> {
+    let kind = filter.kind.map(JobKind::as_str);
+    let state = filter.state.map(JobCondition::as_str);
+    let label = (filter.label.as_ref()).map(|(key, value)| serde_json::json!({ key.as_str(): value }));
+    db.rows(
+        stmt!("reading_jobs"),
+        &[
+            (&only, Type::TEXT),
+            (&filter.name, Type::TEXT),
+            (&state, Type::TEXT),
+            (&kind, Type::TEXT),
+            (&label, Type::JSONB),
+            (&after, Type::TEXT),
+            (&limit, Type::INT8),
+        ],
+    )
+    .await
+}
+
+pub(super) fn item(row: Row) -> JobItem {
+    let state = match (row.enabled, row.paused) {
+        (false, _) => JobState::Disabled,
+        (true, true) => JobState::Paused,
+        (true, false) => JobState::Enabled,
+    };
+    // What only a newer version understands is shown without words.
+    let after = trigger_text(&row.spec);
+    let spec: JobSpec = serde_json::from_value(row.spec).unwrap_or_default();
+    let kind = match () {
+        () if row.is_table => JobKind::Table,
+        () if row.is_stream => JobKind::Stream,
+        () if row.is_flow => JobKind::Flow,
+        () if row.continuous => JobKind::Continuous,
+        () if row.scheduled || !spec.schedule.is_empty() => JobKind::Scheduled,
+        () if !spec.triggered_by.is_empty() => JobKind::Triggered,
+        () => JobKind::Submitted,
+    };
+    JobItem {
+        schedule_text: in_words(&row.job_id, &spec, kind, after),
+        job_id: row.job_id,
+        rev: row.rev,
+        state,
+        kind,
+        schedule: spec.schedule,
+        timezone: spec.timezone,
+        triggered_by: spec.triggered_by,
+        instances: row.instances,
+        each_node: row.each_node,
+        placement: spec.placement,
+        next_run: row.next_run,
+        overdue: row.overdue,
+        paused_by: row.paused_by,
+        paused_at: row.paused_at,
+        pause_reason: row.pause_reason,
+        last_run_started: row.last_run_started,
+        last_finished: row.last_finished,
+        last_state: row.last_state,
+        last_success: row.last_success,
+        consecutive_failures: row.consecutive_failures,
+        outcomes: row.outcomes,
+        live: row.live,
+        applied_at: row.applied_at,
+        applied_by: row.applied_by,
+        source: row.source,
+    }
+}
+
+/// When it runs, for people.
+fn in_words(job_id: &str, spec: &JobSpec, kind: JobKind, after: Option<String>) -> String {
+    let mut texts = Vec::new();
+    if !spec.schedule.is_empty() {
+        texts.push(match due::compile(job_id, spec) {
+            Ok((schedule, _)) => schedule.describe(),
+            Err(_) => spec.schedule.join("; "),
+        });
+    }
+    texts.extend(after);
+    match kind {
+        JobKind::Table => texts.push("for rows of its table".to_owned()),
+        JobKind::Submitted if texts.is_empty() => texts.push("when somebody submits it".to_owned()),
+        _ => {}
+    }
+    texts.join("; ")
+}

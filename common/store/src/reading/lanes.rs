@@ -1,0 +1,384 @@
+//! The signature picture: a lane per node, a bar per attempt, and who took over from whom.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use tokio_postgres::types::Type;
+use utoipa::ToSchema;
+
+use super::nodes::NodeState;
+use crate::db::{Db, stmt};
+use crate::error::StoreError;
+use crate::text::words;
+
+/// Bars of a picture; beyond them it is drawn as bands.
+const BARS: i64 = 2_000;
+/// Lost attempts of which is read what became of them.
+const LOST: usize = 500;
+/// Lanes of a picture; of a larger farm healthy nodes are folded into one.
+const LANES: usize = 50;
+/// Bands along a picture, and attempts that one looks at.
+const BUCKETS: i64 = 60;
+const IN_BUCKET: i64 = 250;
+/// The longest picture.
+const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 7);
+
+/// What a picture shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// From this instant until before the other; at most seven days.
+    pub from: Timestamp,
+    pub to: Timestamp,
+    /// These addresses only; empty for all.
+    pub nodes: Vec<String>,
+    /// Attempts of this job only.
+    pub job: Option<String>,
+}
+
+/// Lanes of nodes over a stretch of time.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Lanes {
+    pub from: Timestamp,
+    pub to: Timestamp,
+    /// The database's clock.
+    pub db_now: Timestamp,
+    /// In the order of addresses; at most 50.
+    pub lanes: Vec<Lane>,
+    /// Nodes without a lane of their own, because nothing is the matter with them.
+    pub folded: i64,
+    /// In the order of their beginning. Of more than 2,000 only the last lost ones and those that took over from them; the
+    /// others are in `bands`.
+    pub bars: Vec<Bar>,
+    /// How many attempts ended in each stretch of time; given when there are too many for bars.
+    pub bands: Vec<Band>,
+}
+
+/// A node's lane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Lane {
+    pub address: String,
+    pub state: NodeState,
+    pub slots: i32,
+    /// When its last session was ended by another node.
+    pub lost_at: Option<Timestamp>,
+    #[serde(skip)]
+    #[schema(ignore)]
+    ttl_ms: i64,
+}
+
+words! {
+    /// How an attempt ended.
+    BarEnd {
+        Running = "running",
+        Succeeded = "succeeded",
+        Failed = "failed",
+        TimedOut = "timed_out",
+        Cancelled = "cancelled",
+        /// Its node's session ended while it ran.
+        Lost = "lost",
+        /// The node gave it back.
+        Released = "released",
+        NeverStarted = "never_started",
+    }
+}
+
+/// One attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Bar {
+    pub run_id: i64,
+    pub job_id: String,
+    pub attempt: i32,
+    pub node: String,
+    pub session: i64,
+    pub fence: i64,
+    /// When it was claimed.
+    pub from: Timestamp,
+    pub started_at: Option<Timestamp>,
+    /// None while it runs.
+    pub to: Option<Timestamp>,
+    pub end: BarEnd,
+    pub reason: Option<String>,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    /// Of a lost one: since when its node had not renewed its lease, at the latest. From there to `to` nobody may run
+    /// it: the lease gap.
+    pub gap_from: Option<Timestamp>,
+    /// Of a lost one: the attempt that took over, as far as it is in the picture.
+    pub successor: Option<Successor>,
+    /// The attempt, a lost one of this run, that it took over from.
+    pub took_over_from: Option<i32>,
+    /// What a holder that had lost it still tried, or that it was killed.
+    pub fenced: Vec<FenceMark>,
+}
+
+/// The attempt that took over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Successor {
+    pub attempt: i32,
+    pub node: String,
+    pub fence: i64,
+    pub from: Timestamp,
+}
+
+/// A refused write or a killed process of a holder that had lost its run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FenceMark {
+    pub at: Timestamp,
+    /// `fenced`: a write was refused; `fence_kill`: its processes were killed.
+    pub kind: String,
+    pub node: Option<String>,
+}
+
+/// Attempts that ended on a node within one part of the time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Band {
+    /// None: of all nodes that have no lane.
+    pub node: Option<String>,
+    pub from: Timestamp,
+    pub to: Timestamp,
+    pub ended: i64,
+    /// Of them those that did not succeed.
+    pub bad: i64,
+    /// More ended in this part of the time than were looked at: the numbers are of the first 250.
+    pub sampled: bool,
+}
+
+#[derive(Clone, Deserialize)]
+struct Row {
+    run_id: i64,
+    job_id: String,
+    attempt: i32,
+    node: String,
+    session: i64,
+    fence: i64,
+    claimed_at: Timestamp,
+    started_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
+    end: BarEnd,
+    reason: Option<String>,
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+}
+
+#[derive(Deserialize)]
+struct NodeRow {
+    db_now: Timestamp,
+    address: Option<String>,
+    state: Option<NodeState>,
+    slots: Option<i32>,
+    lost_at: Option<Timestamp>,
+    ttl_ms: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct Mark {
+    run_id: i64,
+    attempt: Option<i32>,
+    #[serde(flatten)]
+    mark: FenceMark,
+}
+
+/// Reads a picture.
+///
+/// # Errors
+/// The database's; `Refused` for a stretch of time that ends before it begins, or lasts longer than seven days.
+pub async fn lanes(db: &Db, window: &Window) -> Result<Lanes, StoreError> {
+    if window.to <= window.from || window.to.duration_since(window.from) > LONGEST {
+        return Err(StoreError::Refused(
+            "the time shown must end after it begins, and last seven days at most".to_owned(),
+        ));
+    }
+    let nodes: Vec<NodeRow> = db
+        .rows(stmt!("reading_lane_nodes"), &[(&window.nodes, Type::TEXT_ARRAY)])
+        .await?;
+    let db_now = nodes.first().map_or(window.to, |n| n.db_now);
+    let all: Vec<Lane> = nodes.into_iter().filter_map(lane).collect();
+    let rows: Vec<Row> = db
+        .rows(
+            stmt!("reading_bars"),
+            &[
+                (&window.from, Type::TIMESTAMPTZ),
+                (&window.to, Type::TIMESTAMPTZ),
+                (&window.nodes, Type::TEXT_ARRAY),
+                (&window.job, Type::TEXT),
+                (&(BARS + 1), Type::INT8),
+            ],
+        )
+        .await?;
+    let crowded = i64::try_from(rows.len()).unwrap_or(i64::MAX) > BARS;
+    let rows = if crowded {
+        lost_and_heirs(db, window, rows).await?
+    } else {
+        rows
+    };
+    let (lanes, folded) = fold(all.clone(), &rows);
+    let own: BTreeSet<&str> = lanes.iter().map(|l| l.address.as_str()).collect();
+    let marks = marks(db, &rows).await?;
+    let mut bars = bars(rows, &all, marks);
+    bars.retain(|bar| own.contains(bar.node.as_str()));
+    let bands = if crowded {
+        let own: Vec<&str> = own.iter().copied().collect();
+        bands(db, window, &own).await?
+    } else {
+        Vec::new()
+    };
+    Ok(Lanes {
+        from: window.from,
+        to: window.to,
+        db_now,
+        lanes,
+        folded,
+        bars,
+        bands,
+    })
+}
+
+fn lane(row: NodeRow) -> Option<Lane> {
+    Some(Lane {
+        address: row.address?,
+        state: row.state?,
+        slots: row.slots?,
+        lost_at: row.lost_at,
+        ttl_ms: row.ttl_ms?,
+    })
+}
+
+/// Which nodes get a lane. Of more than fifty those that something is the matter with, and those that took over from
+/// them; the others are folded into one.
+fn fold(all: Vec<Lane>, rows: &[Row]) -> (Vec<Lane>, i64) {
+    if all.len() <= LANES {
+        return (all, 0);
+    }
+    let lost: BTreeMap<(i64, i32), ()> = (rows.iter().filter(|r| r.end == BarEnd::Lost))
+        .map(|r| ((r.run_id, r.attempt), ()))
+        .collect();
+    let told: BTreeSet<&str> = (rows.iter())
+        .filter(|r| r.end == BarEnd::Lost || lost.contains_key(&(r.run_id, r.attempt - 1)))
+        .map(|r| r.node.as_str())
+        .collect();
+    let total = all.len();
+    let odd = |lane: &Lane| {
+        !matches!(lane.state, NodeState::Ready | NodeState::Closed) || told.contains(lane.address.as_str())
+    };
+    let mut shown: Vec<Lane> = all.into_iter().filter(odd).collect();
+    shown.truncate(LANES);
+    let folded = i64::try_from(total - shown.len()).unwrap_or(0);
+    (shown, folded)
+}
+
+/// Rows as bars, with who took over from whom.
+fn bars(rows: Vec<Row>, nodes: &[Lane], marks: Vec<Mark>) -> Vec<Bar> {
+    let ttl: BTreeMap<&str, i64> = nodes.iter().map(|n| (n.address.as_str(), n.ttl_ms)).collect();
+    let by_attempt: BTreeMap<(i64, i32), Row> = rows
+        .iter()
+        .map(|row| ((row.run_id, row.attempt), row.clone()))
+        .collect();
+    let mut fenced: BTreeMap<(i64, i32), Vec<FenceMark>> = BTreeMap::new();
+    for mark in marks {
+        fenced
+            .entry((mark.run_id, mark.attempt.unwrap_or(0)))
+            .or_default()
+            .push(mark.mark);
+    }
+    let mut bars: Vec<Bar> = (rows.into_iter())
+        .map(|row| {
+            let is_lost = row.end == BarEnd::Lost;
+            let next = by_attempt.get(&(row.run_id, row.attempt + 1)).filter(|_| is_lost);
+            let before = by_attempt.get(&(row.run_id, row.attempt - 1));
+            // Expiry comes no sooner than a whole lease after the last renewal.
+            let gap = row.ended_at.filter(|_| is_lost).map(|ended| {
+                let ttl = SignedDuration::from_millis(ttl.get(row.node.as_str()).copied().unwrap_or(0));
+                ended.saturating_sub(ttl).unwrap_or(ended).max(row.claimed_at)
+            });
+            Bar {
+                run_id: row.run_id,
+                attempt: row.attempt,
+                session: row.session,
+                fence: row.fence,
+                from: row.claimed_at,
+                started_at: row.started_at,
+                to: row.ended_at,
+                end: row.end,
+                reason: row.reason,
+                exit_code: row.exit_code,
+                signal: row.signal,
+                gap_from: gap,
+                successor: next.map(|next| Successor {
+                    attempt: next.attempt,
+                    node: next.node.clone(),
+                    fence: next.fence,
+                    from: next.claimed_at,
+                }),
+                took_over_from: before.filter(|b| b.end == BarEnd::Lost).map(|b| b.attempt),
+                fenced: fenced.remove(&(row.run_id, row.attempt)).unwrap_or_default(),
+                job_id: row.job_id,
+                node: row.node,
+            }
+        })
+        .collect();
+    bars.sort_by_key(|bar| (bar.from, bar.run_id, bar.attempt));
+    bars
+}
+
+/// What is drawn of too many attempts, because people look for it: those that were lost last, and those that took over.
+async fn lost_and_heirs(db: &Db, window: &Window, rows: Vec<Row>) -> Result<Vec<Row>, StoreError> {
+    let mut kept: Vec<Row> = rows.into_iter().filter(|r| r.end == BarEnd::Lost).collect();
+    kept.sort_by_key(|r| Reverse(r.ended_at));
+    kept.truncate(LOST);
+    if kept.is_empty() {
+        return Ok(kept);
+    }
+    let (runs, attempts): (Vec<i64>, Vec<i32>) = kept.iter().map(|r| (r.run_id, r.attempt + 1)).unzip();
+    let heirs: Vec<Row> = db
+        .rows(
+            stmt!("reading_heirs"),
+            &[
+                (&runs, Type::INT8_ARRAY),
+                (&attempts, Type::INT4_ARRAY),
+                (&window.from, Type::TIMESTAMPTZ),
+                (&window.to, Type::TIMESTAMPTZ),
+                (&window.nodes, Type::TEXT_ARRAY),
+            ],
+        )
+        .await?;
+    let known: BTreeSet<(i64, i32)> = kept.iter().map(|r| (r.run_id, r.attempt)).collect();
+    // One that was lost in its turn is among them already.
+    kept.extend((heirs.into_iter()).filter(|heir| !known.contains(&(heir.run_id, heir.attempt))));
+    Ok(kept)
+}
+
+/// What happened to attempts that were lost.
+async fn marks(db: &Db, rows: &[Row]) -> Result<Vec<Mark>, StoreError> {
+    let lost: BTreeSet<i64> = (rows.iter())
+        .filter(|r| r.end == BarEnd::Lost)
+        .map(|r| r.run_id)
+        .collect();
+    if lost.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lost: Vec<i64> = lost.into_iter().take(LOST).collect();
+    db.rows(stmt!("reading_fences"), &[(&lost, Type::INT8_ARRAY)])
+        .await
+}
+
+async fn bands(db: &Db, window: &Window, own: &[&str]) -> Result<Vec<Band>, StoreError> {
+    db.rows(
+        stmt!("reading_bands"),
+        &[
+            (&window.from, Type::TIMESTAMPTZ),
+            (&window.to, Type::TIMESTAMPTZ),
+            (&window.nodes, Type::TEXT_ARRAY),
+            (&window.job, Type::TEXT),
+            (&own, Type::TEXT_ARRAY),
+            (&BUCKETS, Type::INT8),
+            (&IN_BUCKET, Type::INT8),
+        ],
+    )
+    .await
+}
+
+#[cfg(test)]
+#[path = "lanes_tests.rs"]
+mod tests;

@@ -1,0 +1,171 @@
+//! Nodes, leases and pools, as pages show them.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio_postgres::types::Type;
+use utoipa::ToSchema;
+
+use super::page::{Page, Paging, cursor};
+use crate::db::{Db, stmt};
+use crate::error::StoreError;
+use crate::pools::Holder;
+use crate::query::HeldRun;
+use crate::text::words;
+
+words! {
+    /// How a node is.
+    NodeState {
+        Ready = "ready",
+        Cordoned = "cordoned",
+        Draining = "draining",
+        Condemned = "condemned",
+        /// Its session is open, and its lease is over.
+        Expired = "expired",
+        /// Another node ended its session within the last day.
+        Lost = "lost",
+        Closed = "closed",
+    }
+}
+
+/// A node and its present or last session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NodeItem {
+    pub address: String,
+    pub name: String,
+    pub session: i64,
+    pub open: bool,
+    pub state: NodeState,
+    /// For people; no decision hangs on it.
+    pub lease_until: Timestamp,
+    pub ttl_ms: i64,
+    pub slots: i32,
+    /// Runs it holds; at most 1,000 are counted.
+    pub running: i64,
+    pub labels: BTreeMap<String, String>,
+    pub version: String,
+    pub started_at: Timestamp,
+    /// The database's clock minus the node's, as of its last renewal; for people. None while it is not known.
+    pub clock_offset_ms: Option<i64>,
+    /// When its last session was ended by another node.
+    pub lost_at: Option<Timestamp>,
+    /// When what still runs on a draining node is to be ended.
+    pub drain_until: Option<Timestamp>,
+    /// Who cordoned or drained it last, and when.
+    pub withheld_by: Option<String>,
+    pub withheld_at: Option<Timestamp>,
+    /// What it holds, the oldest first; at most 50.
+    pub runs: Vec<HeldRun>,
+}
+
+/// A page of nodes in the order of addresses, of one state if one is given.
+///
+/// # Errors
+/// The database's; `Refused` for a cursor of something else.
+pub async fn nodes(db: &Db, state: Option<NodeState>, paging: &Paging) -> Result<Page<NodeItem>, StoreError> {
+    let after: Option<String> = paging.after("nodes")?;
+    let rows = read(db, None, state, after.as_deref(), paging.rows() + 1).await?;
+    Ok(Page::cut(rows, paging.rows(), |node| {
+        cursor("nodes", &node.address)
+    }))
+}
+
+/// The node at an address.
+pub async fn node(db: &Db, address: &str) -> Result<Option<NodeItem>, StoreError> {
+    Ok(read(db, Some(address), None, None, 1).await?.pop())
+}
+
+async fn read(
+    db: &Db,
+    address: Option<&str>,
+    state: Option<NodeState>,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<NodeItem>, StoreError> {
+    let state = state.map(NodeState::as_str);
+    db.rows(
+        stmt!("reading_nodes"),
+        &[
+            (&address, Type::TEXT),
+            (&state, Type::TEXT),
+            (&after, Type::TEXT),
+            (&limit, Type::INT8),
+        ],
+    )
+    .await
+}
+
+/// A session that holds runs or could claim some.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LeaseItem {
+    pub address: String,
+    pub session: i64,
+    /// False for a session that ended while runs with `hold` live on.
+    pub open: bool,
+    pub state: NodeState,
+    /// For people; no decision hangs on it.
+    pub lease_until: Timestamp,
+    pub ttl_ms: i64,
+    /// What it holds, in the order of numbers; at most 200.
+    pub runs: Vec<HeldRun>,
+}
+
+/// A page of open sessions, and of ended ones that still hold runs, in the order of addresses and sessions.
+///
+/// # Errors
+/// The database's; `Refused` for a cursor of something else.
+pub async fn leases(db: &Db, paging: &Paging) -> Result<Page<LeaseItem>, StoreError> {
+    let (address, session): (Option<String>, Option<i64>) = paging.after("leases")?.unzip();
+    let rows: Vec<LeaseItem> = db
+        .rows(
+            stmt!("reading_leases"),
+            &[
+                (&address, Type::TEXT),
+                (&session, Type::INT8),
+                (&(paging.rows() + 1), Type::INT8),
+            ],
+        )
+        .await?;
+    Ok(Page::cut(rows, paging.rows(), |lease| {
+        cursor("leases", &(&lease.address, lease.session))
+    }))
+}
+
+/// A pool and who is in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PoolItem {
+    pub name: String,
+    /// Places on the farm for `pool`, on each node for `node_pool`.
+    pub size: i32,
+    /// As the job file has it.
+    pub file_size: i32,
+    pub source: String,
+    pub changed_by: String,
+    pub changed_at: Timestamp,
+    /// Runs in it, the oldest first; at most 200.
+    pub holders: Vec<Holder>,
+    /// Runs that are ready and have no place; at most 1,000 are counted.
+    pub waiting: i64,
+    /// Jobs that name it; at most 200.
+    pub jobs: Vec<String>,
+}
+
+/// A page of pools in the order of names; one of them when a name is given.
+///
+/// # Errors
+/// The database's; `Refused` for a cursor of something else.
+pub async fn pools(db: &Db, name: Option<&str>, paging: &Paging) -> Result<Page<PoolItem>, StoreError> {
+    let after: Option<String> = paging.after("pools")?;
+    let rows: Vec<PoolItem> = db
+        .rows(
+            stmt!("reading_pools"),
+            &[
+                (&name, Type::TEXT),
+                (&after, Type::TEXT),
+                (&(paging.rows() + 1), Type::INT8),
+            ],
+        )
+        .await?;
+    Ok(Page::cut(rows, paging.rows(), |pool| cursor("pools", &pool.name)))
+}

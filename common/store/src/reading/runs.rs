@@ -1,0 +1,241 @@
+//! Lists of runs, and one run in full.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio_postgres::types::Type;
+use utoipa::ToSchema;
+
+use super::page::{Page, Paging, cursor};
+use crate::db::{Db, stmt};
+use crate::error::StoreError;
+use crate::logs::{LogExtent, log_extents};
+use crate::progress::{Reported, progress};
+use crate::query::{self, AttemptRow, RunRow};
+use crate::{Kind, query::attempts};
+use farmhand_core::run::RunState;
+use farmhand_core::stream::Checkpoint;
+
+/// Rows that one page of a filter looks at, at most.
+const SCANNED: i64 = 10_000;
+
+/// Which runs; None and empty mean any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunFilter {
+    pub job: Option<String>,
+    pub states: Vec<RunState>,
+    /// The address that holds it, or held it last.
+    pub node: Option<String>,
+    pub kind: Option<Kind>,
+    /// Ended at this instant or later. With `since` or `until` the list holds ended runs only, the latest end first.
+    pub since: Option<Timestamp>,
+    /// Ended before this instant.
+    pub until: Option<Timestamp>,
+}
+
+/// A run in a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunItem {
+    pub run_id: i64,
+    pub job_id: String,
+    #[schema(value_type = crate::described::Kind)]
+    pub kind: Kind,
+    pub instance: i32,
+    pub instances: i32,
+    #[schema(value_type = crate::described::RunState)]
+    pub state: RunState,
+    /// Why it waits, was skipped or ended so.
+    pub reason: Option<String>,
+    /// The address that holds it, or held it last.
+    pub running_at: Option<String>,
+    pub attempt: i32,
+    pub fence: Option<i64>,
+    pub retries: i32,
+    pub takeovers: i32,
+    pub due_at: Timestamp,
+    pub claimed_at: Option<Timestamp>,
+    pub started_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    /// Neighbours that were folded into one record.
+    pub count: i64,
+    /// Of a table job's row.
+    pub key: Option<String>,
+    /// The first run of those that were made together with this one.
+    pub firing: Option<i64>,
+    pub cancel_requested: bool,
+}
+
+#[derive(Deserialize)]
+struct Found {
+    items: Vec<RunItem>,
+    /// How many rows were looked at, and the last of them.
+    scanned: i64,
+    floor: Option<i64>,
+    floor_at: Option<Timestamp>,
+}
+
+/// A page of runs, the newest first: by number, or by end when the filter names a time.
+///
+/// # Errors
+/// The database's; `Refused` for a cursor of something else.
+pub async fn runs(db: &Db, filter: &RunFilter, paging: &Paging) -> Result<Page<RunItem>, StoreError> {
+    if filter.since.is_some() || filter.until.is_some() {
+        return ended(db, filter, paging).await;
+    }
+    let bad = |state: &RunState| state.is_final() && *state != RunState::Succeeded;
+    let by_state = filter.job.is_none() && !filter.states.is_empty() && filter.states.iter().all(bad);
+    let live = !filter.states.is_empty() && !filter.states.iter().any(|s| s.is_final());
+    let others = filter.node.is_some() || filter.kind.is_some();
+    let statement = if by_state {
+        stmt!("reading_runs_by_state")
+    } else {
+        stmt!("reading_runs")
+    };
+    let limit = paging.rows();
+    let looks_through = others || (!by_state && !filter.states.is_empty());
+    let scan = if looks_through { SCANNED } else { limit + 1 };
+    let before: Option<i64> = paging.after("runs")?;
+    let states: Vec<&str> = filter.states.iter().map(|s| s.as_str()).collect();
+    let kind = filter.kind.map(Kind::as_str);
+    let found: Option<Found> = db
+        .row(
+            statement,
+            &[
+                (&filter.job, Type::TEXT),
+                (&states, Type::TEXT_ARRAY),
+                (&filter.node, Type::TEXT),
+                (&kind, Type::TEXT),
+                (&before, Type::INT8),
+                (&(limit + 1), Type::INT8),
+                (&scan, Type::INT8),
+                (&live, Type::BOOL),
+            ],
+        )
+        .await?;
+    let Some(found) = found else {
+        return Ok(Page {
+            items: Vec::new(),
+            next: None,
+        });
+    };
+    let mut page = Page::cut(found.items, limit, |run| cursor("runs", &run.run_id));
+    // Nothing more in this stretch, and there are older runs.
+    if page.next.is_none() && looks_through && found.scanned >= scan {
+        page.next = found.floor.map(|floor| cursor("runs", &floor));
+    }
+    Ok(page)
+}
+
+async fn ended(db: &Db, filter: &RunFilter, paging: &Paging) -> Result<Page<RunItem>, StoreError> {
+    let limit = paging.rows();
+    let place: Option<(Timestamp, i64)> = paging.after("ended-runs")?;
+    let states: Vec<&str> = filter.states.iter().map(|s| s.as_str()).collect();
+    let kind = filter.kind.map(Kind::as_str);
+    let (at, id) = place.unzip();
+    let found: Option<Found> = db
+        .row(
+            stmt!("reading_runs_ended"),
+            &[
+                (&filter.job, Type::TEXT),
+                (&states, Type::TEXT_ARRAY),
+                (&filter.node, Type::TEXT),
+                (&kind, Type::TEXT),
+                (&filter.since, Type::TIMESTAMPTZ),
+                (&filter.until, Type::TIMESTAMPTZ),
+                (&at, Type::TIMESTAMPTZ),
+                (&id, Type::INT8),
+                (&(limit + 1), Type::INT8),
+                (&SCANNED, Type::INT8),
+            ],
+        )
+        .await?;
+    let Some(found) = found else {
+        return Ok(Page {
+            items: Vec::new(),
+            next: None,
+        });
+    };
+    let mut page = Page::cut(found.items, limit, |run| {
+        cursor("ended-runs", &(run.finished_at, run.run_id))
+    });
+    if page.next.is_none() && found.scanned >= SCANNED {
+        page.next = (found.floor_at.zip(found.floor)).map(|place| cursor("ended-runs", &place));
+    }
+    Ok(page)
+}
+
+/// One run in full.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct RunDetail {
+    /// The database's clock.
+    pub db_now: Timestamp,
+    pub run: RunRow,
+    /// Those before the last or present one, which is in `run`.
+    pub attempts: Vec<AttemptRow>,
+    /// Who asked that it be cancelled.
+    pub cancel_by: Option<String>,
+    /// What its command last reported.
+    pub progress: Option<Reported>,
+    /// Of a stream: its checkpoint, read.
+    #[schema(value_type = Option<Object>)]
+    pub stream: Option<Checkpoint>,
+    /// Which attempts have output stored, and how much.
+    pub output: Vec<LogExtent>,
+    /// The runs that were made together with it, itself included; at most 200.
+    pub firing: Vec<RunItem>,
+    /// Whether it is a flow: its tasks are read apart.
+    pub flow: bool,
+    /// Until when its holder's lease lasts; for people.
+    pub lease_until: Option<Timestamp>,
+    /// By when the holder must have ended the attempt: its timeout.
+    pub hard_end: Option<Timestamp>,
+}
+
+#[derive(Deserialize)]
+struct About {
+    db_now: Timestamp,
+    cancel_by: Option<String>,
+    flow: bool,
+    lease_until: Option<Timestamp>,
+    hard_end: Option<Timestamp>,
+    firing: Vec<RunItem>,
+}
+
+/// A run with its attempts; None when there is none, or its history has been dropped.
+pub async fn run(db: &Db, run_id: i64) -> Result<Option<RunDetail>, StoreError> {
+    let Some(row) = query::run(db, run_id).await? else {
+        return Ok(None);
+    };
+    let params = [
+        (&run_id as _, Type::INT8),
+        (&row.job_id as _, Type::TEXT),
+        (&row.rev as _, Type::INT8),
+        (&row.firing as _, Type::INT8),
+    ];
+    let about = db.row::<About>(stmt!("reading_run"), &params);
+    let (attempts, reported, output, about) = tokio::try_join!(
+        attempts(db, run_id),
+        progress(db, run_id),
+        log_extents(db, run_id),
+        about
+    )?;
+    let about = about.ok_or(StoreError::Decode {
+        op: "reading_run",
+        message: "no row".to_owned(),
+    })?;
+    let checkpoint = reported.as_ref().and_then(|r| r.checkpoint.as_deref());
+    Ok(Some(RunDetail {
+        db_now: about.db_now,
+        stream: checkpoint.and_then(|text| Checkpoint::parse(text).ok()),
+        attempts,
+        cancel_by: about.cancel_by,
+        progress: reported,
+        output,
+        firing: about.firing,
+        flow: about.flow,
+        lease_until: about.lease_until,
+        hard_end: about.hard_end,
+        run: row,
+    }))
+}

@@ -1,0 +1,84 @@
+//! Rows of users' tables: looked for, run once each, told what became of them.
+//!
+//! The statements are functions in the database, because the ends of runs are written into their rows by
+//! whatever ends a run, in its transaction.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_postgres::types::{Json, Type};
+
+use super::db::{Db, stmt};
+use super::error::StoreError;
+use farmhand_core::definition::TableSpec;
+
+/// The answer to `dispatch`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dispatched {
+    /// Runs made, one for each row that was marked.
+    pub made: i32,
+    /// Runs that might have been made.
+    pub room: i32,
+    /// There was not room for all rows, perhaps: look again.
+    pub more: bool,
+    /// Something was locked for too long: look again soon.
+    pub busy: bool,
+    /// What the table refused; nothing was done then.
+    pub problem: Option<String>,
+}
+
+/// Makes runs for rows of a table job that wait, at most 500, and marks these rows: both or neither.
+///
+/// Nothing is done for a job that is paused, disabled, deleted or no table job. Two that look at once make no
+/// run twice, and together no more than `max_running` allows.
+pub async fn dispatch(db: &Db, job_id: &str) -> Result<Dispatched, StoreError> {
+    let row: Option<Dispatched> = db.row(stmt!("dispatch_rows"), &[(&job_id, Type::TEXT)]).await?;
+    row.ok_or(StoreError::Decode {
+        op: "dispatch_rows",
+        message: "no row".to_owned(),
+    })
+}
+
+/// What keeps a table job from working.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableProblem {
+    pub problem: String,
+    /// What to do; often a statement to be pasted.
+    pub mend: String,
+    /// Otherwise it works, slowly.
+    pub fatal: bool,
+}
+
+/// Compares a definition with the table, as the role that is connected sees it.
+pub async fn check(db: &Db, table: &TableSpec) -> Result<Vec<TableProblem>, StoreError> {
+    db.rows(stmt!("check_table"), &[(&Json(table), Type::JSONB)])
+        .await
+}
+
+/// A table job as `farmhand doctor` sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TableSurvey {
+    pub job_id: String,
+    /// As the definition has it.
+    pub table: Value,
+    pub problem: Option<TableProblem>,
+    /// Ends that wait to be written into their rows, up to 1,000.
+    pub unwritten: i64,
+    /// What the table said to one of them.
+    pub error: Option<String>,
+}
+
+/// Every table job that is not deleted, with its first problem.
+pub async fn survey(db: &Db) -> Result<Vec<TableSurvey>, StoreError> {
+    db.rows(stmt!("survey_tables"), &[]).await
+}
+
+/// Forgets ends that could not be written into their rows for `days`; returns how many.
+pub async fn drop_older_than(db: &Db, days: i32) -> Result<usize, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        #[expect(dead_code, reason = "only counted")]
+        run_id: i64,
+    }
+    let rows: Vec<Row> = db.rows(stmt!("drop_row_results"), &[(&days, Type::INT4)]).await?;
+    Ok(rows.len())
+}
