@@ -353,6 +353,48 @@ fn what_succeeded_is_not_run_again_when_a_flow_resumes() {
 }
 
 #[test]
+fn numbered_scripts_run_in_the_order_of_their_numbers() {
+    let place = tempfile::tempdir().unwrap();
+    let body = format!("echo \"$FARMHAND_TASK\" >> {}/order", path(&place));
+    let names = ["30-web", "4-disk", "30-mail", "K02web", "S200last"];
+    let dir = scripts(&names.map(|name| (name, body.as_str())));
+    let out = flow(&["run", path(&dir)]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let ran = fs::read_to_string(place.path().join("order")).unwrap();
+    let mut ran: Vec<_> = ran.lines().collect();
+    ran[1..3].sort_unstable();
+    assert_eq!(ran, ["4-disk", "30-mail", "30-web", "S200last"]);
+}
+
+#[test]
+fn scripts_with_a_common_lock_never_run_at_the_same_time() {
+    let body = "# LOCK: disk\nmkdir DIR/held || exit 1; sleep 0.1; rmdir DIR/held";
+    let place = tempfile::tempdir().unwrap();
+    let body = body.replace("DIR", path(&place));
+    let dir = scripts(&["a", "b", "c", "d"].map(|name| (name, body.as_str())));
+    let out = flow(&["run", path(&dir)]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+}
+
+#[test]
+fn a_misspelt_annotation_and_a_soft_cycle_are_warnings() {
+    let soft = |other: &str| format!("### BEGIN INIT INFO\n# Should-Start: {other}\n### END INIT INFO\n");
+    let (a, b) = (soft("b"), soft("a"));
+    let dir = scripts(&[("a", &a), ("b", &b), ("c", "# REQURE: a\n")]);
+    let out = flow(&["run", path(&dir)]);
+    let err = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(0), "{err}");
+    assert!(
+        err.contains("`REQURE` is not an annotation: write `# REQUIRE:`"),
+        "{err}"
+    );
+    assert!(
+        err.contains("is ignored: it closes a cycle in which nothing is required"),
+        "{err}"
+    );
+}
+
+#[test]
 fn functions_of_one_file_are_tasks() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("all.sh");

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use farmhand_core::flow::{Malformed, Script, Selection, Task, add_pairs, functions, scripts};
+use farmhand_core::flow::{Malformed, Script, Selection, Task, add_pairs, doubtful, functions, scripts};
 
 /// Where the tasks of a flow come from.
 #[derive(Clone, Debug, Default)]
@@ -28,16 +28,24 @@ pub enum LoadError {
     Empty { path: PathBuf },
 }
 
-/// Reads all tasks.
+/// Reads all tasks, and what its author may have meant otherwise.
 ///
 /// # Errors
 /// What cannot be read or understood, or that there is nothing to do.
-pub fn load(source: &Source, selection: &Selection) -> Result<Vec<Task>, LoadError> {
-    let mut tasks = match &source.path {
-        Some(path) if path.is_dir() => directory(path, selection)?,
-        Some(path) => file(path, selection)?,
+pub fn load(source: &Source, selection: &Selection) -> Result<(Vec<Task>, Vec<Malformed>), LoadError> {
+    let found = match &source.path {
+        Some(path) if path.is_dir() => directory(path)?,
+        Some(path) => vec![file(path)?],
         None => Vec::new(),
     };
+    let mut tasks = match found.as_slice() {
+        [one] => functions(&one.path, &one.text, selection),
+        _ => Vec::new(),
+    };
+    if tasks.is_empty() {
+        tasks = scripts(&found, selection).map_err(LoadError::Malformed)?;
+    }
+    let doubtful = doubtful(&found, selection);
     if let Some(edges) = &source.edges {
         let text = pairs(edges)?;
         let name = if edges.as_os_str() == "-" {
@@ -56,10 +64,10 @@ pub fn load(source: &Source, selection: &Selection) -> Result<Vec<Task>, LoadErr
             .unwrap_or_default();
         return Err(LoadError::Empty { path });
     }
-    Ok(tasks)
+    Ok((tasks, doubtful))
 }
 
-fn directory(path: &Path, selection: &Selection) -> Result<Vec<Task>, LoadError> {
+fn directory(path: &Path) -> Result<Vec<Script>, LoadError> {
     let absolute = fs::canonicalize(path).map_err(|source| io_error(path, source))?;
     let mut found = Vec::new();
     for entry in fs::read_dir(&absolute).map_err(|source| io_error(path, source))? {
@@ -74,7 +82,7 @@ fn directory(path: &Path, selection: &Selection) -> Result<Vec<Task>, LoadError>
         }
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
-    scripts(&found, selection).map_err(LoadError::Malformed)
+    Ok(found)
 }
 
 fn script(path: &Path, meta: &fs::Metadata) -> Result<Script, LoadError> {
@@ -100,15 +108,10 @@ fn is_leftover(name: &OsStr) -> bool {
     name.starts_with('.') || name.contains(".dpkg-") || ends.iter().any(|e| name.ends_with(e))
 }
 
-fn file(path: &Path, selection: &Selection) -> Result<Vec<Task>, LoadError> {
+fn file(path: &Path) -> Result<Script, LoadError> {
     let absolute = fs::canonicalize(path).map_err(|source| io_error(path, source))?;
     let meta = fs::metadata(&absolute).map_err(|source| io_error(path, source))?;
-    let script = script(&absolute, &meta)?;
-    let tasks = functions(&script.path, &script.text, selection);
-    if !tasks.is_empty() {
-        return Ok(tasks);
-    }
-    scripts(&[script], selection).map_err(LoadError::Malformed)
+    script(&absolute, &meta)
 }
 
 fn pairs(path: &Path) -> Result<String, LoadError> {

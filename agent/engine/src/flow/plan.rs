@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use farmhand_core::flow::Task;
-use farmhand_core::graph::{Cycle, Graph, Missing, Place};
+use farmhand_core::graph::{Cycle, Graph, Missing, Place, Step};
 use serde::Serialize;
 
 /// For programs; the first five keys are the contract.
@@ -39,9 +39,12 @@ pub struct PlannedTask {
     pub at: Place,
 }
 
-/// The graph of a flow's tasks; node and task indices are the same.
-pub fn graph(tasks: &[Task]) -> Graph {
-    Graph::new(&tasks.iter().map(|t| &t.member).collect::<Vec<_>>())
+/// The graph of a flow's tasks; node and task indices are the same. With the lines that were ignored because they close
+/// a cycle in which nothing is required.
+pub fn graph(tasks: &[Task]) -> (Graph, Vec<Step>) {
+    let mut graph = Graph::new(&tasks.iter().map(|t| &t.member).collect::<Vec<_>>());
+    let broken = graph.break_soft_cycles();
+    (graph, broken)
 }
 
 /// Plans a flow. All tasks are taken to last equally long.

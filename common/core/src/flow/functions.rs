@@ -27,7 +27,7 @@ pub fn functions(path: &str, text: &str, selection: &Selection) -> Vec<Task> {
                     file: path.to_owned(),
                     name: name.to_owned(),
                 };
-                let mut task = Task::new(name, at.clone(), action);
+                let mut task = Task::new(name, at.clone(), action).with_locks(header.locks.clone());
                 task.left_out = header
                     .keywords
                     .iter()

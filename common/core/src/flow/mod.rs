@@ -8,6 +8,7 @@ mod functions;
 pub mod input;
 mod lsb;
 mod names;
+mod numbered;
 mod rcorder;
 mod scripts;
 #[cfg(test)]
@@ -27,7 +28,7 @@ pub use course::{Course, End};
 pub use facilities::Facilities;
 pub use functions::functions;
 pub use names::encode_name;
-pub use scripts::{Script, Selection, scripts};
+pub use scripts::{Script, Selection, doubtful, scripts};
 pub use tsort::add_pairs;
 
 /// Whether things are brought up or taken down; the argument that scripts are called with.
@@ -83,7 +84,7 @@ pub struct Task {
     pub always_run: bool,
 }
 
-/// What only a job file can say of a task.
+/// What most tasks do not have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Extras {
     pub locks: Vec<String>,
@@ -117,6 +118,16 @@ impl Task {
     pub fn name(&self) -> &str {
         &self.member.name
     }
+
+    fn with_locks(mut self, locks: Vec<String>) -> Self {
+        if !locks.is_empty() {
+            self.extras = Arc::new(Extras {
+                locks,
+                ..Extras::default()
+            });
+        }
+        self
+    }
 }
 
 /// Why a text cannot be read as tasks.
@@ -136,6 +147,7 @@ struct Header {
     start: Vec<Reference>,
     stop: Vec<Reference>,
     keywords: Vec<String>,
+    locks: Vec<String>,
     /// The run levels it is started and stopped in, where it names them.
     start_levels: Option<Vec<String>>,
     stop_levels: Option<Vec<String>>,

@@ -1,9 +1,14 @@
-//! The annotations of rcorder(8): `# PROVIDE:`, `# REQUIRE:`, `# BEFORE:`, `# KEYWORD:`.
+//! The annotations of rcorder(8): `# PROVIDE:`, `# REQUIRE:`, `# BEFORE:`, `# KEYWORD:`; and two of our own, `# LOCK:` and
+//! `# CONFLICTS:`.
 
 use std::sync::Arc;
 
-use super::{Header, reference};
+use super::{Header, Malformed, reference};
+use crate::document::closest;
 use crate::graph::{Place, Reference, Relation};
+
+/// What a misspelt annotation may have been meant to be.
+const KEYS: [&str; 6] = ["PROVIDE", "REQUIRE", "BEFORE", "KEYWORD", "LOCK", "CONFLICTS"];
 
 /// One annotation line.
 enum Line<'t> {
@@ -11,6 +16,8 @@ enum Line<'t> {
     Require(&'t str),
     Before(&'t str),
     Keyword(&'t str),
+    Lock(&'t str),
+    Conflicts(&'t str),
 }
 
 fn annotation(line: &str) -> Option<Line<'_>> {
@@ -21,6 +28,8 @@ fn annotation(line: &str) -> Option<Line<'_>> {
         "REQUIRE" | "REQUIRES" => Line::Require(names),
         "BEFORE" => Line::Before(names),
         "KEYWORD" | "KEYWORDS" => Line::Keyword(names),
+        "LOCK" | "LOCKS" => Line::Lock(names),
+        "CONFLICT" | "CONFLICTS" => Line::Conflicts(names),
         _ => return None,
     })
 }
@@ -52,6 +61,11 @@ fn add(header: &mut Header, line: &Line<'_>, at: &Place) {
     let (relation, names) = match line {
         Line::Require(names) => (Relation::Requires, names),
         Line::Before(names) => (Relation::Before, names),
+        Line::Conflicts(names) => (Relation::Conflicts, names),
+        Line::Lock(names) => {
+            let names = names.split_whitespace().map(str::to_owned);
+            return extend(&mut header.locks, names);
+        }
         Line::Provide(names) => {
             let names = names.split_whitespace().map(|n| (n.to_owned(), at.clone()));
             return extend(&mut header.provides, names);
@@ -65,6 +79,29 @@ fn add(header: &mut Header, line: &Line<'_>, at: &Place) {
         .split_whitespace()
         .map(|n| reference(relation, n, false, at));
     extend(&mut header.start, references);
+}
+
+/// Lines before the first line of code that look like annotations and are none.
+pub(super) fn misspelt(file: &str, text: &str) -> Vec<Malformed> {
+    let comments = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
+    let lines = comments.take_while(|(line, _)| line.starts_with('#'));
+    let wrong = |(line, number): (&str, u32)| {
+        let (key, _) = line.strip_prefix('#')?.trim_start().split_once(':')?;
+        let capitals = !key.is_empty() && key.bytes().all(|b| b.is_ascii_uppercase());
+        if !capitals || annotation(line).is_some() {
+            return None;
+        }
+        let meant = closest(key, KEYS)?;
+        Some(Malformed {
+            at: Place {
+                file: file.into(),
+                line: number,
+            },
+            what: format!("`{key}` is not an annotation"),
+            mend: format!("write `# {meant}:`"),
+        })
+    };
+    lines.filter_map(wrong).collect()
 }
 
 /// Without room for more: there may be thousands of such lists, and most have one item.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Action, Direction, Facilities, Header, Malformed, Task, lsb, rcorder};
+use super::{Action, Direction, Facilities, Header, Malformed, Task, lsb, numbered, rcorder};
 use crate::graph::{Place, Reference, Relation};
 
 /// A file that may be a task.
@@ -35,20 +35,56 @@ pub struct Selection {
 pub fn scripts(scripts: &[Script], selection: &Selection) -> Result<Vec<Task>, Vec<Malformed>> {
     let mut tasks = Vec::with_capacity(scripts.len());
     let mut wrong = Vec::new();
+    let mut annotated = false;
     for script in scripts {
         match task(script, selection) {
-            Ok(task) => tasks.extend(task),
+            Ok(found) => tasks.extend(found.map(|(task, by_header)| {
+                annotated |= by_header;
+                task
+            })),
             Err(malformed) => wrong.push(malformed),
         }
     }
     if !wrong.is_empty() {
         return Err(wrong);
     }
+    if !annotated {
+        numbered::by_number(&mut tasks, selection.direction);
+    }
     after_all(&mut tasks);
     Ok(tasks)
 }
 
-fn task(script: &Script, selection: &Selection) -> Result<Option<Task>, Malformed> {
+/// What its author may have meant otherwise: misspelt annotations, and numbers that count for nothing because not every
+/// script has one, or because scripts have annotations.
+pub fn doubtful(scripts: &[Script], selection: &Selection) -> Vec<Malformed> {
+    let mut found: Vec<Malformed> = scripts
+        .iter()
+        .flat_map(|s| rcorder::misspelt(&s.path, &s.text))
+        .collect();
+    let tasks = || {
+        scripts
+            .iter()
+            .filter_map(|s| Some((s, task(s, selection).ok()??.1)))
+    };
+    let numbered = |script: &Script| numbered::is_numbered(&script.name);
+    let ordered = tasks().all(|(script, by_header)| !by_header && numbered(script));
+    let unused = tasks().find(|(script, by_header)| !by_header && numbered(script));
+    if let (false, Some((script, _))) = (ordered, unused) {
+        found.push(Malformed {
+            at: Place {
+                file: script.path.as_str().into(),
+                line: 1,
+            },
+            what: "the numbers in the names are not used: not all scripts are numbered, or some have annotations".to_owned(),
+            mend: "number all of them, or annotate all of them".to_owned(),
+        });
+    }
+    found
+}
+
+/// The task, and whether the script says something about itself.
+fn task(script: &Script, selection: &Selection) -> Result<Option<(Task, bool)>, Malformed> {
     let file: Arc<str> = script.path.as_str().into();
     let at = Place {
         file: file.clone(),
@@ -67,8 +103,9 @@ fn task(script: &Script, selection: &Selection) -> Result<Option<Task>, Malforme
         path: file,
         executable: script.executable,
     };
-    let mut task = Task::new(script.name.as_str(), at, action);
+    let by_header = header.is_some();
     let header = header.unwrap_or_default();
+    let mut task = Task::new(script.name.as_str(), at, action).with_locks(header.locks.clone());
     task.left_out = left_out(&header, selection);
     if !by_rcorder {
         // insserv knows a script by its file name as well, with and without the ending.
@@ -84,7 +121,7 @@ fn task(script: &Script, selection: &Selection) -> Result<Option<Task>, Malforme
         Direction::Start => header.start,
         Direction::Stop => header.stop,
     };
-    Ok(Some(task))
+    Ok(Some((task, by_header)))
 }
 
 fn left_out(header: &Header, selection: &Selection) -> Option<String> {

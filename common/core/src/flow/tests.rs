@@ -174,3 +174,65 @@ fn pairs_name_tasks_or_relate_those_there_are() {
     assert_eq!(missing, ["x", "y"]);
     assert_eq!(pairs(&tasks), ["a b"]);
 }
+
+#[test]
+fn locks_and_conflicts_are_annotations() {
+    let all = [
+        script("a", "# PROVIDE: a\n# LOCK: disk tape\n"),
+        script("b", "# PROVIDE: b\n# CONFLICTS: a\n"),
+    ];
+    let tasks = scripts(&all, &Selection::default()).unwrap();
+    assert_eq!(tasks[0].extras.locks, ["disk", "tape"]);
+    let graph = Graph::new(&tasks.iter().map(|t| t.member.clone()).collect::<Vec<_>>());
+    assert_eq!(graph.conflicts(0), [1]);
+}
+
+#[test]
+fn misspelt_annotations_are_told_with_their_line() {
+    let text = "#!/bin/sh\n# PROVIDE: a\n# REQURE: b\n# NOTE: not an annotation\n\n# REQURE: code follows\nrun\n# BEFROE: c\n";
+    let found = doubtful(&[script("a", text)], &Selection::default());
+    let said: Vec<_> = found.iter().map(|m| format!("{m}: {}", m.mend)).collect();
+    assert_eq!(
+        said,
+        [
+            "/etc/rc.d/a:3: `REQURE` is not an annotation: write `# REQUIRE:`",
+            "/etc/rc.d/a:6: `REQURE` is not an annotation: write `# REQUIRE:`",
+        ]
+    );
+}
+
+#[test]
+fn numbers_that_count_for_nothing_are_told() {
+    let told = |all: &[Script]| doubtful(all, &Selection::default()).len();
+    assert_eq!(told(&[script("10-a", ""), script("20-b", "")]), 0);
+    assert_eq!(told(&[script("10-a", ""), script("backup", "")]), 1);
+    assert_eq!(told(&[script("10-a", ""), script("b", "# PROVIDE: b\n")]), 1);
+    assert_eq!(told(&[script("10-a", "# PROVIDE: a\n"), script("b", "")]), 0);
+}
+
+#[test]
+fn a_cycle_in_which_nothing_is_required_loses_one_line() {
+    let soft = |name: &str, other: &str| script(name, &lsb(name, &format!("# Should-Start: {other}")));
+    let tasks = scripts(&[soft("a", "b"), soft("b", "a")], &Selection::default()).unwrap();
+    let mut graph = Graph::new(&tasks.iter().map(|t| t.member.clone()).collect::<Vec<_>>());
+    let broken: Vec<_> = graph
+        .break_soft_cycles()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(broken, ["a before b (/etc/rc.d/b:4)"]);
+    assert_eq!(graph.cycles(), []);
+    assert!(graph.order().is_some());
+}
+
+#[test]
+fn a_cycle_with_a_requirement_stays() {
+    let all = [
+        script("a", &lsb("a", "# Required-Start: b")),
+        script("b", &lsb("b", "# Should-Start: a")),
+    ];
+    let tasks = scripts(&all, &Selection::default()).unwrap();
+    let mut graph = Graph::new(&tasks.iter().map(|t| t.member.clone()).collect::<Vec<_>>());
+    assert_eq!(graph.break_soft_cycles(), []);
+    assert_eq!(graph.cycles().len(), 1);
+}

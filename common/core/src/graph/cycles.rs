@@ -34,17 +34,48 @@ impl Cycle {
     }
 }
 
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} before {} ({})", self.from, self.to, self.at)
+    }
+}
+
 impl fmt::Display for Cycle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, step) in self.steps.iter().enumerate() {
             let end = if index + 1 < self.steps.len() { "\n" } else { "" };
-            write!(f, "{} before {} ({}){end}", step.from, step.to, step.at)?;
+            write!(f, "{step}{end}")?;
         }
         Ok(())
     }
 }
 
 impl Graph {
+    /// Takes an edge out of each cycle in which nothing requires anything: such an order cannot be kept, and nothing fails
+    /// without it. Returns the lines that no longer count. Cycles with a requirement stay.
+    pub fn break_soft_cycles(&mut self) -> Vec<Step> {
+        let mut broken = Vec::new();
+        loop {
+            let task = |node: usize| matches!(self.nodes[node], Node::Task(_));
+            let gone: Vec<bool> = self.edges.iter().map(|e| e.hard && task(e.to)).collect();
+            let component = self.components(&gone);
+            // What ties a mark to its providers is no relation between tasks.
+            let breakable = |e: &u32| {
+                let edge = &self.edges[*e as usize];
+                !matches!(self.nodes[edge.from], Node::Begin(_))
+                    && !matches!(self.nodes[edge.to], Node::End(_))
+            };
+            let cycle = self.one_cycle(&component, &gone).unwrap_or_default();
+            let last = cycle.into_iter().filter(breakable);
+            let Some(last) = last.max_by_key(|e| &self.edges[*e as usize].at) else {
+                return broken;
+            };
+            broken.extend(self.show(&[last]).steps);
+            self.edges.remove(last as usize);
+            self.index();
+        }
+    }
+
     /// Enough cycles that without one edge of each nothing is left of them (up to 100); short ones first.
     pub fn cycles(&self) -> Vec<Cycle> {
         let mut gone = vec![false; self.edges.len()];

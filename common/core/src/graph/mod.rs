@@ -19,7 +19,7 @@ use serde::{Serialize, Serializer};
 
 use lists::Lists;
 
-pub use cycles::Cycle;
+pub use cycles::{Cycle, Step};
 pub use order::{CriticalPath, Order};
 
 /// Where a relation is written. Lines count from 1.

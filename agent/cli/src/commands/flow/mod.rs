@@ -118,7 +118,12 @@ impl SourceArgs {
             );
         }
         let tasks = self.tasks_of(self.path.clone())?;
-        let graph = plan::graph(&tasks);
+        let (graph, broken) = plan::graph(&tasks);
+        for step in broken {
+            out::note(&format!(
+                "warning: {step} is ignored: it closes a cycle in which nothing is required"
+            ));
+        }
         Ok((tasks, graph))
     }
 
@@ -127,7 +132,11 @@ impl SourceArgs {
             path,
             edges: self.edges.clone(),
         };
-        Ok(load(&source, &self.selection()?)?)
+        let (tasks, doubtful) = load(&source, &self.selection()?)?;
+        for found in doubtful {
+            out::note(&format!("warning: {found}: {}", found.mend));
+        }
+        Ok(tasks)
     }
 
     fn direction(&self) -> Direction {

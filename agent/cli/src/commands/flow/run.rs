@@ -171,7 +171,7 @@ fn flow(args: &RunArgs) -> Result<Flow, Failure> {
         None => handed.flow.tasks(),
     };
     Ok(Flow {
-        graph: plan::graph(&tasks),
+        graph: plan::graph(&tasks).0,
         tasks,
         done: handed.done,
         preload: handed.flow.preload.map(PathBuf::from),
