@@ -1,4 +1,4 @@
-//! No wake-up is lost: the protocol of `docs/fifo.md`, beside a control that loses some.
+//! No wake-up is lost: the protocol of `docs/internals/fifo.md`, beside a control that loses some.
 //!
 //! `FARMHAND_FIFO_OPENS` sets the number of opens at random moments for each kind of reader. The full proof:
 //!

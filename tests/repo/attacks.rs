@@ -1,8 +1,8 @@
-//! The table of attacks in docs/security.md: each names a test that is there.
+//! The table of attacks in docs/guides/security.md: each names a test that is there.
 
 #[test]
 fn each_attack_of_the_table_names_the_test_that_makes_it() {
-    let text = super::read("docs/security.md");
+    let text = super::read("docs/guides/security.md");
     let table = text
         .split("<!-- attacks -->")
         .nth(1)

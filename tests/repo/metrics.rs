@@ -29,7 +29,7 @@ fn in_code() -> BTreeSet<String> {
 
 #[test]
 fn every_metric_of_the_code_is_documented_and_every_documented_one_exists() {
-    let docs: BTreeSet<String> = super::read("docs/metrics.md")
+    let docs: BTreeSet<String> = super::read("docs/reference/metrics.md")
         .lines()
         .filter_map(|l| l.strip_prefix("| `farmhand_")?.split('`').next())
         .map(|name| format!("farmhand_{name}"))

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What `systemd-analyze security` says, with one decimal: 8.8, and 5.6 with `strict.conf`. `docs/install.md` states them.
+/// What `systemd-analyze security` says, with one decimal: 8.8, and 5.6 with `strict.conf`. `docs/guides/install.md` states them.
 const EXPOSURE_TENTHS: u32 = 88;
 const STRICT_EXPOSURE_TENTHS: u32 = 56;
 
@@ -73,7 +73,7 @@ fn systemd_finds_nothing_wrong_with_the_unit() {
 
 #[test]
 fn the_units_exposure_is_what_the_documentation_states() {
-    let text = super::read("docs/install.md");
+    let text = super::read("docs/guides/install.md");
     for (drop_ins, bound) in [
         (&[][..], EXPOSURE_TENTHS),
         (&["strict.conf"][..], STRICT_EXPOSURE_TENTHS),
@@ -82,7 +82,7 @@ fn the_units_exposure_is_what_the_documentation_states() {
         let found = exposure(&installed(dir.path(), drop_ins));
         assert!(found <= bound, "{drop_ins:?}: {found} tenths, at most {bound}");
         let stated = format!("{}.{}", bound / 10, bound % 10);
-        assert!(text.contains(&stated), "docs/install.md does not state {stated}");
+        assert!(text.contains(&stated), "docs/guides/install.md does not state {stated}");
     }
 }
 

@@ -112,7 +112,7 @@ fn vectors_with_a_year_field_are_refused() {
     );
 }
 
-/// The sides taken where implementations disagree; `docs/schedules.md` gives the reasons.
+/// The sides taken where implementations disagree; `docs/reference/schedules.md` gives the reasons.
 #[test]
 fn contested_vectors_fall_on_the_documented_side() {
     let sunday = "7 is another name of Sunday";

@@ -1,4 +1,4 @@
-//! Who may do what: every role at every table, view, sequence and function, as docs/roles.md has it.
+//! Who may do what: every role at every table, view, sequence and function, as docs/reference/roles.md has it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -147,7 +147,7 @@ fn documented(text: &str) -> BTreeMap<String, [String; 4]> {
 async fn every_role_may_do_at_every_object_what_is_documented_and_nothing_else() {
     let test = TestDb::new().await;
     let found = tried(&test.admin().await).await;
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/roles.md")).unwrap();
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/roles.md")).unwrap();
     let documented = documented(&text);
     let mut wrong = String::new();
     for (object, rights) in &found {
@@ -170,7 +170,7 @@ async fn every_role_may_do_at_every_object_what_is_documented_and_nothing_else()
     }
     assert!(
         wrong.is_empty(),
-        "docs/roles.md and store/sql/roles_grant.sql differ; the database has:\n{wrong}"
+        "docs/reference/roles.md and store/sql/roles_grant.sql differ; the database has:\n{wrong}"
     );
 }
 

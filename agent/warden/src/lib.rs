@@ -1,6 +1,6 @@
 //! Who owns the processes. The guard waits; its child, the warden, forks commands, keeps their deadlines and
 //! dies by the kernel's hand when the lease ends; nothing else in this product touches a process of a job.
-//! The argument and its windows: `docs/warden.md`.
+//! The argument and its windows: `docs/internals/warden.md`.
 
 mod args;
 mod attempt;

@@ -5,7 +5,7 @@
 //! Two agents with enough slots, jobs that fire every five seconds, a PostgreSQL with `fsync`. A command reads the
 //! clock before its `main` and writes it down; the due instant is on the same clock, because the database is on the
 //! same machine. Then the same with APScheduler and a pool of processes, while the farm has nothing due.
-//! `docs/performance.md` says more.
+//! `docs/lab/performance.md` says more.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

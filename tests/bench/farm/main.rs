@@ -4,7 +4,7 @@
 //!     cargo run --release -p farmhand-tests --bin bench-farm -- [AGENTS [JOBS [SECONDS]]]
 //!
 //! At rest, with jobs that fire once a minute, at several sizes of the farm; a restart of the database with everybody
-//! reconnecting; directly and through PgBouncer. `docs/performance.md` says more.
+//! reconnecting; directly and through PgBouncer. `docs/lab/performance.md` says more.
 
 mod agents;
 

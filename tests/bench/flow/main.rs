@@ -3,7 +3,7 @@
 //!     cargo run --release -p farmhand-tests --bin bench-flow
 //!
 //! Every runner calls the same scripts. CPU is that of the runner and of all it started. `--smoke` runs small
-//! graphs once; `--only WORD` those whose name contains it. `docs/flows.md` has results and the method.
+//! graphs once; `--only WORD` those whose name contains it. `docs/guides/flows.md` has results and the method.
 
 mod graphs;
 mod measure;

@@ -3,7 +3,7 @@
 //!     cargo run --release -p farmhand-tests --bin bench-history -- [RUNS OF HISTORY [RUNS CLAIMED]]
 //!
 //! Claims and ends with an empty history and with a full one, the drop of what is too old, and the same beside a
-//! transaction that stays open. Ten million runs of history take 6 GB in /tmp. `docs/performance.md` says more.
+//! transaction that stays open. Ten million runs of history take 6 GB in /tmp. `docs/lab/performance.md` says more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release -p farmhand-tests --bin bench-idle -- [SECONDS]
 //!
-//! One agent with a hundred jobs that are not due. `docs/performance.md` says more.
+//! One agent with a hundred jobs that are not due. `docs/lab/performance.md` says more.
 
 use std::time::Duration;
 

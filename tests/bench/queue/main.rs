@@ -3,7 +3,7 @@
 //!
 //!     cargo run --release -p farmhand-tests --bin bench-queue -- [RUNS [CLAIMERS [SET]]]
 //!
-//! A PostgreSQL of its own with `fsync` and `synchronous_commit` as in production. `docs/performance.md` says more.
+//! A PostgreSQL of its own with `fsync` and `synchronous_commit` as in production. `docs/lab/performance.md` says more.
 
 mod bare;
 mod peers;

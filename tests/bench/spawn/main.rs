@@ -4,7 +4,7 @@
 //!
 //!     cargo run --release -p farmhand-tests --bin bench-spawn -- [RUNS [SLOTS]]
 //!
-//! `docs/performance.md` says more.
+//! `docs/lab/performance.md` says more.
 
 mod peers;
 

@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release -p farmhand-tests --bin bench-takeover -- [ROUNDS]
 //!
-//! Two agents with leases of six seconds; promised are 1.1 leases and two seconds. `docs/performance.md` says more.
+//! Two agents with leases of six seconds; promised are 1.1 leases and two seconds. `docs/lab/performance.md` says more.
 
 use std::time::Duration;
 

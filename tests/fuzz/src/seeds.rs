@@ -56,7 +56,8 @@ fn below(dir: &str, end: &str) -> Vec<Vec<u8>> {
 /// The examples in the documentation that are of this language.
 fn fenced(language: &str) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
-    for page in below("docs", ".md") {
+    let folders = ["guides", "reference", "internals"].map(|folder| format!("docs/{folder}"));
+    for page in folders.iter().flat_map(|folder| below(folder, ".md")) {
         let page = String::from_utf8_lossy(&page).into_owned();
         let opened = format!("```{language}\n");
         let examples = page.split(&opened).skip(1);

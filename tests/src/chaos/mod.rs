@@ -2,7 +2,7 @@
 //!
 //! [`plan`] is a pure function from a seed to a list of faults; [`field`] is the farm that they hit, each agent in a
 //! network of its own; [`effects`] does to it what the plan says; [`oracle`] and [`targets`] judge what the jobs themselves
-//! wrote down. The method and what was found: `docs/reliability.md`.
+//! wrote down. The method and what was found: `docs/lab/reliability.md`.
 
 pub mod effects;
 pub mod field;

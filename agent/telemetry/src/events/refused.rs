@@ -12,7 +12,7 @@ const PATH: usize = 200;
 /// One refusal, or several of one kind.
 #[derive(Clone, Debug)]
 pub struct Refused {
-    /// One of a closed set; see `docs/metrics.md`.
+    /// One of a closed set; see `docs/reference/metrics.md`.
     pub reason: &'static str,
     /// The token's name, when it is known.
     pub token: Option<String>,

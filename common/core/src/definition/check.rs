@@ -34,7 +34,7 @@ pub(super) fn expression(value: &DeValue<'_>) -> Result<String, Wrong> {
 
 fn faulty(text: &str, error: &ScheduleError) -> Wrong {
     let Some(at) = error.expression() else {
-        return Wrong::new(error.to_string(), "see docs/schedules.md");
+        return Wrong::new(error.to_string(), "see docs/reference/schedules.md");
     };
     let field = at.field.map_or_else(String::new, |field| format!("{field}, "));
     let start = text

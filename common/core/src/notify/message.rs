@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{End, Lost, State, Topic};
 
 /// The body of a webhook, but for what the sender adds: `id`, `target` and `at`. Fields may be added, none is
-/// removed or renamed (`docs/notifications.md`).
+/// removed or renamed (`docs/guides/notifications.md`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     /// Of this form.

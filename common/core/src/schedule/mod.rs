@@ -1,7 +1,7 @@
 //! When a job is due: cron expressions, macros and intervals in a time zone.
 //!
 //! A [`Schedule`] is a small value (bit sets and a shared time zone) that answers one question: which
-//! instant comes next. The grammar and the rules for clock changes are in `docs/schedules.md`.
+//! instant comes next. The grammar and the rules for clock changes are in `docs/reference/schedules.md`.
 
 mod calendar;
 mod civil;

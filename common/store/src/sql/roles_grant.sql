@@ -1,5 +1,5 @@
 -- What each role may do, the whole of it: everything else is taken away again, so that this list is the truth after
--- every `farmhand migrate`. docs/roles.md has the same as a table, and a test compares that with the database.
+-- every `farmhand migrate`. docs/reference/roles.md has the same as a table, and a test compares that with the database.
 -- Objects that this database has not got are passed over, so are roles that the cluster has not got.
 DO $$
 DECLARE
