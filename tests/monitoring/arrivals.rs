@@ -273,7 +273,8 @@ async fn fence(farm: &mut Farm) {
 
 /// The metrics of the code that have been zero, and the same, since the start.
 async fn still(watch: &Watch) -> Result<(), String> {
-    let documented = std::fs::read_to_string(farmhand_tests::alerts::root().join("docs/reference/metrics.md"));
+    let documented =
+        std::fs::read_to_string(farmhand_tests::alerts::root().join("docs/reference/metrics.md"));
     let text = documented.expect("docs/reference/metrics.md");
     let names = text
         .lines()

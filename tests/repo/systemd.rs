@@ -82,7 +82,10 @@ fn the_units_exposure_is_what_the_documentation_states() {
         let found = exposure(&installed(dir.path(), drop_ins));
         assert!(found <= bound, "{drop_ins:?}: {found} tenths, at most {bound}");
         let stated = format!("{}.{}", bound / 10, bound % 10);
-        assert!(text.contains(&stated), "docs/guides/install.md does not state {stated}");
+        assert!(
+            text.contains(&stated),
+            "docs/guides/install.md does not state {stated}"
+        );
     }
 }
 

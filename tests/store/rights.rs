@@ -147,7 +147,8 @@ fn documented(text: &str) -> BTreeMap<String, [String; 4]> {
 async fn every_role_may_do_at_every_object_what_is_documented_and_nothing_else() {
     let test = TestDb::new().await;
     let found = tried(&test.admin().await).await;
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/roles.md")).unwrap();
+    let text =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/roles.md")).unwrap();
     let documented = documented(&text);
     let mut wrong = String::new();
     for (object, rights) in &found {
