@@ -40,7 +40,10 @@ fn toml_of(value: &Value) -> String {
 
 #[test]
 fn the_schema_in_the_repository_is_the_one_of_this_version() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/job.schema.json");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/job.schema.json"
+    );
     let text = serde_json::to_string_pretty(&json_schema()).unwrap() + "\n";
     if std::env::var_os("UPDATE_SCHEMA").is_some() {
         std::fs::write(path, &text).unwrap();
