@@ -314,6 +314,36 @@ async fn ending_takes_along_what_killed_agents_left_and_what_was_started_by_hand
 }
 
 #[test]
+fn sigalrm_is_passed_on_to_the_agents_and_stray_signals_change_nothing() {
+    let home = scratch();
+    let mut dev = Dev::start(&home);
+    let agent = dev.agent("farm-1").pid;
+    // Stopped, so that what it is sent stays to be seen.
+    kill(agent, libc::SIGSTOP);
+    kill(dev.pid(), libc::SIGALRM);
+    eventually("the agent has been sent SIGALRM", Duration::from_secs(3), || {
+        let status = fs::read_to_string(format!("/proc/{agent}/status")).unwrap_or_default();
+        let pending = status.lines().find_map(|l| l.strip_prefix("ShdPnd:"));
+        let pending = pending.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+        let sent = pending.is_some_and(|set| set & (1 << (libc::SIGALRM - 1)) != 0);
+        if sent { Ok(()) } else { Err(status) }
+    });
+    kill(agent, libc::SIGCONT);
+    for signal in [libc::SIGUSR1, libc::SIGUSR2, libc::SIGPROF, libc::SIGRTMIN()] {
+        kill(dev.pid(), signal);
+    }
+    eventually("the farm goes on", Duration::from_secs(5), || {
+        assert_eq!(dev.child.try_wait().unwrap(), None, "{}", dev.said());
+        if http(dev.port, "/readyz").starts_with("HTTP/1.0 200") {
+            Ok(())
+        } else {
+            Err(String::new())
+        }
+    });
+    dev.end(libc::SIGINT);
+}
+
+#[test]
 fn a_farm_that_was_killed_ends_by_itself_and_starts_again() {
     let home = scratch();
     let mut dev = Dev::start(&home);

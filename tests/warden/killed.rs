@@ -219,6 +219,52 @@ async fn a_killed_guard_takes_the_warden_along() {
 }
 
 #[tokio::test]
+async fn a_stray_signal_ends_neither_guard_nor_warden() {
+    let mut farmer = Farmer::new().await;
+    let identity = farmer.client.identity();
+    let (warden, guard) = (identity.warden_pid, identity.guard_pid);
+    let main = farmer.spawn(sh(id(1, 1), "sleep 1000")).await;
+    let stray = [
+        libc::SIGALRM,
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGPIPE,
+        libc::SIGVTALRM,
+        libc::SIGPROF,
+        libc::SIGIO,
+        libc::SIGPWR,
+        libc::SIGSTKFLT,
+        libc::SIGXCPU,
+        libc::SIGXFSZ,
+        libc::SIGRTMIN(),
+        libc::SIGRTMAX(),
+    ];
+    for signal in stray {
+        for pid in [guard, warden] {
+            // SAFETY: processes this test started.
+            unsafe { libc::kill(pid, signal) };
+        }
+        let listing = farmer.client.list().await;
+        assert!(
+            listing.is_ok() && alive(guard) && alive(main),
+            "after signal {signal}"
+        );
+    }
+    // A command may rely on what these do by default.
+    let (result, _) = farmer.run(sh(id(2, 1), "kill -ALRM $$")).await;
+    assert_eq!(
+        result.ending,
+        Ending::Signaled {
+            signal: libc::SIGALRM,
+            core: false
+        }
+    );
+}
+
+#[tokio::test]
 async fn sigterm_lets_a_warden_end_everything_and_leave() {
     let mut farmer = Farmer::new().await;
     farmer

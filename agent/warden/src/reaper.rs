@@ -20,6 +20,7 @@ const LOCK_WITHIN: u64 = 10 * SECOND;
 
 /// Never returns.
 pub fn run(args: &Args) -> ! {
+    farmhand_os::signal::ignore_stray();
     farmhand_os::process::name_process(c"farmhand-guard");
     let code = match guard(args) {
         Ok(()) => 0,
@@ -131,7 +132,7 @@ fn start_warden(args: &Args, lock: &File, cgroup: Option<&std::path::Path>) -> i
 
 /// An end must come through the warden: a guard that leaves alone takes the warden's backstop with it.
 fn ignore_signals() {
-    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT] {
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT] {
         // SAFETY: sets a disposition of this process.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }

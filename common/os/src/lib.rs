@@ -7,4 +7,5 @@ pub mod path_hash;
 pub mod process;
 pub mod random;
 pub mod reap;
+pub mod signal;
 pub mod terminal;

@@ -41,6 +41,7 @@ pub(super) struct Steward {
 
 /// Never returns. Its standard input is the agent's socket.
 pub fn run() -> ! {
+    farmhand_os::signal::ignore_stray();
     name_process(c"farmhand-steward");
     let code = match serve() {
         Ok(()) => 0,
@@ -69,7 +70,6 @@ fn serve() -> io::Result<()> {
         let _deaf = [
             signal(SignalKind::terminate())?,
             signal(SignalKind::interrupt())?,
-            signal(SignalKind::hangup())?,
             signal(SignalKind::quit())?,
         ];
         answer_all(socket, steward).await

@@ -86,6 +86,14 @@ impl Agents {
         &self.dir
     }
 
+    /// Has every agent look for work now.
+    pub fn look(&self) {
+        for pid in self.all.iter().filter_map(Agent::pid) {
+            // SAFETY: signals a child that has not been reaped.
+            unsafe { libc::kill(pid.cast_signed(), libc::SIGALRM) };
+        }
+    }
+
     /// Those that ended since the last call. Only agents are waited for here: whoever else ends is reaped by
     /// its own thread or, adopted, at the end.
     pub fn reap(&mut self) -> Vec<Dead> {

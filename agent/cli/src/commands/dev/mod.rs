@@ -113,6 +113,7 @@ impl Farm {
         loop {
             match self.signals.wait(Duration::from_millis(500)) {
                 Event::End => return Ok(Exit::Ok),
+                Event::Look => self.agents.look(),
                 Event::Child | Event::Nothing => {}
             }
             orphans::reap(&self.kept());

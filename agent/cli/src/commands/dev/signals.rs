@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use farmhand_os::signal::stray;
+
 /// What the loop is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -10,8 +12,13 @@ pub enum Event {
     End,
     /// A child ended.
     Child,
+    /// SIGALRM: the agents are to look for work now.
+    Look,
     Nothing,
 }
+
+/// Ctrl-C, SIGTERM, the end of the terminal.
+const ENDING: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
 /// The set of signals that this process takes by asking. Children start with none blocked.
 pub struct Signals(libc::sigset_t);
@@ -26,7 +33,9 @@ impl Signals {
         unsafe {
             let mut set = std::mem::zeroed();
             libc::sigemptyset(&mut set);
-            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGCHLD] {
+            // Stray ones are taken and dropped.
+            let taken = ENDING.into_iter().chain([libc::SIGCHLD]);
+            for signal in taken.chain(stray()) {
                 libc::sigaddset(&mut set, signal);
             }
             match libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) {
@@ -44,8 +53,9 @@ impl Signals {
         };
         // SAFETY: both pointers are valid for the call.
         match unsafe { libc::sigtimedwait(&self.0, std::ptr::null_mut(), &timeout) } {
-            libc::SIGINT | libc::SIGTERM | libc::SIGHUP => Event::End,
+            signal if ENDING.contains(&signal) => Event::End,
             libc::SIGCHLD => Event::Child,
+            libc::SIGALRM => Event::Look,
             _ => Event::Nothing,
         }
     }
