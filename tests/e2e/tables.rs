@@ -72,8 +72,15 @@ async fn a_poll_finds_rows_without_notifications_and_odd_keys_reach_the_command_
     let run = farm.first_run("odd").await;
     farm.succeeds(run.run_id).await;
     assert_eq!(std::fs::read_to_string(farm.dir().join("out")).unwrap(), key);
-    let code: Option<String> = farm.value("SELECT code FROM odd").await;
-    assert_eq!(code.as_deref(), Some("0"));
+    // The row is written right after the end is recorded.
+    farm.eventually("the row is told", farmhand_tests::farm::SOON, async || {
+        let code: Option<String> = farm.value("SELECT code FROM odd").await;
+        match code.as_deref() {
+            Some("0") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -123,7 +123,7 @@ async fn nothing_that_a_lost_claim_reports_is_stored() {
             record_tasks(&farm.db, Attempt::from(run), me.session, &[task])
                 .await
                 .unwrap(),
-            started(&farm.db, &me, &[start]).await.unwrap(),
+            started(&farm.db, &me, &[start]).await.unwrap().len(),
         )
     };
     assert_eq!(stored(&lost).await, (0, 0, 0));

@@ -37,6 +37,7 @@ mod roles;
 mod roles_made;
 mod rounds;
 mod rounds_races;
+mod row_writes;
 mod schema;
 mod sessions;
 mod silent;

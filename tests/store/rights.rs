@@ -257,6 +257,7 @@ async fn every_function_says_where_it_looks_for_names() {
         definers,
         [
             "drop_partitions",
+            "end_rows",
             "ensure_partitions",
             "forget_audit",
             "keep_audit",

@@ -13,7 +13,7 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use crate::fixture::{Farm, spec, success};
-use crate::tables::{ORDERS, farm_with, job, look, orders, row, take};
+use crate::tables::{ORDERS, farm_with, job, look, orders, row, take, write};
 
 async fn denied(client: &Client, statements: &[&str]) {
     for statement in statements {
@@ -276,6 +276,7 @@ async fn a_users_trigger_finds_what_it_finds_everywhere_else() {
     assert_eq!(look(&farm).await.made, 1);
     let run = take(&farm, &me).await.remove(0);
     finish(&farm.db, &[success(&me, &run)]).await.unwrap();
+    write(&farm).await;
     assert_eq!(farm.i64("SELECT count(*) FROM noted").await, 2);
     assert_eq!(
         farm.i64("SELECT count(*) FROM noted WHERE path = '\"$user\", public'")

@@ -5,7 +5,7 @@ use farmhand_store::protocol::{Finish, finish};
 use farmhand_store::tables::dispatch;
 
 use crate::fixture::{Farm, expire_now, success};
-use crate::tables::{ORDERS, farm_with, job, look, orders, row, take};
+use crate::tables::{ORDERS, farm_with, job, look, orders, row, take, write};
 
 #[tokio::test]
 async fn a_constraint_that_waits_for_the_commit_holds_back_its_row_and_no_end() {
@@ -25,6 +25,7 @@ async fn a_constraint_that_waits_for_the_commit_holds_back_its_row_and_no_end() 
     finish(&farm.db, &ends).await.unwrap();
     let all = "SELECT count(*) FROM farmhand.run_history WHERE state = 'succeeded'";
     assert_eq!(farm.i64(all).await, 3, "no end is lost");
+    write(&farm).await;
     let event = "SELECT detail->>'error' FROM farmhand.event WHERE kind = 'row_not_written'";
     assert!(farm.text(event).await.unwrap().contains("foreign key"));
     assert_eq!(
@@ -67,6 +68,7 @@ async fn a_trigger_that_waits_for_the_commit_keeps_no_dead_node_from_being_ended
     farm.sql.batch_execute(REFUSES).await.unwrap();
     expire_now(&farm, &me).await;
     assert_eq!(farm.state(run.run_id).await.0, "lost");
+    write(&farm).await;
     assert_eq!(
         farm.i64("SELECT count(*) FROM farmhand.event WHERE kind = 'row_not_written'")
             .await,

@@ -6,7 +6,7 @@ use farmhand_store::tables::{check, dispatch};
 use serde_json::json;
 
 use crate::fixture::{Farm, success};
-use crate::tables::{ORDERS, farm_with, job, look, orders, row, take};
+use crate::tables::{ORDERS, farm_with, job, look, orders, row, take, write};
 
 #[tokio::test]
 async fn keys_of_any_type_with_quotes_and_newlines_come_through() {
@@ -59,6 +59,7 @@ async fn keys_of_any_type_with_quotes_and_newlines_come_through() {
     assert_eq!(keys, wanted);
     let ends: Vec<Finish> = runs.iter().map(|r| success(&me, r)).collect();
     finish(&farm.db, &ends).await.unwrap();
+    write(&farm).await;
     assert_eq!(
         farm.i64("SELECT count(*) FROM \"Odd \"\"Table\" WHERE \"Exit\" = '0'")
             .await,
@@ -193,8 +194,17 @@ async fn the_rights_that_are_asked_for_are_all_that_is_needed() {
         )
         .await
         .unwrap();
+    // As an agent of this role writes it.
+    admin.batch_execute("BEGIN").await.unwrap();
+    let writes: String = admin
+        .query_one("SELECT writes FROM farmhand.row_writes('orders', 1)", &[])
+        .await
+        .unwrap()
+        .get(0);
+    admin.batch_execute(&format!("{writes}; COMMIT")).await.unwrap();
     admin.batch_execute("RESET ROLE").await.unwrap();
-    assert!(row(&farm, 1).await.2);
+    let done = "SELECT count(*) FROM shop.orders WHERE done IS NOT NULL";
+    assert_eq!(farm.i64(done).await, 1);
 }
 
 /// FARMHAND_TABLE_ROWS=1000000 is the documented size.

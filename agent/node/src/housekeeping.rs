@@ -183,6 +183,9 @@ fn sweep(ctx: Arc<Context>) -> Pin<Box<dyn Future<Output = Result<(), StoreError
                 ctx.events.emit(Event::Swept { freed: freed.len() });
             }
         }
+        if left.to_write {
+            ctx.row_bell.ring();
+        }
         if left.to_abandon {
             let abandoned = protocol::abandon(&ctx.db, GONE_FOR).await?;
             if abandoned > 0 {

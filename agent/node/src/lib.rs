@@ -9,6 +9,7 @@ mod lease;
 pub mod notify;
 mod output;
 mod reporter;
+mod row_writer;
 pub mod runlog;
 mod scheduler;
 mod session;

@@ -18,6 +18,9 @@ pub const TABLE_RANKS: usize = 2;
 /// The second one's polls are so much rarer.
 const RARER: u32 = 3;
 
+/// Tables looked at by one agent at the same time: slow ones wait for each other, and nothing else for them.
+pub const AT_ONCE: usize = 2;
+
 /// After a lock that was not given.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
@@ -78,8 +81,15 @@ impl Tables {
     }
 
     pub fn next_look(&self) -> Option<BootInstant> {
+        if self.in_flight() >= AT_ONCE {
+            return None;
+        }
         let idle = self.jobs.values().filter(|w| !w.in_flight);
         idle.map(|w| w.next).min()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.jobs.values().filter(|w| w.in_flight).count()
     }
 
     /// The tables to look at now, by job. `rank` says how many agents come before this one; `random` is
@@ -90,10 +100,18 @@ impl Tables {
         rank: impl Fn(&str) -> usize,
         random: impl Fn() -> u64,
     ) -> Vec<String> {
+        let mut free = AT_ONCE.saturating_sub(self.in_flight());
+        let mut waiting: Vec<_> = self
+            .jobs
+            .iter_mut()
+            .filter(|(_, w)| !w.in_flight && w.next <= now)
+            .collect();
+        // Who has waited longest comes first, so that slow tables do not keep one from ever being looked at.
+        waiting.sort_by_key(|(_, w)| w.next);
         let mut due = Vec::new();
-        for (job_id, watched) in &mut self.jobs {
-            if watched.in_flight || watched.next > now {
-                continue;
+        for (job_id, watched) in waiting {
+            if free == 0 {
+                break;
             }
             let rank = rank(job_id);
             let looks = watched.asked || rank < TABLE_RANKS;
@@ -106,6 +124,7 @@ impl Tables {
             let poll = if rank == 0 { poll } else { poll * RARER };
             watched.next = now + jittered(poll, random());
             if looks {
+                free -= 1;
                 watched.in_flight = true;
                 due.push(job_id.clone());
             }
@@ -184,6 +203,31 @@ mod tests {
             problem: problem.map(str::to_owned),
             ..Dispatched::default()
         })
+    }
+
+    #[test]
+    fn slow_tables_wait_for_each_other_and_each_gets_its_turn() {
+        let mut tables = Tables::default();
+        for job in ["a", "b", "c", "d"] {
+            tables.jobs.insert(
+                job.to_owned(),
+                Watched {
+                    poll: SECOND,
+                    next: START,
+                    asked: false,
+                    in_flight: false,
+                    problem: None,
+                },
+            );
+        }
+        let first = tables.take_due(START, |_| 0, || u64::MAX / 2);
+        assert_eq!(first.len(), AT_ONCE);
+        assert_eq!(tables.next_look(), None, "nobody is woken for what must wait");
+        assert!(tables.take_due(START + SECOND * 9, |_| 0, || 0).is_empty());
+        tables.looked(&first[0], &answer(false, false, None), START + SECOND * 9);
+        let next = tables.take_due(START + SECOND * 9, |_| 0, || u64::MAX / 2);
+        assert_eq!(next.len(), 1);
+        assert!(!first.contains(&next[0]), "who waited longest comes first");
     }
 
     #[test]

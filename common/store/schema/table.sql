@@ -1,18 +1,29 @@
 -- Table jobs: runs for rows of a table of the user's own.
 
--- Ends that are not yet in their rows: because a row was locked (error is NULL), or the table refused.
+-- What is to be written into rows: when an attempt started, how a run ended. Only ever inserted by those who start and end
+-- runs, so that none of them waits for whoever writes a row; written and deleted by agents alone (row_writes).
 CREATE TABLE farmhand.row_result (
-    run_id bigint PRIMARY KEY,
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run_id bigint NOT NULL,
+    attempt integer NOT NULL,
     job_id text NOT NULL,
     rev bigint NOT NULL,
     key text NOT NULL,
     started_at timestamptz,
-    finished_at timestamptz NOT NULL,
+    -- NULL: the attempt started.
+    finished_at timestamptz,
     exit_code integer,
-    message text NOT NULL,
-    error text
+    message text,
+    noted_at timestamptz NOT NULL DEFAULT statement_timestamp(),
+    -- Not to be tried before.
+    ready_at timestamptz NOT NULL DEFAULT statement_timestamp(),
+    tries integer NOT NULL DEFAULT 0,
+    -- What the table said at the last try.
+    error text,
+    CHECK ((finished_at IS NULL) = (message IS NULL))
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
-CREATE INDEX row_result_job ON farmhand.row_result (job_id, run_id);
+CREATE INDEX row_result_job ON farmhand.row_result (job_id, id);
+CREATE INDEX row_result_ready ON farmhand.row_result (ready_at);
 
 CREATE FUNCTION farmhand.table_name(tbl jsonb) RETURNS text
 LANGUAGE sql STABLE
@@ -148,143 +159,126 @@ FROM farmhand.table_columns(tbl) k JOIN pg_attribute a ON a.attrelid = k.rel AND
 WHERE k.role = 'key'
 $$;
 
--- Writes ends into their rows and forgets them; keeps those whose row is locked.
---
--- Triggers of users' tables find what they find everywhere else: for the statements on users' tables the session's own
--- search_path is given back.
---
--- A constraint or trigger of a user's table that is deferred has its say where what it says is caught: at the commit it
--- would take the run's own end along, which nobody could then write down. What was made immediate stays so for the rest of the
--- transaction, so each change of a user's table begins with what it is used to.
-CREATE FUNCTION farmhand.write_rows(tbl jsonb, runs bigint[]) RETURNS void
-LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    t text := farmhand.table_name(tbl);
-    k text := quote_ident(tbl->>'key');
-    keys text[];
-    free text[];
-    there text[];
-    kind text;
-    sets text;
-BEGIN
-    keys := ARRAY(SELECT DISTINCT p.key FROM farmhand.row_result p WHERE p.run_id = ANY (runs));
-    -- Of the key without its length: comparing must not cut anything.
-    SELECT max(format_type(a.atttypid, -1)) FILTER (WHERE m.role = 'key'),
-        string_agg(format('%I = m.%I::%s', m.name, CASE m.role WHEN 'started' THEN 'started_at'
-            WHEN 'finished' THEN 'finished_at' ELSE m.role END, m.type), ', ')
-            FILTER (WHERE m.role NOT IN ('key', 'dispatch'))
-    INTO kind, sets
-    FROM farmhand.table_columns(tbl) m LEFT JOIN pg_attribute a ON a.attrelid = m.rel AND a.attnum = m.num;
-    IF kind IS NULL OR EXISTS (SELECT FROM farmhand.table_columns(tbl) m WHERE m.num IS NULL) THEN
-        RAISE EXCEPTION 'the table % or a column of it is gone', t;
-    END IF;
-    IF sets IS NOT NULL THEN
-        SET LOCAL search_path TO DEFAULT;
-        EXECUTE format('SELECT pg_catalog.array_agg(f.key) FROM (SELECT t.%2$s::text AS key FROM %1$s t
-            WHERE t.%2$s = ANY ($1::text[]::%3$s[]) FOR NO KEY UPDATE SKIP LOCKED) f', t, k, kind)
-            INTO free USING keys;
-        free := coalesce(free, '{}');
-        SET CONSTRAINTS ALL DEFERRED;
-        EXECUTE format('UPDATE %1$s t SET %4$s FROM (SELECT DISTINCT ON (p.key) p.* FROM farmhand.row_result p
-                WHERE p.run_id = ANY ($1) AND p.key = ANY ($2) ORDER BY p.key, p.run_id DESC) m
-            WHERE t.%2$s = m.key::%3$s AND t.%2$s = ANY ($2::text[]::%3$s[])', t, k, kind, sets)
-            USING runs, free;
-        SET CONSTRAINTS ALL IMMEDIATE;
-        SET LOCAL search_path = pg_catalog, pg_temp;
-        IF cardinality(free) < cardinality(keys) THEN
-            -- What is not there any more is not waited for.
-            SET LOCAL search_path TO DEFAULT;
-            EXECUTE format('SELECT pg_catalog.array_agg(t.%2$s::text) FROM %1$s t WHERE t.%2$s = ANY ($1::text[]::%3$s[])',
-                t, k, kind) INTO there USING keys;
-            SET LOCAL search_path = pg_catalog, pg_temp;
-        END IF;
-    END IF;
-    DELETE FROM farmhand.row_result p
-        WHERE p.run_id = ANY (runs) AND (free IS NULL OR p.key = ANY (free) OR p.key <> ALL (coalesce(there, '{}')));
-END
-$$;
-
--- Writes ends of a job into its rows: of these runs, or the oldest that wait. What the table refuses waits,
--- with the reason, and holds back nothing but itself.
-CREATE FUNCTION farmhand.flush_rows(wanted text, runs bigint[] DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp
-SET lock_timeout = '300ms'
-SET enable_seqscan = on
-AS $$
-DECLARE
-    part record;
-    one bigint;
-    why text;
-BEGIN
-    FOR part IN
-        SELECT v.spec->'table' AS tbl, array_agg(p.run_id ORDER BY p.run_id) AS runs
-        FROM (SELECT w.* FROM farmhand.row_result w
-            WHERE w.job_id = wanted AND (flush_rows.runs IS NULL OR w.run_id = ANY (flush_rows.runs))
-            ORDER BY w.run_id LIMIT 500 FOR UPDATE SKIP LOCKED) p
-        JOIN farmhand.job_revision v ON v.job_id = p.job_id AND v.rev = p.rev
-        GROUP BY v.rev, v.spec
-    LOOP
-        BEGIN
-            PERFORM farmhand.write_rows(part.tbl, part.runs);
-        EXCEPTION WHEN OTHERS THEN
-            FOREACH one IN ARRAY part.runs LOOP
-                BEGIN
-                    PERFORM farmhand.write_rows(part.tbl, ARRAY[one]);
-                EXCEPTION WHEN lock_not_available THEN
-                    -- The whole table is locked, so no other row will do better.
-                    EXIT;
-                WHEN OTHERS THEN
-                    why := coalesce((SELECT c.problem FROM farmhand.check_table(part.tbl) c WHERE c.fatal LIMIT 1),
-                        SQLERRM);
-                    INSERT INTO farmhand.event (at, kind, severity, job_id, run_id, detail)
-                        SELECT clock_timestamp(), 'row_not_written', 'error', p.job_id, p.run_id,
-                            jsonb_build_object('key', p.key, 'error', why)
-                        FROM farmhand.row_result p WHERE p.run_id = one AND p.error IS NULL;
-                    UPDATE farmhand.row_result p SET error = why
-                        WHERE p.run_id = one AND p.error IS DISTINCT FROM why;
-                END;
-            END LOOP;
-        END;
-    END LOOP;
-END
-$$;
-
--- In the transaction that ends the run, whichever statement it is.
-CREATE FUNCTION farmhand.end_rows() RETURNS trigger
+-- A definition is stored by somebody who may read and write that table: agents do so for it with their own rights. Asked of
+-- the login, whatever client it uses.
+CREATE FUNCTION farmhand.check_own_table() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    part record;
+    c record;
 BEGIN
-    INSERT INTO farmhand.row_result (run_id, job_id, rev, key, started_at, finished_at, exit_code, message)
-        SELECT e.run_id, e.job_id, e.rev, e.key, e.started_at, e.finished_at, e.exit_code,
+    SELECT * INTO c FROM farmhand.check_table(NEW.spec->'table') k WHERE k.fatal LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'job "%": %', NEW.job_id, c.problem USING ERRCODE = '42501', HINT = c.mend;
+    END IF;
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER check_own_table BEFORE INSERT OR UPDATE ON farmhand.job_revision
+    FOR EACH ROW WHEN (jsonb_typeof(NEW.spec->'table') = 'object') EXECUTE FUNCTION farmhand.check_own_table();
+
+-- In the transaction that ends the run, whichever statement it is. With the owner's rights, so that who ends runs needs none
+-- on what is to be written.
+CREATE FUNCTION farmhand.end_rows() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO farmhand.row_result (run_id, attempt, job_id, rev, key, started_at, finished_at, exit_code, message)
+        SELECT e.run_id, e.attempt, e.job_id, e.rev, e.key, e.started_at, e.finished_at, e.exit_code,
             e.state || coalesce(': ' || e.reason, '')
         FROM ended e
-        WHERE e.key IS NOT NULL AND e.state <> 'skipped'
-        ON CONFLICT DO NOTHING;
-    IF NOT FOUND THEN
-        RETURN NULL;
-    END IF;
-    FOR part IN
-        SELECT e.job_id, array_agg(e.run_id) AS runs FROM ended e WHERE e.key IS NOT NULL
-        GROUP BY e.job_id ORDER BY e.job_id
-    LOOP
-        PERFORM farmhand.flush_rows(part.job_id, part.runs);
-    END LOOP;
+        WHERE e.key IS NOT NULL AND e.state <> 'skipped';
     RETURN NULL;
 END
 $$;
+REVOKE ALL ON FUNCTION farmhand.end_rows() FROM PUBLIC;
 CREATE TRIGGER end_rows AFTER INSERT ON farmhand.run_history
     REFERENCING NEW TABLE AS ended FOR EACH STATEMENT EXECUTE FUNCTION farmhand.end_rows();
+
+-- Takes the oldest notes of a job, at most so many, and returns the statements that write them into their rows; none where
+-- another agent is at that job. The caller executes these at the top of the same transaction, so that a user's triggers find
+-- the search_path that they find everywhere else, and commits; or rolls back, and nothing was taken.
+--
+-- A row belongs to its newest run while its dispatch column is set. Notes of older runs are dropped, and starts that are over.
+CREATE FUNCTION farmhand.row_writes(wanted text, most integer) RETURNS TABLE (ids bigint[], writes text)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    tbl jsonb;
+    of_rev bigint;
+BEGIN
+    -- One agent at a time, so that what is written later was noted later. The number is "rows" in ASCII.
+    IF NOT pg_try_advisory_xact_lock(1919907699, hashtext(wanted)) THEN
+        RETURN;
+    END IF;
+    SELECT w.rev, v.spec->'table' INTO of_rev, tbl
+        FROM farmhand.row_result w LEFT JOIN farmhand.job_revision v ON v.job_id = w.job_id AND v.rev = w.rev
+        WHERE w.job_id = wanted AND w.ready_at <= statement_timestamp() ORDER BY w.id LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    WITH taken AS MATERIALIZED (
+        DELETE FROM farmhand.row_result p WHERE p.id = ANY (ARRAY(
+            SELECT w.id FROM farmhand.row_result w
+            WHERE w.job_id = wanted AND w.rev = of_rev AND w.ready_at <= statement_timestamp() ORDER BY w.id LIMIT most))
+        RETURNING p.*
+    ), last AS MATERIALIZED (
+        SELECT DISTINCT ON (t.key) t.* FROM taken t ORDER BY t.key, t.run_id DESC, t.finished_at, t.attempt DESC
+    ), own AS MATERIALIZED (
+        SELECT l.* FROM last l
+        WHERE NOT EXISTS (SELECT FROM farmhand.run_live r
+                WHERE r.job_id = wanted AND md5(r.key) = md5(l.key) AND r.key IS NOT NULL AND r.run_id > l.run_id)
+            AND NOT EXISTS (SELECT FROM farmhand.run_history h
+                WHERE h.job_id = wanted AND md5(h.key) = md5(l.key) AND h.key IS NOT NULL AND h.run_id > l.run_id
+                    AND h.state <> 'skipped')
+            AND (l.finished_at IS NOT NULL OR EXISTS (SELECT FROM farmhand.run_live r
+                WHERE r.run_id = l.run_id AND r.attempt = l.attempt AND r.state = 'running'))
+    )
+    SELECT ARRAY(SELECT t.id FROM taken t), coalesce((
+        SELECT string_agg(farmhand.row_update(tbl, e.ended, e.entries), '; ') FROM (
+            SELECT o.finished_at IS NOT NULL AS ended, string_agg(
+                format('(%L::text, %L::timestamptz, %L::timestamptz, %L::integer, %L::text)',
+                    o.key, o.started_at, o.finished_at, o.exit_code, o.message), ', ') AS entries
+            FROM own o GROUP BY 1) e), '');
+END
+$$;
+
+-- The statement that writes these values into the rows that are still dispatched: of ends, or of starts alone.
+CREATE FUNCTION farmhand.row_update(tbl jsonb, ended boolean, entries text) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    kind text;
+    sets text;
+BEGIN
+    -- Of the key without its length: comparing must not cut anything.
+    SELECT max(format_type(a.atttypid, -1)) FILTER (WHERE m.role = 'key'),
+        string_agg(format('%I = m.%I::%s', m.name, m.role, m.type), ', ')
+            FILTER (WHERE m.role NOT IN ('key', 'dispatch') AND (ended OR m.role = 'started'))
+    INTO kind, sets
+    FROM farmhand.table_columns(tbl) m LEFT JOIN pg_attribute a ON a.attrelid = m.rel AND a.attnum = m.num;
+    IF kind IS NULL OR EXISTS (SELECT FROM farmhand.table_columns(tbl) m WHERE m.num IS NULL) THEN
+        RAISE EXCEPTION 'the table % or a column of it is gone', farmhand.table_name(tbl);
+    END IF;
+    -- Only `key` and `dispatch` are named: there is nothing to be told. NULL is left out of what is executed.
+    IF sets IS NULL THEN
+        RETURN NULL;
+    END IF;
+    RETURN format('UPDATE %s t SET %s FROM (VALUES %s) AS m(key, started, finished, exit_code, message)
+        WHERE t.%I = m.key::%s AND t.%I IS NOT NULL', farmhand.table_name(tbl), sets, entries, tbl->>'key', kind,
+        tbl->>'dispatch');
+END
+$$;
 
 -- Makes runs for rows whose dispatch column is NULL, at most as many as may still be live, and sets the column:
 -- both or neither. The job's row is locked meanwhile, so that who counts what is live counts alone.
 CREATE FUNCTION farmhand.dispatch_rows(wanted text)
-RETURNS TABLE (made integer, room integer, more boolean, busy boolean, problem text)
+RETURNS TABLE (made integer, room integer, more boolean, busy boolean, unwritten boolean, problem text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '1s'
@@ -307,6 +301,7 @@ BEGIN
     room := 0;
     more := false;
     busy := false;
+    unwritten := false;
     BEGIN
         PERFORM FROM farmhand.job WHERE job_id = wanted FOR NO KEY UPDATE;
         SELECT job.*, v.spec->'table' AS tbl INTO j FROM farmhand.job JOIN farmhand.job_revision v USING (job_id, rev)
@@ -317,9 +312,9 @@ BEGIN
             RETURN;
         END IF;
         tbl := j.tbl;
-        PERFORM farmhand.flush_rows(wanted);
         -- One snapshot for both: a run that ends meanwhile is in the one or in the other.
-        SELECT array_agg(u.key), count(*) FILTER (WHERE u.live) INTO taken, live FROM (
+        SELECT array_agg(u.key), count(*) FILTER (WHERE u.live), count(*) FILTER (WHERE NOT u.live) > 0
+        INTO taken, live, unwritten FROM (
             SELECT r.key, true AS live FROM farmhand.run_live r WHERE r.job_id = wanted AND r.key IS NOT NULL
             UNION ALL
             SELECT p.key, false FROM farmhand.row_result p WHERE p.job_id = wanted) u;

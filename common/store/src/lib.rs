@@ -30,6 +30,7 @@ pub mod query;
 pub mod reading;
 pub mod retention;
 pub mod roles;
+pub mod row_writer;
 pub mod signatures;
 pub mod snapshot;
 pub mod streams;

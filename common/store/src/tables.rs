@@ -1,7 +1,4 @@
-//! Rows of users' tables: looked for, run once each, told what became of them.
-//!
-//! The statements are functions in the database, because the ends of runs are written into their rows by
-//! whatever ends a run, in its transaction.
+//! Rows of users' tables: looked for, and run once each. What becomes of the runs is written by `row_writer`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,6 +19,8 @@ pub struct Dispatched {
     pub more: bool,
     /// Something was locked for too long: look again soon.
     pub busy: bool,
+    /// Something is to be written into rows of this job.
+    pub unwritten: bool,
     /// What the table refused; nothing was done then.
     pub problem: Option<String>,
 }
@@ -67,7 +66,7 @@ pub struct TableSurvey {
     pub error: Option<String>,
 }
 
-/// Every table job that is not deleted, with its first problem.
+/// Every table job that is not deleted or has ends that are not in their rows, with its first problem.
 pub async fn survey(db: &Db) -> Result<Vec<TableSurvey>, StoreError> {
     db.rows(stmt!("survey_tables"), &[]).await
 }

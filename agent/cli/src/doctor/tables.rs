@@ -30,7 +30,7 @@ pub fn judge(job: &TableSurvey) -> Vec<Check> {
             "table job",
             format!("{}: {} ends are not written into their rows: {error}", job.job_id, job.unwritten),
             "their rows are not run again, even when their dispatch column is NULL; `farmhand run ls` has the ends",
-            "mend what the table says; they are written at the next look",
+            "change what the table refuses; agents try again by themselves, at the latest after five minutes",
         ));
     }
     checks

@@ -14,9 +14,10 @@ use tokio::sync::{mpsc, oneshot};
 use crate::config::AgentConfig;
 use crate::notify::{Bell, Notifier};
 use crate::reporter::{Checkpoints, Outlet, Reporter};
+use crate::row_writer::{self, RowBell};
 use crate::runlog::RunLog;
 use crate::session::{Context, Input, Reload, SessionEnd};
-use crate::{housekeeping, signals, systemd, wardens};
+use crate::{housekeeping, signals, systemd, tables, wardens};
 use farmhand_os::accounts;
 use farmhand_os::random::random;
 use farmhand_policy::Policy;
@@ -112,9 +113,15 @@ pub async fn run(
     let (db, keeper_db, notes) = connect(&config, database, timing, &events);
     // Telling people is never in the way of anything else.
     let notify_db = Db::new(&db.config().clone().with_max_pool(1)).observed_by(events.statement_observer());
+    // Users' tables may be slow, and their triggers: that is nobody else's time.
+    let tables_db =
+        Db::new(&db.config().clone().with_max_pool(tables::AT_ONCE)).observed_by(events.statement_observer());
+    // Not observed: what a user's trigger raises is no failure of the database.
+    let rows_db = Db::new(&db.config().clone().with_max_pool(1));
     let outlet = Outlet::default();
     let (reports, reports_rx) = mpsc::unbounded_channel();
     let checkpoints = Checkpoints::default();
+    let row_bell = RowBell::default();
     let (run_log, forwarder) = RunLog::start(config.run_log.as_ref(), &config.address, &events);
     let reporter = Reporter::new(
         db.clone(),
@@ -123,6 +130,7 @@ pub async fn run(
         outlet.clone(),
         run_log,
         checkpoints.clone(),
+        row_bell.clone(),
     );
     let (stop_reporter, stopped) = oneshot::channel();
     let reporter = tokio::spawn(reporter.run(reports_rx, rows, stopped));
@@ -142,6 +150,8 @@ pub async fn run(
         keeper_db,
         events,
         bell: Bell::default(),
+        tables_db,
+        row_bell,
         timing,
         reports,
         checkpoints,
@@ -151,6 +161,7 @@ pub async fn run(
         .await
         .map_err(|e| setup("housekeeping", e))?;
     let notifier = Notifier::start(ctx.clone(), notify_db);
+    let row_writer = row_writer::start(ctx.row_bell.clone(), rows_db);
     let result = tokio::select! {
         ended = live(&ctx, &outlet, &health, &mut signals) => ended,
         // As in a crash: the jobs go on, and the next agent, with a steward of its own, finds their wardens.
@@ -162,6 +173,7 @@ pub async fn run(
         Err(_) => "leaving because of an error",
     });
     notifier.stop().await;
+    row_writer.abort();
     housekeeper.stop(&ctx).await;
     outlet.set(None);
     drop(stop_reporter);

@@ -32,6 +32,7 @@ use self::rows::{finish_row, lose_row, op, retry_row};
 use self::tasks::RecordShippers;
 
 use crate::output::Shipper;
+use crate::row_writer::RowBell;
 use crate::runlog::{About, RunLog};
 use crate::verdict::{self, Verdict};
 use farmhand_os::random::random;
@@ -71,6 +72,7 @@ pub struct Reporter {
     /// Starts to be shown to people; those that end within a tick never are.
     starts: HashMap<AttemptId, (Me, i64, Timestamp)>,
     run_log: RunLog,
+    row_bell: RowBell,
 }
 
 impl Reporter {
@@ -81,6 +83,7 @@ impl Reporter {
         outlet: Outlet,
         run_log: RunLog,
         checkpoints: Checkpoints,
+        row_bell: RowBell,
     ) -> Self {
         Self {
             db,
@@ -92,6 +95,7 @@ impl Reporter {
             checkpoints,
             starts: HashMap::new(),
             run_log,
+            row_bell,
         }
     }
 

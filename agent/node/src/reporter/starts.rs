@@ -21,8 +21,10 @@ impl Reporter {
             by_session.entry(me).or_default().push(started);
         }
         for (me, starts) in by_session {
-            if let Err(e) = protocol::started(&self.db, &me, &starts).await {
-                tracing::debug!("starts not shown: {e}");
+            match protocol::started(&self.db, &me, &starts).await {
+                Ok(begun) if begun.iter().any(|b| b.of_row) => self.row_bell.ring(),
+                Ok(_) => {}
+                Err(e) => tracing::debug!("starts not shown: {e}"),
             }
         }
     }

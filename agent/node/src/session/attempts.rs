@@ -304,6 +304,7 @@ impl Session {
             if attempt.assignment.spec.table.is_some() {
                 // There is room for another row, and this one may have been set back to NULL.
                 self.tables.look_at(&attempt.assignment.job_id, now);
+                self.ctx.row_bell.ring();
             }
             match how {
                 Settled::Again(delay) => self.claimer.hint_at(now + *delay + Duration::from_millis(5)),

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::config::{AgentConfig, Tunable};
 use crate::notify::Bell;
 use crate::reporter::{Checkpoints, Report};
+use crate::row_writer::RowBell;
 use farmhand_telemetry::events::Events;
 
 /// What every part of the agent needs and none owns.
@@ -24,6 +25,10 @@ pub struct Context {
     pub events: Events,
     /// Wakes the task that tells people.
     pub bell: Bell,
+    /// Users' tables are looked at on connections of their own.
+    pub tables_db: Db,
+    /// Wakes the task that writes users' rows.
+    pub row_bell: RowBell,
     pub timing: LeaseTiming,
     pub reports: mpsc::UnboundedSender<Report>,
     /// How far running attempts have come.

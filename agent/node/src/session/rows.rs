@@ -25,7 +25,7 @@ impl Session {
         for job_id in due {
             let ctx = self.ctx.clone();
             self.spawn(async move {
-                let result = tables::dispatch(&ctx.db, &job_id).await;
+                let result = tables::dispatch(&ctx.tables_db, &job_id).await;
                 Input::Dispatched { job_id, result }
             });
         }
@@ -38,6 +38,9 @@ impl Session {
                 job_id: job_id.to_owned(),
                 error,
             });
+        }
+        if result.as_ref().is_ok_and(|answer| answer.unwritten) {
+            self.ctx.row_bell.ring();
         }
         if result.is_ok_and(|answer| answer.made > 0) {
             self.claimer.hint();

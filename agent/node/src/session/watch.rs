@@ -218,6 +218,8 @@ impl Session {
         }
         if watched.freed {
             self.claimer.hint();
+            // Some of it may have ended runs of rows.
+            self.ctx.row_bell.ring();
         }
     }
 

@@ -58,22 +58,23 @@ pub struct Started {
     pub started_at: Timestamp,
 }
 
-/// Records when attempts of this session were started, for people; returns how many still run.
-pub async fn started(db: &Db, me: &Me, starts: &[Started]) -> Result<usize, StoreError> {
-    #[derive(Deserialize)]
-    struct Row {
-        #[expect(dead_code, reason = "only counted")]
-        run_id: i64,
-    }
-    let rows: Vec<Row> = db
-        .rows(
-            stmt!("started", often),
-            &[
-                (&me.address, Type::TEXT),
-                (&me.session, Type::INT8),
-                (&set(starts), Type::JSON),
-            ],
-        )
-        .await?;
-    Ok(rows.len())
+/// An attempt that still ran when its start was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Begun {
+    pub run_id: i64,
+    /// Its row may be to be told.
+    pub of_row: bool,
+}
+
+/// Records when attempts of this session were started, for people; returns those that still run.
+pub async fn started(db: &Db, me: &Me, starts: &[Started]) -> Result<Vec<Begun>, StoreError> {
+    db.rows(
+        stmt!("started", often),
+        &[
+            (&me.address, Type::TEXT),
+            (&me.session, Type::INT8),
+            (&set(starts), Type::JSON),
+        ],
+    )
+    .await
 }

@@ -164,11 +164,12 @@ pub async fn close(db: &Db, me: &Me) -> Result<Closed, StoreError> {
     Ok(Closed::Done { freed })
 }
 
-/// What is there for `sweep` and for `abandon`.
+/// What is there for `sweep`, for `abandon` and for whoever writes rows of users' tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct LeftOver {
     pub to_sweep: bool,
     pub to_abandon: bool,
+    pub to_write: bool,
 }
 
 /// Looks whether a sweep would find anything: one statement in place of the five of both.

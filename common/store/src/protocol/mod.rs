@@ -14,7 +14,7 @@ mod session;
 mod trigger;
 
 pub use boot::{Booted, fire_boot};
-pub use claim::{Attempt, Claimed, Started, claim, started};
+pub use claim::{Attempt, Begun, Claimed, Started, claim, started};
 pub use ending::{
     Closed, Expired, Freed, FreedTo, abandon, close, expire, force_expire, left_over, release_held, sweep,
 };

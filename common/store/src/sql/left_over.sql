@@ -1,4 +1,4 @@
--- What a sweep and `abandon` would find, asked once a minute by every agent: mostly nothing.
+-- What a sweep, `abandon` and the writing of rows would find, asked once a minute by every agent: mostly nothing.
 SELECT EXISTS (SELECT FROM farmhand.run_live r JOIN farmhand.node n ON n.address = r.running_at
         WHERE r.state = 'running' AND r.session < n.session AND r.hold_ms = 0)
     OR EXISTS (SELECT FROM farmhand.run_live r WHERE r.gate = 'overlap')
@@ -9,4 +9,5 @@ SELECT EXISTS (SELECT FROM farmhand.run_live r JOIN farmhand.node n ON n.address
     EXISTS (SELECT FROM farmhand.run_live r JOIN farmhand.node n ON n.address = r.node
         WHERE r.state = 'due' AND NOT n.open
             AND n.lease_until < statement_timestamp() - $1 * interval '1 second'
-            AND r.ready_at < statement_timestamp() - $1 * interval '1 second') AS to_abandon
+            AND r.ready_at < statement_timestamp() - $1 * interval '1 second') AS to_abandon,
+    EXISTS (SELECT FROM farmhand.row_result) AS to_write

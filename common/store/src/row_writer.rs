@@ -1,0 +1,189 @@
+//! Writes what became of runs into the rows of users' tables: the only place that does so, apart from dispatch.
+//!
+//! Whoever starts or ends a run only leaves a note (`row_result`). Here notes become updates, each set in a transaction of its
+//! own that the server ends after [`LIMIT`], one job after the other: a table that hangs costs every other one that long a turn.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+
+use super::db::{Db, Transaction, stmt};
+use super::error::StoreError;
+
+/// What the server gives one set, with the triggers of the user's table. The client's bound is only for a server that does not
+/// keep its own.
+const LIMIT: Duration = Duration::from_secs(5);
+const CLIENT_LIMIT: Duration = Duration::from_secs(10);
+
+/// Notes of one set.
+const SET: i32 = 50;
+
+/// What one set came to.
+enum Written {
+    /// So many notes are done with.
+    Done,
+    /// Another agent is at this job.
+    Busy,
+    Refused {
+        ids: Vec<i64>,
+        why: StoreError,
+    },
+}
+
+#[derive(Deserialize)]
+struct Next {
+    job_id: Option<String>,
+    wait_ms: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct Taken {
+    ids: Vec<i64>,
+    writes: String,
+}
+
+/// What has to be remembered from one set to the next.
+#[derive(Debug, Default)]
+pub struct RowWriter {
+    /// Of these jobs a set was refused: so many notes are written one by one, to find out which.
+    singly: HashMap<String, usize>,
+}
+
+impl RowWriter {
+    /// Writes all that is ready, job by job in turn. Returns how long until there is more; None: nothing waits.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn run_once(&mut self, db: &Db) -> Result<Option<Duration>, StoreError> {
+        loop {
+            let (mut visited, mut done) = (Vec::new(), false);
+            let wait = loop {
+                let next = next(db, &visited).await?;
+                let Some(job) = next.job_id else {
+                    break next.wait_ms;
+                };
+                done |= self.one_set(db, &job).await?;
+                visited.push(job);
+            };
+            if !done {
+                return Ok(wait.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))));
+            }
+        }
+    }
+
+    /// Whether anything came of it.
+    async fn one_set(&mut self, db: &Db, job: &str) -> Result<bool, StoreError> {
+        let alone = self.singly.get_mut(job).map(|left| {
+            *left -= 1;
+            *left == 0
+        });
+        if alone == Some(true) {
+            self.singly.remove(job);
+        }
+        let most = if alone.is_some() { 1 } else { SET };
+        match write(db, job, most).await? {
+            Written::Done => Ok(true),
+            Written::Busy => Ok(false),
+            Written::Refused { ids, why } => {
+                match *ids {
+                    [id] => refused(db, id, &why).await?,
+                    _ => {
+                        self.singly.insert(job.to_owned(), ids.len());
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+}
+
+async fn next(db: &Db, visited: &[String]) -> Result<Next, StoreError> {
+    let row: Option<Next> = db
+        .row(stmt!("rows_next"), &[(&visited, Type::TEXT_ARRAY)])
+        .await?;
+    row.ok_or(StoreError::Decode {
+        op: "rows_next",
+        message: "no row".to_owned(),
+    })
+}
+
+/// One set in one transaction.
+async fn write(db: &Db, job: &str, most: i32) -> Result<Written, StoreError> {
+    let mut tx = db.transaction_within("row_writes", CLIENT_LIMIT).await?;
+    tx.batch(&format!(
+        "SET LOCAL statement_timeout = {}; SET LOCAL lock_timeout = '300ms'; SET LOCAL enable_seqscan = on",
+        LIMIT.as_millis()
+    ))
+    .await?;
+    let taken: Result<Option<Taken>, StoreError> = tx
+        .row(stmt!("row_writes"), &[(&job, Type::TEXT), (&most, Type::INT4)])
+        .await;
+    let taken = match taken {
+        Ok(Some(taken)) => taken,
+        Ok(None) => {
+            tx.rollback().await?;
+            return Ok(Written::Busy);
+        }
+        // A column is gone: which notes are to wait for it is not known, so the oldest are.
+        Err(why) if !is_outage(&why) => {
+            drop(tx);
+            let ids = oldest(db, job, most).await?;
+            return Ok(Written::Refused { ids, why });
+        }
+        Err(outage) => return Err(outage),
+    };
+    match execute(tx, &taken.writes).await {
+        Ok(()) => Ok(Written::Done),
+        Err(why) if is_outage(&why) => Err(why),
+        Err(why) => Ok(Written::Refused { ids: taken.ids, why }),
+    }
+}
+
+/// At the top of the transaction, so that users' triggers find what they find everywhere else. Deferred ones have their say
+/// before the commit: what a commit does, the server does not end in time.
+async fn execute(mut tx: Transaction, writes: &str) -> Result<(), StoreError> {
+    if !writes.is_empty() {
+        tx.batch(writes).await?;
+        tx.batch("SET CONSTRAINTS ALL IMMEDIATE").await?;
+    }
+    tx.commit().await
+}
+
+#[derive(Deserialize)]
+struct Id {
+    id: i64,
+}
+
+async fn oldest(db: &Db, job: &str, most: i32) -> Result<Vec<i64>, StoreError> {
+    let rows: Vec<Id> = db
+        .rows(stmt!("rows_oldest"), &[(&job, Type::TEXT), (&most, Type::INT4)])
+        .await?;
+    Ok(rows.into_iter().map(|row| row.id).collect())
+}
+
+async fn refused(db: &Db, id: i64, why: &StoreError) -> Result<(), StoreError> {
+    let locked = matches!(why, StoreError::Sql { code, .. }
+        if code == SqlState::LOCK_NOT_AVAILABLE.code() || code == SqlState::T_R_DEADLOCK_DETECTED.code());
+    let text = match why {
+        StoreError::Sql { message, .. } => message.clone(),
+        other => other.to_string(),
+    };
+    let _: Vec<Id> = db
+        .rows(
+            stmt!("row_refused"),
+            &[(&id, Type::INT8), (&text, Type::TEXT), (&locked, Type::BOOL)],
+        )
+        .await?;
+    Ok(())
+}
+
+/// Not: an answer too late, or one that a trigger gave. These are the table's.
+fn is_outage(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Unreachable(_) | StoreError::ConnectionLost { .. }
+    )
+}

@@ -1,0 +1,1 @@
+SELECT ids, writes FROM farmhand.row_writes($1, $2)
