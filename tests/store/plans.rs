@@ -1,7 +1,7 @@
 //! Statements that are prepared: on which connections, and that a plan made for empty tables is good for full ones.
 
 use farmhand_store::jobs::{JobChange, apply};
-use farmhand_store::protocol::{claim, finish, fire, look, open, renew};
+use farmhand_store::protocol::{Started, claim, finish, fire, look, open, renew, started};
 use farmhand_store::{Me, protocol::Opened};
 use farmhand_tests::pg::{Options, PrivateServer};
 use serde_json::json;
@@ -74,6 +74,51 @@ async fn a_plan_made_while_nothing_was_due_does_not_read_whole_tables_when_much_
     assert!(!plans.contains("JIT:"), "{plans}");
     // Nor whole indexes, nor the others' rows once for each of the own.
     removes_fewer_than(1_000, plans);
+}
+
+#[tokio::test]
+async fn ends_are_found_one_by_one_however_many_and_whatever_statistics_say() {
+    let server = server().await;
+    let (db, sql) = (server.db().await, server.client().await);
+    let life = Uuid::new_v4();
+    let Opened::Session(session) = open(&db, &info("a", life, json!({}))).await.unwrap() else {
+        panic!("a free address")
+    };
+    let me = Me {
+        address: "a".to_owned(),
+        session,
+        life,
+    };
+    // Statistics from when everything was due: what is running seems to be nothing.
+    sql.batch_execute(
+        "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at)
+         SELECT 'j' || i % 100, 1, 'submitted', now(), now() FROM generate_series(1, 4000) i;
+         ANALYZE farmhand.run_live",
+    )
+    .await
+    .unwrap();
+    for count in [1, 8, 64, 500] {
+        let claimed = claim(&db, &me, count, None).await.unwrap();
+        assert_eq!(claimed.len(), usize::try_from(count).unwrap());
+        let starts: Vec<_> = claimed
+            .iter()
+            .map(|run| Started {
+                run_id: run.run_id,
+                attempt: run.attempt,
+                fence: run.fence,
+                started_at: past(1),
+            })
+            .collect();
+        let ends: Vec<_> = claimed.iter().map(|run| success(&me, run)).collect();
+        let before = log(&server).len();
+        assert_eq!(started(&db, &me, &starts).await.unwrap().len(), claimed.len());
+        assert_eq!(finish(&db, &ends).await.unwrap().len(), claimed.len());
+        let text = log(&server);
+        let plans = &text[before..];
+        assert!(plans.contains("run_live_pkey"), "{plans}");
+        // None of a set is compared with all of it.
+        removes_fewer_than(u64::try_from(count).unwrap() + 1, plans);
+    }
 }
 
 /// No step of any plan read so many rows in vain.

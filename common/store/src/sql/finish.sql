@@ -9,10 +9,10 @@ WITH given AS MATERIALIZED (
     -- same, the one that loses is sent again.
     ORDER BY g.run_id, g.attempt, g.fence, g.address, g.session
 ), gone AS (
-    -- What is taken away is what is kept: no lock of its own before. The array keeps the join to the runs that are named.
+    -- What is taken away is what is kept: no lock of its own before. No array of the numbers beside the join: a plan that goes by
+    -- it compares each end with each.
     DELETE FROM farmhand.run_live r USING given g
-    WHERE r.run_id = ANY (ARRAY(SELECT i.run_id FROM given i))
-        AND r.run_id = g.run_id AND r.attempt = g.attempt AND r.fence = g.fence
+    WHERE r.run_id = g.run_id AND r.attempt = g.attempt AND r.fence = g.fence
         AND r.running_at IS NOT DISTINCT FROM g.address AND r.session IS NOT DISTINCT FROM g.session
         AND r.state IS NOT DISTINCT FROM 'running'
     RETURNING r AS run, g.state, g.reason, g.ending
