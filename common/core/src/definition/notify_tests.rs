@@ -100,7 +100,10 @@ fn a_secret_url_is_not_repeated_in_a_mistake() {
 
 #[test]
 fn the_example_is_taken() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/examples/notify/ops.toml");
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../deploy/examples/notify/ops.toml"
+    );
     let all = read(&std::fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!((all.jobs.len(), all.targets.len()), (2, 2));
 }
