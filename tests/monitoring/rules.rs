@@ -69,7 +69,7 @@ fn every_alert_has_a_runbook_that_says_all_four_things_and_is_listed() {
             "{}",
             page.display()
         );
-        for part in ["**What it means.**", "**Look.**", "**Mend.**", "**Do not.**"] {
+        for part in ["**What it means.**", "**Check.**", "**Fix.**", "**Do not.**"] {
             assert!(text.contains(part), "{}: {part}", page.display());
         }
         assert!(

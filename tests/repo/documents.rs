@@ -1,3 +1,4 @@
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
@@ -29,23 +30,89 @@ fn names_a_file(word: &str) -> bool {
     plain && ending.is_some_and(|e| ["rs", "sql", "toml", "sh", "json", "md"].contains(&e))
 }
 
+/// The documents of this repository.
+pub fn documents() -> Vec<String> {
+    let ours = |file: &String| file.ends_with(".md") && !file.starts_with("tests/data/");
+    files().into_iter().filter(ours).collect()
+}
+
+/// The lines outside of fenced blocks.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut fenced = false;
+    text.lines().filter(move |line| {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        !fenced && !fence
+    })
+}
+
+/// What stands between the brackets of `[text](target)` is kept, the target goes.
+fn without_targets(heading: &str) -> String {
+    let mut parts = heading.split("](");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        text + part.split_once(')').map_or("", |(_, rest)| rest)
+    })
+}
+
+/// The anchors of a document's headings, as GitHub and most renderers make them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut seen = BTreeMap::new();
+    let headings = prose(text).filter_map(|line| {
+        line.trim_start_matches('#')
+            .strip_prefix(' ')
+            .filter(|_| line.starts_with('#'))
+    });
+    let mut anchors = BTreeSet::new();
+    for heading in headings {
+        let plain = without_targets(heading.trim()).to_lowercase();
+        let kept = plain
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        let anchor: String = kept.map(|c| if c == ' ' { '-' } else { c }).collect();
+        let before = seen.entry(anchor.clone()).or_insert(0);
+        anchors.insert(if *before == 0 {
+            anchor
+        } else {
+            format!("{anchor}-{before}")
+        });
+        *before += 1;
+    }
+    anchors
+}
+
+/// The links of a document within this repository: file (empty for the same one) and anchor.
+fn links(text: &str) -> Vec<(&str, Option<&str>)> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets
+        .filter(|target| !target.is_empty() && !target.contains("://"))
+        .map(|target| {
+            target
+                .split_once('#')
+                .map_or((target, None), |(file, anchor)| (file, Some(anchor)))
+        })
+        .collect()
+}
+
 #[test]
-fn every_link_of_a_document_leads_to_a_file() {
-    let files = files();
+fn every_link_of_a_document_leads_to_a_file_and_every_anchor_to_a_heading() {
     let mut gone = Vec::new();
-    for document in files
-        .iter()
-        .filter(|f| f.ends_with(".md") && !f.starts_with("tests/data/"))
-    {
-        let text = super::read(document);
-        let here = super::root().join(document);
-        let targets = text
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split([')', '#']).next());
-        for target in targets.filter(|t| !t.is_empty() && !t.contains("://")) {
-            if !here.with_file_name(target).exists() {
-                gone.push(format!("{document}: {target}"));
+    for document in documents() {
+        let text = super::read(&document);
+        let here = super::root().join(&document);
+        for (file, anchor) in links(&text) {
+            let target = if file.is_empty() {
+                here.clone()
+            } else {
+                here.with_file_name(file)
+            };
+            if !target.exists() {
+                gone.push(format!("{document}: {file} is not there"));
+            } else if let Some(anchor) = anchor.filter(|_| target.extension().is_some_and(|e| e == "md")) {
+                let there = anchors(&std::fs::read_to_string(&target).unwrap_or_default());
+                if !there.contains(anchor) {
+                    gone.push(format!("{document}: {file} has no heading for #{anchor}"));
+                }
             }
         }
     }
@@ -53,10 +120,25 @@ fn every_link_of_a_document_leads_to_a_file() {
 }
 
 #[test]
-fn every_file_that_readme_and_architecture_name_exists() {
+fn anchors_are_made_from_headings_and_not_from_comments_in_code() {
+    let text = "# A `b`, [c](d.md)!\n```\n# no heading\n```\n## Twice\n## Twice\n#hashtag\n";
+    let expected = ["a-b-c", "twice", "twice-1"].map(str::to_owned);
+    assert_eq!(anchors(text), expected.into());
+    assert_eq!(
+        links("[a](b.md#c) [d](#e) [f](https://g#h)"),
+        [("b.md", Some("c")), ("", Some("e"))]
+    );
+}
+
+#[test]
+fn every_file_that_the_documents_about_the_code_name_exists() {
     let files = files();
     let mut gone = Vec::new();
-    for document in ["README.md", "ARCHITECTURE.md"] {
+    let about_code = |d: &&String| {
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].contains(&d.as_str())
+            || d.starts_with("docs/internals/")
+    };
+    for document in documents().iter().filter(about_code) {
         for word in quoted(&super::read(document)).filter(|w| names_a_file(w)) {
             let there = files
                 .iter()

@@ -2,6 +2,7 @@
 //! `deny.toml` holds the lists, so that people with cargo-deny and machines without it check the same.
 
 mod attacks;
+mod commands;
 mod dependencies;
 mod documents;
 mod metrics;
