@@ -17,6 +17,7 @@ mod placement;
 mod plan;
 mod progress;
 mod shards;
+mod silent;
 mod stopped;
 mod streams;
 mod tables;

@@ -35,6 +35,7 @@ mod world;
 
 mod coverage;
 mod runs;
+mod silent;
 mod walk;
 
 /// The simulated farm's size.

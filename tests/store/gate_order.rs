@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use farmhand_core::definition::JobSpec;
+use farmhand_core::lease::MarksBelow;
 use farmhand_store::protocol::{claim_any, finish, look, retry};
 use serde_json::json;
 
@@ -98,7 +99,11 @@ async fn a_rate_counts_starts_retries_among_them() {
         .i64("SELECT min(run_id) FROM farmhand.run WHERE state = 'due'")
         .await;
     assert_eq!(reason(&farm, waiting).await.as_deref(), Some("rate"));
-    let at = look(&farm.db, &a, 1).await.unwrap().gated_at.expect("a time");
+    let at = look(&farm.db, &a, &MarksBelow::default())
+        .await
+        .unwrap()
+        .gated_at
+        .expect("a time");
     let wait = at.duration_since(jiff::Timestamp::now()).as_secs();
     assert!((3500..=3600).contains(&wait), "{wait}");
     // An hour later.
@@ -126,13 +131,17 @@ async fn a_clock_that_was_set_back_delays_a_rate_by_one_window_at_most() {
         .batch_execute("UPDATE farmhand.rate_start SET at = at + interval '5 hours'")
         .await
         .unwrap();
-    let seen = look(&farm.db, &a, 1).await.unwrap();
+    let seen = look(&farm.db, &a, &MarksBelow::default()).await.unwrap();
     assert!(
         seen.gated_at.expect("a time") <= seen.db_now,
         "somebody is to correct it"
     );
     assert!(gated(&farm, &a, 9).await.is_empty());
-    let at = look(&farm.db, &a, 1).await.unwrap().gated_at.expect("a time");
+    let at = look(&farm.db, &a, &MarksBelow::default())
+        .await
+        .unwrap()
+        .gated_at
+        .expect("a time");
     assert!(at.duration_since(jiff::Timestamp::now()).as_secs() <= 60, "{at}");
 }
 

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use farmhand_core::definition::JobSpec;
+use farmhand_core::lease::MarksBelow;
 use farmhand_store::protocol::{
     Expired, FinishResult, FreedTo, claim, close, expire, finish, look, release_held, sweep,
 };
@@ -36,7 +37,7 @@ async fn a_held_run_survives_expire_and_sweep_and_is_claimed_by_nobody() {
     assert!(claim(&farm.db, &b, 9, None).await.unwrap().is_empty());
     assert_eq!(farm.state(run.run_id).await.0, "running");
 
-    let seen = look(&farm.db, &b, 3).await.unwrap();
+    let seen = look(&farm.db, &b, &MarksBelow::default()).await.unwrap();
     assert_eq!(seen.orphans.len(), 1);
     let orphan = &seen.orphans[0];
     assert_eq!(

@@ -1,48 +1,31 @@
 use std::time::Duration;
 
 use farmhand_core::definition::JobSpec;
+use farmhand_core::lease::MarksBelow;
 use farmhand_store::jobs::{Withhold, cancel, withhold};
-use farmhand_store::protocol::{Attempt, Release, close, condemn, look, release};
+use farmhand_store::protocol::{Attempt, Release, look, release};
 use serde_json::json;
 
 use crate::fixture::{Farm, past, spec};
 
 #[tokio::test]
-async fn neighbours_are_the_next_open_nodes_around_the_corner() {
-    let farm = Farm::new().await;
-    let mut nodes = Vec::new();
-    for name in ["a", "b", "c", "d", "e"] {
-        nodes.push(farm.node(name).await);
-    }
-    close(&farm.db, &nodes[3]).await.unwrap();
-    let seen = |n: usize, watch: u32| {
-        let (db, me) = (farm.db.clone(), nodes[n].clone());
-        async move {
-            let look = look(&db, &me, watch).await.unwrap();
-            look.nodes.into_iter().map(|n| n.address).collect::<Vec<_>>()
-        }
-    };
-    assert_eq!(seen(0, 2).await, ["b", "c"]);
-    assert_eq!(seen(2, 2).await, ["e", "a"]);
-    assert_eq!(seen(4, 9).await, ["a", "b", "c"]);
-    assert_eq!(seen(1, 0).await, Vec::<String>::new());
-}
-
-#[tokio::test]
 async fn a_look_shows_what_a_stopwatch_needs() {
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);
-    condemn(&farm.db, "b", b.session, b.life).await.unwrap();
-    let look = look(&farm.db, &a, 3).await.unwrap();
-    let seen = &look.nodes[0];
+    let all = MarksBelow {
+        ttls: vec![i64::MAX],
+        marks: vec![i64::MAX],
+    };
+    let look = look(&farm.db, &a, &all).await.unwrap();
+    let seen = &look.silent[0];
     assert_eq!(
-        (seen.session, seen.life, seen.condemned, seen.ttl_ms),
-        (b.session, b.life, true, 30_000)
+        (seen.session, seen.life, seen.ttl_ms),
+        (b.session, b.life, 30_000)
     );
     assert_eq!(seen.beat, farm.beat("b").await);
     assert_eq!(look.tli, farm.i64("SELECT farmhand.current_timeline()").await);
     assert!(look.timeline_open);
-    assert_eq!(look.live_addresses, ["a"]);
+    assert_eq!(look.live_addresses, ["a", "b"]);
 }
 
 #[tokio::test]
@@ -50,18 +33,30 @@ async fn a_look_tells_when_the_next_work_is_ready_for_this_node() {
     let farm = Farm::new().await;
     let plain = farm.node("plain").await;
     let batch = farm.node_with("batch", json!({"role": "batch"})).await;
-    assert_eq!(look(&farm.db, &plain, 3).await.unwrap().earliest_ready, None);
+    assert_eq!(
+        look(&farm.db, &plain, &MarksBelow::default())
+            .await
+            .unwrap()
+            .earliest_ready,
+        None
+    );
     let at = past(60);
     let wanted = JobSpec {
         placement: [("role".to_owned(), "batch".to_owned())].into(),
         ..spec()
     };
     farm.job("j", wanted, Some(at)).await;
-    let before = look(&farm.db, &plain, 3).await.unwrap();
+    let before = look(&farm.db, &plain, &MarksBelow::default()).await.unwrap();
     assert_eq!((before.earliest_next_run, before.overdue_jobs), (Some(at), true));
     farm.fire_at("j", at, &[at]).await;
-    assert_eq!(look(&farm.db, &plain, 3).await.unwrap().earliest_ready, None);
-    let look = look(&farm.db, &batch, 3).await.unwrap();
+    assert_eq!(
+        look(&farm.db, &plain, &MarksBelow::default())
+            .await
+            .unwrap()
+            .earliest_ready,
+        None
+    );
+    let look = look(&farm.db, &batch, &MarksBelow::default()).await.unwrap();
     assert_eq!(look.earliest_ready, Some(at));
     assert!(!look.overdue_jobs);
 }
@@ -72,13 +67,19 @@ async fn cancelling_reaches_the_holder_by_its_look() {
     let (a, b) = (farm.node("a").await, farm.node("b").await);
     let run = farm.held_run(&a, "j", spec()).await;
     cancel(&farm.db, run.run_id, "eve").await.unwrap();
-    let cancels = look(&farm.db, &a, 3).await.unwrap().cancels;
+    let cancels = look(&farm.db, &a, &MarksBelow::default()).await.unwrap().cancels;
     assert_eq!(cancels.len(), 1);
     assert_eq!(
         (cancels[0].run_id, cancels[0].by.as_deref()),
         (run.run_id, Some("eve"))
     );
-    assert!(look(&farm.db, &b, 3).await.unwrap().cancels.is_empty());
+    assert!(
+        look(&farm.db, &b, &MarksBelow::default())
+            .await
+            .unwrap()
+            .cancels
+            .is_empty()
+    );
 }
 
 #[tokio::test]
@@ -92,17 +93,29 @@ async fn runs_with_a_hard_end_are_shown_to_the_neighbours() {
     };
     let run = farm.held_run(&a, "j", bounded).await;
     farm.held_run(&a, "unbounded", spec()).await;
-    let seen = look(&farm.db, &b, 3).await.unwrap().overruns;
+    let seen = look(&farm.db, &b, &MarksBelow::default()).await.unwrap().overruns;
     assert_eq!(seen.len(), 1);
     assert_eq!(
         (seen[0].run_id, seen[0].hard_ms, seen[0].session),
         (run.run_id, 100_000, a.session)
     );
-    assert!(look(&farm.db, &a, 3).await.unwrap().overruns.is_empty());
+    assert!(
+        look(&farm.db, &a, &MarksBelow::default())
+            .await
+            .unwrap()
+            .overruns
+            .is_empty()
+    );
     release(&farm.db, &a, &[Attempt::from(&run)], Release::Drained)
         .await
         .unwrap();
-    assert!(look(&farm.db, &b, 3).await.unwrap().overruns.is_empty());
+    assert!(
+        look(&farm.db, &b, &MarksBelow::default())
+            .await
+            .unwrap()
+            .overruns
+            .is_empty()
+    );
 }
 
 #[tokio::test]
@@ -110,7 +123,7 @@ async fn a_look_tells_a_node_that_it_is_cordoned() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     withhold(&farm.db, "a", Withhold::Cordon, "eve").await.unwrap();
-    let look = look(&farm.db, &me, 3).await.unwrap();
+    let look = look(&farm.db, &me, &MarksBelow::default()).await.unwrap();
     assert!(look.cordoned && !look.draining);
     assert!(look.live_addresses.is_empty());
 }

@@ -16,6 +16,7 @@ mod gates;
 mod holds;
 mod looking;
 mod lost_claims;
+mod marks;
 mod meetings;
 mod notify;
 mod overlap;

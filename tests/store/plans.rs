@@ -1,5 +1,6 @@
 //! Statements that are prepared: on which connections, and that a plan made for empty tables is good for full ones.
 
+use farmhand_core::lease::MarksBelow;
 use farmhand_store::jobs::{JobChange, apply};
 use farmhand_store::protocol::{Started, claim, finish, fire, look, open, renew, started};
 use farmhand_store::{Me, protocol::Opened};
@@ -64,7 +65,7 @@ async fn a_plan_made_while_nothing_was_due_does_not_read_whole_tables_when_much_
     let claimed = claim(&db, &me, 300, None).await.unwrap();
     assert_eq!(claimed.len(), 300);
     renew(&db, &me, TTL, None).await.unwrap();
-    look(&db, &me, 3).await.unwrap();
+    look(&db, &me, &MarksBelow::default()).await.unwrap();
     let ends: Vec<_> = claimed.iter().map(|run| success(&me, run)).collect();
     assert_eq!(finish(&db, &ends).await.unwrap().len(), 300);
     let text = log(&server);

@@ -1,5 +1,6 @@
 //! The protocol through PgBouncer in transaction mode: no statement may lean on a session.
 
+use farmhand_core::lease::MarksBelow;
 use farmhand_store::protocol::{
     Expired, FinishResult, Renewed, claim, expire, finish, fire, jobs_since, look, open, renew,
 };
@@ -44,7 +45,7 @@ async fn the_protocol_works_behind_a_transaction_pooler() {
             fire(&db, &fires).await.unwrap();
             let mut done = 0;
             for _ in 0..50 {
-                look(&db, &me, 3).await.unwrap();
+                look(&db, &me, &MarksBelow::default()).await.unwrap();
                 assert!(matches!(
                     renew(&db, &me, TTL, None).await.unwrap(),
                     Renewed::Alive { .. }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use farmhand_core::definition::{JobSpec, Overlap};
+use farmhand_core::lease::MarksBelow;
 use farmhand_store::jobs::{cancel, submit};
 use farmhand_store::protocol::{
     Attempt, Claimed, Expired, FinishResult, Opened, Release, Renewed, claim, close, expire, finish, fire,
@@ -137,8 +138,13 @@ impl Agent {
     }
 
     async fn expire_a_neighbour(&mut self) {
-        let seen = look(&self.db, &self.me, 1).await.unwrap();
-        if let Some(n) = seen.nodes.first() {
+        let all = MarksBelow {
+            ttls: vec![i64::MAX],
+            marks: vec![i64::MAX],
+        };
+        let seen = look(&self.db, &self.me, &all).await.unwrap().silent;
+        let after = seen.iter().filter(|n| n.address > self.me.address);
+        if let Some(n) = after.chain(&seen).next() {
             let ended = expire(&self.db, &n.address, n.session, n.life, n.beat)
                 .await
                 .unwrap();

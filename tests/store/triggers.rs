@@ -1,6 +1,7 @@
 //! Ends of jobs become runs of those that they trigger, each once.
 
 use farmhand_core::definition::{JobSpec, Overlap, TriggerFault, TriggerOn};
+use farmhand_core::lease::MarksBelow;
 use farmhand_store::Me;
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, cancel, pause, submit};
 use farmhand_store::protocol::{Claimed, Finish, Triggered, claim, finish, look, settle};
@@ -84,11 +85,21 @@ async fn the_end_of_a_parent_makes_one_run_with_its_number_instant_and_parameter
     let run = submit(&farm.db, "p", &params, None, None).await.unwrap();
     let held = take(&farm, &me, "p").await;
     finish(&farm.db, &[success(&me, &held)]).await.unwrap();
-    assert!(look(&farm.db, &me, 2).await.unwrap().unsettled);
+    assert!(
+        look(&farm.db, &me, &MarksBelow::default())
+            .await
+            .unwrap()
+            .unsettled
+    );
 
     let made = settle(&farm.db, Some(&["p".to_owned()])).await.unwrap();
     assert_eq!((made.len(), made[0].run_ids.len()), (1, 1), "{made:?}");
-    assert!(!look(&farm.db, &me, 2).await.unwrap().unsettled);
+    assert!(
+        !look(&farm.db, &me, &MarksBelow::default())
+            .await
+            .unwrap()
+            .unsettled
+    );
     assert_eq!(settle(&farm.db, None).await.unwrap(), []);
     let row = query::run(&farm.db, made[0].run_ids[0]).await.unwrap().unwrap();
     assert_eq!((row.kind.as_str(), row.parent_run), ("triggered", Some(run)));

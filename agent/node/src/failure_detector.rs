@@ -1,4 +1,4 @@
-//! Watches the neighbours with stopwatches, and PostgreSQL's timeline with another.
+//! Watches the other nodes with stopwatches, and PostgreSQL's timeline with another.
 //!
 //! Pure bookkeeping over [`farmhand_core::lease`]; the session sends the statements.
 
@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use farmhand_core::lease::{
-    BootInstant, HeldOverKey, LeaseTiming, NodeKey, OverrunKey, Stopwatches, watch_count,
+    BootInstant, HeldOverKey, LeaseTiming, MarksBelow, NodeKey, OverrunKey, SilentNode, Stopwatches,
 };
 use farmhand_store::protocol::Look;
 
@@ -33,6 +33,8 @@ pub struct Watcher {
     /// Acted on and not yet answered, so that nothing is sent twice at once.
     acting: HashSet<String>,
     timeline: Option<i64>,
+    /// When the server that answered last was started.
+    server_started: Option<i64>,
     timeline_open: bool,
     /// The timeline on which what runs here was compared with what the database shows.
     compared: Option<i64>,
@@ -49,6 +51,7 @@ impl Watcher {
             in_flight: false,
             acting: HashSet::new(),
             timeline: None,
+            server_started: None,
             timeline_open: false,
             compared: None,
         }
@@ -61,7 +64,7 @@ impl Watcher {
         due
     }
 
-    /// Whether notifications arrive: what looks are for besides the neighbours.
+    /// Whether notifications arrive: what looks are for besides silent nodes.
     pub fn told(&mut self, told: bool) {
         self.told = told;
     }
@@ -75,10 +78,9 @@ impl Watcher {
         (!self.in_flight).then_some(self.next_look)
     }
 
-    /// How many nodes after the own address to read.
-    pub fn wanted(&self, now: BootInstant) -> u32 {
-        let suspects = self.stopwatches.nodes.count_older(now, self.timing.ttl() / 2);
-        u32::try_from(watch_count(suspects * 2)).unwrap_or(u32::MAX)
+    /// Which nodes to ask for.
+    pub fn ask(&self, now: BootInstant) -> MarksBelow {
+        self.stopwatches.nodes.ask(now)
     }
 
     /// The next server may be an older copy of the last: every stopwatch starts anew.
@@ -94,39 +96,39 @@ impl Watcher {
     }
 
     /// Returns the timeline left behind if this look shows a new one.
-    pub fn looked(&mut self, received: BootInstant, look: &Look) -> Option<i64> {
+    pub fn looked(&mut self, own: &str, received: BootInstant, look: &Look) -> Option<i64> {
         self.in_flight = false;
         let left = self.timeline.filter(|t| *t != look.tli);
-        if left.is_some() || self.slewed {
+        let restarted = self.server_started.is_some_and(|s| s != look.server_started);
+        if left.is_some() || restarted || self.slewed {
             self.stopwatches.reset();
         }
         self.timeline = Some(look.tli);
+        self.server_started = Some(look.server_started);
         self.timeline_open = look.timeline_open;
         if !self.slewed {
-            self.observe(received, look);
+            self.observe(own, received, look);
         }
-        let ripens = self
-            .stopwatches
-            .next_wakeup(received)
-            .unwrap_or(BootInstant(u64::MAX));
-        self.next_look = ripens.min(received + self.timing.look_every(self.told));
+        let s = &self.stopwatches;
+        let poll = s.nodes.next_poll(received, self.timing, self.told);
+        self.next_look = s.next_wakeup_of_rest(received).map_or(poll, |at| poll.min(at));
         left
     }
 
-    fn observe(&mut self, received: BootInstant, look: &Look) {
+    fn observe(&mut self, own: &str, received: BootInstant, look: &Look) {
         let s = &mut self.stopwatches;
-        s.nodes.observe(
-            received,
-            look.nodes.iter().map(|n| {
-                let key = NodeKey {
-                    address: n.address.clone(),
-                    session: n.session,
-                    life: n.life,
-                    beat: n.beat,
-                };
-                (key, wait(n.ttl_ms))
-            }),
-        );
+        let silent = look.silent.iter().map(|n| SilentNode {
+            key: NodeKey {
+                address: n.address.clone(),
+                session: n.session,
+                life: n.life,
+                beat: n.beat,
+            },
+            mark: n.mark,
+            lease: lease(n.ttl_ms),
+        });
+        let (above, shortest) = (look.above.unwrap_or(0), look.shortest_ttl_ms.map(lease));
+        s.nodes.heard(own, received, above, shortest, silent);
         s.held_over.observe(
             received,
             look.orphans.iter().map(|o| {
@@ -152,12 +154,7 @@ impl Watcher {
                 (key, millis(r.hard_ms) + OVERRUN_MARGIN)
             }),
         );
-        let longest = look
-            .nodes
-            .iter()
-            .map(|n| n.ttl_ms)
-            .max()
-            .map_or(Duration::ZERO, wait);
+        let longest = look.longest_ttl_ms.map_or(Duration::ZERO, wait);
         let closed = (!look.timeline_open).then(|| (look.tli, longest.max(self.timing.challenge_after())));
         s.timeline.observe(received, closed);
     }
@@ -173,15 +170,7 @@ impl Watcher {
             ..Ripe::default()
         };
         if self.timeline_open {
-            ripe.expire = s
-                .nodes
-                .ripe(now)
-                .into_iter()
-                .map(|k| {
-                    let silent = s.nodes.age(&k, now).unwrap_or_default();
-                    (k, silent)
-                })
-                .collect();
+            ripe.expire = s.nodes.ripe(now);
             ripe.release = s.held_over.ripe(now);
             ripe.condemn = s.overruns.ripe(now);
         }
@@ -228,10 +217,14 @@ pub fn overrun_token(k: &OverrunKey) -> String {
     format!("overrun {} {}", k.run_id, k.attempt)
 }
 
-/// W of a lease whose TTL the row states; a row with a TTL that no agent may have is given the shortest.
+/// The lease whose TTL a row states; a row with a TTL that no agent may have is given the shortest.
+fn lease(ttl_ms: i64) -> LeaseTiming {
+    LeaseTiming::at_least(millis(ttl_ms))
+}
+
+/// W of that lease.
 fn wait(ttl_ms: i64) -> Duration {
-    let ttl = millis(ttl_ms).max(farmhand_core::lease::MIN_TTL);
-    LeaseTiming::new(ttl).map_or(ttl, |t| t.challenge_after())
+    lease(ttl_ms).challenge_after()
 }
 
 fn millis(ms: i64) -> Duration {

@@ -5,7 +5,7 @@ pub mod config;
 mod dbclock;
 mod failure_detector;
 mod housekeeping;
-mod lease;
+pub mod lease;
 pub mod notify;
 mod output;
 mod reporter;

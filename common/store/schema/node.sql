@@ -47,11 +47,18 @@ CREATE TABLE farmhand.node (
     -- When another agent ended the node's last session; NULL while it has one, and after a close of its own.
     lost_at timestamptz,
     -- The database's clock minus the node's, as the node measured it with its last renewal; NULL until it has. For people: no
-    -- decision hangs on it. Without an index, so that a renewal stays within its page.
+    -- decision hangs on it.
     clock_offset_ms bigint,
+    -- The transaction of the latest renewal, never lower than one before: who has seen a higher number knows that the
+    -- renewal was sent before.
+    mark bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
     -- Makes a change of session a key update: FOR KEY SHARE then blocks it, and never a renewal.
     UNIQUE (address, session)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+
+-- Each poll of each agent asks which marks are old. It costs a renewal its place within the page: 0.02 ms of 0.17; the
+-- poll without it would read every node: 1.3 ms instead of 0.1 with 1,000 of them, 15 ms instead of 0.1 with 10,000.
+CREATE INDEX node_mark ON farmhand.node (ttl_ms, mark) WHERE open;
 
 -- The boot that each node was last seen in: what @reboot fires for it has been decided.
 CREATE TABLE farmhand.node_boot (

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use farmhand_core::lease::{LeaseTiming, claim_delay};
+use farmhand_core::lease::{LeaseTiming, MarksBelow, claim_delay};
 use farmhand_core::retry::full_jitter;
 use farmhand_store::protocol::{Fire, claim, close, finish, fire_for, look, renew};
 use farmhand_store::{Db, DbConfig, Me, Note};
@@ -218,7 +218,7 @@ impl Agent {
                 };
                 renew_at = Instant::now() + again;
             } else {
-                let _ = look(&self.db, &self.me, 3).await;
+                let _ = look(&self.db, &self.me, &MarksBelow::default()).await;
                 look_at = Instant::now() + looks;
             }
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farmhand_core::lease::{BootInstant, LeaseTiming, MIN_TTL};
+use farmhand_core::lease::{BootInstant, LeaseTiming, MarksBelow};
 use farmhand_store::Me;
 use farmhand_store::protocol::{self, Opened};
 use tokio::sync::mpsc;
@@ -19,9 +19,6 @@ use farmhand_telemetry::events::Event;
 use farmhand_warden_client::privsep;
 use farmhand_warden_client::wire::{AttemptId, AttemptReport, Kind, Serving};
 use farmhand_warden_client::{Notices, Paths, WardenClient, WardenError};
-
-/// Nodes whose TTLs say how long a new timeline is watched.
-const NODES_LOOKED_AT: u32 = 512;
 
 /// Random, made by the kernel at each boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -267,8 +264,7 @@ async fn open(ctx: &Context) -> Result<(Me, BootInstant), AgentError> {
 
 /// W of a lease with this TTL.
 fn challenge_after(ttl_ms: i64) -> Duration {
-    let ttl = Duration::from_millis(u64::try_from(ttl_ms).unwrap_or(0)).max(MIN_TTL);
-    LeaseTiming::new(ttl).map_or(ttl, |timing| timing.challenge_after())
+    LeaseTiming::at_least(Duration::from_millis(u64::try_from(ttl_ms).unwrap_or(0))).challenge_after()
 }
 
 /// Watches a closed timeline for W, then opens it. The last timeline's holders have lapsed by then.
@@ -278,9 +274,10 @@ async fn open_timeline(ctx: &Context) -> Result<(), AgentError> {
         session: 0,
         life: Uuid::nil(),
     };
+    let no_node = MarksBelow::default();
     let mut watched: Option<(i64, BootInstant)> = None;
     loop {
-        let look = retrying(ctx, "look", || protocol::look(&ctx.db, &nobody, NODES_LOOKED_AT)).await?;
+        let look = retrying(ctx, "look", || protocol::look(&ctx.db, &nobody, &no_node)).await?;
         let now = boot_now();
         if look.timeline_open {
             return Ok(());
@@ -290,12 +287,7 @@ async fn open_timeline(ctx: &Context) -> Result<(), AgentError> {
             _ => now,
         };
         watched = Some((look.tli, since));
-        let longest = look
-            .nodes
-            .iter()
-            .map(|n| n.ttl_ms)
-            .max()
-            .map_or(Duration::ZERO, challenge_after);
+        let longest = look.longest_ttl_ms.map_or(Duration::ZERO, challenge_after);
         let wait = longest.max(ctx.timing.challenge_after());
         if now >= since + wait {
             retrying(ctx, "open_timeline", || {

@@ -1,4 +1,4 @@
-//! Looking at the farm: neighbours, work that nobody took up, requests from people.
+//! Looking at the farm: silent nodes, work that nobody took up, requests from people.
 
 use std::time::Duration;
 
@@ -27,11 +27,11 @@ impl Session {
         if !self.watcher.take_due(now) {
             return;
         }
-        let wanted = self.watcher.wanted(now);
+        let below = self.watcher.ask(now);
         let (ctx, me) = (self.ctx.clone(), self.me.clone());
         self.spawn(async move {
             let sent = boot_now();
-            let result = protocol::look(&ctx.db, &me, wanted).await;
+            let result = protocol::look(&ctx.db, &me, &below).await;
             // The challenger's rule: read after the reply was received.
             Input::Looked {
                 sent,
@@ -56,7 +56,7 @@ impl Session {
             }
         };
         self.db_clock.observe(sent, received, look.db_now);
-        if let Some(from) = self.watcher.looked(received, &look) {
+        if let Some(from) = self.watcher.looked(&self.me.address, received, &look) {
             self.emit(Event::TimelineChanged { from, to: look.tli });
         }
         self.claimer.set_live(look.live_addresses);

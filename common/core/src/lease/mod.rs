@@ -2,10 +2,14 @@
 //!
 //! Used by the agent and by the model in `tests/model`. Everything is a function of instants passed in.
 
-mod neighbours;
+#[cfg(test)]
+mod orders;
+mod silence;
 mod stopwatch;
 mod timing;
+mod turns;
 
-pub use neighbours::{WATCHED_NEIGHBOURS, claim_delay, neighbours, rank, watch_count};
+pub use silence::{EXPIRE_SPREAD, MarksBelow, Silence, SilentNode};
 pub use stopwatch::{HeldOverKey, NodeKey, OverrunKey, Stopwatch, Stopwatches};
 pub use timing::{BootInstant, CLOCK_RATE_TOLERANCE_PPM, LeaseTiming, MIN_TTL, TAKEOVER_MARGIN, TtlTooShort};
+pub use turns::{claim_delay, rank};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::silence::Silence;
 use super::timing::BootInstant;
 
 /// One renewal of one lease. A new beat is another key, so it starts anew by itself.
@@ -61,18 +62,17 @@ impl<K: Ord + Clone> Stopwatch<K> {
     /// after the reply arrived. `wait` is [`challenge_after`](super::LeaseTiming::challenge_after) or
     /// another length of the *watched* lease; when it changes, the longer one holds.
     pub fn observe(&mut self, received: BootInstant, rows: impl IntoIterator<Item = (K, Duration)>) {
+        self.observe_since(rows.into_iter().map(|(key, wait)| (key, received, wait)));
+    }
+
+    /// The same where each row says since when it stands; what has been seen before keeps its instant.
+    pub fn observe_since(&mut self, rows: impl IntoIterator<Item = (K, BootInstant, Duration)>) {
         let mut before = std::mem::take(&mut self.seen);
-        for (key, wait) in rows {
-            let seen = before.remove(&key).map_or(
-                Seen {
-                    since: received,
-                    wait,
-                },
-                |s| Seen {
-                    since: s.since,
-                    wait: s.wait.max(wait),
-                },
-            );
+        for (key, since, wait) in rows {
+            let seen = before.remove(&key).map_or(Seen { since, wait }, |s| Seen {
+                since: s.since,
+                wait: s.wait.max(wait),
+            });
             self.seen.insert(key, seen);
         }
     }
@@ -101,21 +101,13 @@ impl<K: Ord + Clone> Stopwatch<K> {
     pub fn age(&self, key: &K, now: BootInstant) -> Option<Duration> {
         self.seen.get(key).map(|s| now.saturating_since(s.since))
     }
-
-    /// How many keys have been seen for at least `age`.
-    pub fn count_older(&self, now: BootInstant, age: Duration) -> usize {
-        self.seen
-            .values()
-            .filter(|s| now.saturating_since(s.since) >= age)
-            .count()
-    }
 }
 
 /// Everything one agent watches others by.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Stopwatches {
-    /// Wait: W of the row's TTL. Ripe: the session may be expired.
-    pub nodes: Stopwatch<NodeKey>,
+    /// Wait: W of the row's TTL and a little. Ripe: the session may be expired.
+    pub nodes: Silence,
     /// Wait: W + hold, W of the TTL that the run was claimed under. Ripe: the run may be released.
     pub held_over: Stopwatch<HeldOverKey>,
     /// Wait: timeout + grace + a margin. Ripe: the node is to be condemned.
@@ -130,10 +122,9 @@ impl Stopwatches {
         *self = Self::default();
     }
 
-    /// When there is something to do next, if no new reply changes it.
-    pub fn next_wakeup(&self, now: BootInstant) -> Option<BootInstant> {
+    /// When there is something to do next about anything but nodes, if no new reply changes it.
+    pub fn next_wakeup_of_rest(&self, now: BootInstant) -> Option<BootInstant> {
         [
-            self.nodes.next_wakeup(now),
             self.held_over.next_wakeup(now),
             self.overruns.next_wakeup(now),
             self.timeline.next_wakeup(now),
@@ -198,9 +189,8 @@ mod tests {
     #[test]
     fn nothing_survives_a_reset() {
         let mut all = Stopwatches::default();
-        all.nodes.observe(at(1), [row(7)]);
         all.timeline.observe(at(1), [(2, W)]);
-        assert_eq!(all.next_wakeup(at(1)), Some(at(11)));
+        assert_eq!(all.next_wakeup_of_rest(at(1)), Some(at(11)));
         all.reset();
         assert_eq!(all, Stopwatches::default());
     }

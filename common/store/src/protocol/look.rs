@@ -9,6 +9,7 @@ use uuid::Uuid;
 use crate::Me;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
+use farmhand_core::lease::MarksBelow;
 
 /// What one look shows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,8 +18,15 @@ pub struct Look {
     /// The server's timeline, and whether it is open.
     pub tli: i64,
     pub timeline_open: bool,
-    /// The next open nodes after the caller in address order, around the corner; never the caller.
-    pub nodes: Vec<NodeBeat>,
+    /// When the server that answered was started, in microseconds: another one may give numbers again.
+    pub server_started: i64,
+    /// Above the mark of every renewal that this snapshot shows; None without an open node.
+    pub above: Option<i64>,
+    /// Of the open nodes, the caller included.
+    pub shortest_ttl_ms: Option<i64>,
+    pub longest_ttl_ms: Option<i64>,
+    /// The open nodes whose mark is below what was asked for; never the caller.
+    pub silent: Vec<NodeBeat>,
     /// Open nodes that take work, in address order, 512 at most.
     pub live_addresses: Vec<String>,
     /// The newest change of a definition; see `jobs_since`.
@@ -32,7 +40,7 @@ pub struct Look {
     pub cancels: Vec<CancelWanted>,
     /// Runs with `hold` of sessions that ended.
     pub orphans: Vec<HeldOver>,
-    /// Running attempts with a hard end, of the watched nodes.
+    /// Running attempts with a hard end, of the three nodes after the caller.
     pub overruns: Vec<Running>,
     /// Whether ends of jobs that trigger others are to be looked at: then settle.
     pub unsettled: bool,
@@ -57,7 +65,8 @@ pub struct NodeBeat {
     pub session: i64,
     pub life: Uuid,
     pub beat: i64,
-    pub condemned: bool,
+    /// Of its latest renewal.
+    pub mark: i64,
     pub ttl_ms: i64,
 }
 
@@ -92,15 +101,16 @@ pub struct Running {
     pub hard_ms: i64,
 }
 
-/// Looks at the farm, at `watch` neighbours of the caller among it.
-pub async fn look(db: &Db, me: &Me, watch: u32) -> Result<Look, StoreError> {
+/// Looks at the farm, at the nodes with a mark below these among it.
+pub async fn look(db: &Db, me: &Me, below: &MarksBelow) -> Result<Look, StoreError> {
     let row: Option<Look> = db
         .row(
             stmt!("look", often),
             &[
                 (&me.address, Type::TEXT),
                 (&me.session, Type::INT8),
-                (&i64::from(watch), Type::INT8),
+                (&below.ttls, Type::INT8_ARRAY),
+                (&below.marks, Type::INT8_ARRAY),
             ],
         )
         .await?;

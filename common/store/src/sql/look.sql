@@ -1,12 +1,34 @@
 -- Said by every agent every few seconds, and planned once: each join is one that cannot be done by reading a whole table.
 WITH RECURSIVE self AS (
     SELECT labels, cordoned, draining, drain_until FROM farmhand.node WHERE address = $1
+), snapshot AS MATERIALIZED (
+    SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS xmax
+), lease(ttl_ms) AS (
+    (SELECT n.ttl_ms FROM farmhand.node n WHERE n.open ORDER BY n.ttl_ms LIMIT 1)
+    UNION ALL
+    SELECT (SELECT n.ttl_ms FROM farmhand.node n WHERE n.open AND n.ttl_ms > l.ttl_ms ORDER BY n.ttl_ms LIMIT 1)
+    FROM lease l WHERE l.ttl_ms IS NOT NULL
+), mark AS MATERIALIZED (
+    -- Not xmax alone: a server that crashed may give numbers again that nobody's commit has made durable.
+    SELECT least(max(m.newest) + 1, (SELECT x.xmax FROM snapshot x)) AS above, min(l.ttl_ms) AS shortest,
+        max(l.ttl_ms) AS longest
+    FROM lease l CROSS JOIN LATERAL (SELECT n.mark AS newest FROM farmhand.node n
+        WHERE n.open AND n.ttl_ms = l.ttl_ms ORDER BY n.mark DESC LIMIT 1) m
+), silent AS MATERIALIZED (
+    SELECT s.* FROM lease l CROSS JOIN LATERAL (
+        (SELECT n.* FROM farmhand.node n WHERE n.open AND n.ttl_ms = l.ttl_ms
+            AND n.mark < ($4::bigint[])[1 + width_bucket(l.ttl_ms, $3::bigint[])] ORDER BY n.mark LIMIT 1000)
+        UNION ALL
+        -- No renewal of this server: such a node is watched by its beat.
+        (SELECT n.* FROM farmhand.node n WHERE n.open AND n.ttl_ms = l.ttl_ms
+            AND n.mark >= (SELECT x.xmax FROM snapshot x) ORDER BY n.mark LIMIT 1000)) s
+    WHERE s.address <> $1
 ), watched AS MATERIALIZED (
     SELECT a.* FROM (
-        (SELECT n.*, 0 AS round FROM farmhand.node n WHERE n.address > $1 AND n.open ORDER BY n.address LIMIT $3)
+        (SELECT n.*, 0 AS round FROM farmhand.node n WHERE n.address > $1 AND n.open ORDER BY n.address LIMIT 3)
         UNION ALL
-        (SELECT n.*, 1 FROM farmhand.node n WHERE n.address < $1 AND n.open ORDER BY n.address LIMIT $3)
-    ) a ORDER BY a.round, a.address LIMIT $3
+        (SELECT n.*, 1 FROM farmhand.node n WHERE n.address < $1 AND n.open ORDER BY n.address LIMIT 3)
+    ) a ORDER BY a.round, a.address LIMIT 3
 ), level(priority) AS (
     (SELECT r.priority FROM farmhand.run_live r WHERE r.state = 'due' AND r.gate IS NULL
         ORDER BY r.priority DESC LIMIT 1)
@@ -21,9 +43,12 @@ WITH RECURSIVE self AS (
 SELECT clock_timestamp() AS db_now,
     farmhand.current_timeline() AS tli,
     EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline()) AS timeline_open,
-    (SELECT coalesce(jsonb_agg(jsonb_build_object('address', w.address, 'session', w.session, 'life', w.life,
-            'beat', w.beat, 'condemned', w.condemned, 'ttl_ms', w.ttl_ms) ORDER BY w.round, w.address), '[]')
-        FROM watched w) AS nodes,
+    (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS server_started,
+    (SELECT m.above FROM mark m) AS above,
+    (SELECT m.shortest FROM mark m) AS shortest_ttl_ms,
+    (SELECT m.longest FROM mark m) AS longest_ttl_ms,
+    (SELECT coalesce(jsonb_agg(jsonb_build_object('address', s.address, 'session', s.session, 'life', s.life,
+            'beat', s.beat, 'mark', s.mark, 'ttl_ms', s.ttl_ms)), '[]') FROM silent s) AS silent,
     ARRAY(SELECT n.address FROM farmhand.node n WHERE n.state = 'ready' ORDER BY n.address LIMIT 512)
         AS live_addresses,
     (SELECT seq FROM farmhand.job_seq) AS job_seq,

@@ -1,13 +1,15 @@
 -- The conflict's own session number and condemnation stay when this life opened it: the reply was lost.
 INSERT INTO farmhand.node AS n (address, name, session, life, open, beat, ttl_ms, lease_until, slots, labels,
-    version, started_at)
-SELECT $1, $2, 1, $3, true, 1, $4, clock_timestamp() + $4 * interval '1 millisecond', $5, $6, $7, clock_timestamp()
+    version, started_at, mark)
+SELECT $1, $2, 1, $3, true, 1, $4, clock_timestamp() + $4 * interval '1 millisecond', $5, $6, $7, clock_timestamp(),
+    pg_current_xact_id()::text::bigint
 WHERE EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline())
 ON CONFLICT (address) DO UPDATE SET
     session = n.session + (NOT n.open)::int, lost_at = NULL,
     condemned = n.open AND n.condemned,
     started_at = CASE WHEN n.open THEN n.started_at ELSE excluded.started_at END,
     name = excluded.name, life = excluded.life, open = true, beat = n.beat + 1, ttl_ms = excluded.ttl_ms,
+    mark = CASE WHEN n.open THEN greatest(n.mark, excluded.mark) ELSE excluded.mark END,
     lease_until = excluded.lease_until, slots = excluded.slots, labels = excluded.labels,
     version = excluded.version
 WHERE NOT n.open OR n.life = excluded.life

@@ -1,7 +1,8 @@
+-- The mark never goes back: a renewal that a later one of this session overtook must not make that one seem older.
 WITH me AS (
     UPDATE farmhand.node
     SET beat = beat + 1, lease_until = clock_timestamp() + $4 * interval '1 millisecond', ttl_ms = $4,
-        clock_offset_ms = $5
+        clock_offset_ms = $5, mark = greatest(mark, pg_current_xact_id()::text::bigint)
     WHERE address = $1 AND session = $2 AND life = $3 AND open AND NOT condemned
     RETURNING cordoned, draining, drain_until
 )

@@ -1,35 +1,8 @@
-//! Who watches whom, and who tries first. Both keep the farm's work from growing with its square.
+//! Who tries first, so that the farm's work does not grow with its square.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use xxhash_rust::xxh3::Xxh3;
-
-/// How many unsuspected neighbours each agent watches.
-pub const WATCHED_NEIGHBOURS: usize = 3;
-
-/// How many open nodes after its own address an agent asks for: a neighbour that seems dead watches
-/// nobody, so one more is watched in its place.
-pub fn watch_count(suspects: usize) -> usize {
-    WATCHED_NEIGHBOURS + suspects
-}
-
-/// The nodes that `own` watches among the open ones: in address order after its own, wrapping around,
-/// until `WATCHED_NEIGHBOURS` of them are not suspects. A farm of up to four is watched by everybody.
-pub fn neighbours<'a>(own: &str, open: &BTreeSet<&'a str>, suspects: &BTreeSet<&str>) -> Vec<&'a str> {
-    let after = open.iter().filter(|a| **a > own);
-    let before = open.iter().filter(|a| **a < own);
-    let mut unsuspected = 0;
-    after
-        .chain(before)
-        .take_while(|a| {
-            let wanted = unsuspected < WATCHED_NEIGHBOURS;
-            unsuspected += usize::from(!suspects.contains(**a));
-            wanted
-        })
-        .copied()
-        .collect()
-}
 
 /// How many of the live nodes come before `own` in trying for this due instant: 0 tries at once.
 /// Highest random weight (Thaler and Ravishankar, 1998) by XXH3 over `job_id`, 0, the microseconds of the
@@ -65,29 +38,6 @@ fn weight(job_id: &str, due_micros: i64, address: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn neighbours_follow_in_address_order_and_wrap_around() {
-        let open = BTreeSet::from(["a", "b", "c", "d", "e"]);
-        assert_eq!(neighbours("d", &open, &BTreeSet::new()), ["e", "a", "b"]);
-        assert_eq!(neighbours("dd", &open, &BTreeSet::new()), ["e", "a", "b"]);
-    }
-
-    #[test]
-    fn a_suspect_is_watched_together_with_one_more() {
-        let open = BTreeSet::from(["a", "b", "c", "d", "e"]);
-        assert_eq!(
-            neighbours("a", &open, &BTreeSet::from(["c"])),
-            ["b", "c", "d", "e"]
-        );
-    }
-
-    #[test]
-    fn a_small_farm_is_watched_whole() {
-        let open = BTreeSet::from(["a", "b", "c", "d"]);
-        assert_eq!(neighbours("c", &open, &BTreeSet::from(["a"])), ["d", "a", "b"]);
-        assert!(neighbours("a", &BTreeSet::from(["a"]), &BTreeSet::new()).is_empty());
-    }
 
     #[test]
     fn ranks_of_one_instant_are_a_permutation_and_spread_over_the_farm() {

@@ -1,0 +1,139 @@
+//! The marks of renewals: who is silent, told by one poll.
+
+use std::time::Duration;
+
+use farmhand_core::lease::MarksBelow;
+use farmhand_store::Me;
+use farmhand_store::protocol::{Look, close, look, renew};
+use tokio_postgres::types::Type;
+
+use crate::fixture::{Farm, TTL};
+
+impl Farm {
+    async fn below(&self, me: &Me, classes: &[(i64, i64)]) -> Look {
+        let (ttls, marks) = classes.iter().copied().unzip();
+        look(&self.db, me, &MarksBelow { ttls, marks }).await.unwrap()
+    }
+
+    async fn mark(&self, address: &str) -> i64 {
+        self.i64(&format!(
+            "SELECT mark FROM farmhand.node WHERE address = '{address}'"
+        ))
+        .await
+    }
+}
+
+fn addresses(look: &Look) -> Vec<&str> {
+    let mut all: Vec<&str> = look.silent.iter().map(|n| n.address.as_str()).collect();
+    all.sort_unstable();
+    all
+}
+
+#[tokio::test]
+async fn one_poll_shows_every_node_that_has_not_renewed_since_an_earlier_one() {
+    let farm = Farm::new().await;
+    let mut nodes = Vec::new();
+    for name in ["a", "b", "c", "d", "e", "f", "g"] {
+        nodes.push(farm.node(name).await);
+    }
+    close(&farm.db, &nodes[6]).await.unwrap();
+    let above = farm.below(&nodes[0], &[]).await.above.unwrap();
+    let all = farm.below(&nodes[0], &[(i64::MAX, above)]).await;
+    assert_eq!(addresses(&all), ["b", "c", "d", "e", "f"]);
+    for n in [2, 4] {
+        renew(&farm.db, &nodes[n], TTL, None).await.unwrap();
+    }
+    let silent = farm.below(&nodes[0], &[(i64::MAX, above)]).await;
+    assert_eq!(addresses(&silent), ["b", "d", "f"]);
+    assert_eq!(silent.silent[0].mark, farm.mark(&silent.silent[0].address).await);
+    assert!(farm.below(&nodes[0], &[]).await.silent.is_empty());
+}
+
+#[tokio::test]
+async fn each_lease_has_its_own_age() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    renew(&farm.db, &b, Duration::from_secs(3), None).await.unwrap();
+    let above = farm.below(&a, &[]).await;
+    assert_eq!(
+        (above.shortest_ttl_ms, above.longest_ttl_ms),
+        (Some(3_000), Some(30_000))
+    );
+    let above = above.above.unwrap();
+    let seen = |look: Look| addresses(&look).len();
+    assert_eq!(seen(farm.below(&a, &[(3_001, above), (i64::MAX, 0)]).await), 1);
+    assert_eq!(seen(farm.below(&a, &[(3_000, above), (i64::MAX, 0)]).await), 0);
+    assert_eq!(seen(farm.below(&a, &[(3_001, above - 1)]).await), 0);
+    // Too long a lease for what has been received so far.
+    assert_eq!(seen(farm.below(&b, &[(30_000, above)]).await), 0);
+}
+
+/// Its number is drawn before it waits for the row: a later one of the same session may get there first.
+#[tokio::test]
+async fn a_renewal_that_was_overtaken_does_not_take_the_mark_back() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    let text = include_str!("../../common/store/src/sql/renew.sql");
+    let types = [Type::TEXT, Type::INT8, Type::UUID, Type::INT8, Type::INT8];
+    let renewal = farm.sql.prepare_typed(text, &types).await.unwrap();
+    farm.sql
+        .batch_execute("BEGIN; SELECT pg_current_xact_id()")
+        .await
+        .unwrap();
+    renew(&farm.db, &b, TTL, None).await.unwrap();
+    let (mark, beat) = (farm.mark("b").await, farm.beat("b").await);
+    let overtaken = farm
+        .sql
+        .query(
+            &renewal,
+            &[&b.address, &b.session, &b.life, &30_000_i64, &None::<i64>],
+        )
+        .await
+        .unwrap();
+    assert_eq!(overtaken.len(), 1);
+    farm.sql.batch_execute("COMMIT").await.unwrap();
+    assert_eq!((farm.mark("b").await, farm.beat("b").await), (mark, beat + 1));
+    assert!(
+        farm.below(&a, &[(i64::MAX, mark)])
+            .await
+            .silent
+            .iter()
+            .all(|n| n.address != "b")
+    );
+}
+
+/// A server that crashes gives the numbers again of which nothing was made durable.
+#[tokio::test]
+async fn what_others_draw_and_nobody_commits_moves_nothing() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    for _ in 0..20 {
+        farm.sql
+            .batch_execute("BEGIN; SELECT pg_current_xact_id(); ROLLBACK")
+            .await
+            .unwrap();
+    }
+    let above = farm.below(&a, &[]).await.above;
+    assert_eq!(above, Some(farm.mark("b").await + 1));
+    renew(&farm.db, &b, TTL, None).await.unwrap();
+    assert!(farm.below(&a, &[]).await.above > above);
+}
+
+/// As after a restore into another cluster: such a node is watched by its beat.
+#[tokio::test]
+async fn a_mark_that_this_server_cannot_have_given_is_always_shown_and_ends_with_the_session() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    farm.sql
+        .batch_execute("UPDATE farmhand.node SET mark = 1000000000000 WHERE address = 'b'")
+        .await
+        .unwrap();
+    renew(&farm.db, &b, TTL, None).await.unwrap();
+    let look = farm.below(&a, &[]).await;
+    assert_eq!(addresses(&look), ["b"]);
+    assert!(look.above.unwrap() < 1_000_000_000_000);
+    close(&farm.db, &b).await.unwrap();
+    farm.node("b").await;
+    assert!(farm.mark("b").await < 1_000_000_000_000);
+    assert!(farm.below(&a, &[]).await.silent.is_empty());
+}
