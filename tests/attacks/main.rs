@@ -1,6 +1,12 @@
 //! Attacks on a whole farm: each is refused, and recorded where people look for it.
 
 mod credentials;
+mod database;
+mod environment;
+mod files;
+mod keys;
 mod parameters;
 mod redaction;
 mod signatures;
+mod streams;
+mod terminal;

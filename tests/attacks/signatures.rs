@@ -3,7 +3,7 @@
 use farmhand_tests::farm::{Agent, Farm, Run, SOON};
 
 /// A farm whose agents, or the first `keyed` of them, execute only what `alice` signed.
-async fn farm(agents: usize, keyed: usize) -> Farm {
+pub async fn farm(agents: usize, keyed: usize) -> Farm {
     let mut farm = Farm::new().agents(agents).prepare().await;
     let dir = farm.dir().to_owned();
     let key = dir.join("alice.key");
@@ -20,7 +20,7 @@ async fn farm(agents: usize, keyed: usize) -> Farm {
 }
 
 /// Applies a job file, signed first.
-fn signed(farm: &Farm, jobs: &str) {
+pub fn signed(farm: &Farm, jobs: &str) {
     let file = farm.dir().join("jobs.toml");
     std::fs::write(&file, jobs).expect("the job file");
     let (file, key) = (file.display().to_string(), farm.dir().join("alice.key"));
@@ -46,7 +46,7 @@ fn says(text: &str) -> String {
 }
 
 /// The run ended at once, was tried once, and everybody can see why.
-async fn refused(farm: &Farm, run_id: i64, why: &str) -> Run {
+pub async fn refused(farm: &Farm, run_id: i64, why: &str) -> Run {
     let done = farm.over(run_id, SOON).await;
     assert_eq!(done.state, "failed", "{done:?}");
     let reason = done.reason.clone().unwrap_or_default();

@@ -100,6 +100,34 @@ async fn what_runs_is_what_was_signed_whatever_the_agent_made_of_it() {
     assert!(node.refused(stripped).await.contains("no signature"));
 }
 
+/// The key of a row is an argument, so it may be none of a definition that was not signed for rows.
+#[tokio::test]
+async fn a_rows_key_is_an_argument_of_a_signed_table_job_alone() {
+    let mut node = Node::new().await;
+    let table = json!({"command": ["echo", "signed"], "table": {
+        "name": "orders", "key": "id", "dispatch": "at", "max_running": 1}});
+    let argv = json!({"command": ["echo", "signed"]});
+    let flow = json!({"command": "echo a", "flow": {"dir": "/srv/flow"}});
+    for (nth, (spec, allowed)) in [(table, true), (argv, false), (flow, false)]
+        .into_iter()
+        .enumerate()
+    {
+        let Ok(parsed) = serde_json::from_value::<JobSpec>(spec.clone()) else {
+            panic!("{spec}")
+        };
+        let stored = serde_json::to_value(&parsed).unwrap();
+        let signed = node.sign("a", nth as u64 + 1, &parsed);
+        let mut request = node.order(id(nth as i64 + 1, 1), "a", &stored, Some(signed));
+        request.order.as_mut().unwrap().claimed.key = Some("--evil".to_owned());
+        if allowed {
+            assert_eq!(node.says(request).await, "signed --evil\n");
+        } else {
+            let why = node.refused(request).await;
+            assert!(why.contains("not a table job"), "{why}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_unsigned_job_and_a_tampered_job_row_are_refused() {
     let mut node = Node::new().await;
@@ -220,11 +248,13 @@ async fn only_listed_programs_run_by_their_real_paths() {
         "PATH".to_owned(),
         format!("{}:/usr/bin", farmer.dir.path().display()),
     );
+    let (found, _) = farmer.run(as_user(path, "nobody", listed.clone())).await;
+    assert!(found.succeeded(), "the node's PATH, not the job's: {found:?}");
     let linked = argv(id(3, 1), &[own.to_str().unwrap()]);
     let around = argv(id(4, 1), &["/usr/bin/../bin/env"]);
     let mut relative = argv(id(5, 1), &["bin/id"]);
     relative.cwd = Some("/usr".to_owned());
-    for request in [path, linked, around, relative, sh(id(6, 1), "id")] {
+    for request in [linked, around, relative, sh(id(6, 1), "id")] {
         let (result, output) = farmer.run(as_user(request, "nobody", listed.clone())).await;
         assert!(
             message(&result).starts_with("this node does not let nobody run this: "),

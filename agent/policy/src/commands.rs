@@ -1,6 +1,7 @@
 //! Which program a command is, and whether the node lets it run. What was checked is what is executed: the real path, of
 //! which nobody but root (or the agent's own user) can change any part.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,27 @@ use farmhand_core::definition::Command;
 
 use super::trusted::real;
 use super::{UserRules, matches};
+
+/// PATH of a program that was held against `commands`, whatever the definition says.
+pub const SECURE_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// What a run is told about itself. Parameters are `FARMHAND_PARAM_…`.
+const OF_THE_RUN: [&str; 14] = [
+    "JOB",
+    "RUN",
+    "ATTEMPT",
+    "FENCE",
+    "NODE",
+    "DUE",
+    "INSTANCE",
+    "INSTANCES",
+    "SLOT",
+    "PARAMS",
+    "KEY",
+    "CHECKPOINT",
+    "PARENT_RUN",
+    "PARENT_RUNS",
+];
 
 /// How the agent writes the engines of flows and streams.
 const ENGINE: &str = "/proc/self/exe";
@@ -50,9 +72,44 @@ impl UserRules {
         })
     }
 
+    /// Whether a program held against `commands` may have this environment: another variable can make it run anything
+    /// (`LD_PRELOAD`, `BASH_ENV`, `PYTHONPATH`, `GIT_SSH_COMMAND`, …), so only those that cannot pass.
+    ///
+    /// # Errors
+    /// The first variable that it may not have, for people.
+    pub fn environment(&self, env: &BTreeMap<String, String>) -> Result<(), String> {
+        let kept = |name: &str| self.env_keep.iter().flatten().any(|p| matches(p, name));
+        match env
+            .iter()
+            .find(|(name, value)| !harmless(name, value) && !kept(name))
+        {
+            None => Ok(()),
+            Some((name, _)) => Err(format!(
+                "`commands` limits what it runs, and its `env` sets {name}; `env_keep` in the policy would allow it"
+            )),
+        }
+    }
+
     /// Whether setuid programs are to have no effect for this user.
     pub fn no_new_privs(&self, uid: u32) -> bool {
         self.no_new_privs.unwrap_or(uid != 0)
+    }
+}
+
+/// Variables that no program takes for a file or a command. PATH is not the definition's: it is replaced.
+fn harmless(name: &str, value: &str) -> bool {
+    if let Some(own) = name.strip_prefix("FARMHAND_") {
+        return OF_THE_RUN.contains(&own) || own.starts_with("PARAM_");
+    }
+    match name {
+        "PATH" => true,
+        "TZ" => {
+            let zone = value.strip_prefix(':').unwrap_or(value);
+            !zone.starts_with('/') && !zone.contains("..") && zone.chars().all(|c| c.is_ascii_graphic())
+        }
+        // A locale with a slash is a file, and one with a percent sign may be a format.
+        "LANG" | "LANGUAGE" | "TERM" => !value.contains(['/', '%']),
+        _ => name.starts_with("LC_") && !value.contains(['/', '%']),
     }
 }
 
@@ -183,6 +240,46 @@ mod tests {
         mode(&program, 0o755);
         mode(dir.path(), 0o777);
         assert!(rules.program(&command, PATH).unwrap_err().contains("0777"));
+    }
+
+    #[test]
+    fn a_variable_passes_only_when_no_program_takes_it_for_a_file_or_a_command() {
+        let env = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        let rules = only(&["/usr/bin/id"]);
+        for (name, value) in [
+            ("LANG", "de_DE.UTF-8"),
+            ("LC_ALL", "C"),
+            ("TZ", "Europe/Berlin"),
+            ("FARMHAND_PARAM_FILE", "/tmp/x"),
+            ("FARMHAND_RUN", "7"),
+            ("PATH", "/tmp"),
+        ] {
+            assert_eq!(rules.environment(&env(name, value)), Ok(()), "{name}");
+        }
+        for (name, value) in [
+            ("LD_PRELOAD", "/tmp/x.so"),
+            ("BASH_ENV", "/tmp/x"),
+            ("BASH_FUNC_id%%", "() { evil; }"),
+            ("PYTHONPATH", "/tmp"),
+            ("HOME", "/tmp"),
+            ("LC_ALL", "/tmp/locale"),
+            ("LANGUAGE", "%n"),
+            ("TZ", "/tmp/zone"),
+            ("TZ", ":../../tmp/zone"),
+            ("FARMHAND_DATABASE_URL", "postgresql://x"),
+            ("FARMHAND_SECRET_X_FILE", "/etc/shadow"),
+            ("MODE", "fast"),
+        ] {
+            let why = rules.environment(&env(name, value)).unwrap_err();
+            assert!(why.contains(name) && why.contains("env_keep"), "{why}");
+        }
+        let kept = UserRules {
+            env_keep: Some(vec!["MODE".to_owned(), "APP_*".to_owned()]),
+            ..rules
+        };
+        assert_eq!(kept.environment(&env("APP_MODE", "fast")), Ok(()));
+        assert_eq!(kept.environment(&env("MODE", "fast")), Ok(()));
+        assert!(kept.environment(&env("LD_PRELOAD", "x")).is_err());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use commands::SECURE_PATH;
 pub use glob::matches;
 pub use trusted::{only_roots, open_trusted, read_trusted, trusted};
 
@@ -25,7 +26,7 @@ pub enum Policy {
     /// As the file says.
     Listed {
         file: String,
-        rules: Rules,
+        rules: Box<Rules>,
         /// The agent's own user, where it has no other rights: `*` does not mean it either.
         #[serde(default)]
         apart: Option<u32>,
@@ -46,6 +47,8 @@ pub struct Rules {
     /// What holds for every user that has no table of its own, key by key.
     #[serde(default)]
     pub commands: Option<Vec<String>>,
+    #[serde(default)]
+    pub env_keep: Option<Vec<String>>,
     #[serde(default)]
     pub shell: Option<bool>,
     #[serde(default)]
@@ -71,6 +74,9 @@ pub struct UserRules {
     /// Patterns of the only programs that may be run, by their real paths.
     #[serde(default)]
     pub commands: Option<Vec<String>>,
+    /// Patterns of further variables that a definition may set for such a program.
+    #[serde(default)]
+    pub env_keep: Option<Vec<String>>,
     /// Whether a string may be given to a shell; by default only where `commands` does not limit anything.
     #[serde(default)]
     pub shell: Option<bool>,
@@ -106,7 +112,7 @@ impl Policy {
         rules.sensible().map_err(wrong)?;
         Ok(Policy::Listed {
             file: path.display().to_string(),
-            rules,
+            rules: Box::new(rules),
             apart: None,
         })
     }
@@ -133,6 +139,7 @@ impl Policy {
         let own = own.cloned().unwrap_or_default();
         UserRules {
             commands: own.commands.or_else(|| rules.commands.clone()),
+            env_keep: own.env_keep.or_else(|| rules.env_keep.clone()),
             shell: own.shell.or(rules.shell),
             flows: own.flows.or(rules.flows),
             no_new_privs: own.no_new_privs.or(rules.no_new_privs),
@@ -217,10 +224,10 @@ mod tests {
     fn listed(users: &[&str]) -> Policy {
         Policy::Listed {
             file: "/etc/p".to_owned(),
-            rules: Rules {
+            rules: Box::new(Rules {
                 users: users.iter().map(|u| (*u).to_owned()).collect(),
                 ..Rules::default()
-            },
+            }),
             apart: None,
         }
     }
@@ -233,7 +240,7 @@ mod tests {
         assert_eq!(rules.sensible(), Ok(()));
         let policy = Policy::Listed {
             file: "/etc/p".to_owned(),
-            rules,
+            rules: Box::new(rules),
             apart: None,
         };
         let mailer = policy.limits(&["mailer"]);

@@ -1,6 +1,8 @@
 //! From a claimed run to what the warden is asked to do. Pure, and used on both sides: the warden makes the request anew from a
 //! signed definition.
 
+mod command;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -13,17 +15,13 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use self::command::{well_formed, with_key};
 use crate::wire::{AttemptId, MAX_STDIN, SpawnRequest};
-
-/// Where cron's jobs find their programs too.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+use farmhand_policy::SECURE_PATH;
 
 /// Between the moment the warden should have ended an attempt and the kernel ending the warden for not
 /// having done so: time for a slow start and a busy machine.
 pub const OVERRUN_MARGIN: Duration = Duration::from_secs(10);
-
-/// The kernel takes 128 KiB for one argument or variable, `FARMHAND_KEY=` and a NUL included.
-const MAX_KEY: usize = 128 * 1024 - 16;
 
 /// What is known of an attempt beyond its process. Kept by the warden too, so that an adopting agent has it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -100,6 +98,7 @@ pub fn request(
         Value::Null => serde_json::Map::new(),
         other => return Err(format!("parameters must be a JSON object, not {other}")),
     };
+    well_formed(spec)?;
     let resolved = resolve_params(spec, &given).map_err(|e| e.to_string())?;
     let stdin = spec.stdin.clone().map(String::into_bytes);
     let (command, stdin) = match (&spec.flow, &spec.stream, &spec.command) {
@@ -123,10 +122,12 @@ pub fn request(
         (None, None, Some(command)) => (command.clone(), stdin),
         (None, None, None) => return Err("the job has no command".to_owned()),
     };
-    let command = match (&spec.table, &claimed.key) {
-        (_, Some(key)) => with_key(command, key)?,
-        (Some(_), None) => return Err("a table job runs for a row, and this run has none".to_owned()),
-        (None, None) => command,
+    let takes_key = spec.table.is_some() && spec.flow.is_none() && spec.stream.is_none();
+    let command = match (takes_key, &claimed.key) {
+        (true, Some(key)) => with_key(command, key)?,
+        (true, None) => return Err("a table job runs for a row, and this run has none".to_owned()),
+        (false, Some(_)) => return Err("the run has a row's key, and the job is not a table job".to_owned()),
+        (false, None) => command,
     };
     if stdin.as_ref().is_some_and(|s| s.len() > MAX_STDIN) {
         return Err(format!("stdin is longer than {MAX_STDIN} bytes"));
@@ -151,22 +152,6 @@ pub fn request(
     Ok(request)
 }
 
-/// A row's key is the last argument, `$1` of a script.
-fn with_key(command: Command, key: &str) -> Result<Command, String> {
-    if key.len() > MAX_KEY {
-        return Err(format!(
-            "the row's key has {} bytes, {MAX_KEY} is the most that a command can be given",
-            key.len()
-        ));
-    }
-    let mut argv = match command {
-        Command::Argv(argv) => argv,
-        Command::Shell(script) => ["/bin/sh", "-c", &script, "/bin/sh"].map(str::to_owned).to_vec(),
-    };
-    argv.push(key.to_owned());
-    Ok(Command::Argv(argv))
-}
-
 fn environment(
     claimed: &Claimed,
     spec: &JobSpec,
@@ -174,7 +159,7 @@ fn environment(
     address: &str,
     slot: u32,
 ) -> BTreeMap<String, String> {
-    let mut env = BTreeMap::from([("PATH".to_owned(), PATH.to_owned())]);
+    let mut env = BTreeMap::from([("PATH".to_owned(), SECURE_PATH.to_owned())]);
     env.extend(spec.env.clone());
     for (name, value) in resolved {
         env.insert(param_variable(name), param_text(value));

@@ -10,6 +10,7 @@ use farmhand_core::definition::Command;
 
 use super::plan::{Plan, fd};
 use super::{secrets, user};
+use farmhand_policy::SECURE_PATH;
 use farmhand_warden_client::wire::{SpawnRequest, Stage, StartFailure};
 
 pub fn system(stage: Stage, subject: &str, error: &io::Error) -> StartFailure {
@@ -253,6 +254,10 @@ fn exec_command(
         Command::Shell(script) => vec![c"/bin/sh".into(), c"-c".into(), text(script)?],
     };
     for (name, value) in &plan.request.env {
+        let value = match checked {
+            Some(_) if name == "PATH" => SECURE_PATH,
+            _ => value,
+        };
         env.push(text(&format!("{name}={value}"))?);
     }
     env.push(text(&format!("FARMHAND_PROGRESS_FD={}", fd::PROGRESS))?);

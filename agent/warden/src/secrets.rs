@@ -68,7 +68,7 @@ fn fetch(plan: &Plan, limits: &UserRules, entry: &str) -> Result<Vec<u8>, String
     if !allowed {
         return Err("`secrets` in the node's policy does not give it to this user".to_owned());
     }
-    if entry.is_empty() || entry.starts_with('.') || entry.contains(['/', '\0']) {
+    if entry.is_empty() || entry.starts_with(['.', '-']) || entry.contains(['/', '\0']) {
         return Err("it is no name of a secret".to_owned());
     }
     let (command, dir) = match &plan.policy {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::child::{search_path, system};
 use farmhand_os::accounts::{self, Account, User};
-use farmhand_policy::{Policy, UserRules};
+use farmhand_policy::{Policy, SECURE_PATH, UserRules};
 use farmhand_warden_client::wire::{SpawnRequest, Stage, StartFailure};
 
 /// As cron has it: a login shell may be one that lets nobody in.
@@ -60,7 +60,16 @@ pub fn program(
     name: &str,
     request: &SpawnRequest,
 ) -> Result<Option<PathBuf>, StartFailure> {
-    let found = limits.program(&request.command, search_path(request));
+    let path = match limits.commands {
+        Some(_) => SECURE_PATH,
+        None => search_path(request),
+    };
+    let found = limits.program(&request.command, path).and_then(|found| {
+        if found.is_some() {
+            limits.environment(&request.env)?;
+        }
+        Ok(found)
+    });
     found.map_err(|why| {
         let mut failure = system(Stage::Policy, name, &io::Error::other(""));
         failure.message = format!("this node does not let {name} run this: {why}");

@@ -1,0 +1,237 @@
+//! What logins of the farm's roles can do by SQL of their own: the database refuses what no honest client writes.
+
+use farmhand_store::tokens::{begin_session, find_session, find_token};
+use farmhand_tests::pg::{TestDb, connect};
+use std::time::Duration;
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+
+/// A database with a job, a token of the hash `token` and the logins of an agent and an operator.
+struct Attacked {
+    test: TestDb,
+    owner: Client,
+    agent: Client,
+    operator: Client,
+}
+
+impl Attacked {
+    async fn new() -> Self {
+        let test = TestDb::new().await;
+        let owner = test.client().await;
+        let (agent, operator) = (
+            connect(&test.url_as("farm_agent")).await,
+            connect(&test.url_as("farm_operator")).await,
+        );
+        owner
+            .batch_execute(
+                "INSERT INTO farmhand.job_revision (job_id, rev, spec, source, applied_by, applied_at)
+                     VALUES ('j', 1, '{\"command\": \"true\"}', '', 'anna', now());
+                 INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, overlap, on_lost, priority, hold_ms,
+                     instances, each_node, source, applied_by, applied_at)
+                     VALUES ('j', 1, 1, true, false, 'allow', 'rerun', 0, 0, 1, false, '', 'anna', now());
+                 INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at)
+                     VALUES ('j', 1, 'submitted', now(), now());
+                 INSERT INTO farmhand.api_token (name, hash, role, created_by, expires_at)
+                     VALUES ('boss', sha256('token'), 'admin', 'anna', now() + interval '1 hour')",
+            )
+            .await
+            .expect("what is attacked");
+        Self {
+            test,
+            owner,
+            agent,
+            operator,
+        }
+    }
+
+    async fn text(&self, sql: &str) -> Option<String> {
+        self.owner.query_one(sql, &[]).await.expect(sql).get(0)
+    }
+}
+
+async fn refused(client: &Client, statement: &str, code: &SqlState) {
+    let error = client.batch_execute(statement).await.expect_err(statement);
+    assert_eq!(error.code(), Some(code), "{statement}: {error:?}");
+}
+
+const DENIED: &SqlState = &SqlState::INSUFFICIENT_PRIVILEGE;
+const CHECKED: &SqlState = &SqlState::CHECK_VIOLATION;
+
+#[tokio::test]
+async fn no_event_is_of_another_time_and_the_audit_says_which_login_it_was() {
+    let a = Attacked::new().await;
+    let event = |at: &str| {
+        format!(
+            "INSERT INTO farmhand.event (at, kind, severity, detail)
+             VALUES ({at}, 'job_paused', 'info', '{{\"by\": \"anna\"}}')"
+        )
+    };
+    for at in [
+        "now() - interval '3 days'",
+        "now() + interval '1 hour'",
+        "now() - interval '1 second'",
+    ] {
+        for client in [&a.agent, &a.operator] {
+            refused(client, &event(at), DENIED).await;
+        }
+    }
+    a.agent
+        .batch_execute(&event("statement_timestamp()"))
+        .await
+        .expect("of now");
+    let actor = "SELECT actor FROM farmhand.audit WHERE kind = 'job_paused'";
+    assert_eq!(a.text(actor).await.as_deref(), Some("farm_agent: anna"));
+}
+
+#[tokio::test]
+async fn what_is_done_by_sql_is_in_the_audit_with_the_login_and_the_databases_time() {
+    let a = Attacked::new().await;
+    for (client, statement, kind, shows) in [
+        (
+            &a.operator,
+            "UPDATE farmhand.job SET paused = true, paused_by = 'bob', paused_at = 'epoch'",
+            "changed_job",
+            "paused",
+        ),
+        (
+            &a.agent,
+            "UPDATE farmhand.job SET paused = false",
+            "changed_job",
+            "paused",
+        ),
+        (
+            &a.operator,
+            "INSERT INTO farmhand.job_revision (job_id, rev, spec, source, applied_by, applied_at)
+                 VALUES ('j', 2, '{\"command\": \"id\"}', '', 'bob', 'epoch')",
+            "changed_job_revision",
+            "id",
+        ),
+        (
+            &a.operator,
+            "UPDATE farmhand.run_live SET cancel_requested = true, cancel_by = 'bob'",
+            "changed_run_live",
+            "cancel_requested",
+        ),
+        (
+            &a.operator,
+            "INSERT INTO farmhand.notify_target (name, spec, source, changed_by, changed_at)
+                 VALUES ('ops', '{\"webhook\": \"https://h\"}', '', 'bob', 'epoch')",
+            "changed_notify_target",
+            "https://h",
+        ),
+        (
+            &a.operator,
+            "DELETE FROM farmhand.notify_target",
+            "changed_notify_target",
+            "https://h",
+        ),
+        (
+            &a.operator,
+            "UPDATE farmhand.api_token SET role = 'viewer'",
+            "changed_api_token",
+            "viewer",
+        ),
+    ] {
+        client.batch_execute(statement).await.expect(statement);
+        let last = "SELECT concat_ws('|', kind, actor, role, at > now() - interval '1 minute', detail)
+                    FROM farmhand.audit ORDER BY audit_id DESC LIMIT 1";
+        let said = a.text(last).await.unwrap_or_default();
+        let login = if statement.contains("false") {
+            "farm_agent"
+        } else {
+            "farm_operator"
+        };
+        assert!(
+            said.starts_with(&format!("{kind}|{login}"))
+                && said.contains(&format!("|{login}|t|"))
+                && said.contains(shows),
+            "{statement}: {said}"
+        );
+    }
+    // A token's hash is shown nowhere.
+    let hashes = "SELECT count(*)::text FROM farmhand.audit
+                  WHERE detail::text LIKE '%' || encode(sha256('token'), 'hex') || '%'";
+    assert_eq!(a.text(hashes).await.as_deref(), Some("0"));
+}
+
+#[tokio::test]
+async fn a_session_begins_with_the_token_and_lasts_no_longer_than_a_day() {
+    let a = Attacked::new().await;
+    for statement in [
+        "INSERT INTO farmhand.web_session (hash, token_id, remote, expires_at)
+             SELECT sha256('x'), 1, '', now() + interval '10 years'",
+        "SELECT hash FROM farmhand.api_token",
+        "SELECT hash FROM farmhand.web_session",
+        "UPDATE farmhand.api_token SET last_used_at = now()",
+    ] {
+        refused(&a.agent, statement, DENIED).await;
+    }
+    let longer = "INSERT INTO farmhand.web_session (hash, token_id, remote, expires_at)
+                  SELECT sha256('x'), token_id, '', now() + interval '10 years' FROM farmhand.api_token";
+    refused(&a.owner, longer, CHECKED).await;
+    let db = a.test.agent_db().await;
+    let hash = async |text: &str| -> [u8; 32] {
+        let row = a
+            .owner
+            .query_one("SELECT sha256(convert_to($1, 'UTF8'))", &[&text])
+            .await;
+        let bytes: Vec<u8> = row.expect("a hash").get(0);
+        bytes.try_into().expect("32 bytes")
+    };
+    let (token, guess, session) = (hash("token").await, hash("guess").await, hash("session").await);
+    let years = Duration::from_secs(10 * 365 * 86_400);
+    assert!(!begin_session(&db, &session, &guess, "", years).await.unwrap());
+    assert!(find_token(&db, &guess).await.unwrap().is_none());
+    assert!(begin_session(&db, &session, &token, "", years).await.unwrap());
+    assert_eq!(find_session(&db, &session).await.unwrap().unwrap().name, "boss");
+    assert!(
+        find_token(&db, &session).await.unwrap().is_none(),
+        "a session is no token"
+    );
+    let lasts = "SELECT (expires_at <= now() + interval '1 day')::text FROM farmhand.web_session";
+    assert_eq!(a.text(lasts).await.as_deref(), Some("true"));
+}
+
+#[tokio::test]
+async fn rows_that_would_break_lists_mails_and_logs_are_refused() {
+    let a = Attacked::new().await;
+    for statement in [
+        "INSERT INTO farmhand.run_history SELECT h.* FROM farmhand.run_live r,
+             LATERAL farmhand.ended(jsonb_populate_record(r, '{\"kind\": \"none of ours\"}'), 'failed', 'x', 'holder') h",
+        "INSERT INTO farmhand.notification (target, channel, topic, job_id, key, body)
+             VALUES ('ops', 'email', 'failure', E'a\\r\\nBcc: all@example.org', 'k', '{}')",
+    ] {
+        refused(&a.agent, statement, CHECKED).await;
+    }
+    for statement in [
+        "INSERT INTO farmhand.notify_target (name, spec, source, changed_by, changed_at)
+             VALUES ('x', '{\"email\": [\"a@b\\r\\nBcc: all@example.org\"]}', '', '', now())",
+        "INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, overlap, on_lost, priority, hold_ms,
+             instances, each_node, source, applied_by, applied_at)
+             VALUES (E'j\\nforged', 1, 1, true, false, 'allow', 'rerun', 0, 0, 1, false, '', '', now())",
+    ] {
+        refused(&a.operator, statement, CHECKED).await;
+    }
+}
+
+#[tokio::test]
+async fn an_agents_login_deletes_no_history() {
+    let a = Attacked::new().await;
+    a.owner
+        .batch_execute(
+            "INSERT INTO farmhand.run_history SELECT h.* FROM farmhand.run_live r,
+                 LATERAL farmhand.ended(r, 'failed', 'x', 'holder') h;
+             INSERT INTO farmhand.run_log (run_id, attempt, seq, stream, at, stored_at, chunk)
+                 SELECT run_id, 1, 1, 'stdout', now(), now(), 'x' FROM farmhand.run_live;
+             INSERT INTO farmhand.task (run_id, task, attempt, outcome, ended_at, stored_at)
+                 SELECT run_id, 't', 1, 'failed', now(), now() FROM farmhand.run_live;
+             INSERT INTO farmhand.stream_item (run_id, item, outcome, attempt, failures, line, stored_at)
+                 SELECT run_id, 1, 'failed', 1, 1, 'x', now() FROM farmhand.run_live;
+             DELETE FROM farmhand.run_live",
+        )
+        .await
+        .expect("a run that is over");
+    for table in ["run_history", "run_log", "task", "stream_item"] {
+        refused(&a.agent, &format!("DELETE FROM farmhand.{table}"), DENIED).await;
+    }
+}

@@ -1,0 +1,71 @@
+//! A list of commands holds whatever the definition's environment says.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use farmhand_tests::farm::{Farm, SOON};
+
+fn script(path: &Path, text: &str) {
+    fs::write(path, text).expect("a script");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("its mode");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definitions_environment_cannot_make_a_listed_program_run_another() {
+    // Where only root can write: the policy executes nothing else.
+    let dir = tempfile::tempdir_in("/var/lib").expect("a directory");
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
+    let tool = dir.path().join("tool");
+    script(&tool, "#!/bin/bash\ndate +listed\n");
+    let (evil, path) = (dir.path().join("evil"), dir.path().join("path"));
+    fs::create_dir(&path).expect("a directory");
+    script(&evil, "echo stolen\n");
+    script(&path.join("date"), "#!/bin/sh\necho stolen\n");
+    let job = |name: &str, env: &str| {
+        format!(
+            "[job.{name}]\nuser = 'nobody'\ncommand = ['{}']\nenv = {{ {env} }}\n",
+            tool.display()
+        )
+    };
+    let farm = Farm::new()
+        .policy(&format!(
+            "users = ['nobody']\ncommands = ['{}']\nenv_keep = ['MODE']\n",
+            tool.display()
+        ))
+        .jobs(
+            &[
+                job("plain", "LANG = 'C', TZ = 'Europe/Berlin', MODE = 'fast'"),
+                job("path", &format!("PATH = '{}:/usr/bin:/bin'", path.display())),
+                job("start", &format!("BASH_ENV = '{}'", evil.display())),
+                job("preload", "LD_PRELOAD = '/tmp/evil.so'"),
+                job("function", "'BASH_FUNC_date%%' = '() { echo stolen; }'"),
+                job("home", "HOME = '/tmp'"),
+            ]
+            .concat(),
+        )
+        .start()
+        .await;
+    for job in ["plain", "path"] {
+        let run = farm.submit(job).await;
+        farm.succeeds(run).await;
+        assert_eq!(farm.output(run, 1).await, "listed\n", "{job}");
+    }
+    for (job, name) in [
+        ("start", "BASH_ENV"),
+        ("preload", "LD_PRELOAD"),
+        ("function", "BASH_FUNC_date%%"),
+        ("home", "HOME"),
+    ] {
+        let run = farm.submit(job).await;
+        let done = farm.over(run, SOON).await;
+        assert_eq!(
+            farm.output(run, done.attempt).await,
+            "",
+            "{job}: nothing was executed"
+        );
+        let why = done.reason.unwrap_or_default();
+        assert!(why.contains(name) && why.contains("env_keep"), "{job}: {why}");
+    }
+    farm.check().await;
+}

@@ -1,0 +1,75 @@
+//! What others wrote steers neither the terminal nor the shell of whoever looks.
+
+use farmhand_tests::farm::{Farm, SOON};
+
+const TITLE: &str = "\u{1b}]0;mine\u{7}";
+
+fn plain(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text).into_owned();
+    assert!(!text.contains(['\u{1b}', '\u{7}']), "{text:?}");
+    text
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_repeat_no_escape_that_others_wrote() {
+    let farm = Farm::new()
+        .agents(0)
+        .jobs("[job.a]\ncommand = 'true'\n")
+        .start()
+        .await;
+    let unknown = farm.farmhand(&["job", "show", &format!("x{TITLE}")]);
+    assert_eq!(unknown.status.code(), Some(3));
+    assert!(plain(&unknown.stderr).contains("x\u{fffd}]0;mine"));
+    // A reason that somebody with a login made up.
+    let waits = farm
+        .command(&["job", "run", "a", "--wait"])
+        .spawn()
+        .expect("it starts");
+    let ended = "WITH over AS (DELETE FROM farmhand.run_live r WHERE r.job_id = 'a' RETURNING r)
+                 INSERT INTO farmhand.run_history SELECT h.* FROM over o,
+                     LATERAL farmhand.ended(o.r, 'failed', E'no\\x1b]0;mine\\x07', 'holder') h";
+    farm.eventually("the run is over", SOON, async || {
+        match farm.sql.execute(ended, &[]).await.expect("the owner may") {
+            0 => Err("no run yet".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    let said = waits.wait_with_output().expect("it ends");
+    assert_eq!(said.status.code(), Some(10));
+    assert!(plain(&said.stderr).contains("]0;mine"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_a_shell_would_obey_is_not_completed() {
+    let farm = Farm::new()
+        .agents(0)
+        .jobs("[job.plain]\ncommand = 'true'\n")
+        .start()
+        .await;
+    farm.sql
+        .batch_execute(
+            "INSERT INTO farmhand.job_revision SELECT 'plain$(touch pwned)', rev, spec, source, applied_by, applied_at
+                 FROM farmhand.job_revision;
+             INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, overlap, on_lost, priority, hold_ms,
+                 instances, each_node, source, applied_by, applied_at)
+                 SELECT 'plain$(touch pwned)', rev, seq, enabled, scheduled, overlap, on_lost, priority, hold_ms,
+                     instances, each_node, source, applied_by, applied_at FROM farmhand.job",
+        )
+        .await
+        .expect("a job by SQL");
+    let offered = farm
+        .command(&["--", "farmhand", "job", "show", "pl"])
+        .env("_FARMHAND_COMPLETE", "bash")
+        .env("_CLAP_COMPLETE_INDEX", "3")
+        .env("_CLAP_COMPLETE_COMP_TYPE", "9")
+        .env("_CLAP_COMPLETE_SPACE", "true")
+        .env("_CLAP_IFS", "\n")
+        .output()
+        .expect("it answers");
+    let offered = String::from_utf8_lossy(&offered.stdout).into_owned();
+    assert!(
+        offered.contains("plain") && !offered.contains("touch"),
+        "{offered:?}"
+    );
+}
