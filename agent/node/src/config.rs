@@ -29,6 +29,8 @@ pub struct AgentConfig {
     pub listen: Option<SocketAddr>,
     /// Whether the API and the page are served there too, besides metrics and health.
     pub api: bool,
+    /// Whether the metrics want a token, as the API does.
+    pub metrics_token: bool,
     /// What they are served with; always there when the API can be reached from elsewhere.
     pub tls: Option<TlsFiles>,
     pub state_dir: PathBuf,
@@ -81,6 +83,7 @@ impl AgentConfig {
             ("address", self.address != new.address),
             ("listen", self.listen != new.listen),
             ("api", self.api != new.api),
+            ("metrics_token", self.metrics_token != new.metrics_token),
             ("tls_cert", self.tls != new.tls),
             (
                 "state_dir",

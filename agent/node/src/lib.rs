@@ -1,6 +1,7 @@
 //! One agent on one server: decides, talks SQL, and hands commands to its warden.
 
 mod agent;
+mod beneath;
 pub mod config;
 mod dbclock;
 mod failure_detector;

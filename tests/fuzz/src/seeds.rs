@@ -181,7 +181,7 @@ fn conversations() -> Vec<Vec<u8>> {
 fn errands() -> Vec<Vec<u8>> {
     texts(&[
         "{\"type\":\"kinds\"}\n{\"type\":\"connect\",\"kind\":\"main\"}\n{\"type\":\"gone\",\"kind\":{\"hold\":{\"ms\":5000}}}\n\
-         {\"type\":\"kill\",\"pid\":1}\n{\"type\":\"file\",\"index\":0}\n{\"type\":\"file\",\"index\":18446744073709551615}",
+         {\"type\":\"kill\",\"pid\":1}\n{\"type\":\"file\",\"purpose\":\"ping\"}\n{\"type\":\"file\",\"purpose\":\"database\"}",
         "{\"type\":\"record\",\"kind\":\"main\",\"id\":{\"run_id\":1,\"attempt\":1},\"record\":\"tasks\"}\n\
          {\"type\":\"record\",\"kind\":\"main\",\"id\":{\"run_id\":1,\"attempt\":2},\"record\":\"tasks\"}\n\
          {\"type\":\"record\",\"kind\":\"main\",\"id\":{\"run_id\":1,\"attempt\":2},\"record\":\"lines\"}\n\

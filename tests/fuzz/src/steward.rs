@@ -50,7 +50,7 @@ impl Node {
         }
         fs::write(base.join("outside/record"), SECRET).expect("a file");
         fs::write(base.join("named"), NAMED).expect("a file");
-        let steward = CaptiveSteward::new(base.join("state"), vec![base.join("named")]).expect("a steward");
+        let steward = CaptiveSteward::new(base.join("state"), base.join("named")).expect("a steward");
         Self { base, steward }
     }
 

@@ -64,8 +64,9 @@ fn subject(delivery: &Delivery) -> String {
         Some(job) => format!("{job}: {}", delivery.topic),
         None => format!("{}: {}", delivery.target, delivery.topic),
     };
-    // Names are of letters, digits, `.`, `_` and `-`.
-    format!("[farmhand] {what}")
+    // A name of the farm's is of letters, digits, `.`, `_` and `-`; the row may say anything.
+    let plain = |c: char| if c.is_ascii_graphic() || c == ' ' { c } else { '?' };
+    format!("[farmhand] {}", what.chars().map(plain).collect::<String>())
 }
 
 /// RFC 2045, 6.7.

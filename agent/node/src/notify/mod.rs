@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use farmhand_core::notify::{Channel, Happening, TargetSpec, pause};
+use farmhand_core::notify::{Channel, Happening, TargetSpec, email_address, pause};
 use farmhand_store::notify::{self, Delivery, Settled, TargetRow, Turn, Verdict};
 use farmhand_store::{Db, StoreError, tls};
 use hyper::Method;
@@ -277,6 +277,13 @@ async fn deliver(
             };
             if spec.email.is_empty() {
                 return Err("it has no address for mail any more".to_owned());
+            }
+            if let Some((bad, why)) = spec
+                .email
+                .iter()
+                .find_map(|to| Some((to, email_address(to).err()?)))
+            {
+                return Err(format!("{bad:?} is not an address: {why}"));
             }
             let mail = mail::compose(delivery, &smtp.from, &spec.email, Timestamp::now());
             smtp::send(smtp, tls, &spec.email, &mail, LIMIT).await

@@ -16,6 +16,7 @@ use hyper::Method;
 use super::{LIMIT, post, secrets};
 use crate::session::Context;
 use farmhand_telemetry::events::{Event, Told};
+use farmhand_warden_client::privsep::Purpose;
 
 /// A due instant that has waited for longer is nobody's.
 const OVERDUE_SECONDS: f64 = 60.0;
@@ -41,9 +42,8 @@ impl PingUrl {
     fn read(&self) -> Result<Url, String> {
         match self {
             Self::Given(url) => Ok(url.clone()),
-            Self::File(file) => {
-                Url::parse(secrets::read(file)?.trim()).map_err(|why| format!("{}: {why}", file.display()))
-            }
+            Self::File(file) => Url::parse(secrets::read(file, Purpose::Ping)?.trim())
+                .map_err(|why| format!("{}: {why}", file.display())),
         }
     }
 }

@@ -1,20 +1,22 @@
 //! Secrets of this machine: files in one directory, named by targets, read anew for each message.
 
-use std::path::{Path, PathBuf};
+use std::io::Read;
+use std::path::Path;
 
 use farmhand_core::notify::{TargetSpec, Url};
 use hyper::header::{HeaderName, HeaderValue};
 
-use farmhand_warden_client::privsep;
+use crate::beneath;
+use farmhand_warden_client::privsep::{self, Purpose};
 
 /// More is no URL, header or password.
 const MOST: u64 = 16 * 1024;
 
-/// A small text file.
+/// A small text file that the agent's own configuration names.
 ///
 /// # Errors
 /// Why it cannot be read; never what is in it.
-pub fn read(file: &Path) -> Result<String, String> {
+pub fn read(file: &Path, of: Purpose) -> Result<String, String> {
     let bad = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
     match std::fs::metadata(file) {
         Ok(meta) if meta.is_file() && meta.len() <= MOST => {}
@@ -23,7 +25,27 @@ pub fn read(file: &Path) -> Result<String, String> {
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {}
         Err(e) => return Err(bad(&e)),
     }
-    privsep::text_of(file).map_err(|e| bad(&e))
+    privsep::text_of(file, of).map_err(|e| bad(&e))
+}
+
+/// A small text file that a target names. The database says so: it is an entry of the directory, read with the agent's own
+/// rights, and nothing else.
+fn entry(dir: &Path, name: &str) -> Result<String, String> {
+    let bad = |e: &dyn std::fmt::Display| format!("{}: {e}", dir.join(name).display());
+    let file = beneath::open(dir, name).map_err(|e| bad(&e))?;
+    match file.metadata() {
+        Ok(meta) if meta.is_file() => {}
+        Ok(_) => return Err(bad(&"it is no small file")),
+        Err(e) => return Err(bad(&e)),
+    }
+    let mut text = String::new();
+    file.take(MOST + 1)
+        .read_to_string(&mut text)
+        .map_err(|e| bad(&e))?;
+    match text.len() as u64 {
+        ..=MOST => Ok(text),
+        _ => Err(bad(&"it is no small file")),
+    }
 }
 
 /// The URL and the further headers of a target's webhook.
@@ -31,25 +53,28 @@ pub fn read(file: &Path) -> Result<String, String> {
 /// # Errors
 /// A sentence for people, without any secret.
 pub fn webhook(dir: &Path, spec: &TargetSpec) -> Result<(Url, Vec<(HeaderName, HeaderValue)>), String> {
-    let place = |name: &str| -> PathBuf { dir.join(name) };
     let url = match (&spec.webhook, &spec.webhook_file) {
         (Some(url), _) => Url::parse(url).map_err(|why| format!("its URL: {why}"))?,
         (None, Some(name)) => {
-            let file = place(name);
-            let text = read(&file)?;
-            Url::parse(text.trim()).map_err(|why| format!("{}: {why}", file.display()))?
+            let text = entry(dir, name)?;
+            Url::parse(text.trim()).map_err(|why| format!("{}: {why}", dir.join(name).display()))?
         }
         (None, None) => return Err("it has no webhook any more".to_owned()),
     };
-    let Some(name) = &spec.headers_file else {
+    let Some(file) = &spec.headers_file else {
         return Ok((url, Vec::new()));
     };
-    let file = place(name);
-    let text = read(&file)?;
+    let text = entry(dir, file)?;
     let headers = (text.lines().enumerate())
         .filter(|(_, line)| !line.trim().is_empty())
         .map(|(at, line)| {
-            let wrong = || format!("{}: line {} is no `Name: value`", file.display(), at + 1);
+            let wrong = || {
+                format!(
+                    "{}: line {} is no `Name: value`",
+                    dir.join(file).display(),
+                    at + 1
+                )
+            };
             let (name, value) = line.split_once(':').ok_or_else(wrong)?;
             let name = name.trim().parse::<HeaderName>().map_err(|_| wrong())?;
             let mut value = HeaderValue::from_str(value.trim()).map_err(|_| wrong())?;

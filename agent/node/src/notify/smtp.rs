@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::rustls::ClientConfig;
 
 use super::{post, secrets};
+use farmhand_warden_client::privsep::Purpose;
 
 /// The longest line of a reply that is read, and the most lines.
 const REPLY_LINE: u64 = 2_048;
@@ -147,7 +148,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Talk<S> {
 
     async fn log_in(&mut self, smtp: &Smtp, user: &str, offers: &[String]) -> Result<(), String> {
         let password = match &smtp.password_file {
-            Some(file) => secrets::read(file)?,
+            Some(file) => secrets::read(file, Purpose::MailPassword)?,
             None => return Err("[smtp] has a user and no password_file".to_owned()),
         };
         let password = password.trim_end_matches(['\r', '\n']);

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use rustix::fs::{Access, access};
 use rustix::net::SendFlags;
 
-use super::protocol::Setup;
+use super::protocol::{Files, Setup};
 use super::{STEWARD, Steward, here, place, rights, shown, wire};
 use crate::wire::Kind;
 use crate::{Bounds, Paths};
@@ -30,7 +30,7 @@ pub struct Wanted {
 ///
 /// # Errors
 /// What is missing, for people. The process may have lost some of its rights then, and must end.
-pub fn begin(wanted: &Wanted, name: &str, files: Vec<PathBuf>) -> Result<(), String> {
+pub fn begin(wanted: &Wanted, name: &str, files: Files) -> Result<(), String> {
     let policy = wanted.policy.clone().ok_or("it needs a policy")?;
     Policy::read(&policy)?;
     if let Some(keys) = &wanted.trusted_keys {
@@ -94,7 +94,7 @@ pub fn without(state_dir: &Path) -> io::Result<()> {
 }
 
 /// Its memory and its environment are new: it knows nothing of what this process has read.
-fn start(wanted: &Wanted, files: Vec<PathBuf>) -> io::Result<Steward> {
+fn start(wanted: &Wanted, files: Files) -> io::Result<Steward> {
     let (socket, theirs): (OwnedFd, OwnedFd) = wire::pair()?;
     let setup = Setup {
         state_dir: wanted.state_dir.clone(),

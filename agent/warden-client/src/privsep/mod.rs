@@ -12,7 +12,7 @@ pub mod wire;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::UnixStream;
 
 pub use begin::{Wanted, begin, without};
+pub use protocol::{Files, Purpose};
 use protocol::{Reply, Request};
 pub use record::Record;
 
@@ -43,7 +44,7 @@ pub fn here() -> Option<&'static Steward> {
 #[derive(Debug)]
 pub struct Steward {
     socket: OwnedFd,
-    files: Vec<PathBuf>,
+    files: Files,
 }
 
 fn unexpected(reply: Reply) -> io::Error {
@@ -227,17 +228,17 @@ fn stream_of(fd: OwnedFd) -> io::Result<UnixStream> {
     UnixStream::from_std(stream)
 }
 
-/// The text of one of the agent's own files, also when it is one that only root can read.
+/// The text of the agent's own file for a purpose, also when it is one that only root can read.
 ///
 /// # Errors
 /// As for any file.
-pub fn text_of(file: &Path) -> io::Result<String> {
+pub fn text_of(file: &Path, purpose: Purpose) -> io::Result<String> {
     match (std::fs::read_to_string(file), here()) {
         (Err(e), Some(steward)) if e.kind() == io::ErrorKind::PermissionDenied => {
-            let Some(index) = steward.files.iter().position(|known| known == file) else {
+            if steward.files.get(&purpose).is_none_or(|known| known != file) {
                 return Err(e);
-            };
-            match steward.ask_soon(&Request::File { index })?.0 {
+            }
+            match steward.ask_soon(&Request::File { purpose })?.0 {
                 Reply::Text { text } => Ok(text),
                 other => Err(unexpected(other)),
             }

@@ -1,6 +1,7 @@
 //! All that an agent without rights may ask of its steward. No request names a path, a program or a user; numbers are all
 //! that goes into the names of files.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -13,8 +14,22 @@ use crate::wire::{AttemptId, Kind, Serving};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setup {
     pub state_dir: PathBuf,
-    /// What [`Request::File`] may be about, by its place in this list.
-    pub files: Vec<PathBuf>,
+    /// What [`Request::File`] may be about.
+    pub files: Files,
+}
+
+/// The agent's own files, each with what alone it is read for.
+pub type Files = BTreeMap<Purpose, PathBuf>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    Settings,
+    Database,
+    Certificate,
+    CertificateKey,
+    MailPassword,
+    Ping,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -50,8 +65,8 @@ pub enum Request {
         id: AttemptId,
         sent: [u64; 4],
     },
-    /// One of the files of the agent's own that were named when it was root.
-    File { index: usize },
+    /// The file of the agent's own for this purpose, named when it was root.
+    File { purpose: Purpose },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

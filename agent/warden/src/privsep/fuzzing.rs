@@ -9,7 +9,7 @@ use rustix::net::{RecvFlags, SendFlags, send};
 use tokio::runtime::Runtime;
 
 use super::Steward;
-use farmhand_warden_client::privsep::protocol::{Request, Setup};
+use farmhand_warden_client::privsep::protocol::{Files, Purpose, Request, Setup};
 use farmhand_warden_client::privsep::wire;
 
 pub struct Captive {
@@ -21,7 +21,8 @@ pub struct Captive {
 impl Captive {
     /// # Errors
     /// When there is no socket or no runtime for it.
-    pub fn new(state_dir: PathBuf, files: Vec<PathBuf>) -> io::Result<Self> {
+    pub fn new(state_dir: PathBuf, named: PathBuf) -> io::Result<Self> {
+        let files = Files::from([(Purpose::Ping, named)]);
         Ok(Self {
             steward: Steward::new(Setup { state_dir, files }),
             runtime: tokio::runtime::Builder::new_current_thread()

@@ -179,7 +179,7 @@ impl Steward {
                 let paths = paths(kind);
                 done(aside(move || keep_mark(&paths.attempt_dir(id), sent)).await)
             }
-            Request::File { index } => match self.setup.files.get(index).cloned() {
+            Request::File { purpose } => match self.setup.files.get(&purpose).cloned() {
                 Some(file) => match aside(move || text_of(&file)).await {
                     Ok(text) => Reply::Text { text },
                     Err(error) => failed(error),
@@ -288,12 +288,15 @@ mod tests {
     use rustix::fs::Mode;
 
     use super::*;
+    use farmhand_warden_client::privsep::protocol::{Files, Purpose};
 
     async fn asked(file: &Path) -> Result<String, String> {
-        let files = vec![file.to_path_buf()];
+        let files = Files::from([(Purpose::Ping, file.to_path_buf())]);
         let state_dir = PathBuf::from("/nonexistent");
         match Steward::new(Setup { state_dir, files })
-            .reply(Request::File { index: 0 })
+            .reply(Request::File {
+                purpose: Purpose::Ping,
+            })
             .await
         {
             (Reply::Text { text }, None) => Ok(text),
