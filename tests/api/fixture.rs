@@ -30,7 +30,12 @@ schedule = "0 3 * * *"
 
 impl Fixture {
     pub async fn new() -> Self {
-        let farm = Farm::new().jobs(JOBS).start().await;
+        Self::with(&[]).await
+    }
+
+    /// Its agent with further arguments.
+    pub async fn with(arguments: &[&str]) -> Self {
+        let farm = Farm::new().jobs(JOBS).arguments(arguments).start().await;
         let port = farm.agents[0].port;
         Self { farm, port }
     }

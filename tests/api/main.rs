@@ -4,6 +4,7 @@ mod actions;
 mod attacks;
 mod client;
 mod fixture;
+mod limits;
 mod schemathesis;
 mod streams;
 mod tls;

@@ -103,6 +103,11 @@ impl Action {
     /// The least role that may do it.
     pub fn role(&self) -> Role {
         match self {
+            // It ends the runs of others.
+            Self::Submit {
+                overlap: Overlap::Replace,
+                ..
+            } => Role::Operator,
             Self::Submit { .. } => Role::Submitter,
             Self::Release { .. } => Role::Admin,
             _ => Role::Operator,

@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-use super::serve::requests;
+use super::serve::{Terms, requests};
 use super::{Access, App, Caller, Health, dress, plain, routes};
 use farmhand_telemetry::events::Events;
 use farmhand_telemetry::metrics::Metrics;
@@ -57,7 +57,7 @@ impl Served {
         let events = Events::new(metrics, "n1", sender);
         let app = App::new(events, db, Health::default(), "n1", false);
         let answers = Arc::default();
-        let guarded = dress::dress(routes().build(&app).merge(plain::router(app.clone())), &app);
+        let guarded = dress::dress(routes().build(&app).merge(plain::router(&app, false)), &app);
         let handlers = dress::dress(routes().unguarded(&app), &app).layer(middleware::from_fn(let_in));
         let every = routes();
         let open = every
@@ -101,7 +101,13 @@ impl Served {
         self.runtime.block_on(async {
             let (ours, theirs) = tokio::io::duplex(64 << 10);
             let (mut reader, mut writer) = tokio::io::split(ours);
-            let server = requests(theirs, [192, 0, 2, 1].into(), &self.app, router.clone());
+            let server = requests(
+                theirs,
+                [192, 0, 2, 1].into(),
+                &self.app,
+                router.clone(),
+                Terms::USUAL,
+            );
             let peer = async {
                 for piece in pieces {
                     if writer.write_all(piece).await.is_err() {

@@ -35,7 +35,7 @@ pub use self::extract::{Json, Path, Query};
 pub use self::problem::Problem;
 pub use self::routes::{Access, Routes};
 pub use self::serve::{Serving, bind, serve};
-pub use self::tls::Tls;
+pub use self::tls::{Part, Tls};
 
 /// Actions that use the agent's own connections at once; the others wait.
 const ACTIONS: usize = 2;
@@ -101,10 +101,15 @@ pub fn routes() -> Routes {
     api::router().merge(ui::router()).merge(auth::router())
 }
 
+/// Only the health checks.
+pub(crate) fn health_router(app: &App) -> Router {
+    dress::dress(plain::health(app.clone()), app)
+}
+
 /// Everything, or only what is for machines.
-pub fn router(app: &App, api: bool) -> Router {
-    let plain = plain::router(app.clone());
-    if !api {
+pub fn router(app: &App, serving: &Serving) -> Router {
+    let plain = plain::router(app, serving.metrics_token);
+    if !serving.api {
         return dress::dress(plain, app);
     }
     dress::dress(routes().build(app).merge(plain), app)

@@ -1,17 +1,36 @@
-//! `/metrics` and the health checks. No token: they say nothing about jobs.
+//! `/metrics` and the health checks. The metrics name jobs, nodes and pools, and ask for a token where that is wanted.
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use super::App;
+use super::auth::middleware::{Guard, guard};
+use super::{Access, App};
 use farmhand_os::clock::boot_now;
+use farmhand_store::Role;
 
-pub(super) fn router(app: App) -> Router {
+pub(super) fn router(app: &App, metrics_token: bool) -> Router {
+    let metrics = if metrics_token {
+        let guarding = Guard {
+            app: app.clone(),
+            access: Access::Api(Role::Viewer),
+        };
+        get(render).route_layer(middleware::from_fn_with_state(guarding, guard))
+    } else {
+        get(render)
+    };
     Router::new()
-        .route("/metrics", get(render))
+        .route("/metrics", metrics)
+        .with_state(app.clone())
+        .merge(health(app.clone()))
+}
+
+/// What is answered on reserved places, too.
+pub(super) fn health(app: App) -> Router {
+    Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .with_state(app)

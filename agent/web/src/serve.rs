@@ -18,13 +18,18 @@ use tower::ServiceExt as _;
 
 use super::auth::Remote;
 use super::patient::Patient;
-use super::{App, Tls, router};
+use super::{App, Tls, health_router, router};
 use farmhand_telemetry::events::Refused;
 
 /// Connections at once.
 const CONNECTIONS: usize = 512;
 /// Of one address.
 const PER_ADDRESS: usize = 128;
+/// Beyond those, for one health check each: whoever takes all the others cannot have the farm taken for dead.
+const RESERVED: usize = 32;
+const RESERVED_PER_ADDRESS: usize = 4;
+/// The head of a request on a reserved place takes no longer.
+const SHORT_TIME: Duration = Duration::from_secs(2);
 /// The head of a request, and a TLS handshake, take no longer.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// A peer that takes nothing of an answer for so long is not waited for any longer.
@@ -44,13 +49,15 @@ pub async fn bind(addr: SocketAddr) -> std::io::Result<TcpListener> {
 pub struct Serving {
     /// Else only what is for machines: metrics and health.
     pub api: bool,
+    pub metrics_token: bool,
     pub tls: Option<Arc<Tls>>,
 }
 
 /// Serves until the process ends.
 pub async fn serve(listener: TcpListener, app: App, serving: Serving) {
-    let router = router(&app, serving.api);
-    let open = Open::default();
+    let (router, health) = (router(&app, &serving), health_router(&app));
+    let open = Open::of(CONNECTIONS, PER_ADDRESS);
+    let reserved = Open::of(RESERVED, RESERVED_PER_ADDRESS);
     let mut folding = tokio::time::interval(Duration::from_secs(10));
     loop {
         let (stream, remote) = tokio::select! {
@@ -68,34 +75,65 @@ pub async fn serve(listener: TcpListener, app: App, serving: Serving) {
                 }
             },
         };
-        let Some(place) = open.enter(remote.ip()) else {
-            note(&app, remote.ip(), "connections");
-            continue;
+        let (place, router, terms) = match open.enter(remote.ip()) {
+            Some(place) => (place, &router, Terms::USUAL),
+            None => {
+                note(&app, remote.ip(), "connections");
+                match reserved.enter(remote.ip()) {
+                    Some(place) => (place, &health, Terms::RESERVED),
+                    None => continue,
+                }
+            }
         };
         let (app, router, tls) = (app.clone(), router.clone(), serving.tls.clone());
         tokio::spawn(async move {
-            converse(stream, remote.ip(), &app, router, tls).await;
+            converse(stream, remote.ip(), &app, router, tls, terms).await;
             drop(place);
         });
     }
 }
 
-async fn converse(stream: TcpStream, remote: IpAddr, app: &App, router: Router, tls: Option<Arc<Tls>>) {
+/// How long a connection may take, and for how many requests.
+#[derive(Clone, Copy)]
+pub(super) struct Terms {
+    head: Duration,
+    keep_alive: bool,
+}
+
+impl Terms {
+    pub(super) const USUAL: Self = Self {
+        head: HEAD_TIME,
+        keep_alive: true,
+    };
+    const RESERVED: Self = Self {
+        head: SHORT_TIME,
+        keep_alive: false,
+    };
+}
+
+async fn converse(
+    stream: TcpStream,
+    remote: IpAddr,
+    app: &App,
+    router: Router,
+    tls: Option<Arc<Tls>>,
+    terms: Terms,
+) {
     // A connection that a browser opens in advance says nothing, and that is no attack.
-    if !matches!(timeout(HEAD_TIME, stream.peek(&mut [0])).await, Ok(Ok(1))) {
+    if !matches!(timeout(terms.head, stream.peek(&mut [0])).await, Ok(Ok(1))) {
         return;
     }
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else {
-        return requests(stream, remote, app, router).await;
+        return requests(stream, remote, app, router, terms).await;
     };
-    match timeout(HEAD_TIME, tls.acceptor().accept(stream)).await {
-        Ok(Ok(stream)) => requests(stream, remote, app, router).await,
+    match timeout(terms.head, tls.acceptor().accept(stream)).await {
+        Ok(Ok(stream)) => requests(stream, remote, app, router, terms).await,
         _ => note(app, remote, "tls"),
     }
 }
 
-pub(super) async fn requests<S>(stream: S, remote: IpAddr, app: &App, router: Router)
+pub(super) async fn requests<S>(stream: S, remote: IpAddr, app: &App, router: Router, terms: Terms)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -106,7 +144,8 @@ where
     });
     let ended = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
+        .header_read_timeout(terms.head)
+        .keep_alive(terms.keep_alive)
         .max_buf_size(HEAD)
         // Else hyper 1.12 puts its refusal of a request that makes no sense before what is still queued of the answer to
         // the one before it.
@@ -142,8 +181,12 @@ fn note(app: &App, remote: IpAddr, reason: &'static str) {
 }
 
 /// Connections by address.
-#[derive(Clone, Default)]
-struct Open(Arc<Mutex<HashMap<IpAddr, usize>>>);
+#[derive(Clone)]
+struct Open {
+    by_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    most: usize,
+    per_address: usize,
+}
 
 /// One connection's place, given back when it is dropped.
 struct Place {
@@ -152,11 +195,19 @@ struct Place {
 }
 
 impl Open {
+    fn of(most: usize, per_address: usize) -> Self {
+        Self {
+            by_address: Arc::default(),
+            most,
+            per_address,
+        }
+    }
+
     fn enter(&self, remote: IpAddr) -> Option<Place> {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
         let all: usize = open.values().sum();
         let own = open.get(&remote).copied().unwrap_or(0);
-        if all >= CONNECTIONS || own >= PER_ADDRESS {
+        if all >= self.most || own >= self.per_address {
             return None;
         }
         open.insert(remote, own + 1);
@@ -169,7 +220,11 @@ impl Open {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut open = self.open.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self
+            .open
+            .by_address
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         match open.get_mut(&self.remote) {
             Some(own) if *own > 1 => *own -= 1,
             _ => drop(open.remove(&self.remote)),
@@ -183,7 +238,7 @@ mod tests {
 
     #[test]
     fn one_address_cannot_take_all_places_and_gives_them_back() {
-        let open = Open::default();
+        let open = Open::of(CONNECTIONS, PER_ADDRESS);
         let greedy = IpAddr::from([10, 0, 0, 1]);
         let mut places: Vec<_> = (0..PER_ADDRESS).filter_map(|_| open.enter(greedy)).collect();
         assert_eq!(places.len(), PER_ADDRESS);
@@ -192,6 +247,6 @@ mod tests {
         places.pop();
         assert!(open.enter(greedy).is_some());
         places.clear();
-        assert!(open.0.lock().unwrap().is_empty());
+        assert!(open.by_address.lock().unwrap().is_empty());
     }
 }

@@ -9,8 +9,15 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, crypto::ring};
 
+/// What a file is read for.
+#[derive(Clone, Copy, Debug)]
+pub enum Part {
+    Certificate,
+    Key,
+}
+
 /// Reads one of the agent's own files, also one that is for root alone.
-pub type ReadText = fn(&Path) -> io::Result<String>;
+pub type ReadText = fn(&Path, Part) -> io::Result<String>;
 
 /// A certificate in use.
 pub struct Tls {
@@ -53,14 +60,14 @@ impl Tls {
 fn acceptor(cert: &Path, key: &Path, text_of: ReadText) -> Result<TlsAcceptor, String> {
     let wrong = |path: &Path, why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
     let bad = |why: &dyn std::fmt::Display| wrong(cert, why);
-    let text = text_of(cert).map_err(|e| bad(&e))?;
+    let text = text_of(cert, Part::Certificate).map_err(|e| bad(&e))?;
     let chain: Vec<_> = CertificateDer::pem_slice_iter(text.as_bytes())
         .collect::<Result<_, _>>()
         .map_err(|e| bad(&e))?;
     if chain.is_empty() {
         return Err(bad(&"there is no certificate in it"));
     }
-    let text = text_of(key).map_err(|e| wrong(key, &e))?;
+    let text = text_of(key, Part::Key).map_err(|e| wrong(key, &e))?;
     let key = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|e| wrong(key, &e))?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()

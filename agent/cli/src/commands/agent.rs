@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use super::{Exit, Failure, Outcome, settings};
 use farmhand_node::config::{AgentConfig, TlsFiles};
 use farmhand_node::notify::PingUrl;
 use farmhand_node::{AgentError, Ended, Reload, Served};
-use farmhand_warden_client::privsep::{self, Wanted};
-use farmhand_web::{App, Serving, Tls};
+use farmhand_warden_client::privsep::{self, Files, Purpose, Wanted};
+use farmhand_web::{App, Part, Serving, Tls};
 
 /// Raw flags. They stay texts here so that every mistake in flags, environment and file comes at once.
 #[derive(Args, Clone, Debug, Default)]
@@ -42,6 +42,9 @@ pub struct AgentArgs {
     /// Serve the API and the page there too: on, or off for metrics and health alone [default: on]
     #[arg(long, value_name = "on|off")]
     pub api: Option<String>,
+    /// Ask for a token before /metrics, which names jobs, nodes and pools: on or off [default: off]
+    #[arg(long, value_name = "on|off")]
+    pub metrics_token: Option<String>,
     /// Serve by TLS with this certificate and its chain (PEM); SIGHUP reads it again
     #[arg(long, value_name = "FILE")]
     pub tls_cert: Option<String>,
@@ -142,17 +145,22 @@ async fn compose(config: AgentConfig, database: DbConfig, reload: Reload) -> Res
         ),
         None => None,
     };
-    let load = |files: TlsFiles| Tls::load(files.cert, files.key, privsep::text_of);
+    let load = |files: TlsFiles| Tls::load(files.cert, files.key, text_of);
     let tls = config.tls.clone().map(load).transpose();
     let tls = tls
         .map_err(|why| farmhand_node::setup("--tls-cert", why))?
         .map(Arc::new);
-    let api = config.api;
+    let (api, metrics_token) = (config.api, config.metrics_token);
     let served = tls.clone();
     let serve = Box::new(move |with: Served| {
         let Some(listener) = listener else { return };
         let app = App::new(with.events, with.db, with.health, &with.address, served.is_some());
-        tokio::spawn(farmhand_web::serve(listener, app, Serving { api, tls: served }));
+        let serving = Serving {
+            api,
+            metrics_token,
+            tls: served,
+        };
+        tokio::spawn(farmhand_web::serve(listener, app, serving));
     });
     // Boxed: a future of its own, whose size nothing else has to know.
     Box::pin(farmhand_node::run(
@@ -162,6 +170,14 @@ async fn compose(config: AgentConfig, database: DbConfig, reload: Reload) -> Res
         serve,
     ))
     .await
+}
+
+fn text_of(file: &Path, part: Part) -> std::io::Result<String> {
+    let purpose = match part {
+        Part::Certificate => Purpose::Certificate,
+        Part::Key => Purpose::CertificateKey,
+    };
+    privsep::text_of(file, purpose)
 }
 
 /// SIGHUP reads the certificate again too.
@@ -184,21 +200,35 @@ fn wanted(config: &AgentConfig) -> Wanted {
 }
 
 /// What it goes on reading when its user may not: its own settings, and what they name for itself.
-fn own_files(args: &AgentArgs, env: &BTreeMap<String, String>, config: &AgentConfig) -> Vec<PathBuf> {
+fn own_files(args: &AgentArgs, env: &BTreeMap<String, String>, config: &AgentConfig) -> Files {
     let smtp = config.outside.smtp.as_ref();
     let ping = config.outside.ping.as_ref();
     let files = [
-        settings::file(args, env),
-        credential_file(env),
-        config.tls.as_ref().map(|tls| tls.cert.clone()),
-        config.tls.as_ref().map(|tls| tls.key.clone()),
-        smtp.and_then(|smtp| smtp.password_file.clone()),
-        ping.and_then(|ping| match &ping.to {
-            PingUrl::File(file) => Some(file.clone()),
-            PingUrl::Given(_) => None,
-        }),
+        (Purpose::Settings, settings::file(args, env)),
+        (Purpose::Database, credential_file(env)),
+        (
+            Purpose::Certificate,
+            config.tls.as_ref().map(|tls| tls.cert.clone()),
+        ),
+        (
+            Purpose::CertificateKey,
+            config.tls.as_ref().map(|tls| tls.key.clone()),
+        ),
+        (
+            Purpose::MailPassword,
+            smtp.and_then(|smtp| smtp.password_file.clone()),
+        ),
+        (
+            Purpose::Ping,
+            ping.and_then(|ping| match &ping.to {
+                PingUrl::File(file) => Some(file.clone()),
+                PingUrl::Given(_) => None,
+            }),
+        ),
     ];
-    files.into_iter().flatten().collect()
+    (files.into_iter())
+        .filter_map(|(of, file)| Some((of, file?)))
+        .collect()
 }
 
 /// `FARMHAND_LOG`, in the syntax of tracing's filters; the scheduler of the housekeeping says only warnings.

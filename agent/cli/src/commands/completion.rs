@@ -12,6 +12,7 @@ use farmhand_store::top::{Name, Names, names};
 use serde_json::json;
 
 use super::{Cli, DatabaseArgs, Exit, Failure, Outcome, out};
+use farmhand_core::text::shell_word;
 
 /// Set by the script when it asks.
 const VARIABLE: &str = "_FARMHAND_COMPLETE";
@@ -84,6 +85,8 @@ fn candidates(of: Names, current: &OsStr) -> Vec<CompletionCandidate> {
         .flatten()
         .unwrap_or_default()
         .into_iter()
+        // The script hands a word to the shell as it is: a name that means something there is not offered.
+        .filter(|name| shell_word(&name.name) == name.name)
         .enumerate()
         .map(|(nth, name)| {
             CompletionCandidate::new(name.name)

@@ -7,7 +7,7 @@ use clap::Args;
 use farmhand_store::{Db, DbConfig, PasswordIn, StoreError};
 
 use super::{Exit, Failure, settings, terminal};
-use farmhand_warden_client::privsep;
+use farmhand_warden_client::privsep::{self, Purpose};
 
 #[derive(Args, Clone, Debug)]
 pub struct DatabaseArgs {
@@ -177,7 +177,7 @@ pub fn credential_file(env: &BTreeMap<String, String>) -> Option<PathBuf> {
 
 /// What a unit's `LoadCredential=database-url:FILE` hands over; an empty one counts as none.
 fn credential(env: &BTreeMap<String, String>) -> Option<String> {
-    let text = privsep::text_of(&credential_file(env)?).ok()?;
+    let text = privsep::text_of(&credential_file(env)?, Purpose::Database).ok()?;
     Some(text.trim().to_owned()).filter(|url| !url.is_empty())
 }
 

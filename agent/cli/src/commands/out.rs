@@ -36,9 +36,9 @@ pub fn line(text: &str) {
     raw(format!("{text}\n").as_bytes());
 }
 
-/// A message for people, on stderr.
+/// A message for people, on stderr. Much of it quotes what others wrote.
 pub fn note(text: &str) {
-    raw_err(format!("{text}\n").as_bytes());
+    raw_err(format!("{}\n", printable(text)).as_bytes());
 }
 
 /// One JSON document, indented when a person looks at it.

@@ -10,9 +10,11 @@ use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 
+use crate::auth::Refusal;
 use crate::extract::MaybeJson;
 use crate::{App, Caller, Json, Path, Problem, Query, Routes};
 use farmhand_control::{Action, Answer, By, perform};
+use farmhand_telemetry::events::Refused;
 
 /// Longest `Idempotency-Key`, in bytes.
 const KEY: usize = 200;
@@ -37,6 +39,9 @@ pub async fn act(
     key: Option<&str>,
     preview: bool,
 ) -> Result<Answer, Problem> {
+    if !caller.may(action.role()) {
+        return Err(refused(app, caller, action));
+    }
     let who = caller.who();
     let by = By {
         who: &who,
@@ -52,6 +57,20 @@ pub async fn act(
         app.changes.wake();
     }
     Ok(answer)
+}
+
+/// The route admits the role, and what is asked for needs a higher one.
+fn refused(app: &App, caller: &Caller, action: &Action) -> Problem {
+    app.refusals.note(Refused {
+        reason: "role",
+        token: Some(caller.name.clone()),
+        remote: Some(caller.remote),
+        method: String::new(),
+        path: action.cli(),
+        times: 1,
+    });
+    let (name, has, needs) = (caller.name.clone(), caller.role, action.role());
+    Refusal::Role { name, has, needs }.problem()
 }
 
 /// The key that makes a repetition harmless.

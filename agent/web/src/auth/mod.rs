@@ -13,6 +13,7 @@ use axum::http::Method;
 use axum::http::request::Parts;
 use axum::routing::post;
 use farmhand_store::Role;
+use tokio::sync::Semaphore;
 
 use super::{Access, Problem, Routes};
 
@@ -62,10 +63,21 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 }
 
 /// What the guards of all routes share.
-#[derive(Default)]
 pub(super) struct Auth {
     known: Cache,
     limits: Limits,
+    /// The turn of credentials from addresses that have guessed too often.
+    doubted: Semaphore,
+}
+
+impl Default for Auth {
+    fn default() -> Self {
+        Self {
+            known: Cache::default(),
+            limits: Limits::default(),
+            doubted: Semaphore::new(1),
+        }
+    }
 }
 
 /// The login and its end; the page with the form is the page's own.

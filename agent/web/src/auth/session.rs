@@ -79,7 +79,7 @@ pub async fn login(State(app): State<App>, request: Request) -> Response {
 }
 
 async fn begin(app: &App, text: &str, remote: IpAddr) -> Result<Response, Refusal> {
-    let caller = token::known(app, Shown::Token, text, remote).await?;
+    token::known(app, Shown::Token, text, remote).await?;
     let no_randomness = |_| {
         Refusal::Unavailable(Problem::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -88,10 +88,9 @@ async fn begin(app: &App, text: &str, remote: IpAddr) -> Result<Response, Refusa
     };
     let secret = token::fresh().map_err(no_randomness)?;
     let hash = token::hash(&secret).ok_or(Refusal::BadToken)?;
+    let shown = token::hash(text).ok_or(Refusal::BadToken)?;
     let begun = app
-        .acting(async |db| {
-            tokens::begin_session(db, &hash, caller.token_id, &remote.to_string(), VALID).await
-        })
+        .acting(async |db| tokens::begin_session(db, &hash, &shown, &remote.to_string(), VALID).await)
         .await
         .map_err(|error| Refusal::Unavailable(Problem::from(error)))?;
     if !begun {

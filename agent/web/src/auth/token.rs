@@ -92,10 +92,13 @@ pub async fn known(app: &App, shown: Shown, text: &str, remote: IpAddr) -> Resul
     let row = match believed {
         Some(row) => row,
         None => {
-            // Each guess costs the database a statement; those that are known cost none.
-            if !app.auth.known.met(&(shown, hash)) && !app.auth.limits.may_guess(remote) {
-                return Err(Refusal::TooMany { name: None });
-            }
+            // Each guess costs the database a statement; those that are known cost none. Where an address has guessed too
+            // often, its credentials are looked at one at a time: a good one behind the same address still comes through.
+            let guesses = !app.auth.known.met(&(shown, hash)) && !app.auth.limits.may_guess(remote);
+            let _turn = match guesses {
+                true => app.auth.doubted.acquire().await.ok(),
+                false => None,
+            };
             let found = app
                 .acting(async |db| match shown {
                     Shown::Token => tokens::find_token(db, &hash).await,
@@ -105,6 +108,7 @@ pub async fn known(app: &App, shown: Shown, text: &str, remote: IpAddr) -> Resul
             let found = found.map_err(|error| Refusal::Unavailable(Problem::from(error)))?;
             match found {
                 Some(row) => row,
+                None if guesses => return Err(Refusal::TooMany { name: None }),
                 None => {
                     app.auth.limits.guessed(remote);
                     return Err(Refusal::BadToken);

@@ -1,8 +1,9 @@
 //! The agents of the farm: child processes of this same binary.
 
 use farmhand_core::text::shell_word;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -173,7 +174,14 @@ impl Agent {
 }
 
 fn open_log(path: &Path) -> Result<File, Failure> {
-    Ok(OpenOptions::new().create(true).append(true).open(path)?)
+    let log = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)?;
+    // One that an earlier release made, too.
+    log.set_permissions(Permissions::from_mode(0o600))?;
+    Ok(log)
 }
 
 fn local(port: u16) -> SocketAddr {

@@ -19,7 +19,7 @@ use farmhand_core::document::{Mistakes, Reader, Sink, Source, Wrong, parse_durat
 use farmhand_node::config::AgentConfig;
 use farmhand_node::runlog::RunLogConfig;
 use farmhand_policy::trust;
-use farmhand_warden_client::privsep;
+use farmhand_warden_client::privsep::{self, Purpose};
 
 /// The variables of this process.
 pub fn environment() -> BTreeMap<String, String> {
@@ -81,7 +81,7 @@ pub fn file(args: &AgentArgs, env: &BTreeMap<String, String>) -> Option<PathBuf>
 }
 
 fn read(path: &Path) -> Result<Source, Failure> {
-    let text = privsep::text_of(path).map_err(|error| {
+    let text = privsep::text_of(path, Purpose::Settings).map_err(|error| {
         Failure::usage(format!("cannot read the configuration {}", path.display())).why(error)
     })?;
     Ok(Source {
@@ -134,7 +134,9 @@ impl Merge<'_> {
         let listen = self.setting("listen", &self.args.listen.clone(), listen, || {
             Ok(Some(SocketAddr::from(([127, 0, 0, 1], 7070))))
         });
-        let serving = self.serving(listen.flatten());
+        let token = &self.args.metrics_token.clone();
+        let metrics_token = self.setting("metrics_token", token, on_off, || Ok(false));
+        let serving = self.serving(listen.flatten(), metrics_token == Some(true));
         let env = self.env;
         let state_dir = self.setting("state_dir", &self.args.state_dir.clone(), directory, || {
             default_state_dir(env)
@@ -182,6 +184,7 @@ impl Merge<'_> {
         let (api, tls) = serving?;
         Some(AgentConfig {
             api,
+            metrics_token: metrics_token?,
             tls,
             database_url: database_url?,
             node_name: node_name?,

@@ -8,7 +8,11 @@ use farmhand_node::config::TlsFiles;
 
 impl Merge<'_> {
     /// `api`, `tls_cert` and `tls_key`. Tokens and what the API shows never cross a network in the clear.
-    pub(super) fn serving(&mut self, listen: Option<SocketAddr>) -> Option<(bool, Option<TlsFiles>)> {
+    pub(super) fn serving(
+        &mut self,
+        listen: Option<SocketAddr>,
+        metrics_token: bool,
+    ) -> Option<(bool, Option<TlsFiles>)> {
         let api = self.setting("api", &self.args.api.clone(), on_off, || Ok(true));
         let file = |text: &str| directory(text).map(Some);
         let cert = self.setting("tls_cert", &self.args.tls_cert.clone(), file, || Ok(None));
@@ -23,11 +27,13 @@ impl Merge<'_> {
                 return None;
             }
         };
-        if let Some(at) = listen.filter(|at| api && tls.is_none() && !at.ip().is_loopback()) {
+        if let Some(at) =
+            listen.filter(|at| (api || metrics_token) && tls.is_none() && !at.ip().is_loopback())
+        {
             self.mistakes.push(format!(
                 "--listen {at}: others reach this address, and tokens must not cross the network in the clear. Name a \
                  certificate with --tls-cert and --tls-key; or listen on 127.0.0.1, with a proxy that does TLS before \
-                 it; or say --api off, to serve the metrics and the health checks alone"
+                 it; or say --api off, without --metrics-token on, to serve the metrics and the health checks alone"
             ));
             return None;
         }

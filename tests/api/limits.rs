@@ -1,0 +1,96 @@
+//! What one caller can take away from the others: their runs, their way in, the health checks.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use farmhand_tests::farm::SOON;
+use tokio::net::{TcpSocket, TcpStream};
+
+use super::client::send;
+use super::fixture::Fixture;
+
+const ME: &str = "/api/v1/me";
+
+#[tokio::test]
+async fn who_may_only_submit_ends_no_run_of_others() {
+    let f = Fixture::new().await;
+    let token = f.token("shop", "submitter", "1h");
+    let run = f.farm.submit("long").await;
+    f.farm.lives(run, 1).await;
+    let path = "/api/v1/jobs/long/runs";
+    let problem = f
+        .post(&token, path, r#"{"overlap": "replace"}"#)
+        .await
+        .problem(403);
+    assert!(
+        problem["title"].as_str().unwrap().contains("operator"),
+        "{problem}"
+    );
+    let preview = f
+        .post(
+            &token,
+            &format!("{path}?preview=true"),
+            r#"{"overlap": "replace"}"#,
+        )
+        .await;
+    preview.problem(403);
+    assert_eq!(f.recorded("role").await["token"], "shop");
+    assert_eq!(f.farm.run(run).await.state, "running");
+    assert_eq!(f.post(&token, path, r#"{"overlap": "queue"}"#).await.status, 200);
+    let operator = f.token("ops", "operator", "1h");
+    assert_eq!(
+        f.post(&operator, path, r#"{"overlap": "replace"}"#).await.status,
+        200
+    );
+    assert_eq!(f.farm.over(run, SOON).await.state, "cancelled");
+}
+
+#[tokio::test]
+async fn a_good_token_comes_through_from_an_address_that_guesses() {
+    let f = Fixture::new().await;
+    let mut stopped = false;
+    for n in 0..40 {
+        stopped |= f.get(&format!("fh_{n:A<43}"), ME).await.status == 429;
+    }
+    assert!(stopped, "40 guesses");
+    let good = f.token("good", "viewer", "1h");
+    assert_eq!(f.get(&good, ME).await.status, 200, "it was never shown before");
+    assert_eq!(f.get(&format!("fh_x{:A<42}", ""), ME).await.status, 429);
+}
+
+#[tokio::test]
+async fn health_is_answered_while_every_other_place_is_taken() {
+    let f = Fixture::new().await;
+    let mut taken: Vec<TcpStream> = Vec::new();
+    // As many as an agent serves, and more, from as many addresses as that needs.
+    for from in 2..=6 {
+        for _ in 0..128 {
+            let socket = TcpSocket::new_v4().expect("a socket");
+            let own = IpAddr::V4(Ipv4Addr::new(127, 0, 0, from));
+            socket
+                .bind(SocketAddr::new(own, 0))
+                .expect("an address of the loopback");
+            let to = SocketAddr::from(([127, 0, 0, 1], f.port));
+            taken.push(socket.connect(to).await.expect("a connection"));
+        }
+    }
+    // The others are served on reserved places, which serve nothing else.
+    for path in ["/healthz", "/readyz"] {
+        let reply = send(f.port, "GET", path, &[], "").await;
+        assert_eq!(reply.status, 200, "{path}: {reply:?}");
+    }
+    assert_eq!(send(f.port, "GET", "/metrics", &[], "").await.status, 404);
+    drop(taken);
+}
+
+#[tokio::test]
+async fn the_metrics_ask_for_a_token_where_that_is_wanted() {
+    let f = Fixture::with(&["--metrics-token", "on"]).await;
+    assert_eq!(send(f.port, "GET", "/metrics", &[], "").await.status, 401);
+    assert_eq!(send(f.port, "GET", "/healthz", &[], "").await.status, 200);
+    let token = f.token("prometheus", "viewer", "1h");
+    let reply = f.get(&token, "/metrics").await;
+    assert!(
+        reply.status == 200 && reply.body.contains("farmhand_"),
+        "{reply:?}"
+    );
+}
