@@ -173,17 +173,14 @@ async fn a_line_is_replayed_once_and_a_replay_that_is_taken_over_has_what_is_lef
 
     let first = claim(&farm.db, &a, 1, Some(&[rest])).await.unwrap().remove(0);
     let lines = |run: &Claimed| run.items.clone().unwrap().replay.unwrap();
-    assert_eq!(
-        lines(&first),
-        [(2, "74776f".to_owned()), (5, "66697665".to_owned())]
-    );
+    assert_eq!(lines(&first), [2, 5]);
     assert_eq!(
         record(&farm, &first, a.session, &[end(2, "succeeded", "two")]).await,
         1
     );
     expire_now(&farm, &a).await;
     let second = claim(&farm.db, &b, 1, Some(&[rest])).await.unwrap().remove(0);
-    assert_eq!(lines(&second), [(5, "66697665".to_owned())]);
+    assert_eq!(lines(&second), [5]);
     record(&farm, &second, b.session, &[end(5, "failed", "five")]).await;
 
     let told: Vec<_> = all(&farm, run.run_id)

@@ -28,6 +28,9 @@ crate::words! {
         Continuous = "continuous",
         Stream = "stream",
         Flow = "flow",
+        /// A word that this release does not know: one row must not hide the others of a list.
+        #[serde(other)]
+        Unknown = "unknown",
     }
 }
 
@@ -88,8 +91,8 @@ fn shared<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Value>, D::Error> {
 pub struct Items {
     /// Lines that are recorded as given up.
     pub recorded: Vec<u64>,
-    /// Instead of a list: number and hexadecimal text of lines to run again.
-    pub replay: Option<Vec<(u64, String)>>,
+    /// The numbers of the only lines that are to be run, again.
+    pub replay: Option<Vec<u64>>,
 }
 
 /// A signed definition. The document is the very text that was signed.

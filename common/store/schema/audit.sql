@@ -1,10 +1,11 @@
 -- What people did, and what was refused: copied from the events that name somebody, whichever statement wrote them,
--- in their transaction. Apart from the events because it is kept for longer, and never changed.
+-- and from the rows that matter (`changed_…`), in their transaction. Apart from the events because it is kept for longer, and
+-- never changed. When and by which login is the database's word; whom that login did it for is the login's own.
 CREATE TABLE farmhand.audit (
     audit_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at timestamptz NOT NULL,
     kind text NOT NULL,
-    -- Who, as the command or the API said it.
+    -- The login, and whom it said it acts for.
     actor text,
     -- The database's own words for who and from where.
     role text NOT NULL,
@@ -17,15 +18,24 @@ CREATE TABLE farmhand.audit (
 );
 CREATE INDEX audit_by_time ON farmhand.audit (at);
 
+CREATE FUNCTION farmhand.note_deed(kind text, said text, address text, job_id text, run_id bigint, detail jsonb)
+RETURNS void
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+    INSERT INTO farmhand.audit (at, kind, actor, role, client, application, address, job_id, run_id, detail)
+    VALUES (statement_timestamp(), kind, left(session_user || coalesce(': ' || said, ''), 200), session_user,
+        inet_client_addr(), left(current_setting('application_name', true), 200), address, job_id, run_id,
+        CASE WHEN octet_length(detail::text) <= 8192 THEN detail ELSE '{"cut": true}' END)
+$$;
+REVOKE ALL ON FUNCTION farmhand.note_deed(text, text, text, text, bigint, jsonb) FROM PUBLIC;
+
 CREATE FUNCTION farmhand.keep_audit() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    INSERT INTO farmhand.audit (at, kind, actor, role, client, application, address, job_id, run_id, detail)
-    VALUES (NEW.at, NEW.kind, left(NEW.detail->>'by', 200), session_user, inet_client_addr(),
-        left(current_setting('application_name', true), 200), NEW.address, NEW.job_id, NEW.run_id,
-        CASE WHEN octet_length(NEW.detail::text) <= 8192 THEN NEW.detail ELSE '{"cut": true}' END);
+    PERFORM farmhand.note_deed(NEW.kind, NEW.detail->>'by', NEW.address, NEW.job_id, NEW.run_id, NEW.detail);
     RETURN NULL;
 END
 $$;
@@ -35,6 +45,81 @@ CREATE TRIGGER keep_audit AFTER INSERT ON farmhand.event
     WHEN (NEW.detail ? 'by' OR NEW.kind IN ('user_refused', 'definition_refused', 'http_refused')
         OR NEW.kind LIKE 'token\_%' OR NEW.kind LIKE 'login%')
     EXECUTE FUNCTION farmhand.keep_audit();
+
+-- What happened is written down as it happens: a login other than the owner's that says another time is refused.
+CREATE FUNCTION farmhand.refuse_other_times() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM told t WHERE t.at NOT BETWEEN transaction_timestamp() AND clock_timestamp())
+        AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = TG_RELID AND pg_has_role(c.relowner, 'USAGE')) THEN
+        RAISE EXCEPTION 'an event is of now' USING ERRCODE = '42501', HINT = 'Leave its time to the database.';
+    END IF;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER refuse_other_times AFTER INSERT ON farmhand.event
+    REFERENCING NEW TABLE AS told FOR EACH STATEMENT EXECUTE FUNCTION farmhand.refuse_other_times();
+
+-- Rows that say what is run, who may do what, and who is told: a change of them is a deed, whoever made it with which
+-- statement. Arguments: the column that names who did it (or nothing), then the columns that are shown.
+CREATE FUNCTION farmhand.note_change() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    was jsonb := CASE TG_OP WHEN 'INSERT' THEN '{}' ELSE to_jsonb(OLD) END;
+    has jsonb := CASE TG_OP WHEN 'DELETE' THEN '{}' ELSE to_jsonb(NEW) END;
+    shown jsonb;
+BEGIN
+    SELECT jsonb_object_agg(c.name, jsonb_build_array(left(was->>c.name, 500), left(has->>c.name, 500))) INTO shown
+        FROM unnest(TG_ARGV[1:]) AS c(name) WHERE was->c.name IS DISTINCT FROM has->c.name;
+    IF shown IS NOT NULL THEN
+        PERFORM farmhand.note_deed('changed_' || TG_TABLE_NAME, has->>TG_ARGV[0], coalesce(has->>'address', was->>'address'),
+            coalesce(has->>'job_id', was->>'job_id'), coalesce(has->>'run_id', was->>'run_id')::bigint,
+            jsonb_build_object('op', lower(TG_OP), 'name', coalesce(has->>'name', was->>'name'), 'columns', shown));
+    END IF;
+    RETURN NULL;
+END
+$$;
+REVOKE ALL ON FUNCTION farmhand.note_change() FROM PUBLIC;
+CREATE TRIGGER note_change AFTER INSERT OR UPDATE OR DELETE ON farmhand.job_revision
+    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('applied_by', 'rev', 'spec');
+CREATE TRIGGER note_change AFTER UPDATE OF rev, enabled, paused, deleted ON farmhand.job
+    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('paused_by', 'rev', 'enabled', 'paused', 'deleted');
+CREATE TRIGGER note_removal AFTER DELETE ON farmhand.job
+    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('', 'rev');
+CREATE TRIGGER note_change AFTER UPDATE OF cancel_requested ON farmhand.run_live
+    FOR EACH ROW WHEN (NEW.cancel_requested <> OLD.cancel_requested)
+    EXECUTE FUNCTION farmhand.note_change('cancel_by', 'cancel_requested', 'cancel_by');
+CREATE TRIGGER note_change AFTER INSERT OR UPDATE OF document, signature OR DELETE ON farmhand.job_signature
+    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('stored_by', 'rev', 'key_name', 'signature');
+CREATE TRIGGER note_change AFTER INSERT OR UPDATE OR DELETE ON farmhand.notify_target
+    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('changed_by', 'spec');
+CREATE TRIGGER note_change AFTER INSERT OR UPDATE OF name, hash, role, expires_at, revoked_at OR DELETE
+    ON farmhand.api_token
+    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('', 'name', 'role', 'expires_at', 'revoked_at');
+
+CREATE TRIGGER note_change AFTER INSERT OR UPDATE OF size OR DELETE ON farmhand.pool
+    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('changed_by', 'size');
+CREATE TRIGGER note_change AFTER UPDATE OF cordoned, draining ON farmhand.node
+    FOR EACH ROW WHEN ((NEW.cordoned, NEW.draining) IS DISTINCT FROM (OLD.cordoned, OLD.draining))
+    EXECUTE FUNCTION farmhand.note_change('', 'cordoned', 'draining');
+
+-- A copy as it happens, in the server's log: there whoever owns the database cannot take it back. Not by NOTIFY, which every login
+-- may hear.
+CREATE FUNCTION farmhand.tell_audit() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE LOG 'farmhand audit %', to_jsonb(NEW);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER tell_audit AFTER INSERT ON farmhand.audit
+    FOR EACH ROW WHEN (NEW.kind <> 'run_submitted') EXECUTE FUNCTION farmhand.tell_audit();
 
 -- Ninety days are the least: retention deletes what is older, and nobody deletes anything else.
 CREATE FUNCTION farmhand.refuse_change() RETURNS trigger

@@ -10,7 +10,7 @@ INSERT INTO farmhand.job_seq (seq) VALUES (0);
 
 -- Narrow, because every firing rewrites it; the definition itself is in job_revision.
 CREATE TABLE farmhand.job (
-    job_id text PRIMARY KEY CHECK (job_id <> ''),
+    job_id text PRIMARY KEY CHECK (job_id <> '' AND job_id !~ '[[:cntrl:]]'),
     rev bigint NOT NULL,
     seq bigint NOT NULL,
     enabled boolean NOT NULL,

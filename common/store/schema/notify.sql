@@ -5,6 +5,8 @@
 CREATE TABLE farmhand.notify_target (
     name text PRIMARY KEY CHECK (name <> ''),
     spec jsonb NOT NULL CHECK (jsonb_typeof(spec) = 'object'),
+    -- They go into the headers of mails.
+    CHECK (spec->>'email' IS NULL OR spec->>'email' !~ '\\[nrtu]'),
     source text NOT NULL,
     changed_by text NOT NULL,
     changed_at timestamptz NOT NULL
@@ -51,7 +53,7 @@ CREATE TABLE farmhand.notification (
     target text NOT NULL,
     channel text NOT NULL CHECK (channel IN ('webhook', 'email')),
     topic text NOT NULL CHECK (topic IN ('failure', 'recovery', 'takeover', 'deadline', 'test')),
-    job_id text,
+    job_id text CHECK (job_id !~ '[[:cntrl:]]'),
     run_id bigint,
     -- The same for whoever finds out the same.
     key text NOT NULL,

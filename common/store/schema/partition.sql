@@ -126,3 +126,34 @@ BEGIN
 END
 $$;
 REVOKE ALL ON FUNCTION farmhand.trim_history(integer, integer, integer, integer) FROM PUBLIC;
+
+-- Agents delete what retention and folding delete, and nothing else: of ended runs, only the successes of continuous jobs, which
+-- fold into the next one; of what runs recorded, only what is older than a day, as the functions above.
+CREATE FUNCTION farmhand.keep_history() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_class c WHERE c.oid = TG_RELID AND pg_has_role(c.relowner, 'USAGE')) THEN
+        RETURN OLD;
+    END IF;
+    IF TG_ARGV[0] = 'run_history' THEN
+        IF OLD.kind = 'continuous' AND OLD.state = 'succeeded' THEN
+            RETURN OLD;
+        END IF;
+    ELSIF OLD.stored_at < statement_timestamp() - interval '1 day' AND TG_ARGV[0] <> 'run_log'
+        OR NOT EXISTS (SELECT FROM farmhand.run_history h
+            WHERE h.run_id = OLD.run_id AND NOT (h.kind = 'continuous' AND h.state = 'succeeded')) THEN
+        RETURN OLD;
+    END IF;
+    RAISE EXCEPTION 'what has been recorded goes by retention alone' USING ERRCODE = '42501';
+END
+$$;
+CREATE TRIGGER keep_history BEFORE DELETE ON farmhand.run_history
+    FOR EACH ROW EXECUTE FUNCTION farmhand.keep_history('run_history');
+CREATE TRIGGER keep_history BEFORE DELETE ON farmhand.run_log
+    FOR EACH ROW EXECUTE FUNCTION farmhand.keep_history('run_log');
+CREATE TRIGGER keep_history BEFORE DELETE ON farmhand.task
+    FOR EACH ROW EXECUTE FUNCTION farmhand.keep_history('task');
+CREATE TRIGGER keep_history BEFORE DELETE ON farmhand.stream_item
+    FOR EACH ROW EXECUTE FUNCTION farmhand.keep_history('stream_item');

@@ -31,13 +31,14 @@ CREATE UNIQUE INDEX stream_item_replay ON farmhand.stream_item (of_run, item) WH
 CREATE INDEX stream_item_stored ON farmhand.stream_item (stored_at);
 
 -- What the next attempt of a stream must know beyond its checkpoint: which lines are recorded as given up, the
--- newest 10,000 (a checkpoint is at most seconds older than they are), or, for a replay, which lines are left.
+-- newest 10,000 (a checkpoint is at most seconds older than they are), or, for a replay, the numbers of the lines that are
+-- left: the node reads them again from its own list, so that nothing is run that only the database says.
 -- A function, so that a claim of anything else does not plan it.
 CREATE FUNCTION farmhand.stream_items(run bigint) RETURNS jsonb
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN EXISTS (SELECT FROM farmhand.stream_item s WHERE s.run_id = run AND s.of_run IS NOT NULL)
         THEN jsonb_build_object('replay', (
-            SELECT coalesce(jsonb_agg(jsonb_build_array(s.item, encode(s.line, 'hex')) ORDER BY s.item), '[]')
+            SELECT coalesce(jsonb_agg(s.item ORDER BY s.item), '[]')
             FROM farmhand.stream_item s WHERE s.run_id = run AND s.outcome = 'waiting'))
         ELSE jsonb_build_object('recorded', (
             SELECT coalesce(jsonb_agg(l.item), '[]') FROM (SELECT s.item FROM farmhand.stream_item s

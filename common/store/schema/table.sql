@@ -189,6 +189,7 @@ BEGIN
         SELECT e.run_id, e.attempt, e.job_id, e.rev, e.key, e.started_at, e.finished_at, e.exit_code,
             e.state || coalesce(': ' || e.reason, '')
         FROM ended e
+        JOIN farmhand.job_revision v ON v.job_id = e.job_id AND v.rev = e.rev AND jsonb_typeof(v.spec->'table') = 'object'
         WHERE e.key IS NOT NULL AND e.state <> 'skipped';
     RETURN NULL;
 END

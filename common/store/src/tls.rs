@@ -4,6 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -89,9 +90,10 @@ fn identity(cert: &Path, key: &Path) -> Result<Identity, StoreError> {
         return Err(unfit("others may read it (chmod 0600)".to_owned()));
     }
     let pem = std::fs::read(key).map_err(|e| unfit(e.to_string()))?;
-    let found = rustls_pemfile::private_key(&mut pem.as_slice()).map_err(|e| unfit(e.to_string()))?;
-    let found =
-        found.ok_or_else(|| unfit("it holds no private key, or one under a passphrase".to_owned()))?;
+    let found = PrivateKeyDer::from_pem_slice(&pem).map_err(|e| match e {
+        pem::Error::NoItemsFound => unfit("it holds no private key, or one under a passphrase".to_owned()),
+        other => unfit(other.to_string()),
+    })?;
     let chain = certificates(cert)?;
     if chain.is_empty() {
         return Err(StoreError::Config(format!(
@@ -112,7 +114,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError>
     let bad =
         |e: &dyn std::fmt::Display| StoreError::Config(format!("certificates in {}: {e}", file.display()));
     let pem = std::fs::read(file).map_err(|e| bad(&e))?;
-    rustls_pemfile::certs(&mut pem.as_slice())
+    CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()
         .map_err(|e| bad(&e))
 }

@@ -98,11 +98,11 @@ pub async fn find_session(db: &Db, hash: &[u8; 32]) -> Result<Option<Known>, Sto
         .await
 }
 
-/// Begins a session of a token, for at most `valid`; false when the token is good no more.
+/// Begins a session of the token with this hash, for at most `valid`; false when the token is good no more.
 pub async fn begin_session(
     db: &Db,
     hash: &[u8; 32],
-    token_id: i64,
+    token: &[u8; 32],
     remote: &str,
     valid: Duration,
 ) -> Result<bool, StoreError> {
@@ -112,7 +112,7 @@ pub async fn begin_session(
             stmt!("session_begin"),
             &[
                 (&hash.as_slice(), Type::BYTEA),
-                (&token_id, Type::INT8),
+                (&token.as_slice(), Type::BYTEA),
                 (&remote, Type::TEXT),
                 (&seconds, Type::INT8),
             ],

@@ -28,6 +28,9 @@ pub struct Handed {
     pub checkpoint: Option<String>,
     /// Lines that are recorded as given up.
     pub recorded: Vec<u64>,
+    /// Lines that failed in another run and are run again: these alone, as the list has them now.
+    #[serde(default)]
+    pub only: Option<Vec<u64>>,
     /// How often the engine says that it lives, when somebody waits for it.
     pub alive_ms: Option<u64>,
 }
@@ -36,13 +39,8 @@ pub struct Handed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum From {
-    File {
-        path: String,
-        follow: Follow,
-    },
+    File { path: String, follow: Follow },
     Command(Command),
-    /// Numbers and hexadecimal texts of lines that failed in another run.
-    Replay(Vec<(u64, String)>),
 }
 
 /// How long lines that are appended are waited for.
@@ -83,21 +81,21 @@ impl Handed {
         let command = spec.command.as_ref().ok_or("the job has no command")?;
         let items = claimed.items.clone().unwrap_or_default();
         let path = stream.path_at(claimed.due_at, &spec.timezone);
-        let from = match (items.replay, &stream.list) {
-            (Some(lines), _) => From::Replay(lines),
-            (None, Some(list)) => From::Command(filled(list)?),
-            (None, None) => From::File {
+        let from = match (&stream.list, &items.replay) {
+            (Some(list), _) => From::Command(filled(list)?),
+            (None, replay) => From::File {
                 path: path?.ok_or("the stream has no list")?,
-                follow: follow(claimed, spec, stream, now)?,
+                follow: match replay {
+                    Some(_) => Follow::No,
+                    None => follow(claimed, spec, stream, now)?,
+                },
             },
         };
         Ok(Self {
             command: filled(command)?,
-            checkpoint: claimed
-                .checkpoint
-                .clone()
-                .filter(|_| !matches!(from, From::Replay(_))),
+            checkpoint: claimed.checkpoint.clone().filter(|_| items.replay.is_none()),
             from,
+            only: items.replay,
             workers: stream.workers,
             progress_timeout_ms: stream.progress_timeout.map(millis),
             max_item_failures: stream.max_item_failures,

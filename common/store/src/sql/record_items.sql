@@ -14,7 +14,7 @@ CROSS JOIN jsonb_to_recordset($5) AS t(item bigint, outcome text, failures integ
     started_at timestamptz, ended_at timestamptz, exit_code integer, signal integer, reason text, output text)
 ORDER BY t.item
 ON CONFLICT (run_id, item) DO UPDATE SET outcome = excluded.outcome, attempt = excluded.attempt,
-    address = excluded.address, failures = excluded.failures, started_at = excluded.started_at,
+    address = excluded.address, line = excluded.line, failures = excluded.failures, started_at = excluded.started_at,
     ended_at = excluded.ended_at, exit_code = excluded.exit_code, signal = excluded.signal,
     reason = excluded.reason, output = excluded.output, stored_at = excluded.stored_at
 RETURNING s.item

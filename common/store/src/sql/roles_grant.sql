@@ -83,8 +83,8 @@ BEGIN
             ('schema_version', 'r', 'r', 'r'),
             ('role_prefix', 'r', 'r', 'r'),
             -- The HTTP API. Hashes only; still nobody but agents needs them, and only people make tokens.
-            ('api_token', 'rw(last_used_at)', 'raw', ''),
-            ('web_session', 'rad', 'rd', ''),
+            ('api_token', '', 'raw', ''),
+            ('web_session', '', 'rd', ''),
             ('api_once', 'rawd', '', ''),
             -- Who vouched for what, who would not run it, and who did what.
             ('job_signature', 'r', 'raw', 'r'),
@@ -148,7 +148,10 @@ BEGIN
             ('forget_audit', ARRAY['agent']),
             ('turn', ARRAY['agent']),
             ('left_to_others', ARRAY['agent']),
-            ('done_tasks', ARRAY['agent'])
+            ('done_tasks', ARRAY['agent']),
+            ('known_credential', ARRAY['agent']),
+            ('begin_session', ARRAY['agent']),
+            ('end_session', ARRAY['agent'])
         ) AS f(name, whom)
         JOIN pg_proc p ON p.pronamespace = 'farmhand'::regnamespace AND p.proname = f.name
         CROSS JOIN LATERAL unnest(f.whom) AS w(who)

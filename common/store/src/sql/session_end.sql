@@ -1,1 +1,1 @@
-DELETE FROM farmhand.web_session WHERE hash = $1
+SELECT farmhand.end_session($1)::text AS ended

@@ -127,7 +127,7 @@ impl Engine {
         }
         let signals = Signals::block()?;
         let spawner = Spawner::new(&[])?;
-        let list = List::open(&handed.from, &from, &spawner)?;
+        let list = List::open(&handed.from, handed.only.as_deref(), &from, &spawner)?;
         let alive = handed.alive_ms.map(Duration::from_millis);
         Ok(Self {
             course: Course::new(&from, &handed.recorded),
@@ -209,6 +209,7 @@ impl Engine {
             }
             match self.list.next(now) {
                 Next::Line(read) => self.take(read, now),
+                Next::Passed => {}
                 Next::Later => {
                     self.hungry = true;
                     return;

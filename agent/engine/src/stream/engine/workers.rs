@@ -16,7 +16,6 @@ use crate::flow::signals::{Ended, Exit, signal_group};
 use crate::stream::list::argv;
 use crate::stream::record::{MAX_OUTPUT, to_hex};
 use farmhand_core::stream::PROGRESS_FD;
-use farmhand_core::stream::input::From;
 
 /// After the first failure of a line; doubled with each further one.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -137,8 +136,7 @@ impl Engine {
         let why = match (worker.killed, exit.signal, exit.shell_code()) {
             // It was done in time all the same.
             (None | Some(Killed::Stop), None, 0) => {
-                let replay = matches!(self.handed.from, From::Replay(_));
-                if !replay || self.write_down(&worker, exit, "succeeded", None) {
+                if self.handed.only.is_none() || self.write_down(&worker, exit, "succeeded", None) {
                     self.course.succeeded(index);
                 }
                 return;

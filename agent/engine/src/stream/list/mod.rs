@@ -1,9 +1,9 @@
-//! Lists of lines: a file that grows, what a command prints, lines that failed before.
+//! Lists of lines: a file that grows, what a command prints. Of either, all lines or only some.
 
 mod command;
 mod file;
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -12,7 +12,6 @@ use farmhand_core::stream::{Checkpoint, Line, Lines, Tail, fnv1a};
 
 pub use self::command::{Printed, argv};
 pub use self::file::Growing;
-use super::record::from_hex;
 use crate::flow::signals::Exit;
 use crate::flow::spawn::Spawner;
 use farmhand_core::stream::input::From;
@@ -35,6 +34,8 @@ pub struct Read {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
     Line(Read),
+    /// A line that is not wanted.
+    Passed,
     /// Nothing yet.
     Later,
     End,
@@ -43,10 +44,18 @@ pub enum Next {
 }
 
 #[derive(Debug)]
-pub enum List {
+pub struct List {
+    source: Source,
+    /// The lines that are wanted and have not been read; all when absent.
+    only: Option<BTreeSet<u64>>,
+    /// Lines read.
+    read: u64,
+}
+
+#[derive(Debug)]
+enum Source {
     File(Growing),
     Command(Printed),
-    Replay(VecDeque<(u64, Vec<u8>)>),
 }
 
 impl List {
@@ -54,69 +63,96 @@ impl List {
     ///
     /// # Errors
     /// When the command that prints it cannot be started.
-    pub fn open(from: &From, checkpoint: &Checkpoint, spawner: &Spawner) -> io::Result<Self> {
-        Ok(match from {
+    pub fn open(
+        from: &From,
+        only: Option<&[u64]>,
+        checkpoint: &Checkpoint,
+        spawner: &Spawner,
+    ) -> io::Result<Self> {
+        let source = match from {
             From::File { path, follow } => {
-                Self::File(Growing::new(path, *follow, checkpoint, Instant::now()))
+                Source::File(Growing::new(path, *follow, checkpoint, Instant::now()))
             }
-            From::Command(command) => Self::Command(Printed::start(command, checkpoint, spawner)?),
-            From::Replay(lines) => {
-                let lines = lines.iter().filter_map(|(n, text)| Some((*n, from_hex(text)?)));
-                Self::Replay(lines.collect())
-            }
+            From::Command(command) => Source::Command(Printed::start(command, checkpoint, spawner)?),
+        };
+        Ok(Self {
+            source,
+            only: only.map(|numbers| numbers.iter().copied().collect()),
+            read: 0,
         })
     }
 
     pub fn next(&mut self, now: Instant) -> Next {
-        match self {
-            Self::File(file) => file.next(now),
-            Self::Command(command) => command.next(),
-            Self::Replay(lines) => lines.pop_front().map_or(Next::End, |(number, line)| {
-                Next::Line(Read {
-                    line: Line::Whole(line),
-                    end: 0,
-                    mark: 0,
-                    number: Some(number),
-                })
-            }),
+        if self.only.as_ref().is_some_and(BTreeSet::is_empty) {
+            // What prints the rest of it is not waited for.
+            self.signal(libc::SIGKILL);
+            return Next::End;
+        }
+        let next = match &mut self.source {
+            Source::File(file) => file.next(now),
+            Source::Command(command) => command.next(),
+        };
+        let Some(only) = &mut self.only else {
+            return next;
+        };
+        match next {
+            Next::Line(read) => {
+                self.read += 1;
+                match only.remove(&self.read) {
+                    true => Next::Line(Read {
+                        number: Some(self.read),
+                        ..read
+                    }),
+                    false => Next::Passed,
+                }
+            }
+            Next::End => Next::Broken(format!(
+                "the list has {} now; line {} is not there any more",
+                match self.read {
+                    1 => "1 line".to_owned(),
+                    n => format!("{n} lines"),
+                },
+                only.first().copied().unwrap_or_default()
+            )),
+            other => other,
         }
     }
 
     /// Readable when there may be more.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        match self {
-            Self::Command(command) => command.fd(),
-            _ => None,
+        match &self.source {
+            Source::Command(command) => command.fd(),
+            Source::File(_) => None,
         }
     }
 
     /// When there may be more.
     pub fn wake(&self) -> Option<Instant> {
-        match self {
-            Self::File(file) => Some(file.wake()),
-            _ => None,
+        match &self.source {
+            Source::File(file) => Some(file.wake()),
+            Source::Command(_) => None,
         }
     }
 
     /// What it waits for, for people.
     pub fn waits(&self) -> Option<String> {
-        match self {
-            Self::File(file) => file.waits(),
-            _ => None,
+        match &self.source {
+            Source::File(file) => file.waits(),
+            Source::Command(_) => None,
         }
     }
 
     /// Whether this was the process that prints it.
     pub fn ended(&mut self, pid: i32, exit: &Exit) -> bool {
-        match self {
-            Self::Command(command) => command.ended(pid, exit),
-            _ => false,
+        match &mut self.source {
+            Source::Command(command) => command.ended(pid, exit),
+            Source::File(_) => false,
         }
     }
 
     /// Ends the process that prints it.
     pub fn signal(&self, signal: i32) {
-        if let Self::Command(command) = self {
+        if let Source::Command(command) = &self.source {
             command.signal(signal);
         }
     }
@@ -126,7 +162,7 @@ impl List {
 pub fn name(from: &From) -> u64 {
     match from {
         From::File { path, .. } => fnv1a(path.as_bytes()),
-        From::Command(_) | From::Replay(_) => 0,
+        From::Command(_) => 0,
     }
 }
 
