@@ -118,7 +118,6 @@ missed! {
     no_wall_clock: NoWallClock in wall_clock() => TWO_LIVE;
     hold_waits_longer: HoldWaitsLonger in long_hold() => TWO_LIVE;
     life_in_renew: LifeInRenew in lossy_same_address() => TWO_LIVE;
-    held_over_names_session: HeldOverNamesSession in held_over_elsewhere() => FREED;
     hold_survives_expire: HoldSurvivesExpire in hold() => TWO_LIVE;
 }
 
@@ -135,6 +134,7 @@ made_up_for! {
     same_number_ends_first: SameNumberEndsFirst in lossy_failover_alone();
     timeline_open_in_open: TimelineOpenInOpen in lossy_failover_alone();
     timeline_open_in_expire: TimelineOpenInExpire in failover();
+    held_over_names_session: HeldOverNamesSession in held_over_elsewhere();
     stopwatch_anew_after_failover: StopwatchAnewAfterFailover in failover();
 }
 
