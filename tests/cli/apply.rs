@@ -47,7 +47,10 @@ async fn prune_deletes_what_is_in_no_file_and_nothing_else_does() {
     plan(&farm, path, &[]);
     farm.file("jobs.toml", "[job.b]\ncommand = 'true'\n");
     assert_eq!(plan(&farm, path, &[]), ["= b"]);
-    assert_eq!(plan(&farm, path, &["--prune"]), ["= b", "- a"]);
+    // Where there is nobody to ask, nothing is deleted without --yes.
+    farm.run(&["job", "apply", path, "--prune"])
+        .refused(4, &["this would delete 1 job", "--yes", "nothing was applied"]);
+    assert_eq!(plan(&farm, path, &["--prune", "--yes"]), ["= b", "- a"]);
     let names = |jobs: Value| -> Vec<String> {
         jobs.as_array()
             .unwrap()

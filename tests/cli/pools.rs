@@ -63,7 +63,7 @@ async fn an_unknown_pool_and_one_in_use_are_refused() {
     );
     farm.apply(JOBS);
     let run = farm.run(&["job", "run", "mail", "--json"]).json()["run_id"].to_string();
-    let other = farm.file("other.toml", "[job.other]\ncommand = 'true'\n");
+    let other = farm.file("jobs.toml", "[job.other]\ncommand = 'true'\n");
     let refused = farm.run(&["job", "apply", "--prune", "--yes", other.to_str().unwrap()]);
     assert_eq!(refused.code, 4, "{refused:?}");
     assert!(

@@ -58,7 +58,13 @@ async fn a_circle_is_named_job_by_job_with_file_and_line_also_over_what_is_store
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parent_that_does_not_exist_or_is_being_pruned_is_refused() {
     let farm = Farm::new().await;
-    apply(&farm, "a.toml", "[job.import]\ncommand = ['x']\n", &[]).ok();
+    apply(
+        &farm,
+        "a.toml",
+        "[job.import]\ncommand = ['x']\n",
+        &["--source", "s"],
+    )
+    .ok();
     apply(
         &farm,
         "b.toml",
@@ -73,7 +79,7 @@ async fn a_parent_that_does_not_exist_or_is_being_pruned_is_refused() {
         &farm,
         "b.toml",
         "[job.b]\ncommand = ['x']\ntriggered_by = 'import'\n",
-        &["--prune", "--yes"],
+        &["--prune", "--yes", "--source", "s"],
     )
     .refused(
         2,

@@ -10,7 +10,7 @@ use farmhand_core::definition::{
 use farmhand_core::document::{Mistakes, Source};
 use farmhand_core::due;
 use farmhand_store::jobs::{
-    ApplyOutcome, Blocked, JobChange, Listed, PoolChange, TargetChange, apply_signed,
+    ApplyOutcome, Blocked, JobChange, Listed, PoolChange, Scope, TargetChange, apply_signed,
 };
 use farmhand_store::pools::pools;
 use farmhand_store::signatures::Signed;
@@ -20,24 +20,31 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::apply_pools::{no_pool, plan_pools, pool_in_use, show_pools};
+use super::apply_source::{check_sources, confirm, other_source};
 use super::apply_targets::{no_target, plan_targets, show_targets};
-use super::{DatabaseArgs, Exit, Failure, Outcome, job, job_files, out, progress, sign, terminal, triggers};
+use super::{DatabaseArgs, Exit, Failure, Outcome, job, job_files, out, progress, sign, triggers};
 use farmhand_control::due_now;
 
 #[derive(Args, Debug)]
 pub struct ApplyArgs {
     /// Job files; of a directory all *.toml in it; - is standard input
     #[arg(required = true)]
-    path: Vec<PathBuf>,
+    pub(super) path: Vec<PathBuf>,
     /// Only show what would change
     #[arg(long)]
     dry_run: bool,
-    /// Delete the jobs that are in none of these files, whoever applied them
+    /// Delete what these sources defined before and do not define any more; other sources' jobs stay
     #[arg(long)]
-    prune: bool,
-    /// Do not ask before deleting
+    pub(super) prune: bool,
+    /// Delete without asking
     #[arg(long)]
-    yes: bool,
+    pub(super) yes: bool,
+    /// The source these files are applied as, such as a repository's name; without it each path is a source
+    #[arg(long, value_name = "NAME")]
+    pub(super) source: Option<String>,
+    /// Take over jobs that another source defines
+    #[arg(long)]
+    take_over: bool,
     /// Apply only what one of these keys signed
     #[arg(long, value_name = "FILE")]
     trusted_keys: Option<PathBuf>,
@@ -62,12 +69,15 @@ pub(super) struct Files {
 
 /// One line of the plan.
 #[derive(Debug, Serialize)]
-struct Step {
+pub(super) struct Step {
     job_id: String,
-    change: Kind,
+    pub(super) change: Kind,
     /// Keys whose values differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     keys: Vec<String>,
+    /// Of a job to be deleted: where it runs now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) running_at: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -80,29 +90,45 @@ pub(super) enum Kind {
 }
 
 pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Outcome {
+    let names = args.sources()?;
+    let scope = Scope {
+        sources: Some(&names),
+        prune: args.prune,
+        take_over: args.take_over,
+    };
     let (sources, all) = load_files(&args.path, as_json)?;
     let db = database.connect().await?;
     let present = job::all(&db).await?;
-    triggers::check(&sources, &all.jobs, &present, args.prune)
-        .map_err(|mistakes| refuse(&mistakes, as_json))?;
+    triggers::check(&sources, &all.jobs, &present, &scope).map_err(|mistakes| refuse(&mistakes, as_json))?;
     let mut wanted = files(&sources, all);
+    if let Some(name) = &args.source {
+        wanted.belong_to(name);
+    }
+    check_sources(&wanted.jobs, &present, &scope)?;
     sign::attach(&mut wanted.jobs, args.trusted_keys.as_deref())?;
-    let steps = plan(&wanted.jobs, &present, args.prune);
-    let pools = plan_pools(&wanted.pools, &pools(&db, None).await?, args.prune);
-    let targets = plan_targets(&wanted.targets, &notify::targets(&db).await?, args.prune);
+    let steps = plan(&wanted.jobs, &present, &scope);
+    let pools = plan_pools(&wanted.pools, &pools(&db, None).await?, &scope);
+    let targets = plan_targets(&wanted.targets, &notify::targets(&db).await?, &scope);
     if !as_json {
         show_pools(&pools);
         show_targets(&targets);
         show(&steps);
     }
     check_tables(&db, &wanted.jobs).await?;
-    let changes = steps.iter().any(|step| step.change != Kind::Unchanged)
+    let moved = wanted.jobs.iter().any(|job| {
+        let listed = present.iter().find(|listed| listed.job_id == job.name);
+        listed.is_some_and(|listed| listed.source != job.source)
+    });
+    let changes = moved
+        || steps.iter().any(|step| step.change != Kind::Unchanged)
         || wanted.jobs.iter().any(|job| job.signed.is_some())
         || pools.iter().any(|step| step.change != Kind::Unchanged)
         || targets.iter().any(|step| step.change != Kind::Unchanged);
     if changes && !args.dry_run {
-        confirm(&steps, args)?;
-        let work = store(&db, &wanted.jobs, Some(&wanted), args.prune);
+        let others = (pools.iter().filter(|step| step.change == Kind::Deleted).count())
+            + targets.iter().filter(|step| step.change == Kind::Deleted).count();
+        confirm(&steps, others, args)?;
+        let work = store(&db, &wanted.jobs, Some(&wanted), scope);
         progress::during("applying", work).await?;
     }
     if as_json {
@@ -134,7 +160,7 @@ async fn check_tables(db: &Db, wanted: &[Wanted]) -> Result<(), Failure> {
         }
     }
     match failure {
-        Some(failure) => Err(failure.next("mend the table or the job file; nothing was applied")),
+        Some(failure) => Err(failure.next("nothing was applied; fix the table or the job file")),
         None => Ok(()),
     }
 }
@@ -189,10 +215,10 @@ fn refuse(mistakes: &Mistakes, as_json: bool) -> Failure {
         1 => "the job files have a mistake".to_owned(),
         n => format!("the job files have {n} mistakes"),
     };
-    Failure::usage(what).next("mend the files; nothing was applied")
+    Failure::usage(what).next("Nothing was applied; fix these errors")
 }
 
-fn plan(wanted: &[Wanted], present: &[Listed], prune: bool) -> Vec<Step> {
+fn plan(wanted: &[Wanted], present: &[Listed], scope: &Scope<'_>) -> Vec<Step> {
     let before: BTreeMap<&str, &Listed> = present.iter().map(|job| (job.job_id.as_str(), job)).collect();
     let mut steps: Vec<Step> = wanted
         .iter()
@@ -208,17 +234,19 @@ fn plan(wanted: &[Wanted], present: &[Listed], prune: bool) -> Vec<Step> {
                     Some(_) => Kind::Updated,
                 },
                 keys: keys.unwrap_or_default(),
+                running_at: None,
             }
         })
         .collect();
     let kept: BTreeSet<&str> = wanted.iter().map(|job| job.name.as_str()).collect();
     let gone = present
         .iter()
-        .filter(|job| prune && !kept.contains(job.job_id.as_str()));
+        .filter(|job| scope.prunes(&job.source) && !kept.contains(job.job_id.as_str()));
     steps.extend(gone.map(|job| Step {
         job_id: job.job_id.clone(),
         change: Kind::Deleted,
         keys: Vec::new(),
+        running_at: job.running_at.clone(),
     }));
     steps
 }
@@ -241,8 +269,11 @@ impl Kind {
 
 fn show(steps: &[Step]) {
     for step in steps {
-        let line = format!("{} {}  {}", step.change.sign(), step.job_id, step.keys.join(", "));
-        out::line(line.trim_end());
+        let more = match &step.running_at {
+            Some(node) => format!("running at {node}"),
+            None => step.keys.join(", "),
+        };
+        out::line(format!("{} {}  {more}", step.change.sign(), step.job_id).trim_end());
     }
 }
 
@@ -262,18 +293,6 @@ fn summary(steps: &[Step], dry_run: bool) -> String {
     )
 }
 
-fn confirm(steps: &[Step], args: &ApplyArgs) -> Result<(), Failure> {
-    let gone = steps.iter().filter(|step| step.change == Kind::Deleted).count();
-    if gone == 0 || args.yes || !terminal::can_ask() {
-        return Ok(());
-    }
-    let answer = terminal::ask(&format!("Delete {gone} jobs? Their history stays. [y/N] "))?;
-    if answer.eq_ignore_ascii_case("y") {
-        return Ok(());
-    }
-    Err(Failure::new(Exit::Refused, "nothing was applied"))
-}
-
 /// Applies in one transaction, with the pools and targets of the files when there are files, firing first what is
 /// overdue under the present definitions.
 ///
@@ -283,7 +302,7 @@ pub(super) async fn store(
     db: &Db,
     wanted: &[Wanted],
     shared: Option<&Files>,
-    prune: bool,
+    scope: Scope<'_>,
 ) -> Result<(), Failure> {
     let (pools, targets) = (shared.map(|f| &f.pools[..]), shared.map(|f| &f.targets[..]));
     let signed = (wanted.iter()).filter_map(|job| Some((job.name.clone(), job.signed.clone()?)));
@@ -296,12 +315,12 @@ pub(super) async fn store(
             .map(|job| change(job, decided.get(&job.name).map_or(now, |d| now.max(*d))))
             .collect::<Result<Vec<_>, _>>()?;
         let blocked =
-            match apply_signed(db, &changes, &signed, (pools, targets), prune, &super::who()).await? {
+            match apply_signed(db, &changes, &signed, (pools, targets), scope, &super::who()).await? {
                 ApplyOutcome::Done { .. } => return Ok(()),
                 ApplyOutcome::Refused(faults) => {
                     let failure = Failure::new(Exit::Refused, "the triggers of the jobs do not fit together");
                     let failure = faults.iter().fold(failure, |f, fault| f.why(fault));
-                    return Err(failure.next("mend `triggered_by`; nothing was applied"));
+                    return Err(failure.next("nothing was applied; fix `triggered_by`"));
                 }
                 ApplyOutcome::Blocked(blocked) => blocked,
             };
@@ -315,6 +334,7 @@ pub(super) async fn store(
                 } => {
                     decided.insert(job_id, decided_until);
                 }
+                Blocked::OtherSource { job_id, source } => return Err(other_source(&job_id, &source)),
                 Blocked::NoPool { job_id, pool } => return Err(no_pool(&job_id, &pool)),
                 Blocked::PoolInUse { pool, runs } => return Err(pool_in_use(&pool, &runs)),
                 Blocked::NoTarget { job_id, target } => return Err(no_target(&job_id, &target)),

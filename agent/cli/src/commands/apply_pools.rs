@@ -1,6 +1,6 @@
 //! The pools of job files, as `farmhand job apply` plans, shows and refuses them.
 
-use farmhand_store::jobs::PoolChange;
+use farmhand_store::jobs::{PoolChange, Scope};
 use farmhand_store::pools::PoolRow;
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ pub(super) struct PoolStep {
 }
 
 /// What applying would do; `present` is what the farm has.
-pub(super) fn plan_pools(wanted: &[PoolChange], present: &[PoolRow], prune: bool) -> Vec<PoolStep> {
+pub(super) fn plan_pools(wanted: &[PoolChange], present: &[PoolRow], scope: &Scope<'_>) -> Vec<PoolStep> {
     let step = |pool: &PoolChange| PoolStep {
         pool: pool.name.clone(),
         size: Some(pool.size),
@@ -28,7 +28,7 @@ pub(super) fn plan_pools(wanted: &[PoolChange], present: &[PoolRow], prune: bool
         },
     };
     let gone = (present.iter())
-        .filter(|old| prune && !wanted.iter().any(|pool| pool.name == old.name))
+        .filter(|old| scope.prunes(&old.source) && !wanted.iter().any(|pool| pool.name == old.name))
         .map(|old| PoolStep {
             pool: old.name.clone(),
             size: None,

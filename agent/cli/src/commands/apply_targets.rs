@@ -1,6 +1,6 @@
 //! The targets of messages of job files, as `farmhand job apply` plans, shows and refuses them.
 
-use farmhand_store::jobs::TargetChange;
+use farmhand_store::jobs::{Scope, TargetChange};
 use farmhand_store::notify::TargetRow;
 use serde::Serialize;
 
@@ -15,7 +15,11 @@ pub(super) struct TargetStep {
 }
 
 /// What applying would do; `present` is what the farm has.
-pub(super) fn plan_targets(wanted: &[TargetChange], present: &[TargetRow], prune: bool) -> Vec<TargetStep> {
+pub(super) fn plan_targets(
+    wanted: &[TargetChange],
+    present: &[TargetRow],
+    scope: &Scope<'_>,
+) -> Vec<TargetStep> {
     let defined = |name: &str| {
         present
             .iter()
@@ -31,7 +35,8 @@ pub(super) fn plan_targets(wanted: &[TargetChange], present: &[TargetRow], prune
         },
     };
     let gone = (present.iter())
-        .filter(|old| prune && old.spec.is_some() && !wanted.iter().any(|target| target.name == old.name))
+        .filter(|old| scope.prunes(&old.source) && old.spec.is_some())
+        .filter(|old| !wanted.iter().any(|target| target.name == old.name))
         .map(|old| TargetStep {
             target: old.name.clone(),
             change: Kind::Deleted,

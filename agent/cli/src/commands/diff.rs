@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use farmhand_core::definition::{Change, changes};
-use farmhand_store::jobs::{self, Revision};
+use farmhand_store::jobs::{self, Revision, Scope};
 use farmhand_store::{Db, signatures};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -160,7 +160,7 @@ pub async fn rollback(db: &Db, args: &RollbackArgs, as_json: bool) -> Outcome {
             // An old signature would be refused as such: whoever vouches for this must sign again.
             signed: None,
         };
-        store(db, &[wanted], None, false).await?;
+        store(db, &[wanted], None, Scope::default()).await?;
     }
     let now = job::one(db, &args.name).await?;
     if as_json {

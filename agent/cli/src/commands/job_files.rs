@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use farmhand_core::document::Source;
 
@@ -25,7 +25,7 @@ pub(super) fn read_all(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
     for file in files {
         match read(&file) {
             Ok(text) => sources.push(Source {
-                name: file.display().to_string(),
+                name: name_of(&file),
                 text,
             }),
             Err(error) => unreadable.push(format!("{}: {error}", file.display())),
@@ -38,12 +38,38 @@ pub(super) fn read_all(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
     Err(unreadable.into_iter().fold(failure, Failure::why))
 }
 
+fn here() -> PathBuf {
+    std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."))
+}
+
+/// A path as sources are named by it: the same for `./jobs/`, `jobs` and `a/../jobs`.
+pub(super) fn name_of(path: &Path) -> String {
+    let mut parts: Vec<Component<'_>> = Vec::new();
+    for part in path.components() {
+        match (part, parts.last()) {
+            (Component::CurDir, _) => {}
+            (Component::ParentDir, Some(Component::Normal(_))) => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    if parts.is_empty() {
+        // Every directory is `.` to somebody.
+        return here().display().to_string();
+    }
+    parts.iter().collect::<PathBuf>().display().to_string()
+}
+
 fn files_of(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     if path == Path::new("-") || !path.metadata()?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
     let mut files = Vec::new();
-    for entry in path.read_dir()? {
+    let within = if path == Path::new(".") {
+        here()
+    } else {
+        path.to_owned()
+    };
+    for entry in within.read_dir()? {
         let file = entry?.path();
         // Hidden: editors' copies, and the directories that a ConfigMap's files are links into.
         let hidden = file

@@ -36,6 +36,15 @@ pub fn line(text: &str) {
     raw(format!("{text}\n").as_bytes());
 }
 
+/// A number of things: `1 job`, `2 jobs`.
+pub fn count(n: usize, noun: &str) -> String {
+    if n == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{n} {noun}s")
+    }
+}
+
 /// A message for people, on stderr. Much of it quotes what others wrote.
 pub fn note(text: &str) {
     raw_err(format!("{}\n", printable(text)).as_bytes());

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use farmhand_core::definition::{JobDefinition, StoredJob, check_triggers};
 use farmhand_core::document::{Mistakes, Source};
-use farmhand_store::jobs::Listed;
+use farmhand_store::jobs::{Listed, Scope};
 use farmhand_store::protocol::Triggers;
 
 /// The jobs that its ends start.
@@ -26,7 +26,7 @@ pub fn check(
     sources: &[Source],
     jobs: &[JobDefinition],
     present: &[Listed],
-    prune: bool,
+    scope: &Scope<'_>,
 ) -> Result<(), Mistakes> {
     let files: BTreeSet<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
     let others = || present.iter().filter(|job| !files.contains(job.job_id.as_str()));
@@ -35,7 +35,12 @@ pub fn check(
         triggered_by: serde_json::from_value(job.spec["triggered_by"].clone()).unwrap_or_default(),
         source: job.source.clone(),
     };
-    let stays: Vec<StoredJob> = others().filter(|_| !prune).map(stored).collect();
-    let pruned: Vec<String> = others().filter(|_| prune).map(|job| job.job_id.clone()).collect();
+    let stays: Vec<StoredJob> = others()
+        .filter(|job| !scope.prunes(&job.source))
+        .map(stored)
+        .collect();
+    let pruned: Vec<String> = (others().filter(|job| scope.prunes(&job.source)))
+        .map(|job| job.job_id.clone())
+        .collect();
     check_triggers(sources, jobs, &stays, &pruned)
 }

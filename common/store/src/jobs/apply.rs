@@ -9,6 +9,7 @@ use tokio_postgres::types::{Json, Type};
 
 use super::edges;
 use super::pools::{self, PoolChange};
+use super::scope::Scope;
 use super::targets::{self, TargetChange};
 use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;
@@ -68,6 +69,8 @@ pub enum Blocked {
     PoolInUse { pool: String, runs: Vec<i64> },
     /// Neither the farm nor the change has this target of messages.
     NoTarget { job_id: String, target: String },
+    /// Another source defines this job.
+    OtherSource { job_id: String, source: String },
 }
 
 /// The answer to `apply`.
@@ -82,11 +85,12 @@ pub enum ApplyOutcome {
 }
 
 #[derive(Deserialize)]
-struct Present {
-    job_id: String,
-    rev: i64,
+pub(super) struct Present {
+    pub(super) job_id: String,
+    pub(super) rev: i64,
     spec: Value,
-    deleted: bool,
+    source: String,
+    pub(super) deleted: bool,
     overdue: Option<Timestamp>,
     decided_until: Option<Timestamp>,
 }
@@ -136,7 +140,11 @@ pub async fn apply_all(
     prune: bool,
     by: &str,
 ) -> Result<ApplyOutcome, StoreError> {
-    apply_signed(db, changes, &BTreeMap::new(), (pools, targets), prune, by).await
+    let scope = Scope {
+        prune,
+        ..Scope::default()
+    };
+    apply_signed(db, changes, &BTreeMap::new(), (pools, targets), scope, by).await
 }
 
 /// [`apply_all`] with the signatures of jobs, by name: each is stored with the revision that is then the job's present one.
@@ -145,7 +153,7 @@ pub async fn apply_signed(
     changes: &[JobChange],
     signed: &BTreeMap<String, Signed>,
     (pools, targets): (Option<&[PoolChange]>, Option<&[TargetChange]>),
-    prune: bool,
+    scope: Scope<'_>,
     by: &str,
 ) -> Result<ApplyOutcome, StoreError> {
     let mut tx = db.transaction("apply").await?;
@@ -154,7 +162,7 @@ pub async fn apply_signed(
     let present: Vec<Present> = tx
         .rows(
             stmt!("apply_lock"),
-            &[(&names, Type::TEXT_ARRAY), (&prune, Type::BOOL)],
+            &[(&names, Type::TEXT_ARRAY), (&scope.prune, Type::BOOL)],
         )
         .await?;
     let present: BTreeMap<String, Present> = present.into_iter().map(|p| (p.job_id.clone(), p)).collect();
@@ -162,11 +170,23 @@ pub async fn apply_signed(
     let mut blocked = Vec::new();
     let mut columns = Vec::new();
     let mut applied = Vec::new();
+    let mut moved = Vec::new();
     for change in changes {
         let spec = to_value(&change.spec)?;
         let before = present.get(&change.job_id);
         let live = before.filter(|p| !p.deleted);
+        let other = live.filter(|p| !scope.covers(&p.source));
+        if let Some(other) = other.filter(|_| !scope.take_over) {
+            blocked.push(Blocked::OtherSource {
+                job_id: change.job_id.clone(),
+                source: other.source.clone(),
+            });
+            continue;
+        }
         if let Some(same) = live.filter(|p| p.spec == spec) {
+            if scope.sources.is_some() && same.source != change.source {
+                moved.push((change.job_id.as_str(), change.source.as_str()));
+            }
             applied.push(Applied {
                 job_id: change.job_id.clone(),
                 rev: same.rev,
@@ -192,12 +212,12 @@ pub async fn apply_signed(
     }
     let gone: Vec<&Present> = present
         .values()
-        .filter(|p| prune && !p.deleted && !names.contains(&p.job_id.as_str()))
+        .filter(|p| scope.prunes(&p.source) && !p.deleted && !names.contains(&p.job_id.as_str()))
         .collect();
     blocked.extend(gone.iter().filter_map(|p| obstacle(p, None)));
-    let plan = pools::plan(&mut tx, pools, prune).await?;
+    let plan = pools::plan(&mut tx, pools, &scope).await?;
     blocked.extend(plan.blocked(columns.iter().filter_map(|c| Some((c.job_id, c.needs.as_ref()?)))));
-    let targets = targets::plan(&mut tx, targets, prune).await?;
+    let targets = targets::plan(&mut tx, targets, &scope).await?;
     blocked.extend(targets.blocked(columns.iter().map(|c| (c.job_id, &c.spec.notify[..]))));
     if !blocked.is_empty() {
         tx.rollback().await?;
@@ -208,12 +228,21 @@ pub async fn apply_signed(
         rev: p.rev,
         change: Change::Deleted,
     }));
+    if !moved.is_empty() {
+        let (jobs, sources): (Vec<&str>, Vec<&str>) = moved.iter().copied().unzip();
+        let _: Vec<Value> = tx
+            .rows(
+                stmt!("apply_moved"),
+                &[(&jobs, Type::TEXT_ARRAY), (&sources, Type::TEXT_ARRAY)],
+            )
+            .await?;
+    }
     let vouched: Vec<(&str, i64, &Signed)> = (applied.iter().filter(|a| a.change != Change::Deleted))
         .filter_map(|a| Some((a.job_id.as_str(), a.rev, signed.get(&a.job_id)?)))
         .collect();
     if columns.is_empty() && gone.is_empty() && plan.is_empty() && targets.is_empty() {
         // A signature for what is there already changes nothing that agents would have to read again.
-        if signatures::sign(&mut tx, &vouched, by).await? > 0 {
+        if signatures::sign(&mut tx, &vouched, by).await? > 0 || !moved.is_empty() {
             tx.commit().await?;
             return Ok(ApplyOutcome::Done { seq, applied });
         }
@@ -232,6 +261,7 @@ pub async fn apply_signed(
                 (&gone, Type::TEXT_ARRAY),
                 (&seq, Type::INT8),
                 (&by, Type::TEXT),
+                (&scope.sources.is_some(), Type::BOOL),
             ],
         )
         .await?;
@@ -259,60 +289,6 @@ pub async fn apply_signed(
     Ok(ApplyOutcome::Done { seq, applied })
 }
 
-/// Deletes jobs; their runs and revisions stay. Unknown and deleted names are left out of the answer.
-pub async fn delete(db: &Db, jobs: &[String], by: &str) -> Result<ApplyOutcome, StoreError> {
-    let mut tx = db.transaction("delete_job").await?;
-    let seq = bump(&mut tx).await?;
-    let present: Vec<Present> = tx
-        .rows(
-            stmt!("apply_lock"),
-            &[(&jobs, Type::TEXT_ARRAY), (&false, Type::BOOL)],
-        )
-        .await?;
-    let gone: Vec<&Present> = present.iter().filter(|p| !p.deleted).collect();
-    let blocked: Vec<Blocked> = gone.iter().filter_map(|p| obstacle(p, None)).collect();
-    if !blocked.is_empty() || gone.is_empty() {
-        tx.rollback().await?;
-        return Ok(if gone.is_empty() {
-            ApplyOutcome::Done {
-                seq: seq - 1,
-                applied: Vec::new(),
-            }
-        } else {
-            ApplyOutcome::Blocked(blocked)
-        });
-    }
-    let names: Vec<&str> = gone.iter().map(|p| p.job_id.as_str()).collect();
-    let _: Vec<Value> = tx
-        .rows(
-            stmt!("apply"),
-            &[
-                (&Json(Vec::<Value>::new()), Type::JSON),
-                (&names, Type::TEXT_ARRAY),
-                (&seq, Type::INT8),
-                (&by, Type::TEXT),
-            ],
-        )
-        .await?;
-    targets::write_edges(&mut tx, &names).await?;
-    let faults = edges::write(&mut tx, &names).await?;
-    if !faults.is_empty() {
-        tx.rollback().await?;
-        return Ok(ApplyOutcome::Refused(faults));
-    }
-    let applied = gone
-        .iter()
-        .map(|p| Applied {
-            job_id: p.job_id.clone(),
-            rev: p.rev,
-            change: Change::Deleted,
-        })
-        .collect();
-    rounds(&mut tx, &names).await?;
-    tx.commit().await?;
-    Ok(ApplyOutcome::Done { seq, applied })
-}
-
 /// The next number of a change of definitions. Its row stays locked until the end of the transaction:
 /// numbers become visible in their order.
 pub(super) async fn bump(tx: &mut Transaction) -> Result<i64, StoreError> {
@@ -327,7 +303,7 @@ pub(super) async fn bump(tx: &mut Transaction) -> Result<i64, StoreError> {
     })
 }
 
-fn obstacle(present: &Present, next_run: Option<Timestamp>) -> Option<Blocked> {
+pub(super) fn obstacle(present: &Present, next_run: Option<Timestamp>) -> Option<Blocked> {
     if let Some(at) = present.overdue {
         return Some(Blocked::Overdue {
             job_id: present.job_id.clone(),

@@ -2,19 +2,23 @@
 
 mod apply;
 mod backfill;
+mod delete;
 mod edges;
 mod list;
 mod operator;
 mod pools;
+mod scope;
 mod submit;
 mod targets;
 mod withhold;
 
-pub use apply::{Applied, ApplyOutcome, Blocked, Change, JobChange, apply, apply_all, apply_signed, delete};
+pub use apply::{Applied, ApplyOutcome, Blocked, Change, JobChange, apply, apply_all, apply_signed};
 pub use backfill::{Backfilled, backfill, ran_instants};
+pub use delete::delete;
 pub use list::{Listed, Revision, job, list_jobs, revisions};
 pub use operator::{Cancelled, Once, Paused, Resumed, Retried, cancel, pause, resume, retry_run};
 pub use pools::PoolChange;
+pub use scope::Scope;
 pub use submit::{Submission, Submitted, submit, submit_overlapping};
 pub use targets::TargetChange;
 pub use withhold::{Withhold, withhold};

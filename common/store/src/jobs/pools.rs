@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 
 use super::apply::Blocked;
+use super::scope::Scope;
 use crate::db::{Transaction, stmt};
 use crate::error::StoreError;
 use farmhand_core::definition::Needs;
@@ -24,6 +25,7 @@ pub struct PoolChange {
 struct Present {
     name: String,
     file_size: u32,
+    source: String,
     /// Live runs that name it, the first of them; asked for only to prune.
     runs: Vec<i64>,
 }
@@ -39,17 +41,17 @@ pub(super) struct Plan<'a> {
 pub(super) async fn plan<'a>(
     tx: &mut Transaction,
     wanted: Option<&'a [PoolChange]>,
-    prune: bool,
+    scope: &Scope<'_>,
 ) -> Result<Plan<'a>, StoreError> {
-    let prune = prune && wanted.is_some();
+    let prune = scope.prune && wanted.is_some();
     let present: Vec<Present> = tx.rows(stmt!("pool_lock"), &[(&prune, Type::BOOL)]).await?;
     let present: BTreeMap<String, Present> = present.into_iter().map(|p| (p.name.clone(), p)).collect();
     let wanted = wanted.unwrap_or_default();
     let names: BTreeSet<&str> = wanted.iter().map(|w| w.name.as_str()).collect();
     let differs = |w: &&PoolChange| present.get(&w.name).is_none_or(|p| p.file_size != w.size);
-    let gone = (present.keys())
-        .filter(|name| prune && !names.contains(name.as_str()))
-        .cloned()
+    let gone = (present.values())
+        .filter(|p| prune && scope.covers(&p.source) && !names.contains(p.name.as_str()))
+        .map(|p| p.name.clone())
         .collect();
     Ok(Plan {
         put: wanted.iter().filter(differs).collect(),

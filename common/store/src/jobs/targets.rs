@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 
 use super::apply::Blocked;
+use super::scope::Scope;
 use crate::db::{Transaction, stmt};
 use crate::error::StoreError;
 use farmhand_core::notify::TargetSpec;
@@ -31,22 +32,23 @@ pub(super) struct Plan<'a> {
 pub(super) async fn plan<'a>(
     tx: &mut Transaction,
     wanted: Option<&'a [TargetChange]>,
-    prune: bool,
+    scope: &Scope<'_>,
 ) -> Result<Plan<'a>, StoreError> {
     #[derive(Deserialize)]
     struct Present {
         name: String,
         spec: TargetSpec,
+        source: String,
     }
-    let prune = prune && wanted.is_some();
+    let prune = scope.prune && wanted.is_some();
     let present: Vec<Present> = tx.rows(stmt!("notify_target_lock"), &[]).await?;
-    let present: BTreeMap<String, TargetSpec> = present.into_iter().map(|p| (p.name, p.spec)).collect();
+    let present: BTreeMap<String, Present> = present.into_iter().map(|p| (p.name.clone(), p)).collect();
     let wanted = wanted.unwrap_or_default();
-    let differs = |w: &&TargetChange| present.get(&w.name) != Some(&w.spec);
-    let gone = |name: &&String| prune && !wanted.iter().any(|w| w.name == **name);
+    let differs = |w: &&TargetChange| present.get(&w.name).is_none_or(|p| p.spec != w.spec);
+    let gone = |p: &&Present| prune && scope.covers(&p.source) && !wanted.iter().any(|w| w.name == p.name);
     Ok(Plan {
         put: wanted.iter().filter(differs).collect(),
-        gone: present.keys().filter(gone).cloned().collect(),
+        gone: (present.values().filter(gone)).map(|p| p.name.clone()).collect(),
         present: present.into_keys().collect(),
     })
 }

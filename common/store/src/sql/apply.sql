@@ -20,7 +20,7 @@ WITH given AS MATERIALIZED (
         overlap = excluded.overlap, on_lost = excluded.on_lost, priority = excluded.priority,
         hold_ms = excluded.hold_ms, hard_ms = excluded.hard_ms, placement = excluded.placement,
         instances = excluded.instances, each_node = excluded.each_node, continuous = excluded.continuous,
-        source = excluded.source, applied_by = excluded.applied_by, applied_at = excluded.applied_at
+        source = CASE WHEN $5 OR j.deleted THEN excluded.source ELSE j.source END, applied_by = excluded.applied_by, applied_at = excluded.applied_at
 ), gone AS (
     UPDATE farmhand.job j SET deleted = true, next_run = NULL, seq = $3, applied_by = $4,
         applied_at = statement_timestamp()

@@ -1,4 +1,4 @@
-SELECT j.job_id, j.rev, v.spec, j.deleted, j.decided_until,
+SELECT j.job_id, j.rev, v.spec, j.source, j.deleted, j.decided_until,
     CASE WHEN j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted
         AND j.next_run <= statement_timestamp() THEN j.next_run END AS overdue
 FROM farmhand.job j

@@ -1,1 +1,1 @@
-SELECT t.name, t.spec FROM farmhand.notify_target t ORDER BY t.name FOR UPDATE OF t
+SELECT t.name, t.spec, t.source FROM farmhand.notify_target t ORDER BY t.name FOR UPDATE OF t
