@@ -13,6 +13,7 @@ mod fixture;
 mod gate_order;
 mod gate_races;
 mod gates;
+mod health;
 mod holds;
 mod looking;
 mod lost_claims;

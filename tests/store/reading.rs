@@ -215,7 +215,7 @@ async fn a_run_is_read_with_its_attempts_and_its_firing() {
     farmhand_store::protocol::retry(&farm.db, &[sent]).await.unwrap();
     let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
     let detail = reading::run(&db, run.run_id).await.unwrap().unwrap();
-    assert_eq!((detail.attempts.len(), detail.run.attempt), (1, 2));
+    assert_eq!((detail.attempts.len(), detail.run.attempt), (2, 2));
     assert_eq!(detail.run.fence, Some(again.fence));
     assert!(detail.lease_until.is_some() && !detail.flow);
     assert!(reading::run(&db, 999_999).await.unwrap().is_none());

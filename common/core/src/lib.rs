@@ -10,6 +10,7 @@ pub mod due;
 pub mod explain;
 pub mod flow;
 pub mod graph;
+pub mod health;
 pub mod lease;
 pub mod notify;
 pub mod redact;

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::definition::{JobSpec, TriggerOn, check_param};
 use super::due;
+use super::run::RunState;
 
 /// Ends of one parent that wait for another parent at most, for each child; older ones are given up.
 pub const MAX_WAITING: usize = 1_000;
@@ -26,6 +27,23 @@ pub enum FiringEnd {
 }
 
 impl FiringEnd {
+    /// Of runs that have all ended, each shard's and each node's latest; `firing_end` in the database is the same decision.
+    pub fn of(states: impl IntoIterator<Item = RunState>) -> Self {
+        let states: Vec<RunState> = states.into_iter().collect();
+        let any = |wanted: &[RunState]| states.iter().any(|state| wanted.contains(state));
+        if states.is_empty() {
+            Self::None
+        } else if any(&[RunState::Failed, RunState::TimedOut, RunState::Lost]) {
+            Self::Failure
+        } else if any(&[RunState::Cancelled]) {
+            Self::Cancelled
+        } else if any(&[RunState::Skipped]) {
+            Self::Skipped
+        } else {
+            Self::Success
+        }
+    }
+
     /// Whether a job that is triggered `on` something follows this end.
     pub fn triggers(self, on: TriggerOn) -> bool {
         match on {

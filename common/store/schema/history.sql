@@ -117,27 +117,54 @@ SELECT r.run_id, r.job_id, r.rev, r.kind, r.instance, r.instances, r.node, r.due
     r.firing, r.parents, r.by_hand
 $$;
 
--- job_stat follows run_history, whichever statement ended the run.
+-- job_stat follows run_history, whichever statement ended the run. A firing has one outcome: its first bad end fails it, and
+-- it succeeds when all of its runs have; `FiringEnd` in core/trigger.rs is the same decision.
 CREATE FUNCTION farmhand.count_ends() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF EXISTS (SELECT FROM ended e WHERE e.firing IS NOT NULL) THEN
+        -- Locked before the firings are read: of two ends of one firing written at once, the later sees the earlier.
+        INSERT INTO farmhand.job_stat (job_id)
+        SELECT DISTINCT e.job_id FROM ended e WHERE e.state <> 'skipped' ORDER BY e.job_id
+        ON CONFLICT (job_id) DO NOTHING;
+        PERFORM FROM farmhand.job_stat s WHERE s.job_id = ANY (ARRAY(SELECT e.job_id FROM ended e WHERE e.state <> 'skipped'))
+            ORDER BY s.job_id FOR UPDATE;
+    END IF;
     INSERT INTO farmhand.job_stat AS s (job_id, last_run_started, last_finished, last_state, last_success,
         consecutive_failures)
-    SELECT e.job_id, max(e.started_at), max(e.finished_at), (array_agg(e.state ORDER BY e.nth DESC))[1],
-        max(e.finished_at) FILTER (WHERE e.state = 'succeeded'),
-        count(*) FILTER (WHERE e.state IN ('failed', 'timed_out', 'lost') AND e.nth > e.last_good)
-    FROM (SELECT m.*, coalesce(max(m.nth) FILTER (WHERE m.state = 'succeeded') OVER (PARTITION BY m.job_id), 0)
+    SELECT e.job_id, max(e.started_at), max(e.finished_at) FILTER (WHERE e.outcome IS NOT NULL),
+        (array_agg(e.outcome ORDER BY e.nth DESC) FILTER (WHERE e.outcome IS NOT NULL))[1],
+        max(e.finished_at) FILTER (WHERE e.outcome = 'succeeded'),
+        count(*) FILTER (WHERE e.outcome IN ('failed', 'timed_out', 'lost') AND e.nth > e.last_good)
+    FROM (SELECT o.*, coalesce(max(o.nth) FILTER (WHERE o.outcome = 'succeeded') OVER (PARTITION BY o.job_id), 0)
                 AS last_good
-          FROM (SELECT job_id, state, started_at, finished_at,
-                    row_number() OVER (PARTITION BY job_id ORDER BY finished_at, run_id) AS nth
-                FROM ended WHERE state <> 'skipped') m) e
+          FROM (SELECT m.job_id, m.started_at, m.finished_at, m.nth,
+                    CASE WHEN m.firing IS NULL THEN m.state
+                        WHEN m.bad THEN CASE WHEN m.nth_alike = 1 AND NOT EXISTS (
+                            -- A run that was repeated counts as its repetition does.
+                            SELECT FROM (SELECT DISTINCT ON (h.instance, h.node) h.run_id, h.state
+                                FROM farmhand.run_history h WHERE h.firing = m.firing
+                                ORDER BY h.instance, h.node, h.run_id DESC) h
+                            WHERE h.state IN ('failed', 'timed_out', 'lost')
+                                AND h.run_id NOT IN (SELECT x.run_id FROM ended x)) THEN m.state END
+                        WHEN m.from_last = 1
+                            AND NOT EXISTS (SELECT FROM farmhand.run_live r WHERE r.firing = m.firing)
+                            THEN CASE farmhand.firing_end(m.firing, m.firing)
+                                WHEN 'success' THEN 'succeeded' WHEN 'cancelled' THEN 'cancelled' END
+                    END AS outcome
+                FROM (SELECT b.*, row_number() OVER (PARTITION BY b.job_id ORDER BY b.finished_at, b.run_id) AS nth,
+                          row_number() OVER (PARTITION BY b.firing, b.bad ORDER BY b.finished_at, b.run_id) AS nth_alike,
+                          row_number() OVER (PARTITION BY b.firing ORDER BY b.finished_at DESC, b.run_id DESC)
+                              AS from_last
+                      FROM (SELECT *, state IN ('failed', 'timed_out', 'lost') AS bad
+                            FROM ended WHERE state <> 'skipped') b) m) o) e
     GROUP BY e.job_id ORDER BY e.job_id
     ON CONFLICT (job_id) DO UPDATE SET
         last_run_started = greatest(s.last_run_started, excluded.last_run_started),
-        last_finished = excluded.last_finished,
-        last_state = excluded.last_state,
+        last_finished = coalesce(excluded.last_finished, s.last_finished),
+        last_state = coalesce(excluded.last_state, s.last_state),
         last_success = coalesce(excluded.last_success, s.last_success),
         consecutive_failures = excluded.consecutive_failures
             + CASE WHEN excluded.last_success IS NULL THEN s.consecutive_failures ELSE 0 END;

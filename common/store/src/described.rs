@@ -2,6 +2,7 @@
 //! `#[schema(value_type = …)]` where a row has such a field.
 
 use farmhand_core::claimed;
+use farmhand_core::health;
 use farmhand_core::run;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -34,6 +35,12 @@ pub(crate) use as_words;
 pub struct RunState;
 
 as_words!(RunState, run::RunState::ALL);
+
+/// [`health::JobHealth`].
+#[derive(Debug)]
+pub struct JobHealth;
+
+as_words!(JobHealth, health::JobHealth::ALL);
 
 /// [`claimed::Kind`].
 #[derive(Debug)]

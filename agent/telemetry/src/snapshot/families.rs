@@ -146,7 +146,7 @@ impl Families {
         );
         let failures = self.gauge(
             "job_consecutive_failures",
-            "Runs that failed, timed out or were lost since the last success",
+            "Firings that failed since the last that succeeded",
             &["job_name"],
         );
         let takeovers = self.gauge(

@@ -84,7 +84,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
                 @else if any.iter().all(|t| t.is_empty()) {
                     (empty("No job yet", "A job file says what to run, when and where. Agents pick up what is applied by themselves.",
                         "farmhand job apply jobs.toml"))
-                } @else { p class="empty" { "No job is as you asked. " a href="/jobs" { "Show all" } } }
+                } @else { p class="empty" { "No jobs match these filters. " a href="/jobs" { "Show all" } } }
                 (pager(first.as_deref(), next.as_deref()))
             }
         }
@@ -119,18 +119,7 @@ fn filter_form(ask: &Ask) -> Markup {
 
 /// The state in which the list shows a job: what is worse comes first.
 pub fn sign(job: &JobItem) -> Sign {
-    let job_state = words::job(job.state != JobState::Disabled, job.state == JobState::Paused);
-    if job.state != JobState::Enabled {
-        job_state
-    } else if job.overdue {
-        words::LATE
-    } else if job.consecutive_failures > 0 {
-        words::FAILING
-    } else if job.live.iter().any(|l| l.state == RunState::Running) {
-        words::run(RunState::Running)
-    } else {
-        job_state
-    }
+    words::health(job.health)
 }
 
 fn table(jobs: &[JobItem], now: Timestamp) -> Markup {
@@ -140,7 +129,7 @@ fn table(jobs: &[JobItem], now: Timestamp) -> Markup {
             tbody {
                 @for job in jobs {
                     tr id=(format!("job-{}", job.job_id)) data-row {
-                        td class="name" { a href=(link::job(&job.job_id)) { (job.job_id) } br; small { (job.kind) @if job.instances > 1 { ", " (job.instances) " shards" } @if job.each_node { ", on each node" } } }
+                        td class="name" { a href=(link::job(&job.job_id)) { (job.job_id) } br; small { (job.kind) @if job.instances > 1 { ", " (job.instances) " shards" } @if job.each_node { ", on each node" } @if let Some(owner) = &job.owner { ", " (owner) } br; (job.source) } }
                         td { (sign(job).markup()) (state_note(job)) }
                         td { @if job.schedule_text.is_empty() { (none()) } @else { (job.schedule_text) } }
                         td data-l="next" { @if let Some(at) = job.next_run { (both(at, now)) } @else { (none()) } }

@@ -89,7 +89,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
         }
         div class="cols" {
             section class="card" id="running" data-live {
-                header { h2 { "Running" } span class="push" { a href="/runs?state=live" { "All that is due or runs" } } }
+                header { h2 { "Running" } span class="push" { a href="/runs?state=live" { "All queued and running" } } }
                 @if running.items.is_empty() { p class="empty muted" { "Nothing runs at this moment." } }
                 @else { (brief(&running.items, now)) }
             }
@@ -98,7 +98,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
                 (next(&farm))
             }
             section class="card" id="unwell" data-live {
-                header { h2 { "Lately not well" } span class="push" { a href="/runs?state=bad" { "All of them" } } }
+                header { h2 { "Recent failures" } span class="push" { a href="/runs?state=bad" { "All of them" } } }
                 @if unwell.items.is_empty() { p class="empty muted" { "No run has failed, timed out or been lost." } }
                 @else { (brief(&unwell.items, now)) }
             }
@@ -107,7 +107,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     Ok(Made {
         title: match farm.level {
             Level::Well => "All well".to_owned(),
-            _ => "Needs a look".to_owned(),
+            _ => "Attention".to_owned(),
         },
         section: Section::Now,
         now,
@@ -120,7 +120,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
 fn verdict(farm: &FarmNow) -> Markup {
     let (class, icon, word) = match farm.level {
         Level::Well => ("ok", Icon::Check, "All well"),
-        Level::Attention => ("warn", Icon::Alert, "Needs a look"),
+        Level::Attention => ("warn", Icon::Alert, "Attention"),
         Level::Trouble => ("bad", Icon::Cross, "Trouble"),
     };
     html! {
@@ -140,25 +140,31 @@ fn items(farm: &FarmNow) -> Markup {
                 @for text in farm.findings.iter().skip(1) { li { (text) } }
                 @for job in farm.overdue.iter().take(5) {
                     li { span class="state t-bad" { (Icon::Clock.markup()) "late" }
-                        span { a href=(link::job(&job.job_id)) { (job.job_id) } " was due " (ago(job.next_run, now)) " and nobody fired it" } }
+                        span { a href=(link::job(&job.job_id)) { (job.job_id) } " was due " (ago(job.next_run, now)) "; no agent has fired it" } }
                 }
                 @for lease in farm.stuck.iter().take(5) {
                     li { span class="state t-bad" { (Icon::Wait.markup()) "stuck" }
                         span { a href=(link::run(lease.run_id)) { "run " (lease.run_id) } " of " (lease.job_id) " on "
                             a href=(link::node(&lease.node)) { (lease.node) } ", " (lease.state) " for " (since(lease.since, now)) } }
                 }
-                @if let Some(run) = farm.oldest_due.as_ref().filter(|r| now.duration_since(r.ready_at).as_secs() > 60) {
-                    li { span class="state t-warn" { (Icon::Wait.markup()) "waiting" }
-                        span { a href=(link::run(run.run_id)) { "run " (run.run_id) } " of " (run.job_id) " could have begun " (ago(run.ready_at, now)) } }
-                }
-                @for job in farm.failing.iter().take(5) {
-                    li { span class="state t-bad" { (Icon::Cross.markup()) "failing" }
-                        span { a href=(link::job(&job.job_id)) { (job.job_id) } ", " (job.consecutive_failures) " in a row"
-                            @if let Some(at) = job.last_success { "; last success " (ago(at, now)) } @else { "; never a success" } } }
+                @for (run, least) in [(&farm.oldest_due, 60), (&farm.oldest_gated, 300)] {
+                    @if let Some(run) = run.as_ref().filter(|r| now.duration_since(r.ready_at).as_secs() > least) {
+                        li { span class="state t-warn" { (Icon::Wait.markup()) "waiting" }
+                            span { a href=(link::run(run.run_id)) { "run " (run.run_id) } " of " a href=(link::job(&run.job_id)) { (run.job_id) }
+                                " has been ready for " (since(run.ready_at, now)) ", waiting for " (run.reason()) } }
+                    }
                 }
                 @for node in farm.lost.iter().take(5) {
                     li { (words::node(node.state.as_str()).markup())
                         span { a href=(link::node(&node.address)) { (node.address) } ", since " (ago(node.since, now)) } }
+                }
+                @for job in farm.failing.iter().take(5) {
+                    li { span class="state t-bad" { (Icon::Cross.markup()) "failing" }
+                        span { a href=(link::job(&job.job_id)) { (job.job_id) } ", " (job.consecutive_failures) @if job.consecutive_failures == 1 { " failure" } @else { " failures in a row" }
+                            @if let Some(at) = job.last_success { "; last success " (ago(at, now)) } @else { "; has never succeeded" } } }
+                }
+                @if farm.failing.len() > 5 {
+                    li { a href="/jobs?state=failing" { "and " (farm.failing.len() - 5) @if farm.failing.len() == 20 { " or more" } " other failing jobs" } }
                 }
             }
         }

@@ -7,6 +7,7 @@ use tokio_postgres::types::Type;
 
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
+use farmhand_core::health::{JobFacts, JobHealth};
 
 /// A job with its definition and what is known of its runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,11 +27,28 @@ pub struct Listed {
     pub applied_at: Timestamp,
     pub spec: Value,
     pub running_at: Option<String>,
+    /// Its instant passed more than ten seconds ago.
+    pub overdue: bool,
+    /// A run has been ready for a minute, or waited five for a pool, a lock or a rate.
+    pub waiting: bool,
     pub last_run_started: Option<Timestamp>,
     pub last_finished: Option<Timestamp>,
     pub last_state: Option<String>,
     pub last_success: Option<Timestamp>,
     pub consecutive_failures: i32,
+}
+
+impl Listed {
+    pub fn health(&self) -> JobHealth {
+        JobHealth::of(&JobFacts {
+            enabled: self.enabled,
+            paused: self.paused,
+            overdue: self.overdue,
+            failures: self.consecutive_failures,
+            waiting: self.waiting,
+            running: self.running_at.is_some(),
+        })
+    }
 }
 
 /// Up to `limit` jobs in order of their names, after the name `after`.

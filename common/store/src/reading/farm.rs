@@ -19,6 +19,10 @@ use super::nodes::NodeState;
 const ROWS: i64 = 20;
 /// A run that could be claimed, and that nobody has claimed for so long, is late.
 const LATE: SignedDuration = SignedDuration::from_secs(60);
+/// So long a run may wait for a pool, a lock or a rate before people are told.
+const QUEUED: SignedDuration = SignedDuration::from_secs(300);
+/// A takeover needs no attention while it is under way.
+const TAKEOVER: SignedDuration = SignedDuration::from_secs(10);
 
 /// How the farm is, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -51,6 +55,8 @@ pub struct FarmNow {
     pub lost: Vec<LostNode>,
     /// The run that could have been claimed for the longest time.
     pub oldest_due: Option<WaitingRun>,
+    /// The run that has waited longest for a pool, a lock or a rate.
+    pub oldest_gated: Option<WaitingRun>,
     /// Jobs by their next instants.
     pub next: Vec<NextNow>,
     /// Runs that are held.
@@ -114,7 +120,35 @@ pub struct LostNode {
 pub struct WaitingRun {
     pub run_id: i64,
     pub job_id: String,
+    /// Since when it could have started.
     pub ready_at: Timestamp,
+    /// The only node that may run it.
+    pub node: Option<String>,
+    /// Labels that a node must have.
+    pub placement: Option<BTreeMap<String, String>>,
+    /// What it waits for: pool, lock or rate.
+    pub gate: Option<String>,
+    /// Whether a ready node may run it.
+    pub fits: bool,
+}
+
+impl WaitingRun {
+    /// What it waits for, in words.
+    pub fn reason(&self) -> String {
+        match (&self.gate, self.fits, &self.node, &self.placement) {
+            (Some(gate), ..) => format!("its {gate}"),
+            (None, true, ..) => "a free slot".to_owned(),
+            (None, false, Some(node), _) => format!("node {node}, which is not ready"),
+            (None, false, None, Some(labels)) => {
+                let labels: Vec<_> = labels
+                    .iter()
+                    .map(|(key, value)| format!("{key}={value}"))
+                    .collect();
+                format!("a node with {}: none is ready", labels.join(", "))
+            }
+            (None, false, None, None) => "a node: none is ready".to_owned(),
+        }
+    }
 }
 
 /// Reads the moment and judges it.
@@ -139,6 +173,13 @@ fn judge(now: &mut FarmNow) {
         n if i64::try_from(n) == Ok(ROWS) => format!("{n} or more {more}"),
         n => format!("{n} {more}"),
     };
+    let db_now = now.db_now;
+    let waited = |since: Timestamp| match db_now.duration_since(since).as_secs() {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
+    };
+    now.stuck
+        .retain(|lease| db_now.duration_since(lease.since) > TAKEOVER);
     if !now.timeline_open {
         found.push((
             Level::Trouble,
@@ -152,39 +193,26 @@ fn judge(now: &mut FarmNow) {
         let count = many(now.overdue.len(), "job is late", "jobs are late");
         found.push((
             Level::Trouble,
-            format!("{count}, first {}: nobody fires them", first.job_id),
+            format!("{count}, first {}: no agent fires them", first.job_id),
         ));
     }
     if !now.stuck.is_empty() {
         let count = many(now.stuck.len(), "run is stuck", "runs are stuck");
-        found.push((
-            Level::Trouble,
-            format!("{count} with a node that does not end it"),
-        ));
+        found.push((Level::Trouble, format!("{count} on an unresponsive node")));
     }
     if let Some(oldest) = &now.oldest_due
-        && now.db_now.duration_since(oldest.ready_at) > LATE
+        && db_now.duration_since(oldest.ready_at) > LATE
     {
-        let seconds = now.db_now.duration_since(oldest.ready_at).as_secs();
+        let (run, job, reason) = (oldest.run_id, &oldest.job_id, oldest.reason());
+        let waited = waited(oldest.ready_at);
         found.push((
             Level::Trouble,
-            format!(
-                "run {} of {} has waited for a free slot for {seconds} s",
-                oldest.run_id, oldest.job_id
-            ),
+            format!("run {run} of {job} has waited {waited} for {reason}"),
         ));
     }
-    if let Some(first) = now.failing.first() {
-        let count = many(now.failing.len(), "job fails", "jobs fail");
-        let times = first.consecutive_failures;
-        found.push((
-            Level::Attention,
-            format!("{count}, {} {times} times in a row", first.job_id),
-        ));
-    }
-    if !now.lost.is_empty() {
-        let count = many(now.lost.len(), "node is", "nodes are");
-        found.push((Level::Attention, format!("{count} lost")));
+    if let Some(node) = now.lost.first() {
+        let count = many(now.lost.len(), "node is lost", "nodes are lost");
+        found.push((Level::Attention, format!("{count}: {}", node.address)));
     }
     if let Some(n) = now.nodes.get(&NodeState::Condemned).filter(|n| **n > 0) {
         found.push((
@@ -192,6 +220,26 @@ fn judge(now: &mut FarmNow) {
             format!("{n} condemned: an attempt outlived its timeout"),
         ));
     }
+    if let Some(oldest) = &now.oldest_gated
+        && db_now.duration_since(oldest.ready_at) > QUEUED
+    {
+        let (run, job, reason) = (oldest.run_id, &oldest.job_id, oldest.reason());
+        let waited = waited(oldest.ready_at);
+        found.push((
+            Level::Attention,
+            format!("run {run} of {job} has waited {waited} for {reason}"),
+        ));
+    }
+    if let Some(first) = now.failing.first() {
+        let count = many(now.failing.len(), "job is failing", "jobs are failing");
+        let times = match first.consecutive_failures {
+            1 => "1 failure".to_owned(),
+            n => format!("{n} failures in a row"),
+        };
+        found.push((Level::Attention, format!("{count}: {}, {times}", first.job_id)));
+    }
+    // Of one level, in the order of this list.
+    found.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
     now.level = found.iter().map(|(level, _)| *level).max().unwrap_or(Level::Well);
     now.findings = found.into_iter().map(|(_, text)| text).collect();
 }
@@ -210,6 +258,7 @@ mod tests {
             failing: Vec::new(),
             lost: Vec::new(),
             oldest_due: None,
+            oldest_gated: None,
             next: Vec::new(),
             running: 0,
             due: 0,
@@ -241,6 +290,10 @@ mod tests {
                     run_id: 7,
                     job_id: "a".to_owned(),
                     ready_at: now.db_now - SignedDuration::from_secs(seconds),
+                    node: None,
+                    placement: None,
+                    gate: None,
+                    fits: true,
                 });
             })
             .0
@@ -259,6 +312,79 @@ mod tests {
             });
         });
         assert_eq!(worst, Level::Trouble);
-        assert_eq!(findings, ["no node is ready: nothing can run", "1 node is lost"]);
+        assert_eq!(
+            findings,
+            ["no node is ready: nothing can run", "1 node is lost: n1"]
+        );
+    }
+
+    #[test]
+    fn a_waiting_run_names_what_it_waits_for() {
+        let run = |gate: Option<&str>, node: Option<&str>, labels: &[(&str, &str)], fits| WaitingRun {
+            run_id: 7,
+            job_id: "a".to_owned(),
+            ready_at: quiet().db_now - SignedDuration::from_mins(22),
+            node: node.map(str::to_owned),
+            placement: (!labels.is_empty()).then(|| {
+                let owned = |(k, v): &(&str, &str)| ((*k).to_owned(), (*v).to_owned());
+                labels.iter().map(owned).collect()
+            }),
+            gate: gate.map(str::to_owned),
+            fits,
+        };
+        for (run, finding) in [
+            (
+                run(None, None, &[], true),
+                "run 7 of a has waited 22 min for a free slot",
+            ),
+            (
+                run(None, None, &[("role", "gpu")], false),
+                "run 7 of a has waited 22 min for a node with role=gpu: none is ready",
+            ),
+            (
+                run(None, Some("n2"), &[], false),
+                "run 7 of a has waited 22 min for node n2, which is not ready",
+            ),
+        ] {
+            assert_eq!(
+                level(|now| now.oldest_due = Some(run)),
+                (Level::Trouble, vec![finding.to_owned()])
+            );
+        }
+        let gated = run(Some("pool"), None, &[], true);
+        assert_eq!(
+            level(|now| now.oldest_gated = Some(gated)),
+            (
+                Level::Attention,
+                vec!["run 7 of a has waited 22 min for its pool".to_owned()]
+            )
+        );
+    }
+
+    #[test]
+    fn a_lost_node_comes_before_a_failing_job_and_a_takeover_under_way_is_no_finding() {
+        let (_, findings) = level(|now| {
+            now.failing.push(FailingJob {
+                job_id: "j".to_owned(),
+                consecutive_failures: 1,
+                last_state: None,
+                last_finished: None,
+                last_success: None,
+            });
+            now.lost.push(LostNode {
+                address: "n1".to_owned(),
+                state: NodeState::Expired,
+                since: now.db_now,
+            });
+            now.stuck.push(StuckLease {
+                run_id: 1,
+                job_id: "j".to_owned(),
+                node: "n1".to_owned(),
+                attempt: 1,
+                state: LeaseTrouble::Expired,
+                since: now.db_now - SignedDuration::from_secs(5),
+            });
+        });
+        assert_eq!(findings, ["1 node is lost: n1", "1 job is failing: j, 1 failure"]);
     }
 }

@@ -9,13 +9,21 @@ WITH RECURSIVE level(priority) AS (
     FROM level l WHERE l.priority IS NOT NULL
 ), claimable AS (
     SELECT c.* FROM level l CROSS JOIN LATERAL (
-        SELECT r.run_id, r.job_id, r.ready_at FROM farmhand.run_live r
+        SELECT r.run_id, r.job_id, r.node, r.placement, NULL::text AS gate,
+            -- A run that was taken over or tried again waits from then on.
+            CASE WHEN r.attempt > 0 THEN greatest(r.ready_at, (SELECT max(a.ended_at) FROM farmhand.attempt a
+                WHERE a.run_id = r.run_id)) ELSE r.ready_at END AS ready_at
+        FROM farmhand.run_live r
         WHERE r.state = 'due' AND r.gate IS NULL AND r.priority = l.priority AND r.ready_at <= statement_timestamp()
         ORDER BY r.ready_at LIMIT 1000) c
     WHERE l.priority IS NOT NULL
     LIMIT 1000
+), gated AS (
+    SELECT g.* FROM (SELECT r.run_id, r.job_id, r.node, r.placement, r.gate, r.ready_at FROM farmhand.run_live r
+        WHERE r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate') LIMIT 1000) g
+    WHERE g.ready_at <= statement_timestamp()
 ), seat AS MATERIALIZED (
-    SELECT n.address, n.session, n.slots, n.lease_until, n.lost_at,
+    SELECT n.address, n.session, n.slots, n.labels, n.lease_until, n.lost_at,
         CASE WHEN n.open AND n.lease_until < statement_timestamp() THEN 'expired'
             WHEN n.open THEN n.state
             WHEN n.lost_at > statement_timestamp() - interval '1 day' THEN 'lost' ELSE 'closed' END AS state
@@ -57,7 +65,10 @@ SELECT clock_timestamp() AS db_now,
     (SELECT coalesce(jsonb_agg(to_jsonb(l) ORDER BY l.since, l.address), '[]') FROM (
         SELECT s.address, s.state, CASE s.state WHEN 'lost' THEN s.lost_at ELSE s.lease_until END AS since
         FROM seat s WHERE s.state IN ('lost', 'expired') ORDER BY 3, 1 LIMIT $1) l) AS lost,
-    (SELECT to_jsonb(c) FROM claimable c ORDER BY c.ready_at, c.run_id LIMIT 1) AS oldest_due,
+    (SELECT to_jsonb(c) || jsonb_build_object('fits', EXISTS (SELECT FROM seat s WHERE s.state = 'ready'
+            AND (c.node IS NULL OR s.address = c.node) AND (c.placement IS NULL OR s.labels @> c.placement)))
+        FROM (SELECT * FROM claimable ORDER BY ready_at, run_id LIMIT 1) c) AS oldest_due,
+    (SELECT to_jsonb(g) || '{"fits": true}' FROM gated g ORDER BY g.ready_at, g.run_id LIMIT 1) AS oldest_gated,
     (SELECT coalesce(jsonb_agg(to_jsonb(j) ORDER BY j.next_run, j.job_id), '[]') FROM (
         SELECT j.job_id, j.next_run FROM farmhand.job j
         WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted

@@ -8,6 +8,11 @@ WITH page AS MATERIALIZED (
         coalesce(jsonb_typeof(v.spec->'flow') = 'object', false) AS is_flow,
         j.enabled AND j.scheduled AND NOT j.paused
             AND coalesce(j.next_run < statement_timestamp() - interval '10 seconds', false) AS overdue,
+        EXISTS (SELECT FROM (SELECT r.state, r.gate, r.ready_at FROM farmhand.run_live r
+            WHERE r.job_id = j.job_id LIMIT 20) r
+            WHERE r.state = 'due' AND r.gate IS DISTINCT FROM 'overlap'
+                AND r.ready_at < statement_timestamp()
+                    - CASE WHEN r.gate IS NULL THEN interval '1 minute' ELSE interval '5 minutes' END) AS waiting,
         s.last_run_started, s.last_finished, s.last_state, s.last_success,
         coalesce(s.consecutive_failures, 0) AS consecutive_failures
     FROM farmhand.job j

@@ -1,7 +1,8 @@
 //! A tone, a shape and a word for everything that has a state.
 
+use farmhand_core::health::JobHealth;
 use farmhand_core::run::RunState;
-use farmhand_store::{AttemptOutcome, Severity};
+use farmhand_store::Severity;
 use maud::{Markup, html};
 
 use super::icons::Icon;
@@ -63,11 +64,6 @@ pub fn run(state: RunState) -> Sign {
     }
 }
 
-/// Of an attempt that ended without ending its run.
-pub fn attempt(outcome: AttemptOutcome) -> Sign {
-    named(outcome.as_str())
-}
-
 /// Of a task, an attempt or anything else that is named by a word of the database.
 pub fn named(outcome: &str) -> Sign {
     match outcome {
@@ -104,12 +100,25 @@ pub fn job(enabled: bool, paused: bool) -> Sign {
     }
 }
 
+/// Of a job, with how it is.
+pub fn health(health: JobHealth) -> Sign {
+    match health {
+        JobHealth::Late => sign(Tone::Bad, Icon::Clock, "late"),
+        JobHealth::Failing => sign(Tone::Bad, Icon::Cross, "failing"),
+        JobHealth::Waiting => sign(Tone::Warn, Icon::Wait, "waiting"),
+        JobHealth::Running => run(RunState::Running),
+        JobHealth::Disabled => job(false, false),
+        JobHealth::Paused => job(true, true),
+        JobHealth::Enabled => job(true, false),
+    }
+}
+
 /// An event, by its severity, under the name that `farmhand events` gives it.
 pub fn event(severity: Severity, kind: &str) -> Markup {
     let (tone, icon) = match severity {
         Severity::Error => (Tone::Bad, Icon::Cross),
         Severity::Warning => (Tone::Warn, Icon::Alert),
-        Severity::Info | Severity::Debug => (Tone::Idle, Icon::Check),
+        Severity::Info | Severity::Debug => (Tone::Idle, Icon::Play),
     };
     let icon = match kind {
         "takeover" => Icon::Arrow,
@@ -121,10 +130,6 @@ pub fn event(severity: Severity, kind: &str) -> Markup {
     html! { span class=(format!("state t-{}", tone.class())) { (icon.markup()) (kind.replace('_', " ")) } }
 }
 
-/// Of a job whose instant passed and that nobody fired.
-pub const LATE: Sign = sign(Tone::Bad, Icon::Clock, "late");
-/// Of a job whose last run went wrong.
-pub const FAILING: Sign = sign(Tone::Bad, Icon::Cross, "failing");
 /// Of a gate.
 pub const OPEN: Sign = sign(Tone::Ok, Icon::Check, "open");
 pub const CLOSED: Sign = sign(Tone::Bad, Icon::Stop, "closed");
