@@ -1,11 +1,25 @@
 //! A farm with an agent, and tokens for it.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use farmhand_tests::farm::{Farm, SOON};
 use serde_json::Value;
 
 use super::client::{Reply, send};
+
+/// A program of `requirements.txt`.
+pub fn tool(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let tool = std::path::absolute(target.join("api-tools/bin").join(name)).expect("a path");
+    assert!(
+        tool.exists(),
+        "{} is missing: `./test` installs it, with python3 -m venv and pip from tests/api/requirements.txt",
+        tool.display()
+    );
+    tool
+}
 
 /// One agent, with a job of each sort that these tests need.
 pub struct Fixture {

@@ -2,7 +2,9 @@
 
 mod actions;
 mod attacks;
+mod away;
 mod client;
+mod document;
 mod fixture;
 mod limits;
 mod schemathesis;

@@ -103,3 +103,9 @@ async fn every_page_is_fit_for_every_reader_and_says_what_is_wrong() {
     .await;
     run(&mut farm, "pages").await;
 }
+
+#[tokio::test]
+async fn an_open_page_says_what_is_away_and_recovers() {
+    let mut farm = farm(Farm::new().agents(3).proxied().jobs(LONG)).await;
+    run(&mut farm, "away").await;
+}

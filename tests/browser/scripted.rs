@@ -97,6 +97,11 @@ async fn grant(farm: &mut Farm, wish: &str) -> String {
             farm.agent(about).kill();
             "killed".to_owned()
         }
+        "start" => {
+            let agent = farm.agents.iter_mut().find(|agent| agent.address == about);
+            agent.expect("an agent of the farm").start().await;
+            "started".to_owned()
+        }
         "cut" | "mend" => {
             for agent in &farm.agents {
                 if verb == "cut" {

@@ -54,7 +54,7 @@
 
   let fetching = false, again = false, last = 0;
   async function refresh() {
-    if (document.hidden || !$("[data-live]")) return;
+    if (document.hidden || !($("[data-live]") || since)) return;
     if (fetching) return void (again = true);
     fetching = true;
     last = Date.now();
@@ -68,10 +68,11 @@
         }
         times();
         mark();
+        current();
         document.dispatchEvent(new Event("farm:fresh"));
       } else if (reply.type === "opaqueredirect" || reply.status === 401) location.reload();
-      else state("away");
-    } catch { state("away"); }
+      else state(reply.status === 503 ? "nodb" : "away");
+    } catch { state("gone"); }
     fetching = false;
     if (again) { again = false; soon(); }
   }
@@ -82,28 +83,59 @@
 
   // ---- One stream per page; none while nobody looks.
   let stream = null;
-  const WORDS = { live: "live", away: "reconnecting", paused: "paused" };
+  const WORDS = { live: "live", away: "reconnecting", nodb: "database away", gone: "agent away", paused: "paused" };
   function state(word) {
     const link = $(".link");
-    if (link) { link.dataset.state = word; link.textContent = WORDS[word]; }
+    if (link && link.dataset.state !== word) { link.dataset.state = word; link.textContent = WORDS[word]; }
+    outage(word === "nodb" || word === "gone" ? word : "");
+  }
+  function current() { listen(); state(stream && stream.readyState === EventSource.OPEN ? "live" : "away"); }
+
+  // ---- An outage: what is away, since when, and that this page is old. It is tried again until it is over.
+  let since = 0, retry = 0, others = [];
+  function outage(word) {
+    const box = $("#outage");
+    if (!box) return;
+    if (!word) { since = 0; box.hidden = true; clearTimeout(retry); retry = 0; return; }
+    since = since || now();
+    const at = new Date(since).toISOString().slice(11, 19);
+    const text = word === "nodb"
+      ? `The database has not answered since ${at} UTC; this page is as old. Nothing new starts, running jobs go on until their lease ends, and nothing is lost. It recovers without an operator.`
+      : `${box.dataset.agent}, the agent that serves this page, has not answered since ${at} UTC; this page is as old. The farm may be well: open the page at another agent${others.length ? `, such as ${others.join(" or ")}` : ""}.`;
+    if (box.textContent !== text) box.textContent = text;
+    box.hidden = false;
+    if (!retry) retry = setTimeout(() => { retry = 0; refresh(); }, 2000);
+  }
+  // Asked for while the agent answers: afterwards nobody would say.
+  async function meet() {
+    const box = $("#outage");
+    if (!box || document.hidden || since || !document.body.dataset.stream) return;
+    try {
+      const reply = await fetch("/api/v1/nodes?state=ready&limit=4");
+      if (reply.ok) others = (await reply.json()).items.map((n) => n.address).filter((a) => a !== box.dataset.agent).slice(0, 3);
+    } catch { /* the next time */ }
   }
   function listen() {
     if (stream || document.hidden || !document.body.dataset.stream) return;
     stream = new EventSource(document.body.dataset.stream);
     let opened = false;
-    stream.onopen = () => { state("live"); if (opened) soon(); opened = true; };
+    stream.onopen = () => { if (!since) state("live"); if (opened || since) soon(); opened = true; };
     stream.onerror = () => {
-      state("away");
+      if (!since) state("away");
+      // What is away, the page's own address tells.
+      soon();
       // A refused stream stays closed by itself; the farm may only be busy.
       if (stream && stream.readyState === EventSource.CLOSED) { stream = null; setTimeout(listen, 5000); }
     };
     stream.onmessage = soon;
-    stream.addEventListener("changed", soon);
+    stream.addEventListener("changed", (e) => { if (JSON.parse(e.data).away) state("nodb"); else soon(); });
     stream.addEventListener("resync", soon);
   }
   function hush() { if (stream) { stream.close(); stream = null; state("paused"); } }
   document.addEventListener("visibilitychange", () => { if (document.hidden) hush(); else { listen(); refresh(); } });
   addEventListener("pagehide", hush);
+  meet();
+  setInterval(meet, 60000);
   addEventListener("pageshow", (e) => { if (e.persisted) { listen(); refresh(); } });
 
   // ---- Dialogs: an action's page, shown above this one.

@@ -47,9 +47,10 @@ async fn render(State(app): State<App>) -> Response {
 }
 
 async fn ready(State(app): State<App>) -> Response {
-    if app.health.is_ready() {
-        (StatusCode::OK, "ready\n").into_response()
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "no session\n").into_response()
+    let away = app.events.metrics.db_up.get() == 0;
+    match (app.health.is_ready(), away) {
+        (_, true) => (StatusCode::SERVICE_UNAVAILABLE, "the database does not answer\n").into_response(),
+        (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "no session\n").into_response(),
+        (true, false) => (StatusCode::OK, "ready\n").into_response(),
     }
 }

@@ -6,9 +6,11 @@ use axum::middleware;
 use axum::routing::MethodRouter;
 use farmhand_store::Role;
 use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::schema::ArrayItems;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
-    ComponentsBuilder, Content, InfoBuilder, OpenApi, OpenApiBuilder, Ref, ResponseBuilder,
+    ComponentsBuilder, Content, InfoBuilder, OpenApi, OpenApiBuilder, Ref, RefOr, Required, ResponseBuilder,
+    Schema,
 };
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::UtoipaMethodRouter;
@@ -131,6 +133,7 @@ impl Routes {
             ))
             .build();
         api.merge(self.api.clone());
+        name_items(&mut api);
         api
     }
 
@@ -169,6 +172,31 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operati
     .filter_map(|(method, operation)| Some((method, operation?)))
 }
 
+/// Gives the items of each page a name of their own: clients make one type of them, wherever they occur.
+fn name_items(api: &mut OpenApi) {
+    let Some(components) = &mut api.components else {
+        return;
+    };
+    let mut named = Vec::new();
+    for (page, schema) in &mut components.schemas {
+        let (Some(item), RefOr::T(Schema::Object(object))) = (page.strip_prefix("Page_"), schema) else {
+            continue;
+        };
+        let Some(RefOr::T(Schema::Array(list))) = object.properties.get_mut("items") else {
+            continue;
+        };
+        let reference = ArrayItems::RefOrSchema(Box::new(Ref::from_schema_name(item).into()));
+        if let ArrayItems::RefOrSchema(inline) = std::mem::replace(&mut list.items, reference) {
+            named.push((item.to_owned(), *inline));
+        }
+    }
+    for (name, schema) in named {
+        if matches!(schema, RefOr::T(_)) {
+            components.schemas.entry(name).or_insert(schema);
+        }
+    }
+}
+
 /// Adds what the guard may answer, and whom it lets through.
 fn complete(operation: &mut Operation, access: Access, method: &Method, path: &str) {
     // Handlers of different nouns have the same names.
@@ -196,11 +224,34 @@ fn complete(operation: &mut Operation, access: Access, method: &Method, path: &s
             None => may,
         });
     }
+    // What a route gives is what it is for.
+    let summary = operation.summary.clone().unwrap_or_default();
+    for response in operation.responses.responses.values_mut() {
+        if let RefOr::T(response) = response
+            && response.description.is_empty()
+        {
+            response.description.clone_from(&summary);
+        }
+    }
+    if let Some(RefOr::T(body)) = &mut operation.request_body {
+        // A body that may be null may be left out; the schema is of one that is there.
+        let mut optional = false;
+        for content in body.content.values_mut() {
+            if let RefOr::T(content) = content
+                && let Some(RefOr::T(Schema::OneOf(any))) = &mut content.schema
+                && let Some(schema) = any.items.pop()
+            {
+                content.schema = Some(schema);
+                optional = true;
+            }
+        }
+        body.required = Some(if optional { Required::False } else { Required::True });
+    }
     if path.contains('{') {
         answers.push((404, "There is no such thing"));
     }
     if *method != Method::GET {
-        answers.push((409, "It makes sense, but not now"));
+        answers.push((409, "Conflicts with the current state"));
         answers.extend([
             (408, "The body came too slowly"),
             (413, "The body is too large"),

@@ -9,9 +9,10 @@ use tokio_postgres::types::Type;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::Kind;
 use super::db::{Db, stmt};
 use super::error::StoreError;
-use super::{AttemptOutcome, Kind};
+use super::reading::BarEnd;
 use farmhand_core::run::RunState;
 
 /// Which runs to list; None and empty mean any.
@@ -141,7 +142,7 @@ pub async fn live_runs(db: &Db, job_id: &str) -> Result<Vec<LiveRun>, StoreError
     db.rows(stmt!("live_runs"), &[(&job_id, Type::TEXT)]).await
 }
 
-/// An attempt that ended without ending its run; the last or present one is in the run itself.
+/// An attempt of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AttemptRow {
     pub attempt: i32,
@@ -150,8 +151,9 @@ pub struct AttemptRow {
     pub fence: i64,
     pub claimed_at: Timestamp,
     pub started_at: Option<Timestamp>,
-    pub ended_at: Timestamp,
-    pub outcome: AttemptOutcome,
+    /// None while it is running.
+    pub ended_at: Option<Timestamp>,
+    pub outcome: BarEnd,
     pub reason: Option<String>,
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
@@ -161,7 +163,7 @@ pub struct AttemptRow {
     pub output_dropped: Option<i64>,
 }
 
-/// A run's earlier attempts, oldest first.
+/// A run's attempts, the oldest first.
 pub async fn attempts(db: &Db, run_id: i64) -> Result<Vec<AttemptRow>, StoreError> {
     db.rows(stmt!("attempts"), &[(&run_id, Type::INT8)]).await
 }

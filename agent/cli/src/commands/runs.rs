@@ -12,7 +12,8 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::follow::no_run;
-use super::{Exit, Outcome, completion, out};
+use super::{Exit, Failure, Outcome, completion, out};
+use farmhand_control::jobs;
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct ListArgs {
@@ -40,6 +41,30 @@ fn state(word: &str) -> Result<RunState, String> {
         let all = RunState::ALL.map(RunState::as_str).join(", ");
         format!("it is one of {all}")
     })
+}
+
+/// The run that somebody means: a number, or a job's name for its newest run.
+///
+/// # Errors
+/// 3 when there is no such job, or it has no run.
+pub async fn number(db: &Db, text: &str) -> Result<i64, Failure> {
+    if let Ok(run) = text.parse() {
+        return Ok(run);
+    }
+    let of = RunFilter {
+        job_id: Some(text.to_owned()),
+        ..RunFilter::default()
+    };
+    match query::runs(db, &of, 1).await?.first() {
+        Some(run) => Ok(run.run_id),
+        None => {
+            let job = jobs::one(db, text).await?;
+            Err(
+                Failure::new(Exit::NotFound, format!("{} has no run yet", job.job_id))
+                    .next(format!("`farmhand explain job {text}` says why")),
+            )
+        }
+    }
 }
 
 pub async fn list(db: &Db, args: &ListArgs, as_json: bool) -> Outcome {
@@ -160,8 +185,7 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
     let headers = [
         "TRY", "NODE", "SESSION", "FENCE", "CLAIMED", "STARTED", "ENDED", "OUTCOME", "EXIT", "REASON",
     ];
-    let mut rows: Vec<_> = attempts.iter().map(attempt).collect();
-    rows.extend(last_attempt(&row));
+    let rows: Vec<_> = attempts.iter().map(attempt).collect();
     if rows.is_empty() {
         out::line("no attempt yet");
     } else {
@@ -253,28 +277,11 @@ fn attempt(row: &AttemptRow) -> Vec<String> {
         row.fence.to_string(),
         out::time(row.claimed_at),
         out::maybe_time(row.started_at),
-        out::time(row.ended_at),
+        out::maybe_time(row.ended_at),
         row.outcome.to_string(),
         ending(row.exit_code, row.signal),
         row.reason.clone().unwrap_or_default(),
     ]
-}
-
-/// The attempt that ended the run, or is under way, stands in the run itself.
-fn last_attempt(row: &RunRow) -> Option<Vec<String>> {
-    let node = row.running_at.clone()?;
-    Some(vec![
-        row.attempt.to_string(),
-        node,
-        out::maybe(row.session),
-        out::maybe(row.fence),
-        out::maybe_time(row.claimed_at),
-        out::maybe_time(row.started_at),
-        out::maybe_time(row.finished_at),
-        row.state.as_str().to_owned(),
-        ending(row.exit_code, row.signal),
-        row.reason.clone().unwrap_or_default(),
-    ])
 }
 
 fn due(row: &RunRow) -> String {

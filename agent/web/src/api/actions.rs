@@ -110,8 +110,8 @@ struct Submission {
 }
 
 /// Run a job now
-#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/runs", tag = "jobs", request_body = Option<Submission>,
-    params(("job_id" = String, Path,), Plain,
+#[utoipa::path(post, path = "/api/v1/jobs/{job}/runs", tag = "jobs", request_body = Option<Submission>,
+    params(("job" = String, Path, description = "Its name"), Plain,
         ("Idempotency-Key" = Option<String>, Header, description = "With the same key again, no second run is made and the first one is answered", min_length = 1, max_length = 200, pattern = "^[ -~]+$")),
     responses((status = 200, body = Answer)))]
 async fn submit(
@@ -144,7 +144,7 @@ struct PauseQuery {
 }
 
 /// Stop a job's schedule; it can still be run by hand
-#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/pause", tag = "jobs", params(("job_id" = String, Path,), PauseQuery),
+#[utoipa::path(post, path = "/api/v1/jobs/{job}/pause", tag = "jobs", params(("job" = String, Path, description = "Its name"), PauseQuery),
     responses((status = 200, body = Answer)))]
 async fn pause(
     State(app): State<App>,
@@ -160,7 +160,7 @@ async fn pause(
 }
 
 /// Start a paused job's schedule again; what fell into the pause is recorded as skipped
-#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/resume", tag = "jobs", params(("job_id" = String, Path,), Plain),
+#[utoipa::path(post, path = "/api/v1/jobs/{job}/resume", tag = "jobs", params(("job" = String, Path, description = "Its name"), Plain),
     responses((status = 200, body = Answer)))]
 async fn resume(
     State(app): State<App>,
@@ -189,8 +189,8 @@ struct Stretch {
 }
 
 /// Make runs for instants of the past that have none
-#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/backfill", tag = "jobs", request_body = Stretch,
-    params(("job_id" = String, Path,), Plain),
+#[utoipa::path(post, path = "/api/v1/jobs/{job}/backfill", tag = "jobs", request_body = Stretch,
+    params(("job" = String, Path, description = "Its name"), Plain),
     responses((status = 200, body = Answer)))]
 async fn backfill(
     State(app): State<App>,
@@ -225,7 +225,7 @@ struct CancelQuery {
 }
 
 /// End a run; one that is running gets SIGTERM, and SIGKILL after its grace
-#[utoipa::path(post, path = "/api/v1/runs/{run_id}/cancel", tag = "runs", params(("run_id" = i64, Path,), CancelQuery),
+#[utoipa::path(post, path = "/api/v1/runs/{run}/cancel", tag = "runs", params(("run" = i64, Path, description = "Its number"), CancelQuery),
     responses((status = 200, body = Answer)))]
 async fn cancel(
     State(app): State<App>,
@@ -253,8 +253,8 @@ struct RetryQuery {
 }
 
 /// Run a finished run's job again, with its parameters, as a new run
-#[utoipa::path(post, path = "/api/v1/runs/{run_id}/retry", tag = "runs",
-    params(("run_id" = i64, Path,), RetryQuery,
+#[utoipa::path(post, path = "/api/v1/runs/{run}/retry", tag = "runs",
+    params(("run" = i64, Path, description = "Its number"), RetryQuery,
         ("Idempotency-Key" = Option<String>, Header, description = "With the same key again, no second run is made and the first one is answered", min_length = 1, max_length = 200, pattern = "^[ -~]+$")),
     responses((status = 200, body = Answer)))]
 async fn retry(

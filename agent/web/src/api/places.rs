@@ -20,7 +20,7 @@ pub(super) fn router() -> Routes {
 }
 
 /// Let a node claim nothing more; what it runs goes on
-#[utoipa::path(post, path = "/api/v1/nodes/{address}/cordon", tag = "nodes", params(("address" = String, Path,), Plain),
+#[utoipa::path(post, path = "/api/v1/nodes/{node}/cordon", tag = "nodes", params(("node" = String, Path, description = "Its address"), Plain),
     responses((status = 200, body = Answer)))]
 async fn cordon(
     State(app): State<App>,
@@ -45,7 +45,7 @@ struct DrainQuery {
 }
 
 /// As cordon, and let what it runs come to its end
-#[utoipa::path(post, path = "/api/v1/nodes/{address}/drain", tag = "nodes", params(("address" = String, Path,), DrainQuery),
+#[utoipa::path(post, path = "/api/v1/nodes/{node}/drain", tag = "nodes", params(("node" = String, Path, description = "Its address"), DrainQuery),
     responses((status = 200, body = Answer)))]
 async fn drain(
     State(app): State<App>,
@@ -61,7 +61,7 @@ async fn drain(
 }
 
 /// Let a cordoned or draining node claim again
-#[utoipa::path(post, path = "/api/v1/nodes/{address}/resume", tag = "nodes", params(("address" = String, Path,), Plain),
+#[utoipa::path(post, path = "/api/v1/nodes/{node}/resume", tag = "nodes", params(("node" = String, Path, description = "Its address"), Plain),
     responses((status = 200, body = Answer)))]
 async fn uncordon(
     State(app): State<App>,
@@ -84,8 +84,8 @@ struct Confirmation {
 }
 
 /// End a node's session now and free its runs, without waiting until its processes must be dead
-#[utoipa::path(post, path = "/api/v1/leases/{address}/release", tag = "nodes", request_body = Confirmation,
-    params(("address" = String, Path,), Plain),
+#[utoipa::path(post, path = "/api/v1/leases/{node}/release", tag = "nodes", request_body = Confirmation,
+    params(("node" = String, Path, description = "Its address"), Plain),
     responses((status = 200, body = Answer)))]
 async fn release(
     State(app): State<App>,
@@ -111,8 +111,8 @@ struct Size {
 }
 
 /// Resize a pool at once; runs in it go on, and the size stays until its job file has another
-#[utoipa::path(put, path = "/api/v1/pools/{name}/size", tag = "pools", request_body = Size,
-    params(("name" = String, Path,), Plain),
+#[utoipa::path(put, path = "/api/v1/pools/{pool}/size", tag = "pools", request_body = Size,
+    params(("pool" = String, Path, description = "Its name"), Plain),
     responses((status = 200, body = Answer)))]
 async fn set_pool(
     State(app): State<App>,

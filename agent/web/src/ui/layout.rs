@@ -72,6 +72,7 @@ impl Frame {
                     a class="skip" href="#main" { "Skip to the content" }
                     (icons::sprite())
                     (self.top())
+                    p id="outage" role="alert" data-agent=(self.address) hidden {}
                     main id="main" tabindex="-1" { (content) }
                     (self.foot())
                     dialog id="ask" aria-label="Action" {}

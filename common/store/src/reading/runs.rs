@@ -171,7 +171,7 @@ pub struct RunDetail {
     /// The database's clock.
     pub db_now: Timestamp,
     pub run: RunRow,
-    /// Those before the last or present one, which is in `run`.
+    /// All of them, the oldest first.
     pub attempts: Vec<AttemptRow>,
     /// Who asked that it be cancelled.
     pub cancel_by: Option<String>,

@@ -75,7 +75,7 @@ fn listed(name: &str, revisions: &[RevisionItem], now: Timestamp) -> Markup {
                     }
                 }
             } }
-            div class="body" { p { "An earlier one is applied again by" } (cli(&format!("farmhand job rollback {name} --to REVISION"))) }
+            div class="body" { p { "To roll back:" } (cli(&format!("farmhand job rollback {name} REVISION"))) }
         }
     }
 }

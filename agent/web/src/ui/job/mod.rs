@@ -116,7 +116,15 @@ fn head(detail: &JobDetail, role: Role) -> Markup {
 fn when(detail: &JobDetail) -> Markup {
     let (job, now) = (&detail.job, detail.db_now);
     html! {
+        @if let Some(text) = &job.description { p class="body" { (text) } }
         dl class="pairs" {
+            @if let Some(owner) = &job.owner { dt { "Owner" } dd { (owner) } }
+            @if !job.tags.is_empty() { dt { "Tags" } dd { @for tag in &job.tags { span class="tag" { (tag) } " " } } }
+            // A definition of another version may hold anything.
+            @if let Some(link) = job.runbook.as_ref().filter(|l| l.starts_with("https://") || l.starts_with("http://")) {
+                dt { "Runbook" } dd { a href=(link) rel="noreferrer" { (link) } }
+            }
+            dt { "Source" } dd { (job.source) }
             dt { "In words" } dd { (job.schedule_text) }
             @if !job.schedule.is_empty() {
                 dt { "As written" } dd { @for text in &job.schedule { code { (text) } " " } "in " (job.timezone) }

@@ -191,7 +191,7 @@ fn attempt(bar: &Bar, now: Timestamp) -> Markup {
                 text class="halo" x="24" y="14" {
                     (fact.job_id)
                     @if fact.attempt > 1 { " #" (fact.attempt) }
-                    @if bar.hatched { " · node died" }
+                    @if bar.hatched { " · lost" }
                 }
             }
         }

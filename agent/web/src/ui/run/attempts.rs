@@ -15,7 +15,7 @@ use crate::ui::parts::{link, none};
 /// Its attempts alone, on the nodes that they ran on.
 pub fn facts(detail: &RunDetail) -> Facts {
     let run = &detail.run;
-    let mut attempts: Vec<AttemptFact> = detail
+    let attempts: Vec<AttemptFact> = detail
         .attempts
         .iter()
         .map(|a| AttemptFact {
@@ -26,25 +26,10 @@ pub fn facts(detail: &RunDetail) -> Facts {
             session: a.session,
             fence: a.fence,
             from: a.claimed_at,
-            to: Some(a.ended_at),
-            end: a.outcome.as_str().parse().unwrap_or(BarEnd::Released),
+            to: a.ended_at,
+            end: a.outcome,
         })
         .collect();
-    if let (Some(address), Some(session), Some(fence), Some(from)) =
-        (&run.running_at, run.session, run.fence, run.claimed_at)
-    {
-        attempts.push(AttemptFact {
-            run_id: run.run_id,
-            job_id: run.job_id.clone(),
-            attempt: run.attempt,
-            address: address.clone(),
-            session,
-            fence,
-            from,
-            to: run.finished_at,
-            end: run.state.as_str().parse().unwrap_or(BarEnd::Running),
-        });
-    }
     let mut nodes: BTreeMap<&str, NodeFact> = BTreeMap::new();
     for a in &attempts {
         let node = nodes.entry(&a.address).or_insert_with(|| NodeFact {
@@ -77,14 +62,14 @@ pub fn end(detail: &RunDetail) -> Timestamp {
 }
 
 pub fn table(detail: &RunDetail) -> Markup {
-    let (run, now) = (&detail.run, detail.db_now);
+    let now = detail.db_now;
     let lost = |attempt: i32| {
         let before = detail
             .attempts
             .iter()
             .filter(|a| a.attempt < attempt)
             .max_by_key(|a| a.attempt);
-        before.filter(|a| a.outcome.as_str() == "lost")
+        before.filter(|a| a.outcome == BarEnd::Lost)
     };
     html! {
         div class="scroll" { table {
@@ -93,27 +78,14 @@ pub fn table(detail: &RunDetail) -> Markup {
                 th { "Why" } th class="num" { "CPU" } th class="num" { "Memory" }
             } }
             tbody {
-                @if let (Some(node), Some(from)) = (&run.running_at, run.claimed_at) {
-                    tr id="attempt-last" {
-                        td class="num" { (run.attempt) }
-                        td { (at(node, run.session)) @if let Some(a) = lost(run.attempt) { br; small { "took over from " (a.address) } } }
-                        td class="fence" { @if let Some(fence) = run.fence { (fence) } }
-                        td { (words::run(run.state).markup()) }
-                        td { (both(from, now)) }
-                        td class="num" { (took(between(run.started_at.unwrap_or(from), run.finished_at.unwrap_or(now)))) }
-                        td { (why(run.reason.as_deref(), run.exit_code, run.signal)) }
-                        td class="num" { (cpu(run.cpu_ms)) }
-                        td class="num" { (memory(run.max_rss_bytes)) }
-                    }
-                }
                 @for a in detail.attempts.iter().rev() {
                     tr id=(format!("attempt-{}", a.attempt)) {
                         td class="num" { (a.attempt) }
-                        td { (at(&a.address, Some(a.session))) @if let Some(b) = lost(a.attempt) { br; small { "took over from " (b.address) } } }
+                        td { (at(&a.address, a.session)) @if let Some(b) = lost(a.attempt) { br; small { "took over from " (b.address) } } }
                         td class="fence" { (a.fence) }
-                        td { (words::attempt(a.outcome).markup()) }
+                        td { (words::named(a.outcome.as_str()).markup()) }
                         td { (both(a.claimed_at, now)) }
-                        td class="num" { (took(between(a.started_at.unwrap_or(a.claimed_at), a.ended_at))) }
+                        td class="num" { (took(between(a.started_at.unwrap_or(a.claimed_at), a.ended_at.unwrap_or(now)))) }
                         td { (why(a.reason.as_deref(), a.exit_code, a.signal)) }
                         td class="num" { (cpu(a.cpu_ms)) }
                         td class="num" { (memory(a.max_rss_bytes)) }
@@ -124,13 +96,16 @@ pub fn table(detail: &RunDetail) -> Markup {
     }
 }
 
-fn at(node: &str, session: Option<i64>) -> Markup {
-    html! { a href=(link::node(node)) { (node) } @if let Some(session) = session { " " small { "session " (session) } } }
+fn at(node: &str, session: i64) -> Markup {
+    html! { a href=(link::node(node)) { (node) } " " small { "session " (session) } }
 }
 
 pub fn why(reason: Option<&str>, exit: Option<i32>, signal: Option<i32>) -> Markup {
     html! {
-        @if let Some(signal) = signal { "signal " (signal) " " }
+        // A plain end's reason says how it ended.
+        @let told = reason.is_some_and(|r| r.starts_with("exit code") || r.starts_with("ended by signal"));
+        @if told { }
+        @else if let Some(signal) = signal { "signal " (signal) " " }
         @else if let Some(code) = exit { "exit " (code) " " }
         @if let Some(reason) = reason { (reason) }
     }

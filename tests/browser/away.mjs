@@ -1,0 +1,21 @@
+// The database goes away and comes back, then the agent that serves the page dies: an open page says which, and recovers.
+import { base, eventually, open, picture, please, script } from "./browser.mjs";
+
+await script(async () => {
+  const page = await open();
+  page.expectsErrors = true;
+  await page.goto(`${base}/`);
+  const link = page.locator(".link"), box = page.locator("#outage");
+  await eventually("the page is live", async () => (await link.innerText()) === "live");
+  await please("cut");
+  await eventually("it says that the database is away", async () =>
+    (await box.isVisible()) && /The database has not answered since/.test(await box.innerText()));
+  await picture(page, "database-away");
+  await please("mend");
+  await eventually("it is live again", async () => !(await box.isVisible()) && (await link.innerText()) === "live");
+  await please("kill n3");
+  await eventually("it says that the agent is gone, and names others", async () =>
+    (await box.isVisible()) && /n3, the agent that serves this page/.test(await box.innerText()) && /n1|n2/.test(await box.innerText()));
+  await please("start n3");
+  await eventually("it is live once more", async () => !(await box.isVisible()) && (await link.innerText()) === "live");
+});
