@@ -1,6 +1,7 @@
 //! Jobs: found, paused, resumed.
 
 use farmhand_core::definition::JobSpec;
+use farmhand_core::document::closest;
 use farmhand_store::jobs::{self, Listed, Paused, Resumed};
 use farmhand_store::{Db, query};
 use jiff::Timestamp;
@@ -31,7 +32,15 @@ pub async fn all(db: &Db) -> Result<Vec<Listed>, Refusal> {
 /// # Errors
 /// 3 when there is none.
 pub async fn one(db: &Db, name: &str) -> Result<Listed, Refusal> {
-    jobs::job(db, name).await?.ok_or_else(|| no_job(name))
+    if let Some(job) = jobs::job(db, name).await? {
+        return Ok(job);
+    }
+    let all = all(db).await?;
+    let failure = no_job(name);
+    Err(match closest(name, all.iter().map(|job| job.job_id.as_str())) {
+        Some(near) => failure.why(format!("did you mean {near}?")),
+        None => failure,
+    })
 }
 
 /// What is said of a name that no job has.

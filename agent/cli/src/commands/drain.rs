@@ -77,7 +77,7 @@ async fn until_drained(db: &Db, address: &str) -> Result<NodeRow, Failure> {
     loop {
         match node::one(db, address).await.map_err(Failure::from) {
             Ok(row) if row.running == 0 && (row.state == "draining" || !row.open) => return Ok(row),
-            Ok(row) if row.open && row.state != "draining" => {
+            Ok(row) if row.open && row.state != "draining" && row.state != "expired" => {
                 progress.clear();
                 return Err(Failure::new(Exit::Refused, format!("{address} is {}", row.state))
                     .why("somebody took the draining back"));

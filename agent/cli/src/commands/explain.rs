@@ -2,10 +2,11 @@
 
 use clap::{Args, Subcommand};
 use farmhand_core::explain::{Explanation, Gate};
-use farmhand_store::{jobs, reading, signatures};
+use farmhand_store::{Db, jobs, query, reading, signatures};
 use jiff::tz::TimeZone;
 
-use super::{DatabaseArgs, Exit, Outcome, completion, out};
+use super::follow::no_run;
+use super::{DatabaseArgs, Exit, Failure, Outcome, completion, out};
 use farmhand_control::moment;
 
 #[derive(Args, Debug)]
@@ -26,12 +27,34 @@ enum What {
         #[arg(long, value_name = "T")]
         at: Option<String>,
     },
+    /// The same for one run: the instant that it was due at
+    Run {
+        #[arg(add = completion::run_numbers())]
+        run: i64,
+    },
+    /// A job's name alone, or a run's number
+    #[command(external_subcommand)]
+    Of(Vec<String>),
 }
 
 pub async fn run(args: &ExplainArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
-    let What::Job { name, at } = &args.what;
-    let at = match at {
+    let (name, at) = match &args.what {
+        What::Job { name, at } => (name.clone(), at.clone()),
+        What::Run { run } => about(&db, *run).await?,
+        What::Of(words) => match &words[..] {
+            [word] => match word.parse() {
+                Ok(run) => about(&db, run).await?,
+                Err(_) => (word.clone(), None),
+            },
+            _ => {
+                return Err(Failure::usage("explain takes one job or one run")
+                    .next("`farmhand explain job NAME --at T` asks about an instant"));
+            }
+        },
+    };
+    let name = name.as_str();
+    let at = match &at {
         Some(text) => {
             let zone = (jobs::job(&db, name).await?)
                 .and_then(|row| TimeZone::get(row.spec["timezone"].as_str()?).ok())
@@ -57,6 +80,13 @@ pub async fn run(args: &ExplainArgs, as_json: bool) -> Outcome {
         Some(Gate::Exists) if at.is_none() => Exit::NotFound,
         _ => Exit::Ok,
     })
+}
+
+/// The job of a run, and the instant that it was due at unless it is still to run.
+async fn about(db: &Db, run: i64) -> Result<(String, Option<String>), Failure> {
+    let row = query::run(db, run).await?.ok_or_else(|| no_run(run))?;
+    let over = row.state.is_final().then(|| row.due_at.to_string());
+    Ok((row.job_id, over))
 }
 
 fn show(explanation: &Explanation) {

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 
 use super::apply::{self, ApplyArgs};
 use super::follow::{Follow, follow};
-use super::{DatabaseArgs, Exit, Failure, Outcome, backfill, completion, diff, out, runs, sign, triggers};
+use super::{
+    DatabaseArgs, Exit, Failure, Outcome, backfill, completion, diff, out, remove, runs, sign, triggers,
+};
 pub(super) use farmhand_control::jobs::{all, no_job, one, spec};
 use farmhand_control::jobs::{pause, resume};
 
@@ -32,7 +34,16 @@ enum JobCommand {
     /// What applying files would change, value by value; or what a revision changed
     Diff(diff::DiffArgs),
     /// All jobs
+    #[command(alias = "list")]
     Ls,
+    /// Delete jobs; their history stays
+    Rm {
+        #[arg(required = true, add = completion::job_names())]
+        name: Vec<String>,
+        /// Delete without asking
+        #[arg(long)]
+        yes: bool,
+    },
     /// One job: its definition, state and revisions
     Show {
         #[arg(add = completion::job_names())]
@@ -98,6 +109,7 @@ pub async fn run(args: &JobArgs, as_json: bool) -> Outcome {
         JobCommand::Rollback(args) => diff::rollback(&db, args, as_json).await,
         JobCommand::Backfill(args) => backfill::run(&db, args, as_json).await,
         JobCommand::Ls => list(&db, as_json).await,
+        JobCommand::Rm { name, yes } => remove::run(&db, name, *yes, as_json).await,
         JobCommand::Show { name } => show(&db, name, as_json).await,
         JobCommand::Run(args) => submit(&db, args, as_json).await,
         JobCommand::Pause { name, reason } => {
@@ -133,16 +145,18 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
         "LAST START",
         "LAST STATE",
         "RUNNING AT",
+        "SOURCE",
     ];
     let rows = jobs.iter().map(|job| {
         vec![
             job.job_id.clone(),
-            state(job).to_owned(),
+            job.health().as_str().to_owned(),
             schedule(&job.spec),
             out::maybe_time(job.next_run),
             out::maybe_time(job.last_run_started),
             last_state(job),
             out::maybe(job.running_at.as_ref()),
+            job.source.clone(),
         ]
     });
     out::table(&headers, rows.collect());
@@ -160,6 +174,7 @@ async fn show(db: &Db, name: &str, as_json: bool) -> Outcome {
     out::pairs(&[
         ("job", job.job_id.clone()),
         ("state", paused_by(&job)),
+        ("source", job.source.clone()),
         ("next run", out::maybe_time(job.next_run)),
         ("running at", out::maybe(job.running_at.as_ref())),
         ("last start", out::maybe_time(job.last_run_started)),

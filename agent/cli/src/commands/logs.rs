@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 
 use clap::Args;
+use farmhand_core::document::size_text;
 use farmhand_store::logs::{LogChunk, read_log};
 use farmhand_store::query::{self, RunRow};
 use farmhand_store::{Db, LogStream, StoreError};
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::follow::{no_run, until_final};
 use super::progress::Progress;
-use super::{Exit, Failure, Outcome, completion, out};
+use super::{Exit, Failure, Outcome, completion, out, runs};
 use farmhand_core::sanitize::Visible;
 
 /// Pieces read at once; each is at most some tens of kB.
@@ -18,8 +19,9 @@ const BATCH: i64 = 200;
 
 #[derive(Args, Debug)]
 pub struct LogArgs {
+    /// Its number; or a job's name, for its newest run
     #[arg(add = completion::run_numbers())]
-    run: i64,
+    run: String,
     /// Only this attempt [default: the last one; with -f all]
     #[arg(long, value_name = "N")]
     attempt: Option<i32>,
@@ -32,17 +34,18 @@ pub struct LogArgs {
 }
 
 pub async fn run(db: &Db, args: &LogArgs, as_json: bool) -> Outcome {
-    let Some(row) = query::run(db, args.run).await? else {
-        return Err(no_run(args.run).into());
+    let run = runs::number(db, &args.run).await?;
+    let Some(row) = query::run(db, run).await? else {
+        return Err(no_run(run).into());
     };
     let mut printer = match args.attempt {
         Some(n) if !(1..=row.attempt).contains(&n) => return Err(no_attempt(&row, n)),
-        Some(n) => Printer::one(args.run, n, as_json),
-        None if args.all || args.follow => Printer::all(args.run, as_json),
-        None => Printer::one(args.run, row.attempt, as_json),
+        Some(n) => Printer::one(run, n, as_json),
+        None if args.all || args.follow => Printer::all(run, as_json),
+        None => Printer::one(run, row.attempt, as_json),
     };
     if args.follow {
-        let row = until_final(db, args.run, Some(&mut printer), &mut Progress::default()).await?;
+        let row = until_final(db, run, Some(&mut printer), &mut Progress::default()).await?;
         printer.say_what_is_missing(&row);
     } else {
         printer.list = as_json.then(Vec::new);
@@ -157,9 +160,9 @@ impl Printer {
     fn say_what_is_missing(&self, row: &RunRow) {
         let dropped = row.output_dropped.unwrap_or(0);
         if dropped > 0 && !self.as_json {
+            let dropped = size_text(dropped.unsigned_abs());
             out::note(&format!(
-                "farmhand: {dropped} bytes of the last attempt's output are not in the database (`output.keep` of the job); \
-                 its node keeps up to `output.local`"
+                "farmhand: {dropped} of the last attempt's output were cut: the database keeps as much as the job's `output.keep` says"
             ));
         }
     }

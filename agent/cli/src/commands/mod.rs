@@ -3,6 +3,7 @@
 mod agent;
 mod apply;
 mod apply_pools;
+mod apply_source;
 mod apply_targets;
 mod backfill;
 mod completion;
@@ -16,6 +17,7 @@ mod exit;
 mod explain;
 mod flow;
 mod follow;
+mod hints;
 mod import;
 mod items;
 mod job;
@@ -32,6 +34,7 @@ mod notify;
 pub mod out;
 mod pool;
 mod progress;
+mod remove;
 mod report_progress;
 mod run;
 mod runs;
@@ -131,7 +134,8 @@ pub fn main() -> ExitCode {
     completion::answer();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(mut error) => {
+            hints::correct(&mut error);
             // clap knows the stream; a stream that is gone changes nothing.
             let _ = error.print();
             return if error.use_stderr() { Exit::Usage } else { Exit::Ok }.into();

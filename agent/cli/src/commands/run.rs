@@ -20,11 +20,13 @@ pub struct RunArgs {
 #[derive(Subcommand, Debug)]
 enum RunCommand {
     /// The newest runs
+    #[command(alias = "list")]
     Ls(runs::ListArgs),
     /// One run with all of its attempts
     Show {
+        /// Its number; or a job's name, for its newest run
         #[arg(add = completion::run_numbers())]
-        run: i64,
+        run: String,
     },
     /// What a run printed, its stdout on stdout and its stderr on stderr
     Logs(logs::LogArgs),
@@ -32,6 +34,7 @@ enum RunCommand {
     Items(items::ItemsArgs),
     /// Run lines of a stream that were given up again, in a new run
     Replay(items::ReplayArgs),
+    #[command(aliases = ["stop", "kill"])]
     /// End runs; one that is running gets SIGTERM, and SIGKILL after its grace
     Cancel {
         #[arg(required = true, add = completion::run_numbers())]
@@ -56,7 +59,7 @@ pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     match &args.command {
         RunCommand::Ls(list) => runs::list(&db, list, as_json).await,
-        RunCommand::Show { run } => runs::show(&db, *run, as_json).await,
+        RunCommand::Show { run } => runs::show(&db, runs::number(&db, run).await?, as_json).await,
         RunCommand::Logs(args) => logs::run(&db, args, as_json).await,
         RunCommand::Items(args) => items::list(&db, args, as_json).await,
         RunCommand::Replay(args) => items::replay(&db, args, as_json).await,

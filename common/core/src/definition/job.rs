@@ -98,6 +98,7 @@ pub(super) fn read_job(mut job: Reader<'_>, layer: &JobLayer, shared: &Shared) -
     read_how(&mut job, &mut spec);
     read_where(&mut job, &mut spec);
     read_needs(&mut job, &mut spec);
+    read_people(&mut job, &mut spec);
     shared.pools.check(&mut job, &spec);
     shared.targets.read_job(&mut job, &mut spec);
     read_params(&mut job, &mut spec);
@@ -272,6 +273,34 @@ fn read_needs(job: &mut Reader<'_>, spec: &mut JobSpec) {
     }
     // The order says nothing, so a new order is no new definition.
     spec.locks.sort_unstable();
+}
+
+/// What people want to know of it.
+fn read_people(job: &mut Reader<'_>, spec: &mut JobSpec) {
+    job.maybe("description", &mut spec.description, filled);
+    job.maybe("owner", &mut spec.owner, filled);
+    job.maybe("runbook", &mut spec.runbook, web_address);
+    if let Some(tags) = job.list("tags", true, filled) {
+        spec.tags = values(tags);
+    }
+}
+
+/// An address that a browser opens.
+fn web_address(value: &DeValue<'_>) -> Result<String, Wrong> {
+    let wrong = || {
+        Wrong::new(
+            "not a web address",
+            "for example \"https://wiki.example.org/runbooks/import\"",
+        )
+    };
+    let text = value.as_str().ok_or_else(wrong)?;
+    let rest = text
+        .strip_prefix("https://")
+        .or_else(|| text.strip_prefix("http://"));
+    match rest {
+        Some(rest) if !rest.is_empty() && !text.contains(char::is_whitespace) => Ok(text.to_owned()),
+        _ => Err(wrong()),
+    }
 }
 
 fn read_params(job: &mut Reader<'_>, spec: &mut JobSpec) {

@@ -94,6 +94,15 @@ pub struct JobSpec {
     pub child_limits: Vec<ChildLimit>,
     pub instances: u32,
     pub enabled: bool,
+    /// For people: what it is for, whose it is, words to find it by, and where it says what to do when it fails.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runbook: Option<String>,
 }
 
 impl Default for JobSpec {
@@ -148,6 +157,10 @@ impl Default for JobSpec {
             child_limits: Vec::new(),
             instances: 1,
             enabled: true,
+            description: None,
+            owner: None,
+            tags: Vec::new(),
+            runbook: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::{Explanation, Facts, Finding, Gate, Known, Outcome, subject};
+use crate::definition::Missed;
 use crate::run::RunState;
 
 /// Walks the gates.
@@ -85,7 +86,7 @@ impl Walk {
         }
         self.open(Gate::Exists, format!("it exists since {}", known.since));
         // What is recorded counts more than what the definition says today.
-        if let Some(answer) = facts.at.and_then(|_| self.recorded(&known.outcomes)) {
+        if let Some(answer) = facts.at.and_then(|_| self.recorded(known)) {
             return Some(answer);
         }
         if self.gates.iter().any(|finding| !finding.open) {
@@ -140,7 +141,8 @@ impl Walk {
     }
 
     /// Whether the instant's outcome is known; then nothing else matters.
-    fn recorded(&mut self, outcomes: &[Outcome]) -> Option<String> {
+    fn recorded(&mut self, known: &Known) -> Option<String> {
+        let outcomes: &[Outcome] = &known.outcomes;
         let ran = outcomes
             .iter()
             .find(|o| o.state != RunState::Skipped && o.state != RunState::Due);
@@ -183,8 +185,16 @@ impl Walk {
             ),
             "missed" => (
                 Gate::Fired,
-                "no agent fired it in time, and `missed` did not ask for it later",
-                "missed = \"latest\" or \"all\" runs what was missed; backfill does it now",
+                match known.spec.missed {
+                    Missed::Latest => {
+                        "no agent fired it in time, and `missed = \"latest\"` runs only the newest of what was missed"
+                    }
+                    Missed::All => {
+                        "no agent fired it in time, and it was beyond `missed_within` or `missed_max`"
+                    }
+                    Missed::Skip => "no agent fired it in time, and `missed = \"skip\"` runs nothing later",
+                },
+                "`farmhand job backfill` runs it now; missed = \"all\" runs all that is missed",
             ),
             "overlap" => (
                 Gate::Overlap,

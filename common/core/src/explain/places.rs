@@ -74,17 +74,22 @@ impl Walk {
                 .collect();
             // The last one to leave closed the gate.
             let since = fitting.iter().filter_map(|n| n.since).max();
-            let what = if states.is_empty() {
+            let what = if let (Some(live), [only]) = (live.filter(|l| l.node.is_some()), &fitting[..]) {
+                let (run, node, state) = (live.run_id, &only.address, &only.state);
+                format!("run {run} belongs to node {node}, which is {state}")
+            } else if states.is_empty() {
                 "the farm has no node".to_owned()
             } else {
                 format!("none of them is ready: {}", states.join(", "))
             };
-            self.closed(
-                Gate::Nodes,
-                what,
-                since,
-                "start an agent, or `farmhand node resume`",
-            );
+            let withheld = fitting
+                .iter()
+                .find(|n| matches!(n.state.as_str(), "cordoned" | "draining"));
+            let frees = match withheld {
+                Some(node) => format!("`farmhand node resume {}`, or start an agent", node.address),
+                None => "start an agent".to_owned(),
+            };
+            self.closed(Gate::Nodes, what, since, frees);
             return;
         }
         self.open(Gate::Nodes, format!("{} of them are ready", able.len()));

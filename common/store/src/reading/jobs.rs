@@ -14,6 +14,7 @@ use crate::error::StoreError;
 use crate::text::words;
 use farmhand_core::definition::{JobSpec, trigger_text};
 use farmhand_core::due;
+use farmhand_core::health::{JobFacts, JobHealth};
 use farmhand_core::run::RunState;
 
 words! {
@@ -100,6 +101,8 @@ pub struct JobItem {
     pub job_id: String,
     pub rev: i64,
     pub state: JobState,
+    #[schema(value_type = crate::described::JobHealth)]
+    pub health: JobHealth,
     pub kind: JobKind,
     /// Expressions as they were written.
     pub schedule: Vec<String>,
@@ -132,6 +135,11 @@ pub struct JobItem {
     pub applied_at: Timestamp,
     pub applied_by: String,
     pub source: String,
+    /// What its definition says for people.
+    pub description: Option<String>,
+    pub owner: Option<String>,
+    pub tags: Vec<String>,
+    pub runbook: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -149,6 +157,7 @@ pub(super) struct Row {
     instances: i32,
     next_run: Option<Timestamp>,
     overdue: bool,
+    waiting: bool,
     source: String,
     applied_by: String,
     applied_at: Timestamp,
@@ -210,6 +219,14 @@ pub(super) fn item(row: Row) -> JobItem {
         (true, true) => JobState::Paused,
         (true, false) => JobState::Enabled,
     };
+    let health = JobHealth::of(&JobFacts {
+        enabled: row.enabled,
+        paused: row.paused,
+        overdue: row.overdue,
+        failures: row.consecutive_failures,
+        waiting: row.waiting,
+        running: (row.live.iter()).any(|l| l.state == RunState::Running),
+    });
     // What only a newer version understands is shown without words.
     let after = trigger_text(&row.spec);
     let spec: JobSpec = serde_json::from_value(row.spec).unwrap_or_default();
@@ -227,6 +244,7 @@ pub(super) fn item(row: Row) -> JobItem {
         job_id: row.job_id,
         rev: row.rev,
         state,
+        health,
         kind,
         schedule: spec.schedule,
         timezone: spec.timezone,
@@ -249,6 +267,10 @@ pub(super) fn item(row: Row) -> JobItem {
         applied_at: row.applied_at,
         applied_by: row.applied_by,
         source: row.source,
+        description: spec.description,
+        owner: spec.owner,
+        tags: spec.tags,
+        runbook: spec.runbook,
     }
 }
 

@@ -1,0 +1,70 @@
+//! `farmhand job rm`: jobs out of the farm, their history left.
+
+use farmhand_store::Db;
+use farmhand_store::jobs::{ApplyOutcome, Blocked, delete};
+use serde_json::json;
+
+use super::{Exit, Failure, Outcome, job, out, terminal};
+use farmhand_control::due_now;
+
+pub async fn run(db: &Db, names: &[String], yes: bool, as_json: bool) -> Outcome {
+    let mut running = 0;
+    for name in names {
+        running += usize::from(job::one(db, name).await?.running_at.is_some());
+    }
+    confirm(names, running, yes)?;
+    for _ in 0..due_now::TRIES {
+        let blocked = match delete(db, names, &super::who()).await? {
+            ApplyOutcome::Done { applied, .. } => {
+                if as_json {
+                    out::json(&json!({"deleted": applied}));
+                } else {
+                    applied
+                        .iter()
+                        .for_each(|job| out::line(&format!("- {}", job.job_id)));
+                }
+                return Ok(Exit::Ok);
+            }
+            ApplyOutcome::Refused(faults) => {
+                let failure = Failure::new(
+                    Exit::Refused,
+                    "other jobs are triggered by these; nothing was deleted",
+                );
+                return Err(faults.iter().fold(failure, |f, fault| f.why(fault)));
+            }
+            ApplyOutcome::Blocked(blocked) => blocked,
+        };
+        // Instants that are overdue get their outcome first.
+        let overdue: Vec<String> = (blocked.into_iter())
+            .filter_map(|obstacle| match obstacle {
+                Blocked::Overdue { job_id, .. } => Some(job_id),
+                _ => None,
+            })
+            .collect();
+        due_now::fire_overdue(db, &overdue).await?;
+    }
+    Err(due_now::busy("a job").into())
+}
+
+fn confirm(names: &[String], running: usize, yes: bool) -> Result<(), Failure> {
+    if yes {
+        return Ok(());
+    }
+    let what = match running {
+        0 => names.join(", "),
+        n => format!("{} ({n} running now; their runs go on)", names.join(", ")),
+    };
+    if !terminal::can_ask() {
+        return Err(Failure::new(
+            Exit::Refused,
+            format!("this would delete {what}; nothing was deleted"),
+        )
+        .why("there is no terminal to confirm it on")
+        .next("add --yes"));
+    }
+    let answer = terminal::ask(&format!("Delete {what}? Their history stays. [y/N] "))?;
+    if answer.eq_ignore_ascii_case("y") {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Refused, "nothing was deleted"))
+}
