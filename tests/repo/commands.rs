@@ -72,7 +72,11 @@ fn unknown(root: &Command, call: &str) -> Option<String> {
         {
             match command.find_subcommand(word) {
                 Some(below) => command = below,
-                None if command.get_positionals().next().is_some() => return None,
+                None if command.get_positionals().next().is_some()
+                    || command.is_allow_external_subcommands_set() =>
+                {
+                    return None;
+                }
                 None => return Some(format!("`{}` has no command {word}", command.get_name())),
             }
         }
