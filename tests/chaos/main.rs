@@ -23,4 +23,3 @@ mod streams;
 mod tables;
 mod targets;
 mod triggers;
-mod ttls;

@@ -19,5 +19,4 @@ mod scenarios;
 mod size;
 mod start;
 mod state;
-mod ttls;
 mod world;

@@ -4,7 +4,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-fn packages() -> Vec<Value> {
+/// What `cargo metadata` says of this workspace.
+pub fn metadata() -> Value {
     let out = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--locked"])
         .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
@@ -12,8 +13,11 @@ fn packages() -> Vec<Value> {
         .output()
         .expect("cargo runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let metadata: Value = serde_json::from_slice(&out.stdout).expect("cargo metadata prints JSON");
-    metadata["packages"].as_array().expect("packages").clone()
+    serde_json::from_slice(&out.stdout).expect("cargo metadata prints JSON")
+}
+
+fn packages() -> Vec<Value> {
+    metadata()["packages"].as_array().expect("packages").clone()
 }
 
 fn deny() -> toml::Table {

@@ -3,6 +3,7 @@
 
 mod attacks;
 mod commands;
+mod crates;
 mod dependencies;
 mod documents;
 mod metrics;

@@ -43,7 +43,7 @@ const ACTIONS: [&str; 16] = [
 ];
 
 /// Each statement with each answer that means something of its own.
-const STATEMENTS: [&str; 27] = [
+const STATEMENTS: [&str; 26] = [
     "open: opened",
     "open: taken",
     "renew: renewed",
@@ -64,7 +64,6 @@ const STATEMENTS: [&str; 27] = [
     "expire: no row",
     "sweep: updated",
     "open timeline: updated",
-    "raise held: updated",
     "release held over: updated",
     "release held over: no row",
     "condemn: updated",
@@ -132,7 +131,6 @@ fn statement(stmt: &Stmt) -> &'static str {
         Stmt::Expire { .. } => "expire",
         Stmt::Sweep => "sweep",
         Stmt::OpenTimeline { .. } => "open timeline",
-        Stmt::RaiseHeld { .. } => "raise held",
         Stmt::ReleaseHeldOver { .. } => "release held over",
         Stmt::Condemn { .. } => "condemn",
     }

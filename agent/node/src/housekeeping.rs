@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::session::Context;
+use crate::context::Context;
 use farmhand_os::clock::boot_now;
 use farmhand_telemetry::events::Event;
 use farmhand_telemetry::snapshot::{self, Snapshots};

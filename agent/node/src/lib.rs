@@ -1,11 +1,14 @@
 //! One agent on one server: decides, talks SQL, and hands commands to its warden.
 
 mod agent;
+mod bell;
 mod beneath;
 pub mod config;
+mod context;
 mod dbclock;
 mod failure_detector;
 mod housekeeping;
+mod inbox;
 pub mod lease;
 pub mod notify;
 mod output;
@@ -21,4 +24,4 @@ mod verdict;
 mod wardens;
 
 pub use agent::{AgentError, Ended, Serve, Served, run, setup};
-pub use session::Reload;
+pub use context::Reload;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use farmhand_core::continuous::after_round;
+use farmhand_core::input::stream;
 use farmhand_core::run::{AfterAttempt, AttemptEnd, Outcome, after_attempt};
-use farmhand_core::stream::input as stream;
 use farmhand_store::protocol::LostWhy;
 use farmhand_warden_client::request::Assignment;
 use farmhand_warden_client::wire::{AttemptResult, Ending, KillReason, Stage};
@@ -29,13 +29,27 @@ pub enum Verdict {
     /// Ended by us before it could end itself: as `on_lost` says.
     Lost { why: LostWhy },
     /// This node would not execute the definition; whether another might, the database is asked.
-    Refused {
-        why: String,
-        /// It is of a newer release than this agent: the run waits for another.
-        newer: bool,
-    },
+    Refused { why: String },
     /// Another node might: due again after `delay`.
     GivenBack { reason: String, delay: Duration },
+}
+
+/// What becomes of a run that this node would not execute, once it is known whether another might.
+pub fn after_refusal(attempt: i32, why: String, others: bool) -> Verdict {
+    if others {
+        // At once, because whoever refused it leaves it to the others now. Later ones wait for longer and longer, so that
+        // a farm whose nodes take turns in refusing, or forget that they did, does not do it without a pause.
+        let delay = match attempt {
+            ..=1 => Duration::ZERO,
+            n => Duration::from_millis(50 << (n - 2).min(10)),
+        };
+        return Verdict::GivenBack { reason: why, delay };
+    }
+    Verdict::Final {
+        outcome: Outcome::Failed,
+        reason: Some(why),
+        again: None,
+    }
 }
 
 /// Decides what the end of an attempt means. `cancelled`: somebody asked for its end; `random` is uniform
@@ -74,7 +88,6 @@ pub fn verdict(a: &Assignment, result: &AttemptResult, cancelled: bool, random: 
     {
         // Another attempt here would be refused as well.
         return Verdict::Refused {
-            newer: false,
             why: failure.message.clone(),
         };
     }

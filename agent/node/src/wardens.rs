@@ -5,32 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use farmhand_core::lease::BootInstant;
-use farmhand_store::Me;
 use tokio::sync::mpsc;
 
-use crate::session::Input;
-use farmhand_warden_client::wire::{AttemptId, Event, KillReason, Kind, Refusal, Serving, SpawnRequest};
+use crate::inbox::{Input, NotStarted, WardenInput};
+use farmhand_warden_client::wire::{AttemptId, KillReason, Kind, Refusal, Serving, SpawnRequest};
 use farmhand_warden_client::{Gone, Launch, Notice, Notices, Paths, ProofOfDeath, WardenClient, WardenError};
-
-/// What the session learns from its wardens.
-pub enum WardenInput {
-    Event(Kind, Event),
-    /// The connection ended; nothing is proven by that.
-    Disconnected(Kind),
-    /// Warden and guard are proven dead and their tree is empty.
-    Dead(Kind, std::io::Result<Gone>),
-    /// A warden was started, or could not be.
-    Started(Kind, Result<(WardenClient, Notices), WardenError>),
-}
-
-/// Why an attempt was not started.
-#[derive(Debug)]
-pub enum NotStarted {
-    /// What it is given makes more bytes than any warden takes, here or elsewhere.
-    TooLong(usize),
-    /// By this warden, now.
-    Refused(String),
-}
 
 /// Kernel timer and SIGTERM time.
 pub type Deadlines = (BootInstant, BootInstant);
@@ -50,21 +29,16 @@ const PROOFS: usize = 5;
 pub struct Wardens {
     state_dir: PathBuf,
     serving: Serving,
-    address: String,
     max_attempts: u32,
     slots: HashMap<Kind, Slot>,
     tx: mpsc::Sender<Input>,
 }
 
 impl Wardens {
-    pub fn new(state_dir: PathBuf, me: &Me, max_attempts: u32, tx: mpsc::Sender<Input>) -> Self {
+    pub fn new(state_dir: PathBuf, serving: Serving, max_attempts: u32, tx: mpsc::Sender<Input>) -> Self {
         Self {
             state_dir,
-            serving: Serving {
-                session: me.session,
-                life: me.life,
-            },
-            address: me.address.clone(),
+            serving,
             max_attempts,
             slots: HashMap::new(),
             tx,
@@ -103,7 +77,6 @@ impl Wardens {
 
     fn launch(&self, kind: Kind, (deadline, soft): Deadlines) -> Launch {
         let mut launch = Launch::new(self.state_dir.clone(), kind, self.serving, deadline.0, soft.0);
-        launch.address = Some(self.address.clone());
         launch.max_attempts = self.max_attempts;
         launch
     }
@@ -182,12 +155,10 @@ impl Wardens {
         }
     }
 
-    /// Moves the wardens' ends; `deadlines` says it for a kind, if its end may move.
-    pub fn set_deadlines(&self, deadlines: impl Fn(Kind) -> Option<Deadlines>) {
+    /// Moves every warden's end; `deadlines` says it for a kind.
+    pub fn set_deadlines(&self, deadlines: impl Fn(Kind) -> Deadlines) {
         for kind in self.slots.keys() {
-            if let Some(deadlines) = deadlines(*kind) {
-                self.send_deadline(*kind, deadlines);
-            }
+            self.send_deadline(*kind, deadlines(*kind));
         }
     }
 

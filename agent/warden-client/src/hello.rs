@@ -15,7 +15,7 @@ use super::paths::Paths;
 use super::proof::{PidFd, ProofOfDeath};
 use super::wire::frame;
 use super::wire::*;
-use crate::privsep;
+use crate::privsep::{self, Found};
 
 /// How long a guard may sweep, or a warden start, before connecting gives up.
 const SETTLE_WITHIN: Duration = Duration::from_secs(15);
@@ -25,7 +25,6 @@ impl WardenClient {
         stream: UnixStream,
         paths: &Paths,
         expect: Option<Serving>,
-        address: Option<&str>,
     ) -> Result<(WardenClient, Notices), WardenError> {
         let broken = |source| broken(paths, source);
         let peer = stream
@@ -41,7 +40,6 @@ impl WardenClient {
             protocol: PROTOCOL,
             agent_pid: std::process::id().cast_signed(),
             expect,
-            address: address.map(str::to_owned),
         };
         let answer = tokio::time::timeout(ANSWER_WITHIN, async {
             let first = identity_of(ask_alone(&mut read, &mut write, &mut buffer, 0, request).await?)?;
@@ -158,7 +156,13 @@ pub fn broken(paths: &Paths, source: io::Error) -> WardenError {
 /// Connects to a living warden; `None` when certainly nobody lives.
 pub async fn dial_living(paths: &Paths) -> Result<Option<UnixStream>, WardenError> {
     if let Some(steward) = privsep::here() {
-        return steward.connect(paths.kind(), paths.state_dir()).await;
+        return match steward.connect(paths.kind()).await {
+            Ok(Found::Living(stream)) => Ok(Some(stream)),
+            Ok(Found::Nobody) => Ok(None),
+            Ok(Found::NoAnswer) => Err(WardenError::NoAnswer { proof: None }),
+            Ok(Found::Busy) => Err(WardenError::Busy(paths.state_dir().display().to_string())),
+            Err(e) => Err(broken(paths, e)),
+        };
     }
     let give_up = tokio::time::Instant::now() + SETTLE_WITHIN;
     loop {

@@ -6,10 +6,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use serde::{Deserialize, Serialize};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use super::gone::Gone;
 use super::paths::Paths;
 use super::sweep;
 use crate::privsep;
@@ -61,16 +61,6 @@ impl PidFd {
             other => Ok(other?),
         }
     }
-}
-
-/// What is left of a tree whose warden and guard are dead.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Gone {
-    /// Nothing runs. `swept`: processes that the guard had not ended because it was killed too.
-    Empty { swept: u32 },
-    /// Killed, but the kernel cannot end them (state D). No instruction of theirs will run again.
-    Unkillable { pids: Vec<i32> },
 }
 
 /// Held from the moment of connecting; cheap to clone.

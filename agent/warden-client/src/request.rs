@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use farmhand_core::claimed::{AttemptRef, Claimed, Kind};
 use farmhand_core::definition::{Command, JobSpec, argv, param_text, param_variable, resolve_params};
-use farmhand_core::flow::input as flow;
+use farmhand_core::input::flow;
+use farmhand_core::input::stream;
 use farmhand_core::lease::BootInstant;
-use farmhand_core::stream::input as stream;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::clock::{SECOND, boottime_ns};
+use super::gone::Gone;
 use super::paths::Paths;
-use super::proof::Gone;
 use super::{census, cgroup};
 use farmhand_os::process;
 use farmhand_os::reap;

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use super::args::Args;
 use super::log;
+use farmhand_warden_client::Gone;
 use farmhand_warden_client::clock::{SECOND, boottime_ns};
 use farmhand_warden_client::paths::Paths;
-use farmhand_warden_client::proof::Gone;
 use farmhand_warden_client::{cgroup, lock, sweep};
 
 /// Another guard may still be ending its processes.
@@ -118,9 +118,6 @@ fn start_warden(args: &Args, lock: &File, cgroup: Option<&std::path::Path>) -> i
     command.args(["--deadline", &args.deadline_ns.to_string()]);
     command.args(["--soft", &args.soft_ns.to_string()]);
     command.args(["--max-attempts", &args.max_attempts.to_string()]);
-    if let Some(address) = &args.address {
-        command.args(["--address", address]);
-    }
     command.args(["--parent", &std::process::id().to_string()]);
     command.args(["--lock-fd", &lock.as_raw_fd().to_string()]);
     if let Some(cgroup) = cgroup {

@@ -14,7 +14,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use super::serve::{Terms, requests};
-use super::{Access, App, Caller, Health, dress, plain, routes};
+use super::{Access, App, Caller, dress, plain, routes};
+use farmhand_telemetry::Health;
 use farmhand_telemetry::events::Events;
 use farmhand_telemetry::metrics::Metrics;
 

@@ -17,17 +17,7 @@ use utoipa_axum::router::UtoipaMethodRouter;
 
 use super::auth::middleware::{Guard, guard};
 use super::{App, Problem};
-
-/// Who may ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Anybody: the login and what it needs, and the description of the API.
-    Open,
-    /// Whoever has at least this role; others get a problem document.
-    Api(Role),
-    /// The same; a browser without a session is sent to the login.
-    Page(Role),
-}
+use crate::access::Access;
 
 /// One line of the table.
 #[derive(Clone, Debug)]

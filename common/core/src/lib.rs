@@ -1,6 +1,7 @@
 //! The pure part: no async, no clock, no randomness, no I/O.
 
 pub mod claimed;
+pub mod command;
 pub mod continuous;
 pub mod crontab;
 pub mod deadline;
@@ -11,6 +12,7 @@ pub mod explain;
 pub mod flow;
 pub mod graph;
 pub mod health;
+pub mod input;
 pub mod lease;
 pub mod notify;
 pub mod redact;
@@ -18,6 +20,7 @@ pub mod retry;
 pub mod run;
 pub mod sanitize;
 pub mod schedule;
+pub mod serde_time;
 pub mod stream;
 pub mod text;
 pub mod trigger;

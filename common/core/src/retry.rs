@@ -2,7 +2,41 @@
 
 use std::time::Duration;
 
-use super::definition::{Backoff, Retry};
+use serde::{Deserialize, Serialize};
+
+use super::serde_time::millis;
+
+/// `max` counts retries, not attempts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Retry {
+    pub max: u32,
+    pub backoff: Backoff,
+    #[serde(with = "millis")]
+    pub base: Duration,
+    #[serde(with = "millis")]
+    pub cap: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            max: 0,
+            backoff: Backoff::Exponential,
+            base: Duration::from_secs(10),
+            cap: Duration::from_secs(300),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Backoff {
+    Constant,
+    Linear,
+    #[default]
+    Exponential,
+}
 
 /// The delay before retry number `retry` (from 1). `random` is uniform over all of `u64`; constant
 /// back-off ignores it. The others use full jitter (Brooker, "Exponential Backoff And Jitter", 2015).

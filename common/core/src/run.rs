@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::definition::{OnLost, Retry};
+use super::definition::OnLost;
 use super::retry;
+use super::retry::Retry;
 
 /// How often a run is moved to another node before it fails.
 pub const MAX_TAKEOVERS: u32 = 5;

@@ -14,11 +14,11 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Row, SimpleQueryMessage, Statement};
 
 use super::config::DbConfig;
-use super::db::Stmt;
 use super::direct::named_process;
 use super::error::StoreError;
 use super::hosts::summed_up;
 use super::note::Note;
+use super::statement::Stmt;
 
 /// Explicit, because default_transaction_isolation may say something else.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";

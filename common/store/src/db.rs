@@ -13,40 +13,13 @@ use super::config::DbConfig;
 use super::conn::{Conn, Param};
 use super::error::StoreError;
 use super::note::Note;
-use super::{decode, migrate};
+use super::{decode, version};
+pub(crate) use crate::statement::{Stmt, stmt};
 
 /// How long a connection beyond the first stays open without work.
 const IDLE: Duration = Duration::from_secs(15);
 /// How many notifications wait for their reader; more are dropped, they are only hints.
 const NOTES: usize = 256;
-
-/// One statement: its name for errors and metrics, and its text.
-#[derive(Clone, Copy)]
-pub(crate) struct Stmt {
-    pub op: &'static str,
-    pub sql: &'static str,
-    /// Prepared where that can be done: for what is said so often that planning it counts. Its plan must be good
-    /// whatever the tables hold, because it stays while they change.
-    pub often: bool,
-}
-
-/// Names the statement of a file in `sql/`.
-macro_rules! stmt {
-    ($name:literal) => {
-        $crate::db::stmt!($name, false)
-    };
-    ($name:literal, often) => {
-        $crate::db::stmt!($name, true)
-    };
-    ($name:literal, $often:literal) => {
-        $crate::db::Stmt {
-            op: $name,
-            often: $often,
-            sql: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/sql/", $name, ".sql")),
-        }
-    };
-}
-pub(crate) use stmt;
 
 struct Opener {
     config: DbConfig,
@@ -99,7 +72,7 @@ impl Db {
     /// Connects, and checks that the schema is the one this binary was built for.
     pub async fn connect(config: &DbConfig) -> Result<Self, StoreError> {
         let db = Self::new(config);
-        migrate::check(&db).await?;
+        version::check(&db).await?;
         Ok(db)
     }
 

@@ -33,6 +33,7 @@ pub mod roles;
 pub mod row_writer;
 pub mod signatures;
 pub mod snapshot;
+mod statement;
 pub mod streams;
 pub mod survey;
 pub mod tables;
@@ -41,6 +42,7 @@ mod text;
 pub mod tls;
 pub mod tokens;
 pub mod top;
+mod version;
 
 pub use config::{DbConfig, PasswordIn};
 pub use db::{Db, Observer, PoolGauge};

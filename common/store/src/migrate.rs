@@ -2,82 +2,18 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use tokio_postgres::types::Type;
 
 use super::config::DbConfig;
-use super::db::{Db, Stmt, Transaction, stmt};
+use super::db::{Db, Transaction, stmt};
 use super::error::StoreError;
 use super::partitions;
 use super::roles::{self, Roles};
+use super::version::verify;
+pub use super::version::{Applied, MIGRATIONS, Migration, applied, check, current_version};
 
 /// A DDL statement may wait for locks and rewrite tables.
 const LIMIT: Duration = Duration::from_secs(600);
-
-/// One step of the schema.
-#[derive(Clone, Copy, Debug)]
-pub struct Migration {
-    pub version: i32,
-    pub name: &'static str,
-    pub sql: &'static str,
-}
-
-/// Every step this binary knows, in order. Nothing has been released: what version 1 makes is changed in its files.
-pub const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "schema",
-    sql: SCHEMA,
-}];
-
-/// A file per topic, each after those that it leans on.
-const SCHEMA: &str = concat!(
-    include_str!("../schema/node.sql"),
-    include_str!("../schema/job.sql"),
-    include_str!("../schema/run.sql"),
-    include_str!("../schema/event.sql"),
-    include_str!("../schema/log.sql"),
-    include_str!("../schema/history.sql"),
-    include_str!("../schema/gate.sql"),
-    include_str!("../schema/table.sql"),
-    include_str!("../schema/trigger.sql"),
-    include_str!("../schema/flow.sql"),
-    include_str!("../schema/stream.sql"),
-    include_str!("../schema/progress.sql"),
-    include_str!("../schema/submit.sql"),
-    include_str!("../schema/notify.sql"),
-    include_str!("../schema/api.sql"),
-    include_str!("../schema/trust.sql"),
-    include_str!("../schema/audit.sql"),
-    include_str!("../schema/partition.sql"),
-    include_str!("../schema/view.sql"),
-    include_str!("../schema/role.sql"),
-);
-
-/// A step as the database remembers it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Applied {
-    pub version: i32,
-    pub name: String,
-    pub checksum: String,
-    pub applied_at: Timestamp,
-}
-
-impl Migration {
-    /// SHA-256 of the text, in hex.
-    pub fn checksum(&self) -> String {
-        Sha256::digest(self.sql.as_bytes())
-            .iter()
-            .map(|b| format!("{b:02x}"))
-            .collect()
-    }
-}
-
-/// The version this binary needs.
-pub fn current_version() -> i32 {
-    MIGRATIONS.last().map_or(0, |m| m.version)
-}
 
 /// Brings the schema to this binary's version and returns what was applied now. Several at once wait
 /// for each other; each step is one transaction, so that an interrupted migration is simply repeated.
@@ -161,54 +97,6 @@ async fn begin(db: &Db, prefix: Option<&str>) -> Result<Transaction, StoreError>
         tx.batch(&roles::become_owner(&owner)).await?;
     }
     Ok(tx)
-}
-
-/// Compares the database's schema with what this binary was built for.
-pub async fn check(db: &Db) -> Result<(), StoreError> {
-    let applied = applied(db).await?;
-    verify(&applied, MIGRATIONS)?;
-    let (have, need) = (newest(&applied), current_version());
-    if have < need {
-        return Err(if have == 0 {
-            StoreError::SchemaMissing
-        } else {
-            StoreError::SchemaTooOld {
-                db: have,
-                binary: need,
-            }
-        });
-    }
-    Ok(())
-}
-
-/// The steps the database has.
-pub async fn applied(db: &Db) -> Result<Vec<Applied>, StoreError> {
-    const APPLIED: Stmt = stmt!("migrate_applied");
-    db.rows(APPLIED, &[]).await
-}
-
-fn newest(applied: &[Applied]) -> i32 {
-    applied.iter().map(|a| a.version).max().unwrap_or(0)
-}
-
-fn verify(applied: &[Applied], steps: &[Migration]) -> Result<(), StoreError> {
-    let binary = steps.last().map_or(0, |m| m.version);
-    let db = newest(applied);
-    if db > binary {
-        return Err(StoreError::SchemaTooNew { db, binary });
-    }
-    for have in applied {
-        let same = steps
-            .iter()
-            .any(|s| s.version == have.version && s.checksum() == have.checksum);
-        if !same {
-            return Err(StoreError::MigrationChanged {
-                version: have.version,
-                name: have.name.clone(),
-            });
-        }
-    }
-    Ok(())
 }
 
 fn name_step(error: StoreError, step: &Migration) -> StoreError {

@@ -7,7 +7,25 @@ use tokio_postgres::types::Type;
 use super::conn::Param;
 use super::db::{Db, stmt};
 use super::error::StoreError;
-use super::retention::Retention;
+
+/// How long each kind of history is kept, in days.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Finished runs, their attempts, and all that is told of them.
+    pub runs: i32,
+    pub logs: i32,
+    pub events: i32,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            runs: 30,
+            logs: 30,
+            events: 30,
+        }
+    }
+}
 
 /// How many weeks ahead partitions exist: an outage of housekeeping that long is survived, and a
 /// longer one too, by the default partition.

@@ -5,29 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::db::Db;
 use super::error::StoreError;
+pub use super::partitions::Retention;
 use super::{audit, notify, partitions, progress, streams, tables, tasks};
 
 /// The audit is kept for a year and a month, or for as long as the runs where that is longer.
 const AUDIT_DAYS: i32 = 396;
-
-/// How long each kind of history is kept, in days.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retention {
-    /// Finished runs, their attempts, and all that is told of them.
-    pub runs: i32,
-    pub logs: i32,
-    pub events: i32,
-}
-
-impl Default for Retention {
-    fn default() -> Self {
-        Self {
-            runs: 30,
-            logs: 30,
-            events: 30,
-        }
-    }
-}
 
 /// Forgets what is older than that. Partitions first, which is quick; then sets of 10,000 rows, each a transaction of its
 /// own, for as long as `budget` at the most: what is left then is left to the next call.

@@ -7,7 +7,7 @@ use tokio_postgres::types::{Json, Type};
 
 use super::db::{Db, Transaction, stmt};
 use super::error::StoreError;
-use super::protocol::Claimed;
+use farmhand_core::claimed::Claimed;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Row {

@@ -9,7 +9,7 @@ use tokio_postgres::types::{Json, Type};
 use super::conn::Param;
 use super::db::{Db, stmt};
 use super::error::StoreError;
-use super::protocol::Attempt;
+use farmhand_core::claimed::Attempt;
 
 /// Lines that one run replays at most, and their bytes: they go through its standard input.
 const REPLAY_ITEMS: i64 = 2_000;

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::db::{Db, stmt};
 use super::error::StoreError;
-use super::protocol::Attempt;
+use farmhand_core::claimed::Attempt;
 
 /// How a task ended. `cpu_ms` and `max_rss_bytes` are its process's and those it waited for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

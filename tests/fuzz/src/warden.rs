@@ -53,7 +53,6 @@ fn converse(warden: &mut Captive, stream: &[u8]) {
             protocol: PROTOCOL,
             agent_pid: 1,
             expect: None,
-            address: None,
         },
     );
     warden.turn().expect("it goes on");

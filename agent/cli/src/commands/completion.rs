@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::time::Duration;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
@@ -11,7 +11,7 @@ use farmhand_store::Db;
 use farmhand_store::top::{Name, Names, names};
 use serde_json::json;
 
-use super::{Cli, DatabaseArgs, Exit, Failure, Outcome, out};
+use super::{DatabaseArgs, Exit, Failure, Outcome, out};
 use farmhand_core::text::shell_word;
 
 /// Set by the script when it asks.
@@ -43,8 +43,8 @@ pub fn run(args: &CompletionArgs, as_json: bool) -> Outcome {
 }
 
 /// Answers the script and ends the process, if it is the script that called.
-pub fn answer() {
-    CompleteEnv::with_factory(Cli::command)
+pub fn answer(command: fn() -> Command) {
+    CompleteEnv::with_factory(command)
         .var(VARIABLE)
         .bin("farmhand")
         .completer("farmhand")

@@ -38,7 +38,8 @@ pub fn run(args: &DoctorArgs, as_json: bool) -> Outcome {
         None => settings::default_state_dir(&env).map_err(Failure::usage)?,
     };
     let mut checks = machine::judge(&machine::look(&state_dir));
-    let reached = super::block_on(async { Ok(look_at_database(&args.database, &mut checks).await) })?;
+    let reached =
+        super::runtime::block_on(async { Ok(look_at_database(&args.database, &mut checks).await) })?;
     if as_json {
         out::json(&Report {
             worst: worst(&checks),

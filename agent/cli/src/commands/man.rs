@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::Man;
 
-use super::{Cli, Exit, Failure, Outcome, out};
+use super::{Exit, Failure, Outcome, out};
 
 #[derive(Args, Debug)]
 pub struct ManArgs {
@@ -14,7 +14,7 @@ pub struct ManArgs {
     dir: PathBuf,
 }
 
-pub fn run(args: &ManArgs, as_json: bool) -> Outcome {
+pub fn run(args: &ManArgs, as_json: bool, mut root: Command) -> Outcome {
     let failed = |error: std::io::Error| {
         Failure::new(
             Exit::Error,
@@ -23,7 +23,6 @@ pub fn run(args: &ManArgs, as_json: bool) -> Outcome {
         .why(error)
     };
     std::fs::create_dir_all(&args.dir).map_err(failed)?;
-    let mut root = Cli::command();
     root.build();
     let mut written = Vec::new();
     write(&root, args, &mut written).map_err(failed)?;

@@ -38,6 +38,7 @@ mod remove;
 mod report_progress;
 mod run;
 mod runs;
+mod runtime;
 mod settings;
 pub mod sign;
 mod status;
@@ -46,10 +47,14 @@ mod terminal;
 mod token;
 mod top;
 mod triggers;
+mod who;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+
+use runtime::block_on;
+use who::who;
 
 pub use database::DatabaseArgs;
 pub use exit::{Exit, Failure, Outcome};
@@ -131,7 +136,7 @@ enum Command {
 
 /// Runs the command that this process was started with.
 pub fn main() -> ExitCode {
-    completion::answer();
+    completion::answer(Cli::command);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(mut error) => {
@@ -176,30 +181,6 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Top(args) => block_on(top::run(args, json)),
         Command::Completion(args) => completion::run(args, json),
         Command::StreamEngine => stream_engine::run(),
-        Command::Man(args) => man::run(args, json),
+        Command::Man(args) => man::run(args, json, Cli::command()),
     }
-}
-
-/// Commands need no threads of their own.
-fn block_on(command: impl Future<Output = Outcome>) -> Outcome {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?
-        .block_on(command)
-}
-
-/// Who does this, as the database remembers it: user@host.
-fn who() -> String {
-    let user = ["SUDO_USER", "USER", "LOGNAME"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok().filter(|user| !user.is_empty()))
-        .unwrap_or_else(|| {
-            let uid = rustix::process::getuid().as_raw();
-            let known = farmhand_os::accounts::of(uid).ok().flatten();
-            known.map_or_else(
-                || format!("uid{uid}"),
-                |user| user.name.to_string_lossy().into_owned(),
-            )
-        });
-    format!("{user}@{}", gethostname::gethostname().to_string_lossy())
 }

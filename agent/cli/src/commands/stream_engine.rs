@@ -4,8 +4,8 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::PathBuf;
 
 use super::{Exit, Failure, Outcome};
+use farmhand_core::input::stream::{Handed, ITEMS_FAILED};
 use farmhand_core::stream::PROGRESS_FD;
-use farmhand_core::stream::input::{Handed, ITEMS_FAILED};
 use farmhand_engine::stream::engine::{Engine, EngineError};
 
 pub fn run() -> Outcome {

@@ -2,7 +2,7 @@
 
 mod opening;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
@@ -11,12 +11,15 @@ use farmhand_core::retry::full_jitter;
 use farmhand_store::{Db, DbConfig, Note, StoreError, migrate};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::bell::Bell;
 use crate::config::AgentConfig;
-use crate::notify::{Bell, Notifier};
-use crate::reporter::{Checkpoints, Outlet, Reporter};
+use crate::context::{Context, Reload};
+use crate::inbox::{Input, Outlet};
+use crate::notify::Notifier;
+use crate::reporter::{Checkpoints, Reporter};
 use crate::row_writer::{self, RowBell};
 use crate::runlog::RunLog;
-use crate::session::{Context, Input, Reload, SessionEnd};
+use crate::session::SessionEnd;
 use crate::{housekeeping, signals, systemd, tables, wardens};
 use farmhand_os::accounts;
 use farmhand_os::random::random;
@@ -47,16 +50,6 @@ pub enum AgentError {
          its own, or stop the other"
     )]
     AddressTaken { address: String, session: i64 },
-    /// Its warden lives.
-    #[error(
-        "the state directory {} belongs to the node {address}, whose jobs run under session {session}; start this agent \
-         with --address {address}, or with a --state-dir of its own", dir.display()
-    )]
-    StateDirTaken {
-        dir: PathBuf,
-        address: String,
-        session: i64,
-    },
     #[error("{what}: {why}")]
     Setup { what: String, why: String },
 }

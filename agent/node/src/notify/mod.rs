@@ -10,7 +10,7 @@ mod secrets;
 mod smtp;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,14 +21,14 @@ use hyper::Method;
 use hyper::header::{HeaderName, HeaderValue};
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::rustls::ClientConfig;
 
 pub use ping::{Ping, PingUrl};
 pub use smtp::{Smtp, SmtpTls};
 
-use crate::session::Context;
+use crate::context::Context;
 use farmhand_os::random::random;
 use farmhand_telemetry::events::{Event, Told};
 use farmhand_telemetry::snapshot::Deadlines;
@@ -49,23 +49,6 @@ pub struct Outside {
     pub secrets_dir: std::path::PathBuf,
     pub smtp: Option<Smtp>,
     pub ping: Option<Ping>,
-}
-
-/// Rung by the session's looks.
-#[derive(Default)]
-pub struct Bell {
-    rung: Notify,
-    watched: AtomicBool,
-}
-
-impl Bell {
-    /// `notifies`: some job tells somebody; `now`: there is something to tell.
-    pub fn looked(&self, notifies: bool, now: bool) {
-        self.watched.store(notifies, Ordering::Relaxed);
-        if now {
-            self.rung.notify_one();
-        }
-    }
 }
 
 /// The running task.

@@ -14,7 +14,7 @@ use farmhand_store::{Db, StoreError, tls};
 use hyper::Method;
 
 use super::{LIMIT, post, secrets};
-use crate::session::Context;
+use crate::context::Context;
 use farmhand_telemetry::events::{Event, Told};
 use farmhand_warden_client::privsep::Purpose;
 

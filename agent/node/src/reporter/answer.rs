@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use super::report::Ended;
-use super::{Outlet, Settled};
+use crate::inbox::{Input, Outlet, Settled};
 use crate::runlog::RunLog;
-use crate::session::Input;
 use farmhand_warden_client::Paths;
 use farmhand_warden_client::wire::AttemptId;
 

@@ -1,7 +1,6 @@
 //! Writes down how attempts ended, their output before that, and events; in sets, until it is confirmed.
 
 mod answer;
-mod outlet;
 mod progress;
 mod record;
 mod refused;
@@ -24,13 +23,13 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
 use self::answer::Answer;
-pub use self::outlet::Outlet;
 pub use self::progress::Checkpoints;
 pub use self::report::Report;
 use self::report::{Ended, Followed};
 use self::rows::{finish_row, lose_row, op, retry_row};
 use self::tasks::RecordShippers;
 
+use crate::inbox::{Outlet, Settled};
 use crate::output::Shipper;
 use crate::row_writer::RowBell;
 use crate::runlog::{About, RunLog};
@@ -48,17 +47,6 @@ const SET: usize = 500;
 const SHIP_SET: usize = 16;
 /// Event rows written in one statement.
 const EVENT_SET: usize = 500;
-
-/// What became of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
-    /// Written down; the run is over.
-    Done,
-    /// Written down; due again after so long.
-    Again(Duration),
-    /// Refused: the run had moved on.
-    Fenced,
-}
 
 /// One per agent; outlives its sessions, so that what ended in one is still tried after it.
 pub struct Reporter {
@@ -298,7 +286,7 @@ impl Reporter {
             .iter()
             .map(|e| {
                 let id = e.assignment.id();
-                match (results.get(&id.fenced(e.assignment.fence)), &e.verdict) {
+                match (results.get(&id.run_id), &e.verdict) {
                     (Some(FinishResult::Fenced { now }), verdict) => {
                         self.events.emit(Event::Fenced {
                             op: op(verdict),

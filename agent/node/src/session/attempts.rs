@@ -10,9 +10,10 @@ use farmhand_store::signatures;
 use jiff::Timestamp;
 
 use super::{Attempt, Input, Phase, Session};
-use crate::reporter::{Report, Settled};
+use crate::inbox::NotStarted;
+use crate::inbox::Settled;
+use crate::reporter::Report;
 use crate::verdict;
-use crate::wardens::NotStarted;
 use farmhand_os::clock::boot_now;
 use farmhand_os::random::random;
 use farmhand_telemetry::events::{Event, TakeoverCause};
@@ -47,7 +48,6 @@ impl Session {
                     since,
                     phase: Phase::Running,
                     cancelled: false,
-                    fenced: false,
                     kills_heard: 0,
                 },
             );
@@ -261,7 +261,6 @@ impl Session {
             return;
         }
         attempt.phase = Phase::Ended;
-        let was_fenced = attempt.fenced;
         let mut refused = false;
         // A slot above the present number was taken before a reload.
         self.free_slots
@@ -287,9 +286,6 @@ impl Session {
         let verdict = verdict::verdict(&attempt.assignment, &result, attempt.cancelled, random());
         let report = Report::ended(&self.me, &attempt.assignment, kind, Some(result), verdict);
         let _ = self.ctx.reports.send(report);
-        if was_fenced {
-            self.tell_deadlines();
-        }
         if refused {
             self.note_refusal();
         }

@@ -4,7 +4,6 @@
 //! done as a task that answers with another input. So no two decisions ever interleave.
 
 mod attempts;
-mod context;
 mod lease;
 mod leave;
 mod notices;
@@ -24,80 +23,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use farmhand_core::lease::BootInstant;
-use farmhand_store::protocol::{Claimed, Fire, Fired, JobRow, Look, Overdue, Renewed, Triggered};
-use farmhand_store::tables::Dispatched;
-use farmhand_store::{Me, Note, StoreError};
+use farmhand_store::{Me, StoreError};
 use tokio::sync::mpsc;
 
+use crate::context::Context;
 use crate::dbclock::DbClock;
 use crate::failure_detector::Watcher;
+use crate::inbox::Input;
 use crate::lease::Keeper;
-use crate::reporter::Settled;
 use crate::scheduler::Claimer;
-use crate::signals::Signal;
 use crate::tables::Tables;
-use crate::wardens::{NotStarted, WardenInput, Wardens};
+use crate::wardens::Wardens;
 use farmhand_os::clock::{self, boot_now};
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::request::Assignment;
 use farmhand_warden_client::wire::{AttemptId, AttemptReport, Kind, Serving};
-
-pub use context::{Context, Reload};
 
 /// Between SIGTERM and the kernel's timer when the lease runs out.
 pub const LEASE_GRACE: Duration = Duration::from_secs(5);
 
 /// Fire statements under way at once.
 const FIRES_AT_ONCE: usize = 2;
-
-/// What happened.
-pub enum Input {
-    Renewed {
-        sent: BootInstant,
-        result: Result<Renewed, StoreError>,
-    },
-    Looked {
-        sent: BootInstant,
-        received: BootInstant,
-        result: Result<Look, StoreError>,
-    },
-    /// With the number of the newest change that was there when they were asked for, as far as that is known.
-    JobsLoaded(Option<i64>, Result<Vec<JobRow>, StoreError>),
-    OverdueLoaded(Result<Vec<Overdue>, StoreError>),
-    Fired {
-        fires: Vec<Fire>,
-        result: Result<Vec<Fired>, StoreError>,
-    },
-    Claimed {
-        sent: BootInstant,
-        took: Duration,
-        result: Result<Vec<Claimed>, StoreError>,
-    },
-    /// Rows of a table job were looked for.
-    Dispatched {
-        job_id: String,
-        result: Result<Dispatched, StoreError>,
-    },
-    Triggered(Result<Vec<Triggered>, StoreError>),
-    RefusalsForgotten(Result<usize, StoreError>),
-    /// The warden was told of signed definitions; of these it could not be.
-    SerialsTold(Vec<(String, i64)>),
-    /// The warden answered a spawn, or was never asked.
-    Spawned {
-        id: AttemptId,
-        result: Result<i32, NotStarted>,
-    },
-    /// The warden has recorded that these never start here (or there is no warden that could start them).
-    Forbidden(Vec<AttemptId>),
-    Warden(WardenInput),
-    Settled(Vec<(AttemptId, Kind, Settled)>),
-    /// A statement about another node was answered; nothing more to decide.
-    Watched(watch::Watched),
-    Note(Note),
-    Signal(Signal),
-    /// What the node says about itself was written anew.
-    Reopened(Result<(), StoreError>),
-}
 
 /// Why a session's loop returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,8 +75,6 @@ struct Attempt {
     since: BootInstant,
     phase: Phase,
     cancelled: bool,
-    /// Being ended, because the database does not show it as ours.
-    fenced: bool,
     /// The newest of its children's ends that is an event already.
     kills_heard: u64,
 }
@@ -231,6 +175,7 @@ impl Session {
 
     /// Runs until the session is over, however it ends.
     pub async fn run(mut self) -> SessionEnd {
+        self.tell_deadlines();
         loop {
             let now = boot_now();
             self.beat(now);

@@ -3,7 +3,7 @@
 use farmhand_store::protocol::LostWhy;
 
 use super::{Session, SessionEnd};
-use crate::wardens::WardenInput;
+use crate::inbox::WardenInput;
 use farmhand_os::clock::boot_now;
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::Gone;

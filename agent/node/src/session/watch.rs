@@ -9,18 +9,11 @@ use farmhand_store::{Note, StoreError};
 use super::rows::TABLE_RANKS;
 use super::{Input, Session};
 use crate::failure_detector::{held_token, node_token, overrun_token};
+use crate::inbox::Watched;
 use crate::scheduler::TRYING_RANKS;
 use farmhand_os::clock::boot_now;
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::wire::AttemptId;
-
-/// A statement about another node was answered.
-pub struct Watched {
-    token: String,
-    event: Option<Event>,
-    /// Runs may have become claimable.
-    freed: bool,
-}
 
 impl Session {
     pub(super) fn look_if_due(&mut self, now: BootInstant) {
@@ -58,15 +51,6 @@ impl Session {
         self.db_clock.observe(sent, received, look.db_now);
         if let Some(from) = self.watcher.looked(&self.me.address, received, &look) {
             self.emit(Event::TimelineChanged { from, to: look.tli });
-        }
-        if let Some((tli, held)) = self.watcher.held(received, &look) {
-            let ctx = self.ctx.clone();
-            tokio::spawn(async move {
-                // The next look tries again.
-                if let Err(e) = protocol::raise_held(&ctx.db, tli, held).await {
-                    tracing::debug!("raise_held: {e}");
-                }
-            });
         }
         self.claimer.set_live(look.live_addresses);
         if self.claimer.is_behind(look.job_seq) {

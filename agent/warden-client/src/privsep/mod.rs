@@ -26,8 +26,8 @@ pub use protocol::{Files, Purpose};
 use protocol::{Reply, Request};
 pub use record::Record;
 
+use crate::gone::Gone;
 use crate::wire::{AttemptId, Kind, Serving};
-use crate::{Gone, WardenError};
 
 /// Longer than a guard may take to be ready.
 const ANSWER_WITHIN: Duration = Duration::from_secs(40);
@@ -45,6 +45,18 @@ pub fn here() -> Option<&'static Steward> {
 pub struct Steward {
     socket: OwnedFd,
     files: Files,
+}
+
+/// What was found where a warden may live.
+#[derive(Debug)]
+pub enum Found {
+    Living(UnixStream),
+    /// Certainly nobody lives.
+    Nobody,
+    /// It is stopped, or hangs.
+    NoAnswer,
+    /// A guard lives but no warden listens.
+    Busy,
 }
 
 fn unexpected(reply: Reply) -> io::Error {
@@ -103,62 +115,43 @@ impl Steward {
         }
     }
 
-    /// A connection to the living warden of a kind; `None` when certainly nobody lives.
+    /// A connection to the living warden of a kind, or why there is none.
     ///
     /// # Errors
-    /// As when the agent dials itself.
-    pub async fn connect(
-        &'static self,
-        kind: Kind,
-        state_dir: &Path,
-    ) -> Result<Option<UnixStream>, WardenError> {
-        let place = || state_dir.display().to_string();
-        let broken = |source| WardenError::Io {
-            path: place(),
-            source,
-        };
+    /// As for all requests.
+    pub async fn connect(&'static self, kind: Kind) -> io::Result<Found> {
         let request = Request::Connect { kind };
-        match self
-            .ask_aside(request, Some(ANSWER_WITHIN))
-            .await
-            .map_err(broken)?
-        {
-            (Reply::Connected, Some(stream)) => stream_of(stream).map(Some).map_err(broken),
-            (Reply::Nobody, _) => Ok(None),
-            (Reply::NoAnswer, _) => Err(WardenError::NoAnswer { proof: None }),
-            (Reply::Busy, _) => Err(WardenError::Busy(place())),
-            (other, _) => Err(broken(unexpected(other))),
+        match self.ask_aside(request, Some(ANSWER_WITHIN)).await? {
+            (Reply::Connected, Some(stream)) => stream_of(stream).map(Found::Living),
+            (Reply::Nobody, _) => Ok(Found::Nobody),
+            (Reply::NoAnswer, _) => Ok(Found::NoAnswer),
+            (Reply::Busy, _) => Ok(Found::Busy),
+            (other, _) => Err(unexpected(other)),
         }
     }
 
     /// A new warden, and a connection to it.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// As for all requests, and when it does not come up.
     pub async fn start(
         &'static self,
         kind: Kind,
-        (serving, address): (Serving, Option<String>),
+        serving: Serving,
         deadline_ns: u64,
         soft_ns: u64,
         max_attempts: u32,
-    ) -> Result<UnixStream, WardenError> {
-        let failed = |e: io::Error| WardenError::NotStarted(e.to_string());
+    ) -> io::Result<UnixStream> {
         let request = Request::Start {
             kind,
             serving,
-            address,
             deadline_ns,
             soft_ns,
             max_attempts,
         };
-        match self
-            .ask_aside(request, Some(ANSWER_WITHIN))
-            .await
-            .map_err(failed)?
-        {
-            (Reply::Connected, Some(stream)) => stream_of(stream).map_err(failed),
-            (other, _) => Err(failed(unexpected(other))),
+        match self.ask_aside(request, Some(ANSWER_WITHIN)).await? {
+            (Reply::Connected, Some(stream)) => stream_of(stream),
+            (other, _) => Err(unexpected(other)),
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::record::Record;
-use crate::Gone;
+use crate::gone::Gone;
 use crate::wire::{AttemptId, Kind, Serving};
 
 /// The first message, from the agent that still is root. Agent and steward are always of one release: they are one binary.
@@ -43,7 +43,6 @@ pub enum Request {
     Start {
         kind: Kind,
         serving: Serving,
-        address: Option<String>,
         deadline_ns: u64,
         soft_ns: u64,
         max_attempts: u32,

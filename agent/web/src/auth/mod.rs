@@ -3,19 +3,17 @@
 mod limits;
 pub(super) mod middleware;
 mod origin;
-mod session;
+pub(super) mod session;
 pub mod token;
 
 use std::net::IpAddr;
 
 use axum::extract::FromRequestParts;
-use axum::http::Method;
 use axum::http::request::Parts;
-use axum::routing::post;
 use farmhand_store::Role;
 use tokio::sync::Semaphore;
 
-use super::{Access, Problem, Routes};
+use super::Problem;
 
 use self::limits::Limits;
 pub(super) use self::middleware::Refusal;
@@ -78,16 +76,4 @@ impl Default for Auth {
             doubted: Semaphore::new(1),
         }
     }
-}
-
-/// The login and its end; the page with the form is the page's own.
-pub(super) fn router() -> Routes {
-    Routes::new()
-        .page(Access::Open, Method::POST, "/login", post(session::login))
-        .page(
-            Access::Page(Role::Viewer),
-            Method::POST,
-            "/logout",
-            post(session::logout),
-        )
 }

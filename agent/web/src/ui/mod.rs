@@ -14,19 +14,18 @@ mod log;
 mod login;
 mod nodes;
 mod now;
+mod page;
 mod parts;
 mod run;
 mod runs;
 
-use axum::http::{Method, StatusCode};
-use axum::response::{Html, IntoResponse, Response};
+use axum::http::Method;
+use axum::response::Response;
 use axum::routing::get;
 use farmhand_store::Role;
-use jiff::Timestamp;
-use maud::Markup;
 
-use super::{Access, App, Caller, Problem, Routes};
-use layout::{Frame, Section, Who};
+use super::{Access, App, Problem, Routes};
+use page::{Made, answer, html};
 
 /// Pages, parts of pages and what they load.
 pub fn router() -> Routes {
@@ -53,42 +52,7 @@ pub fn router() -> Routes {
         .merge(act::router())
 }
 
-/// A page's content.
-struct Made {
-    title: String,
-    section: Section,
-    now: Timestamp,
-    /// Seconds; see [`Frame::tick`].
-    tick: u32,
-    content: Markup,
-}
-
-/// The content in its frame, or the page that says why there is none.
-fn answer(app: &App, caller: &Caller, made: Result<Made, Problem>) -> Response {
-    match made {
-        Ok(made) => {
-            let frame = Frame {
-                title: made.title,
-                section: made.section,
-                now: Some(made.now),
-                who: Some(Who {
-                    name: caller.name.clone(),
-                    role: caller.role,
-                }),
-                address: app.address.clone(),
-                tick: made.tick,
-            };
-            html(StatusCode::OK, &frame.page(&made.content))
-        }
-        Err(problem) => error::shown(app, caller, &problem),
-    }
-}
-
 /// The problem for people.
 pub(super) fn problem(app: &App, problem: &Problem) -> Response {
     error::page(app, None, problem)
-}
-
-fn html(status: StatusCode, page: &Markup) -> Response {
-    (status, Html(page.0.clone())).into_response()
 }

@@ -6,6 +6,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub use crate::command::Command;
+pub use crate::retry::{Backoff, Retry};
+pub use crate::schedule::DstPolicy;
+pub(super) use crate::serde_time::{millis, opt_millis};
 use serde::{Deserialize, Serialize};
 
 use super::flow::{FlowSpec, Resume};
@@ -174,23 +178,6 @@ impl JobSpec {
     }
 }
 
-/// What is executed: an argument vector, or a string for `/bin/sh -c` into which nothing is ever substituted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Command {
-    Argv(Vec<String>),
-    Shell(String),
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DstPolicy {
-    #[default]
-    Once,
-    Skip,
-    Both,
-}
-
 /// What happens to a due instant while an earlier run of the job has not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -244,38 +231,6 @@ pub enum TriggerOn {
     Success,
     Failure,
     Finish,
-}
-
-/// `max` counts retries, not attempts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Retry {
-    pub max: u32,
-    pub backoff: Backoff,
-    #[serde(with = "millis")]
-    pub base: Duration,
-    #[serde(with = "millis")]
-    pub cap: Duration,
-}
-
-impl Default for Retry {
-    fn default() -> Self {
-        Self {
-            max: 0,
-            backoff: Backoff::Exponential,
-            base: Duration::from_secs(10),
-            cap: Duration::from_secs(300),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Backoff {
-    Constant,
-    Linear,
-    #[default]
-    Exponential,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -336,35 +291,4 @@ pub enum ParamType {
     Boolean,
     Duration,
     Date,
-}
-
-pub(super) mod millis {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub fn serialize<S: Serializer>(d: &Duration, s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_u64(u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
-        u64::deserialize(d).map(Duration::from_millis)
-    }
-}
-
-pub(super) mod opt_millis {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub fn serialize<S: Serializer>(d: &Option<Duration>, s: S) -> Result<S::Ok, S::Error> {
-        match d {
-            Some(d) => super::millis::serialize(d, s),
-            None => s.serialize_none(),
-        }
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Duration>, D::Error> {
-        Ok(Option::<u64>::deserialize(d)?.map(Duration::from_millis))
-    }
 }

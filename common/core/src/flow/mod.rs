@@ -5,7 +5,6 @@ mod course;
 mod course_tests;
 mod facilities;
 mod functions;
-pub mod input;
 mod lsb;
 mod names;
 mod numbered;
@@ -21,8 +20,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::definition::{Command, Retry};
+use super::command::Command;
 use super::graph::{Member, Place, Reference, Relation};
+use super::retry::Retry;
 
 pub use course::{Course, End};
 pub use facilities::Facilities;

@@ -25,7 +25,7 @@ pub use error::{ExpressionError, ScheduleError};
 use self::hash::JobHash;
 use self::parse::Rule;
 use self::zone::Segments;
-use super::definition::DstPolicy;
+pub use zone::DstPolicy;
 
 /// All due instants of one job. Cheap to clone.
 #[derive(Clone, Debug)]

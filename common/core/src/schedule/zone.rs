@@ -12,7 +12,17 @@ use jiff::tz::TimeZone;
 
 use super::civil::DAY;
 use super::cron::Cron;
-use crate::definition::DstPolicy;
+use serde::{Deserialize, Serialize};
+
+/// What becomes of local times that a change of the clock makes twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DstPolicy {
+    #[default]
+    Once,
+    Skip,
+    Both,
+}
 
 /// cron treats a change as a correction of the clock when the new minute is more than 180 minutes from the
 /// one it expected, which is one minute after the last: a gap of exactly three hours is a correction, an

@@ -2,7 +2,6 @@
 
 mod checkpoint;
 mod course;
-pub mod input;
 mod item;
 mod lines;
 

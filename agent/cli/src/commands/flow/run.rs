@@ -12,7 +12,7 @@ use farmhand_core::graph::Graph;
 
 use super::SourceArgs;
 use crate::commands::{Exit, Failure, Outcome, out};
-use farmhand_core::flow::input::Handed;
+use farmhand_core::input::flow::Handed;
 use farmhand_engine::flow::engine::{Engine, Options, Tools};
 use farmhand_engine::flow::events::{Reporter, Style};
 use farmhand_engine::flow::fifo::{Directory, Fifos};

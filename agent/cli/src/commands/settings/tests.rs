@@ -167,7 +167,7 @@ fn a_relay_or_a_switch_that_cannot_work_is_refused() {
 fn the_example_of_an_agent_that_tells_people_is_taken() {
     let example = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../deploy/examples/notify/agent.toml"
+        "/../../deploy/examples/notify/agent.toml"
     );
     let args = AgentArgs {
         config: Some(example.into()),

@@ -19,7 +19,7 @@ use super::record::Place;
 use crate::flow::output::Output;
 use crate::flow::signals::{Signals, signal_group};
 use crate::flow::spawn::Spawner;
-use farmhand_core::stream::input::Handed;
+use farmhand_core::input::stream::Handed;
 
 /// Lines that failed and wait to be tried again; with so many, no further line is begun.
 const MAX_WAITING: usize = 64;

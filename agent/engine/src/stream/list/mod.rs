@@ -14,7 +14,7 @@ pub use self::command::{Printed, argv};
 pub use self::file::Growing;
 use crate::flow::signals::Exit;
 use crate::flow::spawn::Spawner;
-use farmhand_core::stream::input::From;
+use farmhand_core::input::stream::From;
 
 /// Bytes read at once.
 const CHUNK: usize = 64 << 10;

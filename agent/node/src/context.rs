@@ -9,8 +9,8 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
+use crate::bell::Bell;
 use crate::config::{AgentConfig, Tunable};
-use crate::notify::Bell;
 use crate::reporter::{Checkpoints, Report};
 use crate::row_writer::RowBell;
 use farmhand_telemetry::events::Events;

@@ -1,0 +1,121 @@
+//! What a session hears, and the way to the session of the moment.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use farmhand_core::lease::BootInstant;
+use farmhand_store::protocol::{Claimed, Fire, Fired, JobRow, Look, Overdue, Renewed, Triggered};
+use farmhand_store::tables::Dispatched;
+use farmhand_store::{Note, StoreError};
+use farmhand_warden_client::wire::{AttemptId, Event, Kind};
+use farmhand_warden_client::{Gone, Notices, WardenClient, WardenError};
+use tokio::sync::mpsc;
+
+use crate::signals::Signal;
+
+/// What happened.
+pub enum Input {
+    Renewed {
+        sent: BootInstant,
+        result: Result<Renewed, StoreError>,
+    },
+    Looked {
+        sent: BootInstant,
+        received: BootInstant,
+        result: Result<Look, StoreError>,
+    },
+    /// With the number of the newest change that was there when they were asked for, as far as that is known.
+    JobsLoaded(Option<i64>, Result<Vec<JobRow>, StoreError>),
+    OverdueLoaded(Result<Vec<Overdue>, StoreError>),
+    Fired {
+        fires: Vec<Fire>,
+        result: Result<Vec<Fired>, StoreError>,
+    },
+    Claimed {
+        sent: BootInstant,
+        took: Duration,
+        result: Result<Vec<Claimed>, StoreError>,
+    },
+    /// Rows of a table job were looked for.
+    Dispatched {
+        job_id: String,
+        result: Result<Dispatched, StoreError>,
+    },
+    Triggered(Result<Vec<Triggered>, StoreError>),
+    RefusalsForgotten(Result<usize, StoreError>),
+    /// The warden was told of signed definitions; of these it could not be.
+    SerialsTold(Vec<(String, i64)>),
+    /// The warden answered a spawn, or was never asked.
+    Spawned {
+        id: AttemptId,
+        result: Result<i32, NotStarted>,
+    },
+    /// The warden has recorded that these never start here (or there is no warden that could start them).
+    Forbidden(Vec<AttemptId>),
+    Warden(WardenInput),
+    Settled(Vec<(AttemptId, Kind, Settled)>),
+    /// A statement about another node was answered; nothing more to decide.
+    Watched(Watched),
+    Note(Note),
+    Signal(Signal),
+    /// What the node says about itself was written anew.
+    Reopened(Result<(), StoreError>),
+}
+
+/// What the session learns from its wardens.
+pub enum WardenInput {
+    Event(Kind, Event),
+    /// The connection ended; nothing is proven by that.
+    Disconnected(Kind),
+    /// Warden and guard are proven dead and their tree is empty.
+    Dead(Kind, std::io::Result<Gone>),
+    /// A warden was started, or could not be.
+    Started(Kind, Result<(WardenClient, Notices), WardenError>),
+}
+
+/// Why an attempt was not started.
+#[derive(Debug)]
+pub enum NotStarted {
+    /// What it is given makes more bytes than any warden takes, here or elsewhere.
+    TooLong(usize),
+    /// By this warden, now.
+    Refused(String),
+}
+
+/// What became of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// Written down; the run is over.
+    Done,
+    /// Written down; due again after so long.
+    Again(Duration),
+    /// Refused: the run had moved on.
+    Fenced,
+}
+
+/// A statement about another node was answered.
+pub struct Watched {
+    pub(crate) token: String,
+    pub(crate) event: Option<farmhand_telemetry::events::Event>,
+    /// Runs may have become claimable.
+    pub(crate) freed: bool,
+}
+
+/// Where answers go: the session of the moment, if any.
+#[derive(Clone, Default)]
+pub struct Outlet(Arc<Mutex<Option<mpsc::Sender<Input>>>>);
+
+impl Outlet {
+    pub fn set(&self, to: Option<mpsc::Sender<Input>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = to;
+    }
+
+    /// True if a session took it.
+    pub async fn send(&self, input: Input) -> bool {
+        let to = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match to {
+            Some(to) => to.send(input).await.is_ok(),
+            None => false,
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What handlers work with.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use farmhand_store::Db;
+use farmhand_store::reading::Reading;
+use farmhand_telemetry::Health;
+use farmhand_telemetry::events::Events;
+use tokio::sync::Semaphore;
+
+use crate::{auth, changes, refusals};
+
+/// Actions that use the agent's own connections at once; the others wait.
+const ACTIONS: usize = 2;
+
+/// What handlers work with.
+#[derive(Clone)]
+pub struct App(Arc<Parts>);
+
+/// The parts of [`App`].
+pub struct Parts {
+    pub events: Events,
+    /// The agent's own connections: for credentials and actions, through [`App::acting`].
+    pub(crate) db: Db,
+    /// For everything that only looks.
+    pub reading: Reading,
+    /// What changed, for pages that listen.
+    pub changes: changes::Changes,
+    pub health: Health,
+    /// This agent's address, for people.
+    pub address: String,
+    /// Whether browsers reach it by TLS.
+    pub tls: bool,
+    pub(crate) auth: auth::Auth,
+    pub(crate) refusals: refusals::Refusals,
+    acting: Semaphore,
+}
+
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl App {
+    pub fn new(events: Events, db: Db, health: Health, address: &str, tls: bool) -> Self {
+        let reading = Reading::new(db.config()).observed_by(events.statement_observer());
+        Self(Arc::new(Parts {
+            refusals: refusals::Refusals::new(events.clone()),
+            events,
+            db,
+            changes: changes::Changes::new(reading.db().clone()),
+            reading,
+            health,
+            address: address.to_owned(),
+            tls,
+            auth: auth::Auth::default(),
+            acting: Semaphore::new(ACTIONS),
+        }))
+    }
+
+    /// Does something over the agent's own connections, with at most one other at once: the rest are for the agent.
+    pub async fn acting<T>(&self, work: impl AsyncFnOnce(&Db) -> T) -> T {
+        // It is never closed, so this cannot fail.
+        let _permit = self.acting.acquire().await;
+        work(&self.db).await
+    }
+}
