@@ -133,7 +133,7 @@ impl State {
                 stmt,
                 pick,
             } => {
-                if let Stmt::Open { life: l } = stmt {
+                if let Stmt::Open { life: l, .. } = stmt {
                     let host_lives = &mut self.hosts[host].lives;
                     if self.hosts[host].agents[agent].is_some_and(|a| a.opening == 0) {
                         *host_lives += 1;
@@ -204,7 +204,7 @@ impl State {
                 self.budget.second_agents -= u8::from(place == 1);
                 self.hosts[host].agents[place] = Some(Agent {
                     timeline,
-                    ..Agent::new()
+                    ..Agent::new(cfg.longer[host][1])
                 });
             }
             Action::Adopt { host, agent } => self.adopt(host, agent),
@@ -229,6 +229,7 @@ impl State {
                 self.db = Db {
                     timeline,
                     timeline_open: false,
+                    held: 0,
                     ..db
                 };
                 self.drop_connections(cfg, cfg.has(Guard::StopwatchAnewAfterFailover));

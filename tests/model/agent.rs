@@ -32,7 +32,7 @@ impl State {
             return self.end_agent(h, g);
         }
         match op.stmt {
-            Stmt::Open { life } => self.opened(cfg, h, g, &op, life, reply),
+            Stmt::Open { life, .. } => self.opened(cfg, h, g, &op, life, reply),
             Stmt::Renew { .. } => self.renewed(cfg, h, g, &op, reply),
             Stmt::Look { address } => self.looked(cfg, h, g, &op, address, reply),
             Stmt::Close { .. } => {
@@ -58,7 +58,8 @@ impl State {
             }
             Stmt::Expire { .. } => self.agent(h, g).watch = None,
             Stmt::ReleaseHeldOver { held } => self.agent(h, g).held_over[usize::from(held.run)] = None,
-            Stmt::OpenTimeline { .. } => self.agent(h, g).timeline_watch = None,
+            Stmt::OpenTimeline { .. } if cfg.longest_hold() > self.db.held => {}
+            Stmt::OpenTimeline { .. } | Stmt::RaiseHeld { .. } => self.agent(h, g).timeline_watch = None,
             Stmt::Sweep | Stmt::Condemn { .. } => {}
         }
     }
@@ -67,20 +68,27 @@ impl State {
         let Reply::Opened { session, timeline } = reply else {
             return;
         };
-        let late = op.age >= cfg.lease_ticks && cfg.has(Guard::LateOpenClosed);
         let agent = self.agent(h, g);
+        let longer = agent.longer;
+        let late = op.age >= cfg.lease_ticks + longer && cfg.has(Guard::LateOpenClosed);
         agent.opening = 0;
         agent.session = Some((session, life));
         agent.timeline = timeline;
         if !late {
             let from_sending = cfg.has(Guard::DeadlineFromSending) && cfg.has(Guard::LateOpenClosed);
             let age = if from_sending { op.age } else { 0 };
-            self.hosts[h].warden = Some(Warden::new(session, life, age, generation(g)));
+            self.hosts[h].warden = Some(Warden::new((session, life), age, longer, generation(g)));
         }
     }
 
     fn renewed(&mut self, cfg: &Config, h: usize, g: usize, op: &Op, reply: Reply) {
-        let Stmt::Renew { session, life, known } = op.stmt else {
+        let Stmt::Renew {
+            session,
+            life,
+            known,
+            longer,
+        } = op.stmt
+        else {
             return;
         };
         if self.agent(h, g).session != Some((session, life)) {
@@ -99,13 +107,13 @@ impl State {
                 return;
             }
             _ => {
-                self.hosts[h].extend(session, age);
+                self.hosts[h].extend(session, age, longer);
                 return;
             }
         };
         let keeps = cfg.features.keep_session || self.hosts[h].holds();
-        if self.hosts[h].warden.is_none() && keeps && age < cfg.lease_ticks {
-            self.hosts[h].warden = Some(Warden::new(session, life, age, generation(g)));
+        if self.hosts[h].warden.is_none() && keeps && age < cfg.lease_ticks + longer {
+            self.hosts[h].warden = Some(Warden::new((session, life), age, longer, generation(g)));
             // An older agent cannot know; it is cut off instead.
             for op in self.agent(h, g).lanes.iter_mut().flatten() {
                 op.before_warden |= matches!(op.stmt, Stmt::Claim { .. });
@@ -115,7 +123,7 @@ impl State {
             self.reconcile(cfg, h, g, (session, life), held, known);
         }
         self.agent(h, g).timeline = timeline;
-        self.hosts[h].extend(session, age);
+        self.hosts[h].extend(session, age, longer);
     }
 
     /// Held but not running is given back; running but not held is killed.
@@ -176,6 +184,8 @@ impl State {
             held_over,
             timeline,
             timeline_open,
+            longest,
+            held,
         } = reply
         else {
             return;
@@ -185,7 +195,7 @@ impl State {
             cfg.addresses[h] == held.address
                 && w.is_some_and(|w| w.slots[usize::from(held.run)] != Slot::Empty)
         };
-        let held_over = held_over.map(|o| o.filter(|o| !own_attempt(o)));
+        let held_over = held_over.map(|o| o.filter(|(o, _)| !own_attempt(o)));
         let age = if cfg.has(Guard::StopwatchFromReceipt) {
             0
         } else {
@@ -197,6 +207,7 @@ impl State {
             session: node.session,
             life: node.life,
             beat: node.beat,
+            longer: node.longer,
             age,
         };
         agent.watch = match agent.watch {
@@ -214,15 +225,19 @@ impl State {
         };
         for r in 0..RUNS {
             agent.held_over[r] = match (agent.held_over[r], held_over[r]) {
-                (Some(before), Some(held)) if before.held == held => Some(before),
-                (Some(before), Some(held)) if !cfg.has(Guard::HeldOverNamesSession) => {
+                (Some(before), Some((held, longer))) if before.held == held => Some(HeldOver {
+                    longer: longer.max(before.longer),
+                    ..before
+                }),
+                (Some(before), Some((held, _))) if !cfg.has(Guard::HeldOverNamesSession) => {
                     Some(HeldOver { held, ..before })
                 }
-                (_, now) => now.map(|held| HeldOver { held, age: 0 }),
+                (_, now) => now.map(|(held, longer)| HeldOver { held, longer, age: 0 }),
             };
         }
+        agent.longest = agent.longest.max(longest).max(node.longer);
         agent.timeline_watch = match agent.timeline_watch {
-            _ if timeline_open => None,
+            _ if timeline_open && cfg.longest_hold() <= held => None,
             Some((t, age)) if t == timeline => Some((t, age)),
             _ => Some((timeline, 0)),
         };
@@ -246,9 +261,9 @@ impl State {
         let host = &mut self.hosts[h];
         if host.warden.is_none() && !cfg.has(Guard::LateClaimReleased) {
             host.warden = Some(Warden::new(
-                session,
-                life,
+                (session, life),
                 op.age.min(cfg.lease_ticks - 1),
+                0,
                 generation(g),
             ));
         }
@@ -263,7 +278,7 @@ impl State {
         if cfg.hold[r] > 0 {
             let idle = |w: &Warden| w.slots.iter().all(|s| *s == Slot::Empty);
             if host.hold_warden.as_ref().is_none_or(idle) {
-                host.hold_warden = Some(Warden::new(session, life, main.age, generation(g)));
+                host.hold_warden = Some(Warden::new((session, life), main.age, main.longer, generation(g)));
             }
         }
         let Some(w) = host.warden_of(cfg, r) else { return };
@@ -342,10 +357,12 @@ impl Host {
     }
 
     /// A confirmed renewal of `session` that was sent `age` ticks ago. A timer is only ever put off.
-    fn extend(&mut self, session: u8, age: u8) {
+    fn extend(&mut self, session: u8, age: u8, longer: u8) {
         for w in [&mut self.warden, &mut self.hold_warden].into_iter().flatten() {
             if w.session == session && !w.dead {
-                w.age = w.age.min(age);
+                if longer + w.age >= w.longer + age {
+                    (w.age, w.longer) = (age, longer);
+                }
             }
         }
     }

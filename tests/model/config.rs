@@ -60,6 +60,11 @@ pub enum Guard {
     CondemnedClaimsNothing,
     ZeroRowFinishIsRead,
     NoWallClock,
+    TtlGrowsInSession,
+    TtlKeptWhileHeldOver,
+    WaitOfWatchedLease,
+    LongestLeaseOnNewTimeline,
+    HoldWaitsOnNewTimeline,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,6 +81,9 @@ pub struct Config {
     pub lease_ticks: u8,
     /// A challenger may act when its stopwatch shows this many ticks.
     pub wait_ticks: u8,
+    /// Ticks by which a host's lease is longer than these: of the agent that is there at the start, and of those
+    /// that are started later.
+    pub longer: [[u8; 2]; HOSTS],
     pub max_attempts: u8,
     /// Per address; sessions begin at 1 and every end counts too.
     pub max_session: [u8; HOSTS],
@@ -163,10 +171,22 @@ impl Config {
             }
     }
 
+    pub fn longest(&self) -> u8 {
+        self.longer.into_iter().flatten().max().unwrap_or(0)
+    }
+
+    pub fn longest_hold(&self) -> u8 {
+        self.hold.into_iter().max().unwrap_or(0)
+    }
+
+    /// When a stopwatch on a timeline has shown all that is waited for.
+    pub fn timeline_ticks(&self) -> u8 {
+        self.wait_ticks + self.longest() + self.longest_hold()
+    }
+
     /// Where counters of time stop.
     pub fn horizon(&self) -> u8 {
-        let hold = self.hold.iter().max().copied().unwrap_or(0);
-        self.lease_ticks.max(self.wait_ticks) + hold
+        self.lease_ticks.max(self.wait_ticks) + self.longest_hold() + self.longest()
     }
 }
 

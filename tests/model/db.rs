@@ -7,7 +7,7 @@
 
 use crate::config::{Config, Guard};
 use crate::locks::Locks;
-use crate::state::{Db, Held, Node, Op, Phase, RUNS, Reply, RunState, State, Stmt};
+use crate::state::{Db, Held, Node, Op, Phase, RUNS, Reply, Run, RunState, State, Stmt};
 
 impl State {
     /// The next phase of a statement on the server, or `None` while it waits for a lock. A claim has one
@@ -16,13 +16,21 @@ impl State {
         let locks = Locks::of(self, cfg);
         let done = |reply| Some(Phase::Done(reply));
         match (op.stmt, op.phase) {
-            (Stmt::Open { life }, Phase::Sent) => {
+            (Stmt::Open { life, longer }, Phase::Sent) => {
                 let free = !locks.exclusive[usize::from(op.address)];
-                free.then(|| Phase::Done(self.db.open(cfg, op.address, life)))
+                free.then(|| Phase::Done(self.db.open(cfg, op.address, life, longer)))
             }
-            (Stmt::Renew { session, life, .. }, Phase::Sent) => {
+            (
+                Stmt::Renew {
+                    session,
+                    life,
+                    longer,
+                    ..
+                },
+                Phase::Sent,
+            ) => {
                 let free = !locks.exclusive[usize::from(op.address)];
-                free.then(|| Phase::Done(self.db.renew(cfg, op.address, session, life)))
+                free.then(|| Phase::Done(self.db.renew(cfg, op.address, (session, life), longer)))
             }
             (Stmt::Look { address }, Phase::Sent) => done(self.db.look(cfg, address)),
             (Stmt::Claim { .. }, _) => self.claim_step(cfg, op, pick, locks),
@@ -46,6 +54,12 @@ impl State {
                     Reply::NoRow
                 };
                 done(reply)
+            }
+            (Stmt::RaiseHeld { timeline, held }, Phase::Sent) => {
+                if self.db.timeline == timeline {
+                    self.db.held = self.db.held.max(held);
+                }
+                done(Reply::Updated)
             }
             (Stmt::OpenTimeline { timeline }, Phase::Sent) => {
                 self.db.timeline_open |= self.db.timeline == timeline;
@@ -85,7 +99,8 @@ impl State {
                 if locks.exclusive[usize::from(op.address)] && cfg.has(Guard::KeyShareInClaim) {
                     return None;
                 }
-                let due = self.db.runs[r].state == RunState::Due && !locks.run[r];
+                let held = cfg.hold[r] <= self.db.held || !cfg.has(Guard::HoldWaitsOnNewTimeline);
+                let due = self.db.runs[r].state == RunState::Due && !locks.run[r] && held;
                 if !due || !self.db.may_claim(cfg, op.address, session, life, timeline) {
                     return Some(Phase::Done(Reply::NoRow));
                 }
@@ -237,8 +252,16 @@ impl State {
 }
 
 impl Db {
-    pub fn open(&mut self, cfg: &Config, address: u8, life: u8) -> Reply {
+    pub fn open(&mut self, cfg: &Config, address: u8, life: u8, longer: u8) -> Reply {
         let timeline = self.timeline;
+        let held_over = |session: u8| {
+            let of =
+                |run: &Run| run.state == RunState::Running && run.address == address && run.session < session;
+            self.runs.iter().any(of)
+        };
+        let now = self.nodes[usize::from(address)];
+        let grows = now.open && cfg.has(Guard::TtlGrowsInSession)
+            || held_over(now.session + u8::from(!now.open)) && cfg.has(Guard::TtlKeptWhileHeldOver);
         if !self.timeline_open && cfg.has(Guard::TimelineOpenInOpen) {
             return Reply::Taken;
         }
@@ -249,15 +272,17 @@ impl Db {
         node.session += u8::from(!node.open);
         node.life = life;
         node.condemned &= node.open;
+        node.longer = longer.max(if grows { node.longer } else { 0 });
         node.open = true;
         node.beat += 1;
+        self.longest = self.longest.max(longer);
         Reply::Opened {
             session: node.session,
             timeline,
         }
     }
 
-    fn renew(&mut self, cfg: &Config, address: u8, session: u8, life: u8) -> Reply {
+    fn renew(&mut self, cfg: &Config, address: u8, (session, life): (u8, u8), longer: u8) -> Reply {
         let node = &mut self.nodes[usize::from(address)];
         let same = (node.session == session || !cfg.has(Guard::SessionInRenew))
             && (node.life == life || !cfg.has(Guard::LifeInRenew));
@@ -265,6 +290,9 @@ impl Db {
             return Reply::NoRow;
         }
         node.beat += 1;
+        let grows = cfg.has(Guard::TtlGrowsInSession);
+        node.longer = longer.max(if grows { node.longer } else { 0 });
+        self.longest = self.longest.max(longer);
         let held = std::array::from_fn(|r| {
             let run = &self.runs[r];
             let mine = run.state == RunState::Running && run.address == address && run.session == session;
@@ -289,7 +317,7 @@ impl Db {
                 address: run.address,
                 session: run.session,
             };
-            over.then_some(held)
+            over.then_some((held, self.nodes[usize::from(run.address)].longer))
         });
         let node = self.nodes[usize::from(address)];
         Reply::Looked {
@@ -297,6 +325,8 @@ impl Db {
             held_over,
             timeline: self.timeline,
             timeline_open: self.timeline_open,
+            longest: self.longest,
+            held: self.held,
         }
     }
 

@@ -19,4 +19,5 @@ mod scenarios;
 mod size;
 mod start;
 mod state;
+mod ttls;
 mod world;

@@ -6,6 +6,7 @@ use crate::actions::Protocol;
 use crate::config::{Config, Features, Guard, tight_ticks};
 use crate::properties::*;
 use crate::scenarios::*;
+use crate::ttls::*;
 
 /// The shortest path to a broken promise, which must be one of `expected`.
 fn find(cfg: Config, expected: &[&'static str]) {
@@ -119,6 +120,11 @@ missed! {
     hold_waits_longer: HoldWaitsLonger in long_hold() => TWO_LIVE;
     life_in_renew: LifeInRenew in lossy_same_address() => TWO_LIVE;
     hold_survives_expire: HoldSurvivesExpire in hold() => TWO_LIVE;
+    ttl_grows_in_session: TtlGrowsInSession in shorter_lease() => TWO_LIVE;
+    ttl_kept_while_held_over: TtlKeptWhileHeldOver in shorter_lease_held_over() => FREED;
+    longest_lease_on_a_new_timeline: LongestLeaseOnNewTimeline in mixed_leases_lossy() => TWO_LIVE;
+    hold_waits_on_a_new_timeline: HoldWaitsOnNewTimeline in hold_lossy() => TWO_LIVE;
+    wait_of_watched_lease: WaitOfWatchedLease in mixed_leases() => TWO_LIVE;
 }
 
 // Defence in depth: none of these is missed alone. What makes up for it is in the README's table.

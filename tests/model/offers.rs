@@ -74,6 +74,7 @@ impl State {
                             session,
                             life,
                             known: host.known(),
+                            longer: a.longer,
                         });
                     }
                 }
@@ -84,6 +85,7 @@ impl State {
                         session,
                         life,
                         known: host.known(),
+                        longer: a.longer,
                     });
                 }
                 _ => send(Stmt::Close { session, life }),
@@ -98,7 +100,10 @@ impl State {
             let taken = node.open && node.life != life && cfg.has(Guard::LifeInOpen)
                 || !self.db.timeline_open && cfg.has(Guard::TimelineOpenInOpen);
             if bounded && !taken {
-                send(Stmt::Open { life });
+                send(Stmt::Open {
+                    life,
+                    longer: a.longer,
+                });
             }
         }
         if a.hung {
@@ -123,7 +128,8 @@ impl State {
                 let seen = |o: crate::state::HeldOver| o.held.session == self.db.runs[r].session;
                 cfg.hold[r] > 0 && !a.held_over[r].is_some_and(seen) && self.db.is_held_over(r)
             });
-        let timeline = watcher && !self.db.timeline_open && a.timeline_watch.is_none();
+        let waits = !self.db.timeline_open || cfg.longest_hold() > self.db.held;
+        let timeline = watcher && waits && a.timeline_watch.is_none();
         if (watches && new) || over || timeline {
             send(Stmt::Look { address });
         }
@@ -150,7 +156,8 @@ impl State {
         }
         if let Some(w) = a.watch {
             let wall = !cfg.has(Guard::NoWallClock) && self.wall_stepped;
-            if w.age >= cfg.wait_ticks || wall {
+            let watched = cfg.has(Guard::WaitOfWatchedLease);
+            if w.age >= cfg.wait_ticks + if watched { w.longer } else { a.longer } || wall {
                 send(Stmt::Expire {
                     address: w.address,
                     session: w.session,
@@ -160,14 +167,20 @@ impl State {
             }
         }
         for (r, over) in a.held_over.iter().enumerate() {
-            if let Some(o) = over.filter(|o| o.age >= cfg.release_ticks(r)) {
+            if let Some(o) = over.filter(|o| o.age >= cfg.release_ticks(r) + o.longer) {
                 send(Stmt::ReleaseHeldOver { held: o.held });
             }
         }
-        if let Some((timeline, age)) = a.timeline_watch
-            && (age >= cfg.wait_ticks || !cfg.has(Guard::TimelineWatchedForW))
-        {
-            send(Stmt::OpenTimeline { timeline });
+        if let Some((timeline, age)) = a.timeline_watch {
+            let longest = cfg.has(Guard::LongestLeaseOnNewTimeline);
+            let wait = cfg.wait_ticks + if longest { a.longest } else { a.longer };
+            if !self.db.timeline_open && (age >= wait || !cfg.has(Guard::TimelineWatchedForW)) {
+                send(Stmt::OpenTimeline { timeline });
+            }
+            let held = cfg.longest_hold();
+            if held > self.db.held && age >= wait + held {
+                send(Stmt::RaiseHeld { timeline, held });
+            }
         }
         if cfg.features.sweeps && cfg.has(Guard::Sweep) && self.db.has_orphan(cfg) {
             send(Stmt::Sweep);

@@ -20,6 +20,7 @@ pub fn takeover() -> Config {
         hold: [0; RUNS],
         lease_ticks,
         wait_ticks,
+        longer: [[0; 2]; HOSTS],
         max_attempts: 2,
         max_session: [1, 1],
         max_lives: 1,
@@ -276,7 +277,7 @@ pub fn hung_executor() -> Config {
 
 /// Breadth first from the start: everything, or in the daily run the first `daily` million states.
 /// Fails with the shortest path to the first thing found.
-fn explore(cfg: Config, daily: Option<usize>) {
+pub fn explore(cfg: Config, daily: Option<usize>) {
     let full = std::env::var("FARMHAND_MODEL_SCALE").is_ok_and(|scale| scale == "full");
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut builder = Protocol(cfg)

@@ -5,12 +5,12 @@ use crate::state::*;
 
 impl State {
     pub fn initial(cfg: &Config) -> State {
-        let agent = Agent {
+        let agent = |i: usize| Agent {
             timeline: 1,
-            ..Agent::new()
+            ..Agent::new(cfg.longer[i][0])
         };
         let host = |i: usize| Host {
-            agents: [(i < cfg.hosts).then_some(agent), None],
+            agents: [(i < cfg.hosts).then(|| agent(i)), None],
             warden: None,
             hold_warden: None,
             lives: 0,
@@ -31,6 +31,8 @@ impl State {
             db: Db {
                 timeline: 1,
                 timeline_open: true,
+                longest: 0,
+                held: u8::MAX,
                 nodes: [NO_NODE; ADDRESSES],
                 runs: std::array::from_fn(|r| if r < cfg.runs { run } else { absent }),
                 sequence: 0,
@@ -85,12 +87,14 @@ impl State {
         let host = &mut self.hosts[0];
         let main = host.warden.take();
         host.hold_warden = main.map(|w| Warden {
-            age: cfg.wait_ticks,
+            age: cfg.wait_ticks + w.longer,
             slots: std::array::from_fn(|r| if r == 0 { Slot::Live(1) } else { Slot::Empty }),
             fences: std::array::from_fn(|r| u8::from(r == 0)),
             ..w
         });
-        host.agents[0].iter_mut().for_each(|a| a.session = None);
+        // A lease of its own only now.
+        let longer = cfg.longer[0][1];
+        (host.agents[0].iter_mut()).for_each(|a| (a.session, a.longer) = (None, longer));
         let address = cfg.addresses[0];
         let node = &mut self.db.nodes[usize::from(address)];
         (node.session, node.open) = (node.session + 1, false);
@@ -108,16 +112,18 @@ impl State {
         let life = life(h, 1);
         let host = &mut self.hosts[h];
         host.lives = 1;
-        host.warden = Some(Warden::new(session, life, 0, 0));
+        host.warden = Some(Warden::new((session, life), 0, cfg.longer[h][0], 0));
         if let Some(agent) = &mut host.agents[0] {
             agent.session = Some((session, life));
         }
+        self.db.longest = self.db.longest.max(cfg.longer[h][0]);
         self.db.nodes[usize::from(cfg.addresses[h])] = Node {
             session,
             life,
             open: true,
             condemned: false,
             beat: 1,
+            longer: cfg.longer[h][0],
         };
     }
 }

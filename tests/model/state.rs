@@ -17,6 +17,8 @@ pub struct Node {
     pub open: bool,
     pub condemned: bool,
     pub beat: u8,
+    /// Ticks by which its lease is longer than the shortest: its TTL.
+    pub longer: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,6 +43,10 @@ pub struct Run {
 pub struct Db {
     pub timeline: u8,
     pub timeline_open: bool,
+    /// The longest lease that was ever recorded, in ticks beyond the shortest.
+    pub longest: u8,
+    /// Runs with a longer hold are not claimed on this timeline yet.
+    pub held: u8,
     pub nodes: [Node; ADDRESSES],
     pub runs: [Run; RUNS],
     /// The fence sequence; stays 0 where no failover can turn it back.
@@ -61,12 +67,14 @@ pub struct Held {
 pub enum Stmt {
     Open {
         life: u8,
+        longer: u8,
     },
     /// `known`: the attempts that the warden had when this was sent, one bit per run.
     Renew {
         session: u8,
         life: u8,
         known: u8,
+        longer: u8,
     },
     Look {
         address: u8,
@@ -98,6 +106,10 @@ pub enum Stmt {
     Sweep,
     OpenTimeline {
         timeline: u8,
+    },
+    RaiseHeld {
+        timeline: u8,
+        held: u8,
     },
     ReleaseHeldOver {
         held: Held,
@@ -137,9 +149,12 @@ pub enum Reply {
     },
     Looked {
         node: Node,
-        held_over: [Option<Held>; RUNS],
+        /// With the TTL of the address's present session.
+        held_over: [Option<(Held, u8)>; RUNS],
         timeline: u8,
         timeline_open: bool,
+        longest: u8,
+        held: u8,
     },
     Claimed {
         run: u8,
@@ -185,6 +200,8 @@ pub struct Warden {
     pub life: u8,
     /// Since the confirmed renewal that its timer counts from was sent.
     pub age: u8,
+    /// Of the lease whose renewal that was.
+    pub longer: u8,
     /// The generation whose orders it takes.
     pub obeys: u8,
     pub slots: [Slot; RUNS],
@@ -200,17 +217,23 @@ pub struct Watch {
     pub session: u8,
     pub life: u8,
     pub beat: u8,
+    pub longer: u8,
     pub age: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HeldOver {
     pub held: Held,
+    pub longer: u8,
     pub age: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Agent {
+    /// Of its leases.
+    pub longer: u8,
+    /// The longest of any lease that it knows of.
+    pub longest: u8,
     pub session: Option<(u8, u8)>,
     /// The life of an open whose outcome is not known yet, 0 for none.
     pub opening: u8,
@@ -282,11 +305,14 @@ pub const NO_NODE: Node = Node {
     open: false,
     condemned: false,
     beat: 0,
+    longer: 0,
 };
 
 impl Agent {
-    pub fn new() -> Self {
+    pub fn new(longer: u8) -> Self {
         Agent {
+            longer,
+            longest: longer,
             session: None,
             opening: 0,
             timeline: 0,
@@ -301,12 +327,13 @@ impl Agent {
 }
 
 impl Warden {
-    pub fn new(session: u8, life: u8, age: u8, obeys: u8) -> Self {
+    pub fn new((session, life): (u8, u8), age: u8, longer: u8, obeys: u8) -> Self {
         Warden {
             dead: false,
             session,
             life,
             age,
+            longer,
             obeys,
             slots: [Slot::Empty; RUNS],
             fences: [0; RUNS],

@@ -55,22 +55,22 @@ impl State {
                 }
                 a.watch
                     .iter_mut()
-                    .for_each(|w| w.age = older(w.age).min(cfg.wait_ticks));
+                    .for_each(|w| w.age = older(w.age).min(cfg.wait_ticks + cfg.longest()));
                 a.held_over
                     .iter_mut()
                     .flatten()
                     .for_each(|o| o.age = older(o.age));
                 a.timeline_watch
                     .iter_mut()
-                    .for_each(|t| t.1 = older(t.1).min(cfg.wait_ticks));
+                    .for_each(|t| t.1 = older(t.1).min(cfg.timeline_ticks()));
             }
             for w in [&mut host.warden, &mut host.hold_warden].into_iter().flatten() {
                 w.age = older(w.age);
             }
             if cfg.has(Guard::KernelTimer) {
-                host.warden = host.warden.filter(|w| w.age < cfg.lease_ticks);
+                host.warden = host.warden.filter(|w| w.age < cfg.lease_ticks + w.longer);
                 let held = (0..RUNS).map(|r| cfg.held_ticks(r)).max().unwrap_or(0);
-                host.hold_warden = host.hold_warden.filter(|w| w.age < held);
+                host.hold_warden = host.hold_warden.filter(|w| w.age < held + w.longer);
             }
         }
     }

@@ -64,6 +64,7 @@ const STATEMENTS: [&str; 26] = [
     "expire: no row",
     "sweep: updated",
     "open timeline: updated",
+    "raise held: updated",
     "release held over: updated",
     "release held over: no row",
     "condemn: updated",
@@ -131,6 +132,7 @@ fn statement(stmt: &Stmt) -> &'static str {
         Stmt::Expire { .. } => "expire",
         Stmt::Sweep => "sweep",
         Stmt::OpenTimeline { .. } => "open timeline",
+        Stmt::RaiseHeld { .. } => "raise held",
         Stmt::ReleaseHeldOver { .. } => "release held over",
         Stmt::Condemn { .. } => "condemn",
     }

@@ -246,6 +246,11 @@ fn config(seed: u64, chance: &mut Chance) -> Config {
     } else {
         [0, 1, 2, 3]
     };
+    // Leases of several lengths, and of another length after a restart.
+    let longer = std::array::from_fn(|h| {
+        let longer = |n: u64| ((n + h as u64) % 3) as u8;
+        [longer(seed / 7), longer(seed / 11)]
+    });
     Config {
         name: if lossy { "lossy" } else { "sound" },
         removed: [None; 3],
@@ -255,6 +260,7 @@ fn config(seed: u64, chance: &mut Chance) -> Config {
         hold: [if start == Start::HeldOver { 4 } else { 0 }, 0, 2],
         lease_ticks,
         wait_ticks,
+        longer,
         max_attempts: 200,
         max_session: [28; HOSTS],
         max_lives: 14,
