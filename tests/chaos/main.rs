@@ -23,3 +23,4 @@ mod streams;
 mod tables;
 mod targets;
 mod triggers;
+mod ttls;

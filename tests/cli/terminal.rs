@@ -64,6 +64,7 @@ async fn every_command_answers_a_program_in_json() {
         ("notify ls", vec![]),
         ("notify test", vec!["ops", "--timeout", "0s"]),
         ("lease release", vec!["n1", "--force", "--confirm", "n1"]),
+        ("node rm", vec!["n1"]),
         ("flow plan", vec!["--edges", tasks]),
         ("flow graph", vec!["--edges", tasks]),
         ("status", vec![]),

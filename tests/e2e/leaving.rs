@@ -173,3 +173,85 @@ async fn a_second_agent_under_the_same_address_is_refused_and_the_first_notices_
     assert!(farm.agents[0].exited().is_none());
     farm.check().await;
 }
+
+/// Both nodes' sessions have the number 1.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_of_another_node_takes_no_living_state_directory_over() {
+    let mut farm = Farm::new().agents(2).jobs(JOBS).prepare().await;
+    farm.agents[0].start().await;
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+    farm.agents[1].start().await;
+    farm.agents[1].kill_with_wardens();
+    let mut renamed = farm.agents[0].double(farm.dir());
+    renamed.address = "n2".to_owned();
+    renamed.state_dir.clone_from(&farm.agents[0].state_dir);
+    renamed.spawn();
+    let status = renamed.exit(SOON).await;
+    assert_eq!(status.code(), Some(4), "{}", renamed.log_tail(10));
+    let said = renamed.log();
+    assert!(
+        said.contains("belongs to the node n1"),
+        "{}",
+        renamed.log_tail(10)
+    );
+    let done = farm.succeeds(long).await;
+    assert_eq!((done.attempt, done.takeovers), (1, 0), "{done:?}");
+    assert!(
+        farm.agents[0].exited().is_none(),
+        "the agent that is there goes on"
+    );
+    assert_eq!(farm.events("superseded").await, 0);
+    farm.check().await;
+}
+
+/// The agent is gone, its warden is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_address_does_not_adopt_the_session_of_the_one_before() {
+    let mut farm = Farm::new().jobs(JOBS).start().await;
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+    farm.agents[0].kill();
+    farm.agents[0].address = "n9".to_owned();
+    farm.agents[0].spawn();
+    let status = farm.agents[0].exit(SOON).await;
+    assert_eq!(status.code(), Some(4), "{}", farm.agents[0].log_tail(10));
+    farm.agents[0].address = "n1".to_owned();
+    farm.agents[0].start().await;
+    let done = farm.succeeds(long).await;
+    assert_eq!((done.attempt, done.takeovers), (1, 0), "{done:?}");
+    farm.check().await;
+}
+
+/// The agent before was killed between its session and its boot jobs.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_adopts_fires_the_boot_jobs_that_were_not_fired() {
+    let boot = "[job.warm]\nschedule = '@reboot'\nrun_on = 'each-node'\ncommand = [WITNESS, '50']\n";
+    let mut farm = Farm::new().jobs(&format!("{JOBS}{boot}")).start().await;
+    let fired = "SELECT count(*) FROM farmhand.run WHERE job_id = 'warm'";
+    let count = async |farm: &Farm, wanted: i64| {
+        farm.eventually("the boot is fired", SOON, async || {
+            match farm.value::<i64>(fired).await {
+                n if n == wanted => Ok(()),
+                n => Err(format!("{n} times")),
+            }
+        })
+        .await;
+    };
+    count(&farm, 1).await;
+    farm.agents[0].kill();
+    farm.sql
+        .batch_execute("DELETE FROM farmhand.node_boot")
+        .await
+        .expect("the boot is forgotten");
+    farm.agents[0].start().await;
+    farm.event("session_adopted").await;
+    count(&farm, 2).await;
+    // A later session of the same boot fires nothing.
+    farm.agents[0].signal(libc::SIGINT);
+    assert!(farm.agents[0].exit(SOON).await.success());
+    farm.agents[0].start().await;
+    let short = farm.submit("short").await;
+    farm.succeeds(short).await;
+    count(&farm, 2).await;
+}

@@ -82,3 +82,33 @@ async fn instants_that_were_missed_are_recorded_and_counted_as_skipped() {
     assert_eq!(runs[0].state, "skipped", "{runs:?}");
     farm.check().await;
 }
+
+/// Applied by a newer release while this agent runs: it waits for an agent that knows it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_of_a_newer_release_is_given_back_and_does_not_fail() {
+    let farm = Farm::new()
+        .jobs("[job.short]\ncommand = [WITNESS, '50']\n")
+        .start()
+        .await;
+    let alter = |spec: &str| format!("UPDATE farmhand.job_revision SET spec = {spec} WHERE job_id = 'short'");
+    let newer = alter("spec || '{\"overlap\": \"of_the_future\"}'");
+    farm.sql.batch_execute(&newer).await.expect("a newer definition");
+    let run_id = farm.submit("short").await;
+    farm.event("bad_definition").await;
+    let run = farm
+        .eventually("it is given back", SOON, async || {
+            let run = farm.run(run_id).await;
+            match run.state.as_str() {
+                "due" if run.attempt > 0 => Ok(run),
+                _ => Err(format!("{run:?}")),
+            }
+        })
+        .await;
+    assert!(!run.is_over(), "{run:?}");
+    farm.sql
+        .batch_execute(&alter("spec - 'overlap'"))
+        .await
+        .expect("one that it knows");
+    farm.succeeds(run_id).await;
+    farm.check().await;
+}

@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::time::Duration;
 
 use farmhand_core::definition::{JobSpec, OnLost};
@@ -141,8 +142,8 @@ async fn a_set_of_ends_is_judged_run_by_run() {
     let mut old = success(&me, &stale);
     old.attempt = 9;
     let answers = finish(&farm.db, &[old, success(&me, &good)]).await.unwrap();
-    assert!(matches!(answers[0], (id, FinishResult::Fenced { .. }) if id == stale.run_id));
-    assert_eq!(answers[1], (good.run_id, FinishResult::Done));
+    assert!(matches!(answers[0], (of, FinishResult::Fenced { .. }) if of.run_id == stale.run_id));
+    assert_eq!(answers[1], (Attempt::from(&good), FinishResult::Done));
 }
 
 #[tokio::test]
@@ -250,14 +251,14 @@ async fn a_run_that_never_started_is_given_back_even_at_most_once() {
     let given = release(&farm.db, &me, &[Attempt::from(&run)], Release::NeverStarted)
         .await
         .unwrap();
-    assert_eq!(given, [(run.run_id, FinishResult::Done)]);
+    assert_eq!(given, [(Attempt::from(&run), FinishResult::Done)]);
     let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
     assert_eq!((again.attempt, again.takeovers, again.retries), (2, 0, 0));
     // Killed while running is another matter.
     let given = release(&farm.db, &me, &[Attempt::from(&again)], Release::Drained)
         .await
         .unwrap();
-    assert_eq!(given, [(run.run_id, FinishResult::Ended(Final::Lost))]);
+    assert_eq!(given, [(Attempt::from(&again), FinishResult::Ended(Final::Lost))]);
 }
 
 #[tokio::test]
@@ -332,4 +333,19 @@ async fn failures_in_a_row_are_counted_until_a_success() {
             .as_deref(),
         Some("succeeded")
     );
+}
+
+#[tokio::test]
+async fn a_set_with_two_attempts_of_one_run_says_of_each_what_became_of_it() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    let stale = farm.held_run(&a, "j", spec()).await;
+    expire_now(&farm, &a).await;
+    let fresh = claim(&farm.db, &b, 1, None).await.unwrap().remove(0);
+    let ends = [success(&b, &fresh), success(&a, &stale)];
+    let results: HashMap<_, _> = finish(&farm.db, &ends).await.unwrap().into_iter().collect();
+    assert_eq!(results.len(), 2, "{results:?}");
+    assert_eq!(results[&Attempt::from(&fresh)], FinishResult::Done);
+    let refused = &results[&Attempt::from(&stale)];
+    assert!(matches!(refused, FinishResult::Fenced { .. }), "{refused:?}");
 }

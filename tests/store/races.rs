@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use farmhand_store::Me;
 use farmhand_store::protocol::{
-    Expired, FinishResult, FreedTo, Now, Renewed, claim, close, expire, finish, left_over, renew, sweep,
+    Attempt, Expired, FinishResult, FreedTo, Now, Renewed, claim, close, expire, finish, left_over, renew,
+    sweep,
 };
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
@@ -162,7 +163,7 @@ async fn an_end_that_waits_for_its_run_to_be_taken_away_changes_nothing() {
     let now = Now::Due { attempt: 1 };
     assert_eq!(
         ending.await.unwrap(),
-        [(run.run_id, FinishResult::Fenced { now })]
+        [(Attempt::from(&run), FinishResult::Fenced { now })]
     );
     assert_eq!(farm.state(run.run_id).await.0, "due");
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_history").await, 0);
@@ -182,7 +183,7 @@ async fn an_end_that_waits_for_a_request_to_cancel_records_it() {
     let ending = tokio::spawn(async move { finish(&db, &[end]).await.unwrap() });
     until_blocked(&farm).await;
     asker.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(ending.await.unwrap(), [(run.run_id, FinishResult::Done)]);
+    assert_eq!(ending.await.unwrap(), [(Attempt::from(&run), FinishResult::Done)]);
     let kept = "SELECT count(*) FROM farmhand.run_history WHERE state = 'succeeded' AND cancel_by = 'ops'";
     assert_eq!(farm.i64(kept).await, 1);
 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use farmhand_store::protocol::{
-    Closed, Expired, FreedTo, Opened, Renewed, claim, close, condemn, expire, open, renew,
+    Closed, Expired, FreedTo, Opened, Renewed, claim, close, condemn, expire, open, readopt, renew,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -129,4 +129,31 @@ async fn a_condemned_session_neither_renews_nor_claims() {
         Expired::Done { .. }
     ));
     assert!(farm.node("a").await.session > me.session);
+}
+
+#[tokio::test]
+async fn readopting_goes_on_with_this_very_session_and_makes_no_row() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.node("b").await;
+    let same = info("a", me.life, json!({"role": "db"}));
+    let beat = farm.beat("a").await;
+    assert!(readopt(&farm.db, me.session, &same).await.unwrap());
+    assert!(farm.beat("a").await > beat, "a challenger sees it");
+    // Another address whose session has the same number, a number that is not its own, one that has no row.
+    assert!(
+        !readopt(&farm.db, me.session, &info("b", me.life, json!({})))
+            .await
+            .unwrap()
+    );
+    assert!(!readopt(&farm.db, me.session + 1, &same).await.unwrap());
+    assert!(
+        !readopt(&farm.db, me.session, &info("c", me.life, json!({})))
+            .await
+            .unwrap()
+    );
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.node").await, 2);
+    let beat = farm.beat("a").await;
+    expire(&farm.db, "a", me.session, me.life, beat).await.unwrap();
+    assert!(!readopt(&farm.db, me.session, &same).await.unwrap());
 }

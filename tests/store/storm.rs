@@ -129,10 +129,10 @@ impl Agent {
             .collect();
         let fresh = ends.len();
         ends.extend(self.stale.drain(..).map(|(me, run)| success(&me, &run)));
-        for (n, (run_id, answer)) in finish(&self.db, &ends).await.unwrap().into_iter().enumerate() {
+        for (n, (of, answer)) in finish(&self.db, &ends).await.unwrap().into_iter().enumerate() {
             if answer == FinishResult::Done {
                 assert!(n < fresh || self.me.session > 0);
-                self.finished.push((run_id, i64::from(ends[n].attempt)));
+                self.finished.push((of.run_id, i64::from(of.attempt)));
             }
         }
     }

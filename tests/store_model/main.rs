@@ -46,6 +46,7 @@ fn config() -> Config {
         hold: HOLD,
         lease_ticks: 2,
         wait_ticks: 2,
+        longer: [[0; 2]; 2],
         max_attempts: u8::MAX,
         max_session: [u8::MAX; 2],
         max_lives: u8::MAX,
@@ -99,11 +100,15 @@ impl Chance {
             session: self.near(row.session),
         };
         let stmt = match self.below(22) {
-            0..4 => Stmt::Open { life: 1 + self.of(3) },
+            0..4 => Stmt::Open {
+                life: 1 + self.of(3),
+                longer: self.of(3),
+            },
             4..6 => Stmt::Renew {
                 session,
                 life,
                 known: 0,
+                longer: self.of(3),
             },
             6 => Stmt::Close { session, life },
             7..13 => Stmt::Claim {

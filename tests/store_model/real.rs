@@ -73,8 +73,8 @@ impl Real {
         let db = &self.db;
         let row = |held: Held| self.runs[usize::from(held.run)];
         match stmt {
-            Stmt::Open { life } => {
-                let opened = protocol::open(db, &info(address, life)).await.unwrap();
+            Stmt::Open { life, longer } => {
+                let opened = protocol::open(db, &info(address, life, longer)).await.unwrap();
                 match opened {
                     Opened::Session(session) => Reply::Opened {
                         session: small(session),
@@ -83,8 +83,13 @@ impl Real {
                     Opened::Taken { .. } | Opened::TimelineClosed => Reply::Taken,
                 }
             }
-            Stmt::Renew { session, life, .. } => {
-                match protocol::renew(db, &me(address, session, life), TTL, None)
+            Stmt::Renew {
+                session,
+                life,
+                longer,
+                ..
+            } => {
+                match protocol::renew(db, &me(address, session, life), ttl(longer), None)
                     .await
                     .unwrap()
                 {
@@ -167,7 +172,9 @@ impl Real {
                     protocol::release_held(db, row(held), attempt, name_of(held.address), session).await;
                 updated(freed.unwrap().is_some())
             }
-            Stmt::Look { .. } | Stmt::OpenTimeline { .. } => unreachable!("not drawn"),
+            Stmt::Look { .. } | Stmt::OpenTimeline { .. } | Stmt::RaiseHeld { .. } => {
+                unreachable!("not drawn")
+            }
         }
     }
 
@@ -176,7 +183,7 @@ impl Real {
     pub async fn db(&self, model: &state::Db) -> state::Db {
         let mut db = *model;
         db.nodes = [state::NO_NODE; 2];
-        let nodes = "SELECT address, session, life, open, condemned, beat FROM farmhand.node";
+        let nodes = "SELECT address, session, life, open, condemned, beat, ttl_ms FROM farmhand.node";
         for row in self.sql.query(nodes, &[]).await.unwrap() {
             let life: Uuid = row.get(2);
             db.nodes[usize::from(row.get::<_, String>(0) == name_of(1))] = Node {
@@ -185,6 +192,7 @@ impl Real {
                 open: row.get(3),
                 condemned: row.get(4),
                 beat: small(row.get(5)),
+                longer: small(row.get::<_, i64>(6) / 1_000) - 30,
             };
         }
         for r in 0..RUNS {
@@ -307,12 +315,16 @@ fn me(address: u8, session: u8, life: u8) -> Me {
     }
 }
 
-fn info(address: u8, life: u8) -> NodeInfo {
+fn ttl(longer: u8) -> Duration {
+    TTL + Duration::from_secs(u64::from(longer))
+}
+
+fn info(address: u8, life: u8, longer: u8) -> NodeInfo {
     NodeInfo {
         address: name_of(address).to_owned(),
         name: name_of(address).to_owned(),
         life: uuid(life),
-        ttl: TTL,
+        ttl: ttl(longer),
         slots: 8,
         labels: json!({}),
         version: "test".to_owned(),

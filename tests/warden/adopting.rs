@@ -18,7 +18,7 @@ async fn after_an_agents_crash_the_next_one_finds_the_same_attempt_and_all_its_o
     let pid = farmer.spawn(request).await;
     farmer.file(id(1, 1), "up").await;
     let identity = farmer.client.identity().clone();
-    let (client, notices) = WardenClient::connect_existing(farmer.dir.path(), Kind::Main)
+    let (client, notices) = WardenClient::connect_existing(farmer.dir.path(), Kind::Main, None)
         .await
         .unwrap()
         .expect("it lives on");
@@ -45,7 +45,7 @@ async fn an_exit_is_told_to_every_new_agent_until_it_is_acknowledged() {
     let mut farmer = Farmer::new().await;
     farmer.run(sh(id(1, 1), "exit 8")).await;
     for _ in 0..2 {
-        let found = WardenClient::connect_existing(farmer.dir.path(), Kind::Main)
+        let found = WardenClient::connect_existing(farmer.dir.path(), Kind::Main, None)
             .await
             .unwrap();
         (farmer.client, farmer.notices) = found.unwrap();
@@ -61,7 +61,7 @@ async fn an_exit_is_told_to_every_new_agent_until_it_is_acknowledged() {
 async fn a_superseded_agent_is_told_and_can_do_nothing_more() {
     let mut farmer = Farmer::new().await;
     farmer.spawn(sh(id(1, 1), "sleep 1000")).await;
-    let (newer, _notices) = WardenClient::connect_existing(farmer.dir.path(), Kind::Main)
+    let (newer, _notices) = WardenClient::connect_existing(farmer.dir.path(), Kind::Main, None)
         .await
         .unwrap()
         .unwrap();
@@ -77,6 +77,35 @@ async fn a_superseded_agent_is_told_and_can_do_nothing_more() {
     assert!(matches!(kill, Err(WardenError::Gone)));
     let listed = newer.list().await.unwrap();
     assert_eq!(listed.find(id(1, 1)).unwrap().state, State::Running);
+}
+
+#[tokio::test]
+async fn an_agent_of_another_node_is_refused_and_takes_nothing_over() {
+    let farmer = Farmer::with(|launch| launch.address = Some("n1".to_owned())).await;
+    let connect = |address| WardenClient::connect_existing(farmer.dir.path(), Kind::Main, address);
+    match connect(Some("n2")).await {
+        Err(WardenError::Refused(Refusal::WrongAddress { address, serving })) => {
+            assert_eq!(
+                (address.as_str(), serving),
+                ("n1", farmer.client.identity().serving)
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    // The agent that is there goes on.
+    assert!(farmer.client.list().await.unwrap().attempts.is_empty());
+    // One of the same node, or of a release that does not say which it is.
+    for same in [Some("n1"), None] {
+        let (client, _notices) = connect(same).await.unwrap().unwrap();
+        assert_eq!(client.identity().address.as_deref(), Some("n1"));
+    }
+}
+
+#[tokio::test]
+async fn a_warden_of_an_older_release_is_adopted_by_any_address() {
+    let farmer = Farmer::new().await;
+    let found = WardenClient::connect_existing(farmer.dir.path(), Kind::Main, Some("n1")).await;
+    assert_eq!(found.unwrap().unwrap().0.identity().address, None);
 }
 
 #[tokio::test]
@@ -97,7 +126,7 @@ async fn asking_who_is_there_takes_nothing_over() {
 async fn nobody_is_there_is_certain() {
     let dir = state_dir();
     assert!(
-        WardenClient::connect_existing(dir.path(), Kind::Main)
+        WardenClient::connect_existing(dir.path(), Kind::Main, None)
             .await
             .unwrap()
             .is_none()
@@ -105,7 +134,7 @@ async fn nobody_is_there_is_certain() {
     let farmer = Farmer::new().await;
     farmer.kill_warden().await;
     assert!(
-        WardenClient::connect_existing(farmer.dir.path(), Kind::Main)
+        WardenClient::connect_existing(farmer.dir.path(), Kind::Main, None)
             .await
             .unwrap()
             .is_none()
@@ -138,7 +167,7 @@ async fn a_stopped_warden_is_no_answer_and_can_be_ended() {
     let main = farmer.spawn(sh(id(1, 1), "sleep 1000")).await;
     // SAFETY: a process this test started.
     unsafe { libc::kill(farmer.client.identity().warden_pid, libc::SIGSTOP) };
-    let refused = WardenClient::connect_existing(farmer.dir.path(), Kind::Main).await;
+    let refused = WardenClient::connect_existing(farmer.dir.path(), Kind::Main, None).await;
     let Err(WardenError::NoAnswer { proof: Some(proof) }) = refused else {
         panic!("{refused:?}")
     };

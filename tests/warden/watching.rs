@@ -153,7 +153,7 @@ async fn what_an_agent_did_not_confirm_is_told_to_the_next_one() {
     farmer.spawn(request).await;
     while !matches!(farmer.notice().await, Notice::Event(Event::ChildKilled { .. })) {}
     let next = async |farmer: &mut Farmer| {
-        let found = WardenClient::connect_existing(farmer.dir.path(), Kind::Main).await;
+        let found = WardenClient::connect_existing(farmer.dir.path(), Kind::Main, None).await;
         (farmer.client, farmer.notices) = found.unwrap().expect("it lives on");
     };
     next(&mut farmer).await;

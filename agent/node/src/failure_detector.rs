@@ -36,6 +36,10 @@ pub struct Watcher {
     /// When the server that answered last was started.
     server_started: Option<i64>,
     timeline_open: bool,
+    /// The longest wait for a lease that was ever shown here: a failover may lose the row that says it.
+    longest: Duration,
+    /// Since when the present timeline has been seen without a break.
+    timeline_since: Option<(i64, BootInstant)>,
     /// The timeline on which what runs here was compared with what the database shows.
     compared: Option<i64>,
 }
@@ -53,6 +57,8 @@ impl Watcher {
             timeline: None,
             server_started: None,
             timeline_open: false,
+            longest: timing.challenge_after(),
+            timeline_since: None,
             compared: None,
         }
     }
@@ -85,7 +91,7 @@ impl Watcher {
 
     /// The next server may be an older copy of the last: every stopwatch starts anew.
     pub fn reconnected(&mut self) {
-        self.stopwatches.reset();
+        self.reset();
         self.look_now();
     }
 
@@ -101,7 +107,7 @@ impl Watcher {
         let left = self.timeline.filter(|t| *t != look.tli);
         let restarted = self.server_started.is_some_and(|s| s != look.server_started);
         if left.is_some() || restarted || self.slewed {
-            self.stopwatches.reset();
+            self.reset();
         }
         self.timeline = Some(look.tli);
         self.server_started = Some(look.server_started);
@@ -154,9 +160,26 @@ impl Watcher {
                 (key, millis(r.hard_ms) + OVERRUN_MARGIN)
             }),
         );
-        let longest = look.longest_ttl_ms.map_or(Duration::ZERO, wait);
-        let closed = (!look.timeline_open).then(|| (look.tli, longest.max(self.timing.challenge_after())));
+        let shown = look.longest_ttl_ms.unwrap_or(0).max(look.longest_lease_ms);
+        self.longest = self.longest.max(wait(shown));
+        let closed = (!look.timeline_open).then_some((look.tli, self.longest));
         s.timeline.observe(received, closed);
+        self.timeline_since.get_or_insert((look.tli, received));
+    }
+
+    fn reset(&mut self) {
+        self.stopwatches.reset();
+        self.timeline_since = None;
+    }
+
+    /// For how long of a hold the present timeline has been watched, when that is more than the database says by a tenth
+    /// and a second: an attempt whose claim a failover lost lives for that long beyond its lease.
+    pub fn held(&self, now: BootInstant, look: &Look) -> Option<(i64, Duration)> {
+        let (tli, since) = self.timeline_since?;
+        let known = millis(look.held_ms.filter(|_| look.timeline_open)?);
+        let held = now.saturating_since(since).saturating_sub(self.longest);
+        let more = held > known + known / 10 + Duration::from_secs(1);
+        (more && !self.slewed && tli == look.tli).then_some((tli, held))
     }
 
     /// What may be done now, each handed out once until [`Watcher::done`].
@@ -188,7 +211,7 @@ impl Watcher {
 
     pub fn set_slewed(&mut self, slewed: bool) {
         if slewed {
-            self.stopwatches.reset();
+            self.reset();
         }
         self.slewed = slewed;
     }
@@ -229,4 +252,76 @@ fn wait(ttl_ms: i64) -> Duration {
 
 fn millis(ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn look(tli: i64, open: bool, longest_ms: i64, held_ms: Option<i64>) -> Look {
+        serde_json::from_value(json!({
+            "db_now": "2026-01-01T00:00:00Z", "tli": tli, "timeline_open": open, "longest_lease_ms": longest_ms,
+            "held_ms": held_ms, "server_started": 1, "above": null, "shortest_ttl_ms": null, "longest_ttl_ms": null, "silent": [], "live_addresses": [], "job_seq": 1, "earliest_ready": null,
+            "earliest_next_run": null, "overdue_jobs": false, "cancels": [], "orphans": [], "overruns": [],
+            "unsettled": false, "cordoned": false, "draining": false, "drain_until": null, "gates": false,
+            "notifies": false, "to_tell": false, "gated_at": null,
+        }))
+        .expect("a look")
+    }
+
+    fn at(s: u64) -> BootInstant {
+        BootInstant(s * 1_000_000_000)
+    }
+
+    fn watcher() -> Watcher {
+        let short = LeaseTiming::new(Duration::from_secs(5)).expect("long enough");
+        Watcher::new(short, false)
+    }
+
+    fn opens(w: &mut Watcher, now: u64, look: &Look) -> bool {
+        w.looked("me", at(now), look);
+        w.take_ripe(at(now)).open_timeline.is_some()
+    }
+
+    #[test]
+    fn a_timeline_is_watched_for_the_longest_lease_that_was_ever_recorded() {
+        let mut w = watcher();
+        let new = look(2, false, 60_000, None);
+        assert!(!opens(&mut w, 100, &new));
+        assert!(!opens(&mut w, 159, &new));
+        assert!(opens(&mut w, 161, &new));
+    }
+
+    #[test]
+    fn what_a_failover_lost_of_it_is_remembered() {
+        let mut w = watcher();
+        w.looked("me", at(1), &look(1, true, 60_000, Some(i64::MAX)));
+        let new = look(2, false, 5_000, None);
+        assert!(!opens(&mut w, 100, &new));
+        assert!(!opens(&mut w, 159, &new));
+        assert!(opens(&mut w, 161, &new));
+    }
+
+    #[test]
+    fn a_hold_is_known_to_be_over_after_lease_and_hold_on_the_new_timeline() {
+        let mut w = watcher();
+        w.looked("me", at(1), &look(1, true, 5_000, Some(i64::MAX)));
+        assert_eq!(w.held(at(1_000), &look(1, true, 5_000, Some(i64::MAX))), None);
+        let open = look(2, true, 5_000, Some(0));
+        w.looked("me", at(2_000), &look(2, false, 5_000, None));
+        w.looked("me", at(2_006), &open);
+        assert_eq!(w.held(at(2_006), &open), None);
+        let (tli, held) = w.held(at(2_100), &open).expect("longer than nothing");
+        assert_eq!(tli, 2);
+        assert!(
+            held > Duration::from_secs(94) && held < Duration::from_secs(95),
+            "{held:?}"
+        );
+        assert_eq!(w.held(at(2_100), &look(2, true, 5_000, Some(94_000))), None);
+        // The next server may be an older copy.
+        w.reconnected();
+        assert_eq!(w.held(at(2_101), &open), None);
+    }
 }

@@ -32,7 +32,8 @@ impl Keeper {
             timing,
             grace,
             sent: opened_sent,
-            next_renewal: opened_sent + timing.renew_every(),
+            // At once: nothing is claimed before a renewal has shown what the session holds.
+            next_renewal: opened_sent,
             in_flight: false,
             failures: 0,
             suspects: HashMap::new(),
@@ -194,6 +195,11 @@ mod tests {
         assert_eq!(k.orphans(&[again], known, 1, 1), vec![again]);
         k.orphans(&[ID], known, 1, 1);
         assert!(k.still_unknown(&[ID.into()]).is_empty());
+    }
+
+    #[test]
+    fn a_session_begins_with_a_renewal() {
+        assert!(keeper().take_due(at(0)));
     }
 
     #[test]

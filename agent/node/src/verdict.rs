@@ -29,27 +29,13 @@ pub enum Verdict {
     /// Ended by us before it could end itself: as `on_lost` says.
     Lost { why: LostWhy },
     /// This node would not execute the definition; whether another might, the database is asked.
-    Refused { why: String },
+    Refused {
+        why: String,
+        /// It is of a newer release than this agent: the run waits for another.
+        newer: bool,
+    },
     /// Another node might: due again after `delay`.
     GivenBack { reason: String, delay: Duration },
-}
-
-/// What becomes of a run that this node would not execute, once it is known whether another might.
-pub fn after_refusal(attempt: i32, why: String, others: bool) -> Verdict {
-    if others {
-        // At once, because whoever refused it leaves it to the others now. Later ones wait for longer and longer, so that
-        // a farm whose nodes take turns in refusing, or forget that they did, does not do it without a pause.
-        let delay = match attempt {
-            ..=1 => Duration::ZERO,
-            n => Duration::from_millis(50 << (n - 2).min(10)),
-        };
-        return Verdict::GivenBack { reason: why, delay };
-    }
-    Verdict::Final {
-        outcome: Outcome::Failed,
-        reason: Some(why),
-        again: None,
-    }
 }
 
 /// Decides what the end of an attempt means. `cancelled`: somebody asked for its end; `random` is uniform
@@ -88,6 +74,7 @@ pub fn verdict(a: &Assignment, result: &AttemptResult, cancelled: bool, random: 
     {
         // Another attempt here would be refused as well.
         return Verdict::Refused {
+            newer: false,
             why: failure.message.clone(),
         };
     }

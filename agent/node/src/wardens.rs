@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use farmhand_core::lease::BootInstant;
+use farmhand_store::Me;
 use tokio::sync::mpsc;
 
 use crate::inbox::{Input, NotStarted, WardenInput};
@@ -29,16 +30,21 @@ const PROOFS: usize = 5;
 pub struct Wardens {
     state_dir: PathBuf,
     serving: Serving,
+    address: String,
     max_attempts: u32,
     slots: HashMap<Kind, Slot>,
     tx: mpsc::Sender<Input>,
 }
 
 impl Wardens {
-    pub fn new(state_dir: PathBuf, serving: Serving, max_attempts: u32, tx: mpsc::Sender<Input>) -> Self {
+    pub fn new(state_dir: PathBuf, me: &Me, max_attempts: u32, tx: mpsc::Sender<Input>) -> Self {
         Self {
             state_dir,
-            serving,
+            serving: Serving {
+                session: me.session,
+                life: me.life,
+            },
+            address: me.address.clone(),
             max_attempts,
             slots: HashMap::new(),
             tx,
@@ -77,6 +83,7 @@ impl Wardens {
 
     fn launch(&self, kind: Kind, (deadline, soft): Deadlines) -> Launch {
         let mut launch = Launch::new(self.state_dir.clone(), kind, self.serving, deadline.0, soft.0);
+        launch.address = Some(self.address.clone());
         launch.max_attempts = self.max_attempts;
         launch
     }
@@ -155,10 +162,12 @@ impl Wardens {
         }
     }
 
-    /// Moves every warden's end; `deadlines` says it for a kind.
-    pub fn set_deadlines(&self, deadlines: impl Fn(Kind) -> Deadlines) {
+    /// Moves the wardens' ends; `deadlines` says it for a kind, if its end may move.
+    pub fn set_deadlines(&self, deadlines: impl Fn(Kind) -> Option<Deadlines>) {
         for kind in self.slots.keys() {
-            self.send_deadline(*kind, deadlines(*kind));
+            if let Some(deadlines) = deadlines(*kind) {
+                self.send_deadline(*kind, deadlines);
+            }
         }
     }
 

@@ -104,15 +104,16 @@ impl Waiting {
 }
 
 impl WardenClient {
-    /// Takes over the warden that lives in `state_dir`, cutting off an older agent. `None`: none lives, and
-    /// that is certain. Waits a while for a guard that is still ending its processes.
+    /// Takes over the warden that lives in `state_dir`, cutting off an older agent, unless it serves another node than
+    /// `address`. `None`: none lives, and that is certain. Waits a while for a guard that is still ending its processes.
     pub async fn connect_existing(
         state_dir: &Path,
         kind: Kind,
+        address: Option<&str>,
     ) -> Result<Option<(WardenClient, Notices)>, WardenError> {
         let paths = Paths::new(state_dir, kind);
         match dial_living(&paths).await? {
-            Some(stream) => Ok(Some(Self::hello(stream, &paths, None).await?)),
+            Some(stream) => Ok(Some(Self::hello(stream, &paths, None, address).await?)),
             None => Ok(None),
         }
     }

@@ -25,6 +25,7 @@ impl WardenClient {
         stream: UnixStream,
         paths: &Paths,
         expect: Option<Serving>,
+        address: Option<&str>,
     ) -> Result<(WardenClient, Notices), WardenError> {
         let broken = |source| broken(paths, source);
         let peer = stream
@@ -40,6 +41,7 @@ impl WardenClient {
             protocol: PROTOCOL,
             agent_pid: std::process::id().cast_signed(),
             expect,
+            address: address.map(str::to_owned),
         };
         let answer = tokio::time::timeout(ANSWER_WITHIN, async {
             let first = identity_of(ask_alone(&mut read, &mut write, &mut buffer, 0, request).await?)?;

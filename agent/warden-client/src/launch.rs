@@ -28,6 +28,8 @@ pub struct Launch {
     pub state_dir: PathBuf,
     pub kind: Kind,
     pub serving: Serving,
+    /// Of the node whose lease that is: an agent of another one cannot take the warden over.
+    pub address: Option<String>,
     /// CLOCK_BOOTTIME: when the kernel kills the warden, and when it sends SIGTERM to everything.
     pub deadline_ns: u64,
     pub soft_ns: u64,
@@ -45,6 +47,7 @@ impl Launch {
             state_dir,
             kind,
             serving,
+            address: None,
             deadline_ns,
             soft_ns,
             exe: None,
@@ -65,14 +68,15 @@ impl Launch {
         let stream = match privsep::here() {
             Some(steward) => {
                 let (deadline, soft) = (self.deadline_ns, self.soft_ns);
+                let lease = (self.serving, self.address.clone());
                 steward
-                    .start(self.kind, self.serving, deadline, soft, self.max_attempts)
+                    .start(self.kind, lease, deadline, soft, self.max_attempts)
                     .await
                     .map_err(|e| WardenError::NotStarted(e.to_string()))?
             }
             None => self.up().await?,
         };
-        WardenClient::hello(stream, &paths, Some(self.serving)).await
+        WardenClient::hello(stream, &paths, Some(self.serving), self.address.as_deref()).await
     }
 
     /// Starts guard and warden and connects to it.
@@ -101,6 +105,9 @@ impl Launch {
         command.args(["--deadline", &self.deadline_ns.to_string()]);
         command.args(["--soft", &self.soft_ns.to_string()]);
         command.args(["--max-attempts", &self.max_attempts.to_string()]);
+        if let Some(address) = &self.address {
+            command.args(["--address", address]);
+        }
         if !self.cgroup {
             command.arg("--no-cgroup");
         }
@@ -154,7 +161,9 @@ impl WardenClient {
     pub async fn connect_or_spawn(launch: &Launch) -> Result<(WardenClient, Notices), WardenError> {
         let paths = Paths::new(&launch.state_dir, launch.kind);
         match dial(&paths).await {
-            Ok(stream) => WardenClient::hello(stream, &paths, Some(launch.serving)).await,
+            Ok(stream) => {
+                WardenClient::hello(stream, &paths, Some(launch.serving), launch.address.as_deref()).await
+            }
             Err(_) => launch.start().await,
         }
     }

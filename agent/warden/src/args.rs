@@ -12,6 +12,8 @@ pub struct Args {
     pub state_dir: PathBuf,
     pub kind: Kind,
     pub serving: Serving,
+    /// Of the node whose lease it serves.
+    pub address: Option<String>,
     pub deadline_ns: u64,
     pub soft_ns: u64,
     pub max_attempts: u32,
@@ -31,6 +33,7 @@ impl Args {
                 session: 0,
                 life: Uuid::nil(),
             },
+            address: None,
             deadline_ns: 0,
             soft_ns: 0,
             max_attempts: 2048,
@@ -78,6 +81,7 @@ impl Args {
             }
             "--session" => self.serving.session = number(name, value)?,
             "--life" => self.serving.life = number(name, value)?,
+            "--address" => self.address = Some(value.to_owned()),
             "--deadline" => self.deadline_ns = number(name, value)?,
             "--soft" => self.soft_ns = number(name, value)?,
             "--max-attempts" => self.max_attempts = number(name, value)?,

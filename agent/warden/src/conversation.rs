@@ -82,8 +82,11 @@ impl Warden {
                 protocol,
                 agent_pid,
                 expect,
+                address,
             } => {
-                self.hello(number, *protocol, *agent_pid, *expect)?;
+                // Before anything is taken from the agent that is here.
+                self.serves(*expect, address.as_deref())?;
+                self.hello(number, *protocol, *agent_pid)?;
             }
             Request::Identify => {
                 if let Some(connection) = self.connections.get_mut(&number) {
@@ -102,19 +105,26 @@ impl Warden {
         self.handle(request, held)
     }
 
-    fn hello(
-        &mut self,
-        number: u32,
-        protocol: u32,
-        agent_pid: i32,
-        expect: Option<Serving>,
-    ) -> Result<(), Refusal> {
+    /// Whether this is the lease that an agent wants to take over.
+    fn serves(&self, expect: Option<Serving>, address: Option<&str>) -> Result<(), Refusal> {
+        let serving = self.args.serving;
+        if let (Some(wanted), Some(own)) = (address, &self.args.address)
+            && wanted != own
+        {
+            return Err(Refusal::WrongAddress {
+                address: own.clone(),
+                serving,
+            });
+        }
+        match expect {
+            Some(expected) if expected != serving => Err(Refusal::WrongLife { serving }),
+            _ => Ok(()),
+        }
+    }
+
+    fn hello(&mut self, number: u32, protocol: u32, agent_pid: i32) -> Result<(), Refusal> {
         if protocol != PROTOCOL {
             return Err(Refusal::Protocol { warden: PROTOCOL });
-        }
-        let serving = self.args.serving;
-        if expect.is_some_and(|expected| expected != serving) {
-            return Err(Refusal::WrongLife { serving });
         }
         self.generation += 1;
         let generation = self.generation;

@@ -39,6 +39,7 @@ impl Captive {
             state_dir: dir.to_owned(),
             kind: Kind::Main,
             serving: SERVING,
+            address: None,
             deadline_ns,
             soft_ns: deadline_ns,
             // Every start is refused.

@@ -118,6 +118,9 @@ fn start_warden(args: &Args, lock: &File, cgroup: Option<&std::path::Path>) -> i
     command.args(["--deadline", &args.deadline_ns.to_string()]);
     command.args(["--soft", &args.soft_ns.to_string()]);
     command.args(["--max-attempts", &args.max_attempts.to_string()]);
+    if let Some(address) = &args.address {
+        command.args(["--address", address]);
+    }
     command.args(["--parent", &std::process::id().to_string()]);
     command.args(["--lock-fd", &lock.as_raw_fd().to_string()]);
     if let Some(cgroup) = cgroup {

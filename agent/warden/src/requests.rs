@@ -64,6 +64,7 @@ impl Warden {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             kind: self.args.kind,
             serving: self.args.serving,
+            address: self.args.address.clone(),
             generation: self.generation,
             warden_pid: std::process::id().cast_signed(),
             guard_pid,

@@ -133,6 +133,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     my_labels jsonb;
+    may_hold bigint;
     now timestamptz;
     left_places integer := places;
     farm_free jsonb;
@@ -147,10 +148,10 @@ BEGIN
     IF NOT farmhand.any_waiting() THEN
         RETURN;
     END IF;
-    SELECT n.labels INTO my_labels FROM farmhand.node n
+    SELECT n.labels, t.held_ms INTO my_labels, may_hold FROM farmhand.node n
+        JOIN farmhand.timeline t ON t.tli = farmhand.current_timeline()
         WHERE n.address = at_address AND n.session = of_session AND n.life = of_life AND n.open
             AND NOT n.condemned AND NOT n.cordoned AND NOT n.draining
-            AND EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline())
         FOR KEY SHARE OF n;
     IF NOT FOUND THEN
         RETURN;
@@ -178,7 +179,8 @@ BEGIN
                 WHERE r.state = 'due' AND r.gate IS NULL AND r.priority < l.priority ORDER BY r.priority DESC LIMIT 1)
             FROM level l WHERE l.priority IS NOT NULL
         ), waiting AS MATERIALIZED (
-            SELECT w.*, w.placement IS NULL OR my_labels @> w.placement AS fits
+            SELECT w.*, (w.placement IS NULL OR my_labels @> w.placement)
+                AND (SELECT r.hold_ms <= may_hold FROM farmhand.run_live r WHERE r.run_id = w.run_id) AS fits
             FROM farmhand.waiting w WHERE w.ready_at <= now
         )
         -- The first of each kind, whoever may run it: it may be in front of ours.
@@ -195,7 +197,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT r.run_id, r.priority, r.ready_at FROM farmhand.run_live r
             WHERE r.job_id = w.job_id AND r.rev = w.rev AND r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')
-                AND r.ready_at <= now
+                AND r.ready_at <= now AND r.hold_ms <= may_hold
                 AND (r.node = at_address OR r.node IS NULL AND NOT w.rev || ' ' || w.job_id = ANY (left_alone))
             ORDER BY r.priority DESC, r.ready_at, r.run_id LIMIT places
         ) o
@@ -206,6 +208,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT r.run_id, r.priority, r.ready_at FROM farmhand.run_live r
             WHERE r.state = 'due' AND r.gate IS NULL AND r.priority = l.priority AND r.ready_at <= now
+                AND r.hold_ms <= may_hold
                 AND (r.node = at_address OR r.node IS NULL AND NOT r.rev || ' ' || r.job_id = ANY (left_alone))
                 AND (r.placement IS NULL OR my_labels @> r.placement)
             ORDER BY r.ready_at, r.run_id LIMIT places

@@ -4,7 +4,11 @@
 CREATE TABLE farmhand.timeline (
     tli bigint PRIMARY KEY,
     opened_by text NOT NULL,
-    opened_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    opened_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- Of all nodes, ever; only grows. A new timeline is watched for as long before it is opened.
+    longest_lease_ms bigint NOT NULL DEFAULT 0,
+    -- Runs with a longer hold are not claimed yet: an attempt whose claim the failover lost may live as long.
+    held_ms bigint NOT NULL DEFAULT 0
 );
 
 -- In a language that keeps what it has planned: every claim and every look asks.
@@ -16,7 +20,9 @@ BEGIN
         pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8), 16, '0'))::pg_catalog.bit(64)::pg_catalog.int8;
 END
 $$;
-INSERT INTO farmhand.timeline (tli, opened_by) VALUES (farmhand.current_timeline(), 'migrate');
+-- Nothing was claimed before it.
+INSERT INTO farmhand.timeline (tli, opened_by, held_ms)
+VALUES (farmhand.current_timeline(), 'migrate', 9223372036854775807);
 
 CREATE TABLE farmhand.node (
     address text PRIMARY KEY CHECK (address <> ''),

@@ -53,6 +53,7 @@ fn converse(warden: &mut Captive, stream: &[u8]) {
             protocol: PROTOCOL,
             agent_pid: 1,
             expect: None,
+            address: None,
         },
     );
     warden.turn().expect("it goes on");

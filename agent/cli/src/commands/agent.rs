@@ -243,7 +243,9 @@ impl From<AgentError> for Failure {
     fn from(error: AgentError) -> Self {
         match error {
             AgentError::Store(e) => e.into(),
-            AgentError::AddressTaken { .. } => Failure::new(Exit::Refused, error.to_string()),
+            AgentError::AddressTaken { .. } | AgentError::StateDirTaken { .. } => {
+                Failure::new(Exit::Refused, error.to_string())
+            }
             AgentError::Setup { .. } => Failure::new(Exit::Error, error.to_string()),
         }
     }

@@ -1,12 +1,12 @@
 //! `farmhand node`: the servers of the farm.
 
 use clap::{Args, Subcommand};
-use farmhand_store::jobs::{Withhold, withhold};
+use farmhand_store::jobs::{Withhold, remove_node, withhold};
 use farmhand_store::query::{self, NodeRow};
 use farmhand_store::{Db, StoreError};
 use serde_json::json;
 
-use super::{DatabaseArgs, Exit, Outcome, completion, drain, out};
+use super::{DatabaseArgs, Exit, Failure, Outcome, completion, drain, out};
 pub(super) use farmhand_control::nodes::{no_node, one};
 
 #[derive(Args, Debug)]
@@ -34,6 +34,11 @@ enum NodeCommand {
     /// As cordon, and let what it runs come to its end; with a deadline, what still runs then is ended and run again
     /// elsewhere
     Drain(drain::DrainArgs),
+    /// Forget a node that is gone for good; runs that only it could have run end as skipped
+    Rm {
+        #[arg(add = completion::node_names())]
+        address: String,
+    },
     /// Let a cordoned or draining node claim again
     Resume {
         #[arg(add = completion::node_names())]
@@ -50,6 +55,7 @@ pub async fn run(args: &NodeArgs, as_json: bool) -> Outcome {
             let known = withhold(&db, address, Withhold::Cordon, &super::who()).await;
             changed(&db, address, known, as_json).await
         }
+        NodeCommand::Rm { address } => remove(&db, address, as_json).await,
         NodeCommand::Drain(args) => drain::run(&db, args, as_json).await,
         NodeCommand::Resume { address } => {
             let known = withhold(&db, address, Withhold::Resume, &super::who()).await;
@@ -67,6 +73,36 @@ async fn changed(db: &Db, address: &str, known: Result<bool, StoreError>, as_jso
         out::json(&node);
     } else {
         out::line(&format!("{}: {}", node.address, state(&node)));
+    }
+    Ok(Exit::Ok)
+}
+
+async fn remove(db: &Db, address: &str, as_json: bool) -> Outcome {
+    if !remove_node(db, address, &super::who()).await? {
+        let node = one(db, address).await?;
+        let (why, next) = if node.open {
+            let why = format!(
+                "its session {} is open: its agent runs, or its lease has not ended yet",
+                node.session
+            );
+            (
+                why,
+                format!("stop its agent, then repeat `farmhand node rm {address}`"),
+            )
+        } else {
+            let why = format!("{} runs are held there until their hold is over", node.running);
+            (
+                why,
+                "repeat it when `farmhand lease ls` shows nothing of it".to_owned(),
+            )
+        };
+        let refused = Failure::new(Exit::Refused, format!("{address} cannot be removed")).why(why);
+        return Err(refused.next(next));
+    }
+    if as_json {
+        out::json(&json!({"removed": address}));
+    } else {
+        out::line(&format!("{address} is removed"));
     }
     Ok(Exit::Ok)
 }

@@ -2,7 +2,7 @@
 
 mod opening;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
@@ -50,6 +50,16 @@ pub enum AgentError {
          its own, or stop the other"
     )]
     AddressTaken { address: String, session: i64 },
+    /// Its warden lives.
+    #[error(
+        "the state directory {} belongs to the node {address}, whose jobs run under session {session}; start this agent \
+         with --address {address}, or with a --state-dir of its own", dir.display()
+    )]
+    StateDirTaken {
+        dir: PathBuf,
+        address: String,
+        session: i64,
+    },
     #[error("{what}: {why}")]
     Setup { what: String, why: String },
 }

@@ -19,8 +19,8 @@ use crate::wardens::{self, Wardens};
 use farmhand_os::clock::{self, boot_now};
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::privsep;
-use farmhand_warden_client::wire::{AttemptId, AttemptReport, Kind, Serving};
-use farmhand_warden_client::{Notices, Paths, WardenClient, WardenError};
+use farmhand_warden_client::wire::{AttemptId, AttemptReport, Kind, Refusal, Serving};
+use farmhand_warden_client::{Gone, Notices, Paths, WardenClient, WardenError};
 
 /// Random, made by the kernel at each boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -32,27 +32,30 @@ pub(super) async fn begin(
     channel: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
 ) -> Result<Session, AgentError> {
     let mut found = existing_wardens(ctx).await?;
+    let mut late = None;
     if adoptable && let Some(serving) = common_serving(&found) {
         let sent = boot_now();
         let info = ctx.node_info(serving.life);
-        let opened = retrying(ctx, "open", || protocol::open(&ctx.db, &info)).await?;
-        if opened == Opened::Session(serving.session) && boot_now() < ctx.timing.holder_deadline(sent) {
+        let goes_on = retrying(ctx, "readopt", || {
+            protocol::readopt(&ctx.db, serving.session, &info)
+        })
+        .await?;
+        if goes_on && boot_now() < ctx.timing.holder_deadline(sent) {
             return adopt(ctx, serving, sent, found, channel).await;
         }
-        if let Opened::Session(session) = opened {
-            // Ours, but another session than the wardens serve: nobody may run under it.
-            let me = Me {
-                address: ctx.config.address.clone(),
-                session,
-                life: serving.life,
-            };
-            retrying(ctx, "close", || protocol::close(&ctx.db, &me)).await?;
-        }
+        late = goes_on.then_some(serving);
     }
+    let mut empty = true;
     for (kind, client, _) in found.drain(..) {
-        wardens::end(client, Duration::ZERO)
+        let gone = wardens::end(client, Duration::ZERO)
             .await
             .map_err(|e| setup(format!("the {} warden", kind.name()), e))?;
+        empty &= matches!(gone, Gone::Empty { .. });
+    }
+    if let Some(serving) = late.filter(|_| empty) {
+        // Confirmed too late to be used. Nothing of it lives, so that nobody need wait for its end.
+        let me = of(ctx, serving);
+        retrying(ctx, "close", || protocol::close(&ctx.db, &me)).await?;
     }
     if adoptable {
         purge(ctx, &[], &HashMap::new());
@@ -66,13 +69,18 @@ pub(super) async fn begin(
         retrying(ctx, "close", || protocol::close(&ctx.db, &me)).await?;
         return Err(e);
     }
-    let (boot_ctx, boot_me) = (ctx.clone(), me.clone());
+    spawn_boot(ctx, &me);
+    Ok(Session::new(ctx.clone(), me, sent, wardens, Vec::new(), channel))
+}
+
+/// Also when adopting: the agent before may have been killed before it came to this. Each boot is fired once.
+fn spawn_boot(ctx: &Arc<Context>, me: &Me) {
+    let (ctx, me) = (ctx.clone(), me.clone());
     tokio::spawn(async move {
-        if let Err(e) = fire_boot(&boot_ctx, &boot_me).await {
+        if let Err(e) = fire_boot(&ctx, &me).await {
             tracing::error!("@reboot jobs were not fired: {e}");
         }
     });
-    Ok(Session::new(ctx.clone(), me, sent, wardens, Vec::new(), channel))
 }
 
 /// Every warden is ours now, and so is the lease. Earlier, an agent without rights could still be the node's.
@@ -108,7 +116,7 @@ fn left_behind(ctx: &Context, alive: &[Kind]) -> HashMap<AttemptId, Kind> {
     left
 }
 
-/// What this machine's boot fires, at the first session after it.
+/// What this machine's boot fires.
 async fn fire_boot(ctx: &Context, me: &Me) -> Result<(), AgentError> {
     let boot_id = match std::fs::read_to_string(BOOT_ID) {
         Ok(id) => id.trim().to_owned(),
@@ -136,7 +144,7 @@ async fn existing_wardens(ctx: &Context) -> Result<Vec<(Kind, WardenClient, Noti
     let mut found = Vec::new();
     for kind in Paths::kinds(dir).map_err(|e| setup("state directory", e))? {
         loop {
-            match WardenClient::connect_existing(dir, kind).await {
+            match WardenClient::connect_existing(dir, kind, Some(&ctx.config.address)).await {
                 Ok(Some((client, notices))) => found.push((kind, client, notices)),
                 Ok(None) => {}
                 // Stopped, or its guard is still ending processes: its kernel timer is running out.
@@ -144,6 +152,13 @@ async fn existing_wardens(ctx: &Context) -> Result<Vec<(Kind, WardenClient, Noti
                     tracing::warn!("waiting for the {} warden: {e}", kind.name());
                     tokio::time::sleep(Duration::from_secs(1)).await;
                     continue;
+                }
+                Err(WardenError::Refused(Refusal::WrongAddress { address, serving })) => {
+                    return Err(AgentError::StateDirTaken {
+                        dir: dir.clone(),
+                        address,
+                        session: serving.session,
+                    });
                 }
                 Err(e) => return Err(setup(format!("the {} warden", kind.name()), e)),
             }
@@ -162,6 +177,14 @@ fn common_serving(found: &[(Kind, WardenClient, Notices)]) -> Option<Serving> {
         .then_some(serving)
 }
 
+fn of(ctx: &Context, serving: Serving) -> Me {
+    Me {
+        address: ctx.config.address.clone(),
+        session: serving.session,
+        life: serving.life,
+    }
+}
+
 async fn adopt(
     ctx: &Arc<Context>,
     serving: Serving,
@@ -169,11 +192,7 @@ async fn adopt(
     found: Vec<(Kind, WardenClient, Notices)>,
     channel: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
 ) -> Result<Session, AgentError> {
-    let me = Me {
-        address: ctx.config.address.clone(),
-        session: serving.session,
-        life: serving.life,
-    };
+    let me = of(ctx, serving);
     let mut wardens = new_wardens(ctx, &me, channel.0.clone());
     let mut adopted: Vec<(Kind, AttemptReport)> = Vec::new();
     let alive: Vec<Kind> = found.iter().map(|(kind, ..)| *kind).collect();
@@ -183,7 +202,10 @@ async fn adopt(
             .await
             .map_err(|e| setup(format!("the {} warden", kind.name()), e))?;
         adopted.extend(listing.attempts.into_iter().map(|a| (kind, a)));
-        wardens.insert(kind, client, notices, deadlines(ctx, sent, kind));
+        // They move with the first renewal, which shows whether what runs there is still held.
+        let identity = client.identity();
+        let standing = (BootInstant(identity.deadline_ns), BootInstant(identity.soft_ns));
+        wardens.insert(kind, client, notices, standing);
     }
     let left = left_behind(ctx, &alive);
     purge(ctx, &adopted, &left);
@@ -193,6 +215,7 @@ async fn adopt(
         session: me.session,
         attempts: adopted.len(),
     });
+    spawn_boot(ctx, &me);
     let session = Session::new(ctx.clone(), me, sent, wardens, adopted, channel);
     Ok(session.with_left_behind(left))
 }
@@ -289,8 +312,8 @@ async fn open_timeline(ctx: &Context) -> Result<(), AgentError> {
             _ => now,
         };
         watched = Some((look.tli, since));
-        let longest = look.longest_ttl_ms.map_or(Duration::ZERO, challenge_after);
-        let wait = longest.max(ctx.timing.challenge_after());
+        let longest = look.longest_lease_ms.max(look.longest_ttl_ms.unwrap_or(0));
+        let wait = challenge_after(longest).max(ctx.timing.challenge_after());
         if now >= since + wait {
             retrying(ctx, "open_timeline", || {
                 protocol::open_timeline(&ctx.db, look.tli, &nobody.address)
@@ -302,13 +325,9 @@ async fn open_timeline(ctx: &Context) -> Result<(), AgentError> {
 }
 
 fn new_wardens(ctx: &Context, me: &Me, tx: mpsc::Sender<Input>) -> Wardens {
-    let serving = Serving {
-        session: me.session,
-        life: me.life,
-    };
     // Ended attempts stay with the warden until they are written down.
     let max_attempts = ctx.tunable().slots.saturating_mul(4).saturating_add(1_024);
-    Wardens::new(ctx.config.state_dir.clone(), serving, max_attempts, tx)
+    Wardens::new(ctx.config.state_dir.clone(), me, max_attempts, tx)
 }
 
 /// Kernel timer and SIGTERM time of a warden, for a lease confirmed at `sent`.

@@ -286,7 +286,7 @@ impl Reporter {
             .iter()
             .map(|e| {
                 let id = e.assignment.id();
-                match (results.get(&id.run_id), &e.verdict) {
+                match (results.get(&id.fenced(e.assignment.fence)), &e.verdict) {
                     (Some(FinishResult::Fenced { now }), verdict) => {
                         self.events.emit(Event::Fenced {
                             op: op(verdict),

@@ -48,6 +48,7 @@ impl Session {
                     since,
                     phase: Phase::Running,
                     cancelled: false,
+                    fenced: false,
                     kills_heard: 0,
                 },
             );
@@ -261,6 +262,7 @@ impl Session {
             return;
         }
         attempt.phase = Phase::Ended;
+        let was_fenced = attempt.fenced;
         let mut refused = false;
         // A slot above the present number was taken before a reload.
         self.free_slots
@@ -286,6 +288,9 @@ impl Session {
         let verdict = verdict::verdict(&attempt.assignment, &result, attempt.cancelled, random());
         let report = Report::ended(&self.me, &attempt.assignment, kind, Some(result), verdict);
         let _ = self.ctx.reports.send(report);
+        if was_fenced {
+            self.tell_deadlines();
+        }
         if refused {
             self.note_refusal();
         }

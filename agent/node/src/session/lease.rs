@@ -78,7 +78,6 @@ impl Session {
                 tli,
             }) => {
                 self.keeper.renewed(sent);
-                self.tell_deadlines();
                 self.db_clock.observe(sent, now, db_now);
                 self.emit(Event::ClockOffset {
                     seconds: self.db_clock.offset_from_wall(now),
@@ -102,7 +101,9 @@ impl Session {
                         fence: h.fence,
                     })
                     .collect();
+                // What is not held dies before anything may live longer: this agent may be stopped in between.
                 self.reconcile(sent, &held);
+                self.tell_deadlines();
                 self.watcher.compared(tli);
                 None
             }
@@ -115,9 +116,15 @@ impl Session {
         }
     }
 
+    /// Not of a warden that still runs something which the database does not show as ours.
     pub(super) fn tell_deadlines(&mut self) {
-        let keeper = &self.keeper;
-        self.wardens.set_deadlines(|kind| keeper.deadlines(kind.hold()));
+        let (keeper, attempts) = (&self.keeper, &self.attempts);
+        let unheld = |kind| {
+            let mut of = attempts.values().filter(|a| a.warden == kind);
+            of.any(|a| a.fenced && a.phase != Phase::Ended)
+        };
+        self.wardens
+            .set_deadlines(|kind| (!unheld(kind)).then(|| keeper.deadlines(kind.hold())));
     }
 
     /// Held but not running becomes due again; running but not held is killed.
@@ -155,9 +162,10 @@ impl Session {
 
     /// Ends an attempt that is not ours to run any more.
     pub(super) fn fence_off(&mut self, id: AttemptId, why: &'static str) {
-        let Some(attempt) = self.attempts.get(&id) else {
+        let Some(attempt) = self.attempts.get_mut(&id) else {
             return;
         };
+        attempt.fenced = true;
         self.wardens
             .kill(attempt.warden, id, Duration::ZERO, KillReason::Fenced);
         self.emit(Event::FenceKill {

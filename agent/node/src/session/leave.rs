@@ -8,7 +8,7 @@ use farmhand_core::lease::BootInstant;
 use farmhand_store::StoreError;
 use farmhand_store::protocol::{self, Closed};
 
-use super::{Input, Mode, Session, SessionEnd};
+use super::{Input, Mode, Phase, Session, SessionEnd};
 use crate::signals::Signal;
 use crate::systemd;
 use farmhand_os::clock::boot_now;
@@ -58,8 +58,10 @@ impl Session {
             restart_needed: self.ctx.config.restart_needed(&new),
         });
         let (ctx, info) = (self.ctx.clone(), self.ctx.node_info(self.me.life));
-        // Opening an open session again changes what the node says about itself, and nothing else.
-        self.spawn(async move { Input::Reopened(protocol::open(&ctx.db, &info).await.map(drop)) });
+        let session = self.me.session;
+        self.spawn(
+            async move { Input::Reopened(protocol::readopt(&ctx.db, session, &info).await.map(drop)) },
+        );
         self.claimer.hint();
     }
 
@@ -133,6 +135,14 @@ impl Session {
         if !self.end_wardens(Duration::ZERO).await.all {
             tracing::error!(
                 "session {} is left to lapse: something of it may live",
+                self.me.session
+            );
+            return SessionEnd::Closed;
+        }
+        if self.attempts.values().any(|a| a.phase == Phase::Ended) {
+            // Closing would free their runs, and what has succeeded would run again.
+            tracing::warn!(
+                "session {} is left to lapse: ends are not written down yet",
                 self.me.session
             );
             return SessionEnd::Closed;

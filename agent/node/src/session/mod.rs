@@ -75,6 +75,8 @@ struct Attempt {
     since: BootInstant,
     phase: Phase,
     cancelled: bool,
+    /// Being ended, because the database does not show it as ours.
+    fenced: bool,
     /// The newest of its children's ends that is an event already.
     kills_heard: u64,
 }
@@ -175,7 +177,6 @@ impl Session {
 
     /// Runs until the session is over, however it ends.
     pub async fn run(mut self) -> SessionEnd {
-        self.tell_deadlines();
         loop {
             let now = boot_now();
             self.beat(now);

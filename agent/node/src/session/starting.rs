@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::attempts::takeover_cause;
 use super::{Attempt, Phase, Session};
 use crate::reporter::Report;
-use crate::verdict;
+use crate::verdict::{self, Verdict};
 use farmhand_os::clock::boot_now;
 use farmhand_os::random::random;
 use farmhand_telemetry::events::Event;
@@ -22,11 +22,13 @@ impl Session {
         let spec = match JobSpec::deserialize(&*run.spec) {
             Ok(spec) => spec,
             Err(e) => {
-                self.refuse(
-                    &run,
-                    JobSpec::default(),
-                    format!("the definition cannot be read: {e}"),
-                );
+                let why = format!("the definition cannot be read: {e}");
+                if run.spec.is_null() {
+                    let assignment = Assignment::new(&run, JobSpec::default(), self.me.session);
+                    self.refuse(assignment, |a| verdict::refusal(a, why, random()));
+                } else {
+                    self.leave_to_newer(&run, why);
+                }
                 return;
             }
         };
@@ -52,7 +54,7 @@ impl Session {
             Ok(request) => request,
             Err(why) => {
                 self.free_slots.extend(slot);
-                self.refuse(&run, assignment.spec, why);
+                self.refuse(assignment, |a| verdict::refusal(a, why, random()));
                 return;
             }
         };
@@ -80,6 +82,7 @@ impl Session {
                 since: received,
                 phase: Phase::Starting,
                 cancelled: false,
+                fenced: false,
                 kills_heard: 0,
             },
         );
@@ -93,11 +96,24 @@ impl Session {
         self.wardens.spawn(warden, request, deadlines);
     }
 
-    /// A run that cannot be started here or anywhere fails, with the reason.
-    fn refuse(&mut self, run: &Claimed, spec: JobSpec, why: String) {
-        let assignment = Assignment::new(run, spec, self.me.session);
+    /// A definition with what this release does not know: an agent of a newer one runs it.
+    fn leave_to_newer(&mut self, run: &Claimed, why: String) {
+        self.emit(Event::BadDefinition {
+            job_id: run.job_id.clone(),
+            error: format!(
+                "{why}; run {} is given back: upgrade this agent, or apply the job with its release",
+                run.run_id
+            ),
+        });
+        let assignment = Assignment::new(run, JobSpec::default(), self.me.session);
+        self.refuse(assignment, |_| Verdict::Refused { why, newer: true });
+        self.note_refusal();
+    }
+
+    /// No warden is asked to start it.
+    fn refuse(&mut self, assignment: Assignment, verdict: impl FnOnce(&Assignment) -> Verdict) {
         let id = assignment.id();
-        let verdict = verdict::refusal(&assignment, why, random());
+        let verdict = verdict(&assignment);
         let report = Report::ended(&self.me, &assignment, Kind::Main, None, verdict);
         self.attempts.insert(
             id,
@@ -108,6 +124,7 @@ impl Session {
                 since: boot_now(),
                 phase: Phase::Ended,
                 cancelled: false,
+                fenced: false,
                 kills_heard: 0,
             },
         );

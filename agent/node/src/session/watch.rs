@@ -52,6 +52,15 @@ impl Session {
         if let Some(from) = self.watcher.looked(&self.me.address, received, &look) {
             self.emit(Event::TimelineChanged { from, to: look.tli });
         }
+        if let Some((tli, held)) = self.watcher.held(received, &look) {
+            let ctx = self.ctx.clone();
+            tokio::spawn(async move {
+                // The next look tries again.
+                if let Err(e) = protocol::raise_held(&ctx.db, tli, held).await {
+                    tracing::debug!("raise_held: {e}");
+                }
+            });
+        }
         self.claimer.set_live(look.live_addresses);
         if self.claimer.is_behind(look.job_seq) {
             self.load_jobs(Some(look.job_seq));

@@ -137,7 +137,7 @@ impl Steward {
     pub async fn start(
         &'static self,
         kind: Kind,
-        serving: Serving,
+        (serving, address): (Serving, Option<String>),
         deadline_ns: u64,
         soft_ns: u64,
         max_attempts: u32,
@@ -145,6 +145,7 @@ impl Steward {
         let request = Request::Start {
             kind,
             serving,
+            address,
             deadline_ns,
             soft_ns,
             max_attempts,

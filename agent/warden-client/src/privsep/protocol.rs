@@ -43,6 +43,7 @@ pub enum Request {
     Start {
         kind: Kind,
         serving: Serving,
+        address: Option<String>,
         deadline_ns: u64,
         soft_ns: u64,
         max_attempts: u32,

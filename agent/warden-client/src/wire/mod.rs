@@ -139,6 +139,9 @@ pub enum Request {
         agent_pid: i32,
         /// Refused with [`Refusal::WrongLife`] when the warden serves another.
         expect: Option<Serving>,
+        /// Refused with [`Refusal::WrongAddress`] when the warden serves another. An older agent does not say it.
+        #[serde(default)]
+        address: Option<String>,
     },
     /// Moves the session's end forward; a move backward changes nothing and answers with what holds.
     SetDeadline {
@@ -218,6 +221,8 @@ pub enum Refusal {
     Protocol { warden: u32 },
     #[error("the warden serves session {} ({})", serving.session, serving.life)]
     WrongLife { serving: Serving },
+    #[error("the warden serves session {} of {address}", serving.session)]
+    WrongAddress { address: String, serving: Serving },
     #[error("attempt {id} must never start here")]
     Tombstone { id: AttemptId },
     #[error("attempt {alive} of the same run is still alive here")]
@@ -246,6 +251,9 @@ pub struct Identity {
     pub version: String,
     pub kind: Kind,
     pub serving: Serving,
+    /// Of the node whose lease that is; an older warden does not know it.
+    #[serde(default)]
+    pub address: Option<String>,
     /// Counts hellos; 0 before the first.
     pub generation: u64,
     pub warden_pid: i32,

@@ -144,6 +144,7 @@ impl Steward {
             Request::Start {
                 kind,
                 serving,
+                address,
                 deadline_ns,
                 soft_ns,
                 max_attempts,
@@ -153,6 +154,7 @@ impl Steward {
                 }
                 let dir = self.setup.state_dir.clone();
                 let mut launch = Launch::new(dir, kind, serving, deadline_ns, soft_ns);
+                launch.address = address;
                 launch.max_attempts = max_attempts.min(MOST_ATTEMPTS);
                 return match launch.up().await {
                     Ok(stream) => self.hand_over(stream).await,

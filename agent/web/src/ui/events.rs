@@ -68,6 +68,7 @@ const ABOUT: [(&str, &str, &[&str]); 7] = [
             "node_cordon",
             "node_drain",
             "node_resume",
+            "node_removed",
             "pool_resized",
             "lease_released",
             "submitted_by_hand",

@@ -21,4 +21,4 @@ pub use pools::PoolChange;
 pub use scope::Scope;
 pub use submit::{Submission, Submitted, submit, submit_overlapping};
 pub use targets::TargetChange;
-pub use withhold::{Withhold, withhold};
+pub use withhold::{Withhold, remove_node, withhold};

@@ -1,4 +1,4 @@
-//! What people ask of a node: cordon, drain, resume.
+//! What people ask of a node: cordon, drain, resume, forget it.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use tokio_postgres::types::Type;
 
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
+use crate::protocol::abandon;
 
 /// Something asked of a node; it stands until another takes its place, through restarts of the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,3 +42,18 @@ pub async fn withhold(db: &Db, address: &str, order: Withhold, by: &str) -> Resu
         .await?;
     Ok(row.is_some())
 }
+
+/// Forgets a node whose session is over and that holds nothing, and gives the runs that only it might have run their
+/// outcome. False when there is no such node, or it still holds something.
+pub async fn remove_node(db: &Db, address: &str, by: &str) -> Result<bool, StoreError> {
+    let row: Option<Value> = db
+        .row(stmt!("remove_node"), &[(&address, Type::TEXT), (&by, Type::TEXT)])
+        .await?;
+    if row.is_some() {
+        // No node is gone for this long: only what was removed, or has other labels.
+        abandon(db, FOREVER).await?;
+    }
+    Ok(row.is_some())
+}
+
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);

@@ -222,8 +222,8 @@ pub async fn release_held(
     Ok(freed.pop())
 }
 
-/// Ends due runs of each-node jobs whose node has been closed for `gone_for` as lost: nobody else may run
-/// them. Returns how many.
+/// Ends due runs that only one node may run, when it has been closed for `gone_for`, was removed or changed its labels.
+/// Returns how many.
 pub async fn abandon(db: &Db, gone_for: Duration) -> Result<usize, StoreError> {
     #[derive(Deserialize)]
     struct Row {

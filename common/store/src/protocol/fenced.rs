@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
 
+use super::claim::Attempt;
 use super::fire::promote;
 use super::gated::prompt;
-use super::outcome::{AttemptEnd, Finish};
 use super::session::set;
 use crate::Final;
 use crate::db::{Db, Stmt, stmt};
@@ -46,7 +46,7 @@ pub enum Now {
 }
 
 /// The fence, as every write carries it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Key {
     run_id: i64,
     attempt: i32,
@@ -56,23 +56,21 @@ pub(super) struct Key {
 }
 
 impl Key {
-    pub(super) fn of_finish(f: &Finish) -> Self {
+    pub(super) fn new(of: Attempt, address: &str, session: i64) -> Self {
         Self {
-            run_id: f.run_id,
-            attempt: f.attempt,
-            fence: f.fence,
-            address: f.address.clone(),
-            session: f.session,
+            run_id: of.run_id,
+            attempt: of.attempt,
+            fence: of.fence,
+            address: address.to_owned(),
+            session,
         }
     }
 
-    pub(super) fn of_end(e: &AttemptEnd) -> Self {
-        Self {
-            run_id: e.run_id,
-            attempt: e.attempt,
-            fence: e.fence,
-            address: e.address.clone(),
-            session: e.session,
+    fn attempt(&self) -> Attempt {
+        Attempt {
+            run_id: self.run_id,
+            attempt: self.attempt,
+            fence: self.fence,
         }
     }
 }
@@ -90,13 +88,23 @@ struct Ended {
     frees: Option<i64>,
 }
 
+/// What the caller of a write wants of its runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// That they end.
+    Over,
+    /// That they are due again; one that ends instead is told of.
+    Again,
+}
+
 /// Writes a set, promotes what waited for it, and says record by record what became of it.
 pub(super) async fn write<T: Serialize + std::fmt::Debug + Sync>(
     db: &Db,
     statement: Stmt,
+    wanted: Wanted,
     records: &[T],
     keys: Vec<Key>,
-) -> Result<Vec<(i64, FinishResult)>, StoreError> {
+) -> Result<Vec<(Attempt, FinishResult)>, StoreError> {
     if records.is_empty() {
         return Ok(Vec::new());
     }
@@ -130,16 +138,15 @@ pub(super) async fn write<T: Serialize + std::fmt::Debug + Sync>(
     } else {
         read_back(db, &missed).await?
     };
-    let finish = statement.op.starts_with("finish");
     Ok(keys
         .into_iter()
         .map(|key| {
             let result = match changed.get(&key) {
-                Some(Some(state)) if !finish => FinishResult::Ended(*state),
+                Some(Some(state)) if wanted == Wanted::Again => FinishResult::Ended(*state),
                 Some(_) => FinishResult::Done,
                 None => judge(&key, standing.get(&key.run_id)),
             };
-            (key.run_id, result)
+            (key.attempt(), result)
         })
         .collect())
 }

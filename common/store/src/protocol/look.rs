@@ -18,6 +18,10 @@ pub struct Look {
     /// The server's timeline, and whether it is open.
     pub tli: i64,
     pub timeline_open: bool,
+    /// The longest lease that any timeline has seen.
+    pub longest_lease_ms: i64,
+    /// Runs whose hold is longer than this are not claimed yet on this timeline.
+    pub held_ms: Option<i64>,
     /// When the server that answered was started, in microseconds: another one may give numbers again.
     pub server_started: i64,
     /// Above the mark of every renewal that this snapshot shows; None without an open node.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::claim::Attempt;
-use super::fenced::{FinishResult, Key, Now, write};
+use super::fenced::{FinishResult, Key, Now, Wanted, write};
 use super::session::millis;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
@@ -58,16 +58,31 @@ pub struct Retry {
 }
 
 /// Ends runs, and lets queued ones of the same jobs go; a round of a continuous job makes the next one.
-pub async fn finish(db: &Db, ends: &[Finish]) -> Result<Vec<(i64, FinishResult)>, StoreError> {
+pub async fn finish(db: &Db, ends: &[Finish]) -> Result<Vec<(Attempt, FinishResult)>, StoreError> {
     let (rounds, ends): (Vec<&Finish>, Vec<&Finish>) = ends.iter().partition(|e| e.again.is_some());
-    let keys = |ends: &[&Finish]| ends.iter().map(|e| Key::of_finish(e)).collect();
-    let mut results = write(db, stmt!("finish", often), &ends, keys(&ends)).await?;
-    let ended = write(db, stmt!("finish_round", often), &rounds, keys(&rounds)).await?;
-    for (round, (run_id, result)) in rounds.iter().zip(ended) {
+    let key = |e: &&Finish| {
+        let of = Attempt {
+            run_id: e.run_id,
+            attempt: e.attempt,
+            fence: e.fence,
+        };
+        Key::new(of, &e.address, e.session)
+    };
+    let keys = |ends: &[&Finish]| ends.iter().map(key).collect();
+    let mut results = write(db, stmt!("finish", often), Wanted::Over, &ends, keys(&ends)).await?;
+    let ended = write(
+        db,
+        stmt!("finish_round", often),
+        Wanted::Over,
+        &rounds,
+        keys(&rounds),
+    )
+    .await?;
+    for (round, (of, result)) in rounds.iter().zip(ended) {
         let gone = matches!(result, FinishResult::Fenced { now: Now::Gone });
         // A success is what folds away; its first reply was lost.
         let own = gone && round.state == Final::Succeeded;
-        results.push((run_id, if own { FinishResult::AlreadyOwn } else { result }));
+        results.push((of, if own { FinishResult::AlreadyOwn } else { result }));
     }
     Ok(results)
 }
@@ -78,14 +93,14 @@ fn opt_millis<S: serde::Serializer>(delay: &Option<Duration>, s: S) -> Result<S:
 
 /// Makes runs due again after their backoff and records the attempts. A run whose cancelling was
 /// requested ends as cancelled instead.
-pub async fn retry(db: &Db, retries: &[Retry]) -> Result<Vec<(i64, FinishResult)>, StoreError> {
+pub async fn retry(db: &Db, retries: &[Retry]) -> Result<Vec<(Attempt, FinishResult)>, StoreError> {
     let records: Vec<AttemptEnd> = retries.iter().map(AttemptEnd::of_retry).collect();
     end_attempts(db, &records).await
 }
 
-async fn end_attempts(db: &Db, records: &[AttemptEnd]) -> Result<Vec<(i64, FinishResult)>, StoreError> {
-    let keys = records.iter().map(Key::of_end).collect();
-    write(db, stmt!("attempt_end", often), records, keys).await
+async fn end_attempts(db: &Db, records: &[AttemptEnd]) -> Result<Vec<(Attempt, FinishResult)>, StoreError> {
+    let keys = records.iter().map(|r| r.key.clone()).collect();
+    write(db, stmt!("attempt_end", often), Wanted::Again, records, keys).await
 }
 
 /// Why a holder gives a run back.
@@ -103,10 +118,10 @@ pub async fn release(
     me: &Me,
     attempts: &[Attempt],
     why: Release,
-) -> Result<Vec<(i64, FinishResult)>, StoreError> {
+) -> Result<Vec<(Attempt, FinishResult)>, StoreError> {
     let records: Vec<AttemptEnd> = attempts
         .iter()
-        .map(|attempt| AttemptEnd::of_release(*attempt, me, why))
+        .map(|of| AttemptEnd::of_release(Key::new(*of, &me.address, me.session), why))
         .collect();
     end_attempts(db, &records).await
 }
@@ -125,7 +140,7 @@ pub struct GiveBack {
 }
 
 /// Gives back runs that their holder would not execute. Neither a retry nor a takeover is counted.
-pub async fn give_back(db: &Db, refused: &[GiveBack]) -> Result<Vec<(i64, FinishResult)>, StoreError> {
+pub async fn give_back(db: &Db, refused: &[GiveBack]) -> Result<Vec<(Attempt, FinishResult)>, StoreError> {
     let records: Vec<AttemptEnd> = refused.iter().map(AttemptEnd::of_give_back).collect();
     end_attempts(db, &records).await
 }
@@ -167,18 +182,15 @@ pub struct Lose {
 }
 
 /// Frees runs whose attempts their holder lost, as `on_lost` says; all but a drain counts as a takeover.
-pub async fn lose(db: &Db, lost: &[Lose]) -> Result<Vec<(i64, FinishResult)>, StoreError> {
+pub async fn lose(db: &Db, lost: &[Lose]) -> Result<Vec<(Attempt, FinishResult)>, StoreError> {
     let records: Vec<AttemptEnd> = lost.iter().map(AttemptEnd::of_lost).collect();
     end_attempts(db, &records).await
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct AttemptEnd {
-    pub(super) run_id: i64,
-    pub(super) attempt: i32,
-    pub(super) fence: i64,
-    pub(super) address: String,
-    pub(super) session: i64,
+struct AttemptEnd {
+    #[serde(flatten)]
+    key: Key,
     outcome: AttemptOutcome,
     /// Whether `on_lost = "fail"` ends the run.
     ran: bool,
@@ -197,12 +209,13 @@ pub(super) struct AttemptEnd {
 
 impl AttemptEnd {
     fn of_retry(r: &Retry) -> Self {
-        Self {
+        let of = Attempt {
             run_id: r.run_id,
             attempt: r.attempt,
             fence: r.fence,
-            address: r.address.clone(),
-            session: r.session,
+        };
+        Self {
+            key: Key::new(of, &r.address, r.session),
             outcome: r.outcome,
             ran: false,
             counts_retry: true,
@@ -220,17 +233,12 @@ impl AttemptEnd {
     }
 
     fn of_lost(l: &Lose) -> Self {
-        let me = Me {
-            address: l.address.clone(),
-            session: l.session,
-            life: uuid::Uuid::nil(),
-        };
-        let lost = Attempt {
+        let of = Attempt {
             run_id: l.run_id,
             attempt: l.attempt,
             fence: l.fence,
         };
-        let released = Self::of_release(lost, &me, Release::Drained);
+        let released = Self::of_release(Key::new(of, &l.address, l.session), Release::Drained);
         if l.why == LostWhy::Drain {
             return released;
         }
@@ -243,34 +251,26 @@ impl AttemptEnd {
     }
 
     fn of_give_back(g: &GiveBack) -> Self {
-        let me = Me {
-            address: g.address.clone(),
-            session: g.session,
-            life: uuid::Uuid::nil(),
-        };
         let of = Attempt {
             run_id: g.run_id,
             attempt: g.attempt,
             fence: g.fence,
         };
+        let key = Key::new(of, &g.address, g.session);
         Self {
             delay_ms: millis(g.delay),
             reason: Some(g.reason.clone()),
-            ..Self::of_release(of, &me, Release::NeverStarted)
+            ..Self::of_release(key, Release::NeverStarted)
         }
     }
 
-    fn of_release(of: Attempt, me: &Me, why: Release) -> Self {
+    fn of_release(key: Key, why: Release) -> Self {
         let (outcome, reason) = match why {
             Release::NeverStarted => (AttemptOutcome::NeverStarted, "never started"),
             Release::Drained => (AttemptOutcome::Released, "drained"),
         };
         Self {
-            run_id: of.run_id,
-            attempt: of.attempt,
-            fence: of.fence,
-            address: me.address.clone(),
-            session: me.session,
+            key,
             outcome,
             ran: why == Release::Drained,
             counts_retry: false,

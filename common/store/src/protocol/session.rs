@@ -76,6 +76,26 @@ pub async fn open(db: &Db, node: &NodeInfo) -> Result<Opened, StoreError> {
     }
 }
 
+/// Goes on with a session whose wardens live, as `node` says of itself now. False when it is over: nothing is opened.
+pub async fn readopt(db: &Db, session: i64, node: &NodeInfo) -> Result<bool, StoreError> {
+    let row: Option<Value> = db
+        .row(
+            stmt!("readopt"),
+            &[
+                (&node.address, Type::TEXT),
+                (&session, Type::INT8),
+                (&node.life, Type::UUID),
+                (&node.name, Type::TEXT),
+                (&millis(node.ttl), Type::INT8),
+                (&node.slots, Type::INT4),
+                (&node.labels, Type::JSONB),
+                (&node.version, Type::TEXT),
+            ],
+        )
+        .await?;
+    Ok(row.is_some())
+}
+
 #[derive(Deserialize)]
 struct NodeRow {
     session: i64,
@@ -186,6 +206,17 @@ pub async fn open_timeline(db: &Db, tli: i64, address: &str) -> Result<bool, Sto
         )
         .await?;
     Ok(row.is_some_and(|r| r.open))
+}
+
+/// Says that the timeline `tli` was watched for W and `held`: runs with such a hold may be claimed on it.
+pub async fn raise_held(db: &Db, tli: i64, held: Duration) -> Result<(), StoreError> {
+    let _: Option<Value> = db
+        .row(
+            stmt!("raise_held"),
+            &[(&tli, Type::INT8), (&millis(held), Type::INT8)],
+        )
+        .await?;
+    Ok(())
 }
 
 pub(super) fn millis(d: Duration) -> i64 {

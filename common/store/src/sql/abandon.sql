@@ -1,11 +1,16 @@
--- Runs of each-node jobs that wait for a node which has been gone for long: their instant gets its outcome.
+-- Runs that only one node may run and that it never will: it has been gone for long, was removed, or no longer has the
+-- labels that its job wants. Their instant gets its outcome.
 WITH gone AS MATERIALIZED (
-    SELECT r AS run
+    SELECT r AS run, w.why, CASE WHEN w.why = 'its node is gone' THEN 'lost'
+        WHEN r.attempt = 0 THEN 'skipped' ELSE 'cancelled' END AS final
     FROM farmhand.run_live r
-    JOIN farmhand.node n ON n.address = r.node
-    WHERE r.state = 'due' AND NOT n.open
-        AND n.lease_until < statement_timestamp() - $1 * interval '1 second'
-        AND r.ready_at < statement_timestamp() - $1 * interval '1 second'
+    LEFT JOIN farmhand.node n ON n.address = r.node
+    CROSS JOIN LATERAL (SELECT CASE
+        WHEN n.address IS NULL THEN 'its node was removed'
+        WHEN n.open AND NOT n.labels @> coalesce(r.placement, '{}') THEN 'the labels of its node changed'
+        WHEN NOT n.open AND n.lease_until < statement_timestamp() - $1 * interval '1 second'
+            AND r.ready_at < statement_timestamp() - $1 * interval '1 second' THEN 'its node is gone' END AS why) w
+    WHERE r.state = 'due' AND r.node IS NOT NULL AND w.why IS NOT NULL
     ORDER BY r.run_id
     FOR UPDATE OF r SKIP LOCKED
 ), dropped AS (
@@ -13,6 +18,7 @@ WITH gone AS MATERIALIZED (
 ), kept AS (
     INSERT INTO farmhand.run_history
     SELECT k.* FROM gone g
-    CROSS JOIN LATERAL farmhand.ended(g.run, 'lost', 'its node is gone', 'takeover') k
+    CROSS JOIN LATERAL farmhand.ended(g.run, g.final, g.why,
+        CASE g.final WHEN 'lost' THEN 'takeover' ELSE 'schedule' END) k
 )
 SELECT (g.run).run_id FROM gone g

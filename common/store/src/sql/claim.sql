@@ -3,15 +3,16 @@
 -- Shards: for three seconds, which is longer than between two looks, each node leaves the others theirs, so that
 -- they spread over the farm; a lost one is anybody's at once. The first rounds of a continuous job likewise; later ones
 -- are anybody's at once too, and mostly stay where they were.
+-- held_ms: after a failover an attempt with a hold may live that long, though its claim is lost.
 -- left_alone: what this node would not execute, while another might.
 -- level: one index probe per priority in use, so that runs waiting for their time are never scanned.
 WITH RECURSIVE me AS MATERIALIZED (
-    SELECT n.address, n.session, n.labels, farmhand.current_timeline() AS tli,
+    SELECT n.address, n.session, n.labels, t.tli, t.held_ms,
         farmhand.left_to_others($1) AS left_alone
     FROM farmhand.node n
+    JOIN farmhand.timeline t ON t.tli = farmhand.current_timeline()
     WHERE n.address = $1 AND n.session = $2 AND n.life = $3 AND n.open
         AND NOT n.condemned AND NOT n.cordoned AND NOT n.draining
-        AND EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline())
     FOR KEY SHARE OF n
 ), level(priority) AS (
     (SELECT r.priority FROM farmhand.run_live r WHERE r.state = 'due' AND r.gate IS NULL
@@ -30,6 +31,7 @@ WITH RECURSIVE me AS MATERIALIZED (
             AND r.state = 'due' AND r.gate IS NULL
             AND r.priority = l.priority AND r.ready_at <= statement_timestamp()
             AND ($5::bigint[] IS NULL OR r.run_id = ANY ($5))
+            AND (r.hold_ms = 0 OR r.hold_ms <= (SELECT m.held_ms FROM me m))
             AND (r.node IS NULL OR r.node = $1)
             AND (r.node = $1 OR (SELECT m.left_alone = '{}' FROM me m)
                 OR NOT r.rev || ' ' || r.job_id = ANY ((SELECT m.left_alone FROM me m)::text[]))

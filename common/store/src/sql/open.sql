@@ -1,4 +1,10 @@
+-- ttl_ms: a warden's deadline never moves back, so what challengers wait for grows only, as long as something may live
+-- that was started under it: in the same session, and while runs of an earlier one are held.
 -- The conflict's own session number and condemnation stay when this life opened it: the reply was lost.
+WITH recorded AS (
+    UPDATE farmhand.timeline SET longest_lease_ms = $4
+    WHERE tli = farmhand.current_timeline() AND longest_lease_ms < $4
+)
 INSERT INTO farmhand.node AS n (address, name, session, life, open, beat, ttl_ms, lease_until, slots, labels,
     version, started_at, mark)
 SELECT $1, $2, 1, $3, true, 1, $4, clock_timestamp() + $4 * interval '1 millisecond', $5, $6, $7, clock_timestamp(),
@@ -8,8 +14,11 @@ ON CONFLICT (address) DO UPDATE SET
     session = n.session + (NOT n.open)::int, lost_at = NULL,
     condemned = n.open AND n.condemned,
     started_at = CASE WHEN n.open THEN n.started_at ELSE excluded.started_at END,
-    name = excluded.name, life = excluded.life, open = true, beat = n.beat + 1, ttl_ms = excluded.ttl_ms,
+    name = excluded.name, life = excluded.life, open = true, beat = n.beat + 1,
     mark = CASE WHEN n.open THEN greatest(n.mark, excluded.mark) ELSE excluded.mark END,
+    ttl_ms = CASE WHEN n.open OR EXISTS (SELECT FROM farmhand.run_live r
+            WHERE r.state = 'running' AND r.running_at = n.address AND r.session <= n.session)
+        THEN greatest(n.ttl_ms, excluded.ttl_ms) ELSE excluded.ttl_ms END,
     lease_until = excluded.lease_until, slots = excluded.slots, labels = excluded.labels,
     version = excluded.version
 WHERE NOT n.open OR n.life = excluded.life

@@ -1,7 +1,12 @@
+-- recorded: how long a new timeline is watched; a row is written only when a longer lease comes.
 -- The mark never goes back: a renewal that a later one of this session overtook must not make that one seem older.
-WITH me AS (
+WITH recorded AS (
+    UPDATE farmhand.timeline SET longest_lease_ms = $4
+    WHERE tli = farmhand.current_timeline() AND longest_lease_ms < $4
+), me AS (
     UPDATE farmhand.node
-    SET beat = beat + 1, lease_until = clock_timestamp() + $4 * interval '1 millisecond', ttl_ms = $4,
+    SET beat = beat + 1, lease_until = clock_timestamp() + greatest(ttl_ms, $4) * interval '1 millisecond',
+        ttl_ms = greatest(ttl_ms, $4),
         clock_offset_ms = $5, mark = greatest(mark, pg_current_xact_id()::text::bigint)
     WHERE address = $1 AND session = $2 AND life = $3 AND open AND NOT condemned
     RETURNING cordoned, draining, drain_until

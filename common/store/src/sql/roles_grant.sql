@@ -76,9 +76,9 @@ BEGIN
             ('notification', 'rawd', 'ra', 'r'),
             ('notify_turn', 'rw', 'r', 'r'),
             -- Nodes and the protocol.
-            ('node', 'raw', 'rw', 'r'),
+            ('node', 'raw', 'rwd', 'r'),
             ('node_boot', 'raw', 'r', 'r'),
-            ('timeline', 'ra', 'r', 'r'),
+            ('timeline', 'raw', 'r', 'r'),
             ('snapshot_lease', 'rw', 'r', 'r'),
             ('schema_version', 'r', 'r', 'r'),
             ('role_prefix', 'r', 'r', 'r'),

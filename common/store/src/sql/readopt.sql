@@ -1,0 +1,12 @@
+-- The session that the wardens serve, or nothing: never another one of the same number, and never a new row. Like a
+-- renewal, it needs no open timeline.
+WITH recorded AS (
+    UPDATE farmhand.timeline SET longest_lease_ms = $5
+    WHERE tli = farmhand.current_timeline() AND longest_lease_ms < $5
+)
+UPDATE farmhand.node AS n SET
+    name = $4, beat = n.beat + 1, ttl_ms = greatest(n.ttl_ms, $5),
+    lease_until = clock_timestamp() + greatest(n.ttl_ms, $5) * interval '1 millisecond',
+    slots = $6, labels = $7, version = $8, mark = greatest(n.mark, pg_current_xact_id()::text::bigint)
+WHERE n.address = $1 AND n.session = $2 AND n.life = $3 AND n.open
+RETURNING n.session

@@ -1,0 +1,117 @@
+//! The TTL in a node's row is what challengers wait for: it never falls below one that a living deadline came from.
+
+use std::time::Duration;
+
+use farmhand_core::definition::JobSpec;
+use farmhand_store::protocol::{Expired, NodeInfo, Opened, Renewed, close, expire, look, open, renew};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::fixture::{Farm, info, spec};
+
+const LONG: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_secs(5);
+
+fn node(life: Uuid, ttl: Duration) -> NodeInfo {
+    NodeInfo {
+        ttl,
+        ..info("a", life, json!({}))
+    }
+}
+
+async fn ttl(farm: &Farm) -> i64 {
+    farm.i64("SELECT ttl_ms FROM farmhand.node WHERE address = 'a'")
+        .await
+}
+
+#[tokio::test]
+async fn a_renewal_with_a_shorter_ttl_does_not_shorten_the_wait_of_challengers() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    for (said, kept) in [(LONG, 60_000), (SHORT, 60_000)] {
+        let renewed = renew(&farm.db, &me, said, None).await.unwrap();
+        assert!(matches!(renewed, Renewed::Alive { .. }));
+        assert_eq!(ttl(&farm).await, kept, "after {said:?}");
+    }
+}
+
+#[tokio::test]
+async fn adopting_a_session_with_a_shorter_ttl_keeps_the_longer_one() {
+    let farm = Farm::new().await;
+    let life = Uuid::new_v4();
+    for (said, kept) in [(LONG, 60_000), (SHORT, 60_000), (LONG * 2, 120_000)] {
+        let opened = open(&farm.db, &node(life, said)).await.unwrap();
+        assert_eq!(opened, Opened::Session(1));
+        assert_eq!(ttl(&farm).await, kept, "after {said:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_next_session_takes_a_shorter_ttl() {
+    let farm = Farm::new().await;
+    open(&farm.db, &node(Uuid::new_v4(), LONG)).await.unwrap();
+    let beat = farm.beat("a").await;
+    let life: Uuid = farm
+        .sql
+        .query_one("SELECT life FROM farmhand.node", &[])
+        .await
+        .unwrap()
+        .get(0);
+    let done = expire(&farm.db, "a", 1, life, beat).await.unwrap();
+    assert!(matches!(done, Expired::Done { .. }));
+    open(&farm.db, &node(Uuid::new_v4(), SHORT)).await.unwrap();
+    assert_eq!(ttl(&farm).await, 5_000);
+}
+
+#[tokio::test]
+async fn a_new_session_keeps_the_ttl_that_a_held_over_run_was_started_under() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    renew(&farm.db, &me, LONG, None).await.unwrap();
+    let hold = JobSpec {
+        hold: Duration::from_secs(600),
+        ..spec()
+    };
+    farm.held_run(&me, "j", hold).await;
+    let beat = farm.beat("a").await;
+    let done = expire(&farm.db, "a", me.session, me.life, beat).await.unwrap();
+    assert!(matches!(done, Expired::Done { .. }));
+    let life = Uuid::new_v4();
+    let Opened::Session(session) = open(&farm.db, &node(life, SHORT)).await.unwrap() else {
+        panic!("the address is free")
+    };
+    let other = farm.node("b").await;
+    let seen = look(&farm.db, &other, 3).await.unwrap();
+    assert_eq!(seen.orphans.len(), 1);
+    assert_eq!(seen.orphans[0].ttl_ms, 60_000);
+    // It stays so through the ends of sessions that did not hold it.
+    let again = farmhand_store::Me {
+        session,
+        life,
+        ..me.clone()
+    };
+    close(&farm.db, &again).await.unwrap();
+    open(&farm.db, &node(Uuid::new_v4(), SHORT)).await.unwrap();
+    assert_eq!(look(&farm.db, &other, 3).await.unwrap().orphans[0].ttl_ms, 60_000);
+}
+
+#[tokio::test]
+async fn the_longest_lease_stays_recorded_when_its_session_is_over() {
+    let farm = Farm::new().await;
+    let life = Uuid::new_v4();
+    open(&farm.db, &node(life, SHORT)).await.unwrap();
+    let other = farm.node("b").await;
+    let longest = async || look(&farm.db, &other, 3).await.unwrap().longest_lease_ms;
+    // The other one's.
+    assert_eq!(longest().await, 30_000);
+    let me = farmhand_store::Me {
+        address: "a".to_owned(),
+        session: 1,
+        life,
+    };
+    renew(&farm.db, &me, LONG, None).await.unwrap();
+    assert_eq!(longest().await, 60_000);
+    close(&farm.db, &me).await.unwrap();
+    open(&farm.db, &node(Uuid::new_v4(), SHORT)).await.unwrap();
+    assert_eq!(longest().await, 60_000);
+}
