@@ -43,7 +43,7 @@ const ACTIONS: [&str; 16] = [
 ];
 
 /// Each statement with each answer that means something of its own.
-const STATEMENTS: [&str; 26] = [
+const STATEMENTS: [&str; 27] = [
     "open: opened",
     "open: taken",
     "renew: renewed",
