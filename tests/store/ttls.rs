@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use farmhand_core::definition::JobSpec;
+use farmhand_core::lease::MarksBelow;
 use farmhand_store::protocol::{Expired, NodeInfo, Opened, Renewed, close, expire, look, open, renew};
 use serde_json::json;
 use uuid::Uuid;
@@ -81,7 +82,7 @@ async fn a_new_session_keeps_the_ttl_that_a_held_over_run_was_started_under() {
         panic!("the address is free")
     };
     let other = farm.node("b").await;
-    let seen = look(&farm.db, &other, 3).await.unwrap();
+    let seen = look(&farm.db, &other, &MarksBelow::default()).await.unwrap();
     assert_eq!(seen.orphans.len(), 1);
     assert_eq!(seen.orphans[0].ttl_ms, 60_000);
     // It stays so through the ends of sessions that did not hold it.
@@ -92,7 +93,14 @@ async fn a_new_session_keeps_the_ttl_that_a_held_over_run_was_started_under() {
     };
     close(&farm.db, &again).await.unwrap();
     open(&farm.db, &node(Uuid::new_v4(), SHORT)).await.unwrap();
-    assert_eq!(look(&farm.db, &other, 3).await.unwrap().orphans[0].ttl_ms, 60_000);
+    assert_eq!(
+        look(&farm.db, &other, &MarksBelow::default())
+            .await
+            .unwrap()
+            .orphans[0]
+            .ttl_ms,
+        60_000
+    );
 }
 
 #[tokio::test]
@@ -101,7 +109,12 @@ async fn the_longest_lease_stays_recorded_when_its_session_is_over() {
     let life = Uuid::new_v4();
     open(&farm.db, &node(life, SHORT)).await.unwrap();
     let other = farm.node("b").await;
-    let longest = async || look(&farm.db, &other, 3).await.unwrap().longest_lease_ms;
+    let longest = async || {
+        look(&farm.db, &other, &MarksBelow::default())
+            .await
+            .unwrap()
+            .longest_lease_ms
+    };
     // The other one's.
     assert_eq!(longest().await, 30_000);
     let me = farmhand_store::Me {
