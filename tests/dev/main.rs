@@ -4,3 +4,4 @@ mod doctor;
 mod embedded;
 mod examples;
 mod farm;
+mod running;

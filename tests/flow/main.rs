@@ -4,6 +4,7 @@ mod bad_inputs;
 mod bench;
 mod fifo;
 mod fixture;
+mod killed;
 mod plan;
 mod preload;
 mod run;

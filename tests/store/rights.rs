@@ -256,11 +256,16 @@ async fn every_function_says_where_it_looks_for_names() {
     assert_eq!(
         definers,
         [
+            "begin_session",
             "drop_partitions",
             "end_rows",
+            "end_session",
             "ensure_partitions",
             "forget_audit",
             "keep_audit",
+            "known_credential",
+            "note_change",
+            "note_deed",
             "submit",
             "trim_history",
             "waits_for"

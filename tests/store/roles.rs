@@ -1,7 +1,7 @@
 //! What happens to who wants more than their role has.
 
 use farmhand_store::StoreError;
-use farmhand_store::jobs::submit;
+use farmhand_store::jobs::{JobChange, apply, submit};
 use farmhand_store::migrate::migrate_roles;
 use farmhand_store::partitions::{AHEAD, drop_older_than, ensure_partitions};
 use farmhand_store::protocol::{claim, finish};
@@ -299,9 +299,16 @@ async fn sql_in_names_stays_a_name() {
     let mut table = orders(1);
     table.schema = "shop\"; DROP SCHEMA farmhand CASCADE; --".to_owned();
     table.name = "o'; DROP SCHEMA farmhand CASCADE; --".to_owned();
-    farm.job("t", job(table), None).await;
-    let answer = dispatch(&farm.db, "t").await.unwrap();
-    assert!(answer.problem.unwrap().contains("there is no table"));
+    let change = JobChange {
+        job_id: "t".to_owned(),
+        spec: job(table),
+        next_run: None,
+        source: "test.toml".to_owned(),
+    };
+    match apply(&farm.owner, &[change], false, "tester").await {
+        Err(StoreError::Denied(why)) => assert!(why.contains("there is no table"), "{why}"),
+        other => panic!("{other:?}"),
+    }
     let submitter = as_role(&farm.test, "farm_submitter").await;
     let error = submitter
         .execute(

@@ -69,7 +69,7 @@ pub(crate) async fn look(farm: &Farm) -> Dispatched {
 /// Writes into rows what is to be written, whatever it waits for.
 pub(crate) async fn write(farm: &Farm) {
     farm.sql
-        .batch_execute("UPDATE farmhand.row_result SET ready_at = '-infinity'")
+        .batch_execute("UPDATE farmhand.row_result SET ready_at = statement_timestamp() - interval '1 hour'")
         .await
         .unwrap();
     RowWriter::default().run_once(&farm.db).await.unwrap();

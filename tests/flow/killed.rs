@@ -1,0 +1,70 @@
+//! What a killed engine leaves behind.
+
+use std::fs;
+use std::time::Duration;
+
+use farmhand_tests::wait::eventually;
+
+use super::fixture::*;
+use super::run::scripts;
+
+/// The first run of the task sleeps, with a lock that its processes hold for as long as one of them lives.
+const ONCE_AT_A_TIME: &str = r#"
+cd DIR
+exec 9>a.lock
+flock -n 9 || { touch a.twice; exit 1; }
+[ -e a.started ] && exit 0
+setsid sh -c 'echo $$ > a.daemon; exec sleep 60' 9>&- &
+while ! [ -s a.daemon ]; do sleep 0.01; done
+touch a.started
+sleep 60
+"#;
+
+fn killed_and_resumed(preload: &[&str]) {
+    let files = tempfile::tempdir().unwrap();
+    let script = ONCE_AT_A_TIME.replace("DIR", path(&files));
+    let dir = scripts(&[("a", &script)]);
+    let place = tempfile::tempdir().unwrap();
+    let run_dir = place.path().join("run");
+    let file = |name: &str| files.path().join(name);
+    let args = |more: &'static [&str]| {
+        let mut args = vec!["run", "--run-dir", run_dir.to_str().unwrap()];
+        args.extend(preload);
+        args.extend(more);
+        args.push(path(&dir));
+        args.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let first = args(&[]);
+    let first: Vec<&str> = first.iter().map(String::as_str).collect();
+    let mut engine = command(&first).spawn().unwrap();
+    eventually("the task runs", Duration::from_secs(20), || {
+        let started = file("a.started").exists();
+        started.then_some(()).ok_or_else(|| "it does not".to_owned())
+    });
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+    let again = args(&["--resume"]);
+    let again: Vec<&str> = again.iter().map(String::as_str).collect();
+    let out = flow(&again);
+    let daemon: i32 = fs::read_to_string(file("a.daemon"))
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    // SAFETY: the daemon that the task started.
+    let daemon_lived = unsafe { libc::kill(daemon, libc::SIGKILL) } == 0;
+    assert!(!file("a.twice").exists(), "the task was alive twice");
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    assert!(daemon_lived, "a daemon that left its session goes on");
+}
+
+#[test]
+fn a_task_of_a_killed_engine_is_gone_before_the_flow_resumes() {
+    killed_and_resumed(&[]);
+}
+
+#[test]
+fn a_task_of_a_killed_engine_with_a_library_is_gone_before_the_flow_resumes() {
+    let library = tempfile::NamedTempFile::new().unwrap();
+    killed_and_resumed(&["--preload", library.path().to_str().unwrap()]);
+}
