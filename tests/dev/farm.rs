@@ -1,17 +1,12 @@
 //! `farmhand dev` as a new user meets it.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use farmhand_tests::bin::farmhand;
-use farmhand_tests::processes::{self, Process};
 use farmhand_tests::wait::eventually;
-use tempfile::TempDir;
-use tokio_postgres::{Client, NoTls};
 
 use super::embedded::scratch;
 use super::running::*;

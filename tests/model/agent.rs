@@ -359,10 +359,8 @@ impl Host {
     /// A confirmed renewal of `session` that was sent `age` ticks ago. A timer is only ever put off.
     fn extend(&mut self, session: u8, age: u8, longer: u8) {
         for w in [&mut self.warden, &mut self.hold_warden].into_iter().flatten() {
-            if w.session == session && !w.dead {
-                if longer + w.age >= w.longer + age {
-                    (w.age, w.longer) = (age, longer);
-                }
+            if w.session == session && !w.dead && longer + w.age >= w.longer + age {
+                (w.age, w.longer) = (age, longer);
             }
         }
     }

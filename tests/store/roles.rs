@@ -6,7 +6,6 @@ use farmhand_store::migrate::migrate_roles;
 use farmhand_store::partitions::{AHEAD, drop_older_than, ensure_partitions};
 use farmhand_store::protocol::{claim, finish};
 use farmhand_store::retention::Retention;
-use farmhand_store::tables::dispatch;
 use farmhand_tests::pg::{TestDb, connect};
 use serde_json::json;
 use tokio_postgres::Client;
