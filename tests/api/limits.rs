@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use farmhand_tests::farm::SOON;
 use tokio::net::{TcpSocket, TcpStream};
 
+use super::actions::until;
 use super::client::send;
 use super::fixture::Fixture;
 
@@ -15,7 +16,7 @@ async fn who_may_only_submit_ends_no_run_of_others() {
     let f = Fixture::new().await;
     let token = f.token("shop", "submitter", "1h");
     let run = f.farm.submit("long").await;
-    f.farm.lives(run, 1).await;
+    until(&f, run, "running").await;
     let path = "/api/v1/jobs/long/runs";
     let problem = f
         .post(&token, path, r#"{"overlap": "replace"}"#)

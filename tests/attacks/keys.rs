@@ -17,7 +17,7 @@ async fn with_key(client: &Client, job: &str) -> Result<i64, tokio_postgres::Err
 
 /// Past every trigger, as nobody but the database's superuser can.
 async fn forced(farm: &Farm, job: &str) -> i64 {
-    let rogue = farm.database.client().await;
+    let rogue = farm.database.admin().await;
     let replica = "SET session_replication_role = replica";
     rogue.batch_execute(replica).await.expect("a superuser");
     with_key(&rogue, job).await.expect("a run")

@@ -39,7 +39,7 @@ async fn only_a_node_with_the_labels_runs_it_also_after_the_first_one_dies() {
     .await;
     let why = farm.ok(&["explain", "job", "batch"]);
     assert!(
-        why.contains("none of them is ready: n2 is closed, n3 is closed"),
+        why.contains("none of them is ready: n2 is lost, n3 is lost"),
         "{why}"
     );
     farm.agent(&first).start().await;

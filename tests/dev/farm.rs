@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use farmhand_tests::bin::farmhand;
 use farmhand_tests::wait::eventually;
+use tempfile::TempDir;
 
 use super::embedded::scratch;
 use super::running::*;
@@ -170,6 +171,62 @@ fn sigalrm_is_passed_on_to_the_agents_and_stray_signals_change_nothing() {
         }
     });
     dev.end(libc::SIGINT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_postgresql_is_started_again_and_running_jobs_go_on() {
+    let home = scratch();
+    let dev = Dev::start(&home);
+    dev.ask(&["job", "apply", &long_job(&home)]);
+    let run = dev.ask(&["job", "run", "long"]);
+    let run: i64 = run.split_whitespace().find_map(|word| word.parse().ok()).unwrap();
+    let sql = format!("SELECT state, attempt FROM farmhand.run WHERE run_id = {run}");
+    let state = async || {
+        let row = dev.sql().await.query_one(&sql, &[]).await.unwrap();
+        (row.get::<_, String>(0), row.get::<_, i32>(1))
+    };
+    let handle = tokio::runtime::Handle::current();
+    let until = |wanted: &str| {
+        eventually(&format!("the run is {wanted}"), Duration::from_secs(20), || {
+            let now = tokio::task::block_in_place(|| handle.block_on(state()));
+            if now == (wanted.to_owned(), 1) {
+                Ok(())
+            } else {
+                Err(now)
+            }
+        });
+    };
+    until("running");
+    let file = fs::read_to_string(dev.dir.join("postgres/cluster/postmaster.pid")).unwrap();
+    let postgres: i32 = file.lines().next().unwrap().parse().unwrap();
+    assert!(
+        dev.said().contains(&format!("kill -9 {postgres}")),
+        "{}",
+        dev.said()
+    );
+    kill(postgres, libc::SIGKILL);
+    eventually("PostgreSQL is back", START, || {
+        let said = dev.said();
+        said.contains("PostgreSQL answers again.")
+            .then_some(())
+            .ok_or(said)
+    });
+    until("running");
+    fs::write(home.path().join("go on"), "").unwrap();
+    until("succeeded");
+    dev.end(libc::SIGINT);
+}
+
+/// A job that ends when the test says so.
+fn long_job(home: &TempDir) -> String {
+    let (file, go_on) = (home.path().join("long.toml"), home.path().join("go on"));
+    let wait = format!("until test -e '{}'; do sleep 0.1; done", go_on.display());
+    fs::write(
+        &file,
+        format!("[job.long]\ncommand = ['sh', '-c', \"\"\"{wait}\"\"\"]\n"),
+    )
+    .unwrap();
+    file.display().to_string()
 }
 
 #[test]

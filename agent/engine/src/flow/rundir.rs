@@ -6,7 +6,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,10 @@ const RECOVERY: Duration = Duration::from_secs(2);
 const ANSWER: Duration = Duration::from_millis(200);
 /// Time for the guardian to end them.
 const ENDED_WITHIN: Duration = Duration::from_secs(10);
+/// How the names of directories that nobody asked for by name begin.
+const TEMPORARY: &str = "farmhand-flow-";
+/// How long the output of a flow that failed is kept there.
+const KEPT: Duration = Duration::from_secs(7 * 86_400);
 
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
@@ -183,7 +187,7 @@ impl RunDir {
     pub fn remove(mut self) {
         self.forget_memory();
         if self.temporary {
-            // What is left behind in /tmp harms nobody.
+            // What stays is removed by a later flow.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
@@ -222,8 +226,9 @@ fn temporary_path() -> io::Result<(PathBuf, bool)> {
     }
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let base = own.filter(|d| d.is_dir()).unwrap_or_else(std::env::temp_dir);
+    remove_old(&base, KEPT);
     for _ in 0..100 {
-        let path = base.join(format!("farmhand-flow-{}", uuid::Uuid::new_v4().simple()));
+        let path = base.join(format!("{TEMPORARY}{}", uuid::Uuid::new_v4().simple()));
         match private().create(&path) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(e),
@@ -231,6 +236,32 @@ fn temporary_path() -> io::Result<(PathBuf, bool)> {
         }
     }
     Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// Removes the directories of this user's flows that failed longer ago than `kept`. Whatever cannot be read or removed stays.
+fn remove_old(base: &Path, kept: Duration) {
+    let own = rustix::process::geteuid().as_raw();
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let named = entry.file_name().to_string_lossy().starts_with(TEMPORARY);
+        let Ok(meta) = fs::symlink_metadata(&path) else {
+            continue;
+        };
+        // Written to whenever a task ends.
+        let last = fs::metadata(path.join("record")).and_then(|record| record.modified());
+        let age = last
+            .or_else(|_| meta.modified())
+            .ok()
+            .and_then(|at| at.elapsed().ok());
+        if !named || !meta.is_dir() || meta.uid() != own || age.is_none_or(|age| age < kept) {
+            continue;
+        }
+        let lock = File::open(path.join("lock"));
+        // A living engine holds its lock, however long it has been at work.
+        if lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()) {
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
 }
 
 /// A directory in Linux's shared memory, where there is some.
@@ -267,5 +298,26 @@ fn failed(path: &Path, source: io::Error) -> RunDirError {
     RunDirError::Io {
         path: path.to_owned(),
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_old_directories_that_no_engine_uses_are_removed() {
+        let base = tempfile::tempdir().unwrap();
+        let make = |name: &str| {
+            let path = base.path().join(format!("{TEMPORARY}{name}"));
+            RunDir::take(&path, false, false).unwrap()
+        };
+        let (used, _) = (make("used"), drop(make("old")));
+        fs::create_dir(base.path().join("something else")).unwrap();
+        remove_old(base.path(), Duration::from_secs(3600));
+        assert_eq!(fs::read_dir(base.path()).unwrap().count(), 3, "none is that old");
+        remove_old(base.path(), Duration::ZERO);
+        assert!(used.path().exists() && base.path().join("something else").exists());
+        assert!(!base.path().join(format!("{TEMPORARY}old")).exists());
     }
 }

@@ -12,7 +12,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use farmhand_store::tokens::revoke_token;
@@ -39,6 +39,9 @@ pub struct DevArgs {
     #[arg(long, value_name = "DURATION", default_value = "6s", value_parser = settings::lease_ttl)]
     lease_ttl: Duration,
 }
+
+/// A PostgreSQL that ends again within this time is not started a third time.
+const STAYS_UP: Duration = Duration::from_secs(10);
 
 /// Runs until a signal ends it. On the main thread, before there are others: the signals are blocked here for
 /// all of them, and children get their death signal when *this* thread ends.
@@ -82,8 +85,8 @@ impl Farm {
         if !ready::wait(&mut self.agents, &self.signals)? {
             return Ok(Exit::Ok);
         }
-        tour::print(dir, &url, &login, &self.agents, args.lease_ttl);
-        self.watch(args.lease_ttl)
+        tour::print(dir, &url, &login, &self.agents, self.server.pid(), args.lease_ttl);
+        self.watch(dir, args.lease_ttl)
     }
 
     /// A token for everything, in a file of its owner's alone. It is part of an address that no browser sends on: what
@@ -108,8 +111,9 @@ impl Farm {
         Ok(format!("http://{listen}/login#{}", token.0))
     }
 
-    /// Until a signal, or until there is no database to run on.
-    fn watch(&mut self, ttl: Duration) -> Outcome {
+    /// Until a signal, or until PostgreSQL does not stay up.
+    fn watch(&mut self, dir: &Path, ttl: Duration) -> Outcome {
+        let mut restarted: Option<Instant> = None;
         loop {
             match self.signals.wait(Duration::from_millis(500)) {
                 Event::End => return Ok(Exit::Ok),
@@ -120,12 +124,21 @@ impl Farm {
             for dead in self.agents.reap() {
                 tour::print_death(&dead, ttl);
             }
-            if let Some(status) = self.server.ended() {
+            let Some(status) = self.server.ended() else {
+                continue;
+            };
+            if restarted.is_some_and(|at| at.elapsed() < STAYS_UP) {
                 let log = self.server.place().log.display().to_string();
-                return Err(Failure::new(Exit::Unreachable, "the farm's PostgreSQL ended")
-                    .why(status)
-                    .next(format!("look into {log}, and start again: the data is kept")));
+                return Err(
+                    Failure::new(Exit::Unreachable, "the farm's PostgreSQL ended again at once")
+                        .why(status)
+                        .next(format!("look into {log}, and start again: the data is kept")),
+                );
             }
+            say(&format!("\nPostgreSQL ended: {status}. Running jobs go on."));
+            self.server = start_database(dir)?;
+            restarted = Some(Instant::now());
+            say("PostgreSQL answers again.");
         }
     }
 

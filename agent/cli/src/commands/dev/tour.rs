@@ -12,7 +12,7 @@ fn takeover(ttl: Duration) -> f64 {
     ttl.as_secs_f64() * 1.1 + 2.0
 }
 
-pub fn print(dir: &Path, url: &str, login: &str, agents: &Agents, ttl: Duration) {
+pub fn print(dir: &Path, url: &str, login: &str, agents: &Agents, postgres: i32, ttl: Duration) {
     let program = std::env::current_exe().map_or("farmhand".to_owned(), |p| p.display().to_string());
     let program = shell_word(&program);
     let url_file = shell_word(&dir.join("url").display().to_string());
@@ -57,6 +57,8 @@ Take a node away, and see its runs move within {takeover:.1} s:
                                           run them again (attempt 2 in `farmhand run ls`)
   kill -9 {pid:<32}the agent alone: its commands go on, and a new agent under the same
                                           name adopts them if it is there within {ttl:.1} s
+  kill -9 {postgres:<32}PostgreSQL: running jobs go on, and nothing new starts until it
+                                          answers again; here it is started again at once
 
 Logs are {dir}/farm-*.log. Ctrl-C ends all of it; the next start finds its data again.
 ",
