@@ -48,8 +48,15 @@ async fn prune_deletes_what_is_in_no_file_and_nothing_else_does() {
     farm.file("jobs.toml", "[job.b]\ncommand = 'true'\n");
     assert_eq!(plan(&farm, path, &[]), ["= b"]);
     // Where there is nobody to ask, nothing is deleted without --yes.
-    farm.run(&["job", "apply", path, "--prune"])
-        .refused(4, &["this would delete 1 job", "--yes", "nothing was applied"]);
+    let refused = farm.run(&["job", "apply", path, "--prune"]);
+    assert_eq!(
+        (refused.code, refused.out.as_str()),
+        (4, "= b\n- a\n"),
+        "{refused:?}"
+    );
+    for part in ["this would delete 1 job", "--yes", "nothing was applied"] {
+        assert!(refused.err.contains(part), "{part:?} is missing: {refused:?}");
+    }
     assert_eq!(plan(&farm, path, &["--prune", "--yes"]), ["= b", "- a"]);
     let names = |jobs: Value| -> Vec<String> {
         jobs.as_array()

@@ -30,7 +30,7 @@ async fn every_mistake_of_the_job_files_is_shown_with_its_line_and_nothing_is_ap
             "expected a duration, found an integer",
             "b.toml:3:11",
             "the job files have 5 mistakes",
-            "nothing was applied",
+            "Nothing was applied",
         ],
     );
     assert!(

@@ -41,7 +41,7 @@ async fn no_instances_and_too_many_are_refused_with_their_place() {
             &format!("[job.i]\ncommand = ['x']\ninstances = {instances}\n"),
         );
         farm.run(&["job", "apply", file.to_str().unwrap()])
-            .refused(2, &["i.toml:3:13", "instances", "nothing was applied"]);
+            .refused(2, &["i.toml:3:13", "instances", "Nothing was applied"]);
     }
 }
 

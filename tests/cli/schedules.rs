@@ -160,7 +160,8 @@ async fn revisions_are_compared_and_rolled_back() {
         diff.out,
         "~ a\n  - priority = 1\n  + priority = 2\n  - timeout = null\n  + timeout = 300000\n+ b\n"
     );
-    farm.run(&["job", "apply", file.to_str().unwrap()]).ok();
+    farm.run(&["job", "apply", "--take-over", file.to_str().unwrap()])
+        .ok();
     assert_eq!(farm.run(&["job", "diff", file.to_str().unwrap()]).ok().out, "");
     let diff = farm.run(&["job", "diff", "--job", "a", "--json"]).json();
     assert_eq!(diff[0]["keys"]["priority"], json!({"old": 1, "new": 2}));

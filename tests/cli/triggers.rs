@@ -25,7 +25,7 @@ async fn a_circle_is_named_job_by_job_with_file_and_line_also_over_what_is_store
             "round.toml:3) is triggered by `c`",
             "round.toml:12) is triggered by `b`",
             "round.toml:7) is triggered by `a` again",
-            "nothing was applied",
+            "Nothing was applied",
         ],
     );
     assert_eq!(farm.run(&["job", "ls", "--json"]).json(), serde_json::json!([]));
