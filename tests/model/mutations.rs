@@ -121,7 +121,6 @@ missed! {
     life_in_renew: LifeInRenew in lossy_same_address() => TWO_LIVE;
     hold_survives_expire: HoldSurvivesExpire in hold() => TWO_LIVE;
     ttl_grows_in_session: TtlGrowsInSession in shorter_lease() => TWO_LIVE;
-    ttl_kept_while_held_over: TtlKeptWhileHeldOver in shorter_lease_held_over() => FREED;
     longest_lease_on_a_new_timeline: LongestLeaseOnNewTimeline in mixed_leases_lossy() => TWO_LIVE;
     hold_waits_on_a_new_timeline: HoldWaitsOnNewTimeline in hold_lossy() => TWO_LIVE;
     wait_of_watched_lease: WaitOfWatchedLease in mixed_leases() => TWO_LIVE;
@@ -142,6 +141,7 @@ made_up_for! {
     timeline_open_in_expire: TimelineOpenInExpire in failover();
     held_over_names_session: HeldOverNamesSession in held_over_elsewhere();
     stopwatch_anew_after_failover: StopwatchAnewAfterFailover in failover();
+    ttl_kept_while_held_over: TtlKeptWhileHeldOver in shorter_lease_held_over();
 }
 
 missed_together! {

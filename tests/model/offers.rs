@@ -67,9 +67,9 @@ impl State {
         let own = cfg.addresses[h];
         if let Some((session, life)) = a.session {
             match host.warden {
-                // A renewal at age 0 changes nothing that a later one would not.
+                // A renewal at age 0 changes nothing that a later one would not, unless the lease has another length.
                 Some(w) if !w.dead => {
-                    if w.session == session && w.age > 0 {
+                    if w.session == session && (w.age > 0 || w.longer != a.longer) {
                         send(Stmt::Renew {
                             session,
                             life,

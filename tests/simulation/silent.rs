@@ -121,7 +121,8 @@ impl Farm {
                 5 * SECOND
             });
             farm.at(at, Step::Poll(n));
-            let renewal = farm.agents[n].keeper.next_wakeup().expect("a renewal").0;
+            let renewal = farm.agents[n].timing.renew_every().as_nanos();
+            let renewal = u64::try_from(renewal).expect("a few seconds");
             farm.agents[n].keeper.renew_now();
             let at = farm.chance.below(renewal);
             farm.at(at, Step::Renew(n));

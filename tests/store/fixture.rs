@@ -40,14 +40,17 @@ impl Farm {
     }
 
     pub async fn node_with(&self, address: &str, labels: serde_json::Value) -> Me {
-        let life = Uuid::new_v4();
-        match open(&self.db, &info(address, life, labels)).await.unwrap() {
+        self.opens(info(address, Uuid::new_v4(), labels)).await
+    }
+
+    pub async fn opens(&self, node: NodeInfo) -> Me {
+        match open(&self.db, &node).await.unwrap() {
             Opened::Session(session) => Me {
-                address: address.to_owned(),
+                address: node.address,
                 session,
-                life,
+                life: node.life,
             },
-            other => panic!("{address}: {other:?}"),
+            other => panic!("{}: {other:?}", node.address),
         }
     }
 

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::Me;
-use farmhand_store::protocol::{Look, close, look, renew};
+use farmhand_store::protocol::{Look, NodeInfo, close, look, renew};
+use serde_json::json;
 use tokio_postgres::types::Type;
+use uuid::Uuid;
 
-use crate::fixture::{Farm, TTL};
+use crate::fixture::{Farm, TTL, info};
 
 impl Farm {
     async fn below(&self, me: &Me, classes: &[(i64, i64)]) -> Look {
@@ -52,8 +54,12 @@ async fn one_poll_shows_every_node_that_has_not_renewed_since_an_earlier_one() {
 #[tokio::test]
 async fn each_lease_has_its_own_age() {
     let farm = Farm::new().await;
-    let (a, b) = (farm.node("a").await, farm.node("b").await);
-    renew(&farm.db, &b, Duration::from_secs(3), None).await.unwrap();
+    let a = farm.node("a").await;
+    let short = NodeInfo {
+        ttl: Duration::from_secs(3),
+        ..info("b", Uuid::new_v4(), json!({}))
+    };
+    let b = farm.opens(short).await;
     let above = farm.below(&a, &[]).await;
     assert_eq!(
         (above.shortest_ttl_ms, above.longest_ttl_ms),
