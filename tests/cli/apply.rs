@@ -108,7 +108,7 @@ async fn a_change_gives_overdue_instants_their_outcome_first() {
         .await
         .unwrap();
     farm.apply("[job.a]\ncommand = ['true']\nschedule = '0 3 * * *'\n");
-    let runs = farm.run(&["run", "ls", "--json"]).json();
+    let runs = farm.run(&["run", "ls", "--json"]).json()["items"].clone();
     let count: i64 = runs
         .as_array()
         .unwrap()
@@ -138,7 +138,7 @@ async fn what_fell_into_a_pause_is_recorded_as_skipped() {
         .unwrap();
     let job = farm.run(&["job", "resume", "a", "--json"]).json();
     assert_eq!(job["paused"], false);
-    let runs = farm.run(&["run", "ls", "--json"]).json();
+    let runs = farm.run(&["run", "ls", "--json"]).json()["items"].clone();
     let runs = runs.as_array().unwrap();
     assert_eq!(runs.len(), 1, "{runs:#?}");
     assert_eq!(runs[0]["reason"], "paused");

@@ -226,5 +226,8 @@ async fn wrong_parameters_are_all_named_before_anything_is_submitted() {
         );
     farm.run(&["job", "run", "p", "-p", "n"])
         .refused(2, &["NAME=VALUE"]);
-    assert_eq!(farm.run(&["run", "ls", "--json"]).json(), serde_json::json!([]));
+    assert_eq!(
+        farm.run(&["run", "ls", "--json"]).json()["items"],
+        serde_json::json!([])
+    );
 }

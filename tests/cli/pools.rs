@@ -117,7 +117,7 @@ async fn explain_says_who_has_what_a_run_waits_for() {
     );
     assert_eq!(explain("r")["held_by"], "rate");
     assert_eq!(explain("n")["held_by"], "node_pool");
-    let waiting = farm.run(&["run", "ls", "--json"]).json();
+    let waiting = farm.run(&["run", "ls", "--json"]).json()["items"].clone();
     let reason = |job: &str| {
         let row = waiting
             .as_array()

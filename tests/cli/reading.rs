@@ -5,16 +5,46 @@ use super::farm::{Farm, ran};
 #[tokio::test(flavor = "multi_thread")]
 async fn every_list_is_a_json_list_even_when_it_is_empty() {
     let farm = Farm::new().await;
-    for args in [
-        &["job", "ls"][..],
-        &["run", "ls"],
-        &["node", "ls"],
-        &["lease", "ls"],
-        &["events"],
-    ] {
+    for args in [&["job", "ls"][..], &["node", "ls"], &["lease", "ls"], &["events"]] {
         let json = farm.run(&[args, &["--json"]].concat()).json();
         assert!(json.is_array(), "{args:?}: {json}");
     }
+    // As the API has it.
+    let runs = farm.run(&["run", "ls", "--json"]).json();
+    assert_eq!(runs, serde_json::json!({"items": [], "next": null}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_and_events_are_chosen_by_time() {
+    let mut farm = Farm::new().await;
+    farm.apply("[job.a]\ncommand = 'true'\n");
+    farm.agent("n1");
+    for _ in 0..3 {
+        farm.run(&["job", "run", "a", "--wait"]).ok();
+    }
+    let listed = |args: &[&str]| -> Vec<i64> {
+        let all = [&["run", "ls", "--json"], args].concat();
+        let items = farm.run(&all).json()["items"].take();
+        let items = items.as_array().unwrap().iter();
+        items.map(|run| run["run_id"].as_i64().unwrap()).collect()
+    };
+    let all = listed(&[]);
+    assert_eq!(all.len(), 3);
+    assert_eq!(listed(&["--since", "1h"]), all);
+    assert_eq!(listed(&["--since", "2001-01-01", "--until", "2001-01-02"]), []);
+    assert_eq!(listed(&["--until", "1h"]), []);
+    let first = farm.run(&["run", "ls", "--json", "--limit", "2"]).json();
+    let cursor = first["next"].as_str().unwrap();
+    assert_eq!(listed(&["--cursor", cursor]), all[2..]);
+    farm.run(&["run", "ls", "--since", "yesterday"])
+        .refused(2, &["--since \"yesterday\"", "8h", "2026-03-29"]);
+    let events = |args: &[&str]| farm.run(&[&["events", "--json"], args].concat()).json();
+    assert_eq!(
+        events(&["--since", "1h", "--kind", "run_submitted"]),
+        events(&["--kind", "run_submitted"])
+    );
+    assert_eq!(events(&["--until", "1h"]), serde_json::json!([]));
+    farm.stop_agents();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -60,8 +90,7 @@ async fn a_key_submits_once() {
     };
     assert_eq!(submit(), submit());
     assert_eq!(
-        farm.run(&["run", "ls", "--json"])
-            .json()
+        farm.run(&["run", "ls", "--json"]).json()["items"]
             .as_array()
             .unwrap()
             .len(),

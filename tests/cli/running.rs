@@ -73,7 +73,7 @@ async fn a_cancelled_run_is_exit_code_12_for_who_waits() {
         .stdout(std::process::Stdio::piped());
     let waiting = command.spawn().unwrap();
     let id = eventually("the run runs", Duration::from_secs(20), || {
-        let runs = farm.run(&["run", "ls", "--state", "running", "--json"]).json();
+        let runs = farm.run(&["run", "ls", "--state", "running", "--json"]).json()["items"].clone();
         runs[0]["run_id"].as_i64().ok_or(runs.to_string())
     });
     farm.run(&["run", "cancel", &id.to_string()]).ok();
@@ -91,7 +91,7 @@ async fn ctrl_c_detaches_and_the_run_goes_on() {
     command.args(["job", "run", "slow", "--follow"]);
     let waiting = command.stdout(std::process::Stdio::null()).spawn().unwrap();
     let id = eventually("the run runs", Duration::from_secs(20), || {
-        let runs = farm.run(&["run", "ls", "--state", "running", "--json"]).json();
+        let runs = farm.run(&["run", "ls", "--state", "running", "--json"]).json()["items"].clone();
         runs[0]["run_id"].as_i64().ok_or(runs.to_string())
     });
     // SAFETY: our own child, not yet waited for.
@@ -108,7 +108,7 @@ async fn output_comes_on_the_streams_it_was_written_to() {
     assert_eq!(followed.code, 0);
     assert_eq!(followed.out, "to-out\n");
     assert!(followed.err.contains("to-err\n"), "{followed:?}");
-    let id = farm.run(&["run", "ls", "--json"]).json()[0]["run_id"].to_string();
+    let id = farm.run(&["run", "ls", "--json"]).json()["items"][0]["run_id"].to_string();
     let logs = farm.run(&["run", "logs", &id]).ok();
     assert_eq!((logs.out.as_str(), logs.err.as_str()), ("to-out\n", "to-err\n"));
     let pieces = farm.run(&["run", "logs", &id, "--json"]).json();
@@ -159,7 +159,7 @@ async fn a_finished_run_is_retried_as_a_new_run_with_its_parameters() {
     let id = first["run_id"].to_string();
     let again = farm.run(&["run", "retry", &id, "--follow"]);
     assert_eq!((again.code, again.out.as_str()), (0, "again\n"), "{again:?}");
-    let newest = farm.run(&["run", "ls", "--json"]).json()[0].clone();
+    let newest = farm.run(&["run", "ls", "--json"]).json()["items"][0].clone();
     assert_eq!(newest["parent_run"].to_string(), id);
 }
 

@@ -20,7 +20,7 @@ async fn an_instant_that_a_calendar_excludes_ends_as_skipped() {
     assert_eq!(spec["job"]["spec"]["exclude"], json!(["2000-01-01..2100-01-01"]));
     farm.agent("n1");
     eventually("both jobs have outcomes", Duration::from_secs(20), || {
-        let runs = farm.run(&["run", "ls", "--json"]).json();
+        let runs = farm.run(&["run", "ls", "--json"]).json()["items"].clone();
         let runs = runs.as_array().unwrap();
         let has = |job: &str, state: &str, reason: serde_json::Value| {
             runs.iter()
@@ -42,7 +42,7 @@ async fn a_reboot_job_runs_once_on_each_node_whatever_restarts() {
     farm.agent("n1");
     farm.agent("n2");
     let nodes = |farm: &Farm| -> Vec<String> {
-        let runs = farm.run(&["run", "ls", "--json"]).json();
+        let runs = farm.run(&["run", "ls", "--json"]).json()["items"].clone();
         let mut nodes: Vec<String> = (runs.as_array().unwrap().iter())
             .filter(|r| r["state"] == "succeeded")
             .map(|r| r["node"].as_str().unwrap().to_owned())
@@ -63,7 +63,7 @@ async fn a_reboot_job_runs_once_on_each_node_whatever_restarts() {
     farm.apply("[job.after]\ncommand = 'true'\n");
     farm.agent("n1");
     farm.run(&["job", "run", "after", "--wait"]).ok();
-    let runs = farm.run(&["run", "ls", "--json"]).json();
+    let runs = farm.run(&["run", "ls", "--json"]).json()["items"].clone();
     assert_eq!(runs.as_array().unwrap().len(), 3, "{runs:#}");
 }
 
@@ -80,7 +80,7 @@ async fn a_backfill_makes_the_missing_runs_in_order_and_none_twice() {
     let preview = run(&farm, with(&["--dry-run"])).ok();
     assert_eq!(preview.out.lines().count(), 5, "{preview:?}");
     assert!(preview.err.contains("5 runs would be made"), "{preview:?}");
-    assert_eq!(farm.run(&["run", "ls", "--json"]).json(), json!([]));
+    assert_eq!(farm.run(&["run", "ls", "--json"]).json()["items"], json!([]));
     let refused = run(&farm, with(&["--max", "4"]));
     assert_eq!(refused.code, 4, "{refused:?}");
     assert!(refused.err.contains("more than --max 4"), "{refused:?}");
@@ -91,7 +91,7 @@ async fn a_backfill_makes_the_missing_runs_in_order_and_none_twice() {
     assert_eq!(again["run_ids"], json!([]));
     assert_eq!(again["already_run"], 5);
     // They wait for each other, the oldest first.
-    let runs = farm.run(&["run", "ls", "--json"]).json();
+    let runs = farm.run(&["run", "ls", "--json"]).json()["items"].clone();
     let waiting = runs
         .as_array()
         .unwrap()
@@ -101,7 +101,7 @@ async fn a_backfill_makes_the_missing_runs_in_order_and_none_twice() {
     assert_eq!(waiting, 4, "{runs:#}");
     farm.agent("n1");
     let ended = eventually("all ran", Duration::from_secs(30), || {
-        let runs = farm.run(&["run", "ls", "--json"]).json();
+        let runs = farm.run(&["run", "ls", "--json"]).json()["items"].clone();
         let mut done: Vec<(Timestamp, String)> = (runs.as_array().unwrap().iter())
             .filter(|r| r["state"] == "succeeded" && r["kind"] == "backfill")
             .map(|r| {

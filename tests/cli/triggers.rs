@@ -162,7 +162,8 @@ async fn commands_say_after_which_jobs_a_job_runs_and_what_it_waits_for() {
     let run = eventually("the run has ended", Duration::from_secs(20), || {
         let runs = farm
             .run(&["run", "ls", "--job", "c", "--state", "succeeded", "--json"])
-            .json();
+            .json()["items"]
+            .clone();
         match runs.as_array().unwrap().first() {
             Some(run) => Ok(run.clone()),
             None => Err(runs.to_string()),

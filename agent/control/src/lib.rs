@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-pub use moment::moment;
+pub use moment::{moment, past_moment};
 pub use perform::perform;
 pub use refusal::{Kind, Refusal};
 

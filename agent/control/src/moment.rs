@@ -1,5 +1,6 @@
 //! Instants that people write.
 
+use farmhand_core::document::parse_duration;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -16,4 +17,16 @@ pub fn moment(flag: &str, text: &str, zone: &TimeZone) -> Result<Timestamp, Refu
         Refusal::usage(format!("{flag} {text:?} is no time"))
             .next("write 2026-03-29T01:00:00Z, 2026-03-29T01:00 or 2026-03-29")
     })
+}
+
+/// As [`moment`], or a duration: so long ago.
+pub fn past_moment(flag: &str, text: &str, now: Timestamp) -> Result<Timestamp, Refusal> {
+    match parse_duration(text) {
+        Ok(ago) => now
+            .checked_sub(ago)
+            .map_err(|_| Refusal::usage(format!("{flag} {text:?} is too long ago"))),
+        Err(_) => moment(flag, text, &TimeZone::UTC).map_err(|refusal| {
+            refusal.next("write how long ago (8h, 3d), or a time in UTC: 2026-03-29T01:00 or 2026-03-29")
+        }),
+    }
 }

@@ -46,6 +46,7 @@ pub async fn audit(
             (&f.since, Type::TIMESTAMPTZ),
             (&before, Type::INT8),
             (&limit, Type::INT8),
+            (&f.until, Type::TIMESTAMPTZ),
         ],
     )
     .await

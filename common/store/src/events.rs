@@ -52,6 +52,8 @@ pub struct EventFilter {
     pub address: Option<String>,
     pub kind: Option<String>,
     pub since: Option<Timestamp>,
+    /// Before this instant.
+    pub until: Option<Timestamp>,
 }
 
 /// The newest `limit` events, newest first; `before` continues a page.
@@ -94,6 +96,7 @@ async fn page(db: &Db, f: &EventFilter, page: Page, limit: i64) -> Result<Vec<Re
             (&f.since, Type::TIMESTAMPTZ),
             (&bound, Type::INT8),
             (&limit, Type::INT8),
+            (&f.until, Type::TIMESTAMPTZ),
         ],
     )
     .await

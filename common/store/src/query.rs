@@ -15,19 +15,6 @@ use super::error::StoreError;
 use super::reading::BarEnd;
 use farmhand_core::run::RunState;
 
-/// Which runs to list; None and empty mean any.
-#[derive(Clone, Debug, Default)]
-pub struct RunFilter {
-    pub job_id: Option<String>,
-    pub states: Vec<RunState>,
-    /// The address that holds it, or held it last.
-    pub node: Option<String>,
-    /// The page before this run.
-    pub before: Option<i64>,
-    /// Of a table job's row.
-    pub key: Option<String>,
-}
-
 /// A run, live or finished, as the view `farmhand.run` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunRow {
@@ -79,23 +66,6 @@ pub struct RunRow {
     pub parents: Option<Value>,
     /// Its instant is of no schedule.
     pub by_hand: bool,
-}
-
-/// The newest runs of a filter, newest first.
-pub async fn runs(db: &Db, filter: &RunFilter, limit: i64) -> Result<Vec<RunRow>, StoreError> {
-    let states: Vec<&str> = filter.states.iter().map(|s| s.as_str()).collect();
-    db.rows(
-        stmt!("runs"),
-        &[
-            (&filter.job_id, Type::TEXT),
-            (&states, Type::TEXT_ARRAY),
-            (&filter.node, Type::TEXT),
-            (&filter.before, Type::INT8),
-            (&limit, Type::INT8),
-            (&filter.key, Type::TEXT),
-        ],
-    )
-    .await
 }
 
 /// One run.

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
+use farmhand_control::past_moment;
 use farmhand_store::audit::{Entry, audit};
 use farmhand_store::events::{EventFilter, Recorded, events_after, recent_events};
-use farmhand_store::{Db, StoreError};
+use farmhand_store::{Db, StoreError, query};
 use serde_json::Value;
 
 use super::{DatabaseArgs, Exit, Outcome, completion, out};
@@ -34,6 +35,12 @@ pub struct EventsArgs {
     /// Events of this kind only
     #[arg(long)]
     kind: Option<String>,
+    /// Since this time: RFC 3339, a date or time in UTC, or how long ago (8h)
+    #[arg(long, value_name = "T")]
+    since: Option<String>,
+    /// Before this time
+    #[arg(long, value_name = "T", conflicts_with = "follow")]
+    until: Option<String>,
     /// How many of the newest
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(0..=10_000))]
     limit: i64,
@@ -50,12 +57,18 @@ pub struct EventsArgs {
 /// With `--json`, a list; when following, one object per line.
 pub async fn run(args: &EventsArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
+    let now = query::now(&db).await?;
+    let time = |flag, text: &Option<String>| {
+        let text = text.as_deref();
+        text.map(|text| past_moment(flag, text, now)).transpose()
+    };
     let filter = EventFilter {
         job_id: args.job.clone(),
         run_id: args.run,
         address: args.node.clone(),
         kind: args.kind.clone(),
-        since: None,
+        since: time("--since", &args.since)?,
+        until: time("--until", &args.until)?,
     };
     if args.audit {
         return show_audit(&db, &filter, args.limit, as_json).await;

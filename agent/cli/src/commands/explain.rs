@@ -39,13 +39,13 @@ enum What {
 
 pub async fn run(args: &ExplainArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
-    let (name, at) = match &args.what {
-        What::Job { name, at } => (name.clone(), at.clone()),
-        What::Run { run } => about(&db, *run).await?,
+    let (explanation, exists) = match &args.what {
+        What::Job { name, at } => about_job(&db, name, at.as_deref()).await?,
+        What::Run { run } => (about_run(&db, *run).await?, true),
         What::Of(words) => match &words[..] {
             [word] => match word.parse() {
-                Ok(run) => about(&db, run).await?,
-                Err(_) => (word.clone(), None),
+                Ok(run) => (about_run(&db, run).await?, true),
+                Err(_) => about_job(&db, word, None).await?,
             },
             _ => {
                 return Err(Failure::usage("explain takes one job or one run")
@@ -53,18 +53,7 @@ pub async fn run(args: &ExplainArgs, as_json: bool) -> Outcome {
             }
         },
     };
-    let name = name.as_str();
-    let at = match &at {
-        Some(text) => {
-            let zone = (jobs::job(&db, name).await?)
-                .and_then(|row| TimeZone::get(row.spec["timezone"].as_str()?).ok())
-                .unwrap_or(TimeZone::UTC);
-            Some(moment("--at", text, &zone)?)
-        }
-        None => None,
-    };
-    let explanation = reading::explain(&db, name, at).await?;
-    let refusals = signatures::refusals(&db, name).await?;
+    let refusals = signatures::refusals(&db, &explanation.job_id).await?;
     if as_json {
         let mut explained = serde_json::to_value(&explanation).unwrap_or_default();
         explained["refusals"] = serde_json::to_value(&refusals).unwrap_or_default();
@@ -76,17 +65,28 @@ pub async fn run(args: &ExplainArgs, as_json: bool) -> Outcome {
             out::line(&out::printable(&format!("{text} (at {})", out::time(r.at))));
         }
     }
-    Ok(match explanation.held_by {
-        Some(Gate::Exists) if at.is_none() => Exit::NotFound,
-        _ => Exit::Ok,
-    })
+    Ok(if exists { Exit::Ok } else { Exit::NotFound })
 }
 
-/// The job of a run, and the instant that it was due at unless it is still to run.
-async fn about(db: &Db, run: i64) -> Result<(String, Option<String>), Failure> {
+/// The explanation, and whether there is such a job.
+async fn about_job(db: &Db, name: &str, at: Option<&str>) -> Result<(Explanation, bool), Failure> {
+    let at = match at {
+        Some(text) => {
+            let zone = (jobs::job(db, name).await?)
+                .and_then(|row| TimeZone::get(row.spec["timezone"].as_str()?).ok())
+                .unwrap_or(TimeZone::UTC);
+            Some(moment("--at", text, &zone)?)
+        }
+        None => None,
+    };
+    let explanation = reading::explain(db, name, at).await?;
+    let exists = at.is_some() || explanation.held_by != Some(Gate::Exists);
+    Ok((explanation, exists))
+}
+
+async fn about_run(db: &Db, run: i64) -> Result<Explanation, Failure> {
     let row = query::run(db, run).await?.ok_or_else(|| no_run(run))?;
-    let over = row.state.is_final().then(|| row.due_at.to_string());
-    Ok((row.job_id, over))
+    Ok(reading::explain_run(db, &row).await?)
 }
 
 fn show(explanation: &Explanation) {

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use clap::Args;
-use farmhand_core::document::size_text;
+use farmhand_core::document::size_about;
 use farmhand_store::logs::{LogChunk, read_log};
 use farmhand_store::query::{self, RunRow};
 use farmhand_store::{Db, LogStream, StoreError};
@@ -160,9 +160,9 @@ impl Printer {
     fn say_what_is_missing(&self, row: &RunRow) {
         let dropped = row.output_dropped.unwrap_or(0);
         if dropped > 0 && !self.as_json {
-            let dropped = size_text(dropped.unsigned_abs());
+            let dropped = size_about(dropped.unsigned_abs());
             out::note(&format!(
-                "farmhand: {dropped} of the last attempt's output were cut: the database keeps as much as the job's `output.keep` says"
+                "farmhand: {dropped} of the last attempt's output were not kept: the job's `output.keep` says how much is"
             ));
         }
     }

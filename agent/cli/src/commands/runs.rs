@@ -1,13 +1,15 @@
 //! Tables of runs, and one run in full.
 
 use clap::Args;
-use farmhand_core::document::size_text;
+use farmhand_control::past_moment;
+use farmhand_core::document::size_about;
 use farmhand_core::run::RunState;
 use farmhand_core::stream::Checkpoint;
-use farmhand_store::Db;
 use farmhand_store::progress::{self, Reported};
-use farmhand_store::query::{self, AttemptRow, RunFilter, RunRow};
+use farmhand_store::query::{self, AttemptRow, RunRow};
+use farmhand_store::reading::{self, Page, Paging, RunFilter, RunItem};
 use farmhand_store::tasks::{self, TaskRow};
+use farmhand_store::{Db, StoreError};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -29,9 +31,15 @@ pub struct ListArgs {
     /// Runs for the row with this key only; of the table job that --job names
     #[arg(long, requires = "job")]
     pub key: Option<String>,
-    /// The page before this run
-    #[arg(long, value_name = "RUN")]
-    pub before: Option<i64>,
+    /// Ended at this time or later: RFC 3339, a date or time in UTC, or how long ago (8h); shows ended runs alone
+    #[arg(long, value_name = "T")]
+    pub since: Option<String>,
+    /// Ended before this time; shows ended runs alone
+    #[arg(long, value_name = "T")]
+    pub until: Option<String>,
+    /// The page after: what the one before said
+    #[arg(long)]
+    pub cursor: Option<String>,
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
     pub limit: i64,
 }
@@ -52,10 +60,10 @@ pub async fn number(db: &Db, text: &str) -> Result<i64, Failure> {
         return Ok(run);
     }
     let of = RunFilter {
-        job_id: Some(text.to_owned()),
+        job: Some(text.to_owned()),
         ..RunFilter::default()
     };
-    match query::runs(db, &of, 1).await?.first() {
+    match reading::runs(db, &of, &Paging::first(1)).await?.items.first() {
         Some(run) => Ok(run.run_id),
         None => {
             let job = jobs::one(db, text).await?;
@@ -68,31 +76,60 @@ pub async fn number(db: &Db, text: &str) -> Result<i64, Failure> {
 }
 
 pub async fn list(db: &Db, args: &ListArgs, as_json: bool) -> Outcome {
+    let now = query::now(db).await?;
+    let time = |flag, text: &Option<String>| {
+        let text = text.as_deref();
+        text.map(|text| past_moment(flag, text, now)).transpose()
+    };
     let filter = RunFilter {
-        job_id: args.job.clone(),
+        job: args.job.clone(),
         states: args.state.clone(),
         node: args.node.clone(),
-        before: args.before,
+        kind: None,
+        since: time("--since", &args.since)?,
+        until: time("--until", &args.until)?,
         key: args.key.clone(),
     };
-    let rows = query::runs(db, &filter, args.limit).await?;
+    let page = pages(db, &filter, args).await?;
     if as_json {
-        out::json(&rows);
+        out::json(&page);
         return Ok(Exit::Ok);
     }
     let headers = [
         "RUN", "JOB", "STATE", "DUE", "NODE", "TRY", "TOOK", "EXIT", "REASON",
     ];
-    let count = rows.len();
-    let last = rows.last().map(|row| row.run_id);
-    out::table(&headers, rows.iter().map(cells).collect());
-    if let (Some(last), true) = (last, i64::try_from(count) == Ok(args.limit)) {
-        out::note(&format!("there may be more: --before {last}"));
+    out::table(&headers, page.items.iter().map(cells).collect());
+    if let Some(next) = page.next {
+        out::note(&format!(
+            "there may be more: a higher --limit, or --cursor {next}"
+        ));
     }
     Ok(Exit::Ok)
 }
 
-fn cells(row: &RunRow) -> Vec<String> {
+/// As many pages as it takes for what was asked for.
+async fn pages(db: &Db, filter: &RunFilter, args: &ListArgs) -> Result<Page<RunItem>, StoreError> {
+    let mut all = Page {
+        items: Vec::new(),
+        next: args.cursor.clone(),
+    };
+    loop {
+        let have = i64::try_from(all.items.len()).unwrap_or(i64::MAX);
+        let paging = Paging {
+            cursor: all.next.take(),
+            limit: Some(args.limit - have),
+        };
+        let page = reading::runs(db, filter, &paging).await?;
+        all.items.extend(page.items);
+        all.next = page.next;
+        let full = i64::try_from(all.items.len()).is_ok_and(|have| have >= args.limit);
+        if full || all.next.is_none() {
+            return Ok(all);
+        }
+    }
+}
+
+fn cells(row: &RunItem) -> Vec<String> {
     let mut state = row.state.as_str().to_owned();
     if row.count > 1 {
         state.push_str(&format!(" ×{}", row.count));
@@ -118,7 +155,7 @@ fn shard(row: &RunRow) -> String {
 }
 
 /// A shard with its number, as its command knows it.
-fn named(row: &RunRow) -> String {
+fn named(row: &RunItem) -> String {
     match row.instances {
         1 => row.job_id.clone(),
         n => format!("{} [{} of {n}]", row.job_id, row.instance),
@@ -306,7 +343,7 @@ fn output(row: &RunRow) -> String {
 
 fn bytes(n: Option<i64>) -> String {
     n.and_then(|n| u64::try_from(n).ok())
-        .map_or_else(|| "-".to_owned(), size_text)
+        .map_or_else(|| "-".to_owned(), size_about)
 }
 
 pub(super) fn ending(exit_code: Option<i32>, signal: Option<i32>) -> String {

@@ -37,6 +37,8 @@ struct ListQuery {
     since: Option<Timestamp>,
     /// Ended before this instant.
     until: Option<Timestamp>,
+    /// Of a table job: the runs for the row with this key.
+    key: Option<String>,
     /// `next` of the page before.
     cursor: Option<String>,
     /// Rows wanted; 50 when it is left out.
@@ -58,6 +60,7 @@ async fn list(
         kind: query.kind,
         since: query.since,
         until: query.until,
+        key: query.key.filter(|key| !key.is_empty()),
     };
     let paging = paging(query.cursor, query.limit)?;
     Ok(Json(reading::runs(app.reading.db(), &filter, &paging).await?))

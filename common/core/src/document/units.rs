@@ -122,6 +122,16 @@ pub fn size_text(bytes: u64) -> String {
         )
 }
 
+/// A size for people who look at it: three digits or so.
+pub fn size_about(bytes: u64) -> String {
+    let unit = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    let unit = unit.into_iter().find(|(_, size)| bytes >= *size);
+    unit.map_or_else(
+        || format!("{bytes} B"),
+        |(name, size)| format!("{}.{} {name}", bytes / size, bytes % size * 10 / size),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,6 +179,10 @@ mod tests {
         assert_eq!(parse_size("0B"), Ok(0));
         assert_eq!(size_text(512 << 20), "512MiB");
         assert_eq!(size_text(64_000), "64000B");
+        assert_eq!(
+            [7, 64_000, 3 << 30].map(size_about),
+            ["7 B", "62.5 KiB", "3.0 GiB"]
+        );
         for bad in ["", "512", "MiB", "1.5GiB", "512 MiB", "512mb", "99999999TiB"] {
             assert!(parse_size(bad).is_err(), "{bad}");
         }

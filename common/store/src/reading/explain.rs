@@ -9,6 +9,7 @@ use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::jobs::{self, Listed};
 use crate::pools::{GateFacts, gate_facts};
+use crate::query::RunRow;
 use crate::{protocol, query};
 use farmhand_core::definition::{JobSpec, Rate};
 use farmhand_core::explain::{
@@ -24,6 +25,30 @@ const REVISIONS: i64 = 10_000;
 /// The database's; `Refused` for a definition that a newer version wrote.
 pub async fn explain(db: &Db, name: &str, at: Option<Timestamp>) -> Result<Explanation, StoreError> {
     Ok(farmhand_core::explain::explain(&facts(db, name, at).await?))
+}
+
+/// The same for the instant of one run. What became of the run is the answer once it is over.
+///
+/// # Errors
+/// As [`explain`].
+pub async fn explain_run(db: &Db, run: &RunRow) -> Result<Explanation, StoreError> {
+    let over = run.state.is_final();
+    let mut facts = facts(db, &run.job_id, over.then_some(run.due_at)).await?;
+    if let (true, Some(known)) = (over, &mut facts.known) {
+        known.outcomes = vec![outcome(run.clone())];
+    }
+    Ok(farmhand_core::explain::explain(&facts))
+}
+
+fn outcome(run: RunRow) -> Outcome {
+    Outcome {
+        run_id: run.run_id,
+        state: run.state,
+        reason: run.reason,
+        first_due: run.first_due,
+        finished_at: run.finished_at,
+        running_at: run.running_at,
+    }
 }
 
 #[derive(Deserialize)]
@@ -106,16 +131,7 @@ async fn known(db: &Db, row: &Listed, at: Option<Timestamp>, now: Timestamp) -> 
         }),
         next_run: row.next_run,
         decided_until: row.decided_until,
-        outcomes: (outcomes.into_iter())
-            .map(|run| Outcome {
-                run_id: run.run_id,
-                state: run.state,
-                reason: run.reason,
-                first_due: run.first_due,
-                finished_at: run.finished_at,
-                running_at: run.running_at,
-            })
-            .collect(),
+        outcomes: outcomes.into_iter().map(outcome).collect(),
         live,
         needed: needed.map(|facts| need(facts, now)),
         triggers: (triggers.parents.into_iter())

@@ -20,7 +20,7 @@ use std::time::Duration;
 use super::{Db, DbConfig};
 
 pub use events::{EventsFilter, events};
-pub use explain::explain;
+pub use explain::{explain, explain_run};
 pub use farm::{FarmNow, LeaseTrouble, Level, LostNode, OverdueJob, StuckLease, WaitingRun, farm};
 pub use flow::{FlowTask, FlowView, flow};
 pub use job::{Cell, JobDetail, NextInstants, RevisionDiff, RevisionItem, cells, diff, job, next, revisions};

@@ -6,6 +6,7 @@ use tokio_postgres::types::Type;
 use utoipa::ToSchema;
 
 use super::page::{Page, Paging, cursor};
+use crate::conn::Param;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::logs::{LogExtent, log_extents};
@@ -30,6 +31,8 @@ pub struct RunFilter {
     pub since: Option<Timestamp>,
     /// Ended before this instant.
     pub until: Option<Timestamp>,
+    /// Of a table job's row.
+    pub key: Option<String>,
 }
 
 /// A run in a list.
@@ -84,7 +87,10 @@ pub async fn runs(db: &Db, filter: &RunFilter, paging: &Paging) -> Result<Page<R
         return ended(db, filter, paging).await;
     }
     let bad = |state: &RunState| state.is_final() && *state != RunState::Succeeded;
-    let by_state = filter.job.is_none() && !filter.states.is_empty() && filter.states.iter().all(bad);
+    let by_state = filter.job.is_none()
+        && filter.key.is_none()
+        && !filter.states.is_empty()
+        && filter.states.iter().all(bad);
     let live = !filter.states.is_empty() && !filter.states.iter().any(|s| s.is_final());
     let others = filter.node.is_some() || filter.kind.is_some();
     let statement = if by_state {
@@ -98,21 +104,21 @@ pub async fn runs(db: &Db, filter: &RunFilter, paging: &Paging) -> Result<Page<R
     let before: Option<i64> = paging.after("runs")?;
     let states: Vec<&str> = filter.states.iter().map(|s| s.as_str()).collect();
     let kind = filter.kind.map(Kind::as_str);
-    let found: Option<Found> = db
-        .row(
-            statement,
-            &[
-                (&filter.job, Type::TEXT),
-                (&states, Type::TEXT_ARRAY),
-                (&filter.node, Type::TEXT),
-                (&kind, Type::TEXT),
-                (&before, Type::INT8),
-                (&(limit + 1), Type::INT8),
-                (&scan, Type::INT8),
-                (&live, Type::BOOL),
-            ],
-        )
-        .await?;
+    let wanted = limit + 1;
+    let mut params: Vec<Param<'_>> = vec![
+        (&filter.job, Type::TEXT),
+        (&states, Type::TEXT_ARRAY),
+        (&filter.node, Type::TEXT),
+        (&kind, Type::TEXT),
+        (&before, Type::INT8),
+        (&wanted, Type::INT8),
+        (&scan, Type::INT8),
+        (&live, Type::BOOL),
+    ];
+    if !by_state {
+        params.push((&filter.key, Type::TEXT));
+    }
+    let found: Option<Found> = db.row(statement, &params).await?;
     let Some(found) = found else {
         return Ok(Page {
             items: Vec::new(),
@@ -147,6 +153,7 @@ async fn ended(db: &Db, filter: &RunFilter, paging: &Paging) -> Result<Page<RunI
                 (&id, Type::INT8),
                 (&(limit + 1), Type::INT8),
                 (&SCANNED, Type::INT8),
+                (&filter.key, Type::TEXT),
             ],
         )
         .await?;

@@ -3,6 +3,7 @@ WITH scanned AS MATERIALIZED (
     SELECT r.run_id, r.state, r.running_at, r.kind
     FROM farmhand.run r
     WHERE ($1::text IS NULL OR r.job_id = $1) AND ($5::bigint IS NULL OR r.run_id < $5)
+        AND ($9::text IS NULL OR (md5(r.key) = md5($9) AND r.key = $9))
         -- The history's CHECK says that it has none of these.
         AND (NOT $8 OR r.state IN ('due', 'running'))
     ORDER BY r.run_id DESC

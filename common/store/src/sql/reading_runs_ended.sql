@@ -3,6 +3,7 @@ WITH scanned AS MATERIALIZED (
     SELECT r.run_id, r.finished_at, r.state, r.running_at, r.kind
     FROM farmhand.run_history r
     WHERE ($1::text IS NULL OR r.job_id = $1)
+        AND ($11::text IS NULL OR (md5(r.key) = md5($11) AND r.key = $11))
         AND ($5::timestamptz IS NULL OR r.finished_at >= $5) AND ($6::timestamptz IS NULL OR r.finished_at < $6)
         AND ($7::timestamptz IS NULL OR r.finished_at <= $7)
         AND ($7::timestamptz IS NULL OR (r.finished_at, r.run_id) < ($7, $8::bigint))

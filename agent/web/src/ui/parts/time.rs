@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use farmhand_core::document::size_about;
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
@@ -65,12 +66,7 @@ pub fn between(from: Timestamp, to: Timestamp) -> Duration {
 }
 
 pub fn bytes(n: i64) -> String {
-    const UNITS: [(i64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let unit = UNITS.iter().find(|(size, _)| n >= *size);
-    unit.map_or_else(
-        || format!("{n} B"),
-        |(size, unit)| format!("{}.{} {unit}", n / size, n % size * 10 / size),
-    )
+    size_about(n.max(0).unsigned_abs())
 }
 
 #[cfg(test)]
