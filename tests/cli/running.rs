@@ -159,8 +159,8 @@ async fn a_finished_run_is_retried_as_a_new_run_with_its_parameters() {
     let id = first["run_id"].to_string();
     let again = farm.run(&["run", "retry", &id, "--follow"]);
     assert_eq!((again.code, again.out.as_str()), (0, "again\n"), "{again:?}");
-    let newest = farm.run(&["run", "ls", "--json"]).json()["items"][0].clone();
-    assert_eq!(newest["parent_run"].to_string(), id);
+    let newest = farm.run(&["run", "show", "ok", "--json"]).json();
+    assert_eq!(newest["run"]["parent_run"].to_string(), id);
 }
 
 #[tokio::test(flavor = "multi_thread")]

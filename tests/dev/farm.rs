@@ -192,7 +192,7 @@ async fn a_killed_postgresql_is_started_again_and_running_jobs_go_on() {
             if now == (wanted.to_owned(), 1) {
                 Ok(())
             } else {
-                Err(now)
+                Err(format!("{now:?}"))
             }
         });
     };

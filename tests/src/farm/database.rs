@@ -51,6 +51,13 @@ impl Database {
         }
     }
 
+    pub async fn admin(&self) -> Client {
+        match self {
+            Self::Shared(db) => db.admin().await,
+            Self::Private(server) => server.admin().await,
+        }
+    }
+
     pub async fn client(&self) -> Client {
         match self {
             Self::Shared(db) => db.client().await,
