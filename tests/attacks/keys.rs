@@ -47,11 +47,7 @@ async fn a_rows_key_becomes_an_argument_of_no_job_but_a_table_job() {
         assert_eq!(done.state, "failed", "{done:?}");
         let why = done.reason.clone().unwrap_or_default();
         assert!(why.contains("not a table job"), "{done:?}");
-        assert_eq!(
-            farm.output(run, done.attempt).await,
-            "",
-            "nothing was executed"
-        );
+        assert_eq!(farm.output(run, done.attempt).await, "", "nothing was executed");
     }
     let last = farm.submit("a").await;
     farm.succeeds(last).await;

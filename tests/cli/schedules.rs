@@ -45,7 +45,7 @@ async fn a_reboot_job_runs_once_on_each_node_whatever_restarts() {
         let runs = farm.run(&["run", "ls", "--json"]).json()["items"].clone();
         let mut nodes: Vec<String> = (runs.as_array().unwrap().iter())
             .filter(|r| r["state"] == "succeeded")
-            .map(|r| r["node"].as_str().unwrap().to_owned())
+            .map(|r| r["running_at"].as_str().unwrap().to_owned())
             .collect();
         nodes.sort();
         nodes

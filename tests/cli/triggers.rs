@@ -169,6 +169,10 @@ async fn commands_say_after_which_jobs_a_job_runs_and_what_it_waits_for() {
             None => Err(runs.to_string()),
         }
     });
+    let run = farm
+        .run(&["run", "show", &run["run_id"].to_string(), "--json"])
+        .json()["run"]
+        .clone();
     assert_eq!(
         (&run["kind"], &run["parents"]["b"]),
         (&"triggered".into(), &b),
