@@ -128,7 +128,7 @@ async fn output_is_complete_within_its_cap_and_what_is_cut_is_said() {
     let shown = farm.farmhand(&["run", "logs", &flood.to_string()]);
     let said = String::from_utf8_lossy(&shown.stderr);
     assert!(
-        said.contains("2.7 MiB of the last attempt's output were not kept"),
+        said.contains("2.8 MiB of the last attempt's output were not kept"),
         "nothing says that output was cut: {said}"
     );
 }

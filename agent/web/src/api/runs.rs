@@ -37,7 +37,7 @@ struct ListQuery {
     since: Option<Timestamp>,
     /// Ended before this instant.
     until: Option<Timestamp>,
-    /// Of a table job: the runs for the row with this key.
+    /// The runs for the row with this key, of the table job that `job` names.
     key: Option<String>,
     /// `next` of the page before.
     cursor: Option<String>,

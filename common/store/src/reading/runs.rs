@@ -31,7 +31,7 @@ pub struct RunFilter {
     pub since: Option<Timestamp>,
     /// Ended before this instant.
     pub until: Option<Timestamp>,
-    /// Of a table job's row.
+    /// Of a table job's row; with `job` only.
     pub key: Option<String>,
 }
 
@@ -83,14 +83,16 @@ struct Found {
 /// # Errors
 /// The database's; `Refused` for a cursor of something else.
 pub async fn runs(db: &Db, filter: &RunFilter, paging: &Paging) -> Result<Page<RunItem>, StoreError> {
+    if filter.key.is_some() && filter.job.is_none() {
+        return Err(StoreError::Refused(
+            "`key` is of a row of a table job: give the job, too".to_owned(),
+        ));
+    }
     if filter.since.is_some() || filter.until.is_some() {
         return ended(db, filter, paging).await;
     }
     let bad = |state: &RunState| state.is_final() && *state != RunState::Succeeded;
-    let by_state = filter.job.is_none()
-        && filter.key.is_none()
-        && !filter.states.is_empty()
-        && filter.states.iter().all(bad);
+    let by_state = filter.job.is_none() && !filter.states.is_empty() && filter.states.iter().all(bad);
     let live = !filter.states.is_empty() && !filter.states.iter().any(|s| s.is_final());
     let others = filter.node.is_some() || filter.kind.is_some();
     let statement = if by_state {
