@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use farmhand_tests::farm::{Farm, SOON, TAKEOVER};
+use farmhand_tests::farm::{Farm, SOON, TAKEOVER, TTL};
+use farmhand_tests::freezer::Frozen;
 use farmhand_tests::witness::boot_ns;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,6 +55,78 @@ async fn runs_of_a_killed_agent_and_warden_are_elsewhere_in_time_and_nothing_of_
         .metric("farmhand_lease_takeovers_total", &["cause=\"expired\""])
         .await;
     assert_eq!(takeovers, moved.len() as f64);
+    farm.check().await;
+}
+
+const HANGING: &str = "
+    [job.long]
+    command = [WITNESS, '4000', 'ignore-term', 'daemon']
+    [job.short]
+    command = [WITNESS, '100']
+";
+
+async fn has_a_later_session(farm: &Farm, address: &str, than: i64) {
+    farm.eventually("a new session", Duration::from_secs(30), async || {
+        let query = format!("SELECT session FROM farmhand.node WHERE address = '{address}' AND open");
+        match farm
+            .sql
+            .query_opt(&query, &[])
+            .await
+            .unwrap()
+            .map(|row| row.get::<_, i64>(0))
+        {
+            Some(session) if session > than => Ok(()),
+            other => Err::<(), _>(format!("{other:?}")),
+        }
+    })
+    .await;
+}
+
+/// The freezer stands for any system call that never returns: the warden's SIGKILL stays pending.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lease_of_a_warden_that_hangs_in_the_kernel_lapses_though_its_agent_is_well() {
+    let mut farm = Farm::new().agents(2).jobs(HANGING).start().await;
+    let run_id = farm.submit("long").await;
+    let home = farm.lives(run_id, 1).await.running_at.expect("a node");
+    let (frozen, since) = (Frozen::new(farm.agent(&home).wardens()[0].pid), boot_ns());
+    farm.lives(run_id, 2).await;
+    let (before, after) = (farm.witness.life(run_id, 1), farm.witness.life(run_id, 2));
+    let delay = Duration::from_nanos(after.first - since);
+    eprintln!(
+        "takeover after {delay:?}; the old processes ended {:?} before",
+        before.gap_to(&after)
+    );
+    assert!(before.last < after.first);
+    // It is renewed while the deadline of the renewal before last is confirmed: less than a lease longer.
+    assert!(delay <= TAKEOVER + TTL, "{delay:?}");
+    farm.event("renewal_withheld").await;
+    // The agent does not wait for the end of what hangs.
+    has_a_later_session(&farm, &home, 1).await;
+    farm.succeeds(run_id).await;
+    let other = farm.other_than(&home).address.clone();
+    farm.agent(&other).kill_with_wardens();
+    let short = farm.submit("short").await;
+    assert_eq!(
+        farm.succeeds(short).await.running_at.as_deref(),
+        Some(home.as_str())
+    );
+    drop(frozen);
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_starts_beside_a_warden_that_hangs_in_the_kernel() {
+    let mut farm = Farm::new().agents(1).jobs(HANGING).start().await;
+    let run_id = farm.submit("long").await;
+    let home = farm.lives(run_id, 1).await.running_at.expect("a node");
+    let frozen = Frozen::new(farm.agent(&home).wardens()[0].pid);
+    farm.agent(&home).kill();
+    farm.agent(&home).spawn();
+    has_a_later_session(&farm, &home, 1).await;
+    let done = farm.succeeds(run_id).await;
+    assert_eq!(done.attempt, 2, "{done:?}");
+    assert!(farm.witness.life(run_id, 1).last < farm.witness.life(run_id, 2).first);
+    drop(frozen);
     farm.check().await;
 }
 

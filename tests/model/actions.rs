@@ -210,7 +210,7 @@ impl State {
             Action::Adopt { host, agent } => self.adopt(host, agent),
             Action::Hang { host } => {
                 self.budget.hangs -= 1;
-                self.agent(host, 0).hung = true;
+                self.hosts[host].warden.as_mut()?.stuck = true;
             }
             Action::RestartDatabase => {
                 self.budget.restarts -= 1;

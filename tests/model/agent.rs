@@ -60,7 +60,7 @@ impl State {
             Stmt::ReleaseHeldOver { held } => self.agent(h, g).held_over[usize::from(held.run)] = None,
             Stmt::OpenTimeline { .. } if cfg.longest_hold() > self.db.held => {}
             Stmt::OpenTimeline { .. } | Stmt::RaiseHeld { .. } => self.agent(h, g).timeline_watch = None,
-            Stmt::Sweep | Stmt::Condemn { .. } => {}
+            Stmt::Sweep => {}
         }
     }
 
@@ -102,8 +102,10 @@ impl State {
         let (held, timeline) = match reply {
             Reply::Renewed { held, timeline } => (held, timeline),
             _ if cfg.has(Guard::ZeroRowRenewalKills) => {
-                self.hosts[h].warden = None;
-                self.agent(h, g).session = None;
+                // One that is stuck is gone only when its guard has acted.
+                self.hosts[h].warden = self.hosts[h].warden.filter(|w| w.stuck);
+                let agent = self.agent(h, g);
+                (agent.session, agent.unconfirmed) = (None, 0);
                 return;
             }
             _ => {
@@ -119,10 +121,13 @@ impl State {
                 op.before_warden |= matches!(op.stmt, Stmt::Claim { .. });
             }
         }
-        if !self.agent(h, g).hung {
+        let stuck = self.hosts[h].stuck();
+        if !stuck {
             self.reconcile(cfg, h, g, (session, life), held, known);
         }
-        self.agent(h, g).timeline = timeline;
+        let agent = self.agent(h, g);
+        agent.timeline = timeline;
+        agent.unconfirmed = if stuck { (agent.unconfirmed + 1).min(2) } else { 0 };
         self.hosts[h].extend(session, age, longer);
     }
 
@@ -286,7 +291,7 @@ impl State {
         let same_number = cfg.has(Guard::SameNumberEndsFirst)
             && matches!(w.slots[r], Slot::Live(n) | Slot::Exited { attempt: n, .. }
                 if n == attempt && w.fences[r] != fence);
-        if main.barred[r] < attempt && !same_number {
+        if main.barred[r] < attempt && !same_number && !main.stuck {
             self.broken.two_live |= matches!(w.slots[r], Slot::Live(_));
             (w.slots[r], w.fences[r]) = (Slot::Live(attempt), fence);
         }
@@ -356,10 +361,15 @@ impl Host {
         }
     }
 
+    /// Only the main warden ever is.
+    pub fn stuck(&self) -> bool {
+        self.warden.is_some_and(|w| w.stuck)
+    }
+
     /// A confirmed renewal of `session` that was sent `age` ticks ago. A timer is only ever put off.
     fn extend(&mut self, session: u8, age: u8, longer: u8) {
         for w in [&mut self.warden, &mut self.hold_warden].into_iter().flatten() {
-            if w.session == session && !w.dead && longer + w.age >= w.longer + age {
+            if w.session == session && !w.dead && !w.stuck && longer + w.age >= w.longer + age {
                 (w.age, w.longer) = (age, longer);
             }
         }

@@ -65,19 +65,6 @@ impl State {
                 self.db.timeline_open |= self.db.timeline == timeline;
                 done(Reply::Updated)
             }
-            (
-                Stmt::Condemn {
-                    address,
-                    session,
-                    life,
-                },
-                Phase::Sent,
-            ) => {
-                let node = &mut self.db.nodes[usize::from(address)];
-                let same = node.session == session && node.life == life && node.open;
-                node.condemned |= same;
-                done(if same { Reply::Updated } else { Reply::NoRow })
-            }
             _ => None,
         }
     }
@@ -104,7 +91,6 @@ impl State {
                 if !due || !self.db.may_claim(cfg, op.address, session, life, timeline) {
                     return Some(Phase::Done(Reply::NoRow));
                 }
-                self.broken.condemned_claimed |= self.db.nodes[usize::from(op.address)].condemned;
                 Some(Phase::Locked {
                     pick,
                     seen: [0; RUNS],
@@ -271,7 +257,6 @@ impl Db {
         }
         node.session += u8::from(!node.open);
         node.life = life;
-        node.condemned &= node.open;
         node.longer = longer.max(if grows { node.longer } else { 0 });
         node.open = true;
         node.beat += 1;
@@ -286,7 +271,7 @@ impl Db {
         let node = &mut self.nodes[usize::from(address)];
         let same = (node.session == session || !cfg.has(Guard::SessionInRenew))
             && (node.life == life || !cfg.has(Guard::LifeInRenew));
-        if !same || !node.open || (node.condemned && cfg.has(Guard::CondemnedIsNotRenewed)) {
+        if !same || !node.open {
             return Reply::NoRow;
         }
         node.beat += 1;
@@ -335,12 +320,10 @@ impl Db {
             session: s,
             life: l,
             open,
-            condemned,
             ..
         } = self.nodes[usize::from(address)];
         let me = (s == session && l == life) || !cfg.has(Guard::SessionInClaim);
-        let allowed =
-            (open || !cfg.has(Guard::OpenInClaim)) && (!condemned || !cfg.has(Guard::CondemnedClaimsNothing));
+        let allowed = open || !cfg.has(Guard::OpenInClaim);
         let timeline = (self.timeline_open || !cfg.has(Guard::TimelineOpenInClaim))
             && (self.timeline == timeline || !cfg.has(Guard::KillBeforeClaimOnNewTimeline));
         me && allowed && timeline

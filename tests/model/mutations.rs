@@ -90,7 +90,7 @@ missed! {
     kernel_timer: KernelTimer in takeover() => TWO_LIVE;
     deadline_from_sending: DeadlineFromSending in fine(takeover()) => TWO_LIVE;
     rate_margin: RateMargin in takeover() => TWO_LIVE;
-    zero_row_renewal_kills: ZeroRowRenewalKills in hung_executor() => TWO_LIVE;
+    zero_row_renewal_kills: ZeroRowRenewalKills in lossy_same_address() => TWO_LIVE;
     late_claim_released: LateClaimReleased in takeover() => TWO_LIVE;
     late_open_closed: LateOpenClosed in return_of_the_first() => TWO_LIVE;
     beat_in_expire: BeatInExpire in takeover() => TWO_LIVE;
@@ -102,8 +102,8 @@ missed! {
     session_in_claim: SessionInClaim in delayed(return_of_the_first()) => ORPHAN;
     row_lock_in_claim: RowLockInClaim in takeover() => TWO_LIVE;
     one_attempt_per_claim: OneAttemptPerClaim in takeover() => ATTEMPTS_GROW;
-    condemned_claims_nothing: CondemnedClaimsNothing in delayed(hung_executor()) => CONDEMNED;
-    condemned_is_not_renewed: CondemnedIsNotRenewed in hung_executor() => STUCK;
+    renewal_proves_the_warden: RenewalProvesTheWarden in stuck_warden() => STUCK;
+    fence_ends_the_tree: FenceEndsTheTree in stuck_warden() => TWO_LIVE;
     less_in_sweep: LessInSweep in orphan() => STALE_WRITE;
     sweep: Sweep in orphan() => STUCK;
     tombstone_before_release: TombstoneBeforeRelease in lost_replies() => TWO_LIVE;

@@ -34,12 +34,10 @@ impl State {
                     } else {
                         self.work_lane(cfg, host, agent, a, &mut send);
                     }
-                    if !a.hung {
-                        a.release
-                            .iter()
-                            .flatten()
-                            .for_each(|held| send(Stmt::Release { held: *held }));
-                    }
+                    a.release
+                        .iter()
+                        .flatten()
+                        .for_each(|held| send(Stmt::Release { held: *held }));
                 }
                 Some(op) => {
                     if matches!(op.phase, Phase::Done(_)) {
@@ -54,7 +52,7 @@ impl State {
             }
         }
         let newest = agent == 1 || self.hosts[host].agents[1].is_none();
-        if a.session.is_none() && newest && self.hosts[host].warden.is_some_and(|w| !w.dead) {
+        if a.session.is_none() && newest && self.hosts[host].warden.is_some_and(|w| !w.dead && !w.stuck) {
             out.push(Action::Adopt { host, agent });
         }
         if self.budget.crashes > 0 && self.adrift.iter().all(Option::is_none) {
@@ -69,7 +67,8 @@ impl State {
             match host.warden {
                 // A renewal at age 0 changes nothing that a later one would not, unless the lease has another length.
                 Some(w) if !w.dead => {
-                    if w.session == session && (w.age > 0 || w.longer != a.longer) {
+                    let proven = a.unconfirmed < 2 || !cfg.has(Guard::RenewalProvesTheWarden);
+                    if w.session == session && (w.age > 0 || w.longer != a.longer) && proven {
                         send(Stmt::Renew {
                             session,
                             life,
@@ -106,9 +105,6 @@ impl State {
                 });
             }
         }
-        if a.hung {
-            return;
-        }
         let address = if a.session.is_some() && cfg.hosts > 1 {
             cfg.addresses[cfg.next_host(h)]
         } else {
@@ -137,9 +133,6 @@ impl State {
 
     pub fn work_lane(&self, cfg: &Config, h: usize, g: usize, a: &Agent, send: &mut impl FnMut(Stmt)) {
         let host = &self.hosts[h];
-        if a.hung {
-            return;
-        }
         if let (Some((session, life)), Some(w)) = (a.session, host.warden)
             && !w.dead
             && w.session == session
@@ -184,17 +177,6 @@ impl State {
         }
         if cfg.features.sweeps && cfg.has(Guard::Sweep) && self.db.has_orphan(cfg) {
             send(Stmt::Sweep);
-        }
-        if cfg.hosts > 1 && cfg.faults.hangs > self.budget.hangs {
-            let address = cfg.addresses[cfg.next_host(h)];
-            let node = self.db.nodes[usize::from(address)];
-            if node.open && !node.condemned {
-                send(Stmt::Condemn {
-                    address,
-                    session: node.session,
-                    life: node.life,
-                });
-            }
         }
     }
 
@@ -242,7 +224,7 @@ impl State {
         for w in [host.warden, host.hold_warden]
             .into_iter()
             .flatten()
-            .filter(|w| !w.dead)
+            .filter(|w| !w.dead && !w.stuck)
         {
             for run in (0..cfg.runs).filter(|r| matches!(w.slots[*r], Slot::Live(_))) {
                 out.push(Action::Exit {
@@ -261,15 +243,15 @@ impl State {
         }
         match host.warden {
             Some(w) if w.dead => out.push(Action::GuardKills { host: h }),
-            Some(_) if self.budget.warden_kills > 0 => out.push(Action::KillWarden { host: h }),
+            Some(w) if self.budget.warden_kills > 0 && !w.stuck => out.push(Action::KillWarden { host: h }),
             _ => {}
         }
         let second = host.agents[1].is_none() && self.budget.second_agents > 0;
         if host.agents[0].is_none() || second {
             out.push(Action::StartAgent { host: h });
         }
-        let idle = host.agents[0].is_some_and(|a| !a.hung && a.session.is_some());
-        if h == 0 && self.budget.hangs > 0 && idle {
+        let acts = host.warden.is_some_and(|w| !w.dead && !w.stuck);
+        if h == 0 && self.budget.hangs > 0 && acts {
             out.push(Action::Hang { host: h });
         }
     }

@@ -16,7 +16,6 @@ pub const FENCES_GROW: &str = "fences grow";
 pub const FALSE_REPORT: &str = "an outcome that an agent reports is recorded";
 pub const ORPHAN: &str = "a run is held by a living session only";
 pub const STUCK: &str = "every run can still end";
-pub const CONDEMNED: &str = "a condemned session wins nothing";
 
 pub fn all() -> Vec<Property<Protocol>> {
     vec![
@@ -35,7 +34,6 @@ pub fn all() -> Vec<Property<Protocol>> {
         Property::always(ORPHAN, |m: &Protocol, s: &State| {
             orphans_allowed(&m.0) || !s.db.has_orphan(&m.0)
         }),
-        Property::always(CONDEMNED, |_, s: &State| !s.broken.condemned_claimed),
         Property::always(STUCK, |m: &Protocol, s: &State| progress::can_end(&m.0, s)),
     ]
 }

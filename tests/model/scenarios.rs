@@ -263,10 +263,10 @@ pub fn kept_session_adopted() -> Config {
     }
 }
 
-/// The first agent renews and does nothing else.
-pub fn hung_executor() -> Config {
+/// The first host's warden falls into uninterruptible sleep beside an agent that is well.
+pub fn stuck_warden() -> Config {
     Config {
-        name: "hung executor",
+        name: "stuck warden",
         faults: Faults {
             hangs: 1,
             ..Faults::default()
@@ -350,5 +350,5 @@ holds! {
     held_over_elsewhere to 2;
     kept_session;
     kept_session_adopted;
-    hung_executor;
+    stuck_warden;
 }

@@ -121,7 +121,6 @@ impl State {
             session,
             life,
             open: true,
-            condemned: false,
             beat: 1,
             longer: cfg.longer[h][0],
         };

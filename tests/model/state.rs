@@ -15,7 +15,6 @@ pub struct Node {
     pub session: u8,
     pub life: u8,
     pub open: bool,
-    pub condemned: bool,
     pub beat: u8,
     /// Ticks by which its lease is longer than the shortest: its TTL.
     pub longer: u8,
@@ -114,11 +113,6 @@ pub enum Stmt {
     ReleaseHeldOver {
         held: Held,
     },
-    Condemn {
-        address: u8,
-        session: u8,
-        life: u8,
-    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -209,6 +203,8 @@ pub struct Warden {
     pub fences: [u8; RUNS],
     /// Attempts of each run up to this one never start here (again).
     pub barred: [u8; RUNS],
+    /// In uninterruptible sleep: it does nothing any more, and the kernel cannot end it.
+    pub stuck: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -246,8 +242,8 @@ pub struct Agent {
     pub held_over: [Option<HeldOver>; RUNS],
     /// Since a reply first showed the timeline that is not open.
     pub timeline_watch: Option<(u8, u8)>,
-    /// It renews and does nothing else: the hung executor.
-    pub hung: bool,
+    /// Renewals whose deadline the warden has not confirmed; 2 stands for more.
+    pub unconfirmed: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -281,7 +277,6 @@ pub struct Broken {
     pub attempt_not_growing: bool,
     pub fence_not_growing: bool,
     pub false_report: bool,
-    pub condemned_claimed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -303,7 +298,6 @@ pub const NO_NODE: Node = Node {
     session: 0,
     life: 0,
     open: false,
-    condemned: false,
     beat: 0,
     longer: 0,
 };
@@ -321,7 +315,7 @@ impl Agent {
             watch: None,
             held_over: [None; RUNS],
             timeline_watch: None,
-            hung: false,
+            unconfirmed: 0,
         }
     }
 }
@@ -338,6 +332,7 @@ impl Warden {
             slots: [Slot::Empty; RUNS],
             fences: [0; RUNS],
             barred: [0; RUNS],
+            stuck: false,
         }
     }
 

@@ -67,8 +67,19 @@ impl State {
             for w in [&mut host.warden, &mut host.hold_warden].into_iter().flatten() {
                 w.age = older(w.age);
             }
+            // The agent is told nothing of it: its guard may be stuck then, too.
+            if let Some(w) = host
+                .warden
+                .as_mut()
+                .filter(|w| w.stuck && w.age >= cfg.lease_ticks + w.longer)
+                && cfg.has(Guard::FenceEndsTheTree)
+            {
+                w.slots = [Slot::Empty; RUNS];
+            }
             if cfg.has(Guard::KernelTimer) {
-                host.warden = host.warden.filter(|w| w.age < cfg.lease_ticks + w.longer);
+                host.warden = host
+                    .warden
+                    .filter(|w| w.stuck || w.age < cfg.lease_ticks + w.longer);
                 let held = (0..RUNS).map(|r| cfg.held_ticks(r)).max().unwrap_or(0);
                 host.hold_warden = host.hold_warden.filter(|w| w.age < held + w.longer);
             }

@@ -43,7 +43,7 @@ const ACTIONS: [&str; 16] = [
 ];
 
 /// Each statement with each answer that means something of its own.
-const STATEMENTS: [&str; 27] = [
+const STATEMENTS: [&str; 25] = [
     "open: opened",
     "open: taken",
     "renew: renewed",
@@ -67,8 +67,6 @@ const STATEMENTS: [&str; 27] = [
     "raise held: updated",
     "release held over: updated",
     "release held over: no row",
-    "condemn: updated",
-    "condemn: no row",
     "fired: due",
     "fired: missed",
 ];
@@ -134,7 +132,6 @@ fn statement(stmt: &Stmt) -> &'static str {
         Stmt::OpenTimeline { .. } => "open timeline",
         Stmt::RaiseHeld { .. } => "raise held",
         Stmt::ReleaseHeldOver { .. } => "release held over",
-        Stmt::Condemn { .. } => "condemn",
     }
 }
 

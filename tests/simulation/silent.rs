@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, HashSet};
 use std::time::Duration;
 
 use farmhand_core::lease::{BootInstant, LeaseTiming, MarksBelow, NodeKey, Silence, SilentNode, Stopwatch};
-use farmhand_node::lease::Keeper;
+use farmhand_node::lease::{Due, Keeper};
 use farmhand_tests::chaos::random::Chance;
 use uuid::Uuid;
 
@@ -177,7 +177,7 @@ impl Farm {
             }
             Step::Renew(n) if !self.agents[n].dead => {
                 let sent = self.local(n, now);
-                if self.agents[n].keeper.take_due(sent) {
+                if self.agents[n].keeper.take_due(sent, true) == Due::Now {
                     let drawn = now + self.delay();
                     let number = self.next;
                     self.next += 1;

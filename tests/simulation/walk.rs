@@ -84,7 +84,7 @@ impl Walk {
             self.observe(&before, action, covered);
             self.jobs.check(&self.state.db);
             for property in &properties {
-                // Whether it can still end is a walk of its own, and one in which nobody is condemned for ever.
+                // Whether it can still end is a walk of its own, and one in which no warden is stuck for ever.
                 let asked = self.steps.is_multiple_of(97) && self.model.0.faults.hangs == 0;
                 if property.name == properties::STUCK && !asked {
                     continue;

@@ -5,6 +5,7 @@ pub mod bench;
 pub mod bin;
 pub mod chaos;
 pub mod farm;
+pub mod freezer;
 pub mod outside;
 pub mod pg;
 pub mod processes;

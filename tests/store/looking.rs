@@ -1,9 +1,7 @@
-use std::time::Duration;
-
 use farmhand_core::definition::JobSpec;
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::jobs::{Withhold, cancel, withhold};
-use farmhand_store::protocol::{Attempt, Release, look, release};
+use farmhand_store::protocol::look;
 use serde_json::json;
 
 use crate::fixture::{Farm, past, spec};
@@ -78,42 +76,6 @@ async fn cancelling_reaches_the_holder_by_its_look() {
             .await
             .unwrap()
             .cancels
-            .is_empty()
-    );
-}
-
-#[tokio::test]
-async fn runs_with_a_hard_end_are_shown_to_the_neighbours() {
-    let farm = Farm::new().await;
-    let (a, b) = (farm.node("a").await, farm.node("b").await);
-    let bounded = JobSpec {
-        timeout: Some(Duration::from_secs(60)),
-        grace: Duration::from_secs(10),
-        ..spec()
-    };
-    let run = farm.held_run(&a, "j", bounded).await;
-    farm.held_run(&a, "unbounded", spec()).await;
-    let seen = look(&farm.db, &b, &MarksBelow::default()).await.unwrap().overruns;
-    assert_eq!(seen.len(), 1);
-    assert_eq!(
-        (seen[0].run_id, seen[0].hard_ms, seen[0].session),
-        (run.run_id, 100_000, a.session)
-    );
-    assert!(
-        look(&farm.db, &a, &MarksBelow::default())
-            .await
-            .unwrap()
-            .overruns
-            .is_empty()
-    );
-    release(&farm.db, &a, &[Attempt::from(&run)], Release::Drained)
-        .await
-        .unwrap();
-    assert!(
-        look(&farm.db, &b, &MarksBelow::default())
-            .await
-            .unwrap()
-            .overruns
             .is_empty()
     );
 }

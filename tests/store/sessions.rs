@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use farmhand_store::protocol::{
-    Closed, Expired, FreedTo, Opened, Renewed, claim, close, condemn, expire, open, readopt, renew,
+    Closed, Expired, FreedTo, Opened, Renewed, claim, close, expire, open, readopt, renew,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -110,25 +110,6 @@ async fn a_beat_between_watching_and_expiring_keeps_the_session() {
         renew(&farm.db, &me, Duration::from_secs(9), None).await.unwrap(),
         Renewed::Alive { .. }
     ));
-}
-
-#[tokio::test]
-async fn a_condemned_session_neither_renews_nor_claims() {
-    let farm = Farm::new().await;
-    let me = farm.node("a").await;
-    farm.held_run(&me, "j", spec()).await;
-    assert!(condemn(&farm.db, "a", me.session, me.life).await.unwrap());
-    assert_eq!(renew(&farm.db, &me, TTL, None).await.unwrap(), Renewed::Lost);
-    assert_eq!(claim(&farm.db, &me, 1, None).await.unwrap(), vec![]);
-    // A repeated open of the same life does not wash it off.
-    open(&farm.db, &info("a", me.life, json!({}))).await.unwrap();
-    assert_eq!(renew(&farm.db, &me, TTL, None).await.unwrap(), Renewed::Lost);
-    let beat = farm.beat("a").await;
-    assert!(matches!(
-        expire(&farm.db, "a", me.session, me.life, beat).await.unwrap(),
-        Expired::Done { .. }
-    ));
-    assert!(farm.node("a").await.session > me.session);
 }
 
 #[tokio::test]

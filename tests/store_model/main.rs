@@ -99,7 +99,7 @@ impl Chance {
             },
             session: self.near(row.session),
         };
-        let stmt = match self.below(22) {
+        let stmt = match self.below(21) {
             0..4 => Stmt::Open {
                 life: 1 + self.of(3),
                 longer: self.of(3),
@@ -127,16 +127,11 @@ impl Chance {
             },
             19 => Stmt::Sweep,
             // A stopwatch does not outlive a timeline, so this one names no fence.
-            20 => Stmt::ReleaseHeldOver {
+            _ => Stmt::ReleaseHeldOver {
                 held: Held {
                     fence: row.fence,
                     ..held
                 },
-            },
-            _ => Stmt::Condemn {
-                address,
-                session,
-                life,
             },
         };
         (address, stmt)

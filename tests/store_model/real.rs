@@ -157,15 +157,6 @@ impl Real {
                 protocol::sweep(db).await.unwrap();
                 Reply::Updated
             }
-            Stmt::Condemn {
-                address,
-                session,
-                life,
-            } => updated(
-                protocol::condemn(db, name_of(address), i64::from(session), uuid(life))
-                    .await
-                    .unwrap(),
-            ),
             Stmt::ReleaseHeldOver { held } => {
                 let (attempt, session) = (i32::from(held.attempt), i64::from(held.session));
                 let freed =
@@ -183,16 +174,15 @@ impl Real {
     pub async fn db(&self, model: &state::Db) -> state::Db {
         let mut db = *model;
         db.nodes = [state::NO_NODE; 2];
-        let nodes = "SELECT address, session, life, open, condemned, beat, ttl_ms FROM farmhand.node";
+        let nodes = "SELECT address, session, life, open, beat, ttl_ms FROM farmhand.node";
         for row in self.sql.query(nodes, &[]).await.unwrap() {
             let life: Uuid = row.get(2);
             db.nodes[usize::from(row.get::<_, String>(0) == name_of(1))] = Node {
                 session: small(row.get(1)),
                 life: u8::try_from(life.as_u128()).unwrap(),
                 open: row.get(3),
-                condemned: row.get(4),
-                beat: small(row.get(5)),
-                longer: small(row.get::<_, i64>(6) / 1_000) - 30,
+                beat: small(row.get(4)),
+                longer: small(row.get::<_, i64>(5) / 1_000) - 30,
             };
         }
         for r in 0..RUNS {
@@ -276,7 +266,6 @@ pub fn name(stmt: &Stmt) -> &'static str {
         Stmt::Release { .. } => "release",
         Stmt::Expire { .. } => "expire",
         Stmt::Sweep => "sweep",
-        Stmt::Condemn { .. } => "condemn",
         Stmt::ReleaseHeldOver { .. } => "release_held",
         _ => "other",
     }

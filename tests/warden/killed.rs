@@ -1,6 +1,7 @@
 //! What is left when warden, guard or both are killed or stopped.
 
 use farmhand_core::definition::Isolation;
+use farmhand_tests::freezer::Frozen;
 use farmhand_warden_client::wire::*;
 use farmhand_warden_client::{Gone, MILLISECOND, SECOND, boottime_ns};
 
@@ -115,6 +116,50 @@ async fn a_stopped_warden_dies_at_its_deadline_and_takes_everything_along() {
     assert!(late < SECOND, "{} ms late", late / MILLISECOND);
     farmer.gone().await;
     all_dead(&pids);
+}
+
+#[tokio::test]
+async fn the_guard_ends_what_a_warden_in_uninterruptible_sleep_runs_at_the_end_of_its_lease() {
+    needs_root();
+    for cgroup in [true, false] {
+        let farmer = Farmer::with(|launch| launch.cgroup = cgroup).await;
+        let pids = clinging(&farmer, sh(id(1, 1), CLINGING)).await;
+        // The earliest hard end is the warden's own; it is set before the fork.
+        let hard_end = boottime_ns() + SECOND;
+        let mut second = sh(id(2, 1), "sleep 1000");
+        (second.grace_ms, second.hard_end_ns) = (0, Some(hard_end));
+        farmer.spawn(second).await;
+        let identity = farmer.client.identity();
+        let frozen = Frozen::new(identity.warden_pid);
+        eventually("everything is dead but the warden", || {
+            pids.iter().all(|pid| !alive(*pid)).then_some(())
+        })
+        .await;
+        let late = boottime_ns().saturating_sub(hard_end);
+        assert!(
+            boottime_ns() >= hard_end && late < SECOND,
+            "{} ms late",
+            late / MILLISECOND
+        );
+        assert!(alive(identity.warden_pid), "the kernel cannot end what is frozen");
+        // Its SIGKILL is pending: it counts as gone, for the guard and for whoever waits for the proof.
+        assert_eq!(farmer.gone().await, Gone::Empty { swept: 0 });
+        assert!(!alive(identity.guard_pid));
+        // Its lock holds up nobody, and its socket is not answered for it.
+        let again =
+            farmhand_warden_client::WardenClient::connect_existing(farmer.dir.path(), Kind::Main, None).await;
+        assert!(again.unwrap().is_none());
+        let next = launch(farmer.dir.path()).start().await.unwrap().0;
+        next.spawn(sh(id(3, 1), "true")).await.unwrap();
+        assert!(alive(identity.warden_pid));
+        next.proof().kill_warden().unwrap();
+        next.proof().tree_gone().await.unwrap();
+        drop(frozen);
+        eventually("the old warden is dead", || {
+            (!alive(identity.warden_pid)).then_some(())
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

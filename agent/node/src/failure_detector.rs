@@ -6,18 +6,15 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use farmhand_core::lease::{
-    BootInstant, HeldOverKey, LeaseTiming, MarksBelow, NodeKey, OverrunKey, SilentNode, Stopwatches,
+    BootInstant, HeldOverKey, LeaseTiming, MarksBelow, NodeKey, SilentNode, Stopwatches,
 };
 use farmhand_store::protocol::Look;
-
-use farmhand_warden_client::request::OVERRUN_MARGIN;
 
 /// What a look at the farm made ripe.
 #[derive(Debug, Default)]
 pub struct Ripe {
     pub expire: Vec<(NodeKey, Duration)>,
     pub release: Vec<HeldOverKey>,
-    pub condemn: Vec<OverrunKey>,
     pub open_timeline: Option<i64>,
 }
 
@@ -147,19 +144,6 @@ impl Watcher {
                 (key, wait(o.ttl_ms) + millis(o.hold_ms))
             }),
         );
-        s.overruns.observe(
-            received,
-            look.overruns.iter().map(|r| {
-                let key = OverrunKey {
-                    run_id: r.run_id,
-                    attempt: r.attempt,
-                    address: r.address.clone(),
-                    session: r.session,
-                    life: r.life,
-                };
-                (key, millis(r.hard_ms) + OVERRUN_MARGIN)
-            }),
-        );
         let shown = look.longest_ttl_ms.unwrap_or(0).max(look.longest_lease_ms);
         self.longest = self.longest.max(wait(shown));
         let closed = (!look.timeline_open).then_some((look.tli, self.longest));
@@ -195,11 +179,9 @@ impl Watcher {
         if self.timeline_open {
             ripe.expire = s.nodes.ripe(now);
             ripe.release = s.held_over.ripe(now);
-            ripe.condemn = s.overruns.ripe(now);
         }
         ripe.expire.retain(|(k, _)| self.acting.insert(node_token(k)));
         ripe.release.retain(|k| self.acting.insert(held_token(k)));
-        ripe.condemn.retain(|k| self.acting.insert(overrun_token(k)));
         ripe
     }
 
@@ -234,10 +216,6 @@ pub fn node_token(k: &NodeKey) -> String {
 
 pub fn held_token(k: &HeldOverKey) -> String {
     format!("held {} {}", k.run_id, k.attempt)
-}
-
-pub fn overrun_token(k: &OverrunKey) -> String {
-    format!("overrun {} {}", k.run_id, k.attempt)
 }
 
 /// The lease whose TTL a row states; a row with a TTL that no agent may have is given the shortest.

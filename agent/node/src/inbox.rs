@@ -65,6 +65,8 @@ pub enum Input {
 /// What the session learns from its wardens.
 pub enum WardenInput {
     Event(Kind, Event),
+    /// It was told its end: what holds now, if it answered.
+    Told(Kind, Option<BootInstant>),
     /// The connection ended; nothing is proven by that.
     Disconnected(Kind),
     /// Warden and guard are proven dead and their tree is empty.

@@ -11,6 +11,21 @@ use farmhand_store::protocol::Attempt;
 
 use farmhand_warden_client::wire::AttemptId;
 
+/// How often wardens that have not confirmed their deadline are told it again.
+const ASK_WARDENS_EVERY: Duration = Duration::from_millis(200);
+
+/// Whether to send a renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// Not yet, or one is under way.
+    Later,
+    Now,
+    /// A warden is behind: it is to be told its deadline again. `first`: it was not behind before.
+    Withheld {
+        first: bool,
+    },
+}
+
 /// One session's lease as its holder sees it.
 pub struct Keeper {
     timing: LeaseTiming,
@@ -18,6 +33,10 @@ pub struct Keeper {
     grace: Duration,
     /// When the latest confirmed renewal was sent.
     sent: BootInstant,
+    /// And the one before it.
+    before: BootInstant,
+    /// A renewal was due and some warden had not confirmed what it must have.
+    withheld: bool,
     next_renewal: BootInstant,
     in_flight: bool,
     failures: u32,
@@ -32,6 +51,8 @@ impl Keeper {
             timing,
             grace,
             sent: opened_sent,
+            before: BootInstant(0),
+            withheld: false,
             // At once: nothing is claimed before a renewal has shown what the session holds.
             next_renewal: opened_sent,
             in_flight: false,
@@ -57,9 +78,10 @@ impl Keeper {
         self.deadline().saturating_since(now).as_secs_f64() / self.timing.ttl().as_secs_f64()
     }
 
-    /// Whether something claimed now may still be started: not within the last grace of the lease.
+    /// Whether something claimed now may still be started: not within the last grace of the lease, and by a warden that
+    /// answers.
     pub fn may_claim(&self, now: BootInstant) -> bool {
-        now < self.timing.soft_deadline(self.sent, self.grace)
+        !self.withheld && now < self.timing.soft_deadline(self.sent, self.grace)
     }
 
     pub fn lapsed(&self, now: BootInstant) -> bool {
@@ -70,11 +92,33 @@ impl Keeper {
         self.timing = self.timing.with_slewed_clock(slewed);
     }
 
-    /// True once per due renewal; the caller then sends it.
-    pub fn take_due(&mut self, now: BootInstant) -> bool {
-        let due = !self.in_flight && now >= self.next_renewal;
-        self.in_flight |= due;
-        due
+    /// What a warden whose jobs have this `hold` must have confirmed before the next renewal is sent: the deadline of the
+    /// renewal before last. So the lease of one that cannot act lapses by itself, and one that is slow has as long as a
+    /// renewal takes to come round.
+    pub fn needed(&self, hold: Duration) -> BootInstant {
+        self.timing.held_deadline(self.before, hold)
+    }
+
+    /// What becomes of a renewal now. `confirmed`: whether every warden has confirmed what is needed.
+    pub fn take_due(&mut self, now: BootInstant, confirmed: bool) -> Due {
+        if self.in_flight || now < self.next_renewal {
+            return Due::Later;
+        }
+        if !confirmed {
+            self.next_renewal = now + ASK_WARDENS_EVERY;
+            let first = !std::mem::replace(&mut self.withheld, true);
+            return Due::Withheld { first };
+        }
+        self.in_flight = true;
+        self.withheld = false;
+        Due::Now
+    }
+
+    /// A warden has confirmed its deadline: that may be what a renewal waits for.
+    pub fn confirmed(&mut self) {
+        if self.withheld {
+            self.renew_now();
+        }
     }
 
     /// Renew at once: somebody changed the node's row.
@@ -90,7 +134,9 @@ impl Keeper {
     pub fn renewed(&mut self, sent: BootInstant) {
         self.in_flight = false;
         self.failures = 0;
-        self.sent = self.sent.max(sent);
+        if sent > self.sent {
+            self.before = std::mem::replace(&mut self.sent, sent);
+        }
         self.next_renewal = sent + self.timing.renew_every();
     }
 
@@ -160,6 +206,11 @@ mod tests {
         )
     }
 
+    fn due(k: &mut Keeper, now: BootInstant, told: BootInstant) -> Due {
+        let confirmed = told >= k.needed(Duration::ZERO);
+        k.take_due(now, confirmed)
+    }
+
     #[test]
     fn the_deadline_counts_from_sending_and_never_moves_back() {
         let mut k = keeper();
@@ -199,15 +250,51 @@ mod tests {
 
     #[test]
     fn a_session_begins_with_a_renewal() {
-        assert!(keeper().take_due(at(0)));
+        assert_eq!(keeper().take_due(at(0), true), Due::Now);
     }
 
     #[test]
     fn one_renewal_is_in_flight_at_a_time() {
         let mut k = keeper();
-        assert!(k.take_due(at(2_000)));
-        assert!(!k.take_due(at(2_001)));
+        assert_eq!(k.take_due(at(2_000), true), Due::Now);
+        assert_eq!(k.take_due(at(2_001), true), Due::Later);
         k.renewal_failed(at(2_100), 0);
-        assert!(k.take_due(at(2_200)));
+        assert_eq!(k.take_due(at(2_200), true), Due::Now);
+    }
+
+    #[test]
+    fn a_warden_that_confirms_nothing_is_behind_after_two_renewals_and_its_lease_lapses() {
+        let mut k = keeper();
+        let told = k.deadline();
+        for ms in [1_000, 2_000] {
+            assert_eq!(due(&mut k, at(ms), told), Due::Now);
+            k.renewed(at(ms));
+        }
+        let deadline = k.deadline();
+        assert_eq!(due(&mut k, at(3_000), told), Due::Withheld { first: true });
+        assert!(!k.may_claim(at(3_000)));
+        let mut now = 3_000;
+        while !k.lapsed(at(now)) {
+            now += 200;
+            assert_eq!(due(&mut k, at(now), told), Due::Withheld { first: false });
+        }
+        assert_eq!(k.deadline(), deadline);
+    }
+
+    #[test]
+    fn a_warden_that_is_one_renewal_late_keeps_its_lease_and_one_that_comes_back_has_it_renewed_at_once() {
+        let mut k = keeper();
+        let mut told = k.deadline();
+        for ms in (1_000..20_000).step_by(1_000) {
+            assert_eq!(due(&mut k, at(ms), told), Due::Now);
+            told = k.deadline();
+            k.renewed(at(ms));
+        }
+        k.renewed(at(20_000));
+        assert_eq!(due(&mut k, at(21_000), told), Due::Withheld { first: true });
+        told = k.deadline();
+        k.confirmed();
+        assert_eq!(due(&mut k, at(21_001), told), Due::Now);
+        assert!(k.may_claim(at(21_001)));
     }
 }

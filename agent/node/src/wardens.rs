@@ -8,9 +8,21 @@ use farmhand_core::lease::BootInstant;
 use farmhand_store::Me;
 use tokio::sync::mpsc;
 
+use crate::confirmations::Confirmations;
+use crate::discard::discard;
 use crate::inbox::{Input, NotStarted, WardenInput};
+use crate::listening::listen;
+use farmhand_telemetry::events::Events;
 use farmhand_warden_client::wire::{AttemptId, KillReason, Kind, Refusal, Serving, SpawnRequest};
-use farmhand_warden_client::{Gone, Launch, Notice, Notices, Paths, ProofOfDeath, WardenClient, WardenError};
+use farmhand_warden_client::{Gone, Launch, Notices, Paths, ProofOfDeath, WardenClient, WardenError};
+
+/// Which wardens are told their ends.
+#[derive(Clone, Copy)]
+pub enum Whose {
+    All,
+    /// Those that are not being asked at this moment.
+    Unasked,
+}
 
 /// Kernel timer and SIGTERM time.
 pub type Deadlines = (BootInstant, BootInstant);
@@ -23,9 +35,6 @@ enum Slot {
     Dying(Vec<SpawnRequest>, ProofOfDeath),
 }
 
-/// How often a proof of death that failed is tried again.
-const PROOFS: usize = 5;
-
 /// Owns the connections; everything it does is answered by an [`Input`].
 pub struct Wardens {
     state_dir: PathBuf,
@@ -33,12 +42,21 @@ pub struct Wardens {
     address: String,
     max_attempts: u32,
     slots: HashMap<Kind, Slot>,
+    ends: Confirmations,
+    events: Events,
     tx: mpsc::Sender<Input>,
 }
 
 impl Wardens {
-    pub fn new(state_dir: PathBuf, me: &Me, max_attempts: u32, tx: mpsc::Sender<Input>) -> Self {
+    pub fn new(
+        state_dir: PathBuf,
+        me: &Me,
+        max_attempts: u32,
+        events: Events,
+        tx: mpsc::Sender<Input>,
+    ) -> Self {
         Self {
+            events,
             state_dir,
             serving: Serving {
                 session: me.session,
@@ -47,6 +65,7 @@ impl Wardens {
             address: me.address.clone(),
             max_attempts,
             slots: HashMap::new(),
+            ends: Confirmations::default(),
             tx,
         }
     }
@@ -54,6 +73,7 @@ impl Wardens {
     /// Takes a connected warden in and listens to it.
     pub fn insert(&mut self, kind: Kind, client: WardenClient, notices: Notices, deadlines: Deadlines) {
         tokio::spawn(listen(kind, client.clone(), notices, self.tx.clone()));
+        self.ends.insert(kind, BootInstant(client.identity().deadline_ns));
         let waiting = match self.slots.insert(kind, Slot::Up(client)) {
             Some(Slot::Starting(waiting)) => waiting,
             _ => Vec::new(),
@@ -129,6 +149,7 @@ impl Wardens {
 
     /// The warden is proven dead: starts the successor if anything waits for one.
     pub fn dead(&mut self, kind: Kind, deadlines: Deadlines) {
+        self.ends.remove(kind);
         if let Some(Slot::Dying(waiting, _)) = self.slots.remove(&kind)
             && !waiting.is_empty()
         {
@@ -163,19 +184,39 @@ impl Wardens {
     }
 
     /// Moves the wardens' ends; `deadlines` says it for a kind, if its end may move.
-    pub fn set_deadlines(&self, deadlines: impl Fn(Kind) -> Option<Deadlines>) {
-        for kind in self.slots.keys() {
-            if let Some(deadlines) = deadlines(*kind) {
-                self.send_deadline(*kind, deadlines);
+    pub fn set_deadlines(&mut self, whose: Whose, deadlines: impl Fn(Kind) -> Option<Deadlines>) {
+        let kinds = match whose {
+            Whose::All => self.slots.keys().copied().collect(),
+            Whose::Unasked => self.ends.unasked(),
+        };
+        for kind in kinds {
+            if let Some(deadlines) = deadlines(kind) {
+                self.send_deadline(kind, deadlines);
             }
         }
     }
 
-    fn send_deadline(&self, kind: Kind, (deadline, soft): Deadlines) {
-        // No answer: the warden is stopped or gone, and its kernel timer does what it must.
-        self.tell(kind, move |client| async move {
-            client.set_deadline(deadline.0, soft.0).await.map(|_| ())
+    fn send_deadline(&mut self, kind: Kind, (deadline, soft): Deadlines) {
+        let Some(Slot::Up(client)) = self.slots.get(&kind) else {
+            return;
+        };
+        self.ends.asking(kind);
+        let (client, tx) = (client.clone(), self.tx.clone());
+        tokio::spawn(async move {
+            // No answer: the warden is stopped or gone, and its kernel timer does what it must.
+            let answer = client.set_deadline(deadline.0, soft.0).await;
+            let confirmed = answer.ok().map(|(deadline, _)| BootInstant(deadline));
+            let _ = tx.send(Input::Warden(WardenInput::Told(kind, confirmed))).await;
         });
+    }
+
+    pub fn answered(&mut self, kind: Kind, confirmed: Option<BootInstant>) {
+        self.ends.answered(kind, confirmed);
+    }
+
+    /// Whether every warden has confirmed an end that is at least as late as needed of its kind.
+    pub fn have_confirmed(&self, needed: impl Fn(Kind) -> BootInstant) -> bool {
+        self.ends.reach(needed)
     }
 
     /// Ends one attempt; its end arrives as an event.
@@ -201,18 +242,15 @@ impl Wardens {
             Some(Slot::Up(client)) => Some(client.clone()),
             _ => None,
         };
-        let paths = Paths::new(&self.state_dir, kind);
+        let (paths, events) = (Paths::new(&self.state_dir, kind), self.events.clone());
         tokio::spawn(async move {
             let acked = match client {
-                Some(client) => client.ack(id, true).await,
+                Some(client) => client.ack(id, false).await,
                 None => Err(WardenError::Gone),
             };
             // Nobody takes a running attempt's files away.
-            if matches!(acked, Ok(()) | Err(WardenError::Refused(Refusal::Running { .. }))) {
-                return;
-            }
-            if let Err(e) = paths.discard(id).await {
-                tracing::warn!("files of attempt {id} stay: {e}");
+            if !matches!(acked, Err(WardenError::Refused(Refusal::Running { .. }))) {
+                discard(paths, id, &events).await;
             }
         });
     }
@@ -326,40 +364,4 @@ pub async fn end(client: WardenClient, grace: Duration) -> std::io::Result<Gone>
         proof.kill_warden()?;
     }
     proof.tree_gone().await
-}
-
-/// Forwards what a warden says; when its connection ends, waits for the proof of its death.
-async fn listen(kind: Kind, client: WardenClient, mut notices: Notices, tx: mpsc::Sender<Input>) {
-    let proof = client.proof().clone();
-    drop(client);
-    while let Some(notice) = notices.recv().await {
-        match notice {
-            Notice::Event(event) => {
-                if tx
-                    .send(Input::Warden(WardenInput::Event(kind, event)))
-                    .await
-                    .is_err()
-                {
-                    return;
-                }
-            }
-            Notice::Gone => break,
-        }
-    }
-    if tx
-        .send(Input::Warden(WardenInput::Disconnected(kind)))
-        .await
-        .is_err()
-    {
-        return;
-    }
-    let mut dead = proof.tree_gone().await;
-    // What stays without proof stays held: a table of processes that could not be read just now is asked again.
-    for _again in 0..PROOFS {
-        let Err(e) = &dead else { break };
-        tracing::warn!("looking for what the {} warden left: {e}", kind.name());
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        dead = proof.tree_gone().await;
-    }
-    let _ = tx.send(Input::Warden(WardenInput::Dead(kind, dead))).await;
 }

@@ -6,11 +6,14 @@
 //! BASE is the cgroup the guard was started in, or its parent when that is named `agent` (systemd's
 //! `DelegateSubgroup=agent`): only a cgroup without processes may give controllers to its children.
 
+use std::ffi::{CStr, CString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use farmhand_core::definition::Limits;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, unlinkat};
 
 use super::paths::{Paths, named};
 use super::wire::AttemptId;
@@ -104,16 +107,34 @@ pub fn remove(path: &Path) -> io::Result<()> {
         Err(_) => {}
         Ok(()) => return Ok(()),
     }
-    if let Ok(entries) = fs::read_dir(path) {
-        for entry in entries.flatten() {
-            if entry.file_type().is_ok_and(|t| t.is_dir()) {
-                remove(&entry.path())?;
-            }
-        }
-    }
+    remove_below(path)?;
     match fs::remove_dir(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
         _ => Ok(()),
+    }
+}
+
+/// However deep a job nested them: one is open at a time.
+fn remove_below(path: &Path) -> io::Result<()> {
+    let open = |dir: BorrowedFd<'_>, name: &CStr| {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(dir, name, flags, Mode::empty())
+    };
+    let mut at: OwnedFd = File::open(path)?.into();
+    let mut names: Vec<CString> = Vec::new();
+    loop {
+        let inner = Dir::read_from(&at)?.flatten().find(|entry| {
+            entry.file_type() == FileType::Directory && !matches!(entry.file_name().to_bytes(), b"." | b"..")
+        });
+        if let Some(inner) = inner {
+            at = open(at.as_fd(), inner.file_name())?;
+            names.push(inner.file_name().to_owned());
+        } else if let Some(name) = names.pop() {
+            at = open(at.as_fd(), c"..")?;
+            unlinkat(&at, &name, AtFlags::REMOVEDIR)?;
+        } else {
+            return Ok(());
+        }
     }
 }
 
@@ -143,13 +164,14 @@ pub fn populated(path: &Path) -> bool {
 
 /// Live processes in a cgroup and below it.
 pub fn processes(path: &Path) -> Vec<i32> {
-    let mut found: Vec<i32> = fs::read_to_string(path.join("cgroup.procs"))
-        .map(|t| t.lines().filter_map(|l| l.parse().ok()).collect())
-        .unwrap_or_default();
-    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|t| t.is_dir()) {
-            found.extend(processes(&entry.path()));
-        }
+    let mut found: Vec<i32> = Vec::new();
+    let mut groups = vec![path.to_path_buf()];
+    while let Some(group) = groups.pop() {
+        let listed = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+        found.extend(listed.lines().filter_map(|line| line.parse::<i32>().ok()));
+        let entries = fs::read_dir(&group).into_iter().flatten().flatten();
+        let inner = entries.filter(|entry| entry.file_type().is_ok_and(|t| t.is_dir()));
+        groups.extend(inner.map(|entry| entry.path()));
     }
     // 0 stands for a process outside this PID namespace.
     found.retain(|pid| *pid > 0);
@@ -186,7 +208,15 @@ pub struct Group {
 impl Group {
     pub fn create(parent: &Path, id: AttemptId, limits: &Limits) -> io::Result<Group> {
         let path = parent.join(id.to_string());
-        fs::create_dir(&path).map_err(|e| named(e, &path))?;
+        match fs::create_dir(&path) {
+            // Left by a warden before this one. It may still be busy with what has just died in it; nothing lives there.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && !populated(&path) => {
+                if remove(&path).is_ok() {
+                    fs::create_dir(&path).map_err(|e| named(e, &path))?;
+                }
+            }
+            made => made.map_err(|e| named(e, &path))?,
+        }
         let set = |file: &str, value: u64| fs::write(path.join(file), value.to_string()).is_ok();
         let memory_enforced = limits.memory.is_some_and(|bytes| {
             // All of the tree or nothing: a half-killed pipeline may report success.

@@ -237,7 +237,8 @@ impl WardenClient {
         if remove {
             let paths = self.inner.proof.paths();
             // Here and not in the warden, which has one thread.
-            paths.clone().discard(id).await.map_err(|e| broken(paths, e))?;
+            let removed = paths.clone().discard(id).await;
+            removed.map_err(|e| broken(paths, e))?;
         }
         Ok(())
     }

@@ -169,7 +169,11 @@ pub async fn dial_living(paths: &Paths) -> Result<Option<UnixStream>, WardenErro
     let give_up = tokio::time::Instant::now() + SETTLE_WITHIN;
     loop {
         match dial(paths).await {
-            Ok(stream) => return Ok(Some(stream)),
+            // The queue of one that hangs with SIGKILL pending takes connections, too.
+            Ok(stream) if lock::is_held(&paths.lock()).map_err(|e| broken(paths, e))? => {
+                return Ok(Some(stream));
+            }
+            Ok(_) => return Ok(None),
             Err(e)
                 if matches!(
                     e.kind(),

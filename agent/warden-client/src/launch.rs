@@ -17,7 +17,7 @@ use super::paths::{Paths, named};
 use super::wire::{Kind, Serving};
 use crate::privsep;
 
-const READY_WITHIN: Duration = Duration::from_secs(20);
+const READY_WITHIN: Duration = Duration::from_secs(30);
 /// A log longer than this is started anew.
 const LOG_MAX: u64 = 1 << 20;
 

@@ -25,6 +25,7 @@ use tokio::sync::Semaphore;
 use super::privilege::Bounds;
 use super::wire::{AttemptId, Kind};
 use crate::privsep;
+use farmhand_os::removal;
 
 #[derive(Clone, Debug)]
 pub struct Paths {
@@ -139,15 +140,12 @@ impl Paths {
         Ok(found)
     }
 
-    /// Removes an ended attempt's directory: its output and its run directory.
+    /// Removes an ended attempt's directory: its output and its run directory. What cannot be removed is put aside.
     pub fn remove_attempt(&self, id: AttemptId) -> io::Result<()> {
         if let Some(steward) = privsep::here() {
             return steward.remove(self.kind, id);
         }
-        match fs::remove_dir_all(self.attempt_dir(id)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            other => other,
-        }
+        removal::remove(&self.attempt_dir(id), removal::WITHIN).map_err(io::Error::other)
     }
 
     /// `remove_attempt` beside everything else: a job can leave a million files behind.

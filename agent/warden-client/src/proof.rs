@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::Interest;
@@ -13,6 +14,10 @@ use super::gone::Gone;
 use super::paths::Paths;
 use super::sweep;
 use crate::privsep;
+use farmhand_os::process;
+
+/// How many looks, a second apart, tell a process that hangs from one that is ending.
+const HANGS_FOR: usize = 3;
 
 /// A process that cannot be mistaken for a later one with the same number.
 #[derive(Debug)]
@@ -44,6 +49,22 @@ impl PidFd {
         // A pidfd stays readable once it is, so the readiness is never cleared. It fails only without a
         // reactor, which is a bug in the caller.
         let _ = self.fd.readable().await;
+    }
+
+    /// As [`Self::dead`]; or when SIGKILL is pending and the process hangs in a system call all the same.
+    pub async fn gone(&self) {
+        let mut hangs = 0;
+        while hangs < HANGS_FOR {
+            tokio::select! {
+                () = self.dead() => return,
+                () = tokio::time::sleep(Duration::from_secs(1)) => {}
+            }
+            hangs = if process::is_ending(self.pid) {
+                hangs + 1
+            } else {
+                0
+            };
+        }
     }
 
     /// Now; a zombie is.
@@ -106,11 +127,19 @@ impl ProofOfDeath {
         self.warden.dead().await;
     }
 
-    /// Returns when warden and guard are dead and the tree is empty, as far as cgroups and marks can tell.
+    /// Returns when the guard is dead. It has ended everything then, unless it was killed.
+    pub async fn guard_dead(&self) {
+        match &self.guard {
+            Some(guard) => guard.dead().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Returns when warden and guard are gone and the tree is empty, as far as cgroups and marks can tell.
     pub async fn tree_gone(&self) -> io::Result<Gone> {
-        self.warden.dead().await;
+        self.warden.gone().await;
         if let Some(guard) = &self.guard {
-            guard.dead().await;
+            guard.gone().await;
         }
         nobody_lives(&self.paths).await
     }

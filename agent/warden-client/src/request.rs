@@ -21,7 +21,7 @@ use farmhand_policy::SECURE_PATH;
 
 /// Between the moment the warden should have ended an attempt and the kernel ending the warden for not
 /// having done so: time for a slow start and a busy machine.
-pub const OVERRUN_MARGIN: Duration = Duration::from_secs(10);
+const OVERRUN_MARGIN: Duration = Duration::from_secs(10);
 
 /// What is known of an attempt beyond its process. Kept by the warden too, so that an adopting agent has it.
 #[derive(Clone, Debug, Serialize, Deserialize)]

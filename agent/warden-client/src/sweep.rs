@@ -14,8 +14,10 @@ use super::{census, cgroup};
 use farmhand_os::process;
 use farmhand_os::reap;
 
-/// What still exists so long after SIGKILL cannot be ended by the kernel.
-const GIVE_UP_AFTER: u64 = 30 * SECOND;
+/// What still exists so long after SIGKILL, and has nothing left to do but end, hangs in a system call.
+const HANGS_AFTER: u64 = 5 * SECOND;
+/// What still exists so long after SIGKILL cannot be ended by us.
+pub const GIVE_UP_AFTER: u64 = 10 * SECOND;
 /// Rounds of stopping before killing: each finds only what was forked during the one before.
 const STOP_ROUNDS: usize = 32;
 
@@ -27,7 +29,7 @@ fn pause() {
 /// child and the cgroup is empty. Answers with what could not be ended.
 pub fn own_children(cgroup: Option<&Path>) -> Vec<i32> {
     let own = std::process::id().cast_signed();
-    let give_up = boottime_ns() + GIVE_UP_AFTER;
+    let since = boottime_ns();
     loop {
         // First, because it is atomic with respect to fork.
         if let Some(cgroup) = cgroup {
@@ -40,16 +42,26 @@ pub fn own_children(cgroup: Option<&Path>) -> Vec<i32> {
         if childless && empty {
             return Vec::new();
         }
-        if boottime_ns() > give_up {
+        if boottime_ns() > since + HANGS_AFTER {
             let mut left: HashSet<i32> = process::descendants(own)
                 .into_iter()
-                .map(|(s, _)| s.pid)
+                .filter(|(stat, _)| !stat.is_zombie())
+                .map(|(stat, _)| stat.pid)
                 .collect();
             left.extend(cgroup.into_iter().flat_map(cgroup::processes));
-            return left.into_iter().collect();
+            let left = Vec::from_iter(left);
+            if is_hopeless(since, &left) {
+                return left;
+            }
         }
         pause();
     }
+}
+
+/// Whether waiting for the end of these, sent SIGKILL since then, is of no use.
+fn is_hopeless(since: u64, left: &[i32]) -> bool {
+    let waited = boottime_ns().saturating_sub(since);
+    waited > GIVE_UP_AFTER || waited > HANGS_AFTER && left.iter().all(|pid| process::is_ending(*pid))
 }
 
 /// Stops everything below `root` before killing it, so that a fork bomb cannot outrun the killing.
@@ -84,7 +96,7 @@ pub fn leftovers(paths: &Paths) -> io::Result<Gone> {
     runs.push("/");
     let runs = PathBuf::from(runs);
     let mut swept = HashSet::new();
-    let give_up = boottime_ns() + GIVE_UP_AFTER;
+    let since = boottime_ns();
     loop {
         let mut left: Vec<i32> = Vec::new();
         if let Some(cgroup) = &cgroup {
@@ -107,7 +119,7 @@ pub fn leftovers(paths: &Paths) -> io::Result<Gone> {
                 swept: swept.len() as u32,
             });
         }
-        if boottime_ns() > give_up {
+        if is_hopeless(since, &left) {
             return Ok(Gone::Unkillable { pids: left });
         }
         pause();

@@ -18,9 +18,11 @@ pub struct Args {
     pub soft_ns: u64,
     pub max_attempts: u32,
     pub no_cgroup: bool,
-    /// The warden's only: its parent, the lock both hold, and where attempts get their cgroups.
+    /// The warden's only: its parent, the lock both hold, the timer that tells the guard of the fence, and where attempts
+    /// get their cgroups.
     pub parent: i32,
     pub lock_fd: i32,
+    pub fence_fd: i32,
     pub cgroup: Option<PathBuf>,
 }
 
@@ -40,6 +42,7 @@ impl Args {
             no_cgroup: false,
             parent: 0,
             lock_fd: -1,
+            fence_fd: -1,
             cgroup: None,
         };
         let mut words = words;
@@ -87,6 +90,7 @@ impl Args {
             "--max-attempts" => self.max_attempts = number(name, value)?,
             "--parent" => self.parent = number(name, value)?,
             "--lock-fd" => self.lock_fd = number(name, value)?,
+            "--fence-fd" => self.fence_fd = number(name, value)?,
             _ => return Err(format!("unknown argument {name}")),
         }
         Ok(())

@@ -14,6 +14,7 @@ use super::redact::Hidden;
 use super::secrets;
 use super::spawn::Started;
 use farmhand_os::reap::{Reaped, Usage};
+use farmhand_os::removal;
 use farmhand_warden_client::cgroup::Group;
 use farmhand_warden_client::clock::{MILLISECOND, SECOND, boottime_ns, wall_ms};
 use farmhand_warden_client::output::{OutputWriter, Stream};
@@ -291,7 +292,7 @@ impl Attempt {
         if !self.request.secrets.is_empty()
             && let Some(attempt) = self.run_dir.parent()
         {
-            let _ = std::fs::remove_dir_all(attempt.join(secrets::DIRECTORY));
+            let _ = removal::remove(&attempt.join(secrets::DIRECTORY), removal::BRIEFLY);
         }
         self.read_progress(poller, now);
         self.ready(Channel::StartError, poller, now);

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 
-use super::timer::KernelFence;
+use super::timer::{Alarm, KernelFence};
 use farmhand_os::fork::in_child;
 use farmhand_warden_client::cgroup;
 use farmhand_warden_client::clock::{SECOND, boottime_ns};
@@ -31,7 +31,10 @@ pub fn capabilities(state_dir: &Path) -> Capabilities {
             // SAFETY: changes the namespaces of a child that then ends.
             unsafe { libc::unshare(super::spawn::isolation()) == 0 }
         }),
-        kernel_fence: asked(|| KernelFence::arm(boottime_ns() + 3600 * SECOND).is_ok()),
+        kernel_fence: asked(|| {
+            let alarm = Alarm::new();
+            alarm.is_ok_and(|alarm| KernelFence::arm(boottime_ns() + 3600 * SECOND, alarm).is_ok())
+        }),
     }
 }
 

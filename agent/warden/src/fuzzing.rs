@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::args::Args;
 use super::plan::Restore;
 use super::server::Connection;
-use super::timer::KernelFence;
+use super::timer::{Alarm, KernelFence};
 use super::warden::Warden;
 use farmhand_warden_client::clock::{SECOND, boottime_ns};
 use farmhand_warden_client::paths::Paths;
@@ -47,6 +47,7 @@ impl Captive {
             no_cgroup: true,
             parent: 0,
             lock_fd: -1,
+            fence_fd: -1,
             cgroup: None,
         };
         let paths = Paths::new(dir, Kind::Main);
@@ -56,7 +57,7 @@ impl Captive {
             oom_score_adj: 0,
             ignored: 0,
         };
-        let fence = KernelFence::arm(deadline_ns)?;
+        let fence = KernelFence::arm(deadline_ns, Alarm::new()?)?;
         let lock = File::open("/dev/null")?.into();
         let warden = Warden::with(args, paths, restore, fence, lock)?;
         Ok(Self { warden })

@@ -1,22 +1,27 @@
 //! The warden's parent. It does nothing but wait, so nothing can go wrong with it; and when the warden is
-//! gone, for whatever reason, it ends everything the warden ran.
+//! gone, for whatever reason, it ends everything the warden ran. So it does when the fence has been reached that the warden
+//! last set: a warden in uninterruptible sleep is not ended by its own timer.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::args::Args;
 use super::log;
+use super::timer::Alarm;
 use farmhand_warden_client::Gone;
 use farmhand_warden_client::clock::{SECOND, boottime_ns};
 use farmhand_warden_client::paths::Paths;
 use farmhand_warden_client::{cgroup, lock, sweep};
 
 /// Another guard may still be ending its processes.
-const LOCK_WITHIN: u64 = 10 * SECOND;
+const LOCK_WITHIN: u64 = sweep::GIVE_UP_AFTER + 5 * SECOND;
 
 /// Never returns.
 pub fn run(args: &Args) -> ! {
@@ -48,14 +53,23 @@ fn guard(args: &Args) -> io::Result<()> {
         ));
     }
     let cgroup = make_cgroup(args, &paths);
-    let warden = start_warden(args, &lock, cgroup.as_deref())?;
+    let fence = Alarm::new()?;
+    fence.set(args.deadline_ns)?;
+    let mut warden = start_warden(args, &lock, &fence, cgroup.as_deref())?;
+    let pid = warden.id().cast_signed();
+    lock::hold_for(&lock, &[std::process::id().cast_signed(), pid])?;
     ignore_signals();
     // The agent waits for the end of it.
     rustix::stdio::dup2_stdout(File::open("/dev/null")?)?;
-    let status = wait_for(warden);
-    log(format_args!(
-        "guard: warden {warden} ended ({status}); ending its processes"
-    ));
+    match wait_for(&mut warden, &fence)? {
+        Some(status) => log(format_args!(
+            "guard: warden {pid} ended ({}); ending its processes",
+            status.into_raw()
+        )),
+        None => log(format_args!(
+            "guard: the end of warden {pid} has come; ending its processes and it"
+        )),
+    }
     let stuck = sweep::own_children(cgroup.as_deref());
     if !stuck.is_empty() {
         log(format_args!(
@@ -105,7 +119,12 @@ fn make_cgroup(args: &Args, paths: &Paths) -> Option<std::path::PathBuf> {
     .ok()
 }
 
-fn start_warden(args: &Args, lock: &File, cgroup: Option<&std::path::Path>) -> io::Result<i32> {
+fn start_warden(
+    args: &Args,
+    lock: &File,
+    fence: &Alarm,
+    cgroup: Option<&std::path::Path>,
+) -> io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
     command
         .arg0("farmhand")
@@ -123,14 +142,15 @@ fn start_warden(args: &Args, lock: &File, cgroup: Option<&std::path::Path>) -> i
     }
     command.args(["--parent", &std::process::id().to_string()]);
     command.args(["--lock-fd", &lock.as_raw_fd().to_string()]);
+    command.args(["--fence-fd", &fence.fd().as_raw_fd().to_string()]);
     if let Some(cgroup) = cgroup {
         command.arg("--cgroup").arg(cgroup);
     }
-    // Both must hold it; the warden makes it its own again.
+    // Both must have them; the warden makes them its own again.
     super::child::close_on_exec(lock.as_raw_fd(), false);
+    super::child::close_on_exec(fence.fd().as_raw_fd(), false);
     command.stdin(Stdio::null());
-    let child = command.spawn()?;
-    Ok(child.id().cast_signed())
+    command.spawn()
 }
 
 /// An end must come through the warden: a guard that leaves alone takes the warden's backstop with it.
@@ -141,17 +161,25 @@ fn ignore_signals() {
     }
 }
 
-/// Reaps whatever ends until the warden does. Answers with its wait status.
-fn wait_for(warden: i32) -> i32 {
+/// How the warden ended; or `None` when the fence that it set last has been reached. While it lives it is the only child.
+fn wait_for(warden: &mut Child, fence: &Alarm) -> io::Result<Option<ExitStatus>> {
+    let pid = Pid::from_child(warden);
+    let process = pidfd_open(pid, PidfdFlags::empty())?;
     loop {
-        let mut status = 0;
-        // SAFETY: a valid pointer.
-        let pid = unsafe { libc::waitpid(-1, &mut status, 0) };
-        if pid == warden {
-            return status;
+        let mut polled = [
+            PollFd::new(&process, PollFlags::IN),
+            PollFd::from_borrowed_fd(fence.fd(), PollFlags::IN),
+        ];
+        match poll(&mut polled, None) {
+            Err(rustix::io::Errno::INTR) => continue,
+            other => other?,
+        };
+        if let Some(status) = warden.try_wait()? {
+            return Ok(Some(status));
         }
-        if pid < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD) {
-            return -1;
+        // The warden may have moved it just now.
+        if fence.rang() {
+            return Ok(None);
         }
     }
 }

@@ -10,6 +10,7 @@ use super::plan::Plan;
 use super::warden::{Ended, Warden};
 use super::{child, log, spawn, tombstones};
 use farmhand_os::accounts::Account;
+use farmhand_os::removal;
 use farmhand_warden_client::census::Member;
 use farmhand_warden_client::cgroup::Group;
 use farmhand_warden_client::clock::{MILLISECOND, boottime_ns, wall_ms};
@@ -351,7 +352,9 @@ fn make_run_dir(dir: &Path, run_dir: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     let made = match std::fs::create_dir(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            std::fs::remove_dir_all(dir).and_then(|()| std::fs::create_dir(dir))
+            // What is left of it has been put aside.
+            let _ = removal::remove(dir, removal::BRIEFLY);
+            std::fs::create_dir(dir)
         }
         made => made,
     };

@@ -1,5 +1,5 @@
-//! The kernel's hand: a timer that SIGKILLs this process, and one that wakes its poll loop. Both count
-//! CLOCK_BOOTTIME, so neither a stepped wall clock nor suspend moves them.
+//! The kernel's hand: a timer that SIGKILLs this process, one that tells its guard, and one that wakes its poll loop. All
+//! count CLOCK_BOOTTIME, so neither a stepped wall clock nor suspend moves them.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,15 +8,18 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
-/// Kills this process at an instant, however stopped or hung it is. Dies with the process and at fork.
+/// Kills this process at an instant, however stopped or hung it is, and tells the guard of that instant: what is in
+/// uninterruptible sleep is not killed by anybody. Dies with the process and at fork.
 #[derive(Debug)]
 pub struct KernelFence {
     timer: libc::timer_t,
+    guards: Alarm,
     at_ns: u64,
 }
 
 impl KernelFence {
-    pub fn arm(at_ns: u64) -> io::Result<KernelFence> {
+    /// `guards`: what the guard waits for.
+    pub fn arm(at_ns: u64, guards: Alarm) -> io::Result<KernelFence> {
         // SAFETY: sigevent is plain data for which all zeroes is a valid value.
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
         event.sigev_notify = libc::SIGEV_SIGNAL;
@@ -26,7 +29,11 @@ impl KernelFence {
         if unsafe { libc::timer_create(libc::CLOCK_BOOTTIME, &mut event, &mut timer) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        let mut fence = KernelFence { timer, at_ns: 0 };
+        let mut fence = KernelFence {
+            timer,
+            guards,
+            at_ns: 0,
+        };
         fence.set(at_ns)?;
         Ok(fence)
     }
@@ -48,27 +55,39 @@ impl KernelFence {
         if set != 0 {
             return Err(io::Error::last_os_error());
         }
+        // Were this process to stop just here, the guard would act at the older instant: that of a lease which it knows of.
+        self.guards.set(at_ns)?;
         self.at_ns = at_ns;
         Ok(())
     }
 }
 
-/// Makes the poll loop come back at an instant.
+/// Becomes readable at an instant. A process that inherits it may move it.
 #[derive(Debug)]
-pub struct Wake {
+pub struct Alarm {
     fd: OwnedFd,
 }
 
-impl Wake {
-    pub fn new() -> io::Result<Wake> {
+impl Alarm {
+    pub fn new() -> io::Result<Alarm> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        Ok(Wake {
+        Ok(Alarm {
             fd: timerfd_create(TimerfdClockId::Boottime, flags)?,
         })
     }
 
+    /// Made by the parent, which passed it on.
+    pub fn inherited(fd: OwnedFd) -> Alarm {
+        Alarm { fd }
+    }
+
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// Whether its instant has passed since it was last set or asked.
+    pub fn rang(&self) -> bool {
+        rustix::io::read(&self.fd, &mut [0; 8]).is_ok()
     }
 
     pub fn set(&self, at_ns: u64) -> io::Result<()> {

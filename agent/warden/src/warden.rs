@@ -15,7 +15,7 @@ use super::poller::{Poller, Source};
 use super::server::{Connection, listen};
 use super::signals::Signals;
 use super::spawn::Liveness;
-use super::timer::{KernelFence, Wake};
+use super::timer::{Alarm, KernelFence};
 use super::tombstones::Tombstones;
 use super::{child, log, tree};
 use farmhand_os::accounts::Listed;
@@ -38,7 +38,7 @@ pub(super) struct Warden {
     pub(super) poller: Poller,
     pub(super) listener: UnixListener,
     signals: Signals,
-    wake: Wake,
+    wake: Alarm,
     fence: KernelFence,
     pub(super) liveness: Liveness,
     pub(super) restore: Restore,
@@ -95,11 +95,17 @@ impl Warden {
     fn new(mut args: Args) -> io::Result<Warden> {
         child::die_with_parent();
         child::exit_if_orphaned(args.parent);
+        // SAFETY: the guard passed these descriptors on for the warden to own.
+        let (lock, guards) = unsafe {
+            (
+                OwnedFd::from_raw_fd(args.lock_fd),
+                OwnedFd::from_raw_fd(args.fence_fd),
+            )
+        };
         // First of all: from here on it cannot outlive its lease, whatever happens.
-        let fence = KernelFence::arm(args.deadline_ns)?;
+        let fence = KernelFence::arm(args.deadline_ns, Alarm::inherited(guards))?;
         child::close_on_exec(args.lock_fd, true);
-        // SAFETY: the guard passed this descriptor on for the warden to own.
-        let lock = unsafe { OwnedFd::from_raw_fd(args.lock_fd) };
+        child::close_on_exec(args.fence_fd, true);
         rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
         let restore = super::raise_limits();
@@ -118,7 +124,7 @@ impl Warden {
     ) -> io::Result<Warden> {
         let poller = Poller::new()?;
         let signals = Signals::block()?;
-        let wake = Wake::new()?;
+        let wake = Alarm::new()?;
         let listener = listen(&paths)?;
         poller.read(&listener, Source::Listener)?;
         poller.read(signals.fd(), Source::Signals)?;

@@ -7,5 +7,6 @@ pub mod path_hash;
 pub mod process;
 pub mod random;
 pub mod reap;
+pub mod removal;
 pub mod signal;
 pub mod terminal;

@@ -47,6 +47,31 @@ fn parse_stat(pid: i32, text: &str) -> Option<Stat> {
     })
 }
 
+/// Whether no instruction of its will run again: it is dead, ending, or SIGKILL waits for the system call that it is in.
+/// False for one that cannot be seen.
+pub fn is_ending(pid: i32) -> bool {
+    const PF_EXITING: u64 = 4;
+    let Ok(text) = fs::read(format!("/proc/{pid}/stat")) else {
+        return false;
+    };
+    let text = String::from_utf8_lossy(&text);
+    let flags = text
+        .rsplit_once(')')
+        .and_then(|(_, rest)| rest.split_ascii_whitespace().nth(6)?.parse::<u64>().ok());
+    let zombie = parse_stat(pid, &text).is_some_and(|stat| stat.is_zombie());
+    zombie || flags.is_some_and(|flags| flags & PF_EXITING != 0) || is_killed(pid)
+}
+
+/// Whether SIGKILL is pending.
+fn is_killed(pid: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mut pending = status
+        .lines()
+        .filter_map(|line| line.strip_prefix("SigPnd:").or(line.strip_prefix("ShdPnd:")))
+        .filter_map(|set| u64::from_str_radix(set.trim(), 16).ok());
+    pending.any(|set| set & (1 << (libc::SIGKILL - 1)) != 0)
+}
+
 /// Children of this process, zombies included; it must have one thread.
 pub fn own_children() -> Vec<i32> {
     match fs::read_to_string("/proc/thread-self/children") {

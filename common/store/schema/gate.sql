@@ -151,7 +151,8 @@ BEGIN
     SELECT n.labels, t.held_ms INTO my_labels, may_hold FROM farmhand.node n
         JOIN farmhand.timeline t ON t.tli = farmhand.current_timeline()
         WHERE n.address = at_address AND n.session = of_session AND n.life = of_life AND n.open
-            AND NOT n.condemned AND NOT n.cordoned AND NOT n.draining
+            AND NOT n.cordoned AND NOT n.draining
+            AND EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline())
         FOR KEY SHARE OF n;
     IF NOT FOUND THEN
         RETURN;

@@ -30,7 +30,6 @@ CREATE TABLE farmhand.node (
     session bigint NOT NULL,
     life uuid NOT NULL,
     open boolean NOT NULL,
-    condemned boolean NOT NULL DEFAULT false,
     cordoned boolean NOT NULL DEFAULT false,
     draining boolean NOT NULL DEFAULT false,
     beat bigint NOT NULL DEFAULT 0,
@@ -42,7 +41,6 @@ CREATE TABLE farmhand.node (
     started_at timestamptz NOT NULL,
     state text NOT NULL GENERATED ALWAYS AS (CASE
         WHEN NOT open THEN 'closed'
-        WHEN condemned THEN 'condemned'
         WHEN draining THEN 'draining'
         WHEN cordoned THEN 'cordoned'
         ELSE 'ready' END) STORED,

@@ -146,7 +146,7 @@ pub struct NodeRow {
     pub session: i64,
     pub life: Uuid,
     pub beat: i64,
-    /// closed, condemned, draining, cordoned or ready.
+    /// closed, draining, cordoned or ready.
     pub state: String,
     pub open: bool,
     /// For people; no decision hangs on it.

@@ -82,11 +82,6 @@ fn warnings(status: &FarmStatus) -> Vec<String> {
     if status.nodes.get("ready").copied().unwrap_or(0) == 0 {
         warnings.push("no node is ready: start an agent, or `farmhand node resume` one".to_owned());
     }
-    if let Some(n) = status.nodes.get("condemned").filter(|n| **n > 0) {
-        warnings.push(format!(
-            "{n} condemned: an attempt outlived its timeout; see `farmhand events`"
-        ));
-    }
     if status.overdue_jobs > 0 {
         warnings.push(format!(
             "{} jobs are overdue: nobody fires them",

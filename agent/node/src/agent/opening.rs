@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::{AgentError, retrying, setup};
 use crate::context::Context;
+use crate::discard::discard;
 use crate::inbox::Input;
 use crate::lease::Keeper;
 use crate::session::{LEASE_GRACE, Session};
@@ -98,9 +99,9 @@ fn purge(ctx: &Context, living: &[(Kind, AttemptReport)], left: &HashMap<Attempt
             if lives || left.get(&id) == Some(&kind) {
                 continue;
             }
-            if let Err(e) = paths.remove_attempt(id) {
-                tracing::warn!("{}: {e}", paths.attempt_dir(id).display());
-            }
+            let (paths, events) = (paths.clone(), ctx.events.clone());
+            // The start does not wait for it.
+            tokio::spawn(async move { discard(paths, id, &events).await });
         }
     }
 }
@@ -327,7 +328,8 @@ async fn open_timeline(ctx: &Context) -> Result<(), AgentError> {
 fn new_wardens(ctx: &Context, me: &Me, tx: mpsc::Sender<Input>) -> Wardens {
     // Ended attempts stay with the warden until they are written down.
     let max_attempts = ctx.tunable().slots.saturating_mul(4).saturating_add(1_024);
-    Wardens::new(ctx.config.state_dir.clone(), me, max_attempts, tx)
+    let (dir, events) = (ctx.config.state_dir.clone(), ctx.events.clone());
+    Wardens::new(dir, me, max_attempts, events, tx)
 }
 
 /// Kernel timer and SIGTERM time of a warden, for a lease confirmed at `sent`.

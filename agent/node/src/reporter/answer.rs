@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use super::report::Ended;
+use crate::discard::discard;
 use crate::inbox::{Input, Outlet, Settled};
 use crate::runlog::RunLog;
+use farmhand_telemetry::events::Events;
 use farmhand_warden_client::Paths;
 use farmhand_warden_client::wire::AttemptId;
 
@@ -15,6 +17,7 @@ pub(super) struct Answer {
     pub run_log: RunLog,
     pub outlet: Outlet,
     pub state_dir: PathBuf,
+    pub events: Events,
 }
 
 impl Answer {
@@ -29,10 +32,7 @@ impl Answer {
             // A living warden removes the directory when the end is acknowledged.
             if e.result.is_none() || !taken {
                 let (paths, id) = (Paths::new(&self.state_dir, e.kind), e.assignment.id());
-                let dir = paths.attempt_dir(id);
-                if let Err(error) = paths.discard(id).await {
-                    tracing::warn!("{}: {error}", dir.display());
-                }
+                discard(paths, id, &self.events).await;
             }
         }
     }

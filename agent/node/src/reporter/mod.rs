@@ -321,6 +321,7 @@ impl Reporter {
             run_log: self.run_log.clone(),
             outlet: self.outlet.clone(),
             state_dir: self.state_dir.clone(),
+            events: self.events.clone(),
         };
         if self.run_log.is_on() {
             // Its last lines may take a moment, which what ends next need not wait for.

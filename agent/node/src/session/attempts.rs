@@ -14,6 +14,7 @@ use crate::inbox::NotStarted;
 use crate::inbox::Settled;
 use crate::reporter::Report;
 use crate::verdict;
+use crate::wardens::Whose;
 use farmhand_os::clock::boot_now;
 use farmhand_os::random::random;
 use farmhand_telemetry::events::{Event, TakeoverCause};
@@ -289,7 +290,7 @@ impl Session {
         let report = Report::ended(&self.me, &attempt.assignment, kind, Some(result), verdict);
         let _ = self.ctx.reports.send(report);
         if was_fenced {
-            self.tell_deadlines();
+            self.tell_deadlines(Whose::All);
         }
         if refused {
             self.note_refusal();

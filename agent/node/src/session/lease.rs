@@ -10,10 +10,11 @@ use futures_util::future::join_all;
 
 use super::{Input, Mode, Phase, Session, SessionEnd};
 use crate::inbox::WardenInput;
+use crate::lease::Due;
 use crate::reporter::Report;
 use crate::systemd;
 use crate::verdict::Verdict;
-use crate::wardens;
+use crate::wardens::{self, Whose};
 use farmhand_os::clock::{self, boot_now};
 use farmhand_os::random::random;
 use farmhand_telemetry::events::Event;
@@ -36,8 +37,19 @@ pub(super) struct EndedWardens {
 
 impl Session {
     pub(super) fn renew_if_due(&mut self, now: BootInstant) {
-        if !self.keeper.take_due(now) {
-            return;
+        let keeper = &self.keeper;
+        let confirmed = self.wardens.have_confirmed(|kind| keeper.needed(kind.hold()));
+        match self.keeper.take_due(now, confirmed) {
+            Due::Later => return,
+            Due::Withheld { first } => {
+                if first {
+                    self.emit(Event::RenewalWithheld {
+                        session: self.me.session,
+                    });
+                }
+                return self.tell_deadlines(Whose::Unasked);
+            }
+            Due::Now => {}
         }
         self.watch_own_clock();
         let (ctx, me) = (self.ctx.clone(), self.me.clone());
@@ -103,7 +115,7 @@ impl Session {
                     .collect();
                 // What is not held dies before anything may live longer: this agent may be stopped in between.
                 self.reconcile(sent, &held);
-                self.tell_deadlines();
+                self.tell_deadlines(Whose::All);
                 self.watcher.compared(tli);
                 None
             }
@@ -117,14 +129,15 @@ impl Session {
     }
 
     /// Not of a warden that still runs something which the database does not show as ours.
-    pub(super) fn tell_deadlines(&mut self) {
+    pub(super) fn tell_deadlines(&mut self, whose: Whose) {
         let (keeper, attempts) = (&self.keeper, &self.attempts);
         let unheld = |kind| {
             let mut of = attempts.values().filter(|a| a.warden == kind);
             of.any(|a| a.fenced && a.phase != Phase::Ended)
         };
-        self.wardens
-            .set_deadlines(|kind| (!unheld(kind)).then(|| keeper.deadlines(kind.hold())));
+        self.wardens.set_deadlines(whose, |kind| {
+            (!unheld(kind)).then(|| keeper.deadlines(kind.hold()))
+        });
     }
 
     /// Held but not running becomes due again; running but not held is killed.
@@ -212,7 +225,7 @@ impl Session {
             session: self.me.session,
         });
         let (ctx, serving) = (self.ctx.clone(), self.serving());
-        let heard = self.hear_out().await;
+        self.hear_out().await;
         for (id, attempt) in &self.attempts {
             if attempt.phase != Phase::Ended {
                 self.emit(Event::FenceKill {
@@ -243,21 +256,12 @@ impl Session {
         for kind in gone.empty.iter().filter(|k| **k != Kind::Main) {
             self.lose_all_of(*kind, LostWhy::Lease);
         }
-        // Condemned rather than expired, it is open still; if nothing of it lives, it need not lapse. With an end on its way
-        // it does, so that the end is written down first.
-        if gone.all
-            && !heard
-            && let Err(e) = protocol::close(&self.ctx.db, &self.me).await
-        {
-            tracing::debug!("closing the lost session: {e}");
-        }
         SessionEnd::Lost
     }
 
     /// Has every warden kill what it runs, at once, and hears what had ended by itself before: its end goes to the database,
-    /// which refuses it where the run has moved on, and says so. A dead warden's connection is read to its end. Says
-    /// whether there was any.
-    async fn hear_out(&mut self) -> bool {
+    /// which refuses it where the run has moved on, and says so. A dead warden's connection is read to its end.
+    async fn hear_out(&mut self) {
         let connections = self.wardens.connections();
         let mut open: HashSet<Kind> = connections.iter().map(|(kind, _)| *kind).collect();
         let asked = connections.iter().map(|(kind, client)| async move {
@@ -290,18 +294,15 @@ impl Session {
                 None => break,
             }
         }
-        let mut heard = false;
         for (kind, report) in ended {
             if report
                 .result
                 .as_ref()
                 .is_some_and(|result| result.killed.is_none())
             {
-                heard = true;
                 self.on_exited(kind, report);
             }
         }
-        heard
     }
 
     /// Ends every warden and waits for the proof, whatever it takes: the kernel's timer bounds it.

@@ -29,6 +29,10 @@ impl Session {
             WardenInput::Event(kind, WardenEvent::ChildKilled { id, kill }) => {
                 self.on_children_killed(kind, id, &[kill]);
             }
+            WardenInput::Told(kind, confirmed) => {
+                self.wardens.answered(kind, confirmed);
+                self.keeper.confirmed();
+            }
             WardenInput::Disconnected(kind) => self.wardens.disconnected(kind),
             WardenInput::Dead(kind, gone) => {
                 self.note_gone(kind, &gone);

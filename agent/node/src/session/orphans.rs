@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use farmhand_store::protocol::{self, Attempt, Lose, LostWhy};
 
 use super::Session;
+use crate::discard::discard;
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::Paths;
 use farmhand_warden_client::wire::{AttemptId, Kind};
@@ -26,12 +27,8 @@ impl Session {
         self.left_behind.retain(|id, kind| {
             let is_held = held.iter().any(|of| AttemptId::from(*of) == *id);
             if !is_held {
-                let (paths, id) = (Paths::new(dir, *kind), *id);
-                tokio::spawn(async move {
-                    if let Err(e) = paths.discard(id).await {
-                        tracing::warn!("the directory of attempt {id:?}: {e}");
-                    }
-                });
+                let (paths, id, events) = (Paths::new(dir, *kind), *id, self.ctx.events.clone());
+                tokio::spawn(async move { discard(paths, id, &events).await });
             }
             is_held
         });

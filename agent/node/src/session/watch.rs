@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use farmhand_core::lease::{BootInstant, HeldOverKey, NodeKey, OverrunKey, claim_delay, rank};
+use farmhand_core::lease::{BootInstant, HeldOverKey, NodeKey, claim_delay, rank};
 use farmhand_store::protocol::{self, Expired, Look};
 use farmhand_store::{Note, StoreError};
 
 use super::rows::TABLE_RANKS;
 use super::{Input, Session};
-use crate::failure_detector::{held_token, node_token, overrun_token};
+use crate::failure_detector::{held_token, node_token};
 use crate::inbox::Watched;
 use crate::scheduler::TRYING_RANKS;
 use farmhand_os::clock::boot_now;
@@ -117,9 +117,6 @@ impl Session {
         for key in ripe.release {
             self.release_held(key);
         }
-        for key in ripe.condemn {
-            self.condemn(key);
-        }
         if let Some(timeline) = ripe.open_timeline {
             let (ctx, me) = (self.ctx.clone(), self.me.clone());
             self.spawn(async move {
@@ -184,31 +181,6 @@ impl Session {
                 token,
                 event,
                 freed: true,
-            })
-        });
-    }
-
-    fn condemn(&mut self, key: OverrunKey) {
-        let ctx = self.ctx.clone();
-        self.spawn(async move {
-            let token = overrun_token(&key);
-            let event = match protocol::condemn(&ctx.db, &key.address, key.session, key.life).await {
-                Ok(true) => Some(Event::Condemned {
-                    address: key.address,
-                    session: key.session,
-                    run_id: key.run_id,
-                }),
-                Ok(false) => None,
-                Err(e) => Some(Event::DatabaseDown {
-                    op: "condemn",
-                    class: e.class(),
-                    error: e.to_string(),
-                }),
-            };
-            Input::Watched(Watched {
-                token,
-                event,
-                freed: false,
             })
         });
     }

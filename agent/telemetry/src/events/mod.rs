@@ -151,10 +151,9 @@ pub enum Event {
         silent: Duration,
         freed: usize,
     },
-    Condemned {
-        address: String,
+    /// A warden does not answer.
+    RenewalWithheld {
         session: i64,
-        run_id: i64,
     },
     HoldReleased {
         run_id: i64,
@@ -187,6 +186,12 @@ pub enum Event {
     },
     ClockOffset {
         seconds: f64,
+    },
+    /// What a job left behind stays on the disk.
+    NotRemoved {
+        run_id: i64,
+        attempt: i32,
+        error: String,
     },
     OutputDropped {
         run_id: i64,
@@ -355,11 +360,12 @@ fn severity(event: &Event) -> Severity {
         | Event::Fenced { .. }
         | Event::FenceKill { .. }
         | Event::Expired { .. }
-        | Event::Condemned { .. }
+        | Event::RenewalWithheld { .. }
         | Event::HoldReleased { .. }
         | Event::Swept { .. }
         | Event::Abandoned { .. }
         | Event::Superseded
+        | Event::NotRemoved { .. }
         | Event::OutputDropped { .. }
         | Event::TimelineChanged { .. }
         | Event::ReloadFailed { .. }

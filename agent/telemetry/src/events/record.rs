@@ -113,14 +113,7 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
             row.session = Some(*session);
             row.detail = json!({"expired": address, "silent_ms": silent.as_millis() as u64, "freed": freed});
         }
-        Event::Condemned {
-            address,
-            session,
-            run_id,
-        } => {
-            (row.session, row.run_id) = (Some(*session), Some(*run_id));
-            row.detail = json!({"held_by": address});
-        }
+        Event::RenewalWithheld { session } => row.session = Some(*session),
         Event::HoldReleased {
             run_id,
             attempt,
@@ -135,6 +128,14 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
         Event::TimelineOpened { timeline } => row.detail = json!({"timeline": timeline}),
         Event::TimelineChanged { from, to } => row.detail = json!({"from": from, "to": to}),
         Event::ClockSlewed { slewed } => row.detail = json!({"slewed": slewed}),
+        Event::NotRemoved {
+            run_id,
+            attempt,
+            error,
+        } => {
+            (row.run_id, row.attempt) = (Some(*run_id), Some(*attempt));
+            row.detail = json!({"error": error});
+        }
         Event::OutputDropped {
             run_id,
             attempt,
@@ -190,13 +191,14 @@ fn kind(event: &Event) -> Option<&'static str> {
         Event::Unkillable { .. } => "unkillable",
         Event::Skipped { .. } => "skipped",
         Event::Expired { .. } => "expired",
-        Event::Condemned { .. } => "condemned",
+        Event::RenewalWithheld { .. } => "renewal_withheld",
         Event::HoldReleased { .. } => "hold_released",
         Event::Swept { .. } => "swept",
         Event::Abandoned { .. } => "abandoned",
         Event::TimelineOpened { .. } => "timeline_opened",
         Event::TimelineChanged { .. } => "timeline_changed",
         Event::ClockSlewed { .. } => "clock_slewed",
+        Event::NotRemoved { .. } => "not_removed",
         Event::OutputDropped { .. } => "output_dropped",
         Event::BadDefinition { .. } => "bad_definition",
         Event::TableRefused { .. } => "table_refused",

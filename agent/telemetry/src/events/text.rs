@@ -140,16 +140,10 @@ impl std::fmt::Display for Text<'_> {
                 f,
                 "expired session {session} of node {address}, silent for {silent:.1?}; {freed} runs are free"
             ),
-            Event::Condemned {
-                address,
-                session,
-                run_id,
-            } => {
-                write!(
-                    f,
-                    "condemned session {session} of node {address}: run {run_id} is far past its timeout"
-                )
-            }
+            Event::RenewalWithheld { session } => write!(
+                f,
+                "session {session} is not renewed: a warden has not confirmed its deadline; if it does not, the lease lapses"
+            ),
             Event::HoldReleased {
                 run_id,
                 attempt,
@@ -188,6 +182,14 @@ impl std::fmt::Display for Text<'_> {
             Event::DatabaseDown { op, class, error } => {
                 write!(f, "PostgreSQL: {op} failed ({class}): {error}")
             }
+            Event::NotRemoved {
+                run_id,
+                attempt,
+                error,
+            } => write!(
+                f,
+                "files of run {run_id} attempt {attempt} were not removed: {error}"
+            ),
             Event::OutputDropped {
                 run_id,
                 attempt,

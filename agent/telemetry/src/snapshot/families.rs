@@ -6,15 +6,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, Opts, Registry};
 
 /// States that are always shown, zero included, so that a rule never compares with nothing.
-const NODE_STATES: [&str; 7] = [
-    "ready",
-    "cordoned",
-    "draining",
-    "condemned",
-    "expired",
-    "lost",
-    "closed",
-];
+const NODE_STATES: [&str; 6] = ["ready", "cordoned", "draining", "expired", "lost", "closed"];
 const QUEUE_STATES: [&str; 7] = ["running", "due", "delayed", "overlap", "pool", "lock", "rate"];
 const LEASE_STATES: [&str; 4] = ["healthy", "expired", "stalled", "overrun"];
 

@@ -46,7 +46,7 @@ const ABOUT: [(&str, &str, &[&str]); 7] = [
     (
         "fences",
         "fences",
-        &["fenced", "fence_kill", "superseded", "condemned", "unkillable"],
+        &["fenced", "fence_kill", "superseded", "unkillable"],
     ),
     ("skips", "skips", &["skipped", "abandoned"]),
     (

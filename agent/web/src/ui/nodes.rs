@@ -25,16 +25,7 @@ pub struct Ask {
     cursor: String,
 }
 
-const STATES: [&str; 8] = [
-    "",
-    "ready",
-    "cordoned",
-    "draining",
-    "condemned",
-    "expired",
-    "lost",
-    "closed",
-];
+const STATES: [&str; 7] = ["", "ready", "cordoned", "draining", "expired", "lost", "closed"];
 
 pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
     answer(&app, &caller, list(&app, &caller, &ask).await)

@@ -197,7 +197,7 @@ pub struct Live {
 #[derive(Clone, Debug)]
 pub struct Node {
     pub address: String,
-    /// ready, cordoned, draining, condemned, closed.
+    /// ready, cordoned, draining, closed.
     pub state: String,
     pub slots: i64,
     pub running: i64,

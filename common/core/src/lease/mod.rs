@@ -10,6 +10,6 @@ mod timing;
 mod turns;
 
 pub use silence::{EXPIRE_SPREAD, MarksBelow, Silence, SilentNode};
-pub use stopwatch::{HeldOverKey, NodeKey, OverrunKey, Stopwatch, Stopwatches};
+pub use stopwatch::{HeldOverKey, NodeKey, Stopwatch, Stopwatches};
 pub use timing::{BootInstant, CLOCK_RATE_TOLERANCE_PPM, LeaseTiming, MIN_TTL, TAKEOVER_MARGIN, TtlTooShort};
 pub use turns::{claim_delay, rank};

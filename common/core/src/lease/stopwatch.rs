@@ -27,16 +27,6 @@ pub struct HeldOverKey {
     pub session: i64,
 }
 
-/// A run that may be held past its hard end. `life` because condemning names the session's life.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OverrunKey {
-    pub run_id: i64,
-    pub attempt: i32,
-    pub address: String,
-    pub session: i64,
-    pub life: Uuid,
-}
-
 /// Since when each key has been seen without a break, and for how long it must be.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Stopwatch<K: Ord> {
@@ -110,8 +100,6 @@ pub struct Stopwatches {
     pub nodes: Silence,
     /// Wait: W + hold, W of the TTL that the run was claimed under. Ripe: the run may be released.
     pub held_over: Stopwatch<HeldOverKey>,
-    /// Wait: timeout + grace + a margin. Ripe: the node is to be condemned.
-    pub overruns: Stopwatch<OverrunKey>,
     /// Keyed by timeline; wait: W of the longest TTL in the farm. Ripe: the timeline may be opened.
     pub timeline: Stopwatch<i64>,
 }
@@ -124,14 +112,10 @@ impl Stopwatches {
 
     /// When there is something to do next about anything but nodes, if no new reply changes it.
     pub fn next_wakeup_of_rest(&self, now: BootInstant) -> Option<BootInstant> {
-        [
-            self.held_over.next_wakeup(now),
-            self.overruns.next_wakeup(now),
-            self.timeline.next_wakeup(now),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        [self.held_over.next_wakeup(now), self.timeline.next_wakeup(now)]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }
 

@@ -17,8 +17,8 @@ use crate::protocol::rounds;
 use crate::signatures::{self, Signed};
 use farmhand_core::definition::{JobSpec, Needs, RunOn, TriggerFault};
 
-/// What an attempt with a timeout may take beyond timeout and grace before its neighbours condemn its
-/// node: the time to start it and to record its end.
+/// What an attempt with a timeout may take beyond timeout and grace before it counts as overrun: the time to start it
+/// and to record its end.
 const HARD_MARGIN_MS: u128 = 30_000;
 
 /// A definition as it shall be.

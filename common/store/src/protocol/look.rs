@@ -44,8 +44,6 @@ pub struct Look {
     pub cancels: Vec<CancelWanted>,
     /// Runs with `hold` of sessions that ended.
     pub orphans: Vec<HeldOver>,
-    /// Running attempts with a hard end, of the three nodes after the caller.
-    pub overruns: Vec<Running>,
     /// Whether ends of jobs that trigger others are to be looked at: then settle.
     pub unsettled: bool,
     pub cordoned: bool,
@@ -91,18 +89,6 @@ pub struct HeldOver {
     pub hold_ms: i64,
     /// Of the node whose session ended.
     pub ttl_ms: i64,
-}
-
-/// A running attempt that has a hard end.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Running {
-    pub run_id: i64,
-    pub attempt: i32,
-    pub address: String,
-    pub session: i64,
-    pub life: Uuid,
-    /// Milliseconds from its claim after which it cannot be running.
-    pub hard_ms: i64,
 }
 
 /// Looks at the farm, at the nodes with a mark below these among it.

@@ -134,7 +134,7 @@ pub enum Renewed {
         /// The timeline of the server that answered.
         tli: i64,
     },
-    /// The session ended or is condemned: kill now.
+    /// The session ended: kill now.
     Lost,
 }
 
@@ -175,21 +175,6 @@ pub async fn renew(
         db_now: row.db_now,
         tli: row.tli,
     }))
-}
-
-/// Marks a session whose holder keeps a run past its hard end: it can renew no more, and lapses.
-pub async fn condemn(db: &Db, address: &str, session: i64, life: Uuid) -> Result<bool, StoreError> {
-    let row: Option<Value> = db
-        .row(
-            stmt!("condemn"),
-            &[
-                (&address, Type::TEXT),
-                (&session, Type::INT8),
-                (&life, Type::UUID),
-            ],
-        )
-        .await?;
-    Ok(row.is_some())
 }
 
 /// Opens the timeline `tli`, after it was watched for a whole stopwatch, if the server is still on it.

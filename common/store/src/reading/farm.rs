@@ -214,12 +214,6 @@ fn judge(now: &mut FarmNow) {
         let count = many(now.lost.len(), "node is lost", "nodes are lost");
         found.push((Level::Attention, format!("{count}: {}", node.address)));
     }
-    if let Some(n) = now.nodes.get(&NodeState::Condemned).filter(|n| **n > 0) {
-        found.push((
-            Level::Attention,
-            format!("{n} condemned: an attempt outlived its timeout"),
-        ));
-    }
     if let Some(oldest) = &now.oldest_gated
         && db_now.duration_since(oldest.ready_at) > QUEUED
     {

@@ -20,7 +20,6 @@ words! {
         Ready = "ready",
         Cordoned = "cordoned",
         Draining = "draining",
-        Condemned = "condemned",
         /// Its session is open, and its lease is over.
         Expired = "expired",
         /// Another node ended its session within the last day.

@@ -13,7 +13,7 @@ WITH j AS MATERIALIZED (
     SELECT n.address AS node, EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = $1
         AND (n.address IS NULL OR r.node = n.address)) AS live
     FROM j
-    LEFT JOIN farmhand.node n ON j.each_node AND n.open AND NOT n.condemned AND NOT n.cordoned
+    LEFT JOIN farmhand.node n ON j.each_node AND n.open AND NOT n.cordoned
         AND NOT n.draining AND (j.placement IS NULL OR n.labels @> j.placement)
     WHERE NOT j.each_node OR n.address IS NOT NULL
 ), made AS (

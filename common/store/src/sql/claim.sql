@@ -12,7 +12,8 @@ WITH RECURSIVE me AS MATERIALIZED (
     FROM farmhand.node n
     JOIN farmhand.timeline t ON t.tli = farmhand.current_timeline()
     WHERE n.address = $1 AND n.session = $2 AND n.life = $3 AND n.open
-        AND NOT n.condemned AND NOT n.cordoned AND NOT n.draining
+        AND NOT n.cordoned AND NOT n.draining
+        AND EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline())
     FOR KEY SHARE OF n
 ), level(priority) AS (
     (SELECT r.priority FROM farmhand.run_live r WHERE r.state = 'due' AND r.gate IS NULL

@@ -23,12 +23,6 @@ WITH RECURSIVE self AS (
         (SELECT n.* FROM farmhand.node n WHERE n.open AND n.ttl_ms = l.ttl_ms
             AND n.mark >= (SELECT x.xmax FROM snapshot x) ORDER BY n.mark LIMIT 1000)) s
     WHERE s.address <> $1
-), watched AS MATERIALIZED (
-    SELECT a.* FROM (
-        (SELECT n.*, 0 AS round FROM farmhand.node n WHERE n.address > $1 AND n.open ORDER BY n.address LIMIT 3)
-        UNION ALL
-        (SELECT n.*, 1 FROM farmhand.node n WHERE n.address < $1 AND n.open ORDER BY n.address LIMIT 3)
-    ) a ORDER BY a.round, a.address LIMIT 3
 ), level(priority) AS (
     (SELECT r.priority FROM farmhand.run_live r WHERE r.state = 'due' AND r.gate IS NULL
         ORDER BY r.priority DESC LIMIT 1)
@@ -71,12 +65,6 @@ SELECT clock_timestamp() AS db_now,
         FROM farmhand.run_live r
         CROSS JOIN LATERAL (SELECT n.session, n.ttl_ms FROM farmhand.node n WHERE n.address = r.running_at LIMIT 1) n
         WHERE r.state = 'running' AND r.hold_ms > 0 AND r.session < n.session LIMIT 200) o) AS orphans,
-    (SELECT coalesce(jsonb_agg(o), '[]') FROM (
-        SELECT r.run_id, r.attempt, r.running_at AS address, r.session, w.life, r.hard_ms
-        FROM watched w CROSS JOIN LATERAL (SELECT * FROM farmhand.run_live r
-            WHERE r.running_at = w.address AND r.session = w.session AND r.state = 'running'
-                AND r.hard_ms IS NOT NULL ORDER BY r.claimed_at LIMIT 500) r
-        ORDER BY r.claimed_at LIMIT 500) o) AS overruns,
     EXISTS (SELECT FROM farmhand.triggering t WHERE t.ready_at <= statement_timestamp()) AS unsettled,
     coalesce((SELECT cordoned FROM self), false) AS cordoned,
     coalesce((SELECT draining FROM self), false) AS draining,

@@ -1,6 +1,6 @@
 -- ttl_ms: a warden's deadline never moves back, so what challengers wait for grows only, as long as something may live
 -- that was started under it: in the same session, and while runs of an earlier one are held.
--- The conflict's own session number and condemnation stay when this life opened it: the reply was lost.
+-- The conflict's own session number stays when this life opened it: the reply was lost.
 WITH recorded AS (
     UPDATE farmhand.timeline SET longest_lease_ms = $4
     WHERE tli = farmhand.current_timeline() AND longest_lease_ms < $4
@@ -12,7 +12,6 @@ SELECT $1, $2, 1, $3, true, 1, $4, clock_timestamp() + $4 * interval '1 millisec
 WHERE EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline())
 ON CONFLICT (address) DO UPDATE SET
     session = n.session + (NOT n.open)::int, lost_at = NULL,
-    condemned = n.open AND n.condemned,
     started_at = CASE WHEN n.open THEN n.started_at ELSE excluded.started_at END,
     name = excluded.name, life = excluded.life, open = true, beat = n.beat + 1,
     mark = CASE WHEN n.open THEN greatest(n.mark, excluded.mark) ELSE excluded.mark END,

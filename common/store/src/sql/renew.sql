@@ -8,7 +8,7 @@ WITH recorded AS (
     SET beat = beat + 1, lease_until = clock_timestamp() + greatest(ttl_ms, $4) * interval '1 millisecond',
         ttl_ms = greatest(ttl_ms, $4),
         clock_offset_ms = $5, mark = greatest(mark, pg_current_xact_id()::text::bigint)
-    WHERE address = $1 AND session = $2 AND life = $3 AND open AND NOT condemned
+    WHERE address = $1 AND session = $2 AND life = $3 AND open
     RETURNING cordoned, draining, drain_until
 )
 SELECT me.cordoned, me.draining, me.drain_until, clock_timestamp() AS db_now, farmhand.current_timeline() AS tli,

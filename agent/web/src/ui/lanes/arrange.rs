@@ -110,7 +110,7 @@ fn split<'a>(facts: &Facts, nodes: &'a [NodeFact], heirs: &Heirs) -> (Vec<&'a No
 }
 
 fn is_withheld(node: &NodeFact) -> bool {
-    matches!(node.state.as_str(), "condemned" | "draining" | "cordoned")
+    matches!(node.state.as_str(), "draining" | "cordoned")
 }
 
 fn lane(facts: &Facts, node: &NodeFact, scale: &Scale, heirs: &Heirs, top: f64) -> Lane {

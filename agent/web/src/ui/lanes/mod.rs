@@ -48,7 +48,7 @@ pub struct Count {
 #[derive(Clone, Debug)]
 pub struct NodeFact {
     pub address: String,
-    /// closed, condemned, draining, cordoned or ready.
+    /// closed, draining, cordoned or ready.
     pub state: String,
     pub session: i64,
     pub slots: i64,

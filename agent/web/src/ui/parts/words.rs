@@ -81,7 +81,6 @@ pub fn node(state: &str) -> Sign {
         "ready" => sign(Tone::Ok, Icon::Check, "ready"),
         "cordoned" => sign(Tone::Warn, Icon::Pause, "cordoned"),
         "draining" => sign(Tone::Warn, Icon::Arrow, "draining"),
-        "condemned" => sign(Tone::Bad, Icon::Cross, "condemned"),
         "lost" => sign(Tone::Lost, Icon::Lost, "lost"),
         "expired" => sign(Tone::Warn, Icon::Alert, "silent"),
         "silent" => sign(Tone::Warn, Icon::Alert, "silent"),

@@ -1,0 +1,18 @@
+//! Removing what an attempt left on the disk.
+
+use farmhand_telemetry::events::{Event, Events};
+use farmhand_warden_client::Paths;
+use farmhand_warden_client::wire::AttemptId;
+
+/// Beside everything else; says what stays.
+pub async fn discard(paths: Paths, id: AttemptId, events: &Events) {
+    let (run_id, attempt) = (id.run_id, id.attempt);
+    if let Err(error) = paths.discard(id).await {
+        let error = error.to_string();
+        events.emit(Event::NotRemoved {
+            run_id,
+            attempt,
+            error,
+        });
+    }
+}

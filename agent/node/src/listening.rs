@@ -1,0 +1,64 @@
+//! Listening to a warden until it is proven dead.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::inbox::{Input, WardenInput};
+use farmhand_warden_client::wire::Kind;
+use farmhand_warden_client::{Notice, Notices, WardenClient};
+
+/// For what a dead warden had said.
+const READ_OUT_WITHIN: Duration = Duration::from_secs(2);
+
+/// How often a proof of death that failed is tried again.
+const PROOFS: usize = 5;
+
+/// Forwards what a warden says; when its connection ends, waits for the proof of its death.
+pub async fn listen(kind: Kind, client: WardenClient, mut notices: Notices, tx: mpsc::Sender<Input>) {
+    let proof = client.proof().clone();
+    drop(client);
+    let mut guard_dead = std::pin::pin!(proof.guard_dead());
+    // What a warden said before it died is still read; one that hangs says nothing more, and never closes its connection.
+    let mut rest: Option<tokio::time::Instant> = None;
+    loop {
+        let notice = tokio::select! {
+            biased;
+            notice = notices.recv() => notice,
+            () = &mut guard_dead, if rest.is_none() => {
+                rest = Some(tokio::time::Instant::now() + READ_OUT_WITHIN);
+                continue;
+            }
+            () = tokio::time::sleep_until(rest.unwrap_or_else(tokio::time::Instant::now)), if rest.is_some() => None,
+        };
+        let Some(notice) = notice else { break };
+        match notice {
+            Notice::Event(event) => {
+                if tx
+                    .send(Input::Warden(WardenInput::Event(kind, event)))
+                    .await
+                    .is_err()
+                {
+                    return;
+                }
+            }
+            Notice::Gone => break,
+        }
+    }
+    if tx
+        .send(Input::Warden(WardenInput::Disconnected(kind)))
+        .await
+        .is_err()
+    {
+        return;
+    }
+    let mut dead = proof.tree_gone().await;
+    // What stays without proof stays held: a table of processes that could not be read just now is asked again.
+    for _again in 0..PROOFS {
+        let Err(e) = &dead else { break };
+        tracing::warn!("looking for what the {} warden left: {e}", kind.name());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        dead = proof.tree_gone().await;
+    }
+    let _ = tx.send(Input::Warden(WardenInput::Dead(kind, dead))).await;
+}
