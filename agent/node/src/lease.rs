@@ -1,6 +1,6 @@
 //! Keeps the lease: when to renew, until when everything may live, and what a renewal's answer means.
 //!
-//! Pure bookkeeping; [`crate::agent`] sends the statements.
+//! Pure bookkeeping; `agent` sends the statements.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

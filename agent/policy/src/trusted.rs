@@ -74,7 +74,7 @@ pub(super) fn real(path: &Path) -> Result<PathBuf, String> {
     walk(path, trusted, |_| Ok(()))
 }
 
-/// As [`real`], but directories as /tmp may be on the way: what root has made in there is still root's alone to replace.
+/// As `real`, but directories as /tmp may be on the way: what root has made in there is still root's alone to replace.
 pub fn only_roots(path: &Path) -> Result<PathBuf, String> {
     let part = |found: &Metadata| match is_sticky(found) {
         true => owned(found),

@@ -1,6 +1,6 @@
 //! What an agent serves: metrics and health for machines, the API and the page for people.
 //!
-//! Every agent serves everything, from the database. Nothing but what [`routes::Access::Open`] names answers
+//! Every agent serves everything, from the database. Nothing but what [`Access::Open`] names answers
 //! without a token.
 
 mod access;

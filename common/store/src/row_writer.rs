@@ -1,7 +1,7 @@
 //! Writes what became of runs into the rows of users' tables: the only place that does so, apart from dispatch.
 //!
 //! Whoever starts or ends a run only leaves a note (`row_result`). Here notes become updates, each set in a transaction of its
-//! own that the server ends after [`LIMIT`], one job after the other: a table that hangs costs every other one that long a turn.
+//! own that the server ends after `LIMIT`, one job after the other: a table that hangs costs every other one that long a turn.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,6 +1,8 @@
 //! Figures of the other programs into one page with plots:
 //!
-//!     bench-report FIGURES.jsonl DIR      DIR/report.md and DIR/plots/*.svg
+//! ```text
+//! bench-report FIGURES.jsonl DIR      DIR/report.md and DIR/plots/*.svg
+//! ```
 //!
 //! Each figure beside its aim (`aims.rs`), where it has one. Each line is `{"bench", "name", "value", "unit"}`. `tests/bench/run`
 //! runs everything and then this.

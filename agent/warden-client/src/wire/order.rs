@@ -69,7 +69,7 @@ pub struct SpawnRequest {
     pub progress_timeout_ms: Option<u64>,
     #[serde(default)]
     pub child_limits: Vec<ChildLimit>,
-    /// Not looked at; an adopting agent gets it back in [`AttemptReport::extra`].
+    /// Not looked at; an adopting agent gets it back in [`super::AttemptReport::extra`].
     #[serde(default)]
     pub extra: serde_json::Value,
 }
