@@ -183,5 +183,5 @@ pub fn told(memory: &File) -> io::Result<Arc<Secrets>> {
         values.push(value);
         rest = after;
     }
-    Ok(Arc::new(Secrets::new(values)))
+    Secrets::new(values).map(Arc::new).map_err(io::Error::other)
 }

@@ -1,104 +1,74 @@
-//! Hides secrets in a stream of bytes, wherever the chunks of the stream are cut: an automaton after Aho and Corasick
-//! ("Efficient string matching: an aid to bibliographic search", 1975).
+//! Hides secrets in a stream of bytes, wherever the chunks of the stream are cut.
 //!
 //! Every byte of every occurrence is hidden, overlapping ones too; what is hidden in one row becomes [`MASK`]. A byte is
 //! held back only while an occurrence that it is part of may still be completed: at most the longest secret less one.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError};
 
 /// What a secret becomes, whatever its length.
 pub const MASK: &[u8] = b"***";
 /// Shorter ones would hide half of any text.
 pub const SHORTEST: usize = 6;
 
-const ROOT: usize = 0;
-
-#[derive(Debug, Default)]
-struct Node {
-    /// By byte, ascending.
-    next: Vec<(u8, usize)>,
-    /// The longest proper suffix of what leads here that is a beginning of a secret.
-    fail: usize,
-    /// How many bytes lead here.
-    depth: usize,
-    /// The longest secret that ends here.
-    ends: usize,
-}
-
-impl Node {
-    fn step(&self, byte: u8) -> Option<usize> {
-        let at = self.next.binary_search_by_key(&byte, |(b, _)| *b).ok()?;
-        Some(self.next[at].1)
-    }
-}
-
 /// Secrets, ready to be looked for.
 #[derive(Debug)]
 pub struct Secrets {
-    nodes: Vec<Node>,
+    sorted: BTreeSet<Vec<u8>>,
+    finder: AhoCorasick,
 }
 
 impl Secrets {
     /// Each secret, and of one with several lines each line of at least [`SHORTEST`] bytes. Shorter ones are left out.
-    pub fn new<'a>(secrets: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let mut all = Self {
-            nodes: vec![Node::default()],
-        };
+    ///
+    /// # Errors
+    /// When they are too many to be looked for.
+    pub fn new<'a>(secrets: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, BuildError> {
+        let mut sorted = BTreeSet::new();
         for secret in secrets {
-            all.insert(secret);
+            sorted.insert(secret.to_vec());
             for line in secret.split(|b| *b == b'\n') {
-                all.insert(line.strip_suffix(b"\r").unwrap_or(line));
+                sorted.insert(line.strip_suffix(b"\r").unwrap_or(line).to_vec());
             }
         }
-        all.link();
-        all
+        sorted.retain(|secret| secret.len() >= SHORTEST);
+        // The faster kind takes 64 MB for a long key.
+        let finder = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
+            .build(&sorted)?;
+        Ok(Self { sorted, finder })
     }
 
-    fn insert(&mut self, secret: &[u8]) {
-        if secret.len() < SHORTEST {
-            return;
-        }
-        let mut at = ROOT;
-        for byte in secret {
-            at = match self.nodes[at].next.binary_search_by_key(byte, |(b, _)| *b) {
-                Ok(found) => self.nodes[at].next[found].1,
-                Err(place) => {
-                    let new = self.nodes.len();
-                    let depth = self.nodes[at].depth + 1;
-                    self.nodes[at].next.insert(place, (*byte, new));
-                    self.nodes.push(Node {
-                        depth,
-                        ..Node::default()
-                    });
-                    new
-                }
-            };
-        }
-        self.nodes[at].ends = secret.len();
-    }
-
-    /// By breadth, so that what a node falls back to is done before it.
-    fn link(&mut self) {
-        let mut queue: VecDeque<usize> = self.nodes[ROOT].next.iter().map(|(_, n)| *n).collect();
-        while let Some(at) = queue.pop_front() {
-            for (byte, child) in self.nodes[at].next.clone() {
-                let fail = self.advance(self.nodes[at].fail, byte);
-                self.nodes[child].fail = fail;
-                self.nodes[child].ends = self.nodes[child].ends.max(self.nodes[fail].ends);
-                queue.push_back(child);
+    /// What of `text` is part of a secret, joined and in order; its first `known` bytes are.
+    fn hidden(&self, text: &[u8], known: usize) -> Vec<Range<usize>> {
+        let mut hidden = vec![0..known];
+        // They come by their ends.
+        for found in self.finder.find_overlapping_iter(text) {
+            let mut range = found.range();
+            while let Some(last) = hidden.pop_if(|last| last.end >= range.start) {
+                range = last.start.min(range.start)..last.end.max(range.end);
             }
+            hidden.push(range);
         }
+        hidden
     }
 
-    fn advance(&self, mut at: usize, byte: u8) -> usize {
-        loop {
-            match self.nodes[at].step(byte) {
-                Some(next) => return next,
-                None if at == ROOT => return ROOT,
-                None => at = self.nodes[at].fail,
-            }
-        }
+    /// How many bytes at the end of `text` may be the beginning of a secret.
+    fn begun(&self, text: &[u8]) -> usize {
+        let longest = self.finder.max_pattern_len().saturating_sub(1);
+        let begins = |end: &[u8]| {
+            let longer = (Bound::Excluded(end), Bound::Unbounded);
+            let next = self.sorted.range::<[u8], _>(longer).next();
+            next.is_some_and(|secret| secret.starts_with(end))
+        };
+        let most = longest.min(text.len());
+        (1..=most)
+            .rev()
+            .find(|n| begins(&text[text.len() - n..]))
+            .unwrap_or(0)
     }
 
     /// A whole text at once.
@@ -115,9 +85,10 @@ impl Secrets {
 #[derive(Debug)]
 pub struct Redactor {
     secrets: Arc<Secrets>,
-    at: usize,
-    /// Not passed on yet, and whether it is part of a secret.
-    held: VecDeque<(u8, bool)>,
+    /// Not passed on yet.
+    held: Vec<u8>,
+    /// How many of those are known to be part of a secret that began before them.
+    known: usize,
     masked: bool,
 }
 
@@ -125,34 +96,22 @@ impl Redactor {
     pub fn new(secrets: Arc<Secrets>) -> Self {
         Self {
             secrets,
-            at: ROOT,
-            held: VecDeque::new(),
+            held: Vec::new(),
+            known: 0,
             masked: false,
         }
     }
 
     /// Takes the next bytes in, and appends to `out` what is certain of them.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        for byte in bytes {
-            self.at = self.secrets.advance(self.at, *byte);
-            let node = &self.secrets.nodes[self.at];
-            let (depth, ends) = (node.depth, node.ends);
-            self.held.push_back((*byte, false));
-            // What was passed on already was hidden.
-            let from = self.held.len().saturating_sub(ends);
-            self.held.range_mut(from..).for_each(|(_, hidden)| *hidden = true);
-            while self.held.len() > depth || self.held.front().is_some_and(|(_, hidden)| *hidden) {
-                self.pass(out);
-            }
-        }
+        self.held.extend_from_slice(bytes);
+        let certain = self.held.len() - self.secrets.begun(&self.held);
+        self.pass(certain, out);
     }
 
     /// The stream has ended: nothing that is held back can be a whole secret any more.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
-        while !self.held.is_empty() {
-            self.pass(out);
-        }
-        self.at = ROOT;
+        self.pass(self.held.len(), out);
         self.masked = false;
     }
 
@@ -161,16 +120,30 @@ impl Redactor {
         self.held.len()
     }
 
-    fn pass(&mut self, out: &mut Vec<u8>) {
-        let Some((byte, hidden)) = self.held.pop_front() else {
-            return;
-        };
-        match (hidden, self.masked) {
-            (true, false) => out.extend_from_slice(MASK),
-            (true, true) => {}
-            (false, _) => out.push(byte),
+    fn pass(&mut self, certain: usize, out: &mut Vec<u8>) {
+        let mut at = 0;
+        let mut known = 0;
+        for range in self.secrets.hidden(&self.held, self.known) {
+            self.plain(at..range.start.min(certain), out);
+            if range.start < certain && !range.is_empty() && !self.masked {
+                out.extend_from_slice(MASK);
+                self.masked = true;
+            }
+            if range.start <= certain {
+                known = range.end.saturating_sub(certain);
+            }
+            at = range.end.min(certain);
         }
-        self.masked = hidden;
+        self.plain(at..certain, out);
+        self.held.drain(..certain);
+        self.known = known;
+    }
+
+    fn plain(&mut self, range: Range<usize>, out: &mut Vec<u8>) {
+        if !range.is_empty() {
+            out.extend_from_slice(&self.held[range]);
+            self.masked = false;
+        }
     }
 }
 
@@ -179,7 +152,7 @@ mod tests {
     use super::*;
 
     fn through(secrets: &[&str], chunks: &[&str]) -> String {
-        let secrets = Arc::new(Secrets::new(secrets.iter().map(|s| s.as_bytes())));
+        let secrets = Arc::new(Secrets::new(secrets.iter().map(|s| s.as_bytes())).unwrap());
         let mut redactor = Redactor::new(secrets);
         let mut out = Vec::new();
         for chunk in chunks {
@@ -207,7 +180,7 @@ mod tests {
 
     #[test]
     fn no_more_is_held_back_than_may_be_part_of_a_secret() {
-        let secrets = Arc::new(Secrets::new([&b"sesame-1"[..]]));
+        let secrets = Arc::new(Secrets::new([&b"sesame-1"[..]]).unwrap());
         let mut redactor = Redactor::new(secrets);
         let mut out = Vec::new();
         redactor.push(b"password: ", &mut out);

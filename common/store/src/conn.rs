@@ -1,13 +1,12 @@
 //! One connection: opened within a bound, dropped when a statement outlasts its own.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use deadpool_postgres::ClientWrapper;
 use futures_util::future::poll_fn;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::error::Severity;
 use tokio_postgres::types::{ToSql, Type};
@@ -39,10 +38,11 @@ const PLANS: &str =
 /// One parameter with its type, so that no statement needs to be prepared.
 pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// A connection and the task that drives it.
+/// A connection. When it is dropped its socket is closed at once, whatever is under way: a cancel request could hit the
+/// wrong statement behind a pooler.
 pub(crate) struct Conn {
-    client: Client,
-    driver: JoinHandle<()>,
+    /// With the task that drives it, and the frequent statements that its process knows.
+    client: ClientWrapper,
     /// Set when the server warned that a commit was not confirmed by its standby.
     unconfirmed: Arc<AtomicBool>,
     /// True from sending until the reply, and while a transaction is open: such a connection is never reused.
@@ -51,9 +51,8 @@ pub(crate) struct Conn {
     /// Set for connections that only read: what opens their transactions. Sent each time, because a setting of the
     /// session would not follow it through a transaction pooler.
     reading: Option<String>,
-    /// Frequent statements that this connection's process knows, by operation; `None` behind a pooler, which may have
-    /// another process do the next one.
-    prepared: Option<HashMap<&'static str, Statement>>,
+    /// Whether frequent statements are prepared: not behind a pooler, which may have another process do the next one.
+    prepares: bool,
 }
 
 impl Conn {
@@ -123,8 +122,7 @@ impl Conn {
                 }
             });
             let mut conn = Self {
-                client,
-                driver,
+                client: ClientWrapper::new(client, driver),
                 unconfirmed,
                 busy: false,
                 broken: false,
@@ -134,7 +132,7 @@ impl Conn {
                         limit.as_millis()
                     )
                 }),
-                prepared: None,
+                prepares: false,
             };
             conn.get_acquainted().await?;
             if let Some(notes) = notes {
@@ -143,7 +141,7 @@ impl Conn {
                     .await
                     .map_err(|e| StoreError::from_statement("listen", &e))?;
                 let _ = notes.try_send(Note::Reconnected {
-                    direct: conn.prepared.is_some(),
+                    direct: conn.prepares,
                 });
             }
             Ok(conn)
@@ -184,31 +182,27 @@ impl Conn {
                 .batch_execute(SESSION)
                 .await
                 .map_err(|e| StoreError::from_statement("connect", &e))?;
-            self.prepared = Some(HashMap::new());
+            self.prepares = true;
         }
         Ok(())
     }
 
     pub(crate) fn is_usable(&self) -> bool {
-        !self.busy && !self.broken && !self.client.is_closed() && !self.driver.is_finished()
+        !self.busy && !self.broken && !self.client.is_closed()
     }
 
     /// The statement as this connection's process knows it, for a frequent one of a connection without a pooler.
     async fn prepare(
-        &mut self,
+        &self,
         stmt: Stmt,
         params: &[Param<'_>],
     ) -> Result<Option<Statement>, tokio_postgres::Error> {
-        let Some(prepared) = self.prepared.as_mut().filter(|_| stmt.often) else {
+        if !self.prepares || !stmt.often {
             return Ok(None);
-        };
-        if let Some(known) = prepared.get(stmt.op) {
-            return Ok(Some(known.clone()));
         }
         let types: Vec<Type> = params.iter().map(|(_, kind)| kind.clone()).collect();
-        let made = self.client.prepare_typed(stmt.sql, &types).await?;
-        prepared.insert(stmt.op, made.clone());
-        Ok(Some(made))
+        let known = self.client.prepare_typed_cached(stmt.sql, &types).await?;
+        Ok(Some(known))
     }
 
     /// One statement in a transaction of its own.
@@ -256,7 +250,7 @@ impl Conn {
 
     /// How a transaction begins here.
     pub(crate) fn begin(&self) -> &str {
-        let writing = if self.prepared.is_some() {
+        let writing = if self.prepares {
             BEGIN
         } else {
             BEGIN_POOLED
@@ -365,15 +359,5 @@ async fn ask(
             client.query(&statement, &values).await
         }
         None => client.query_typed(stmt.sql, params).await,
-    }
-}
-
-impl Drop for Conn {
-    fn drop(&mut self) {
-        if self.busy || self.broken {
-            // Closes the socket now: a cancel request could hit the wrong statement behind a pooler,
-            // and waiting for the reply is what has just been given up.
-            self.driver.abort();
-        }
     }
 }

@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use percent_encoding::percent_decode_str;
+
 use super::error::StoreError;
 
 /// How the connection is to be secured.
@@ -111,7 +113,10 @@ pub(crate) fn split(url: &str) -> Result<(String, Extra), StoreError> {
         let (key, value) = pair
             .split_once('=')
             .ok_or_else(|| StoreError::Config("an option of the URL has no value".to_owned()))?;
-        if !extra.take(key, &percent_decode(value)?) {
+        let value = percent_decode_str(value)
+            .decode_utf8()
+            .map_err(|_| StoreError::Config("an option of the URL is not UTF-8".to_owned()))?;
+        if !extra.take(key, &value) {
             kept.push(pair);
         }
     }
@@ -121,22 +126,6 @@ pub(crate) fn split(url: &str) -> Result<(String, Extra), StoreError> {
         format!("{base}?{}", kept.join("&"))
     };
     Ok((rest, extra))
-}
-
-fn percent_decode(text: &str) -> Result<String, StoreError> {
-    let bad = || StoreError::Config("an option of the URL is badly percent-encoded".to_owned());
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(b) = rest.next() {
-        if b != b'%' {
-            bytes.push(b);
-            continue;
-        }
-        let hex = |b: Option<u8>| b.and_then(|b| char::from(b).to_digit(16)).ok_or_else(bad);
-        let (high, low) = (hex(rest.next())?, hex(rest.next())?);
-        bytes.push(u8::try_from(high * 16 + low).map_err(|_| bad())?);
-    }
-    String::from_utf8(bytes).map_err(|_| bad())
 }
 
 #[cfg(test)]

@@ -59,10 +59,7 @@ pub struct Applied {
 impl Migration {
     /// SHA-256 of the text, in hex.
     pub fn checksum(&self) -> String {
-        Sha256::digest(self.sql.as_bytes())
-            .iter()
-            .map(|b| format!("{b:02x}"))
-            .collect()
+        hex::encode(Sha256::digest(self.sql.as_bytes()))
     }
 }
 

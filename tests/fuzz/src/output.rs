@@ -23,7 +23,7 @@ pub fn run(data: &[u8]) {
 
 fn hidden(secrets: &[u8], written: &[u8]) {
     let secrets: Vec<&[u8]> = secrets.split(|b| *b == b'\n').collect();
-    let known = Arc::new(Secrets::new(secrets.iter().copied()));
+    let known = Arc::new(Secrets::new(secrets.iter().copied()).expect("few secrets"));
     let longest = secrets.iter().map(|s| s.len()).max().unwrap_or(0);
     let mut redactor = Redactor::new(known.clone());
     let mut out = Vec::new();

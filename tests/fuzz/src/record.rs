@@ -7,7 +7,7 @@ use farmhand_core::definition::{
 use farmhand_core::document::{duration_text, parse_duration, parse_size, size_text};
 use farmhand_core::notify::Url;
 use farmhand_core::stream::{Checkpoint, WINDOW};
-use farmhand_engine::stream::{from_hex, recorded_end};
+use farmhand_engine::stream::recorded_end;
 use farmhand_policy::matches;
 
 use super::input::text;
@@ -49,7 +49,7 @@ fn checkpoint(line: &str) {
 fn ended(line: &[u8]) {
     let Some(end) = recorded_end(line) else { return };
     assert!(end.item > 0 && end.failures >= 0);
-    assert!(from_hex(&end.line).is_some() && end.output.iter().all(|o| from_hex(o).is_some()));
+    assert!(hex::decode(&end.line).is_ok() && end.output.iter().all(|o| hex::decode(o).is_ok()));
     assert!(end.reason.is_none_or(|why| !why.contains('\0')));
 }
 

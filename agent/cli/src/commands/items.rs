@@ -8,7 +8,6 @@ use serde_json::json;
 
 use super::follow::no_run;
 use super::{Exit, Failure, Outcome, completion, out};
-use farmhand_engine::stream::from_hex;
 
 /// Of a line, in a table.
 const SHOWN: usize = 60;
@@ -75,8 +74,8 @@ pub async fn list(db: &Db, args: &ItemsArgs, as_json: bool) -> Outcome {
 }
 
 /// Bytes that are no text are shown as well as they can be.
-fn text(hex: &str) -> String {
-    String::from_utf8_lossy(&from_hex(hex).unwrap_or_default()).into_owned()
+fn text(digits: &str) -> String {
+    String::from_utf8_lossy(&hex::decode(digits).unwrap_or_default()).into_owned()
 }
 
 fn as_value(row: &ItemRow) -> serde_json::Value {
@@ -88,7 +87,8 @@ fn as_value(row: &ItemRow) -> serde_json::Value {
 
 fn output(row: &ItemRow) {
     out::line(&format!("line {}: {}", row.item, text(&row.line)));
-    let bytes = row.output.as_deref().and_then(from_hex).unwrap_or_default();
+    let bytes = row.output.as_deref().map(hex::decode);
+    let bytes = bytes.and_then(Result::ok).unwrap_or_default();
     out::raw(&bytes);
     if bytes.last().is_some_and(|last| *last != b'\n') {
         out::raw(b"\n");

@@ -4,4 +4,4 @@ pub mod engine;
 mod list;
 mod record;
 
-pub use record::{end as recorded_end, from_hex};
+pub use record::end as recorded_end;

@@ -2,42 +2,37 @@
 
 use farmhand_store::notify::Delivery;
 use jiff::Timestamp;
+use mail_builder::MessageBuilder;
+use mail_builder::headers::raw::Raw;
 use serde_json::Value;
 
-/// The longest line of a header or body here; RFC 5322 allows 998.
-const LINE: usize = 76;
-
-/// The mail, header and body, with CRLF.
-pub fn compose(delivery: &Delivery, from: &str, to: &[String], now: Timestamp) -> String {
-    let text = delivery.body["text"].as_str().unwrap_or_default();
+/// The mail, header and body.
+///
+/// # Errors
+/// Never: memory takes all of it.
+pub fn compose(delivery: &Delivery, from: &str, to: &[String], now: Timestamp) -> Result<String, String> {
     let host = from.rsplit_once('@').map_or("localhost", |(_, host)| host);
-    let date = jiff::fmt::rfc2822::to_string(&now.to_zoned(jiff::tz::TimeZone::UTC)).unwrap_or_default();
-    let mut lines = vec![
-        format!("From: {from}"),
-        format!("To: {}", to.join(",\r\n ")),
-        format!("Subject: {}", subject(delivery)),
-        format!("Date: {date}"),
-        // The same for every try, so that mail servers can see that it is one message.
-        format!("Message-ID: <{}@{host}>", delivery.id),
-        "Auto-Submitted: auto-generated".to_owned(),
-        format!("X-Farmhand-Delivery: {}", delivery.id),
-        "MIME-Version: 1.0".to_owned(),
-        "Content-Type: text/plain; charset=utf-8".to_owned(),
-        "Content-Transfer-Encoding: quoted-printable".to_owned(),
-        String::new(),
-    ];
-    lines.push(quoted_printable(text));
-    lines.push(String::new());
+    let mut text = format!("{}\n\n", delivery.body["text"].as_str().unwrap_or_default());
     for key in KEYS {
         match &delivery.body[key] {
             Value::Null => {}
-            Value::String(value) => lines.push(quoted_printable(&format!("{key}: {value}"))),
-            value => lines.push(quoted_printable(&format!("{key}: {value}"))),
+            Value::String(value) => text.push_str(&format!("{key}: {value}\n")),
+            value => text.push_str(&format!("{key}: {value}\n")),
         }
     }
-    lines.push(format!("delivery: {}", delivery.id));
-    lines.push(String::new());
-    lines.join("\r\n")
+    text.push_str(&format!("delivery: {}\n", delivery.id));
+    MessageBuilder::new()
+        .from(from)
+        .to(to.iter().map(String::as_str).collect::<Vec<_>>())
+        .subject(subject(delivery))
+        .date(now.as_second())
+        // The same for every try, so that mail servers can see that it is one message.
+        .message_id(format!("{}@{host}", delivery.id))
+        .header("Auto-Submitted", Raw::new("auto-generated"))
+        .header("X-Farmhand-Delivery", Raw::new(delivery.id.to_string()))
+        .text_body(text)
+        .write_to_string()
+        .map_err(|e| e.to_string())
 }
 
 /// Of the body, in this order.
@@ -64,35 +59,7 @@ fn subject(delivery: &Delivery) -> String {
         Some(job) => format!("{job}: {}", delivery.topic),
         None => format!("{}: {}", delivery.target, delivery.topic),
     };
-    // A name of the farm's is of letters, digits, `.`, `_` and `-`; the row may say anything.
-    let plain = |c: char| if c.is_ascii_graphic() || c == ' ' { c } else { '?' };
-    format!("[farmhand] {}", what.chars().map(plain).collect::<String>())
-}
-
-/// RFC 2045, 6.7.
-fn quoted_printable(text: &str) -> String {
-    let mut out = String::new();
-    let mut length = 0;
-    let mut put = |piece: &str, last: bool| {
-        // A soft break keeps its own place.
-        if length + piece.len() > LINE - usize::from(!last) {
-            out.push_str("=\r\n");
-            length = 0;
-        }
-        out.push_str(piece);
-        length += piece.len();
-    };
-    let bytes = text.as_bytes();
-    for (at, byte) in bytes.iter().enumerate() {
-        let last = at + 1 == bytes.len();
-        let plain = matches!(byte, b' '..=b'~') && *byte != b'=' && !(last && *byte == b' ');
-        if plain {
-            put(char::from(*byte).encode_utf8(&mut [0; 4]), last);
-        } else {
-            put(&format!("={byte:02X}"), last);
-        }
-    }
-    out
+    format!("[farmhand] {what}")
 }
 
 #[cfg(test)]
@@ -104,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_mail_is_plain_ascii_in_short_lines_and_names_its_delivery() {
-        let text = "naïve = a=b ".repeat(20);
+        let text = "naïve = a=b, and enough plain text ".repeat(10);
         let delivery = Delivery {
             id: uuid::Uuid::nil(),
             target: "ops".to_owned(),
@@ -119,25 +86,19 @@ mod tests {
             spec: None,
         };
         let to = ["a@b".to_owned(), "c@d".to_owned()];
-        let mail = compose(&delivery, "farm@example.org", &to, Timestamp::UNIX_EPOCH);
+        let mail = compose(&delivery, "farm@example.org", &to, Timestamp::UNIX_EPOCH).unwrap();
         assert!(mail.is_ascii());
-        assert!(mail.lines().all(|l| l.len() <= LINE), "{mail}");
+        assert!(mail.lines().all(|l| l.len() <= 78), "{mail}");
         for part in [
-            "To: a@b,\r\n c@d\r\n",
+            "To: <a@b>, <c@d>\r\n",
             "Subject: [farmhand] payroll: failure\r\n",
             "Date: Thu, 1 Jan 1970 00:00:00 +0000\r\n",
             "Message-ID: <00000000-0000-0000-0000-000000000000@example.org>\r\n",
-            "\r\n\r\nna=C3=AFve =3D a=3Db ",
+            "\r\n\r\nna=C3=AFve =3D a=3Db, and enough plain text ",
             "\r\nexit_code: 3\r\n",
         ] {
             assert!(mail.contains(part), "{part}\n{mail}");
         }
         assert!(!mail.contains("signal"), "{mail}");
-    }
-
-    #[test]
-    fn a_space_at_the_end_of_a_line_is_kept() {
-        assert_eq!(quoted_printable("a "), "a=20");
-        assert_eq!(quoted_printable(""), "");
     }
 }

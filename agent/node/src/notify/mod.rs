@@ -268,7 +268,7 @@ async fn deliver(
             {
                 return Err(format!("{bad:?} is not an address: {why}"));
             }
-            let mail = mail::compose(delivery, &smtp.from, &spec.email, Timestamp::now());
+            let mail = mail::compose(delivery, &smtp.from, &spec.email, Timestamp::now())?;
             smtp::send(smtp, tls, &spec.email, &mail, LIMIT).await
         }
     }

@@ -1,21 +1,19 @@
-//! As much of SMTP (RFC 5321, STARTTLS of RFC 3207, AUTH of RFC 4954) as it takes to hand a mail to a relay.
+//! Hands a mail to a relay.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use mail_send::smtp::AssertReply;
+use mail_send::smtp::message::Parameters;
+use mail_send::{Credentials, SmtpClient};
+use smtp_proto::{AUTH_LOGIN, AUTH_PLAIN, EhloResponse, Response};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::ClientConfig;
 
 use super::{post, secrets};
 use farmhand_warden_client::privsep::Purpose;
-
-/// The longest line of a reply that is read, and the most lines.
-const REPLY_LINE: u64 = 2_048;
-const REPLY_LINES: usize = 100;
 
 /// How mail leaves this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,173 +65,107 @@ async fn converse(
         .map_err(|e| format!("cannot connect: {e}"))?;
     match smtp.tls {
         SmtpTls::Implicit => {
-            let stream = post::secured(tls, &smtp.host, stream).await?;
-            let mut talk = Talk::begin(stream).await?;
-            let offers = talk.hello().await?;
-            talk.deliver(smtp, &offers, to, mail).await
+            let mut client = greeted(post::secured(tls, &smtp.host, stream).await?).await?;
+            deliver(&mut client, smtp, to, mail).await
         }
         SmtpTls::Starttls => {
-            let mut talk = Talk::begin(stream).await?;
-            if !talk.hello().await?.iter().any(|o| o == "STARTTLS") {
+            let mut client = greeted(stream).await?;
+            let offers = hello(&mut client).await?;
+            if !offers.has_capability(smtp_proto::EXT_START_TLS) {
                 return Err("it offers no STARTTLS".to_owned());
             }
-            talk.command("STARTTLS", 220).await?;
-            // What came in clear behind the answer was not said by whom TLS proves.
-            if !talk.0.buffer().is_empty() {
-                return Err("it said more than its answer to STARTTLS".to_owned());
-            }
-            let stream = post::secured(tls, &smtp.host, talk.0.into_inner()).await?;
-            let mut talk = Talk(BufReader::new(stream));
-            let offers = talk.hello().await?;
-            talk.deliver(smtp, &offers, to, mail).await
+            let answer = client.cmd(b"STARTTLS\r\n").await;
+            expected(answer, "STARTTLS")?;
+            let stream = post::secured(tls, &smtp.host, client.stream).await?;
+            deliver(&mut over(stream), smtp, to, mail).await
         }
-        SmtpTls::None => {
-            let mut talk = Talk::begin(stream).await?;
-            let offers = talk.hello().await?;
-            talk.deliver(smtp, &offers, to, mail).await
-        }
+        SmtpTls::None => deliver(&mut greeted(stream).await?, smtp, to, mail).await,
     }
 }
 
-/// A conversation, each command answered before the next.
-struct Talk<S: AsyncRead + AsyncWrite>(BufReader<S>);
-
-impl<S: AsyncRead + AsyncWrite + Unpin> Talk<S> {
-    async fn begin(stream: S) -> Result<Self, String> {
-        let mut talk = Self(BufReader::new(stream));
-        talk.expect("its greeting", 220).await?;
-        Ok(talk)
+fn over<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> SmtpClient<S> {
+    SmtpClient {
+        stream,
+        // The whole conversation is bounded by `send`.
+        timeout: Duration::MAX,
     }
+}
 
-    /// What the server offers, in capitals.
-    async fn hello(&mut self) -> Result<Vec<String>, String> {
-        let name = gethostname::gethostname().to_string_lossy().into_owned();
-        let plain = !name.is_empty()
-            && name
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b));
-        let name = if plain { name.as_str() } else { "localhost" };
-        let offers = self.command(&format!("EHLO {name}"), 250).await?;
-        Ok(offers.into_iter().map(|o| o.to_ascii_uppercase()).collect())
-    }
+async fn greeted<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> Result<SmtpClient<S>, String> {
+    let mut client = over(stream);
+    let greeting = client.read().await;
+    expected(greeting, "the connection")?;
+    Ok(client)
+}
 
-    async fn deliver(
-        &mut self,
-        smtp: &Smtp,
-        offers: &[String],
-        to: &[String],
-        mail: &str,
-    ) -> Result<Option<String>, String> {
-        if let Some(user) = &smtp.user {
-            self.log_in(smtp, user, offers).await?;
-        }
-        self.command(&format!("MAIL FROM:<{}>", smtp.from), 250).await?;
-        let mut refused = Vec::new();
-        for address in to {
-            if let Err(why) = self.command(&format!("RCPT TO:<{address}>"), 250).await {
-                refused.push(why);
-            }
-        }
-        let refusals = refused.join("; ");
-        if refused.len() == to.len() {
-            return Err(refusals);
-        }
-        self.command("DATA", 354).await?;
-        self.write(&stuffed(mail)).await?;
-        self.expect("the mail", 250).await?;
-        // The mail has been taken, whatever becomes of the farewell.
-        let _ = self.command("QUIT", 221).await;
-        Ok((!refusals.is_empty()).then_some(refusals))
-    }
+/// What the server offers.
+async fn hello<S: AsyncRead + AsyncWrite + Unpin>(
+    client: &mut SmtpClient<S>,
+) -> Result<EhloResponse<String>, String> {
+    let name = gethostname::gethostname().to_string_lossy().into_owned();
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-.".contains(&b);
+    let name = if !name.is_empty() && name.bytes().all(plain) {
+        name.as_str()
+    } else {
+        "localhost"
+    };
+    client.ehlo(name).await.map_err(|e| failed(e, "EHLO"))
+}
 
-    async fn log_in(&mut self, smtp: &Smtp, user: &str, offers: &[String]) -> Result<(), String> {
-        let password = match &smtp.password_file {
-            Some(file) => secrets::read(file, Purpose::MailPassword)?,
-            None => return Err("[smtp] has a user and no password_file".to_owned()),
+async fn deliver<S: AsyncRead + AsyncWrite + Unpin>(
+    client: &mut SmtpClient<S>,
+    smtp: &Smtp,
+    to: &[String],
+    mail: &str,
+) -> Result<Option<String>, String> {
+    let mut offers = hello(client).await?;
+    if let Some(user) = &smtp.user {
+        let Some(file) = &smtp.password_file else {
+            return Err("[smtp] has a user and no password_file".to_owned());
         };
+        let password = secrets::read(file, Purpose::MailPassword)?;
         let password = password.trim_end_matches(['\r', '\n']);
-        let ways: Vec<&str> = (offers.iter())
-            .filter_map(|offer| offer.strip_prefix("AUTH "))
-            .flat_map(str::split_whitespace)
-            .collect();
-        if ways.contains(&"PLAIN") {
-            let token = STANDARD.encode(format!("\0{user}\0{password}"));
-            self.write(&format!("AUTH PLAIN {token}\r\n")).await?;
-        } else if ways.contains(&"LOGIN") {
-            self.command("AUTH LOGIN", 334).await?;
-            self.write(&format!("{}\r\n", STANDARD.encode(user))).await?;
-            self.expect("the user", 334).await?;
-            self.write(&format!("{}\r\n", STANDARD.encode(password))).await?;
-        } else {
-            return Err("it offers neither AUTH PLAIN nor AUTH LOGIN".to_owned());
-        }
-        self.expect("the log-in", 235).await.map(drop)
+        offers.auth_mechanisms &= AUTH_PLAIN | AUTH_LOGIN;
+        client
+            .authenticate(Credentials::new(user.as_str(), password), offers)
+            .await
+            .map_err(|e| failed(e, "the log-in"))?;
     }
-
-    async fn command(&mut self, command: &str, wanted: u16) -> Result<Vec<String>, String> {
-        self.write(&format!("{command}\r\n")).await?;
-        self.expect(command, wanted).await
-    }
-
-    async fn write(&mut self, text: &str) -> Result<(), String> {
-        let failed = |e: std::io::Error| format!("the connection broke: {e}");
-        self.0.write_all(text.as_bytes()).await.map_err(failed)?;
-        self.0.flush().await.map_err(failed)
-    }
-
-    /// The lines of a reply, without their code. 251 (it will forward) is as good as 250.
-    async fn expect(&mut self, to: &str, wanted: u16) -> Result<Vec<String>, String> {
-        let mut lines = Vec::new();
-        loop {
-            let mut raw = Vec::new();
-            let mut limited = (&mut self.0).take(REPLY_LINE);
-            let got = limited.read_until(b'\n', &mut raw).await;
-            if got.map_err(|e| format!("the connection broke: {e}"))? == 0 || raw.last() != Some(&b'\n') {
-                return Err(format!("it hung up instead of answering {to}"));
-            }
-            let line = String::from_utf8_lossy(&raw);
-            let line = line.trim_end();
-            let code = line.get(..3).and_then(|code| code.parse::<u16>().ok());
-            let Some(code) = code else {
-                return Err(format!("it does not speak SMTP: {}", shown(line)));
-            };
-            lines.push(line.get(4..).unwrap_or_default().to_owned());
-            if line.as_bytes().get(3) == Some(&b'-') && lines.len() < REPLY_LINES {
-                continue;
-            }
-            if code == wanted || (wanted == 250 && code == 251) {
-                return Ok(lines);
-            }
-            return Err(format!("it answered {to} with {}", shown(line)));
+    let none = Parameters::new();
+    let sender = client.mail_from(&smtp.from, &none).await;
+    sender.map_err(|e| failed(e, "MAIL FROM"))?;
+    let mut refused = Vec::new();
+    for address in to {
+        if let Err(e) = client.rcpt_to(address, &none).await {
+            refused.push(failed(e, &format!("RCPT TO:<{address}>")));
         }
     }
-}
-
-/// Of a reply, as much as belongs into a sentence.
-fn shown(line: &str) -> String {
-    line.chars().filter(|c| !c.is_control()).take(200).collect()
-}
-
-/// Lines that begin with a dot get another one; the mail ends with a dot alone.
-fn stuffed(mail: &str) -> String {
-    let mut out = String::with_capacity(mail.len() + 16);
-    for line in mail.split_terminator("\r\n") {
-        if line.starts_with('.') {
-            out.push('.');
-        }
-        out.push_str(line);
-        out.push_str("\r\n");
+    let refusals = refused.join("; ");
+    if refused.len() == to.len() {
+        return Err(refusals);
     }
-    out.push_str(".\r\n");
-    out
+    client.data(mail).await.map_err(|e| failed(e, "the mail"))?;
+    // The mail has been taken, whatever becomes of the farewell.
+    let _ = client.cmd(b"QUIT\r\n").await;
+    Ok((!refusals.is_empty()).then_some(refusals))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn expected(answer: mail_send::Result<Response<String>>, to: &str) -> Result<(), String> {
+    let taken = answer.and_then(AssertReply::assert_positive_completion);
+    taken.map_err(|e| failed(e, to))
+}
 
-    #[test]
-    fn dots_are_doubled_and_a_dot_ends_the_mail() {
-        assert_eq!(stuffed("a\r\n.b\r\n..\r\n"), "a\r\n..b\r\n...\r\n.\r\n");
+/// Why it has not gone on, in a sentence.
+fn failed(error: mail_send::Error, to: &str) -> String {
+    use mail_send::Error;
+    match error {
+        Error::UnexpectedReply(reply) | Error::AuthenticationFailed(reply) => {
+            let text = format!("{} {}", reply.code, reply.message);
+            let shown: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
+            format!("it answered {to} with {shown}")
+        }
+        Error::UnsupportedAuthMechanism => "it offers neither AUTH PLAIN nor AUTH LOGIN".to_owned(),
+        Error::UnparseableReply => format!("it hung up, or does not speak SMTP: no answer to {to}"),
+        other => format!("{to}: {other}"),
     }
 }

@@ -116,7 +116,7 @@ pub async fn known(app: &App, shown: Shown, text: &str, remote: IpAddr) -> Resul
             }
         }
     };
-    let same: bool = hex(&hash).as_bytes().ct_eq(row.hash.as_bytes()).into();
+    let same: bool = hex::encode(hash).as_bytes().ct_eq(row.hash.as_bytes()).into();
     if !same {
         return Err(Refusal::BadToken);
     }
@@ -139,10 +139,6 @@ pub async fn known(app: &App, shown: Shown, text: &str, remote: IpAddr) -> Resul
         by_cookie: shown == Shown::Session,
     };
     Ok(caller)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

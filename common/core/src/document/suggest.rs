@@ -11,28 +11,10 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, c)| c)
 }
 
-/// Optimal string alignment distance (Levenshtein plus swaps of neighbours), ASCII case and `-`/`_` ignored.
+/// Swapped neighbours count as one slip; ASCII case and `-`/`_` are ignored.
 fn distance(a: &str, b: &str) -> usize {
-    let fold = |s: &str| -> Vec<char> {
-        s.chars()
-            .map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() })
-            .collect()
-    };
-    let (a, b) = (fold(a), fold(b));
-    let mut before: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i; b.len() + 1];
-        for j in 1..=b.len() {
-            let change = usize::from(a[i - 1] != b[j - 1]);
-            row[j] = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + change);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                row[j] = row[j].min(before[j - 2] + 1);
-            }
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
+    let fold = |s: &str| s.to_ascii_lowercase().replace('-', "_");
+    strsim::osa_distance(&fold(a), &fold(b))
 }
 
 #[cfg(test)]

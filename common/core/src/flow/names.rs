@@ -1,7 +1,5 @@
 //! Names of tasks and marks as names of files.
 
-use std::fmt::Write;
-
 use sha2::{Digest, Sha256};
 
 /// An encoding longer than this is cut.
@@ -29,15 +27,10 @@ pub fn encode_name(name: &[u8]) -> Vec<u8> {
     if encoded.len() <= LONGEST {
         return encoded;
     }
-    let mut sum = String::with_capacity(64);
-    for byte in Sha256::digest(&encoded) {
-        // Writing to a String cannot fail.
-        let _ = write!(sum, "{byte:02x}");
-    }
     let mut cut = b"%%".to_vec();
     cut.extend(&encoded[..KEPT]);
     cut.push(b'~');
-    cut.extend(sum.into_bytes());
+    cut.extend(hex::encode(Sha256::digest(&encoded)).into_bytes());
     cut
 }
 

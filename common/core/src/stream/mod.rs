@@ -47,6 +47,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_hash_is_the_published_function() {
+        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+
+    #[test]
     fn a_tail_is_the_same_however_its_bytes_came() {
         let text: Vec<u8> = (0..200).collect();
         let mut whole = Tail::default();

@@ -14,7 +14,7 @@ use super::{Engine, Item, Killed, MAX_GIVEN_UP, Waiting, Worker};
 use crate::flow::output::Output;
 use crate::flow::signals::{Ended, Exit, signal_group};
 use crate::stream::list::argv;
-use crate::stream::record::{MAX_OUTPUT, to_hex};
+use crate::stream::record::MAX_OUTPUT;
 use farmhand_core::stream::PROGRESS_FD;
 
 /// After the first failure of a line; doubled with each further one.
@@ -178,7 +178,7 @@ impl Engine {
             item: i64::try_from(item.number).unwrap_or(i64::MAX),
             outcome: "refused".to_owned(),
             failures: 0,
-            line: to_hex(&item.line),
+            line: hex::encode(&item.line),
             started_at: None,
             ended_at: Timestamp::now(),
             exit_code: None,
@@ -197,13 +197,13 @@ impl Engine {
             item: i64::try_from(worker.item.number).unwrap_or(i64::MAX),
             outcome: outcome.to_owned(),
             failures: i32::try_from(failures).unwrap_or(i32::MAX),
-            line: to_hex(&worker.item.line),
+            line: hex::encode(&worker.item.line),
             started_at: Some(worker.began),
             ended_at: Timestamp::now(),
             exit_code: exit.code,
             signal: exit.signal,
             reason,
-            output: worker.output.last(MAX_OUTPUT).map(|bytes| to_hex(&bytes)),
+            output: worker.output.last(MAX_OUTPUT).map(hex::encode),
         };
         self.record(&end)
     }
