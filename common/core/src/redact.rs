@@ -44,7 +44,7 @@ impl Secrets {
 
     /// What of `text` is part of a secret, joined and in order; its first `known` bytes are.
     fn hidden(&self, text: &[u8], known: usize) -> Vec<Range<usize>> {
-        let mut hidden = vec![0..known];
+        let mut hidden: Vec<Range<usize>> = std::iter::once(0..known).collect();
         // They come by their ends.
         for found in self.finder.find_overlapping_iter(text) {
             let mut range = found.range();
