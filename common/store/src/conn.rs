@@ -250,11 +250,7 @@ impl Conn {
 
     /// How a transaction begins here.
     pub(crate) fn begin(&self) -> &str {
-        let writing = if self.prepares {
-            BEGIN
-        } else {
-            BEGIN_POOLED
-        };
+        let writing = if self.prepares { BEGIN } else { BEGIN_POOLED };
         self.reading.as_deref().unwrap_or(writing)
     }
 

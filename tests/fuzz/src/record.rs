@@ -49,7 +49,8 @@ fn checkpoint(line: &str) {
 fn ended(line: &[u8]) {
     let Some(end) = recorded_end(line) else { return };
     assert!(end.item > 0 && end.failures >= 0);
-    assert!(hex::decode(&end.line).is_ok() && end.output.iter().all(|o| hex::decode(o).is_ok()));
+    let hex = |text: &str| text.len().is_multiple_of(2) && text.bytes().all(|b| b.is_ascii_hexdigit());
+    assert!(hex(&end.line) && end.output.as_deref().is_none_or(hex));
     assert!(end.reason.is_none_or(|why| !why.contains('\0')));
 }
 
