@@ -23,7 +23,7 @@ const RECOVERY: Duration = Duration::from_secs(2);
 const ANSWER: Duration = Duration::from_millis(200);
 /// Time for the guardian to end them.
 const ENDED_WITHIN: Duration = Duration::from_secs(10);
-/// How the names of directories that nobody asked for by name begin.
+/// How the names of the directories begin that flows without `--run-dir` make.
 const TEMPORARY: &str = "farmhand-flow-";
 /// How long the output of a flow that failed is kept there.
 const KEPT: Duration = Duration::from_secs(7 * 86_400);
@@ -123,7 +123,7 @@ impl RunDir {
         self.memory.as_ref().unwrap_or(&self.path).join("deps")
     }
 
-    /// What nobody else deletes should this process be killed.
+    /// The part that the guardian deletes if this process is killed.
     pub fn memory(&self) -> Option<&Path> {
         self.memory.as_deref()
     }
@@ -183,7 +183,7 @@ impl RunDir {
         }
     }
 
-    /// Deletes it, when nobody asked for it by name.
+    /// Deletes it, unless `--run-dir` named it.
     pub fn remove(mut self) {
         self.forget_memory();
         if self.temporary {

@@ -126,7 +126,7 @@ pub async fn run(
     let (db, keeper_db, notes) = connect(&config, database, timing, &events);
     // Telling people is never in the way of anything else.
     let notify_db = Db::new(&db.config().clone().with_max_pool(1)).observed_by(events.statement_observer());
-    // Users' tables may be slow, and their triggers: that is nobody else's time.
+    // Users' tables and their triggers may be slow: they must not take the protocol's connections.
     let tables_db =
         Db::new(&db.config().clone().with_max_pool(tables::AT_ONCE)).observed_by(events.statement_observer());
     // Not observed: what a user's trigger raises is no failure of the database.
