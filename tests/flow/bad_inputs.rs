@@ -44,6 +44,18 @@ fn a_task_that_deletes_the_fifos_ends_the_flow_with_a_clear_error() {
     assert!(before.elapsed() < Duration::from_secs(20));
 }
 
+#[test]
+fn a_flow_runs_where_its_session_began_outside_the_pid_namespace() {
+    let dir = scripts(&[("a", "# PROVIDE: a\n")]);
+    let out = std::process::Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc"])
+        .arg(farmhand_tests::bin::farmhand())
+        .args(["flow", "run", path(&dir)])
+        .output()
+        .expect("unshare runs: apt-get install util-linux, as root");
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+}
+
 /// Mounts a small tmpfs in a mount namespace of its own and runs the flow in there.
 fn in_tmpfs(options: &str, prepare: &str, dir: &Path) -> std::process::Output {
     let place = tempfile::tempdir().unwrap();

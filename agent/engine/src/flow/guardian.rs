@@ -48,7 +48,10 @@ impl Guardian {
     /// This process must have one thread.
     pub unsafe fn start(dir: &RunDir) -> io::Result<Self> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-        let session = rustix::process::getsid(None)?.as_raw_nonzero().get();
+        // 0 when the session began outside this PID namespace, as in a container; /proc says 0 then, too. Not rustix's,
+        // which takes 0 for impossible.
+        // SAFETY: a plain system call.
+        let session = unsafe { libc::getsid(0) };
         // SAFETY: promised by the caller.
         match unsafe { fork()? } {
             0 => {
