@@ -63,3 +63,28 @@ async fn a_definitions_environment_cannot_make_a_listed_program_run_another() {
     }
     farm.check().await;
 }
+
+/// A shell takes such a variable for a function of that name.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_in_a_definitions_environment_replaces_no_command() {
+    let farm = Farm::new()
+        .jobs("[job.a]\ncommand = ['bash', '-c', 'date +own']\n")
+        .start()
+        .await;
+    let file = farm.dir().join("function.toml");
+    let function = "env = { 'BASH_FUNC_date%%' = '() { echo stolen; }' }";
+    let job = format!("[job.b]\ncommand = ['bash', '-c', 'date +own']\n{function}\n");
+    fs::write(&file, job).expect("a job file");
+    let applied = farm.farmhand(&["job", "apply", &file.display().to_string()]);
+    let said = String::from_utf8_lossy(&applied.stderr).into_owned();
+    assert!(!applied.status.success(), "{said}");
+    assert!(said.contains("`BASH_FUNC_date%%`"), "{said}");
+    let past = r#"UPDATE farmhand.job_revision
+                  SET spec = spec || '{"env": {"BASH_FUNC_date%%": "() { echo stolen; }"}}'"#;
+    farm.sql.batch_execute(past).await.expect("a row past the client");
+    let run = farm.submit("a").await;
+    let done = farm.over(run, SOON).await;
+    assert_eq!(farm.output(run, done.attempt).await, "", "nothing was executed");
+    let why = done.reason.unwrap_or_default();
+    assert!(why.contains("BASH_FUNC_date%%"), "{why}");
+}

@@ -1,10 +1,10 @@
 //! Whoever has an agent's login cannot add an argument to a job.
 
-use farmhand_tests::farm::{Farm, SOON};
+use farmhand_tests::farm::Farm;
 use farmhand_tests::pg::connect;
 use tokio_postgres::Client;
 
-use crate::signatures::{farm, signed};
+use crate::signatures::{farm, refused, signed};
 
 const JOB: &str = "[job.a]\ncommand = ['echo', 'signed']\n[job.b]\nflow = '/srv/flow'\n";
 
@@ -43,11 +43,7 @@ async fn a_rows_key_becomes_an_argument_of_no_job_but_a_table_job() {
     // A database that lets it pass changes nothing: the node refuses, with a reason, and the slot is free again.
     for job in ["a", "b", "a"] {
         let run = forced(&farm, job).await;
-        let done = farm.over(run, SOON).await;
-        assert_eq!(done.state, "failed", "{done:?}");
-        let why = done.reason.clone().unwrap_or_default();
-        assert!(why.contains("not a table job"), "{done:?}");
-        assert_eq!(farm.output(run, done.attempt).await, "", "nothing was executed");
+        refused(&farm, run, "not a table job").await;
     }
     let last = farm.submit("a").await;
     farm.succeeds(last).await;

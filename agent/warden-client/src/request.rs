@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::command::key_fits;
 use self::command::{well_formed, with_key};
 use crate::wire::{AttemptId, MAX_STDIN, SpawnRequest};
 use farmhand_policy::SECURE_PATH;
@@ -122,12 +123,10 @@ pub fn request(
         (None, None, Some(command)) => (command.clone(), stdin),
         (None, None, None) => return Err("the job has no command".to_owned()),
     };
-    let takes_key = spec.table.is_some() && spec.flow.is_none() && spec.stream.is_none();
-    let command = match (takes_key, &claimed.key) {
-        (true, Some(key)) => with_key(command, key)?,
-        (true, None) => return Err("a table job runs for a row, and this run has none".to_owned()),
-        (false, Some(_)) => return Err("the run has a row's key, and the job is not a table job".to_owned()),
-        (false, None) => command,
+    key_fits(spec, claimed.key.as_deref())?;
+    let command = match &claimed.key {
+        Some(key) => with_key(command, key)?,
+        None => command,
     };
     if stdin.as_ref().is_some_and(|s| s.len() > MAX_STDIN) {
         return Err(format!("stdin is longer than {MAX_STDIN} bytes"));

@@ -54,6 +54,12 @@ impl Session {
             Ok(request) => request,
             Err(why) => {
                 self.free_slots.extend(slot);
+                if request::key_fits(&assignment.spec, run.key.as_deref()).is_err() {
+                    self.emit(Event::DefinitionRefused {
+                        attempt: assignment.about(),
+                        why: why.clone(),
+                    });
+                }
                 self.refuse(assignment, |a| verdict::refusal(a, why, random()));
                 return;
             }

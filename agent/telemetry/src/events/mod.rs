@@ -123,7 +123,7 @@ pub enum Event {
         user: String,
         why: String,
     },
-    /// No trusted key vouches for what this node was to execute.
+    /// No trusted key vouches for what this node was to execute, or its run has a key that its job does not take.
     DefinitionRefused {
         attempt: AttemptRef,
         why: String,

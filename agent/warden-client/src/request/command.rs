@@ -1,6 +1,6 @@
 //! What a definition says to execute, as far as anything could.
 
-use farmhand_core::definition::{Command, JobSpec};
+use farmhand_core::definition::{Command, JobSpec, variable_name};
 
 /// The kernel takes 128 KiB for one argument or variable, `FARMHAND_KEY=` and a NUL included.
 const MAX_KEY: usize = 128 * 1024 - 16;
@@ -15,10 +15,21 @@ pub(super) fn well_formed(spec: &JobSpec) -> Result<(), String> {
     if nothing {
         return Err("the job's command is empty".to_owned());
     }
-    let mut names = spec.env.keys().chain(spec.secrets.keys());
-    match names.find(|name| name.is_empty() || name.contains(['=', '/', '\0'])) {
-        Some(name) => Err(format!("{name:?} is not a valid name of a variable or secret")),
-        None => Ok(()),
+    let tasks = spec.flow.iter().flat_map(|flow| flow.tasks.values());
+    let variables = tasks.flat_map(|task| task.env.keys()).chain(spec.env.keys());
+    for name in variables.chain(spec.secrets.keys()) {
+        variable_name(name).map_err(|rule| format!("the variable or secret {name:?} is refused: {rule}"))?;
+    }
+    Ok(())
+}
+
+/// Whether the run has a row's key exactly when its job runs for a row.
+pub fn key_fits(spec: &JobSpec, key: Option<&str>) -> Result<(), &'static str> {
+    let takes_key = spec.table.is_some() && spec.flow.is_none() && spec.stream.is_none();
+    match (takes_key, key) {
+        (true, None) => Err("a table job runs for a row, and this run has none"),
+        (false, Some(_)) => Err("the run has a row's key, and the job is not a table job"),
+        (true, Some(_)) | (false, None) => Ok(()),
     }
 }
 
@@ -57,7 +68,19 @@ mod tests {
             (r#"{"command": [""]}"#, "empty"),
             (r#"{"command": " "}"#, "empty"),
             (r#"{"command": ["true"], "env": {"A=B": "c"}}"#, "A=B"),
-            (r#"{"command": ["true"], "env": {"": "c"}}"#, "not a valid name"),
+            (r#"{"command": ["true"], "env": {"": "c"}}"#, "letters, digits"),
+            (
+                r#"{"command": ["true"], "env": {"BASH_FUNC_a%%": "c"}}"#,
+                "BASH_FUNC_a%%",
+            ),
+            (
+                r#"{"command": ["true"], "env": {"FARMHAND_KEY": "c"}}"#,
+                "FARMHAND_KEY",
+            ),
+            (
+                r#"{"flow": {"tasks": {"t": {"env": {"BASH_FUNC_a%%": "c"}}}}}"#,
+                "BASH_FUNC_a%%",
+            ),
             (r#"{"command": ["true"], "secrets": {"../x": "c"}}"#, "../x"),
         ] {
             let said = well_formed(&spec(bad)).unwrap_err();

@@ -122,7 +122,10 @@ pub(super) fn memory(value: &DeValue<'_>) -> Result<u64, Wrong> {
 }
 
 /// The agent's own variables are not a job's to set: the command must be able to trust them.
-pub(super) fn variable_name(name: &str) -> Result<(), &'static str> {
+///
+/// # Errors
+/// The rule that it breaks.
+pub fn variable_name(name: &str) -> Result<(), &'static str> {
     if name.starts_with("FARMHAND_") {
         return Err("names with FARMHAND_ are the agent's: choose another, or use `params`");
     }

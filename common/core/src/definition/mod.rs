@@ -36,6 +36,7 @@ mod twice;
 mod watched;
 
 pub(crate) use check::is_user_name;
+pub use check::variable_name;
 pub use difference::{Change, changes, differences};
 pub use flow::{FlowSpec, Resume, TaskSpec};
 pub use load::{Definitions, JobDefinition, load, load_all};

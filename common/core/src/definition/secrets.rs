@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::check::variable_name;
 use super::spec::JobSpec;
 use crate::document::Reader;
 
@@ -13,8 +14,7 @@ pub(super) fn read(names: Reader<'_>, into: &mut BTreeMap<String, String>) {
     let sink = names.sink();
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     for (name, entry) in names.strings() {
-        let named = name.starts_with(|c: char| !c.is_ascii_digit()) && name.chars().all(plain);
-        if !named || name.len() > LONGEST_NAME {
+        if variable_name(&name).is_err() || name.len() > LONGEST_NAME {
             sink.report(
                 entry.span,
                 format!("`{name}` is no name of a secret"),
