@@ -107,6 +107,17 @@ async fn after_an_outage_longer_than_the_lease_every_run_and_instant_has_its_out
     farm.sql = farm.database.client().await;
     assert_eq!(farm.succeeds(long).await.attempt, 2);
     goes_on(&farm).await;
+    // Each agent says how long it was without the database, though its session ended meanwhile.
+    farm.eventually("both outages are on record", SOON, async || {
+        let told = "SELECT address FROM farmhand.event WHERE kind = 'database_back' \
+            AND (detail ->> 'away_ms')::bigint > $1 ORDER BY address";
+        let lease = i64::try_from(TTL.as_millis()).unwrap();
+        let rows = farm.sql.query(told, &[&lease]).await.unwrap();
+        let told: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        let all: Vec<String> = farm.agents.iter().map(|agent| agent.address.clone()).collect();
+        (told == all).then_some(()).ok_or_else(|| format!("{told:?}"))
+    })
+    .await;
     no_instant_is_missing(&farm).await;
     farm.check().await;
 }

@@ -1,5 +1,7 @@
 //! Reading commands: tables for people, stable JSON for programs.
 
+use serde_json::json;
+
 use super::farm::{Farm, ran};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -11,7 +13,7 @@ async fn every_list_is_a_json_list_even_when_it_is_empty() {
     }
     // As the API has it.
     let runs = farm.run(&["run", "ls", "--json"]).json();
-    assert_eq!(runs, serde_json::json!({"items": [], "next": null}));
+    assert_eq!(runs, json!({"items": [], "next": null}));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,7 +48,7 @@ async fn runs_and_events_are_chosen_by_time() {
         events(&["--since", "1h", "--kind", "run_submitted"]),
         events(&["--kind", "run_submitted"])
     );
-    assert_eq!(events(&["--until", "1h"]), serde_json::json!([]));
+    assert_eq!(events(&["--until", "1h"]), json!([]));
     farm.stop_agents();
 }
 
@@ -138,10 +140,7 @@ async fn next_shows_a_jobs_instants_and_the_farms() {
     let list = farm
         .run(&["next", "noon", "--from", "2027-01-01", "--json"])
         .json();
-    assert_eq!(
-        list,
-        serde_json::json!(["2027-01-01T12:00:00Z", "2027-01-02T12:00:00Z"])
-    );
+    assert_eq!(list, json!(["2027-01-01T12:00:00Z", "2027-01-02T12:00:00Z"]));
     let all = farm.run(&["next", "--json"]).json();
     assert_eq!(all.as_array().unwrap().len(), 1);
     assert_eq!(all[0]["job_id"], "noon");
@@ -165,4 +164,34 @@ async fn a_job_is_shown_as_it_was_written() {
     ] {
         assert!(shown.contains(line), "{line}: {shown}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_with_a_rare_filter_stops_looking_and_says_how_to_go_on() {
+    let farm = Farm::new().await;
+    farm.apply("[job.a]\ncommand = ['true']\n\n");
+    let client = farm.db.client().await;
+    // The oldest of 200,001 runs ended on b, all others nowhere.
+    client
+        .batch_execute(
+            "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, \
+             reason, ended_by, attempt, retries, takeovers, params, created_at, finished_at, first_due, last_due, running_at) \
+             SELECT n, 'a', 1, 'submitted', 0, 1, now(), now(), 'cancelled', 'x', 'cancel', 0, 0, 0, '{}', now(), now(), now(), \
+             now(), CASE n WHEN 1 THEN 'b' END FROM generate_series(1, 200001) n",
+        )
+        .await
+        .unwrap();
+    let first = farm.run(&["run", "ls", "--node", "b", "--json"]).json();
+    assert_eq!(first["items"], json!([]));
+    let cursor = first["next"].as_str().unwrap();
+    let shown = farm.run(&["run", "ls", "--node", "b"]).ok();
+    let said = format!("not all runs were looked through; further back: --cursor {cursor}");
+    assert!(shown.err.contains(&said), "{shown:?}");
+    let second = farm
+        .run(&["run", "ls", "--node", "b", "--json", "--cursor", cursor])
+        .json();
+    assert_eq!(
+        (&second["items"][0]["run_id"], &second["next"]),
+        (&json!(1), &json!(null))
+    );
 }

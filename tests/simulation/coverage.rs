@@ -93,7 +93,7 @@ impl Coverage {
 
     /// What should have been taken and never was. The transitions are those that the core allows.
     pub fn missing(&self) -> Vec<String> {
-        let pairs = RunState::ALL.into_iter().flat_map(|s| EVENTS.map(|e| (s, e)));
+        let pairs = RunState::ALL.iter().copied().flat_map(|s| EVENTS.map(|e| (s, e)));
         let runs = pairs
             .filter(|(state, event)| next(*state, *event).is_ok())
             .map(|(state, event)| transition(state, event))

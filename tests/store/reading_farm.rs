@@ -133,6 +133,30 @@ async fn the_lanes_show_who_took_over_from_whom_and_mark_the_zombie() {
 }
 
 #[tokio::test]
+async fn the_lanes_show_when_a_node_was_without_the_database() {
+    let (farm, db) = farm().await;
+    farm.node("n1").await;
+    let back = Event {
+        kind: "database_back".to_owned(),
+        severity: Severity::Warning,
+        job_id: None,
+        run_id: None,
+        attempt: None,
+        address: Some("n1".to_owned()),
+        session: None,
+        fence: None,
+        detail: json!({"away_ms": 42_000}),
+    };
+    record_events(&farm.db, &[back]).await.unwrap();
+    let picture = reading::lanes(&db, &lately()).await.unwrap();
+    let [outage] = &picture.outages[..] else {
+        panic!("{:?}", picture.outages);
+    };
+    assert_eq!(outage.node, "n1");
+    assert_eq!(outage.to.duration_since(outage.from).as_secs(), 42);
+}
+
+#[tokio::test]
 async fn too_many_attempts_become_bands() {
     let (farm, db) = farm().await;
     farm.node("n1").await;

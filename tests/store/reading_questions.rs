@@ -334,6 +334,14 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
             ]]),
         ),
         (
+            "reading_outages",
+            ways(&[&[
+                "statement_timestamp() - interval '7 days'",
+                "statement_timestamp()",
+                all,
+            ]]),
+        ),
+        (
             "reading_heirs",
             ways(&[&[
                 "'{1,2,3}'::bigint[]",

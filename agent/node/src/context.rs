@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::bell::Bell;
 use crate::config::{AgentConfig, Tunable};
+use crate::outage::Outage;
 use crate::reporter::{Checkpoints, Report};
 use crate::row_writer::RowBell;
 use farmhand_telemetry::events::Events;
@@ -23,6 +24,8 @@ pub struct Context {
     /// A connection of its own, so that no slow statement delays a renewal.
     pub keeper_db: Db,
     pub events: Events,
+    /// Whether the database is away, as this agent sees it.
+    pub outage: Outage,
     /// Wakes the task that tells people.
     pub bell: Bell,
     /// Users' tables are looked at on connections of their own.

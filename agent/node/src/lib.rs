@@ -14,6 +14,7 @@ mod inbox;
 pub mod lease;
 mod listening;
 pub mod notify;
+mod outage;
 mod output;
 mod reporter;
 mod row_writer;

@@ -158,7 +158,7 @@ impl Metrics {
                 "Attempts killed because the lease or the run was no longer ours",
                 &["result"],
             )?,
-            db_up: int_gauge(&r, "farmhand_db_up", "1 while the last statement was answered")?,
+            db_up: int_gauge(&r, "farmhand_db_up", "1 while the database answers this agent")?,
             db_errors: counters(
                 &r,
                 "farmhand_db_errors_total",

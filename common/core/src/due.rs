@@ -4,7 +4,6 @@
 //! absence was so long that one plan would take too long, `following` is not after now: plan again from it.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -25,49 +24,20 @@ const NODES: u32 = 100;
 /// Instants looked at by one plan at most.
 const CHUNK: usize = 1_000_000;
 
-/// Why a due instant was recorded without a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SkipReason {
-    /// Nobody fired it in time and `missed` does not ask for it.
-    Missed,
-    /// An earlier run of the job had not ended.
-    Overlap,
-    /// A calendar excludes the day.
-    Calendar,
-    Paused,
-    /// A clock change removed the time.
-    Dst,
-    /// Outside the job's `start` and `end`.
-    Ended,
-}
-
-impl SkipReason {
-    pub const ALL: [SkipReason; 6] = [
-        SkipReason::Missed,
-        SkipReason::Overlap,
-        SkipReason::Calendar,
-        SkipReason::Paused,
-        SkipReason::Dst,
-        SkipReason::Ended,
-    ];
-
-    /// As stored and shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            SkipReason::Missed => "missed",
-            SkipReason::Overlap => "overlap",
-            SkipReason::Calendar => "calendar",
-            SkipReason::Paused => "paused",
-            SkipReason::Dst => "dst",
-            SkipReason::Ended => "ended",
-        }
-    }
-}
-
-impl fmt::Display for SkipReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+crate::words! {
+    /// Why a due instant was recorded without a run.
+    SkipReason {
+        /// It was not fired in time and `missed` does not ask for it.
+        Missed = "missed",
+        /// An earlier run of the job had not ended.
+        Overlap = "overlap",
+        /// A calendar excludes the day.
+        Calendar = "calendar",
+        Paused = "paused",
+        /// A clock change removed the time.
+        Dst = "dst",
+        /// Outside the job's `start` and `end`.
+        Ended = "ended",
     }
 }
 

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::definition::OnLost;
 use super::retry;
 use super::retry::Retry;
@@ -12,66 +10,23 @@ use super::retry::Retry;
 /// How often a run is moved to another node before it fails.
 pub const MAX_TAKEOVERS: u32 = 5;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RunState {
-    Due,
-    Running,
-    Succeeded,
-    Failed,
-    TimedOut,
-    Cancelled,
-    Lost,
-    Skipped,
+crate::words! {
+    /// Where a run stands.
+    RunState {
+        Due = "due",
+        Running = "running",
+        Succeeded = "succeeded",
+        Failed = "failed",
+        TimedOut = "timed_out",
+        Cancelled = "cancelled",
+        Lost = "lost",
+        Skipped = "skipped",
+    }
 }
 
 impl RunState {
-    pub const ALL: [RunState; 8] = [
-        RunState::Due,
-        RunState::Running,
-        RunState::Succeeded,
-        RunState::Failed,
-        RunState::TimedOut,
-        RunState::Cancelled,
-        RunState::Lost,
-        RunState::Skipped,
-    ];
-
     pub fn is_final(self) -> bool {
         !matches!(self, RunState::Due | RunState::Running)
-    }
-
-    /// As stored and shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RunState::Due => "due",
-            RunState::Running => "running",
-            RunState::Succeeded => "succeeded",
-            RunState::Failed => "failed",
-            RunState::TimedOut => "timed_out",
-            RunState::Cancelled => "cancelled",
-            RunState::Lost => "lost",
-            RunState::Skipped => "skipped",
-        }
-    }
-
-    pub fn parse(s: &str) -> Option<RunState> {
-        Self::ALL.into_iter().find(|state| state.as_str() == s)
-    }
-}
-
-impl std::str::FromStr for RunState {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        let all = || Self::ALL.map(Self::as_str).join(", ");
-        Self::parse(word).ok_or_else(|| format!("{word:?} is none of {}", all()))
-    }
-}
-
-impl fmt::Display for RunState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 
@@ -221,7 +176,7 @@ mod tests {
 
     #[test]
     fn nothing_happens_to_a_final_run() {
-        for state in RunState::ALL.into_iter().filter(|s| s.is_final()) {
+        for state in RunState::ALL.iter().copied().filter(|s| s.is_final()) {
             for event in EVENTS {
                 assert_eq!(next(state, event), Err(Illegal { state, event }));
             }
@@ -250,9 +205,9 @@ mod tests {
     #[test]
     fn every_state_is_read_back_as_it_is_written() {
         for state in RunState::ALL {
-            assert_eq!(RunState::parse(state.as_str()), Some(state));
+            assert_eq!(state.as_str().parse(), Ok(*state));
         }
-        assert_eq!(RunState::parse("Due"), None);
+        assert!("Due".parse::<RunState>().is_err());
     }
 
     #[test]

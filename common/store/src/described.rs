@@ -2,6 +2,7 @@
 //! `#[schema(value_type = …)]` where a row has such a field.
 
 use farmhand_core::claimed;
+use farmhand_core::explain;
 use farmhand_core::health;
 use farmhand_core::run;
 use jiff::Timestamp;
@@ -48,32 +49,11 @@ pub struct Kind;
 
 as_words!(Kind, claimed::Kind::ALL);
 
-/// [`farmhand_core::explain::Gate`].
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Gate {
-    Exists,
-    Enabled,
-    Paused,
-    Schedule,
-    Window,
-    Calendar,
-    Dst,
-    /// Whether somebody turned the instant into a run.
-    Fired,
-    Overlap,
-    Trigger,
-    Pool,
-    Lock,
-    Rate,
-    /// The run's own time: a retry's pause.
-    Ready,
-    Placement,
-    Nodes,
-    NodePool,
-    Slots,
-    Database,
-}
+/// [`explain::Gate`].
+#[derive(Debug, Serialize)]
+pub struct Gate;
+
+as_words!(Gate, explain::Gate::ALL);
 
 /// One gate.
 #[derive(Debug, Serialize, ToSchema)]
@@ -107,4 +87,54 @@ pub struct Explanation {
 pub struct Change {
     pub old: Value,
     pub new: Value,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use farmhand_core::definition;
+    use serde_json::json;
+    use utoipa::PartialSchema;
+
+    use super::*;
+
+    /// The keys of what core writes, and those of what the documents say of it.
+    fn keys<T: PartialSchema>(written: &impl Serialize) -> (BTreeSet<String>, BTreeSet<String>) {
+        let of = |value: &Value| value.as_object().unwrap().keys().cloned().collect();
+        let described = serde_json::to_value(T::schema()).unwrap();
+        (
+            of(&serde_json::to_value(written).unwrap()),
+            of(&described["properties"]),
+        )
+    }
+
+    #[test]
+    fn what_the_documents_describe_has_the_keys_that_core_writes() {
+        let finding = explain::Finding {
+            gate: explain::Gate::Pool,
+            open: false,
+            what: String::new(),
+            since: Some(Timestamp::UNIX_EPOCH),
+            frees: Some(String::new()),
+        };
+        let explanation = explain::Explanation {
+            job_id: String::new(),
+            at: Some(Timestamp::UNIX_EPOCH),
+            held_by: Some(explain::Gate::Pool),
+            answer: String::new(),
+            gates: Vec::new(),
+        };
+        let change = definition::Change {
+            old: json!(1),
+            new: json!(2),
+        };
+        for (written, described) in [
+            keys::<Finding>(&finding),
+            keys::<Explanation>(&explanation),
+            keys::<Change>(&change),
+        ] {
+            assert_eq!(written, described);
+        }
+    }
 }

@@ -22,8 +22,8 @@ use serde_json::{Value, json};
 use super::apply_pools::{no_pool, plan_pools, pool_in_use, show_pools};
 use super::apply_source::{check_sources, confirm, other_source};
 use super::apply_targets::{no_target, plan_targets, show_targets};
-use super::{DatabaseArgs, Exit, Failure, Outcome, job, job_files, out, progress, sign, triggers};
-use farmhand_control::due_now;
+use super::{DatabaseArgs, Exit, Failure, Outcome, job_files, out, progress, sign, triggers};
+use farmhand_control::{due_now, jobs};
 
 #[derive(Args, Debug)]
 pub struct ApplyArgs {
@@ -98,7 +98,7 @@ pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Ou
     };
     let (sources, all) = load_files(&args.path, as_json)?;
     let db = database.connect().await?;
-    let present = job::all(&db).await?;
+    let present = jobs::all(&db).await?;
     triggers::check(&sources, &all.jobs, &present, &scope).map_err(|mistakes| refuse(&mistakes, as_json))?;
     let mut wanted = files(&sources, all);
     if let Some(name) = &args.source {

@@ -5,8 +5,9 @@ use farmhand_store::{Db, query};
 use serde_json::json;
 
 use super::progress::Progress;
-use super::{Exit, Failure, Outcome, completion, job, out, terminal};
+use super::{Exit, Failure, Outcome, completion, out, terminal};
 use farmhand_control::backfill::{Plan, make, plan};
+use farmhand_control::jobs;
 
 #[derive(Args, Debug)]
 pub struct BackfillArgs {
@@ -30,7 +31,7 @@ pub struct BackfillArgs {
 }
 
 pub async fn run(db: &Db, args: &BackfillArgs, as_json: bool) -> Outcome {
-    let row = job::one(db, &args.name).await?;
+    let row = jobs::one(db, &args.name).await?;
     let now = query::now(db).await?;
     let mut progress = Progress::default();
     let looking = |looked: usize, at| {

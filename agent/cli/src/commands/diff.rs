@@ -11,7 +11,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::apply::{Wanted, read_files, store, value_of};
-use super::{Exit, Failure, Outcome, completion, job, out};
+use super::{Exit, Failure, Outcome, completion, out};
+use farmhand_control::jobs as found;
 
 /// Revisions looked through.
 const REVISIONS: i64 = 10_000;
@@ -69,7 +70,7 @@ pub async fn run(db: &Db, args: &DiffArgs, as_json: bool) -> Outcome {
 
 async fn of_files(db: &Db, paths: &[PathBuf], as_json: bool) -> Result<Vec<Diff>, Failure> {
     let wanted = read_files(paths, as_json)?.jobs;
-    let present: BTreeMap<String, Value> = (job::all(db).await?.into_iter())
+    let present: BTreeMap<String, Value> = (found::all(db).await?.into_iter())
         .map(|row| (row.job_id, row.spec))
         .collect();
     let diff = |job: &Wanted| match present.get(&job.name) {
@@ -85,7 +86,7 @@ async fn of_files(db: &Db, paths: &[PathBuf], as_json: bool) -> Result<Vec<Diff>
 
 async fn of_revisions(db: &Db, name: &str, args: &DiffArgs) -> Result<Diff, Failure> {
     let revisions = jobs::revisions(db, name, REVISIONS).await?;
-    let newest = revisions.first().ok_or_else(|| job::no_job(name))?;
+    let newest = revisions.first().ok_or_else(|| found::no_job(name))?;
     let to = find(name, &revisions, args.to.unwrap_or(newest.rev))?;
     let from = match args.from {
         Some(rev) => find(name, &revisions, rev)?,
@@ -129,7 +130,7 @@ fn show(diff: &Diff) {
 
 /// The earlier definition is applied like any other: history only grows.
 pub async fn rollback(db: &Db, args: &RollbackArgs, as_json: bool) -> Outcome {
-    let row = job::one(db, &args.name).await?;
+    let row = found::one(db, &args.name).await?;
     let revisions = jobs::revisions(db, &args.name, REVISIONS).await?;
     let revision = find(&args.name, &revisions, args.rev)?;
     let spec = serde_json::from_value(revision.spec.clone()).map_err(|error| {
@@ -162,7 +163,7 @@ pub async fn rollback(db: &Db, args: &RollbackArgs, as_json: bool) -> Outcome {
         };
         store(db, &[wanted], None, Scope::default()).await?;
     }
-    let now = job::one(db, &args.name).await?;
+    let now = found::one(db, &args.name).await?;
     if as_json {
         out::json(
             &json!({"job_id": args.name, "rev": now.rev, "applied": changes && !args.dry_run, "keys": diff.keys}),

@@ -14,8 +14,7 @@ use super::follow::{Follow, follow};
 use super::{
     DatabaseArgs, Exit, Failure, Outcome, backfill, completion, diff, out, remove, runs, sign, triggers,
 };
-pub(super) use farmhand_control::jobs::{all, no_job, one, spec};
-use farmhand_control::jobs::{pause, resume};
+use farmhand_control::jobs::{all, no_job, one, pause, resume, spec};
 
 #[derive(Args, Debug)]
 pub struct JobArgs {

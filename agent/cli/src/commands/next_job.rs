@@ -10,9 +10,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::next::{NextArgs, distance, show};
-use super::{Exit, Failure, Outcome, job, out};
-use farmhand_control::due_now;
+use super::{Exit, Failure, Outcome, out};
 use farmhand_control::moment;
+use farmhand_control::{due_now, jobs};
 
 pub async fn run(args: &NextArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
@@ -25,7 +25,7 @@ pub async fn run(args: &NextArgs, as_json: bool) -> Outcome {
 
 /// The instants of one job as its definition has them, paused or not.
 async fn one(db: &Db, name: &str, args: &NextArgs, now: Timestamp, as_json: bool) -> Outcome {
-    let row = job::one(db, name).await?;
+    let row = jobs::one(db, name).await?;
     let (schedule, policy) = compiled(&row)?;
     if !as_json && let Some(after) = trigger_text(&row.spec) {
         out::note(&format!("{name}: it runs {after}"));
@@ -104,7 +104,7 @@ async fn all(db: &Db, args: &NextArgs, now: Timestamp, as_json: bool) -> Outcome
     if args.from.is_some() {
         return Err(Failure::usage("--from needs a job or an --expr"));
     }
-    let mut next: Vec<(Timestamp, String)> = job::all(db)
+    let mut next: Vec<(Timestamp, String)> = jobs::all(db)
         .await?
         .into_iter()
         .filter_map(|row| row.next_run.map(|at| (at, row.job_id)))
@@ -127,5 +127,5 @@ async fn all(db: &Db, args: &NextArgs, now: Timestamp, as_json: bool) -> Outcome
 }
 
 fn compiled(row: &Listed) -> Result<(Schedule, DuePolicy), Failure> {
-    due::compile(&row.job_id, &job::spec(row)?).map_err(|e| due_now::unusable(e).into())
+    due::compile(&row.job_id, &jobs::spec(row)?).map_err(|e| due_now::unusable(e).into())
 }

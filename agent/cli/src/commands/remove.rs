@@ -4,13 +4,13 @@ use farmhand_store::Db;
 use farmhand_store::jobs::{ApplyOutcome, Blocked, delete};
 use serde_json::json;
 
-use super::{Exit, Failure, Outcome, job, out, terminal};
-use farmhand_control::due_now;
+use super::{Exit, Failure, Outcome, out, terminal};
+use farmhand_control::{due_now, jobs};
 
 pub async fn run(db: &Db, names: &[String], yes: bool, as_json: bool) -> Outcome {
     let mut running = 0;
     for name in names {
-        running += usize::from(job::one(db, name).await?.running_at.is_some());
+        running += usize::from(jobs::one(db, name).await?.running_at.is_some());
     }
     confirm(names, running, yes)?;
     for _ in 0..due_now::TRIES {

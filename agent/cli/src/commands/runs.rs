@@ -45,10 +45,7 @@ pub struct ListArgs {
 }
 
 fn state(word: &str) -> Result<RunState, String> {
-    RunState::parse(word).ok_or_else(|| {
-        let all = RunState::ALL.map(RunState::as_str).join(", ");
-        format!("it is one of {all}")
-    })
+    word.parse()
 }
 
 /// The run that somebody means: a number, or a job's name for its newest run.
@@ -100,20 +97,27 @@ pub async fn list(db: &Db, args: &ListArgs, as_json: bool) -> Outcome {
     ];
     out::table(&headers, page.items.iter().map(cells).collect());
     if let Some(next) = page.next {
-        out::note(&format!(
-            "there may be more: a higher --limit, or --cursor {next}"
-        ));
+        let full = i64::try_from(page.items.len()).is_ok_and(|have| have >= args.limit);
+        out::note(&match full {
+            true => format!("there may be more: a higher --limit, or --cursor {next}"),
+            false => format!(
+                "not all runs were looked through; further back: --cursor {next}, or name a time with --since and --until"
+            ),
+        });
     }
     Ok(Exit::Ok)
 }
 
-/// As many pages as it takes for what was asked for.
+/// Pages that one list reads at most. Each looks at up to 10,000 runs for those that the filter wants.
+const PAGES: usize = 20;
+
+/// As many pages as it takes for what was asked for, within reason.
 async fn pages(db: &Db, filter: &RunFilter, args: &ListArgs) -> Result<Page<RunItem>, StoreError> {
     let mut all = Page {
         items: Vec::new(),
         next: args.cursor.clone(),
     };
-    loop {
+    for _ in 0..PAGES {
         let have = i64::try_from(all.items.len()).unwrap_or(i64::MAX);
         let paging = Paging {
             cursor: all.next.take(),
@@ -124,9 +128,10 @@ async fn pages(db: &Db, filter: &RunFilter, args: &ListArgs) -> Result<Page<RunI
         all.next = page.next;
         let full = i64::try_from(all.items.len()).is_ok_and(|have| have >= args.limit);
         if full || all.next.is_none() {
-            return Ok(all);
+            break;
         }
     }
+    Ok(all)
 }
 
 fn cells(row: &RunItem) -> Vec<String> {

@@ -16,12 +16,14 @@ use crate::config::AgentConfig;
 use crate::context::{Context, Reload};
 use crate::inbox::{Input, Outlet};
 use crate::notify::Notifier;
+use crate::outage::Outage;
 use crate::reporter::{Checkpoints, Reporter};
 use crate::row_writer::{self, RowBell};
 use crate::runlog::RunLog;
 use crate::session::SessionEnd;
 use crate::{housekeeping, signals, systemd, tables, wardens};
 use farmhand_os::accounts;
+use farmhand_os::clock::boot_now;
 use farmhand_os::random::random;
 use farmhand_policy::Policy;
 use farmhand_policy::trust::Trust;
@@ -162,6 +164,7 @@ pub async fn run(
         db,
         keeper_db,
         events,
+        outage: Outage::default(),
         bell: Bell::default(),
         tables_db,
         row_bell,
@@ -340,7 +343,7 @@ async fn leave_signal(signals: &mut mpsc::Receiver<signals::Signal>) -> signals:
 /// Waits for the database; errors only for what waiting would not mend.
 async fn database_ready(ctx: &Context) -> Result<(), AgentError> {
     retrying(ctx, "connect", || migrate::check(&ctx.db)).await?;
-    ctx.events.emit(Event::DatabaseUp);
+    ctx.events.emit(Event::DatabaseUp { away: None });
     Ok(())
 }
 
@@ -353,11 +356,19 @@ where
     let mut failures = 0u32;
     loop {
         match attempt().await {
-            Ok(value) => return Ok(value),
+            Ok(value) => {
+                if let Some(away) = ctx.outage.end(boot_now()) {
+                    ctx.events.emit(Event::DatabaseUp { away: Some(away) });
+                }
+                return Ok(value);
+            }
             Err(e) if e.is_permanent() => return Err(e.into()),
             Err(e) => {
                 // The start is over: a database that is away may stay away for hours, and nobody shall wait for it.
                 systemd::ready("the database is out of reach");
+                if e.is_away() && ctx.outage.begin(boot_now()) {
+                    ctx.events.emit(Event::DatabaseAway);
+                }
                 ctx.events.emit(Event::DatabaseDown {
                     op,
                     class: e.class(),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farmhand_core::lease::{BootInstant, LeaseTiming, MarksBelow};
+use farmhand_core::lease::{BootInstant, LeaseTiming};
 use farmhand_store::Me;
 use farmhand_store::protocol::{self, Opened};
 use tokio::sync::mpsc;
@@ -295,29 +295,23 @@ fn challenge_after(ttl_ms: i64) -> Duration {
 
 /// Watches a closed timeline for W, then opens it. The last timeline's holders have lapsed by then.
 async fn open_timeline(ctx: &Context) -> Result<(), AgentError> {
-    let nobody = Me {
-        address: ctx.config.address.clone(),
-        session: 0,
-        life: Uuid::nil(),
-    };
-    let no_node = MarksBelow::default();
+    let address = &ctx.config.address;
     let mut watched: Option<(i64, BootInstant)> = None;
     loop {
-        let look = retrying(ctx, "look", || protocol::look(&ctx.db, &nobody, &no_node)).await?;
+        let seen = retrying(ctx, "timeline", || protocol::timeline(&ctx.db)).await?;
         let now = boot_now();
-        if look.timeline_open {
+        if seen.open {
             return Ok(());
         }
         let since = match watched {
-            Some((tli, since)) if tli == look.tli => since,
+            Some((tli, since)) if tli == seen.tli => since,
             _ => now,
         };
-        watched = Some((look.tli, since));
-        let longest = look.longest_lease_ms.max(look.longest_ttl_ms.unwrap_or(0));
-        let wait = challenge_after(longest).max(ctx.timing.challenge_after());
+        watched = Some((seen.tli, since));
+        let wait = challenge_after(seen.longest_ms).max(ctx.timing.challenge_after());
         if now >= since + wait {
             retrying(ctx, "open_timeline", || {
-                protocol::open_timeline(&ctx.db, look.tli, &nobody.address)
+                protocol::open_timeline(&ctx.db, seen.tli, address)
             })
             .await?;
         }

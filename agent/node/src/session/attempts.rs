@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use super::{Attempt, Input, Phase, Session};
 use crate::inbox::NotStarted;
 use crate::inbox::Settled;
+use crate::outage::Unanswered;
 use crate::reporter::Report;
 use crate::verdict;
 use crate::wardens::Whose;
@@ -85,7 +86,7 @@ impl Session {
 
     pub(super) fn on_fired(&mut self, fires: &[Fire], result: Result<Vec<Fired>, StoreError>) {
         self.fires_in_flight -= 1;
-        self.note_db("fire", &result);
+        self.note_db("fire", Unanswered::Slow, &result);
         let Ok(fired) = result else {
             // Nobody may have done it: the next look says what is overdue.
             self.watcher.look_now();
@@ -117,7 +118,7 @@ impl Session {
 
     pub(super) fn on_jobs(&mut self, newest: Option<i64>, result: Result<Vec<JobRow>, StoreError>) {
         self.loading_jobs = false;
-        self.note_db("jobs_since", &result);
+        self.note_db("jobs_since", Unanswered::Slow, &result);
         // Not every change is one of a job: of pools alone, say.
         if let (Ok(_), Some(newest)) = (&result, newest) {
             self.claimer.caught_up(newest);
@@ -136,7 +137,7 @@ impl Session {
     }
 
     pub(super) fn on_overdue(&mut self, result: Result<Vec<Overdue>, StoreError>) {
-        self.note_db("overdue", &result);
+        self.note_db("overdue", Unanswered::Slow, &result);
         let (rows, now) = (result.unwrap_or_default(), boot_now());
         if !self.loading_jobs && self.claimer.starts_over(&rows, now) {
             self.load_jobs(None);
@@ -174,7 +175,7 @@ impl Session {
         took: Duration,
         result: Result<Vec<Claimed>, StoreError>,
     ) {
-        self.note_db("claim", &result);
+        self.note_db("claim", Unanswered::Slow, &result);
         self.emit(Event::ClaimTook { took });
         let claimed = match result {
             Ok(claimed) => claimed,

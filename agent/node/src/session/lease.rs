@@ -11,6 +11,7 @@ use futures_util::future::join_all;
 use super::{Input, Mode, Phase, Session, SessionEnd};
 use crate::inbox::WardenInput;
 use crate::lease::Due;
+use crate::outage::Unanswered;
 use crate::reporter::Report;
 use crate::systemd;
 use crate::verdict::Verdict;
@@ -78,7 +79,7 @@ impl Session {
         sent: BootInstant,
         result: Result<Renewed, StoreError>,
     ) -> Option<SessionEnd> {
-        self.note_db("renew", &result);
+        self.note_db("renew", Unanswered::Outage, &result);
         let now = boot_now();
         match result {
             Ok(Renewed::Alive {

@@ -9,7 +9,6 @@ mod leave;
 mod notices;
 mod order;
 mod orphans;
-mod outage;
 mod progress;
 mod rows;
 mod signature_sync;
@@ -31,6 +30,7 @@ use crate::dbclock::DbClock;
 use crate::failure_detector::Watcher;
 use crate::inbox::Input;
 use crate::lease::Keeper;
+use crate::outage::Unanswered;
 use crate::scheduler::Claimer;
 use crate::tables::Tables;
 use crate::wardens::Wardens;
@@ -113,7 +113,6 @@ pub struct Session {
     /// Some jobs need pools, locks or rates.
     gates: bool,
     db_clock: DbClock,
-    db_up: bool,
     slewed: bool,
     loading_jobs: bool,
     fires_in_flight: usize,
@@ -151,7 +150,6 @@ impl Session {
             drain: None,
             gates: false,
             db_clock: DbClock::default(),
-            db_up: true,
             slewed,
             loading_jobs: false,
             fires_in_flight: 0,
@@ -274,7 +272,7 @@ impl Session {
     fn may_work(&self, now: BootInstant) -> bool {
         self.mode == Mode::Working
             && !self.withheld
-            && self.db_up
+            && !self.ctx.outage.lasts()
             && self.db_clock.known()
             && self.keeper.may_claim(now)
             && self.watcher.timeline_ready()
@@ -297,17 +295,20 @@ impl Session {
     }
 
     /// Notes whether the database answers; says so when that changes.
-    fn note_db<T>(&mut self, op: &'static str, result: &Result<T, StoreError>) {
+    fn note_db<T>(&mut self, op: &'static str, unanswered: Unanswered, result: &Result<T, StoreError>) {
         match result {
-            Ok(_) if !self.db_up => {
-                self.db_up = true;
+            Ok(_) => {
+                let Some(away) = self.ctx.outage.end(boot_now()) else {
+                    return;
+                };
                 self.watcher.reconnected();
                 self.claimer.hint();
-                self.emit(Event::DatabaseUp);
+                self.emit(Event::DatabaseUp { away: Some(away) });
             }
-            Ok(_) => {}
             Err(e) => {
-                self.db_up &= !outage::is_outage(op, e);
+                if unanswered.is_outage(e) && self.ctx.outage.begin(boot_now()) {
+                    self.emit(Event::DatabaseAway);
+                }
                 self.emit(Event::DatabaseDown {
                     op,
                     class: e.class(),

@@ -5,6 +5,7 @@ use farmhand_store::StoreError;
 use farmhand_store::tables::{self, Dispatched};
 
 use super::{Input, Session};
+use crate::outage::Unanswered;
 pub(super) use crate::tables::TABLE_RANKS;
 use farmhand_os::clock::boot_now;
 use farmhand_os::random::random;
@@ -32,7 +33,7 @@ impl Session {
     }
 
     pub(super) fn on_dispatched(&mut self, job_id: &str, result: Result<Dispatched, StoreError>) {
-        self.note_db("dispatch_rows", &result);
+        self.note_db("dispatch_rows", Unanswered::Slow, &result);
         if let Some(error) = self.tables.looked(job_id, &result, boot_now()) {
             self.emit(Event::TableRefused {
                 job_id: job_id.to_owned(),

@@ -13,6 +13,7 @@ use farmhand_store::signatures::{self, Signed};
 use farmhand_store::{Db, StoreError};
 
 use super::{Input, Session};
+use crate::outage::Unanswered;
 use farmhand_os::clock::boot_now;
 use farmhand_warden_client::WardenClient;
 
@@ -69,7 +70,7 @@ impl Session {
     }
 
     pub(super) fn on_refusals_forgotten(&mut self, result: Result<usize, StoreError>) {
-        self.note_db("forget_refusals", &result);
+        self.note_db("forget_refusals", Unanswered::Slow, &result);
         match result {
             Ok(0) => {}
             Ok(_) => self.claimer.hint(),
@@ -92,7 +93,7 @@ impl Session {
     /// One set at a time.
     pub(super) fn tell_serials(&mut self) {
         let trusting = &mut self.trusting;
-        if trusting.telling || trusting.later || trusting.untold.is_empty() || !self.db_up {
+        if trusting.telling || trusting.later || trusting.untold.is_empty() || self.ctx.outage.lasts() {
             return;
         }
         let (Some(keys), Some(warden)) = (self.ctx.config.trusted_keys.clone(), self.wardens.note_taker())

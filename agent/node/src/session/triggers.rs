@@ -6,6 +6,7 @@ use farmhand_store::StoreError;
 use farmhand_store::protocol::{self, JobRow, Triggered};
 
 use super::{Input, Session};
+use crate::outage::Unanswered;
 use farmhand_telemetry::events::Event;
 
 /// Who triggers whom, as this agent last saw it, and what is to be settled.
@@ -63,7 +64,7 @@ impl Session {
 
     pub(super) fn on_triggered(&mut self, result: Result<Vec<Triggered>, StoreError>) {
         self.settler.busy = false;
-        self.note_db("settle", &result);
+        self.note_db("settle", Unanswered::Slow, &result);
         // After an error the next look shows what is left.
         for firing in result.unwrap_or_default() {
             for reason in &firing.skipped {

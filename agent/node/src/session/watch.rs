@@ -10,6 +10,7 @@ use super::rows::TABLE_RANKS;
 use super::{Input, Session};
 use crate::failure_detector::{held_token, node_token};
 use crate::inbox::Watched;
+use crate::outage::Unanswered;
 use crate::scheduler::TRYING_RANKS;
 use farmhand_os::clock::boot_now;
 use farmhand_telemetry::events::Event;
@@ -40,7 +41,7 @@ impl Session {
         received: BootInstant,
         result: Result<Look, StoreError>,
     ) {
-        self.note_db("look", &result);
+        self.note_db("look", Unanswered::Outage, &result);
         let look = match result {
             Ok(look) => look,
             Err(_) => {

@@ -13,7 +13,7 @@ impl Session {
 
     /// One line for `systemctl status`.
     pub fn status(&self) -> String {
-        let what = match (self.mode, self.db_up) {
+        let what = match (self.mode, !self.ctx.outage.lasts()) {
             (_, false) => "the database is out of reach; ",
             (Mode::Working, true) if self.withheld => "withheld by an operator; ",
             (Mode::Working, true) => "",

@@ -78,6 +78,8 @@ pub(super) fn measure(m: &Metrics, event: &Event) {
         Event::Unkillable { .. } => m.fence_kills.with_label_values(&["unkillable"]).inc(),
         Event::Skipped { reason, count, .. } => m.skips.with_label_values(&[reason]).inc_by(*count),
         Event::Expired { silent, .. } => m.takeover_delay.observe(silent.as_secs_f64()),
+        Event::DatabaseUp { .. } => m.db_up.set(1),
+        Event::DatabaseAway => m.db_up.set(0),
         Event::ClockOffset { seconds } => m.db_clock_offset.set(*seconds),
         Event::OutputDropped { bytes, .. } => m.log_dropped.inc_by(*bytes),
         Event::Told(told) => told.measure(m),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use farmhand_store::events::Event as EventRow;
-use farmhand_store::{Observer, Severity, StoreError};
+use farmhand_store::{Observer, Severity};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -178,7 +178,12 @@ pub enum Event {
     ClockSlewed {
         slewed: bool,
     },
-    DatabaseUp,
+    /// The database answers, after so long if it had been away.
+    DatabaseUp {
+        away: Option<Duration>,
+    },
+    /// The database does not answer this agent: the first failure of an outage.
+    DatabaseAway,
     DatabaseDown {
         op: &'static str,
         class: &'static str,
@@ -294,11 +299,6 @@ impl Events {
             if let Some(error) = error {
                 metrics.db_errors.with_label_values(&[op, error.class()]).inc();
             }
-            // A snapshot or a notification that took too long says nothing about the database being there.
-            if !op.starts_with("snapshot") && !op.starts_with("notify") {
-                let away = error.is_some_and(StoreError::is_away);
-                metrics.db_up.set(i64::from(!away));
-            }
         })
     }
 
@@ -369,6 +369,8 @@ fn severity(event: &Event) -> Severity {
         | Event::OutputDropped { .. }
         | Event::TimelineChanged { .. }
         | Event::ReloadFailed { .. }
+        | Event::DatabaseAway
+        | Event::DatabaseUp { away: Some(_) }
         | Event::Refused(_)
         | Event::ClockSlewed { .. } => Severity::Warning,
         Event::Told(told) => told.severity(),

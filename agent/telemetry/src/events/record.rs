@@ -1,9 +1,14 @@
 //! Events as rows of `farmhand.event`.
 
+use std::time::Duration;
+
 use farmhand_store::events::Event as EventRow;
 use serde_json::json;
 
 use super::{AttemptRef, Event, TakeoverCause, severity};
+
+/// A shorter outage is in the log alone.
+const OUTAGE: Duration = Duration::from_secs(1);
 
 /// What is stored of an event, if anything.
 pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
@@ -149,6 +154,7 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
             row.job_id = Some(job_id.clone());
             row.detail = json!({"error": error});
         }
+        Event::DatabaseUp { away: Some(away) } => row.detail = json!({"away_ms": away.as_millis() as u64}),
         Event::Draining { why } => row.detail = json!({"why": why}),
         Event::DrainDeadline { attempts } => row.detail = json!({"attempts": attempts}),
         Event::Told(told) => told.fill(&mut row),
@@ -202,6 +208,7 @@ fn kind(event: &Event) -> Option<&'static str> {
         Event::OutputDropped { .. } => "output_dropped",
         Event::BadDefinition { .. } => "bad_definition",
         Event::TableRefused { .. } => "table_refused",
+        Event::DatabaseUp { away: Some(away) } if *away >= OUTAGE => "database_back",
         Event::Draining { .. } => "draining",
         Event::DrainDeadline { .. } => "drain_deadline",
         Event::Drained => "drained",

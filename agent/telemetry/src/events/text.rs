@@ -178,7 +178,15 @@ impl std::fmt::Display for Text<'_> {
             Event::ClockSlewed { slewed: false } => {
                 write!(f, "this machine's clock ticks at its own rate again")
             }
-            Event::DatabaseUp => write!(f, "PostgreSQL answers"),
+            Event::DatabaseUp { away: None } => write!(f, "PostgreSQL answers"),
+            Event::DatabaseUp { away: Some(away) } => {
+                write!(
+                    f,
+                    "PostgreSQL answers again; it had not for {:.1} s",
+                    away.as_secs_f64()
+                )
+            }
+            Event::DatabaseAway => write!(f, "PostgreSQL does not answer"),
             Event::DatabaseDown { op, class, error } => {
                 write!(f, "PostgreSQL: {op} failed ({class}): {error}")
             }

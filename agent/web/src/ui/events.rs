@@ -41,6 +41,7 @@ const ABOUT: [(&str, &str, &[&str]); 7] = [
             "attempt_lost",
             "swept",
             "hold_released",
+            "database_back",
         ],
     ),
     (

@@ -24,31 +24,31 @@ use super::run::RunState;
 
 pub use gates::explain;
 
-/// The gates in the order in which a run meets them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Gate {
-    Exists,
-    Enabled,
-    Paused,
-    Schedule,
-    Window,
-    Calendar,
-    Dst,
-    /// Whether somebody turned the instant into a run.
-    Fired,
-    Overlap,
-    Trigger,
-    Pool,
-    Lock,
-    Rate,
-    /// The run's own time: a retry's pause.
-    Ready,
-    Placement,
-    Nodes,
-    NodePool,
-    Slots,
-    Database,
+crate::words! {
+    /// The gates in the order in which a run meets them.
+    Gate {
+        Exists = "exists",
+        Enabled = "enabled",
+        Paused = "paused",
+        Schedule = "schedule",
+        Window = "window",
+        Calendar = "calendar",
+        Dst = "dst",
+        /// Whether the instant was made into a run.
+        Fired = "fired",
+        Overlap = "overlap",
+        Trigger = "trigger",
+        Pool = "pool",
+        Lock = "lock",
+        Rate = "rate",
+        /// The run's own time: a retry's pause.
+        Ready = "ready",
+        Placement = "placement",
+        Nodes = "nodes",
+        NodePool = "node_pool",
+        Slots = "slots",
+        Database = "database",
+    }
 }
 
 /// What is known of a job, at one moment.

@@ -25,5 +25,7 @@ pub use gated::{claim_any, claim_gated};
 pub use look::{CancelWanted, HeldOver, JobRow, Look, NodeBeat, Overdue, jobs_since, look, overdue};
 pub use outcome::{Finish, GiveBack, Lose, LostWhy, Release, Retry, finish, give_back, lose, release, retry};
 pub(crate) use session::set;
-pub use session::{Held, NodeInfo, Opened, Renewed, open, open_timeline, raise_held, readopt, renew};
+pub use session::{
+    Held, NodeInfo, Opened, Renewed, Timeline, open, open_timeline, raise_held, readopt, renew, timeline,
+};
 pub use trigger::{ParentRow, Triggered, Triggers, Waiting, settle, triggers};

@@ -177,6 +177,24 @@ pub async fn renew(
     }))
 }
 
+/// The server's timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Timeline {
+    pub tli: i64,
+    pub open: bool,
+    /// The longest lease that the farm remembers.
+    pub longest_ms: i64,
+}
+
+/// Which timeline the server is on, and whether it is open.
+pub async fn timeline(db: &Db) -> Result<Timeline, StoreError> {
+    let row: Option<Timeline> = db.row(stmt!("timeline"), &[]).await?;
+    row.ok_or(StoreError::Decode {
+        op: "timeline",
+        message: "no row".to_owned(),
+    })
+}
+
 /// Opens the timeline `tli`, after it was watched for a whole stopwatch, if the server is still on it.
 /// True also when another agent opened it.
 pub async fn open_timeline(db: &Db, tli: i64, address: &str) -> Result<bool, StoreError> {

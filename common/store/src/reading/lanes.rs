@@ -9,6 +9,7 @@ use tokio_postgres::types::Type;
 use utoipa::ToSchema;
 
 use super::nodes::NodeState;
+use super::outages::{Outage, outages};
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::text::words;
@@ -53,6 +54,8 @@ pub struct Lanes {
     pub bars: Vec<Bar>,
     /// How many attempts ended in each stretch of time; given when there are too many for bars.
     pub bands: Vec<Band>,
+    /// When nodes did not reach the database, as far as that ended in this time; the last 500.
+    pub outages: Vec<Outage>,
 }
 
 /// A node's lane.
@@ -232,6 +235,7 @@ pub async fn lanes(db: &Db, window: &Window) -> Result<Lanes, StoreError> {
         folded,
         bars,
         bands,
+        outages: outages(db, window).await?,
     })
 }
 

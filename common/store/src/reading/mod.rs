@@ -12,6 +12,7 @@ mod lanes;
 mod logs;
 mod marks;
 mod nodes;
+mod outages;
 mod page;
 mod runs;
 
@@ -29,6 +30,7 @@ pub use lanes::{Band, Bar, BarEnd, FenceMark, Lane, Lanes, Successor, Window, la
 pub use logs::{LogPiece, LogRange, LogState, MOST_BYTES, Tail, log, log_state};
 pub use marks::{Marks, RunMark, marks};
 pub use nodes::{LeaseItem, NodeItem, NodeState, PoolItem, leases, node, nodes, pools};
+pub use outages::Outage;
 pub use page::{MOST, Page, Paging};
 pub use runs::{RunDetail, RunFilter, RunItem, run, runs};
 

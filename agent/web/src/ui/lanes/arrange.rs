@@ -6,7 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::scale::Scale;
 use super::{
-    Arrow, AttemptFact, Bar, Facts, Gap, Lane, MANY, Mark, NodeFact, Picture, bands, is_good, is_lost,
+    Arrow, AttemptFact, Bar, Facts, Gap, Lane, MANY, Mark, NodeFact, Picture, Shade, Silence, bands, is_good,
+    is_lost,
 };
 use crate::ui::parts::time::between;
 
@@ -168,6 +169,7 @@ fn lane(facts: &Facts, node: &NodeFact, scale: &Scale, heirs: &Heirs, top: f64) 
         _ => &node.state,
     };
     let zombies = facts.zombies.iter().filter(|z| here(&z.address));
+    let outages = facts.outages.iter().filter(|o| here(&o.address));
     Lane {
         title: node.address.clone(),
         node: Some(node.clone()),
@@ -176,7 +178,10 @@ fn lane(facts: &Facts, node: &NodeFact, scale: &Scale, heirs: &Heirs, top: f64) 
         height: (y - top + PAD - (STEP - BAR)).max(LOW),
         bars,
         bands: folded,
-        gaps: silences.iter().map(|s| gap(s.from, s.to, scale)).collect(),
+        gaps: (silences.iter())
+            .map(|s| silence(s, scale))
+            .chain(outages.map(|o| gap(o.from, o.to, Shade::Away, scale)))
+            .collect(),
         marks: zombies
             .map(|z| Mark {
                 x: scale.x(z.at),
@@ -200,14 +205,21 @@ fn place(ends: &mut Vec<f64>, x: f64, end: f64) -> Option<usize> {
     })
 }
 
-fn gap(from: Timestamp, to: Option<Timestamp>, scale: &Scale) -> Gap {
-    let until = to.unwrap_or(scale.now);
+fn silence(silence: &Silence, scale: &Scale) -> Gap {
+    let shade = match silence.to {
+        Some(_) => Shade::Expired,
+        None => Shade::Silent,
+    };
+    gap(silence.from, silence.to.unwrap_or(scale.now), shade, scale)
+}
+
+fn gap(from: Timestamp, to: Timestamp, shade: Shade, scale: &Scale) -> Gap {
     let x = scale.x(from);
     Gap {
         x,
-        width: (scale.x(until) - x).max(LEAST),
-        lasted: between(from, until),
-        over: to.is_some(),
+        width: (scale.x(to) - x).max(LEAST),
+        lasted: between(from, to),
+        shade,
     }
 }
 

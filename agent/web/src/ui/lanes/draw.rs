@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::arrange::{AXIS, BAND, BAR};
-use super::{AttemptFact, Band, Bar, Gap, Lane, Mark, Picture};
+use super::{AttemptFact, Band, Bar, Gap, Lane, Mark, Picture, Shade};
 use crate::ui::parts::icons::Icon;
 use crate::ui::parts::time::{between, took};
 use crate::ui::parts::words::{self, Sign, Tone};
@@ -109,22 +109,23 @@ fn gutter(lane: &Lane) -> Markup {
 fn drawn(lane: &Lane, now: Timestamp) -> Markup {
     html! {
         line class="rule" x1="0" x2="100%" y1=(lane.top) y2=(lane.top) {}
-        @for gap in &lane.gaps { (silence(lane, gap)) }
+        @for gap in &lane.gaps { (shaded(lane, gap)) }
         @for band in &lane.bands { (histogram(band)) }
         @for bar in &lane.bars { (attempt(bar, now)) }
         @for mark in &lane.marks { (zombie(lane, mark)) }
     }
 }
 
-fn silence(lane: &Lane, gap: &Gap) -> Markup {
-    let lasted = took(gap.lasted);
-    let title = if gap.over {
-        format!(
-            "{} was silent for {lasted}, then its session was expired",
-            lane.title
-        )
-    } else {
-        format!("{} has been silent for {lasted}", lane.title)
+fn shaded(lane: &Lane, gap: &Gap) -> Markup {
+    let (node, lasted) = (&lane.title, took(gap.lasted));
+    let title = match gap.shade {
+        Shade::Silent => format!("{node} has been silent for {lasted}"),
+        Shade::Expired => format!("{node} was silent for {lasted}, then its session was expired"),
+        Shade::Away => format!("the database did not answer {node} for {lasted}"),
+    };
+    let word = match gap.shade {
+        Shade::Silent | Shade::Expired => "silent",
+        Shade::Away => "no database",
     };
     let height = lane.height - 2.0;
     html! {
@@ -132,7 +133,7 @@ fn silence(lane: &Lane, gap: &Gap) -> Markup {
             title { (title) }
             rect class="gap" width="100%" height=(height) {}
             rect width="100%" height=(height) fill="url(#silent)" {}
-            text class="strong" x="4" y=(height - 4.0) { "silent " (lasted) }
+            text class="strong" x="4" y=(height - 4.0) { (word) " " (lasted) }
         }
     }
 }
@@ -237,7 +238,7 @@ fn legend() -> Markup {
             (entry(Tone::Ok, Icon::Check, "succeeded"))
             (entry(Tone::Bad, Icon::Cross, "failed"))
             (entry(Tone::Lost, Icon::Lost, "lost with its node (hatched)"))
-            (entry(Tone::Warn, Icon::Alert, "silence until the lease was over (shaded)"))
+            (entry(Tone::Warn, Icon::Alert, "silence until the lease was over, or no database (shaded)"))
             (entry(Tone::Lost, Icon::Arrow, "takeover, with its fence"))
             (entry(Tone::Lost, Icon::Fence, "stale holder fenced"))
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use farmhand_store::reading::{self, BarEnd, NodeItem};
 use jiff::{SignedDuration, Timestamp};
 
-use super::{AttemptFact, Count, Facts, NodeFact, Silence, Zombie};
+use super::{AttemptFact, Count, Facts, NodeFact, Outage, Silence, Zombie};
 
 /// A node renews its lease four times in it; when two of them are missing, people should see that.
 const MISSED: i128 = 2;
@@ -68,6 +68,13 @@ pub fn facts(picture: &reading::Lanes, nodes: &[NodeItem], now: Timestamp) -> Fa
             })
             .collect(),
         silences: silences.into_values().collect(),
+        outages: (picture.outages.iter())
+            .map(|o| Outage {
+                address: o.node.clone(),
+                from: o.from,
+                to: o.to,
+            })
+            .collect(),
         zombies: zombies.collect(),
     }
 }

@@ -32,6 +32,7 @@ pub struct Facts {
     /// How many attempts ended when, where they are too many to be listed.
     pub counts: Vec<Count>,
     pub silences: Vec<Silence>,
+    pub outages: Vec<Outage>,
     pub zombies: Vec<Zombie>,
 }
 
@@ -92,6 +93,14 @@ pub struct Silence {
     pub from: Timestamp,
     /// The expiry; None while it goes on.
     pub to: Option<Timestamp>,
+}
+
+/// A node did not reach the database. Its lease may have outlasted that.
+#[derive(Clone, Debug)]
+pub struct Outage {
+    pub address: String,
+    pub from: Timestamp,
+    pub to: Timestamp,
 }
 
 /// A stale holder wanted to write, or lived, and was refused or killed.
@@ -164,13 +173,24 @@ pub struct Cell {
     pub level: f64,
 }
 
-/// A silence.
+/// What a shaded stretch of a lane is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shade {
+    /// Not heard of, and not expired yet.
+    Silent,
+    /// Not heard of until it was expired.
+    Expired,
+    /// Without the database.
+    Away,
+}
+
+/// A shaded stretch of a lane.
 #[derive(Clone, Debug)]
 pub struct Gap {
     pub x: f64,
     pub width: f64,
     pub lasted: std::time::Duration,
-    pub over: bool,
+    pub shade: Shade,
 }
 
 /// A zombie.

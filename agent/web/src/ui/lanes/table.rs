@@ -50,6 +50,15 @@ pub fn table(facts: &Facts, picture: &Picture, now: Timestamp) -> Markup {
                                 td colspan="2" { @if s.to.is_some() { "expired" } @else { "not expired yet" } }
                             }
                         }
+                        @for o in &facts.outages {
+                            tr {
+                                td { (o.address) }
+                                td colspan="4" { "did not reach the database" }
+                                td class="nowrap" { (clock(o.from)) }
+                                td class="nowrap" { (took(between(o.from, o.to))) }
+                                td colspan="2" {}
+                            }
+                        }
                         @for z in &facts.zombies {
                             tr {
                                 td { (z.address) }

@@ -114,7 +114,7 @@ fn a_node_that_is_silent_now_is_shaded_up_to_the_present() {
     let lane = lane(&picture, "n1");
     let gap = &lane.gaps[0];
     assert_eq!(lane.state, "silent");
-    assert!(!gap.over && (gap.x + gap.width - picture.now).abs() < 1e-9);
+    assert!(gap.shade == Shade::Silent && (gap.x + gap.width - picture.now).abs() < 1e-9);
     assert!(!lane.bars[0].hatched, "it may well live");
 }
 
@@ -315,4 +315,21 @@ fn a_runs_own_picture_has_the_lease_gap_of_what_was_lost_and_of_a_holder_that_is
         gaps.iter().map(of).collect::<Vec<_>>(),
         [lost, ("n2".to_owned(), before(10), None)]
     );
+}
+
+#[test]
+fn an_outage_of_the_database_is_shaded_and_is_no_silence() {
+    let mut facts = takeover();
+    facts.outages.push(Outage {
+        address: "n2".to_owned(),
+        from: before(300),
+        to: before(240),
+    });
+    let picture = arrange(&facts, now(), HOUR);
+    let lane = lane(&picture, "n2");
+    let [gap] = &lane.gaps[..] else {
+        panic!("{:?}", lane.gaps);
+    };
+    assert_eq!((gap.shade, gap.lasted.as_secs()), (Shade::Away, 60));
+    assert_eq!(lane.state, "ready");
 }

@@ -47,7 +47,7 @@ fn said(outcomes: &[(i64, RunState)]) -> String {
         return "no run yet".to_owned();
     }
     let mut words: Vec<String> = Vec::new();
-    for state in RunState::ALL {
+    for &state in RunState::ALL {
         let n = outcomes.iter().filter(|(_, s)| *s == state).count();
         if n > 0 {
             words.push(format!("{n} {}", words::run(state).word));

@@ -71,7 +71,7 @@ pub fn named(outcome: &str) -> Sign {
         "never_started" => sign(Tone::Idle, Icon::Skip, "never started"),
         "left_out" => sign(Tone::Idle, Icon::Skip, "left out"),
         "done" => sign(Tone::Ok, Icon::Check, "done earlier"),
-        other => RunState::parse(other).map_or(sign(Tone::Idle, Icon::Wait, "unknown"), run),
+        other => (other.parse()).map_or(sign(Tone::Idle, Icon::Wait, "unknown"), run),
     }
 }
 
