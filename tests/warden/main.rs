@@ -6,6 +6,7 @@ mod ending;
 mod harness;
 mod killed;
 mod limits;
+mod marks;
 mod output;
 mod running;
 mod secrets;

@@ -1,8 +1,10 @@
 //! Whose process is this? Asked about children of the warden that it did not fork: orphans of attempts, which
 //! become its children because it is a subreaper; and about everything where there is no cgroup.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::wire::AttemptId;
@@ -30,11 +32,23 @@ pub struct Census {
 
 /// The signs by which a process is recognised.
 #[derive(Debug, Default)]
-struct Signs {
+struct Signs<'a> {
     living: HashSet<AttemptId>,
     by_main: HashMap<i32, AttemptId>,
     by_cgroup: HashMap<String, AttemptId>,
-    by_run_dir: HashMap<Vec<u8>, AttemptId>,
+    by_run_dir: HashMap<&'a [u8], &'a Member<'a>>,
+    /// Asked for only where a mark is not of its user's.
+    by_user: OnceCell<HashMap<u32, Vec<AttemptId>>>,
+}
+
+impl Member<'_> {
+    /// The user that it runs as: the run directory is given to that user by root, in a directory of root's.
+    fn user(&self) -> Option<u32> {
+        let given = std::fs::symlink_metadata(self.run_dir).ok();
+        given
+            .map(|dir| dir.uid())
+            .or_else(|| process::real_user(self.main))
+    }
 }
 
 impl Census {
@@ -58,7 +72,7 @@ impl Census {
             [only] => Some(only.id),
             _ => None,
         };
-        // An orphan's children are its attempt's, too, even where they themselves bear no sign of it.
+        // An orphan's children are its attempt's, too, whatever signs they bear themselves.
         let mut owners = HashMap::new();
         for (stat, top) in &all {
             if stat.pid == *top {
@@ -67,24 +81,20 @@ impl Census {
         }
         let mut known = HashMap::new();
         for (stat, top) in all.into_iter().filter(|(stat, _)| !stat.is_zombie()) {
-            let own = if stat.pid == top {
-                None
-            } else {
-                self.owner(&stat, &signs)
-            };
-            match own.or(owners.get(&top).copied().flatten()) {
+            let of_top = owners.get(&top).copied().flatten();
+            match of_top.or_else(|| self.owner(&stat, &signs)) {
                 Some(id) => {
                     known.insert((stat.pid, stat.start), id);
                     self.found.entry(id).or_default().push(stat);
                 }
-                None if members.is_empty() || bears_mark_below(stat.pid, runs) => self.left_behind.push(stat),
+                None if members.is_empty() || signs.of_ended(stat.pid, runs) => self.left_behind.push(stat),
                 None => {}
             }
         }
         self.known = known;
     }
 
-    fn owner(&self, stat: &Stat, signs: &Signs) -> Option<AttemptId> {
+    fn owner(&self, stat: &Stat, signs: &Signs<'_>) -> Option<AttemptId> {
         let numbers = [stat.pid, stat.session, stat.pgrp];
         if let Some(id) = numbers.iter().find_map(|n| signs.by_main.get(n)) {
             return Some(*id);
@@ -103,25 +113,57 @@ impl Census {
                 .find_map(|name| signs.by_cgroup.get(name))
                 .copied()
         };
-        by_cgroup().or_else(|| signs.by_run_dir.get(&mark_of(stat.pid)?).copied())
+        by_cgroup().or_else(|| signs.by_mark(stat.pid))
     }
 }
 
-impl Signs {
-    fn new(members: &[Member<'_>]) -> Signs {
+impl<'a> Signs<'a> {
+    fn new(members: &'a [Member<'a>]) -> Self {
         let mut signs = Signs::default();
         for member in members {
             signs.living.insert(member.id);
             signs.by_main.insert(member.main, member.id);
             signs
                 .by_run_dir
-                .insert(member.run_dir.as_os_str().as_bytes().to_vec(), member.id);
+                .insert(member.run_dir.as_os_str().as_bytes(), member);
             let name = member.cgroup.and_then(Path::to_str).and_then(last_two);
             signs
                 .by_cgroup
                 .extend(name.map(|name| (name.to_owned(), member.id)));
         }
         signs
+    }
+
+    /// Any process can carry any mark. It is believed of the user that the attempt runs as; and of a user that root's job
+    /// became, when no other attempt runs as that user. Else it is of the only attempt of its own user.
+    fn by_mark(&self, pid: i32) -> Option<AttemptId> {
+        let named = *self.by_run_dir.get(mark_of(pid)?.as_slice())?;
+        let (user, of_named) = (process::real_user(pid)?, named.user());
+        if of_named == Some(user) {
+            return Some(named.id);
+        }
+        match self.by_user().get(&user).map(Vec::as_slice) {
+            None => (of_named == Some(0)).then_some(named.id),
+            Some([own]) => Some(*own),
+            Some(_) => None,
+        }
+    }
+
+    fn by_user(&self) -> &HashMap<u32, Vec<AttemptId>> {
+        self.by_user.get_or_init(|| {
+            let mut found: HashMap<u32, Vec<AttemptId>> = HashMap::new();
+            for member in self.by_run_dir.values() {
+                if let Some(user) = member.user() {
+                    found.entry(user).or_default().push(member.id);
+                }
+            }
+            found
+        })
+    }
+
+    /// Whether it carries the mark of an attempt that is over.
+    fn of_ended(&self, pid: i32, runs: &Path) -> bool {
+        mark_of(pid).is_some_and(|dir| is_below(&dir, runs) && !self.by_run_dir.contains_key(dir.as_slice()))
     }
 }
 
@@ -147,15 +189,15 @@ fn mark_of(pid: i32) -> Option<Vec<u8>> {
         .map(<[u8]>::to_vec)
 }
 
-fn bears_mark_below(pid: i32, runs: &Path) -> bool {
-    mark_of(pid).is_some_and(|dir| dir.starts_with(runs.as_os_str().as_bytes()))
+fn is_below(mark: &[u8], runs: &Path) -> bool {
+    mark.starts_with(runs.as_os_str().as_bytes())
 }
 
 /// Every process of the machine that was given a run directory below `runs`, whoever its parent is by now.
 pub fn marked(runs: &Path) -> Vec<Stat> {
     let own = std::process::id().cast_signed();
     let mut found = process::all();
-    found.retain(|stat| stat.pid != own && !stat.is_zombie() && bears_mark_below(stat.pid, runs));
+    found.retain(|stat| stat.pid != own && !stat.is_zombie() && mark_of(stat.pid).is_some_and(|m| is_below(&m, runs)));
     found
 }
 

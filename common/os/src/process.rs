@@ -150,6 +150,13 @@ pub fn has_variable(pid: i32, entry: &[u8]) -> bool {
     environ.split(|b| *b == 0).any(|found| found == entry)
 }
 
+/// Who started a process, also when it is a setuid program.
+pub fn real_user(pid: i32) -> Option<u32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
 /// When a process was started, in CLOCK_BOOTTIME nanoseconds, to a clock tick.
 pub fn started_ns(stat: &Stat) -> u64 {
     let ticks = rustix::param::clock_ticks_per_second().max(1);
