@@ -24,7 +24,14 @@ async fn without_cgroups() -> Farmer {
 }
 
 /// A job of `user` that starts `count` orphans, each with a session of its own, which carry the mark of `of`, and then does `then`.
-fn orphans(farmer: &Farmer, id: AttemptId, user: &str, of: AttemptId, count: u32, then: &str) -> SpawnRequest {
+fn orphans(
+    farmer: &Farmer,
+    id: AttemptId,
+    user: &str,
+    of: AttemptId,
+    count: u32,
+    then: &str,
+) -> SpawnRequest {
     let mark = farmer.paths().run_dir(of).display().to_string();
     let script = format!(
         "cd $FARMHAND_RUN_DIR; setsid sh -c '
@@ -70,7 +77,11 @@ async fn the_end_of_a_job_kills_no_process_of_another_user_that_carries_its_mark
         .spawn(orphans(&farmer, FORGER, "daemon", VICTIM, 1, "sleep 1000"))
         .await;
     let forged = orphan(&farmer, FORGER).await;
-    farmer.client.kill(VICTIM, GRACE, KillReason::Cancel).await.unwrap();
+    farmer
+        .client
+        .kill(VICTIM, GRACE, KillReason::Cancel)
+        .await
+        .unwrap();
     let asked = farmhand_warden_client::boottime_ns();
     let result = farmer.exited(VICTIM).await;
     assert_eq!(result.killed, Some(KillReason::Cancel), "{result:?}");
@@ -108,12 +119,22 @@ async fn what_is_below_a_jobs_own_processes_is_its_own_whatever_mark_it_carries(
     let script = format!(
         "cd $FARMHAND_RUN_DIR; FARMHAND_RUN_DIR={mark} setsid sleep 1000 & echo $! >$FARMHAND_RUN_DIR/orphan; wait"
     );
-    farmer.spawn(as_user(&farmer, sh(FORGER, &script), "daemon")).await;
+    farmer
+        .spawn(as_user(&farmer, sh(FORGER, &script), "daemon"))
+        .await;
     let child = orphan(&farmer, FORGER).await;
-    farmer.client.kill(VICTIM, GRACE, KillReason::Cancel).await.unwrap();
+    farmer
+        .client
+        .kill(VICTIM, GRACE, KillReason::Cancel)
+        .await
+        .unwrap();
     farmer.exited(VICTIM).await;
     assert!(alive(child), "the same user's, and below the other job");
-    farmer.client.kill(FORGER, GRACE, KillReason::Cancel).await.unwrap();
+    farmer
+        .client
+        .kill(FORGER, GRACE, KillReason::Cancel)
+        .await
+        .unwrap();
     farmer.exited(FORGER).await;
     assert!(!alive(child));
 }

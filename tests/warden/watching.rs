@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use farmhand_core::definition::{ChildLimit, Isolation};
 use farmhand_warden_client::wire::*;
-use farmhand_warden_client::{Item, Notice, OutputReader, Stream, WardenClient};
+use farmhand_warden_client::{Item, MILLISECOND, Notice, OutputReader, Stream, WardenClient, boottime_ns};
 
 use super::harness::*;
 
@@ -176,5 +176,39 @@ async fn what_an_agent_did_not_confirm_is_told_to_the_next_one() {
         }
         assert!(std::time::Instant::now() < deadline, "{report:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// System calls of it that read, so far. Those of children join them as soon as they are reaped.
+fn reads(pid: i32) -> u64 {
+    let counts = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
+    let line = counts.lines().find_map(|line| line.strip_prefix("syscr: "));
+    line.unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_flood_of_progress_waits_in_its_pipe_and_loses_nothing() {
+    for isolation in [Isolation::Cgroup, Isolation::Pid] {
+        let mut farmer = Farmer::new().await;
+        let warden = farmer.client.identity().warden_pid;
+        let (before, since) = (reads(warden), boottime_ns());
+        let flood =
+            "cd $FARMHAND_RUN_DIR; yes at | head -c 4000001 >&3; printf '\\nlast\\n' >&3; echo over >over";
+        let mut request = sh(id(1, 1), &format!("{flood}; sleep 1000"));
+        request.isolation = isolation;
+        farmer.spawn(request).await;
+        farmer.file(id(1, 1), "over").await;
+        let windows = (boottime_ns() - since) / (50 * MILLISECOND);
+        let reads = reads(warden) - before;
+        assert!(reads < 2 * windows + 100, "{reads} reads in {windows} windows");
+        // What is in the pipe when a command ends is still read.
+        let grace = Duration::from_millis(100);
+        farmer
+            .client
+            .kill(id(1, 1), grace, KillReason::Cancel)
+            .await
+            .unwrap();
+        let result = farmer.exited(id(1, 1)).await;
+        assert_eq!(result.checkpoint.as_deref(), Some("last"), "{result:?}");
     }
 }

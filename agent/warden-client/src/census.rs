@@ -197,7 +197,9 @@ fn is_below(mark: &[u8], runs: &Path) -> bool {
 pub fn marked(runs: &Path) -> Vec<Stat> {
     let own = std::process::id().cast_signed();
     let mut found = process::all();
-    found.retain(|stat| stat.pid != own && !stat.is_zombie() && mark_of(stat.pid).is_some_and(|m| is_below(&m, runs)));
+    found.retain(|stat| {
+        stat.pid != own && !stat.is_zombie() && mark_of(stat.pid).is_some_and(|m| is_below(&m, runs))
+    });
     found
 }
 

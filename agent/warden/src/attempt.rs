@@ -9,7 +9,7 @@ use super::child_limits::Ending as ChildrenEnding;
 use super::life::{Life, Times};
 use super::plan::InitReport;
 use super::poller::{Channel, Poller, Source};
-use super::progress::Lines;
+use super::progress::{Progress, Said};
 use super::redact::Hidden;
 use super::secrets;
 use super::spawn::Started;
@@ -52,8 +52,8 @@ pub struct Attempt {
     started_ns: u64,
     pipes: Pipes,
     window: (u64, u64),
-    pub resume_at: Option<u64>,
-    lines: Lines,
+    resume_at: Option<u64>,
+    progress: Progress,
     hidden: Hidden,
     start_error: Vec<u8>,
     status: Vec<u8>,
@@ -64,7 +64,6 @@ struct Pipes {
     stdin: Option<(OwnedFd, usize)>,
     stdout: Option<OwnedFd>,
     stderr: Option<OwnedFd>,
-    progress: Option<OwnedFd>,
     start_error: Option<OwnedFd>,
     status: Option<OwnedFd>,
 }
@@ -106,13 +105,12 @@ impl Attempt {
                 stdin: started.stdin.map(|fd| (fd, 0)),
                 stdout: Some(started.stdout),
                 stderr: Some(started.stderr),
-                progress: Some(started.progress),
                 start_error: Some(started.start_error),
                 status: started.status,
             },
             window: (now, 0),
             resume_at: None,
-            lines: Lines::default(),
+            progress: Progress::new(started.progress),
             hidden: Hidden::new(started.secrets),
             start_error: Vec::new(),
             status: Vec::new(),
@@ -128,7 +126,6 @@ impl Attempt {
         let readable = [
             (&self.pipes.stdout, Channel::Stdout),
             (&self.pipes.stderr, Channel::Stderr),
-            (&self.pipes.progress, Channel::Progress),
             (&self.pipes.start_error, Channel::StartError),
             (&self.pipes.status, Channel::Status),
         ];
@@ -137,7 +134,7 @@ impl Attempt {
                 poller.read(fd, source(channel))?;
             }
         }
-        Ok(())
+        self.progress.watch(poller, self.slot)
     }
 
     /// One bounded piece of work on one pipe. Answers whether a line of progress was complete.
@@ -148,7 +145,10 @@ impl Attempt {
                 self.collect(channel, poller);
                 self.throttle(poller, now);
             }
-            Channel::Progress => return self.read_progress(poller, now),
+            Channel::Progress => {
+                let said = self.progress.ready(poller, now);
+                return self.take_progress(said, now);
+            }
             Channel::StartError => read_into(
                 &mut self.pipes.start_error,
                 poller,
@@ -233,13 +233,15 @@ impl Attempt {
                 }
             }
         }
-        Ok(())
+        self.progress.resume(poller, self.slot, now)
     }
 
-    fn read_progress(&mut self, poller: &Poller, now: u64) -> bool {
-        let mut fresh = Vec::new();
-        read_into(&mut self.pipes.progress, poller, &mut fresh, usize::MAX);
-        let said = self.lines.take(&fresh);
+    /// When to listen again to what is throttled.
+    pub fn resumes(&self) -> [Option<u64>; 2] {
+        [self.resume_at, self.progress.resume_at]
+    }
+
+    fn take_progress(&mut self, said: Said, now: u64) -> bool {
         if let Some(checkpoint) = said.checkpoint {
             self.checkpoint = self.hidden.text(checkpoint);
         }
@@ -294,13 +296,11 @@ impl Attempt {
         {
             let _ = removal::remove(&attempt.join(secrets::DIRECTORY), removal::BRIEFLY);
         }
-        self.read_progress(poller, now);
+        let said = self.progress.finish(poller);
+        self.take_progress(said, now);
         self.ready(Channel::StartError, poller, now);
         self.ready(Channel::Status, poller, now);
-        for fd in [&self.pipes.stdout, &self.pipes.stderr, &self.pipes.progress]
-            .into_iter()
-            .flatten()
-        {
+        for fd in [&self.pipes.stdout, &self.pipes.stderr].into_iter().flatten() {
             poller.forget(fd);
         }
         let (ending, usage) = self.ending(reaped);

@@ -1,10 +1,101 @@
-//! Lines from the progress descriptor.
+//! The progress descriptor: lines from it, and how often it is read.
 
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+
+use super::poller::{Channel, Poller, Source};
 use farmhand_core::stream::MAX_CHECKPOINT;
+use farmhand_warden_client::clock::MILLISECOND;
+
+/// As much as a pipe holds, unless its writer made it larger.
+const READ_SIZE: usize = 64 << 10;
+/// It is read once in this time. What comes meanwhile stays in the pipe, and a writer that fills it waits.
+const WINDOW: u64 = 50 * MILLISECOND;
+/// A pipe can be made so large without privileges.
+const LARGEST: usize = 1 << 20;
+
+#[derive(Debug)]
+pub struct Progress {
+    fd: Option<OwnedFd>,
+    lines: Lines,
+    read_at: u64,
+    pub resume_at: Option<u64>,
+}
+
+impl Progress {
+    pub fn new(fd: OwnedFd) -> Self {
+        Self {
+            fd: Some(fd),
+            lines: Lines::default(),
+            read_at: 0,
+            resume_at: None,
+        }
+    }
+
+    pub fn watch(&self, poller: &Poller, slot: u32) -> io::Result<()> {
+        match &self.fd {
+            Some(fd) => poller.read(fd, Source::Attempt(slot, Channel::Progress)),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads once, or not before the next window.
+    pub fn ready(&mut self, poller: &Poller, now: u64) -> Said {
+        let next = self.read_at + WINDOW;
+        if now >= next {
+            self.read_at = now;
+            return self.read(poller).unwrap_or_default();
+        }
+        // Taken out altogether: epoll reports a hang-up whether asked for or not.
+        if let (Some(fd), None) = (&self.fd, self.resume_at) {
+            poller.forget(fd);
+            self.resume_at = Some(next);
+        }
+        Said::default()
+    }
+
+    pub fn resume(&mut self, poller: &Poller, slot: u32, now: u64) -> io::Result<()> {
+        if self.resume_at.is_none_or(|at| now < at) {
+            return Ok(());
+        }
+        self.resume_at = None;
+        self.watch(poller, slot)
+    }
+
+    /// What is still in it, of a tree that has ended; whoever else holds it open is not waited for.
+    pub fn finish(&mut self, poller: &Poller) -> Said {
+        let mut said = Said::default();
+        for _ in 0..=LARGEST / READ_SIZE {
+            match self.read(poller) {
+                Some(more) => said.then(more),
+                None => break,
+            }
+        }
+        if let Some(fd) = self.fd.take() {
+            poller.forget(&fd);
+        }
+        said
+    }
+
+    /// None when there is nothing now or for ever.
+    fn read(&mut self, poller: &Poller) -> Option<Said> {
+        // Not zeroed: after a fork each page of it that is written to is copied.
+        let mut buffer = [const { MaybeUninit::<u8>::uninit() }; READ_SIZE];
+        match rustix::io::read(self.fd.as_ref()?, &mut buffer) {
+            Ok((read, _)) if !read.is_empty() => Some(self.lines.take(read)),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => None,
+            Ok(_) | Err(_) => {
+                poller.forget(self.fd.take()?);
+                None
+            }
+        }
+    }
+}
 
 /// The line that is not complete yet.
 #[derive(Debug, Default)]
-pub struct Lines {
+struct Lines {
     line: Vec<u8>,
     /// Longer than a checkpoint may be: the rest of it is not kept.
     over: bool,
@@ -21,39 +112,47 @@ pub struct Said {
     pub refused: Option<&'static str>,
 }
 
+impl Said {
+    fn then(&mut self, later: Said) {
+        self.alive |= later.alive;
+        self.checkpoint = later.checkpoint.or(self.checkpoint.take());
+        self.refused = later.refused.or(self.refused);
+    }
+}
+
 impl Lines {
-    pub fn take(&mut self, bytes: &[u8]) -> Said {
+    fn take(&mut self, bytes: &[u8]) -> Said {
         let mut said = Said::default();
-        for byte in bytes {
-            if *byte != b'\n' {
-                self.over |= self.line.len() == MAX_CHECKPOINT;
-                if !self.over {
-                    self.line.push(*byte);
-                }
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let text = piece.strip_suffix(b"\n").unwrap_or(piece);
+            let room = MAX_CHECKPOINT - self.line.len();
+            self.over |= text.len() > room;
+            self.line.extend_from_slice(&text[..text.len().min(room)]);
+            if text.len() == piece.len() {
                 continue;
             }
             said.alive = true;
             match self.complete() {
                 Ok(line) if line.trim().is_empty() => {}
-                Ok(line) => said.checkpoint = Some(line),
+                // A flood of short lines must not cost an allocation each.
+                Ok(line) => line.clone_into(said.checkpoint.get_or_insert_default()),
                 Err(why) => said.refused = Some(why),
             }
+            self.line.clear();
+            self.over = false;
         }
         said
     }
 
-    fn complete(&mut self) -> Result<String, &'static str> {
-        let mut line = std::mem::take(&mut self.line);
-        if std::mem::take(&mut self.over) {
+    fn complete(&self) -> Result<&str, &'static str> {
+        if self.over {
             return Err("it is longer than 4095 bytes");
         }
-        if line.last() == Some(&b'\r') {
-            line.pop();
-        }
+        let line = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
         if line.contains(&0) {
             return Err("it holds a NUL byte");
         }
-        String::from_utf8(line).map_err(|_| "it is no UTF-8")
+        std::str::from_utf8(line).map_err(|_| "it is no UTF-8")
     }
 }
 

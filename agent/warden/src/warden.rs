@@ -227,12 +227,12 @@ impl Warden {
             self.soft_ns
         };
         for attempt in self.living.values() {
-            let own = [
-                attempt.life.next_wake(),
-                attempt.resume_at,
-                attempt.tell_progress_at,
-            ];
-            wake = own.into_iter().flatten().fold(wake, u64::min);
+            let own = [attempt.life.next_wake(), attempt.tell_progress_at];
+            wake = own
+                .into_iter()
+                .chain(attempt.resumes())
+                .flatten()
+                .fold(wake, u64::min);
             if attempt.life.main_ended() {
                 wake = wake.min(now + LOOK_AGAIN);
             }
