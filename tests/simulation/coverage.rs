@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use farmhand_core::run::{Outcome, RunEvent, RunState, next};
+use farmhand_core::run::{Outcome, RunState};
 
+use crate::life::{RunEvent, next};
 use crate::state::{Reply, Stmt};
 
 /// Every event that a run can meet, each outcome by itself.

@@ -34,6 +34,7 @@ mod state;
 mod world;
 
 mod coverage;
+mod life;
 mod runs;
 mod silent;
 mod walk;

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use farmhand_core::definition::{Missed, OnLost, Retry};
 use farmhand_core::due::{self, DuePolicy};
-use farmhand_core::run::{
-    AfterAttempt, AttemptEnd, RunEvent, RunState, after_attempt, after_session_end, next,
-};
+use farmhand_core::run::{AfterAttempt, AttemptEnd, RunState, after_attempt};
 use farmhand_core::schedule::{ParseContext, Schedule};
 use farmhand_tests::chaos::random::Chance;
 use jiff::Timestamp;
 
 use crate::coverage::Coverage;
+use crate::life::{RunEvent, after_session_end, next};
 use crate::state::{self, RUNS, Stmt};
 
 /// A job whose present run is one of the model's rows.

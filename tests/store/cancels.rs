@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use farmhand_store::Final;
+use farmhand_core::run::RunState;
 use farmhand_store::jobs::{Cancelled, cancel};
 use farmhand_store::protocol::{Attempt, FinishResult, Release, claim, release, retry};
 
@@ -24,7 +24,7 @@ async fn cancelling_a_due_run_ends_it_at_once() {
     );
     assert_eq!(
         cancel(&farm.db, run.run_id, "eve").await.unwrap(),
-        Cancelled::AlreadyFinal(Final::Cancelled)
+        Cancelled::AlreadyFinal(RunState::Cancelled)
     );
     assert_eq!(
         cancel(&farm.db, 999_999, "eve").await.unwrap(),
@@ -42,7 +42,7 @@ async fn cancelling_a_held_run_asks_its_holder_and_survives_its_end() {
     assert_eq!(cancel(&farm.db, run.run_id, "eve").await.unwrap(), asked);
     assert_eq!(farm.state(run.run_id).await.0, "running");
     let mut end = success(&a, &run);
-    end.state = Final::Cancelled;
+    end.state = RunState::Cancelled;
     assert_eq!(one(&farm, end).await, FinishResult::Done);
     // The holder retries it.
     let run = farm.held_run(&a, "k", spec()).await;
@@ -50,7 +50,7 @@ async fn cancelling_a_held_run_asks_its_holder_and_survives_its_end() {
     let ended = retry(&farm.db, &[failure(&a, &run, Duration::ZERO)])
         .await
         .unwrap();
-    assert_eq!(ended[0].1, FinishResult::Ended(Final::Cancelled));
+    assert_eq!(ended[0].1, FinishResult::Ended(RunState::Cancelled));
     // The holder is lost.
     let run = farm.held_run(&a, "l", spec()).await;
     cancel(&farm.db, run.run_id, "eve").await.unwrap();

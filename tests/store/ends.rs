@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use farmhand_core::definition::{JobSpec, OnLost};
-use farmhand_store::Final;
+use farmhand_core::run::RunState;
 use farmhand_store::jobs::{Retried, retry_run};
 use farmhand_store::protocol::{
     Attempt, Finish, FinishResult, Now, Release, claim, close, finish, release, retry,
@@ -75,11 +75,11 @@ async fn a_stale_finish_changes_nothing() {
     assert_eq!(farm.state(old.run_id).await.0, "running");
     // Finished by another.
     let mut failed = success(&b, &new);
-    failed.state = Final::Failed;
+    failed.state = RunState::Failed;
     assert_eq!(one(&farm, failed).await, FinishResult::Done);
     let after = one(&farm, success(&a, &old)).await;
     let now = Now::Final {
-        state: Final::Failed,
+        state: RunState::Failed,
         attempt: 2,
     };
     assert_eq!(after, FinishResult::Fenced { now });
@@ -125,7 +125,7 @@ async fn a_takeovers_end_is_not_taken_for_the_holders_own() {
         ("lost".to_owned(), Some("holder lost".to_owned()))
     );
     let now = Now::Final {
-        state: Final::Lost,
+        state: RunState::Lost,
         attempt: 1,
     };
     assert_eq!(one(&farm, success(&me, &run)).await, FinishResult::Fenced { now });
@@ -258,7 +258,10 @@ async fn a_run_that_never_started_is_given_back_even_at_most_once() {
     let given = release(&farm.db, &me, &[Attempt::from(&again)], Release::Drained)
         .await
         .unwrap();
-    assert_eq!(given, [(Attempt::from(&again), FinishResult::Ended(Final::Lost))]);
+    assert_eq!(
+        given,
+        [(Attempt::from(&again), FinishResult::Ended(RunState::Lost))]
+    );
 }
 
 #[tokio::test]
@@ -307,7 +310,7 @@ async fn failures_in_a_row_are_counted_until_a_success() {
             )
             .await;
         let mut end = success(&me, &run);
-        end.state = Final::TimedOut;
+        end.state = RunState::TimedOut;
         one(&farm, end).await;
         assert_eq!(farm.i64(failures).await, i64::from(n));
     }

@@ -4,11 +4,12 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use farmhand_core::definition::{Command, JobSpec};
+use farmhand_core::run::RunState;
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply};
 use farmhand_store::protocol::{
     Claimed, Finish, FinishResult, Fire, Fired, NodeInfo, Opened, Retry, claim, expire, finish, fire, open,
 };
-use farmhand_store::{AttemptOutcome, Db, Final, Me};
+use farmhand_store::{AttemptOutcome, Db, Me};
 use farmhand_tests::pg::TestDb;
 use jiff::Timestamp;
 use serde_json::json;
@@ -182,7 +183,7 @@ pub fn success(me: &Me, run: &Claimed) -> Finish {
         fence: run.fence,
         address: me.address.clone(),
         session: me.session,
-        state: Final::Succeeded,
+        state: RunState::Succeeded,
         exit_code: Some(0),
         signal: None,
         reason: None,

@@ -3,7 +3,6 @@
 use farmhand_core::definition::{JobSpec, RunOn};
 use farmhand_core::run::RunState;
 use farmhand_core::trigger::FiringEnd;
-use farmhand_store::Final;
 use farmhand_store::jobs::{Retried, retry_run};
 use farmhand_store::protocol::{Claimed, Finish, claim, finish};
 use farmhand_store::reading::{JobsFilter, Paging, farm as moment, jobs};
@@ -15,7 +14,7 @@ fn shards(instances: u32) -> JobSpec {
     JobSpec { instances, ..spec() }
 }
 
-fn ended(me: &Me, run: &Claimed, state: Final) -> Finish {
+fn ended(me: &Me, run: &Claimed, state: RunState) -> Finish {
     Finish {
         state,
         ..success(me, run)
@@ -46,9 +45,9 @@ async fn a_failed_shard_fails_its_firing_whichever_shard_ends_last() {
         assert_eq!(runs.len(), 4);
         for run in &runs {
             let state = if run.instance == bad {
-                Final::Failed
+                RunState::Failed
             } else {
-                Final::Succeeded
+                RunState::Succeeded
             };
             one(&farm, ended(&me, run, state)).await;
         }
@@ -83,9 +82,12 @@ async fn a_firing_counts_once_however_many_of_its_runs_fail() {
     for firing in 1..=2 {
         let runs = fired(&farm, &me).await;
         // Two in one statement, one by itself.
-        let ends: Vec<_> = runs[..2].iter().map(|r| ended(&me, r, Final::Failed)).collect();
+        let ends: Vec<_> = runs[..2]
+            .iter()
+            .map(|r| ended(&me, r, RunState::Failed))
+            .collect();
         finish(&farm.db, &ends).await.unwrap();
-        one(&farm, ended(&me, &runs[2], Final::TimedOut)).await;
+        one(&farm, ended(&me, &runs[2], RunState::TimedOut)).await;
         assert_eq!(health(&farm).await, (Some("failed".to_owned()), firing));
     }
 }
@@ -96,16 +98,16 @@ async fn a_success_counts_when_all_of_the_firing_have_succeeded() {
     let me = farm.node("a").await;
     farm.job("j", shards(2), None).await;
     for run in fired(&farm, &me).await {
-        one(&farm, ended(&me, &run, Final::Failed)).await;
+        one(&farm, ended(&me, &run, RunState::Failed)).await;
     }
     let runs = fired(&farm, &me).await;
-    one(&farm, ended(&me, &runs[0], Final::Succeeded)).await;
+    one(&farm, ended(&me, &runs[0], RunState::Succeeded)).await;
     assert_eq!(
         health(&farm).await,
         (Some("failed".to_owned()), 1),
         "one is still running"
     );
-    one(&farm, ended(&me, &runs[1], Final::Succeeded)).await;
+    one(&farm, ended(&me, &runs[1], RunState::Succeeded)).await;
     assert_eq!(health(&farm).await, (Some("succeeded".to_owned()), 0));
 }
 
@@ -123,8 +125,8 @@ async fn an_each_node_job_that_fails_on_one_node_is_failing() {
         claim(&farm.db, &a, 9, None).await.unwrap().remove(0),
         claim(&farm.db, &b, 9, None).await.unwrap().remove(0),
     );
-    one(&farm, ended(&a, &on_a, Final::Failed)).await;
-    one(&farm, ended(&b, &on_b, Final::Succeeded)).await;
+    one(&farm, ended(&a, &on_a, RunState::Failed)).await;
+    one(&farm, ended(&b, &on_b, RunState::Succeeded)).await;
     assert_eq!(health(&farm).await, (Some("failed".to_owned()), 1));
 }
 
@@ -134,14 +136,14 @@ async fn a_shard_that_succeeds_when_repeated_makes_its_firing_a_success() {
     let me = farm.node("a").await;
     farm.job("j", shards(2), None).await;
     let runs = fired(&farm, &me).await;
-    one(&farm, ended(&me, &runs[0], Final::Failed)).await;
-    one(&farm, ended(&me, &runs[1], Final::Succeeded)).await;
+    one(&farm, ended(&me, &runs[0], RunState::Failed)).await;
+    one(&farm, ended(&me, &runs[1], RunState::Succeeded)).await;
     let again = retry_run(&farm.db, runs[0].run_id, "eve", false, None)
         .await
         .unwrap();
     assert!(matches!(again, Retried::Run(_)), "{again:?}");
     let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
-    one(&farm, ended(&me, &again, Final::Succeeded)).await;
+    one(&farm, ended(&me, &again, RunState::Succeeded)).await;
     assert_eq!(health(&farm).await, (Some("succeeded".to_owned()), 0));
 }
 
@@ -152,25 +154,25 @@ async fn the_database_decides_a_firing_as_core_does() {
     let me = farm.node("a").await;
     farm.job("j", shards(2), None).await;
     let all = [
-        (Final::Succeeded, RunState::Succeeded),
-        (Final::Failed, RunState::Failed),
-        (Final::TimedOut, RunState::TimedOut),
-        (Final::Cancelled, RunState::Cancelled),
+        RunState::Succeeded,
+        RunState::Failed,
+        RunState::TimedOut,
+        RunState::Cancelled,
     ];
-    for (first, one_state) in all {
-        for (second, other_state) in all {
+    for first in all {
+        for second in all {
             let runs = fired(&farm, &me).await;
             let firing = runs[0].firing.expect("several runs");
             let says = format!("SELECT farmhand.firing_end({firing}, {firing})");
             one(&farm, ended(&me, &runs[0], first)).await;
             assert_eq!(farm.text(&says).await, None, "one is still running");
             one(&farm, ended(&me, &runs[1], second)).await;
-            let core = FiringEnd::of([one_state, other_state]);
+            let core = FiringEnd::of([first, second]);
             let core = serde_json::to_value(core).unwrap();
             assert_eq!(
                 farm.text(&says).await.as_deref(),
                 core.as_str(),
-                "{one_state} and {other_state}"
+                "{first} and {second}"
             );
         }
     }

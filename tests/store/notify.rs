@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use farmhand_core::definition::JobSpec;
 use farmhand_core::notify::{Channel, Happening, TargetSpec, Topic};
-use farmhand_store::Final;
+use farmhand_core::run::RunState;
 use farmhand_store::jobs::{ApplyOutcome, Blocked, JobChange, TargetChange, apply_all};
 use farmhand_store::notify::{
     Delivery, Settled, Turn, Verdict, claim, sent, settle, submit_test, take_turn, targets, watched,
@@ -49,7 +49,7 @@ async fn farm_with(spec: TargetSpec) -> Farm {
 }
 
 /// Submits a run of `job`, claims it and ends it so.
-async fn ends(farm: &Farm, job: &str, state: Final) {
+async fn ends(farm: &Farm, job: &str, state: RunState) {
     let me = farm.node("a").await;
     let run = farm.i64(&format!("SELECT farmhand.submit('{job}')")).await;
     let mut claimed = claim_runs(&farm.db, &me, 1, Some(&[run])).await.unwrap();
@@ -94,16 +94,16 @@ async fn an_episode_is_told_once_at_its_begin_and_once_at_its_end() {
     .await;
     farm.job("j", told(), None).await;
     farm.job("quiet", spec(), None).await;
-    ends(&farm, "j", Final::Succeeded).await;
-    ends(&farm, "quiet", Final::Failed).await;
+    ends(&farm, "j", RunState::Succeeded).await;
+    ends(&farm, "quiet", RunState::Failed).await;
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.notify_note").await, 0);
-    ends(&farm, "j", Final::Failed).await;
+    ends(&farm, "j", RunState::Failed).await;
     assert_eq!(settled(&farm).await, 2);
-    ends(&farm, "j", Final::TimedOut).await;
-    ends(&farm, "j", Final::Lost).await;
+    ends(&farm, "j", RunState::TimedOut).await;
+    ends(&farm, "j", RunState::Lost).await;
     assert_eq!(settled(&farm).await, 0);
-    ends(&farm, "j", Final::Succeeded).await;
-    ends(&farm, "j", Final::Succeeded).await;
+    ends(&farm, "j", RunState::Succeeded).await;
+    ends(&farm, "j", RunState::Succeeded).await;
     assert_eq!(settled(&farm).await, 2);
     assert_eq!(
         topics(&farm).await,
@@ -124,9 +124,9 @@ async fn an_episode_is_told_once_at_its_begin_and_once_at_its_end() {
 async fn a_failure_and_its_end_that_nobody_had_looked_at_are_both_told() {
     let farm = farm_with(hook()).await;
     farm.job("j", told(), None).await;
-    ends(&farm, "j", Final::Failed).await;
-    ends(&farm, "j", Final::Succeeded).await;
-    ends(&farm, "j", Final::Failed).await;
+    ends(&farm, "j", RunState::Failed).await;
+    ends(&farm, "j", RunState::Succeeded).await;
+    ends(&farm, "j", RunState::Failed).await;
     assert_eq!(settled(&farm).await, 3);
 }
 
@@ -134,7 +134,7 @@ async fn a_failure_and_its_end_that_nobody_had_looked_at_are_both_told() {
 async fn of_many_that_settle_at_once_none_tells_twice() {
     let farm = farm_with(hook()).await;
     farm.job("j", told(), None).await;
-    ends(&farm, "j", Final::Failed).await;
+    ends(&farm, "j", RunState::Failed).await;
     let tries: Vec<_> = (0..8)
         .map(|_| {
             let db = farm.db.clone();
@@ -168,9 +168,9 @@ async fn shards_have_recovered_when_all_of_a_firing_have() {
         };
         for (n, run) in runs.iter().enumerate() {
             let state = if bad && n == 0 {
-                Final::Failed
+                RunState::Failed
             } else {
-                Final::Succeeded
+                RunState::Succeeded
             };
             one(
                 &farm,
@@ -211,9 +211,9 @@ async fn a_target_hears_of_what_it_asked_for() {
     })
     .await;
     farm.job("j", told(), None).await;
-    ends(&farm, "j", Final::Failed).await;
+    ends(&farm, "j", RunState::Failed).await;
     assert_eq!(settled(&farm).await, 0);
-    ends(&farm, "j", Final::Succeeded).await;
+    ends(&farm, "j", RunState::Succeeded).await;
     assert_eq!(settled(&farm).await, 1);
 }
 
@@ -240,7 +240,7 @@ async fn a_missed_deadline_is_told_once_and_watched_until_the_job_succeeds() {
     }
     assert_eq!(topics(&farm).await, ["deadline webhook"]);
     assert_eq!(watched(&farm.db).await.unwrap()[0].late_since, Some(past(10)));
-    ends(&farm, "j", Final::Succeeded).await;
+    ends(&farm, "j", RunState::Succeeded).await;
     assert_eq!(settled(&farm).await, 1);
     assert_eq!(watched(&farm.db).await.unwrap()[0].late_since, None);
 }
@@ -249,16 +249,16 @@ async fn a_missed_deadline_is_told_once_and_watched_until_the_job_succeeds() {
 async fn a_job_that_tells_nobody_any_more_is_forgotten() {
     let farm = farm_with(hook()).await;
     farm.job("j", told(), None).await;
-    ends(&farm, "j", Final::Failed).await;
+    ends(&farm, "j", RunState::Failed).await;
     settled(&farm).await;
-    ends(&farm, "j", Final::Failed).await;
+    ends(&farm, "j", RunState::Failed).await;
     farm.job("j", spec(), None).await;
     settled(&farm).await;
     let left =
         "SELECT (SELECT count(*) FROM farmhand.notify_note) + (SELECT count(*) FROM farmhand.notify_episode)";
     assert_eq!(farm.i64(left).await, 0);
     farm.job("j", told(), None).await;
-    ends(&farm, "j", Final::Succeeded).await;
+    ends(&farm, "j", RunState::Succeeded).await;
     assert_eq!(settled(&farm).await, 0);
 }
 

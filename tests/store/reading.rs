@@ -68,7 +68,7 @@ async fn runs_are_filtered_by_job_state_node_and_time() {
     let before = Timestamp::now();
     one(&farm, success(&me, &claimed[0])).await;
     let mut bad = success(&me, &claimed[1]);
-    bad.state = farmhand_store::Final::Failed;
+    bad.state = farmhand_core::run::RunState::Failed;
     one(&farm, bad).await;
 
     let ids = async |filter: RunFilter| -> Vec<i64> {

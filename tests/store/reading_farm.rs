@@ -47,7 +47,7 @@ async fn what_is_late_stuck_failing_or_lost_is_named() {
     farm.node("n2").await;
     let run = farm.held_run(&me, "bad", spec()).await;
     let mut end = success(&me, &run);
-    end.state = farmhand_store::Final::Failed;
+    end.state = farmhand_core::run::RunState::Failed;
     one(&farm, end).await;
     farm.job("late", spec(), Some(past(600))).await;
     let held = farm.held_run(&me, "stuck", spec()).await;

@@ -27,7 +27,7 @@ async fn jobs_come_with_their_last_outcomes_and_are_filtered() {
         let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
         let mut end = success(&me, &run);
         if !good {
-            end.state = farmhand_store::Final::Failed;
+            end.state = farmhand_core::run::RunState::Failed;
         }
         one(&farm, end).await;
     }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use farmhand_core::definition::{JobSpec, OnLost};
+use farmhand_core::run::RunState;
+use farmhand_store::Me;
 use farmhand_store::jobs::{cancel, delete, pause, resume};
 use farmhand_store::protocol::{
     Claimed, Finish, FinishResult, Freed, Lose, LostWhy, claim, finish, left_over, lose, sweep,
 };
-use farmhand_store::{Final, Me};
 
 use crate::fixture::{Farm, expire_now, one, past, spec, success};
 
@@ -20,17 +21,17 @@ pub fn looping(instances: u32) -> JobSpec {
 }
 
 /// The end of a round, with the next one due after `again`.
-fn round(me: &Me, run: &Claimed, state: Final, again: Duration) -> Finish {
+fn round(me: &Me, run: &Claimed, state: RunState, again: Duration) -> Finish {
     Finish {
         state,
         again: Some(again),
-        exit_code: Some(i32::from(state != Final::Succeeded)),
+        exit_code: Some(i32::from(state != RunState::Succeeded)),
         ..success(me, run)
     }
 }
 
 pub fn done(me: &Me, run: &Claimed) -> Finish {
-    round(me, run, Final::Succeeded, Duration::ZERO)
+    round(me, run, RunState::Succeeded, Duration::ZERO)
 }
 
 pub async fn claimed(farm: &Farm, me: &Me) -> Vec<Claimed> {
@@ -91,7 +92,7 @@ async fn neighbouring_successes_are_one_record_and_a_failure_is_its_own() {
         assert_eq!(one(&farm, done(&me, &run)).await, FinishResult::Done);
     }
     let run = one_claimed(&farm, &me).await;
-    one(&farm, round(&me, &run, Final::Failed, Duration::ZERO)).await;
+    one(&farm, round(&me, &run, RunState::Failed, Duration::ZERO)).await;
     let mut last = one_claimed(&farm, &me).await;
     assert_eq!(last.retries, 1, "the failures in a row");
     for _ in 0..2 {
@@ -241,7 +242,11 @@ async fn a_round_in_its_pause_is_dropped_without_a_record() {
     let me = farm.node("a").await;
     farm.job("loop", looping(1), None).await;
     let run = one_claimed(&farm, &me).await;
-    one(&farm, round(&me, &run, Final::Failed, Duration::from_secs(300))).await;
+    one(
+        &farm,
+        round(&me, &run, RunState::Failed, Duration::from_secs(300)),
+    )
+    .await;
     assert!(claimed(&farm, &me).await.is_empty());
     pause(&farm.db, "loop", "ops", None, None).await.unwrap();
     assert_eq!((live(&farm).await, history(&farm).await.len()), (0, 1));
@@ -253,7 +258,11 @@ async fn a_new_revision_does_not_wait_for_the_old_ones_back_off() {
     let me = farm.node("a").await;
     farm.job("loop", looping(1), None).await;
     let run = one_claimed(&farm, &me).await;
-    one(&farm, round(&me, &run, Final::Failed, Duration::from_secs(300))).await;
+    one(
+        &farm,
+        round(&me, &run, RunState::Failed, Duration::from_secs(300)),
+    )
+    .await;
     let mended = JobSpec {
         priority: 1,
         ..looping(1)
@@ -337,7 +346,11 @@ async fn cancelling_a_round_that_waits_makes_the_next_due_at_once() {
     let me = farm.node("a").await;
     farm.job("loop", looping(1), None).await;
     let run = one_claimed(&farm, &me).await;
-    one(&farm, round(&me, &run, Final::Failed, Duration::from_secs(300))).await;
+    one(
+        &farm,
+        round(&me, &run, RunState::Failed, Duration::from_secs(300)),
+    )
+    .await;
     let waiting = farm.i64("SELECT run_id FROM farmhand.run_live").await;
     cancel(&farm.db, waiting, "ops").await.unwrap();
     assert_ne!(one_claimed(&farm, &me).await.run_id, waiting);

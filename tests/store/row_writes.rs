@@ -3,13 +3,14 @@
 use std::time::{Duration, Instant};
 
 use farmhand_core::definition::{JobSpec, OnLost, TableSpec};
+use farmhand_core::run::RunState;
+use farmhand_store::Db;
 use farmhand_store::jobs::{Retried, cancel, delete, pause, retry_run, submit};
 use farmhand_store::partitions::trim_older_than;
 use farmhand_store::protocol::{Finish, Started, claim, finish, started};
 use farmhand_store::retention::Retention;
 use farmhand_store::row_writer::RowWriter;
 use farmhand_store::tables::survey;
-use farmhand_store::{Db, Final};
 use farmhand_tests::pg::{config, connect};
 use serde_json::json;
 
@@ -108,7 +109,7 @@ async fn an_older_end_never_follows_a_newer_one() {
         .await
         .unwrap();
     let failed = Finish {
-        state: Final::Failed,
+        state: RunState::Failed,
         exit_code: Some(3),
         ..success(&me, &first)
     };

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
+use farmhand_core::run::RunState;
+use farmhand_store::StoreError;
 use farmhand_store::protocol::{Finish, close, finish};
 use farmhand_store::snapshot::{FarmSnapshot, Stand, release, specs, stand, take};
-use farmhand_store::{Final, StoreError};
 use uuid::Uuid;
 
 use crate::fixture::{Farm, expire_now, past, spec, success};
@@ -113,7 +114,7 @@ async fn jobs_beyond_the_ceiling_are_counted_and_those_in_trouble_come_first() {
         farm.job(&format!("a{n}"), spec(), Some(later)).await;
     }
     let failed = |run: &farmhand_store::protocol::Claimed| Finish {
-        state: Final::Failed,
+        state: RunState::Failed,
         ..success(&me, run)
     };
     let run = farm.held_run(&me, "z-fails", spec()).await;

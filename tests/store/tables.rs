@@ -1,11 +1,12 @@
 //! Table jobs: rows become runs, ends are written into rows.
 
 use farmhand_core::definition::{JobSpec, OnLost, Overlap, TableSpec};
+use farmhand_core::run::RunState;
 use farmhand_store::jobs::{Retried, cancel, pause, retry_run, submit};
 use farmhand_store::protocol::{Claimed, Finish, claim, finish, retry};
 use farmhand_store::row_writer::RowWriter;
 use farmhand_store::tables::{Dispatched, dispatch, survey};
-use farmhand_store::{Final, Kind, Me, StoreError};
+use farmhand_store::{Kind, Me, StoreError};
 use serde_json::json;
 
 use crate::fixture::{Farm, expire_now, failure, one, spec, success};
@@ -197,7 +198,7 @@ async fn a_retry_keeps_its_row_and_every_kind_of_end_is_written() {
     let again = take(&farm, &me).await.remove(0);
     assert_eq!((again.key.as_deref(), again.attempt), (Some("1"), 2));
     let failed = Finish {
-        state: Final::Failed,
+        state: RunState::Failed,
         exit_code: Some(3),
         reason: Some("exit code 3, and more to say".to_owned()),
         ..success(&me, &again)
@@ -209,7 +210,7 @@ async fn a_retry_keeps_its_row_and_every_kind_of_end_is_written() {
         (true, true, true, Some(3), Some("failed: exit code 3,".to_owned()))
     );
     let timed_out = Finish {
-        state: Final::TimedOut,
+        state: RunState::TimedOut,
         exit_code: None,
         ..success(&me, &runs[1])
     };
@@ -362,7 +363,7 @@ async fn a_row_retried_by_hand_is_told_its_new_end_and_never_run_twice_at_once()
     look(&farm).await;
     let run = take(&farm, &me).await.remove(0);
     let failed = Finish {
-        state: Final::Failed,
+        state: RunState::Failed,
         exit_code: Some(1),
         ..success(&me, &run)
     };

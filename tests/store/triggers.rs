@@ -2,10 +2,11 @@
 
 use farmhand_core::definition::{JobSpec, Overlap, TriggerFault, TriggerOn};
 use farmhand_core::lease::MarksBelow;
+use farmhand_core::run::RunState;
 use farmhand_store::Me;
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, cancel, pause, submit};
 use farmhand_store::protocol::{Claimed, Finish, Triggered, claim, finish, look, settle};
-use farmhand_store::{Final, query};
+use farmhand_store::query;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -49,7 +50,7 @@ pub async fn take(farm: &Farm, me: &Me, job: &str) -> Claimed {
 
 pub fn failed(me: &Me, run: &Claimed) -> Finish {
     Finish {
-        state: Final::Failed,
+        state: RunState::Failed,
         exit_code: Some(1),
         ..success(me, run)
     }

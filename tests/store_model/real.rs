@@ -7,7 +7,7 @@ use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, submit};
 use farmhand_store::protocol::{
     self, Attempt, Closed, Expired, Finish, FinishResult, NodeInfo, Opened, Release, Renewed, Retry,
 };
-use farmhand_store::{AttemptOutcome, Db, Final, Me};
+use farmhand_store::{AttemptOutcome, Db, Me};
 use farmhand_tests::pg::TestDb;
 use serde_json::json;
 use tokio_postgres::Client;
@@ -327,7 +327,7 @@ fn success(of: Attempt, held: Held) -> Finish {
         fence: of.fence,
         address: name_of(held.address).to_owned(),
         session: i64::from(held.session),
-        state: Final::Succeeded,
+        state: farmhand_core::run::RunState::Succeeded,
         exit_code: Some(0),
         signal: None,
         reason: None,

@@ -49,4 +49,4 @@ pub use db::{Db, Observer, PoolGauge};
 pub use error::StoreError;
 pub use farmhand_core::claimed::{Kind, Me};
 pub use note::Note;
-pub use text::{AttemptOutcome, Final, LogStream, Role, Severity};
+pub use text::{AttemptOutcome, LogStream, Role, Severity};

@@ -12,18 +12,6 @@ macro_rules! words {
 pub(crate) use words;
 
 words! {
-    /// How a run ended.
-    Final {
-        Succeeded = "succeeded",
-        Failed = "failed",
-        TimedOut = "timed_out",
-        Cancelled = "cancelled",
-        Lost = "lost",
-        Skipped = "skipped",
-    }
-}
-
-words! {
     /// How an attempt ended that did not end its run.
     AttemptOutcome {
         Failed = "failed",

@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use farmhand_core::definition::{Command, JobSpec};
+use farmhand_core::run::RunState;
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply};
 use farmhand_store::protocol::{Claimed, Finish, FinishResult, NodeInfo, Opened, claim, finish, open};
-use farmhand_store::{Db, DbConfig, Final, Me};
+use farmhand_store::{Db, DbConfig, Me};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -141,7 +142,7 @@ pub fn end(me: &Me, run: &Claimed) -> Finish {
         fence: run.fence,
         address: me.address.clone(),
         session: me.session,
-        state: Final::Succeeded,
+        state: RunState::Succeeded,
         exit_code: Some(0),
         signal: None,
         reason: None,

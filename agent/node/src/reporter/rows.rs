@@ -1,8 +1,8 @@
 //! An attempt's end as the rows that the store's statements take.
 
 use farmhand_core::run::Outcome;
+use farmhand_store::AttemptOutcome;
 use farmhand_store::protocol::{Finish, Lose, Retry};
-use farmhand_store::{AttemptOutcome, Final};
 use jiff::Timestamp;
 
 use super::report::Ended;
@@ -63,12 +63,7 @@ pub(super) fn finish_row(e: &Ended, cut: u64) -> Option<Finish> {
         fence: e.assignment.fence,
         address: e.address.clone(),
         session: e.assignment.session,
-        state: match outcome {
-            Outcome::Succeeded => Final::Succeeded,
-            Outcome::Failed => Final::Failed,
-            Outcome::TimedOut => Final::TimedOut,
-            Outcome::Cancelled => Final::Cancelled,
-        },
+        state: outcome.state(),
         exit_code: m.exit_code,
         signal: m.signal,
         reason: reason.clone(),

@@ -6,10 +6,10 @@ use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 
 use super::apply::bump;
-use crate::Final;
 use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;
 use crate::protocol::{SkipFold, promote, rounds};
+use farmhand_core::run::RunState;
 
 /// The answer to `pause`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,7 +139,7 @@ pub enum Cancelled {
     Requested {
         node: String,
     },
-    AlreadyFinal(Final),
+    AlreadyFinal(RunState),
     NotFound,
 }
 
@@ -152,7 +152,7 @@ pub async fn cancel(db: &Db, run_id: i64, by: &str) -> Result<Cancelled, StoreEr
     }
     #[derive(Deserialize)]
     struct Ended {
-        state: Final,
+        state: RunState,
     }
     let live: Option<Live> = db
         .row(stmt!("cancel"), &[(&run_id, Type::INT8), (&by, Type::TEXT)])

@@ -7,9 +7,10 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::fire::promote;
+use crate::Me;
 use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;
-use crate::{Final, Me};
+use farmhand_core::run::RunState;
 
 /// Where a freed run went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,12 +28,12 @@ pub enum FreedTo {
 
 impl FreedTo {
     /// The final state, if it is one.
-    pub fn as_final(self) -> Option<Final> {
+    pub fn as_final(self) -> Option<RunState> {
         match self {
             Self::Due => None,
-            Self::Lost => Some(Final::Lost),
-            Self::Cancelled => Some(Final::Cancelled),
-            Self::Failed => Some(Final::Failed),
+            Self::Lost => Some(RunState::Lost),
+            Self::Cancelled => Some(RunState::Cancelled),
+            Self::Failed => Some(RunState::Failed),
         }
     }
 }

@@ -9,9 +9,9 @@ use super::claim::Attempt;
 use super::fire::promote;
 use super::gated::prompt;
 use super::session::set;
-use crate::Final;
 use crate::db::{Db, Stmt, stmt};
 use crate::error::StoreError;
+use farmhand_core::run::RunState;
 
 /// What became of one write about an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum FinishResult {
     Done,
     /// A retry or a release whose run ended instead, because its cancelling had been requested or
     /// because it may not be run twice; the final state.
-    Ended(Final),
+    Ended(RunState),
     /// This very write had taken effect before; its reply was lost.
     AlreadyOwn,
     /// The run moved on: nothing was changed.
@@ -39,7 +39,7 @@ pub enum Now {
         session: i64,
     },
     Final {
-        state: Final,
+        state: RunState,
         attempt: i32,
     },
     Gone,
@@ -81,7 +81,7 @@ struct Ended {
     key: Key,
     job_id: String,
     /// The final state, or None for a run that is due again.
-    ended: Option<Final>,
+    ended: Option<RunState>,
     /// Whether other runs of the job may have waited for this one.
     promotes: bool,
     /// Its revision, if it held something that others may have waited for.
@@ -127,7 +127,7 @@ pub(super) async fn write<T: Serialize + std::fmt::Debug + Sync>(
         tracing::debug!(%error, "runs that wait for a pool or a lock are found by the next look");
     }
     // By the whole fence: a set may hold a stale and a fresh attempt of one run.
-    let changed: HashMap<Key, Option<Final>> = changed.into_iter().map(|e| (e.key, e.ended)).collect();
+    let changed: HashMap<Key, Option<RunState>> = changed.into_iter().map(|e| (e.key, e.ended)).collect();
     let missed: Vec<i64> = keys
         .iter()
         .filter(|k| !changed.contains_key(k))
@@ -190,17 +190,17 @@ fn judge(key: &Key, standing: Option<&Standing>) -> FinishResult {
     if own {
         return FinishResult::AlreadyOwn;
     }
-    let now = match (s.state.parse::<Final>(), &s.address, s.session) {
-        (Ok(state), _, _) => Now::Final {
+    let now = match (s.state.parse::<RunState>(), &s.address, s.session) {
+        (Ok(state), _, _) if state.is_final() => Now::Final {
             state,
             attempt: s.attempt,
         },
-        (Err(_), Some(address), Some(session)) => Now::Running {
+        (_, Some(address), Some(session)) => Now::Running {
             attempt: s.attempt,
             address: address.clone(),
             session,
         },
-        (Err(_), _, _) => Now::Due { attempt: s.attempt },
+        (_, _, _) => Now::Due { attempt: s.attempt },
     };
     FinishResult::Fenced { now }
 }

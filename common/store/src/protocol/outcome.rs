@@ -10,7 +10,8 @@ use super::fenced::{FinishResult, Key, Now, Wanted, write};
 use super::session::millis;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
-use crate::{AttemptOutcome, Final, Me};
+use crate::{AttemptOutcome, Me};
+use farmhand_core::run::RunState;
 
 /// The end of a run, as its holder saw it.
 #[derive(Clone, Debug, Serialize)]
@@ -20,7 +21,7 @@ pub struct Finish {
     pub fence: i64,
     pub address: String,
     pub session: i64,
-    pub state: Final,
+    pub state: RunState,
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
     pub reason: Option<String>,
@@ -81,7 +82,7 @@ pub async fn finish(db: &Db, ends: &[Finish]) -> Result<Vec<(Attempt, FinishResu
     for (round, (of, result)) in rounds.iter().zip(ended) {
         let gone = matches!(result, FinishResult::Fenced { now: Now::Gone });
         // A success is what folds away; its first reply was lost.
-        let own = gone && round.state == Final::Succeeded;
+        let own = gone && round.state == RunState::Succeeded;
         results.push((of, if own { FinishResult::AlreadyOwn } else { result }));
     }
     Ok(results)
