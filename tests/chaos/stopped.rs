@@ -94,6 +94,32 @@ async fn a_finish_of_a_node_whose_session_was_expired_is_refused_and_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_lost_beside_a_stopped_warden_leaves_no_files() {
+    let mut farm = Farm::new().agents(1).jobs(JOBS).start().await;
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+    let warden = farm.agents[0].wardens()[0].pid;
+    farm.agents[0].stop();
+    stop(warden);
+    farm.add_agent("n2").await;
+    farm.lives(long, 2).await;
+    farm.agents[0].resume();
+    farm.event("session_lost").await;
+    let runs = farm.agents[0].state_dir.join("runs");
+    farm.eventually("no files are left", SOON, async || {
+        let left: Vec<_> = std::fs::read_dir(&runs)
+            .unwrap()
+            .flatten()
+            .map(|e| e.path())
+            .collect();
+        left.is_empty().then_some(()).ok_or_else(|| format!("{left:?}"))
+    })
+    .await;
+    farm.succeeds(long).await;
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_is_told_to_leave_while_it_loses_its_lease_leaves() {
     let mut farm = Farm::new().agents(1).jobs(JOBS).start().await;
     let long = farm.submit("long").await;

@@ -12,6 +12,9 @@ use super::link::Link;
 use super::options::{self, Secured};
 use super::{passfile, tls};
 
+/// A connection whose other end has acknowledged nothing for so long is given up.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(3);
+
 /// Where a URL came from: a command line is readable by everybody on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PasswordIn {
@@ -207,7 +210,9 @@ impl DbConfig {
         // Per host and address, so that the second host gets its turn within the whole bound.
         let targets = u32::try_from(self.pg.get_hosts().len().max(1)).unwrap_or(1);
         self.pg.connect_timeout(self.connect_timeout / targets);
-        self.pg.tcp_user_timeout(self.statement_timeout);
+        // What a network swallows is sent again after ever longer pauses. A new connection is there sooner.
+        self.pg
+            .tcp_user_timeout(self.statement_timeout.min(UNACKNOWLEDGED));
         self.pg.keepalives(true);
         self.pg.keepalives_idle(Duration::from_secs(10));
         self.pg.keepalives_interval(Duration::from_secs(3));

@@ -248,7 +248,7 @@ impl Reporter {
                         return;
                     }
                     failures = failures.saturating_add(1);
-                    let ceiling = Duration::from_millis(100 << failures.min(6));
+                    let ceiling = Duration::from_millis(100 << failures.min(4));
                     tokio::time::sleep(full_jitter(ceiling, random())).await;
                 }
             }

@@ -8,7 +8,8 @@ use farmhand_store::StoreError;
 use farmhand_store::protocol::{self, Attempt, LostWhy, Release, Renewed};
 use futures_util::future::join_all;
 
-use super::{Input, Mode, Phase, Session, SessionEnd};
+use super::{Attempt as Running, Input, Mode, Phase, Session, SessionEnd};
+use crate::discard::discard;
 use crate::inbox::WardenInput;
 use crate::lease::Due;
 use crate::outage::Unanswered;
@@ -20,7 +21,7 @@ use farmhand_os::clock::{self, boot_now};
 use farmhand_os::random::random;
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::wire::{AttemptId, Event as WardenEvent, KillReason, Kind};
-use farmhand_warden_client::{Gone, WardenError};
+use farmhand_warden_client::{Gone, Paths, WardenError};
 
 /// While waiting for the wardens' end: how often to ask whether a newer agent has started its own.
 const SUPERSEDED_EVERY: Duration = Duration::from_millis(500);
@@ -253,11 +254,24 @@ impl Session {
                 }
             }
         };
+        // The runs of the main warden were freed with the session: no end of them comes that would remove their files.
+        if gone.empty.contains(&Kind::Main) {
+            self.discard_killed().await;
+        }
         // Nobody may take what has a hold until that is over, unless told that it is dead.
         for kind in gone.empty.iter().filter(|k| **k != Kind::Main) {
             self.lose_all_of(*kind, LostWhy::Lease);
         }
         SessionEnd::Lost
+    }
+
+    /// Removes what the main warden's attempts left that had not ended by themselves.
+    async fn discard_killed(&self) {
+        let killed = |a: &Running| a.warden == Kind::Main && a.phase != Phase::Ended;
+        let paths = Paths::new(&self.ctx.config.state_dir, Kind::Main);
+        for (id, _) in self.attempts.iter().filter(|(_, a)| killed(a)) {
+            discard(paths.clone(), *id, &self.ctx.events).await;
+        }
     }
 
     /// Has every warden kill what it runs, at once, and hears what had ended by itself before: its end goes to the database,
