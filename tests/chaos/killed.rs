@@ -100,6 +100,11 @@ async fn the_lease_of_a_warden_that_hangs_in_the_kernel_lapses_though_its_agent_
     // It is renewed while the deadline of the renewal before last is confirmed: less than a lease longer.
     assert!(delay <= TAKEOVER + TTL, "{delay:?}");
     farm.event("renewal_withheld").await;
+    let withheld = ["result=\"withheld\""];
+    let withheld = farm
+        .agent(&home)
+        .metric("farmhand_lease_renewals_total", &withheld);
+    assert!(withheld.await >= 1.0);
     // The agent does not wait for the end of what hangs.
     has_a_later_session(&farm, &home, 1).await;
     farm.succeeds(run_id).await;

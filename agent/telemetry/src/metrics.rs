@@ -214,7 +214,7 @@ impl Metrics {
         for kind in ["lease", "progress", "run"] {
             m.timeouts.with_label_values(&[kind]);
         }
-        for result in ["ok", "lost", "error"] {
+        for result in ["ok", "lost", "error", "withheld"] {
             m.renewals.with_label_values(&[result]);
         }
         for channel in ["webhook", "email", "ping"] {

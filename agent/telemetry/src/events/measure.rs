@@ -19,6 +19,7 @@ pub(super) fn measure(m: &Metrics, event: &Event) {
             m.lease(*remaining, boot_now(), ttl.as_secs_f64());
         }
         Event::RenewalFailed { .. } => m.renewals.with_label_values(&["error"]).inc(),
+        Event::RenewalWithheld { .. } => m.renewals.with_label_values(&["withheld"]).inc(),
         Event::SessionLost { .. } => {
             m.renewals.with_label_values(&["lost"]).inc();
             m.timeouts.with_label_values(&["lease"]).inc();
