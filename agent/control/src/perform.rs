@@ -164,8 +164,8 @@ async fn outlook(db: &Db, run_id: i64) -> Result<Cancelled, Refusal> {
     let Some(row) = query::run(db, run_id).await? else {
         return Ok(Cancelled::NotFound);
     };
-    if let Ok(state) = row.state.as_str().parse() {
-        return Ok(Cancelled::AlreadyFinal(state));
+    if row.state.is_final() {
+        return Ok(Cancelled::AlreadyFinal(row.state));
     }
     Ok(match row.running_at {
         Some(node) => Cancelled::Requested { node },
