@@ -1,5 +1,5 @@
 //! What counts as an outage of the database, and since when one lasts. After one every stopwatch begins anew, so that
-//! nobody is ended for a silence that was the database's.
+//! no node is expired because the database was away.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

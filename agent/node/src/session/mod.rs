@@ -113,6 +113,8 @@ pub struct Session {
     /// Some jobs need pools, locks or rates.
     gates: bool,
     db_clock: DbClock,
+    /// This session has met an outage, and no answer since.
+    was_away: bool,
     slewed: bool,
     loading_jobs: bool,
     fires_in_flight: usize,
@@ -150,6 +152,7 @@ impl Session {
             drain: None,
             gates: false,
             db_clock: DbClock::default(),
+            was_away: false,
             slewed,
             loading_jobs: false,
             fires_in_flight: 0,
@@ -298,16 +301,21 @@ impl Session {
     fn note_db<T>(&mut self, op: &'static str, unanswered: Unanswered, result: &Result<T, StoreError>) {
         match result {
             Ok(_) => {
-                let Some(away) = self.ctx.outage.end(boot_now()) else {
-                    return;
-                };
-                self.watcher.reconnected();
-                self.claimer.hint();
-                self.emit(Event::DatabaseUp { away: Some(away) });
+                // Another task of this agent may have seen the end of the outage first.
+                if std::mem::take(&mut self.was_away) {
+                    self.watcher.reconnected();
+                    self.claimer.hint();
+                }
+                if let Some(away) = self.ctx.outage.end(boot_now()) {
+                    self.emit(Event::DatabaseUp { away: Some(away) });
+                }
             }
             Err(e) => {
-                if unanswered.is_outage(e) && self.ctx.outage.begin(boot_now()) {
-                    self.emit(Event::DatabaseAway);
+                if unanswered.is_outage(e) {
+                    self.was_away = true;
+                    if self.ctx.outage.begin(boot_now()) {
+                        self.emit(Event::DatabaseAway);
+                    }
                 }
                 self.emit(Event::DatabaseDown {
                     op,
