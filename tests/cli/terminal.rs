@@ -96,6 +96,7 @@ async fn every_command_answers_a_program_in_json() {
         "flow wait",
         "flow mark",
         "progress",
+        "workers",
         // On a farm with a stream.
         "run replay",
     ];

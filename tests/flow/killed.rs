@@ -20,9 +20,9 @@ touch a.started
 sleep 60
 "#;
 
-fn killed_and_resumed(preload: &[&str]) {
+fn killed_and_resumed(script: &str, preload: &[&str]) {
     let files = tempfile::tempdir().unwrap();
-    let script = ONCE_AT_A_TIME.replace("DIR", path(&files));
+    let script = script.replace("DIR", path(&files));
     let dir = scripts(&[("a", &script)]);
     let place = tempfile::tempdir().unwrap();
     let run_dir = place.path().join("run");
@@ -60,11 +60,19 @@ fn killed_and_resumed(preload: &[&str]) {
 
 #[test]
 fn a_task_of_a_killed_engine_is_gone_before_the_flow_resumes() {
-    killed_and_resumed(&[]);
+    killed_and_resumed(ONCE_AT_A_TIME, &[]);
+}
+
+#[test]
+fn what_a_task_of_a_killed_engine_runs_without_an_environment_is_gone_before_the_flow_resumes() {
+    killed_and_resumed(
+        &format!("{ONCE_AT_A_TIME}env -i sleep 60\n").replace("\nsleep 60\n", "\n"),
+        &[],
+    );
 }
 
 #[test]
 fn a_task_of_a_killed_engine_with_a_library_is_gone_before_the_flow_resumes() {
     let library = tempfile::NamedTempFile::new().unwrap();
-    killed_and_resumed(&["--preload", library.path().to_str().unwrap()]);
+    killed_and_resumed(ONCE_AT_A_TIME, &["--preload", library.path().to_str().unwrap()]);
 }

@@ -1,4 +1,4 @@
-//! The engines that run inside an attempt: flows, and streams.
+//! The engines: flows and workers, which need no attempt, and streams.
 
 pub mod flow;
 pub mod stream;

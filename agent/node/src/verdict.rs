@@ -124,7 +124,7 @@ fn round_over(
     cancelled: bool,
     random: u64,
 ) -> Verdict {
-    let round = after_round(end, &a.spec, a.retries.unsigned_abs(), cancelled, random);
+    let round = after_round(end, &a.spec.rounds(), a.retries.unsigned_abs(), cancelled, random);
     Verdict::Final {
         outcome: round.outcome,
         reason: if round.idle {

@@ -2,12 +2,25 @@
 
 use std::time::Duration;
 
-use super::definition::{Backoff, JobSpec, Retry};
-use super::retry::{ceiling, full_jitter};
+use super::retry::{Backoff, Retry, ceiling, full_jitter};
 use super::run::{AttemptEnd, Outcome};
 
 /// The shortest pause after a failure, whatever `retry` says: a job that cannot start must not busy the farm.
 pub const SHORTEST: Duration = Duration::from_millis(100);
+
+/// When a command that is always due runs again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rounds {
+    /// Exit codes by which it says that it found nothing to do.
+    pub idle_exit: Vec<i32>,
+    /// The pause after one of them.
+    pub idle_delay: Duration,
+    /// The pauses after failures; `max` has no meaning.
+    pub retry: Retry,
+}
+
+/// The first pause after a failure, where nothing else is said: no due instant is waited for.
+pub const BASE: Duration = Duration::from_secs(1);
 
 /// The end of a round, and when the next one is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +36,7 @@ pub struct Round {
 /// round whose cancelling was requested is followed at once: pausing the job stops it.
 pub fn after_round(
     end: AttemptEnd,
-    spec: &JobSpec,
+    rounds: &Rounds,
     failures: u32,
     cancel_requested: bool,
     random: u64,
@@ -35,10 +48,10 @@ pub fn after_round(
     };
     match end {
         AttemptEnd::Exited(0) => at_once(Outcome::Succeeded),
-        AttemptEnd::Exited(code) if spec.idle_exit.contains(&code) => Round {
+        AttemptEnd::Exited(code) if rounds.idle_exit.contains(&code) => Round {
             outcome: Outcome::Succeeded,
             idle: true,
-            again: spec.idle_delay,
+            again: rounds.idle_delay,
         },
         AttemptEnd::Cancelled => at_once(Outcome::Cancelled),
         _ if cancel_requested => at_once(Outcome::Cancelled),
@@ -49,7 +62,7 @@ pub fn after_round(
                 Outcome::Failed
             },
             idle: false,
-            again: pause(&spec.retry, failures.saturating_add(1), random),
+            again: pause(&rounds.retry, failures.saturating_add(1), random),
         },
     }
 }
@@ -69,21 +82,19 @@ fn pause(policy: &Retry, failures: u32, random: u64) -> Duration {
 mod tests {
     use super::*;
 
-    fn spec() -> JobSpec {
-        JobSpec {
-            schedule: vec!["@continuous".to_owned()],
+    fn rounds() -> Rounds {
+        Rounds {
             idle_exit: vec![250],
             idle_delay: Duration::from_secs(30),
             retry: Retry {
                 base: Duration::from_secs(1),
                 ..Retry::default()
             },
-            ..JobSpec::default()
         }
     }
 
     fn after(end: AttemptEnd, failures: u32, random: u64) -> Round {
-        after_round(end, &spec(), failures, false, random)
+        after_round(end, &rounds(), failures, false, random)
     }
 
     #[test]
@@ -117,21 +128,21 @@ mod tests {
 
     #[test]
     fn no_policy_makes_a_failure_follow_another_without_a_pause() {
-        let spec = JobSpec {
+        let rounds = Rounds {
             retry: Retry {
                 base: Duration::ZERO,
                 cap: Duration::ZERO,
                 ..Retry::default()
             },
-            ..spec()
+            ..rounds()
         };
-        let round = after_round(AttemptEnd::NotStarted, &spec, 3, false, 0);
+        let round = after_round(AttemptEnd::NotStarted, &rounds, 3, false, 0);
         assert_eq!(round.again, SHORTEST);
     }
 
     #[test]
     fn a_cancelled_round_is_followed_at_once() {
-        let round = after_round(AttemptEnd::Signalled(15), &spec(), 3, true, u64::MAX);
+        let round = after_round(AttemptEnd::Signalled(15), &rounds(), 3, true, u64::MAX);
         assert_eq!((round.outcome, round.again), (Outcome::Cancelled, Duration::ZERO));
     }
 }

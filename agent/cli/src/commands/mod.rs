@@ -48,6 +48,7 @@ mod token;
 mod top;
 mod triggers;
 mod who;
+mod workers;
 
 use std::process::ExitCode;
 
@@ -108,6 +109,8 @@ enum Command {
     Notify(notify::NotifyArgs),
     /// Flows: plan and run tasks in dependency order on this machine
     Flow(flow::FlowArgs),
+    /// Keep so many copies of a command running on this machine
+    Workers(workers::WorkersArgs),
     /// The farm at a glance
     Status(status::StatusArgs),
     /// Bring the database's schema to this version
@@ -169,6 +172,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Token(args) => block_on(token::run(args, json)),
         Command::Notify(args) => block_on(notify::run(args, json)),
         Command::Flow(args) => flow::run(args, json),
+        Command::Workers(args) => workers::run(args, json),
         Command::Status(args) => block_on(status::run(args, json)),
         Command::Migrate(args) => block_on(migrate::run(args, json)),
         Command::Doctor(args) => doctor::run(args, json),

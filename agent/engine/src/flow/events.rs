@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
+use farmhand_core::document::duration_text;
 use farmhand_core::flow::End;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -21,13 +22,16 @@ pub enum Event<'a> {
         elapsed_us: u64,
         attempt: u32,
     },
-    /// A try failed, and there will be another one.
+    /// A try or a round ended, and there will be another one.
     Retry {
         task: &'a str,
         at: Timestamp,
         elapsed_us: u64,
         attempt: u32,
+        failed: bool,
         exit_code: Option<i32>,
+        signal: Option<i32>,
+        reason: Option<&'a str>,
         delay_ms: u64,
     },
     /// A task says that it is ready, or that a name of its is.
@@ -150,13 +154,21 @@ impl Reporter {
             Event::Start { task, .. } => self.running.push((*task).to_owned()),
             Event::Retry {
                 task,
+                failed,
                 exit_code,
+                signal,
+                reason,
                 delay_ms,
                 ..
             } => {
                 self.running.retain(|r| r != task);
-                let code = exit_code.map_or_else(|| "no exit code".to_owned(), |c| format!("exit code {c}"));
-                self.say(&format!("{task} failed ({code}); again in {delay_ms} ms"));
+                let word = if *failed { "failed" } else { "ended" };
+                let when = match delay_ms {
+                    0 => "at once".to_owned(),
+                    ms => format!("in {}", duration_text(Duration::from_millis(*ms))),
+                };
+                let why = why(*reason, *signal, *exit_code);
+                self.say(&format!("{task} {word}: {why}; again {when}"));
             }
             Event::Mark { .. } => {}
             Event::End { task, ended, .. } => self.end(task, ended),
@@ -168,11 +180,7 @@ impl Reporter {
         self.ended += 1;
         self.running.retain(|r| r != task);
         let why = match ended.outcome {
-            "failed" => match (ended.reason, ended.signal, ended.exit_code) {
-                (Some(reason), ..) => format!("failed: {reason}"),
-                (None, Some(signal), _) => format!("failed: ended by signal {signal}"),
-                (None, None, code) => format!("failed: exit code {}", code.unwrap_or(1)),
-            },
+            "failed" => format!("failed: {}", why(ended.reason, ended.signal, ended.exit_code)),
             "timed_out" => "ran past its timeout".to_owned(),
             "cancelled" => "was cancelled".to_owned(),
             "skipped" => format!("is skipped: {}", blame(&ended.blame)),
@@ -230,6 +238,14 @@ impl Reporter {
             let _ = io::stderr().write_all(b"\r\x1b[K");
             self.live = false;
         }
+    }
+}
+
+fn why(reason: Option<&str>, signal: Option<i32>, exit_code: Option<i32>) -> String {
+    match (reason, signal, exit_code) {
+        (Some(reason), ..) => reason.to_owned(),
+        (None, Some(signal), _) => format!("ended by signal {signal}"),
+        (None, None, code) => format!("exit code {}", code.unwrap_or(1)),
     }
 }
 

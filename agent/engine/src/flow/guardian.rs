@@ -30,6 +30,14 @@ const LOCK: i32 = 4;
 const DISMISSED: u8 = b'd';
 const SESSION: u8 = b's';
 
+/// What a guardian leaves alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spared {
+    /// Daemons that left the sessions in which the engine starts tasks.
+    Daemons,
+    Nothing,
+}
+
 /// Ends when the engine says that it is done.
 #[derive(Debug)]
 pub struct Guardian {
@@ -46,7 +54,7 @@ impl Guardian {
     ///
     /// # Safety
     /// This process must have one thread.
-    pub unsafe fn start(dir: &RunDir) -> io::Result<Self> {
+    pub unsafe fn start(dir: &RunDir, spared: Spared) -> io::Result<Self> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         // 0 when the session began outside this PID namespace, as in a container; /proc says 0 then, too. Not rustix's,
         // which takes 0 for impossible.
@@ -56,7 +64,7 @@ impl Guardian {
         match unsafe { fork()? } {
             0 => {
                 drop(write);
-                guard(read, dir, session);
+                guard(read, dir, session, spared);
                 // SAFETY: leaves without the engine's exit handlers.
                 unsafe { libc::_exit(0) }
             }
@@ -87,7 +95,7 @@ impl Guardian {
     }
 }
 
-fn guard(line: OwnedFd, dir: &RunDir, session: i32) {
+fn guard(line: OwnedFd, dir: &RunDir, session: i32, spared: Spared) {
     let (mut line, lock) = keep_only(line, dir.lock());
     let mut sessions = vec![session];
     loop {
@@ -105,7 +113,7 @@ fn guard(line: OwnedFd, dir: &RunDir, session: i32) {
         }
     }
     let _ = (&lock).write_all(RunDir::ENDING);
-    end_tasks(dir, &sessions);
+    end_tasks(dir, (spared == Spared::Daemons).then_some(&sessions));
     drop(lock);
     if let Ok(mut fifos) = Directory::open(&dir.deps()).and_then(Fifos::new) {
         let _ = fifos.recover();
@@ -147,9 +155,8 @@ fn keep_only(line: OwnedFd, lock: BorrowedFd<'_>) -> (File, File) {
     }
 }
 
-/// Kills the processes of the engine's tasks and returns when none lives. Daemons that left the engine's session go on,
-/// as after an interrupt.
-fn end_tasks(dir: &RunDir, sessions: &[i32]) {
+/// Kills the processes of the engine's tasks, of these sessions alone where some are given, and returns when none lives.
+fn end_tasks(dir: &RunDir, sessions: Option<&Vec<i32>>) {
     let mut mark = b"FARMHAND_RUN_DIR=".to_vec();
     mark.extend(dir.path().as_os_str().as_bytes());
     // Twice: a process that was being started at the first look bears its mark at the second.
@@ -164,10 +171,13 @@ fn end_tasks(dir: &RunDir, sessions: &[i32]) {
     }
 }
 
-fn tasks(mark: &[u8], sessions: &[i32]) -> Vec<Stat> {
-    let mut found = process::all();
-    found.retain(|stat| {
-        sessions.contains(&stat.session) && !stat.is_zombie() && process::has_variable(stat.pid, mark)
-    });
+/// What bears the mark and, because programs like sudo clear the environment, everything below it.
+fn tasks(mark: &[u8], sessions: Option<&Vec<i32>>) -> Vec<Stat> {
+    let mut marked = process::all();
+    marked.retain(|stat| process::has_variable(stat.pid, mark));
+    let below = process::below(marked.iter().map(|stat| stat.pid).collect());
+    let mut found: Vec<Stat> = below.into_iter().map(|(stat, _)| stat).collect();
+    found
+        .retain(|stat| sessions.is_none_or(|sessions| sessions.contains(&stat.session)) && !stat.is_zombie());
     found
 }

@@ -42,9 +42,9 @@ impl Signals {
         self.0.as_fd()
     }
 
-    /// Takes all that arrived; how many of them ask to stop.
-    pub fn take(&self) -> u32 {
-        let mut stops = 0;
+    /// Takes all that arrived; those that ask to stop.
+    pub fn take(&self) -> Vec<i32> {
+        let mut stops = Vec::new();
         loop {
             // SAFETY: plain data, and the buffer is as large as it.
             let signal = unsafe {
@@ -55,7 +55,9 @@ impl Signals {
                 }
                 info.ssi_signo.cast_signed()
             };
-            stops += u32::from(signal != libc::SIGCHLD);
+            if signal != libc::SIGCHLD {
+                stops.push(signal);
+            }
         }
     }
 }

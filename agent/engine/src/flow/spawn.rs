@@ -38,7 +38,7 @@ impl Spawner {
     }
 
     /// Starts a program in a process group of its own, with its output going to `output`. A file that is
-    /// neither a binary nor names its interpreter goes to /bin/sh, as shells have it.
+    /// neither a binary nor names its interpreter goes to /bin/sh, as shells have it. `descriptors` as below.
     ///
     /// # Errors
     /// What execve said.
@@ -47,18 +47,20 @@ impl Spawner {
         argv: &[CString],
         variables: &[(String, String)],
         output: BorrowedFd<'_>,
+        descriptors: &[(&OwnedFd, i32)],
     ) -> io::Result<i32> {
-        match self.try_spawn(argv, variables, output) {
+        match self.spawn_with(argv, variables, output, descriptors) {
             Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
                 let mut shell = vec![c"/bin/sh".to_owned()];
                 shell.extend_from_slice(argv);
-                self.try_spawn(&shell, variables, output)
+                self.spawn_with(&shell, variables, output, descriptors)
             }
             other => other,
         }
     }
 
-    /// The same, with further descriptors: what is open here under the first number is that under the second.
+    /// Of that program alone, with further descriptors: what is open here under the first number is that under the
+    /// second.
     ///
     /// # Errors
     /// What execve said.
@@ -99,15 +101,6 @@ impl Spawner {
             &Attributes::new(libc::POSIX_SPAWN_SETSID.into())?,
             &files,
         )
-    }
-
-    fn try_spawn(
-        &self,
-        argv: &[CString],
-        variables: &[(String, String)],
-        output: BorrowedFd<'_>,
-    ) -> io::Result<i32> {
-        self.spawn_with(argv, variables, output, &[])
     }
 
     /// Standard input, output and error output.

@@ -1,15 +1,21 @@
 //! `schedule = "@continuous"` and the keys that only such a job has.
 
-use std::time::Duration;
-
 use super::{JobSpec, RunOn};
+use crate::continuous::{BASE, Rounds};
 use crate::document::{Found, Reader, integer, positive_duration};
-
-/// The first pause after a failure, where the job does not say otherwise: nobody waits for an instant of its.
-const BASE: Duration = Duration::from_secs(1);
 
 /// Keys that speak of due instants, of which a continuous job has none beforehand.
 const ABOUT_INSTANTS: &[&str] = &["calendars", "start", "end"];
+
+impl JobSpec {
+    pub fn rounds(&self) -> Rounds {
+        Rounds {
+            idle_exit: self.idle_exit.clone(),
+            idle_delay: self.idle_delay,
+            retry: self.retry.clone(),
+        }
+    }
+}
 
 /// Before `retry` is read: it changes that key's defaults.
 pub(super) fn read(job: &mut Reader<'_>, spec: &mut JobSpec) {

@@ -96,6 +96,7 @@ fn task(name: &str, spec: &TaskSpec, at: impl Fn(&'static str, usize) -> Place) 
         task.member.references.extend(references);
     }
     task.extras = Arc::new(Extras {
+        rounds: None,
         locks: spec.locks.clone(),
         pool: spec.pool.clone(),
         timeout: spec.timeout,

@@ -9,8 +9,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Task;
+use crate::continuous::after_round;
 use crate::graph::{Graph, Node};
 use crate::retry::delay;
+use crate::run::{AttemptEnd, Outcome};
 
 /// How a task ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -37,6 +39,25 @@ impl End {
     pub fn is_good(&self) -> bool {
         matches!(self, Self::Succeeded | Self::LeftOut | Self::Done)
     }
+}
+
+impl From<&End> for AttemptEnd {
+    fn from(end: &End) -> Self {
+        match end {
+            End::Failed { exit_code } => Self::Exited(*exit_code),
+            End::TimedOut => Self::TimedOut,
+            End::Cancelled | End::Skipped => Self::Cancelled,
+            End::Succeeded | End::LeftOut | End::Done => Self::Exited(0),
+        }
+    }
+}
+
+/// A task that ended is run again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Again {
+    pub after: Duration,
+    /// Whether what ended was a failure.
+    pub failed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +88,8 @@ pub struct Course<'f> {
     paused: BTreeSet<(Duration, usize)>,
     ranks: Vec<usize>,
     tries: Vec<u32>,
+    /// Rounds that failed in a row, of tasks that have rounds.
+    failures: BTreeMap<usize, u32>,
     held: BTreeMap<&'f str, usize>,
     /// Places of pools, and how many of them are taken.
     pools: BTreeMap<String, u32>,
@@ -99,6 +122,7 @@ impl<'f> Course<'f> {
             paused: BTreeSet::new(),
             ranks: graph.ranks()?,
             tries: vec![0; tasks.len()],
+            failures: BTreeMap::new(),
             held: BTreeMap::new(),
             pools: BTreeMap::new(),
             used: BTreeMap::new(),
@@ -163,7 +187,7 @@ impl<'f> Course<'f> {
         let (_, task) = found;
         self.states[task] = State::Running;
         self.running += 1;
-        self.tries[task] += 1;
+        self.tries[task] = self.tries[task].saturating_add(1);
         for lock in &self.tasks[task].extras.locks {
             self.held.insert(lock, task);
         }
@@ -186,9 +210,8 @@ impl<'f> Course<'f> {
             && !self.graph.conflicts(task).iter().any(running)
     }
 
-    /// A running task ended. Returns the pause before its next try, if there is one; `random` is uniform over
-    /// all of `u64`.
-    pub fn ended(&mut self, task: usize, end: End, now: Duration, random: u64) -> Option<Duration> {
+    /// A running task ended. Returns whether it is run again; `random` is uniform over all of `u64`.
+    pub fn ended(&mut self, task: usize, end: End, now: Duration, random: u64) -> Option<Again> {
         debug_assert_eq!(self.states[task], State::Running);
         self.running -= 1;
         for lock in &self.tasks[task].extras.locks {
@@ -198,18 +221,35 @@ impl<'f> Course<'f> {
         if let Some(used) = pool.and_then(|pool| self.used.get_mut(pool)) {
             *used -= 1;
         }
-        let retry = &self.tasks[task].extras.retry;
-        let again = matches!(end, End::Failed { .. } | End::TimedOut)
-            && self.tries[task] <= retry.max
-            && !self.cancelled;
-        if again {
-            let pause = delay(retry, self.tries[task], random);
-            self.states[task] = State::Paused;
-            self.paused.insert((now + pause, task));
-            return Some(pause);
+        let Some(again) = self.again(task, &end, random) else {
+            self.settle(task, end);
+            return None;
+        };
+        self.states[task] = State::Paused;
+        self.paused.insert((now + again.after, task));
+        Some(again)
+    }
+
+    fn again(&mut self, task: usize, end: &End, random: u64) -> Option<Again> {
+        let extras = &self.tasks[task].extras;
+        if self.cancelled {
+            return None;
         }
-        self.settle(task, end);
-        None
+        if let Some(rounds) = &extras.rounds {
+            let failures = self.failures.entry(task).or_default();
+            let round = after_round(end.into(), rounds, *failures, false, random);
+            let failed = round.outcome != Outcome::Succeeded;
+            *failures = if failed { failures.saturating_add(1) } else { 0 };
+            return Some(Again {
+                after: round.again,
+                failed,
+            });
+        }
+        let again = matches!(end, End::Failed { .. } | End::TimedOut) && self.tries[task] <= extras.retry.max;
+        again.then(|| Again {
+            after: delay(&extras.retry, self.tries[task], random),
+            failed: true,
+        })
     }
 
     /// Makes paused tasks ready whose time has come. Returns the next such time.

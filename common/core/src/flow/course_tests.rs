@@ -109,7 +109,8 @@ fn a_failed_task_is_tried_again_after_its_pause() {
     let mut c = course(&tasks, &graph);
     started(&mut c);
     let failed = End::Failed { exit_code: 1 };
-    assert_eq!(c.ended(0, failed.clone(), NOW, 0), Some(Duration::from_secs(5)));
+    let again = c.ended(0, failed.clone(), NOW, 0).expect("another try");
+    assert_eq!((again.after, again.failed), (Duration::from_secs(5), true));
     assert_eq!(c.wake(Duration::from_secs(4)), Some(Duration::from_secs(5)));
     assert!(started(&mut c).is_empty());
     assert_eq!(c.wake(Duration::from_secs(5)), None);

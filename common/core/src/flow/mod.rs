@@ -21,10 +21,11 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::command::Command;
+use super::continuous::Rounds;
 use super::graph::{Member, Place, Reference, Relation};
 use super::retry::Retry;
 
-pub use course::{Course, End};
+pub use course::{Again, Course, End};
 pub use facilities::Facilities;
 pub use functions::functions;
 pub use names::encode_name;
@@ -92,6 +93,8 @@ pub struct Extras {
     pub pool: Option<String>,
     pub timeout: Option<Duration>,
     pub retry: Retry,
+    /// It runs again and again, and ends only with the flow.
+    pub rounds: Option<Rounds>,
     pub env: BTreeMap<String, String>,
 }
 

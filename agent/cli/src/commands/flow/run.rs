@@ -16,7 +16,7 @@ use farmhand_core::input::flow::Handed;
 use farmhand_engine::flow::engine::{Engine, Options, Tools};
 use farmhand_engine::flow::events::{Reporter, Style};
 use farmhand_engine::flow::fifo::{Directory, Fifos};
-use farmhand_engine::flow::guardian::Guardian;
+use farmhand_engine::flow::guardian::{Guardian, Spared};
 use farmhand_engine::flow::plan;
 use farmhand_engine::flow::preload::{Preload, PreloadError};
 use farmhand_engine::flow::report::Report;
@@ -60,7 +60,7 @@ pub struct RunArgs {
     gantt: bool,
 }
 
-pub(super) fn time(text: &str) -> Result<Duration, String> {
+pub fn time(text: &str) -> Result<Duration, String> {
     parse_duration(text)
 }
 
@@ -95,7 +95,7 @@ fn execute(args: &RunArgs, json: bool, flow: &Flow, dir: RunDir) -> Result<(Repo
         ("FARMHAND_RUN_DIR", dir.path().into()),
     ];
     // SAFETY: this command runs in a process that has made no thread.
-    let mut guardian = unsafe { Guardian::start(&dir)? };
+    let mut guardian = unsafe { Guardian::start(&dir, Spared::Daemons)? };
     let style = match (json, args.quiet) {
         (true, _) => Style::Json,
         (false, true) => Style::Quiet,
@@ -120,12 +120,14 @@ fn execute(args: &RunArgs, json: bool, flow: &Flow, dir: RunDir) -> Result<(Repo
         signals: Signals::block()?,
         guardian,
         reporter: Reporter::new(style, &names, names.len()),
+        output: None,
         dir,
     };
     let options = Options {
         direction: args.source.direction(),
         grace: args.grace,
         timeout: args.timeout,
+        drain: None,
     };
     let total = names.len();
     let engine = Engine::new(tasks, graph, course, tools, options);

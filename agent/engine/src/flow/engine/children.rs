@@ -44,8 +44,7 @@ impl Engine<'_> {
             self.end(task, None, End::Succeeded);
             return true;
         };
-        let output = self.tools.dir.log(definition.name()).and_then(Output::new);
-        let mut output = match output {
+        let mut output = match self.output(task) {
             Ok(output) => output,
             Err(error) => {
                 self.give_up(format!(
@@ -58,7 +57,7 @@ impl Engine<'_> {
         };
         let mut variables = vec![("FARMHAND_TASK".to_owned(), definition.name().to_owned())];
         variables.extend(definition.extras.env.iter().map(|(n, v)| (n.clone(), v.clone())));
-        match self.process(task, &argv, &variables, &output) {
+        match self.process(task, &argv, &variables, output.as_ref()) {
             Ok((pid, forked)) => {
                 let timeout = definition.extras.timeout.or(self.options.timeout);
                 let running = Running {
@@ -75,7 +74,9 @@ impl Engine<'_> {
                 let program = argv[0].to_string_lossy();
                 let reason = format!("{program} cannot be executed: {error}");
                 // The reason is told in any case.
-                let _ = writeln!(output.file(), "{reason}");
+                if let Some(output) = &mut output {
+                    let _ = writeln!(output.file(), "{reason}");
+                }
                 self.record(task).reason = Some(reason);
                 let exit_code = if error.kind() == io::ErrorKind::NotFound {
                     127
@@ -88,13 +89,22 @@ impl Engine<'_> {
         }
     }
 
+    /// The file that a task's output goes to, unless it goes elsewhere.
+    fn output(&self, task: usize) -> io::Result<Option<Output>> {
+        if self.tools.output.is_some() {
+            return Ok(None);
+        }
+        let file = self.tools.dir.log(self.tasks[task].name())?;
+        Output::new(file).map(Some)
+    }
+
     /// By the shell that has the library, where that serves, else by itself.
     fn process(
         &mut self,
         task: usize,
         argv: &[CString],
         variables: &[(String, String)],
-        output: &Output,
+        output: Option<&Output>,
     ) -> io::Result<(i32, Option<Forked>)> {
         let tools = &mut self.tools;
         if let Some(shell) = &mut tools.preload {
@@ -119,13 +129,21 @@ impl Engine<'_> {
                 };
             }
         }
-        Ok((tools.spawner.spawn(argv, variables, output.fd())?, None))
+        let pid = match (output, &tools.output) {
+            (Some(output), _) => tools.spawner.spawn(argv, variables, output.fd(), &[])?,
+            (None, Some(passed)) => {
+                let (stdout, errors) = (passed.stdout.as_fd(), [(&passed.stderr, 2)]);
+                tools.spawner.spawn(argv, variables, stdout, &errors)?
+            }
+            (None, None) => return Err(ErrorKind::InvalidInput.into()),
+        };
+        Ok((pid, None))
     }
 
     pub(super) fn reap(&mut self) {
         while let Some(ended) = Ended::next() {
-            let killed = self.running.get(&ended.pid()).and_then(|r| r.killed);
-            if killed.is_some() {
+            let over = |r: &Running| r.killed.is_some() || self.tasks[r.task].extras.rounds.is_some();
+            if self.running.get(&ended.pid()).is_some_and(over) {
                 // What it left in its group goes with it, while the number is still its.
                 signal_group(ended.pid(), libc::SIGKILL);
             }

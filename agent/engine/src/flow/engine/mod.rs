@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use farmhand_core::document::duration_text;
 use farmhand_core::flow::{Course, Direction, End, Task};
 use farmhand_core::graph::Graph;
 use jiff::Timestamp;
@@ -34,6 +35,8 @@ pub struct Options {
     pub grace: Duration,
     /// For tasks without one of their own.
     pub timeout: Option<Duration>,
+    /// Told to stop, what runs may come to its end for so long before it is asked to end.
+    pub drain: Option<Duration>,
 }
 
 /// What the engine holds on to while it runs.
@@ -46,6 +49,15 @@ pub struct Tools {
     pub signals: Signals,
     pub guardian: Guardian,
     pub reporter: Reporter,
+    /// Where the output of all tasks goes, as it is; none where each has a file of its own.
+    pub output: Option<Passed>,
+}
+
+/// Standard output and error output of this process, or what is meant to be them.
+#[derive(Debug)]
+pub struct Passed {
+    pub stdout: OwnedFd,
+    pub stderr: OwnedFd,
 }
 
 #[derive(Debug)]
@@ -53,7 +65,8 @@ struct Running {
     task: usize,
     /// Not a child of ours, but of the shell with the library.
     forked: Option<Forked>,
-    output: Output,
+    /// None where it goes elsewhere.
+    output: Option<Output>,
     deadline: Option<Instant>,
     killed: Option<Killed>,
 }
@@ -87,6 +100,8 @@ pub struct Engine<'f> {
     kill_at: Option<Instant>,
     /// When the output of what runs is next looked at.
     look_at: Instant,
+    /// Until when what runs may come to its end.
+    drain_until: Option<Instant>,
     interrupted: bool,
     /// What makes it impossible to go on.
     trouble: Option<String>,
@@ -119,6 +134,7 @@ impl<'f> Engine<'f> {
             told: vec![false; graph.nodes().len()],
             kill_at: None,
             look_at: Instant::now(),
+            drain_until: None,
             interrupted: false,
             trouble: None,
         }
@@ -183,15 +199,23 @@ impl<'f> Engine<'f> {
         record.ended = Some(now);
         record.exit = exit;
         let attempt = self.course.tries(task);
-        if let Some(delay) = self.course.ended(task, end, now, random()) {
-            self.tools.reporter.event(&Event::Retry {
-                task: self.tasks[task].name(),
-                at: Timestamp::now(),
-                elapsed_us: micros(now),
-                attempt,
-                exit_code: code,
-                delay_ms: micros(delay) / 1000,
-            });
+        let Some(again) = self.course.ended(task, end, now, random()) else {
+            return;
+        };
+        let record = self.records[task].get_or_insert_default();
+        self.tools.reporter.event(&Event::Retry {
+            task: self.tasks[task].name(),
+            at: Timestamp::now(),
+            elapsed_us: micros(now),
+            attempt,
+            failed: again.failed,
+            exit_code: code,
+            signal: record.exit.and_then(|exit| exit.signal),
+            reason: record.reason.take().as_deref(),
+            delay_ms: micros(again.after) / 1000,
+        });
+        if self.tasks[task].extras.rounds.is_some() {
+            self.records[task] = None;
         }
     }
 
@@ -201,7 +225,9 @@ impl<'f> Engine<'f> {
         let mut next = self.tools.fifos.tick(now);
         let mut sooner = |at: Option<Instant>| next = [next, at].into_iter().flatten().min();
         sooner(self.kill_at);
-        sooner((!self.running.is_empty()).then_some(self.look_at));
+        sooner(self.drain_until);
+        let shown = self.running.values().any(|r| r.output.is_some());
+        sooner(shown.then_some(self.look_at));
         self.running.values().for_each(|r| sooner(r.deadline));
         sooner(self.course.wake(self.began.elapsed()).map(|at| self.began + at));
         let time: Option<Timespec> = next.and_then(|at| at.saturating_duration_since(now).try_into().ok());
@@ -223,10 +249,29 @@ impl<'f> Engine<'f> {
     }
 
     fn look_at_signals(&mut self) {
-        for _ in 0..self.tools.signals.take() {
-            self.interrupted = true;
-            self.stop();
+        for signal in self.tools.signals.take() {
+            let now = Instant::now();
+            match self.options.drain {
+                Some(_) if signal == libc::SIGQUIT => {
+                    self.kill_at.get_or_insert(now);
+                    self.interrupt();
+                }
+                Some(within) if self.drain_until.is_none() && self.kill_at.is_none() => {
+                    let left = self.course.cancel().len();
+                    let within_text = duration_text(within);
+                    let said = format!("stopping: {left} still run, for {within_text} at most");
+                    self.tools.reporter.say(&said);
+                    self.drain_until = Some(now + within);
+                }
+                _ => self.interrupt(),
+            }
         }
+    }
+
+    fn interrupt(&mut self) {
+        self.interrupted = true;
+        self.drain_until = None;
+        self.stop();
     }
 
     fn enforce_time(&mut self) {
@@ -239,6 +284,9 @@ impl<'f> Engine<'f> {
                 running.killed = running.killed.or(Some(Killed::Timeout));
                 running.deadline = Some(now + grace);
             }
+        }
+        if self.drain_until.is_some_and(|at| at <= now) && !self.running.is_empty() {
+            self.interrupt();
         }
         if self.kill_at.is_some_and(|at| at <= now) {
             self.stop();
@@ -257,10 +305,13 @@ impl<'f> Engine<'f> {
     fn show(&mut self, running: &mut Running, end: bool) {
         let name = self.tasks[running.task].name();
         let reporter = &mut self.tools.reporter;
+        let Some(output) = &mut running.output else {
+            return;
+        };
         if reporter.shows_output() {
-            running.output.follow(end, |line| reporter.line(name, line));
+            output.follow(end, |line| reporter.line(name, line));
         }
-        if let Some(bytes) = running.output.bound() {
+        if let Some(bytes) = output.bound() {
             reporter.say(&format!(
                 "{name} writes too much: {bytes} bytes of its output are gone"
             ));

@@ -50,10 +50,12 @@ impl Engine<'_> {
     fn tell_end(&mut self, task: usize, end: &End) {
         let name = self.tasks[task].name();
         self.record(task).end = Some(end.clone());
-        if matches!(end, End::LeftOut | End::Done) {
+        let rounds = self.tasks[task].extras.rounds.is_some();
+        let record = &*self.records[task].get_or_insert_default();
+        let between_rounds = rounds && record.exit.is_none();
+        if matches!(end, End::LeftOut | End::Done) || between_rounds {
             return;
         }
-        let record = &*self.records[task].get_or_insert_default();
         let blame = match end {
             End::Skipped => self.course.chain_of_blame(task),
             _ => Vec::new(),

@@ -283,7 +283,7 @@ impl Engine {
     }
 
     fn look_at_signals(&mut self) {
-        for _ in 0..self.signals.take() {
+        for _ in self.signals.take() {
             let signal = if self.stopping {
                 libc::SIGKILL
             } else {
