@@ -97,6 +97,7 @@ async fn every_command_answers_a_program_in_json() {
         "flow mark",
         "progress",
         "workers",
+        "lock",
         // On a farm with a stream.
         "run replay",
     ];

@@ -31,6 +31,51 @@ pub fn shell(block: &str, place: &std::path::Path) -> Command {
     shell
 }
 
+/// Each command of the guide runs; with `-n` a second call is refused meanwhile, else it comes after the first.
+#[test]
+fn the_guides_locks_keep_a_second_call_out() {
+    let blocks = blocks("locks.md");
+    assert_eq!(blocks.len(), 4);
+    for block in blocks {
+        let place = tempfile::tempdir().unwrap();
+        let job =
+            "#!/bin/sh\necho \"${FARMHAND_SLOT:-none}\" >> calls\nwhile ! [ -e go ]; do sleep 0.02; done\n";
+        for name in ["backup", "import", "mail"] {
+            write_script(place.path(), name, job);
+        }
+        let calls = || fs::read_to_string(place.path().join("calls")).unwrap_or_default();
+        let run = || {
+            let mut shell = shell(&block, place.path());
+            shell.env("FARMHAND_LOCK_DIR", place.path());
+            shell.spawn().unwrap()
+        };
+        let (refuses, seats) = (block.contains(" -n "), block.contains("=2"));
+        let at_a_time = if seats { 2 } else { 1 };
+        let mut first = run();
+        eventually("it runs", Duration::from_secs(20), || {
+            let calls = calls();
+            (calls.lines().count() == at_a_time).then_some(()).ok_or(calls)
+        });
+        if seats {
+            assert!(["1\n2\n", "2\n1\n"].contains(&calls().as_str()), "{}", calls());
+        }
+        let mut second = run();
+        if refuses {
+            assert_eq!(second.wait().unwrap().code(), Some(1), "{block}");
+        }
+        assert_eq!(calls().lines().count(), at_a_time, "{block}");
+        fs::write(place.path().join("go"), "").unwrap();
+        assert!(first.wait().unwrap().success(), "{block}");
+        let code = second.wait().unwrap().code();
+        let all = if refuses { 1 } else { 2 * at_a_time };
+        assert_eq!(
+            (code, calls().lines().count()),
+            (Some(i32::from(refuses)), all),
+            "{block}"
+        );
+    }
+}
+
 #[test]
 fn both_wrappers_of_the_guide_keep_eight_workers() {
     let blocks = blocks("workers.md");

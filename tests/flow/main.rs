@@ -6,6 +6,7 @@ mod fifo;
 mod fixture;
 mod guides;
 mod killed;
+mod locks;
 mod plan;
 mod preload;
 mod run;

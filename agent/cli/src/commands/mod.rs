@@ -24,6 +24,7 @@ mod job;
 mod job_files;
 mod key;
 mod lease;
+mod lock;
 mod logs;
 mod man;
 mod migrate;
@@ -111,6 +112,8 @@ enum Command {
     Flow(flow::FlowArgs),
     /// Keep so many copies of a command running on this machine
     Workers(workers::WorkersArgs),
+    /// Run a command that holds named locks, as flock does
+    Lock(lock::LockArgs),
     /// The farm at a glance
     Status(status::StatusArgs),
     /// Bring the database's schema to this version
@@ -172,6 +175,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Token(args) => block_on(token::run(args, json)),
         Command::Notify(args) => block_on(notify::run(args, json)),
         Command::Flow(args) => flow::run(args, json),
+        Command::Lock(args) => lock::run(args),
         Command::Workers(args) => workers::run(args, json),
         Command::Status(args) => block_on(status::run(args, json)),
         Command::Migrate(args) => block_on(migrate::run(args, json)),

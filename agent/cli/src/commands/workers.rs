@@ -19,6 +19,7 @@ use farmhand_engine::flow::plan;
 use farmhand_engine::flow::rundir::RunDir;
 use farmhand_engine::flow::signals::Signals;
 use farmhand_engine::flow::spawn::Spawner;
+use farmhand_engine::locks::Locks;
 
 use super::flow::time;
 use super::{Exit, Failure, Outcome};
@@ -56,7 +57,7 @@ pub fn run(args: &WorkersArgs, json: bool) -> Outcome {
         .ok_or_else(|| Failure::new(Exit::Error, "the workers wait for each other"))?;
     let dir = RunDir::prepare(None, false)?;
     // SAFETY: this command runs in a process that has made no thread.
-    let guardian = unsafe { Guardian::start(&dir, Spared::Nothing)? };
+    let guardian = unsafe { Guardian::start(&dir, Spared::Nothing, &Locks::default())? };
     let style = if json { Style::Json } else { Style::Quiet };
     let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
     let stdout = match json {
@@ -70,6 +71,7 @@ pub fn run(args: &WorkersArgs, json: bool) -> Outcome {
         spawner: Spawner::new(&[("FARMHAND_RUN_DIR", dir.path().into())])?,
         signals: Signals::block()?,
         guardian,
+        locks: Locks::default(),
         reporter: Reporter::new(style, &[], tasks.len()),
         output: Some(Passed { stdout, stderr }),
         dir,

@@ -1,10 +1,11 @@
 //! A small process that outlives an engine that is killed: it ends the engine's tasks, then wakes whoever waits for them.
 //!
-//! It shares the lock of the flow's directory, so that no other engine starts there while a task still lives.
+//! It shares the lock of the flow's directory, so that no other engine starts there while a task still lives, and the locks that tasks hold on
+//! this node.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::fifo::{Directory, Fifos};
 use super::rundir::RunDir;
+use crate::locks::Locks;
 use farmhand_os::fork::fork;
 use farmhand_os::process::{self, Stat};
 
@@ -22,7 +24,7 @@ const READ_WITHIN: Duration = Duration::from_secs(10);
 /// Between two looks at what still lives.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Where the line and the lock are in the guardian.
+/// Where the line and the lock are in the guardian; the locks of tasks follow them.
 const LINE: i32 = 3;
 const LOCK: i32 = 4;
 
@@ -54,7 +56,7 @@ impl Guardian {
     ///
     /// # Safety
     /// This process must have one thread.
-    pub unsafe fn start(dir: &RunDir, spared: Spared) -> io::Result<Self> {
+    pub unsafe fn start(dir: &RunDir, spared: Spared, locks: &Locks) -> io::Result<Self> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         // 0 when the session began outside this PID namespace, as in a container; /proc says 0 then, too. Not rustix's,
         // which takes 0 for impossible.
@@ -64,7 +66,7 @@ impl Guardian {
         match unsafe { fork()? } {
             0 => {
                 drop(write);
-                guard(read, dir, session, spared);
+                guard(read, dir, session, spared, locks);
                 // SAFETY: leaves without the engine's exit handlers.
                 unsafe { libc::_exit(0) }
             }
@@ -95,8 +97,8 @@ impl Guardian {
     }
 }
 
-fn guard(line: OwnedFd, dir: &RunDir, session: i32, spared: Spared) {
-    let (mut line, lock) = keep_only(line, dir.lock());
+fn guard(line: OwnedFd, dir: &RunDir, session: i32, spared: Spared, locks: &Locks) {
+    let (mut line, lock, held) = keep_only(line, dir.lock(), locks);
     let mut sessions = vec![session];
     loop {
         let mut word = [0];
@@ -114,7 +116,7 @@ fn guard(line: OwnedFd, dir: &RunDir, session: i32, spared: Spared) {
     }
     let _ = (&lock).write_all(RunDir::ENDING);
     end_tasks(dir, (spared == Spared::Daemons).then_some(&sessions));
-    drop(lock);
+    drop((lock, held));
     if let Ok(mut fifos) = Directory::open(&dir.deps()).and_then(Fifos::new) {
         let _ = fifos.recover();
         fifos.settle(BOUND);
@@ -127,30 +129,38 @@ fn guard(line: OwnedFd, dir: &RunDir, session: i32, spared: Spared) {
 }
 
 /// A session of its own, without the engine's terminal, signals and descriptors.
-fn keep_only(line: OwnedFd, lock: BorrowedFd<'_>) -> (File, File) {
-    // SAFETY: this process's own session, descriptors and signals; nothing else runs in it. The two are moved out of the
-    // way first, so that neither overwrites the other.
+fn keep_only(line: OwnedFd, lock: BorrowedFd<'_>, locks: &Locks) -> (File, File, Vec<OwnedFd>) {
+    let kept = [line.as_raw_fd(), lock.as_raw_fd()].into_iter();
+    let kept: Vec<i32> = kept.chain(locks.files().map(|file| file.as_raw_fd())).collect();
+    let count = i32::try_from(kept.len()).unwrap_or(i32::MAX - LINE);
+    // SAFETY: this process's own session, descriptors and signals; nothing else runs in it. All are moved out of the
+    // way first, so that none overwrites another.
     unsafe {
         libc::setsid();
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
         for fd in 0..3 {
             libc::dup2(null, fd);
         }
-        let line_up = libc::fcntl(line.as_raw_fd(), libc::F_DUPFD, 10);
-        let lock_up = libc::fcntl(lock.as_raw_fd(), libc::F_DUPFD, 10);
-        libc::dup2(line_up, LINE);
-        libc::dup2(lock_up, LOCK);
-        libc::syscall(libc::SYS_close_range, LOCK + 1, u32::MAX, 0);
+        let up: Vec<i32> = kept
+            .iter()
+            .map(|fd| libc::fcntl(*fd, libc::F_DUPFD, LINE + count))
+            .collect();
+        for (fd, to) in up.into_iter().zip(LINE..) {
+            libc::dup2(fd, to);
+        }
+        libc::syscall(libc::SYS_close_range, LINE + count, u32::MAX, 0);
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
             libc::signal(signal, libc::SIG_IGN);
         }
     }
     std::mem::forget(line);
-    // SAFETY: both were made above, and nothing else knows them.
+    // SAFETY: all were made above, and nothing else knows them.
     unsafe {
+        let held = LOCK + 1..LINE + count;
         (
-            std::os::fd::FromRawFd::from_raw_fd(LINE),
-            std::os::fd::FromRawFd::from_raw_fd(LOCK),
+            File::from_raw_fd(LINE),
+            File::from_raw_fd(LOCK),
+            held.map(|fd| OwnedFd::from_raw_fd(fd)).collect(),
         )
     }
 }

@@ -177,12 +177,13 @@ impl<'f> Course<'f> {
         std::mem::take(&mut self.news)
     }
 
-    /// The next task that is to start now. It counts as running from here on.
-    pub fn start(&mut self) -> Option<usize> {
+    /// The next task that is to start now, if `admit` agrees. It counts as running from here on.
+    pub fn start(&mut self, mut admit: impl FnMut(usize) -> bool) -> Option<usize> {
         if self.running >= self.limit {
             return None;
         }
-        let found = self.ready.iter().find(|(_, task)| self.is_free(*task)).copied()?;
+        let free = |(_, task): &&(_, usize)| self.is_free(*task) && admit(*task);
+        let found = self.ready.iter().find(free).copied()?;
         self.ready.remove(&found);
         let (_, task) = found;
         self.states[task] = State::Running;

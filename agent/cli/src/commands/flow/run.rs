@@ -23,6 +23,7 @@ use farmhand_engine::flow::report::Report;
 use farmhand_engine::flow::rundir::{RunDir, RunDirError};
 use farmhand_engine::flow::signals::Signals;
 use farmhand_engine::flow::spawn::Spawner;
+use farmhand_engine::locks::Locks;
 
 #[derive(Args, Debug)]
 pub struct RunArgs {
@@ -94,8 +95,10 @@ fn execute(args: &RunArgs, json: bool, flow: &Flow, dir: RunDir) -> Result<(Repo
         ("FARMHAND_DEPS", deps.clone().into()),
         ("FARMHAND_RUN_DIR", dir.path().into()),
     ];
+    let names = tasks.iter().flat_map(|task| &task.extras.locks);
+    let locks = Locks::open(names.map(|name| (name.as_str(), 1)))?;
     // SAFETY: this command runs in a process that has made no thread.
-    let mut guardian = unsafe { Guardian::start(&dir, Spared::Daemons)? };
+    let mut guardian = unsafe { Guardian::start(&dir, Spared::Daemons, &locks)? };
     let style = match (json, args.quiet) {
         (true, _) => Style::Json,
         (false, true) => Style::Quiet,
@@ -121,6 +124,7 @@ fn execute(args: &RunArgs, json: bool, flow: &Flow, dir: RunDir) -> Result<(Repo
         guardian,
         reporter: Reporter::new(style, &names, names.len()),
         output: None,
+        locks,
         dir,
     };
     let options = Options {

@@ -21,10 +21,37 @@ impl Engine<'_> {
     /// Starts all that may start. Whether something ended at once.
     pub(super) fn start_ready(&mut self) -> bool {
         let mut ended = false;
-        while let Some(task) = self.course.start() {
+        while let Some(task) = self.next() {
             ended |= self.start(task);
         }
         ended
+    }
+
+    /// A task whose locks on this node are taken with that.
+    fn next(&mut self) -> Option<usize> {
+        let (tasks, locks) = (self.tasks, &self.tools.locks);
+        let mut trouble = None;
+        let mut locked_out = None;
+        let task = self.course.start(|task| {
+            let names = tasks[task].extras.locks.iter();
+            let taken = locks.try_take(names.map(String::as_str));
+            let admitted = matches!(taken, Ok(Some(_)));
+            if matches!(taken, Ok(None)) {
+                locked_out.get_or_insert(task);
+            }
+            trouble = taken.err().or(trouble.take());
+            admitted
+        });
+        if let Some(task) = locked_out.filter(|_| !self.locked_out) {
+            let names = tasks[task].extras.locks.join(" ");
+            let said = format!("{} waits for locks that others hold: {names}", tasks[task].name());
+            self.tools.reporter.say(&said);
+        }
+        self.locked_out = locked_out.is_some();
+        if let Some(error) = trouble {
+            self.give_up(format!("locks cannot be taken: {error}"));
+        }
+        task
     }
 
     fn start(&mut self, task: usize) -> bool {

@@ -22,6 +22,7 @@ use crate::flow::report::{Record, Report};
 use crate::flow::rundir::RunDir;
 use crate::flow::signals::{Exit, Signals, signal_group};
 use crate::flow::spawn::Spawner;
+use crate::locks::{self, Locks};
 
 /// How often output is shown, and its size looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -48,6 +49,8 @@ pub struct Tools {
     pub preload: Option<Preload>,
     pub signals: Signals,
     pub guardian: Guardian,
+    /// Of all tasks, shared with other flows of this user on this node.
+    pub locks: Locks,
     pub reporter: Reporter,
     /// Where the output of all tasks goes, as it is; none where each has a file of its own.
     pub output: Option<Passed>,
@@ -102,6 +105,8 @@ pub struct Engine<'f> {
     look_at: Instant,
     /// Until when what runs may come to its end.
     drain_until: Option<Instant>,
+    /// A task waits for a lock that another process holds.
+    locked_out: bool,
     interrupted: bool,
     /// What makes it impossible to go on.
     trouble: Option<String>,
@@ -135,6 +140,7 @@ impl<'f> Engine<'f> {
             kill_at: None,
             look_at: Instant::now(),
             drain_until: None,
+            locked_out: false,
             interrupted: false,
             trouble: None,
         }
@@ -199,6 +205,8 @@ impl<'f> Engine<'f> {
         record.ended = Some(now);
         record.exit = exit;
         let attempt = self.course.tries(task);
+        let locks = &self.tasks[task].extras.locks;
+        self.tools.locks.release(locks.iter().map(String::as_str));
         let Some(again) = self.course.ended(task, end, now, random()) else {
             return;
         };
@@ -226,6 +234,7 @@ impl<'f> Engine<'f> {
         let mut sooner = |at: Option<Instant>| next = [next, at].into_iter().flatten().min();
         sooner(self.kill_at);
         sooner(self.drain_until);
+        sooner(self.locked_out.then(|| now + locks::LOOK));
         let shown = self.running.values().any(|r| r.output.is_some());
         sooner(shown.then_some(self.look_at));
         self.running.values().for_each(|r| sooner(r.deadline));

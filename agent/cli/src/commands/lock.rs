@@ -1,0 +1,148 @@
+//! `farmhand lock`: a command that holds named locks; needs no database.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use farmhand_core::document::parse_duration;
+use farmhand_engine::flow::signals::Signals;
+use farmhand_engine::locks::{self, LockError, Locks, VARIABLE};
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::{Exit, Failure, Outcome, out};
+
+/// Holds the locks until the command and all that has inherited them has ended, also after kill -9. Tasks of flows with
+/// `# LOCK:` or `locks` take the same locks. The exit code is the command's.
+#[derive(Args, Debug)]
+pub struct LockArgs {
+    /// All of them are taken at once. =SEATS: so many may hold it at a time, each with a number from 1 in FARMHAND_SLOT
+    #[arg(required = true, value_name = "NAME[=SEATS]", value_parser = name)]
+    names: Vec<(String, u32)>,
+    /// Among this user's processes on this machine
+    #[arg(long, required = true)]
+    local: bool,
+    /// Do not wait for locks that are held
+    #[arg(short = 'n', long, conflicts_with = "wait")]
+    no_wait: bool,
+    /// Wait at most so long; a number alone is seconds
+    #[arg(short, long, value_name = "TIME", value_parser = seconds)]
+    wait: Option<Duration>,
+    /// The exit code when the locks are held by others
+    #[arg(short = 'E', long, value_name = "CODE", default_value = "1")]
+    conflict_exit_code: u8,
+    /// The command
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+fn name(text: &str) -> Result<(String, u32), String> {
+    let (name, seats) = match text.rsplit_once('=') {
+        Some((name, seats)) => (name, seats.parse().ok().filter(|n| (1..=1000).contains(n))),
+        None => (text, Some(1)),
+    };
+    match seats {
+        Some(seats) if !name.is_empty() => Ok((name.to_owned(), seats)),
+        _ => Err("write NAME, or NAME=SEATS with 1 to 1000 seats".to_owned()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|e| e.to_string()),
+        Err(_) => parse_duration(text),
+    }
+}
+
+pub fn run(args: &LockArgs) -> Outcome {
+    let mut names = args.names.clone();
+    names.sort();
+    names.dedup();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        return Err(Failure::usage(format!(
+            "`{}` is named with two numbers of seats",
+            twice[0].0
+        )));
+    }
+    let locks = Locks::open(names.iter().map(|(name, seats)| (name.as_str(), *seats)))?;
+    let Some(places) = take(args, &names, &locks)? else {
+        let said: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
+        out::note(&format!("held by others: {}", said.join(", ")));
+        std::process::exit(args.conflict_exit_code.into());
+    };
+    for file in locks.files() {
+        // What the command starts and leaves behind goes on holding them.
+        // SAFETY: changes a flag of an open descriptor.
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) };
+    }
+    let slot = names.iter().zip(places).find(|((_, seats), _)| *seats > 1);
+    std::process::exit(execute(&args.command, slot.map(|(_, place)| place))?)
+}
+
+fn take(args: &LockArgs, names: &[(String, u32)], locks: &Locks) -> Result<Option<Vec<usize>>, Failure> {
+    let began = Instant::now();
+    loop {
+        let places = locks.try_take(names.iter().map(|(name, _)| name.as_str()))?;
+        let waited = began.elapsed();
+        if places.is_some() || args.no_wait || args.wait.is_some_and(|wait| waited >= wait) {
+            return Ok(places);
+        }
+        let left = args.wait.map_or(locks::LOOK, |wait| wait - waited);
+        std::thread::sleep(left.min(locks::LOOK));
+    }
+}
+
+/// Its exit code, as a shell says it. SIGTERM and SIGHUP are handed on; from a terminal the command has Ctrl-C anyway.
+fn execute(words: &[String], slot: Option<usize>) -> Result<i32, Failure> {
+    let signals = Signals::block()?;
+    let (program, arguments) = words.split_first().ok_or_else(|| Failure::usage("no command"))?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    if let Some(slot) = slot {
+        command.env("FARMHAND_SLOT", slot.to_string());
+    }
+    // SAFETY: a plain system call; the mask that was just set is not for the command.
+    unsafe { command.pre_exec(unblock) };
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            out::note(&format!("{program} cannot be executed: {error}"));
+            return Ok(if error.kind() == ErrorKind::NotFound {
+                127
+            } else {
+                126
+            });
+        }
+    };
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status.code().or(status.signal().map(|s| 128 + s)).unwrap_or(1));
+        }
+        // Whatever ends the sleep, everything is looked at.
+        let _ = poll(&mut [PollFd::from_borrowed_fd(signals.fd(), PollFlags::IN)], None);
+        for signal in signals.take() {
+            if [libc::SIGTERM, libc::SIGHUP].contains(&signal) {
+                // SAFETY: a child of this process that it has not waited for.
+                unsafe { libc::kill(child.id().cast_signed(), signal) };
+            }
+        }
+    }
+}
+
+fn unblock() -> io::Result<()> {
+    // SAFETY: changes this process's mask by an initialised set.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+    Ok(())
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        Self::new(Exit::Error, error.to_string()).next(format!("name a directory for locks in {VARIABLE}"))
+    }
+}

@@ -1,0 +1,150 @@
+//! Named locks of one user on one node: a file for each place, and the kernel's lock on it.
+//!
+//! A lock belongs to the open file, so it is gone when the last process that has that file is.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use farmhand_core::flow::encode_name;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+/// Between two looks at locks that others hold.
+pub const LOOK: Duration = Duration::from_millis(50);
+
+/// Names another directory, for users that share their locks.
+pub const VARIABLE: &str = "FARMHAND_LOCK_DIR";
+
+/// Where directories of locks are made: what is there on every boot, and the same for a login and for cron.
+const PLACES: [&str; 2] = ["/run/lock", "/tmp"];
+
+#[derive(Debug, thiserror::Error)]
+#[error("the locks in {} cannot be used: {source}", path.display())]
+pub struct LockError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// Locks that may be taken, each open.
+#[derive(Debug, Default)]
+pub struct Locks(BTreeMap<String, Vec<File>>);
+
+impl Locks {
+    /// Each name with its number of places.
+    ///
+    /// # Errors
+    /// When there is no directory, or a file of it cannot be opened.
+    pub fn open<'a>(names: impl IntoIterator<Item = (&'a str, u32)>) -> Result<Self, LockError> {
+        let mut names = names.into_iter().peekable();
+        if names.peek().is_none() {
+            return Ok(Self::default());
+        }
+        let dir = directory()?;
+        let mut locks = BTreeMap::new();
+        for (name, places) in names {
+            let files = (1..=places).map(|place| file(&dir, name, place)).collect();
+            let files: io::Result<Vec<File>> = files;
+            let files = files.map_err(|source| LockError {
+                path: dir.clone(),
+                source,
+            })?;
+            locks.insert(name.to_owned(), files);
+        }
+        Ok(Self(locks))
+    }
+
+    /// All of these names or none: nobody waits while it holds something. The place that each got, from 1.
+    ///
+    /// # Errors
+    /// When the kernel has no more locks.
+    pub fn try_take<'a>(
+        &self,
+        names: impl Iterator<Item = &'a str> + Clone,
+    ) -> io::Result<Option<Vec<usize>>> {
+        let mut taken: Vec<(&File, usize)> = Vec::new();
+        for name in names {
+            let files = self.0.get(name).map_or(&[][..], Vec::as_slice);
+            let free = files.iter().enumerate().find_map(|(index, file)| {
+                match flock(file, FlockOperation::NonBlockingLockExclusive) {
+                    Ok(()) => Some(Ok((file, index + 1))),
+                    Err(Errno::WOULDBLOCK) => None,
+                    Err(error) => Some(Err(io::Error::from(error))),
+                }
+            });
+            if let Some(Ok(place)) = free {
+                taken.push(place);
+                continue;
+            }
+            for (file, _) in taken {
+                let _ = flock(file, FlockOperation::Unlock);
+            }
+            return free.transpose().map(|_| None);
+        }
+        Ok(Some(taken.into_iter().map(|(_, place)| place).collect()))
+    }
+
+    pub fn release<'a>(&self, names: impl Iterator<Item = &'a str>) {
+        for file in names.filter_map(|name| self.0.get(name)).flatten() {
+            let _ = flock(file, FlockOperation::Unlock);
+        }
+    }
+
+    /// Whoever has one of these, or a copy, holds what is locked through it.
+    pub fn files(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.0.values().flatten().map(AsFd::as_fd)
+    }
+}
+
+fn file(dir: &Path, name: &str, place: u32) -> io::Result<File> {
+    let mut file = encode_name(name.as_bytes());
+    file.extend(format!(".{place}").into_bytes());
+    let path = dir.join(OsString::from_vec(file));
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NOFOLLOW);
+    match options.open(&path) {
+        // In a shared directory the kernel may refuse O_CREAT for a file that another user made.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            options.write(true).create(true).mode(0o644).open(&path)
+        }
+        other => other,
+    }
+}
+
+fn directory() -> Result<PathBuf, LockError> {
+    if let Some(given) = std::env::var_os(VARIABLE).filter(|dir| !dir.is_empty()) {
+        return Ok(given.into());
+    }
+    let user = rustix::process::geteuid().as_raw();
+    let mut refused = None;
+    for place in PLACES {
+        let path = Path::new(place).join(format!("farmhand-{user}"));
+        match private(&path, user) {
+            Ok(()) => return Ok(path),
+            Err(source) => _ = refused.get_or_insert(LockError { path, source }),
+        }
+    }
+    Err(refused.unwrap_or_else(|| LockError {
+        path: PathBuf::from(PLACES[0]),
+        source: io::ErrorKind::NotFound.into(),
+    }))
+}
+
+/// Makes a directory that nobody else can change, or finds it.
+fn private(path: &Path, user: u32) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(path)?;
+    if found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(io::Error::other("it is not a directory of this user alone"))
+}
