@@ -328,3 +328,25 @@ async fn a_continuous_stream_keeps_its_place_when_a_round_is_cancelled() {
     append(&farm, "list", b"c\n");
     until_done(&farm, &["1 a", "2 b", "3 c"]).await;
 }
+
+/// All three are under way at once, so no number is used twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_worker_of_a_stream_has_a_slot_number_of_its_own() {
+    let farm = Farm::new()
+        .jobs(
+            "[job.list]
+             command = '''
+             echo \"$FARMHAND_SLOT\" >> @DIR@/done
+             while [ $(wc -l < @DIR@/done) -lt 3 ]; do sleep 0.05; done
+             '''
+             [job.list.stream]
+             file = '@DIR@/list'
+             follow = false
+             workers = 3",
+        )
+        .start()
+        .await;
+    append(&farm, "list", b"a\nb\nc\n");
+    farm.ok(&["job", "run", "list", "--wait"]);
+    assert_eq!(done(&farm), ["1", "2", "3"]);
+}

@@ -69,7 +69,10 @@ impl Engine {
         let stdin = OwnedFd::from(stdin);
         let (progress, write) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&progress, true)?;
-        let variables = [("FARMHAND_ITEM".to_owned(), item.number.to_string())];
+        let variables = [
+            ("FARMHAND_ITEM".to_owned(), item.number.to_string()),
+            ("FARMHAND_SLOT".to_owned(), (slot + 1).to_string()),
+        ];
         let argv = argv(&self.handed.command);
         let descriptors = [(&stdin, 0), (&write, PROGRESS_FD)];
         let pid = self
