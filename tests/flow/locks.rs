@@ -6,6 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use farmhand_tests::bin::farmhand;
+use farmhand_tests::processes;
 use farmhand_tests::wait::eventually;
 use tempfile::TempDir;
 
@@ -71,8 +72,12 @@ impl Place {
 }
 
 fn kill(pid: i32) {
+    signal(pid, libc::SIGKILL);
+}
+
+fn signal(pid: i32, signal: i32) {
     // SAFETY: a process that a test of this file started.
-    assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
 fn end(mut child: Child, command: i32) {
@@ -244,8 +249,16 @@ fn a_killed_engines_locks_are_free_only_when_its_tasks_are_gone() {
         .lock(&["disk"], "flock -n $PLACE/alive true")
         .spawn()
         .unwrap();
+    let own = engine.id().cast_signed();
+    let guardian = processes::all()
+        .into_iter()
+        .find(|p| p.parent == own && p.command.contains("flow run"))
+        .unwrap();
+    signal(guardian.pid, libc::SIGSTOP);
     engine.kill().unwrap();
     engine.wait().unwrap();
+    assert!(!place.is_free("disk"), "the task lives");
+    signal(guardian.pid, libc::SIGCONT);
     let code = next.wait_with_output().unwrap().status.code();
     assert_eq!(code, Some(0), "1: the task still lived");
 }
