@@ -7,9 +7,9 @@ use farmhand_tests::farm::{Database, Farm, SOON, TTL};
 use farmhand_tests::pg::{Options, PrivateServer, url_of};
 use farmhand_tests::witness::{What, boot_ns};
 
-/// What a challenger waits beyond a lease, and so an agent before it opens a timeline.
+/// What a challenger waits beyond a lease, and so an agent before it opens an epoch.
 const MARGIN: Duration = Duration::from_millis(200);
-/// The first fence of the second timeline.
+/// The first fence of the second epoch.
 const SECOND: i64 = 2 << 40;
 
 const JOBS: &str = "
@@ -52,10 +52,10 @@ async fn fail_over(farm: &mut Farm, standby: PrivateServer) -> u64 {
     began
 }
 
-/// Waits until an agent has opened the second timeline, and checks that it did not do so too early.
+/// Waits until an agent has opened the second epoch, and checks that it did not do so too early.
 async fn opened(farm: &Farm, began: u64, ttl: Duration) {
-    let sql = "SELECT count(*) FROM farmhand.timeline WHERE tli = 2";
-    farm.eventually("the timeline is opened", ttl + SOON, async || {
+    let sql = "SELECT count(*) FROM farmhand.epoch WHERE epoch = 2";
+    farm.eventually("the epoch is opened", ttl + SOON, async || {
         match farm.value::<i64>(sql).await {
             1 => Ok(()),
             _ => Err("not yet".to_owned()),
@@ -66,17 +66,17 @@ async fn opened(farm: &Farm, began: u64, ttl: Duration) {
     assert!(after >= ttl + MARGIN, "opened after {after:?}");
 }
 
-/// The farm works on the new timeline, claimed nothing on it before it was opened, and left no instant out.
+/// The farm works in the new epoch, claimed nothing on it before it was opened, and left no instant out.
 async fn works(farm: &Farm) {
     let short = farm.submit("short").await;
     assert!(farm.succeeds(short).await.fence.is_some_and(|f| f >= SECOND));
     let early: i64 = farm
         .value(&format!(
-            "SELECT count(*) FROM farmhand.run_history h, farmhand.timeline t
-             WHERE t.tli = 2 AND h.fence >= {SECOND} AND h.claimed_at < t.opened_at"
+            "SELECT count(*) FROM farmhand.run_history h, farmhand.epoch e
+             WHERE e.epoch = 2 AND h.fence >= {SECOND} AND h.claimed_at < e.opened_at"
         ))
         .await;
-    assert_eq!(early, 0, "claimed before the timeline was open");
+    assert_eq!(early, 0, "claimed before the epoch was open");
     let due = "SELECT count(*) FROM (SELECT first_due - lag(last_due) OVER (ORDER BY first_due) AS gap
         FROM farmhand.run WHERE job_id = 'tick') g WHERE gap <> interval '1 second'";
     assert_eq!(
@@ -103,7 +103,7 @@ async fn a_session_that_outlives_a_failover_goes_on_and_nothing_is_lost_or_runs_
     assert_eq!((long.attempt, long.takeovers, long.fence), (1, 0, first.fence));
     opened(&farm, began, ttl).await;
     works(&farm).await;
-    farm.event("timeline_changed").await;
+    farm.event("epoch_changed").await;
     assert_eq!(farm.events("expired").await, 0);
     farm.check().await;
 }

@@ -16,6 +16,7 @@ mod overlap;
 mod placement;
 mod plan;
 mod progress;
+mod replaced;
 mod shards;
 mod silent;
 mod stopped;

@@ -69,7 +69,7 @@ async fn a_migrated_database_on_this_machine_is_good_enough() {
         "version",
         "synchronous commit",
         "schema",
-        "timeline",
+        "epoch",
         "clock",
         "pooler",
     ] {
@@ -147,7 +147,7 @@ async fn it_tells_what_a_failover_would_lose_and_which_server_is_which() {
         (report.level("database"), report.level("servers")),
         ("ok", "warning")
     );
-    assert_eq!(report.level("timeline"), "warning", "no agent has opened it");
+    assert_eq!(report.level("epoch"), "warning", "no agent has opened it");
     // What must not be: the old primary comes back as one.
     primary.restart(None);
     assert_eq!(doctor(&both).level("servers"), "failure");

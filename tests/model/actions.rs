@@ -228,7 +228,7 @@ impl State {
                 };
                 self.db = Db {
                     timeline,
-                    timeline_open: false,
+                    claims_open: false,
                     held: 0,
                     ..db
                 };

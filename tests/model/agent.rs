@@ -188,7 +188,7 @@ impl State {
             node,
             held_over,
             timeline,
-            timeline_open,
+            claims_open,
             longest,
             held,
         } = reply
@@ -242,7 +242,7 @@ impl State {
         }
         agent.longest = agent.longest.max(longest).max(node.longer);
         agent.timeline_watch = match agent.timeline_watch {
-            _ if timeline_open && cfg.longest_hold() <= held => None,
+            _ if claims_open && cfg.longest_hold() <= held => None,
             Some((t, age)) if t == timeline => Some((t, age)),
             _ => Some((timeline, 0)),
         };

@@ -62,7 +62,7 @@ impl State {
                 done(Reply::Updated)
             }
             (Stmt::OpenTimeline { timeline }, Phase::Sent) => {
-                self.db.timeline_open |= self.db.timeline == timeline;
+                self.db.claims_open |= self.db.timeline == timeline;
                 done(Reply::Updated)
             }
             _ => None,
@@ -157,7 +157,7 @@ impl State {
                     && (node.life == life || !cfg.has(Guard::LifeInExpire))
                     && (node.open || !cfg.has(Guard::OpenInExpire))
                     && beat.is_none_or(|b| b == node.beat || !cfg.has(Guard::BeatInExpire))
-                    && (self.db.timeline_open || beat.is_none() || !cfg.has(Guard::TimelineOpenInExpire));
+                    && (self.db.claims_open || beat.is_none() || !cfg.has(Guard::TimelineOpenInExpire));
                 let seen = if let Phase::Snapshot(seen) = op.phase {
                     seen
                 } else {
@@ -248,7 +248,7 @@ impl Db {
         let now = self.nodes[usize::from(address)];
         let grows = now.open && cfg.has(Guard::TtlGrowsInSession)
             || held_over(now.session + u8::from(!now.open)) && cfg.has(Guard::TtlKeptWhileHeldOver);
-        if !self.timeline_open && cfg.has(Guard::TimelineOpenInOpen) {
+        if !self.claims_open && cfg.has(Guard::TimelineOpenInOpen) {
             return Reply::Taken;
         }
         let node = &mut self.nodes[usize::from(address)];
@@ -309,7 +309,7 @@ impl Db {
             node,
             held_over,
             timeline: self.timeline,
-            timeline_open: self.timeline_open,
+            claims_open: self.claims_open,
             longest: self.longest,
             held: self.held,
         }
@@ -324,7 +324,7 @@ impl Db {
         } = self.nodes[usize::from(address)];
         let me = (s == session && l == life) || !cfg.has(Guard::SessionInClaim);
         let allowed = open || !cfg.has(Guard::OpenInClaim);
-        let timeline = (self.timeline_open || !cfg.has(Guard::TimelineOpenInClaim))
+        let timeline = (self.claims_open || !cfg.has(Guard::TimelineOpenInClaim))
             && (self.timeline == timeline || !cfg.has(Guard::KillBeforeClaimOnNewTimeline));
         me && allowed && timeline
     }

@@ -112,7 +112,7 @@ missed! {
     warden_serves_one_session: WardenServesOneSession in lost_replies() => TWO_LIVE;
     older_agent_cut_off: OlderAgentCutOff in kept_session_adopted() => TWO_LIVE;
     fresh_warden_drops_claims: FreshWardenDropsClaims in kept_session() => TWO_LIVE;
-    timeline_open_in_claim: TimelineOpenInClaim in lossy_failover() => TWO_LIVE;
+    claims_open_in_claim: TimelineOpenInClaim in lossy_failover() => TWO_LIVE;
     timeline_watched_for_w: TimelineWatchedForW in lossy_failover() => TWO_LIVE;
     timeline_in_fence: TimelineInFence in lossy_failover() => FENCES_GROW;
     unheld_is_killed: UnheldIsKilled in lossy_failover() => TWO_LIVE;
@@ -137,8 +137,8 @@ made_up_for! {
     open_in_claim: OpenInClaim in delayed(return_of_the_first());
     kill_before_claim_on_a_new_timeline: KillBeforeClaimOnNewTimeline in lossy_failover_alone();
     same_number_ends_first: SameNumberEndsFirst in lossy_failover_alone();
-    timeline_open_in_open: TimelineOpenInOpen in lossy_failover_alone();
-    timeline_open_in_expire: TimelineOpenInExpire in failover();
+    claims_open_in_open: TimelineOpenInOpen in lossy_failover_alone();
+    claims_open_in_expire: TimelineOpenInExpire in failover();
     held_over_names_session: HeldOverNamesSession in held_over_elsewhere();
     stopwatch_anew_after_failover: StopwatchAnewAfterFailover in failover();
     ttl_kept_while_held_over: TtlKeptWhileHeldOver in shorter_lease_held_over();

@@ -97,7 +97,7 @@ impl State {
                 (again || host.lives < cfg.max_lives) && node.session < cfg.max_session[usize::from(own)];
             // One that finds the address taken changes nothing.
             let taken = node.open && node.life != life && cfg.has(Guard::LifeInOpen)
-                || !self.db.timeline_open && cfg.has(Guard::TimelineOpenInOpen);
+                || !self.db.claims_open && cfg.has(Guard::TimelineOpenInOpen);
             if bounded && !taken {
                 send(Stmt::Open {
                     life,
@@ -124,7 +124,7 @@ impl State {
                 let seen = |o: crate::state::HeldOver| o.held.session == self.db.runs[r].session;
                 cfg.hold[r] > 0 && !a.held_over[r].is_some_and(seen) && self.db.is_held_over(r)
             });
-        let waits = !self.db.timeline_open || cfg.longest_hold() > self.db.held;
+        let waits = !self.db.claims_open || cfg.longest_hold() > self.db.held;
         let timeline = watcher && waits && a.timeline_watch.is_none();
         if (watches && new) || over || timeline {
             send(Stmt::Look { address });
@@ -167,7 +167,7 @@ impl State {
         if let Some((timeline, age)) = a.timeline_watch {
             let longest = cfg.has(Guard::LongestLeaseOnNewTimeline);
             let wait = cfg.wait_ticks + if longest { a.longest } else { a.longer };
-            if !self.db.timeline_open && (age >= wait || !cfg.has(Guard::TimelineWatchedForW)) {
+            if !self.db.claims_open && (age >= wait || !cfg.has(Guard::TimelineWatchedForW)) {
                 send(Stmt::OpenTimeline { timeline });
             }
             let held = cfg.longest_hold();

@@ -30,7 +30,7 @@ impl State {
         let mut state = State {
             db: Db {
                 timeline: 1,
-                timeline_open: true,
+                claims_open: true,
                 longest: 0,
                 held: u8::MAX,
                 nodes: [NO_NODE; ADDRESSES],

@@ -41,7 +41,7 @@ pub struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Db {
     pub timeline: u8,
-    pub timeline_open: bool,
+    pub claims_open: bool,
     /// The longest lease that was ever recorded, in ticks beyond the shortest.
     pub longest: u8,
     /// Runs with a longer hold are not claimed on this timeline yet.
@@ -146,7 +146,7 @@ pub enum Reply {
         /// With the TTL of the address's present session.
         held_over: [Option<(Held, u8)>; RUNS],
         timeline: u8,
-        timeline_open: bool,
+        claims_open: bool,
         longest: u8,
         held: u8,
     },

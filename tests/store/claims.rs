@@ -11,23 +11,10 @@ use tokio_postgres::types::Type;
 use crate::fixture::{Farm, past, spec};
 
 /// `count` due runs of one job, made behind the store's back.
-async fn many_due(farm: &Farm, job_id: &str, count: i64) {
-    farm.job(job_id, spec(), None).await;
-    farm.sql
-        .execute(
-            "INSERT INTO farmhand.run_live (job_id, rev, kind, instance, due_at, ready_at)
-             SELECT $1, 1, 'submitted', 0, now() - interval '1 minute', now() - interval '1 minute'
-             FROM generate_series(1, $2::bigint)",
-            &[&job_id, &count],
-        )
-        .await
-        .unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn racing_claimers_share_the_runs_without_a_double() {
     let farm = Farm::new().await;
-    many_due(&farm, "j", 400).await;
+    farm.due_runs("j", 400).await;
     let mut racers = Vec::new();
     for n in 0..8 {
         let me = farm.node(&format!("n{n}")).await;
@@ -100,8 +87,10 @@ async fn a_claim_hands_over_the_definition_and_a_growing_fence() {
     let first = farm.held_run(&me, "j", spec()).await;
     let second = farm.held_run(&me, "k", spec()).await;
     assert!(second.fence > first.fence);
-    let timeline = farm.i64("SELECT farmhand.current_timeline()").await;
-    assert_eq!(first.fence >> 40, timeline);
+    assert_eq!(
+        first.fence >> 40,
+        farm.i64("SELECT epoch FROM farmhand.epoch").await
+    );
     assert_eq!(first.spec["command"], json!(["true"]));
     assert_eq!(
         (first.attempt, first.retries, first.takeovers, first.rev),
@@ -181,7 +170,7 @@ async fn an_each_node_run_whose_node_is_gone_for_long_is_lost_and_no_sooner() {
 async fn nothing_is_claimed_before_it_is_ready() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    many_due(&farm, "j", 1).await;
+    farm.due_runs("j", 1).await;
     farm.sql
         .execute(
             "UPDATE farmhand.run_live SET ready_at = now() + interval '1 hour'",
@@ -196,7 +185,7 @@ async fn nothing_is_claimed_before_it_is_ready() {
 async fn only_the_runs_asked_for_are_claimed() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    many_due(&farm, "j", 5).await;
+    farm.due_runs("j", 5).await;
     let one = farm.i64("SELECT max(run_id) FROM farmhand.run_live").await;
     let claimed = claim(&farm.db, &me, 9, Some(&[one, 999_999])).await.unwrap();
     assert_eq!(claimed.iter().map(|c| c.run_id).collect::<Vec<_>>(), [one]);
@@ -207,7 +196,7 @@ async fn only_the_runs_asked_for_are_claimed() {
 async fn cordoned_and_draining_nodes_claim_nothing_until_told_otherwise() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    many_due(&farm, "j", 1).await;
+    farm.due_runs("j", 1).await;
     withhold(&farm.db, "a", Withhold::Cordon, "eve").await.unwrap();
     assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap(), vec![]);
     let drain = Withhold::Drain { within: None };
@@ -274,7 +263,7 @@ fn touched(plan: &serde_json::Value, into: &mut HashSet<String>) {
 async fn a_claim_touches_no_history_and_scans_no_queue() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    many_due(&farm, "j", 100).await;
+    farm.due_runs("j", 100).await;
     farm.sql
         .batch_execute(
             "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at,
@@ -326,28 +315,10 @@ async fn a_claim_touches_no_history_and_scans_no_queue() {
 }
 
 #[tokio::test]
-async fn a_claim_made_while_the_timeline_is_unopened_gets_nothing() {
-    let farm = Farm::new().await;
-    let me = farm.node("a").await;
-    many_due(&farm, "j", 1).await;
-    farm.sql
-        .batch_execute("DELETE FROM farmhand.timeline")
-        .await
-        .unwrap();
-    assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap(), vec![]);
-    let tli = farm.i64("SELECT farmhand.current_timeline()").await;
-    let open = farmhand_store::protocol::open_timeline;
-    assert!(!open(&farm.db, tli + 1, "a").await.unwrap());
-    assert!(open(&farm.db, tli, "a").await.unwrap());
-    assert!(open(&farm.db, tli, "b").await.unwrap());
-    assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap().len(), 1);
-}
-
-#[tokio::test]
 async fn a_thousand_claims_are_one_statement() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    many_due(&farm, "j", 1000).await;
+    farm.due_runs("j", 1000).await;
     let before = std::time::Instant::now();
     assert_eq!(claim(&farm.db, &me, 1000, None).await.unwrap().len(), 1000);
     assert!(

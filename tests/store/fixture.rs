@@ -88,6 +88,20 @@ impl Farm {
         claimed.remove(0)
     }
 
+    /// Runs of a new job that are due.
+    pub async fn due_runs(&self, job_id: &str, count: i64) {
+        self.job(job_id, spec(), None).await;
+        self.sql
+            .execute(
+                "INSERT INTO farmhand.run_live (job_id, rev, kind, instance, due_at, ready_at)
+                 SELECT $1, 1, 'submitted', 0, now() - interval '1 minute', now() - interval '1 minute'
+                 FROM generate_series(1, $2::bigint)",
+                &[&job_id, &count],
+            )
+            .await
+            .unwrap();
+    }
+
     pub async fn i64(&self, sql: &str) -> i64 {
         self.sql
             .query_one(sql, &[])
@@ -147,6 +161,7 @@ pub fn info(address: &str, life: Uuid, labels: serde_json::Value) -> NodeInfo {
         slots: 8,
         labels,
         version: "test".to_owned(),
+        last_session: 0,
     }
 }
 

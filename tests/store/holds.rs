@@ -3,9 +3,11 @@ use std::time::Duration;
 use farmhand_core::definition::JobSpec;
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::protocol::{
-    Expired, FinishResult, FreedTo, claim, claim_any, close, expire, finish, look, raise_held, release_held,
-    sweep,
+    Expired, FinishResult, FreedTo, claim, claim_any, close, database, expire, finish, look, raise_held,
+    release_held, sweep,
 };
+
+use uuid::Uuid;
 
 use crate::fixture::{Farm, past, spec, success};
 
@@ -118,27 +120,31 @@ async fn a_close_leaves_alone_what_an_earlier_session_holds_on() {
     );
 }
 
-/// On a new timeline an attempt with a hold may live whose claim was lost.
+/// In a new epoch an attempt with a hold may live that the database does not know.
 #[tokio::test]
-async fn a_run_with_a_hold_waits_until_its_hold_is_over_on_this_timeline() {
+async fn a_run_with_a_hold_waits_until_its_hold_is_over_in_this_epoch() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let at = past(60);
     farm.job("j", holding(), Some(at)).await;
     farm.fire_at("j", at, &[at]).await;
     farm.sql
-        .batch_execute("UPDATE farmhand.timeline SET held_ms = 0")
+        .batch_execute("UPDATE farmhand.epoch SET held_ms = 0")
         .await
         .unwrap();
-    let tli = farm.i64("SELECT farmhand.current_timeline()").await;
-    raise_held(&farm.db, tli, Duration::from_secs(599)).await.unwrap();
+    let epoch = database(&farm.db).await.unwrap().id;
+    raise_held(&farm.db, epoch, Duration::from_secs(599))
+        .await
+        .unwrap();
     assert!(claim_any(&farm.db, &me, 9, true).await.unwrap().is_empty());
-    // Of another timeline, and one that is less.
-    raise_held(&farm.db, tli + 1, Duration::from_secs(900))
+    // Of another epoch, and one that is less.
+    raise_held(&farm.db, Uuid::new_v4(), Duration::from_secs(900))
         .await
         .unwrap();
-    raise_held(&farm.db, tli, Duration::from_secs(5)).await.unwrap();
-    assert_eq!(farm.i64("SELECT held_ms FROM farmhand.timeline").await, 599_000);
-    raise_held(&farm.db, tli, Duration::from_secs(600)).await.unwrap();
+    raise_held(&farm.db, epoch, Duration::from_secs(5)).await.unwrap();
+    assert_eq!(farm.i64("SELECT held_ms FROM farmhand.epoch").await, 599_000);
+    raise_held(&farm.db, epoch, Duration::from_secs(600))
+        .await
+        .unwrap();
     assert_eq!(claim_any(&farm.db, &me, 9, true).await.unwrap().len(), 1);
 }

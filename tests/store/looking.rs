@@ -21,8 +21,11 @@ async fn a_look_shows_what_a_stopwatch_needs() {
         (b.session, b.life, 30_000)
     );
     assert_eq!(seen.beat, farm.beat("b").await);
-    assert_eq!(look.tli, farm.i64("SELECT farmhand.current_timeline()").await);
-    assert!(look.timeline_open);
+    assert_eq!(
+        look.database.epoch,
+        farm.i64("SELECT max(epoch) FROM farmhand.epoch").await
+    );
+    assert!(look.database.open);
     assert_eq!(look.live_addresses, ["a", "b"]);
 }
 

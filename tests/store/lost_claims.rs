@@ -135,7 +135,7 @@ async fn a_renewal_tells_which_of_two_attempts_with_one_number_is_held() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let (_, held) = claimed_twice(&farm, &me, spec()).await;
-    let Renewed::Alive { held: shown, .. } = renew(&farm.db, &me, TTL, None).await.unwrap() else {
+    let Renewed::Alive { held: shown, .. } = renew(&farm.db, &me, TTL, None, 0).await.unwrap() else {
         panic!("the session is open")
     };
     let shown: Vec<_> = shown.iter().map(|h| (h.run_id, h.attempt, h.fence)).collect();

@@ -8,6 +8,7 @@ mod claims;
 mod connections;
 mod definitions;
 mod ends;
+mod epochs;
 mod firing;
 mod fixture;
 mod gate_order;

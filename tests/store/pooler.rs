@@ -47,7 +47,7 @@ async fn the_protocol_works_behind_a_transaction_pooler() {
             for _ in 0..50 {
                 look(&db, &me, &MarksBelow::default()).await.unwrap();
                 assert!(matches!(
-                    renew(&db, &me, TTL, None).await.unwrap(),
+                    renew(&db, &me, TTL, None, 0).await.unwrap(),
                     Renewed::Alive { .. }
                 ));
                 let runs = claim(&db, &me, 3, None).await.unwrap();

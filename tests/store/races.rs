@@ -94,7 +94,7 @@ async fn a_renewal_does_not_wait_for_a_claim_in_flight() {
     let claimer = farm.test.client().await;
     assert_eq!(claim_in_flight(&claimer, &me, CLAIM).await, 1);
     assert!(matches!(
-        renew(&farm.db, &me, TTL, None).await.unwrap(),
+        renew(&farm.db, &me, TTL, None, 0).await.unwrap(),
         Renewed::Alive { .. }
     ));
     claimer.batch_execute("COMMIT").await.unwrap();

@@ -241,7 +241,7 @@ async fn a_nodes_clock_offset_is_as_its_last_renewal_told_it() {
     };
     assert_eq!(shown().await, None);
     for offset in [Some(-1_234), Some(7), None] {
-        renew(&farm.db, &me, TTL, offset).await.unwrap();
+        renew(&farm.db, &me, TTL, offset, 0).await.unwrap();
         assert_eq!(shown().await, offset);
     }
 }

@@ -238,8 +238,8 @@ async fn every_function_says_where_it_looks_for_names() {
     let loose = names(
         &admin,
         "SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'farmhand'::regnamespace
-         -- One is taken up into the statements that call it, the other qualifies every name.
-         AND p.proname NOT IN ('ended', 'current_timeline')
+         -- Taken up into the statements that call it.
+         AND p.proname <> 'ended'
          AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false) ORDER BY 1",
     )
     .await;
@@ -266,6 +266,7 @@ async fn every_function_says_where_it_looks_for_names() {
             "known_credential",
             "note_change",
             "note_deed",
+            "raise_sequences",
             "submit",
             "trim_history",
             "waits_for"

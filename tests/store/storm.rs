@@ -95,7 +95,7 @@ impl Agent {
                 }
             }
             66..76 => {
-                if renew(&self.db, &self.me, TTL, None).await.unwrap() == Renewed::Lost {
+                if renew(&self.db, &self.me, TTL, None, 0).await.unwrap() == Renewed::Lost {
                     self.lost().await;
                 }
             }

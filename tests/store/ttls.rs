@@ -30,7 +30,7 @@ async fn a_renewal_with_a_shorter_ttl_does_not_shorten_the_wait_of_challengers()
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     for (said, kept) in [(LONG, 60_000), (SHORT, 60_000)] {
-        let renewed = renew(&farm.db, &me, said, None).await.unwrap();
+        let renewed = renew(&farm.db, &me, said, None, 0).await.unwrap();
         assert!(matches!(renewed, Renewed::Alive { .. }));
         assert_eq!(ttl(&farm).await, kept, "after {said:?}");
     }
@@ -68,7 +68,7 @@ async fn the_next_session_takes_a_shorter_ttl() {
 async fn a_new_session_keeps_the_ttl_that_a_held_over_run_was_started_under() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    renew(&farm.db, &me, LONG, None).await.unwrap();
+    renew(&farm.db, &me, LONG, None, 0).await.unwrap();
     let hold = JobSpec {
         hold: Duration::from_secs(600),
         ..spec()
@@ -113,6 +113,7 @@ async fn the_longest_lease_stays_recorded_when_its_session_is_over() {
         look(&farm.db, &other, &MarksBelow::default())
             .await
             .unwrap()
+            .database
             .longest_lease_ms
     };
     // The other one's.
@@ -122,7 +123,7 @@ async fn the_longest_lease_stays_recorded_when_its_session_is_over() {
         session: 1,
         life,
     };
-    renew(&farm.db, &me, LONG, None).await.unwrap();
+    renew(&farm.db, &me, LONG, None, 0).await.unwrap();
     assert_eq!(longest().await, 60_000);
     close(&farm.db, &me).await.unwrap();
     open(&farm.db, &node(Uuid::new_v4(), SHORT)).await.unwrap();

@@ -80,7 +80,7 @@ impl Real {
                         session: small(session),
                         timeline: 0,
                     },
-                    Opened::Taken { .. } | Opened::TimelineClosed => Reply::Taken,
+                    Opened::Taken { .. } | Opened::Closed => Reply::Taken,
                 }
             }
             Stmt::Renew {
@@ -89,7 +89,7 @@ impl Real {
                 longer,
                 ..
             } => {
-                match protocol::renew(db, &me(address, session, life), ttl(longer), None)
+                match protocol::renew(db, &me(address, session, life), ttl(longer), None, 0)
                     .await
                     .unwrap()
                 {
@@ -218,7 +218,7 @@ impl Real {
         db
     }
 
-    /// The model knows a fence by its timeline: the run's own is this far from it.
+    /// The model knows a fence by its epoch: the run's own is this far from it.
     async fn attempt(&self, held: Held) -> Attempt {
         let run_id = self.runs[usize::from(held.run)];
         let sql = "SELECT fence FROM farmhand.run WHERE run_id = $1";
@@ -317,6 +317,7 @@ fn info(address: u8, life: u8, longer: u8) -> NodeInfo {
         slots: 8,
         labels: json!({}),
         version: "test".to_owned(),
+        last_session: 0,
     }
 }
 

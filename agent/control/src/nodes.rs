@@ -90,7 +90,7 @@ async fn end_session(db: &Db, address: &str, session: i64) -> Result<Vec<Freed>,
         Kind::Refused,
         format!("the lease of {address} could not be released"),
     )
-    .why("the node renews it all the time, or the database's timeline is not open")
+    .why("the node renews it all the time, or claims are closed")
     .next(format!(
         "`farmhand node drain {address}` asks a live node to let go"
     )))

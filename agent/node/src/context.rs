@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::bell::Bell;
 use crate::config::{AgentConfig, Tunable};
+use crate::memory::Memory;
 use crate::outage::Outage;
 use crate::reporter::{Checkpoints, Report};
 use crate::row_writer::RowBell;
@@ -24,6 +25,8 @@ pub struct Context {
     /// A connection of its own, so that no slow statement delays a renewal.
     pub keeper_db: Db,
     pub events: Events,
+    /// What it remembers of the database.
+    pub memory: Memory,
     /// Whether the database is away, as this agent sees it.
     pub outage: Outage,
     /// Wakes the task that tells people.
@@ -58,6 +61,7 @@ impl Context {
     /// What this node says about itself when it opens a session under `life`.
     pub fn node_info(&self, life: Uuid) -> NodeInfo {
         let (config, tunable) = (&self.config, self.tunable());
+        let last = self.memory.latest().filter(|m| m.address == config.address);
         NodeInfo {
             address: config.address.clone(),
             name: config.node_name.clone(),
@@ -66,6 +70,7 @@ impl Context {
             slots: i32::try_from(tunable.slots).unwrap_or(i32::MAX),
             labels: json!(tunable.labels),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            last_session: last.map_or(0, |m| m.session),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Watches the other nodes with stopwatches, and PostgreSQL's timeline with another.
+//! Watches the other nodes with stopwatches, and the database with another.
 //!
 //! Pure bookkeeping over [`farmhand_core::lease`]; the session sends the statements.
 
@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use farmhand_core::lease::{
-    BootInstant, HeldOverKey, LeaseTiming, MarksBelow, NodeKey, SilentNode, Stopwatches,
+    BootInstant, EpochKey, HeldOverKey, LeaseTiming, MarksBelow, NodeKey, SilentNode, Stopwatches,
 };
 use farmhand_store::protocol::Look;
 
@@ -15,7 +15,7 @@ use farmhand_store::protocol::Look;
 pub struct Ripe {
     pub expire: Vec<(NodeKey, Duration)>,
     pub release: Vec<HeldOverKey>,
-    pub open_timeline: Option<i64>,
+    pub open_epoch: Option<EpochKey>,
 }
 
 /// One agent's view of the others.
@@ -29,20 +29,20 @@ pub struct Watcher {
     in_flight: bool,
     /// Acted on and not yet answered, so that nothing is sent twice at once.
     acting: HashSet<String>,
-    timeline: Option<i64>,
-    /// When the server that answered last was started.
-    server_started: Option<i64>,
-    timeline_open: bool,
+    /// What answered last, and its epoch's number.
+    shown: Option<(EpochKey, i64)>,
+    claims_open: bool,
     /// The longest wait for a lease that was ever shown here: a failover may lose the row that says it.
     longest: Duration,
-    /// Since when the present timeline has been seen without a break.
-    timeline_since: Option<(i64, BootInstant)>,
-    /// The timeline on which what runs here was compared with what the database shows.
-    compared: Option<i64>,
+    /// Since when that has been seen without a break.
+    since: Option<BootInstant>,
+    /// Where what runs here was compared with what the database shows.
+    compared: Option<EpochKey>,
 }
 
 impl Watcher {
-    pub fn new(timing: LeaseTiming, slewed: bool) -> Self {
+    /// `longest`: of the leases that the agent remembers.
+    pub fn new(timing: LeaseTiming, slewed: bool, longest: Duration) -> Self {
         Self {
             timing,
             slewed,
@@ -51,11 +51,12 @@ impl Watcher {
             told: false,
             in_flight: false,
             acting: HashSet::new(),
-            timeline: None,
-            server_started: None,
-            timeline_open: false,
-            longest: timing.challenge_after(),
-            timeline_since: None,
+            shown: None,
+            claims_open: false,
+            longest: timing
+                .challenge_after()
+                .max(LeaseTiming::at_least(longest).challenge_after()),
+            since: None,
             compared: None,
         }
     }
@@ -98,24 +99,25 @@ impl Watcher {
         self.next_look = now + self.timing.look_every(self.told);
     }
 
-    /// Returns the timeline left behind if this look shows a new one.
+    /// Returns the epoch left behind if this look shows another one.
     pub fn looked(&mut self, own: &str, received: BootInstant, look: &Look) -> Option<i64> {
         self.in_flight = false;
-        let left = self.timeline.filter(|t| *t != look.tli);
-        let restarted = self.server_started.is_some_and(|s| s != look.server_started);
-        if left.is_some() || restarted || self.slewed {
+        let now = look.database.key();
+        let before = self.shown.replace((now.clone(), look.database.epoch));
+        // A new epoch on the same server goes on with what was seen there.
+        if self.slewed || before.as_ref().is_some_and(|(key, _)| key.server != now.server) {
             self.reset();
         }
-        self.timeline = Some(look.tli);
-        self.server_started = Some(look.server_started);
-        self.timeline_open = look.timeline_open;
+        self.claims_open = look.database.open;
         if !self.slewed {
             self.observe(own, received, look);
         }
         let s = &self.stopwatches;
         let poll = s.nodes.next_poll(received, self.timing, self.told);
         self.next_look = s.next_wakeup_of_rest(received).map_or(poll, |at| poll.min(at));
-        left
+        before
+            .map(|(_, epoch)| epoch)
+            .filter(|epoch| *epoch != look.database.epoch)
     }
 
     fn observe(&mut self, own: &str, received: BootInstant, look: &Look) {
@@ -144,26 +146,24 @@ impl Watcher {
                 (key, wait(o.ttl_ms) + millis(o.hold_ms))
             }),
         );
-        let shown = look.longest_ttl_ms.unwrap_or(0).max(look.longest_lease_ms);
-        self.longest = self.longest.max(wait(shown));
-        let closed = (!look.timeline_open).then_some((look.tli, self.longest));
-        s.timeline.observe(received, closed);
-        self.timeline_since.get_or_insert((look.tli, received));
+        self.longest = self.longest.max(wait(look.database.longest_lease_ms));
+        let closed = (!look.database.open).then(|| (look.database.key(), self.longest));
+        s.epoch.observe(received, closed);
+        self.since.get_or_insert(received);
     }
 
     fn reset(&mut self) {
         self.stopwatches.reset();
-        self.timeline_since = None;
+        self.since = None;
     }
 
-    /// For how long of a hold the present timeline has been watched, when that is more than the database says by a tenth
-    /// and a second: an attempt whose claim a failover lost lives for that long beyond its lease.
-    pub fn held(&self, now: BootInstant, look: &Look) -> Option<(i64, Duration)> {
-        let (tli, since) = self.timeline_since?;
-        let known = millis(look.held_ms.filter(|_| look.timeline_open)?);
-        let held = now.saturating_since(since).saturating_sub(self.longest);
+    /// For how long of a hold this epoch has been watched, when that is more than the database says by a tenth and a
+    /// second: an attempt that it does not know lives for that long beyond its lease.
+    pub fn held(&self, now: BootInstant, look: &Look) -> Option<Duration> {
+        let known = millis(look.database.held_ms);
+        let held = now.saturating_since(self.since?).saturating_sub(self.longest);
         let more = held > known + known / 10 + Duration::from_secs(1);
-        (more && !self.slewed && tli == look.tli).then_some((tli, held))
+        (more && !self.slewed && look.database.open).then_some(held)
     }
 
     /// What may be done now, each handed out once until [`Watcher::done`].
@@ -173,10 +173,10 @@ impl Watcher {
         }
         let s = &self.stopwatches;
         let mut ripe = Ripe {
-            open_timeline: s.timeline.ripe(now).pop(),
+            open_epoch: s.epoch.ripe(now).pop(),
             ..Ripe::default()
         };
-        if self.timeline_open {
+        if self.claims_open {
             ripe.expire = s.nodes.ripe(now);
             ripe.release = s.held_over.ripe(now);
         }
@@ -198,15 +198,15 @@ impl Watcher {
         self.slewed = slewed;
     }
 
-    /// A renewal sent after the first look at `timeline` was answered, and what runs here was compared.
-    pub fn compared(&mut self, timeline: i64) {
-        self.compared = Some(timeline);
+    /// A renewal was answered there, and what runs here was compared.
+    pub fn compared(&mut self, with: EpochKey) {
+        self.compared = Some(with);
     }
 
-    /// Whether runs may be claimed on the present timeline: it is open, and nothing runs here that the
-    /// new primary does not know as ours.
-    pub fn timeline_ready(&self) -> bool {
-        self.timeline_open && self.timeline.is_some() && self.compared == self.timeline
+    /// Whether runs may be claimed: claims are open, and nothing runs here that this database does not know as ours.
+    pub fn may_claim(&self) -> bool {
+        let compared = self.compared.as_ref();
+        self.claims_open && compared.is_some() && compared == self.shown.as_ref().map(|(key, _)| key)
     }
 }
 
@@ -235,13 +235,19 @@ fn millis(ms: i64) -> Duration {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use uuid::Uuid;
 
     use super::*;
 
-    fn look(tli: i64, open: bool, longest_ms: i64, held_ms: Option<i64>) -> Look {
+    fn look(server: u8, epoch: i64, open: bool, longest_ms: i64, held_ms: i64) -> Look {
         serde_json::from_value(json!({
-            "db_now": "2026-01-01T00:00:00Z", "tli": tli, "timeline_open": open, "longest_lease_ms": longest_ms,
-            "held_ms": held_ms, "server_started": 1, "above": null, "shortest_ttl_ms": null, "longest_ttl_ms": null, "silent": [], "live_addresses": [], "job_seq": 1, "earliest_ready": null,
+            "db_now": "2026-01-01T00:00:00Z", "database": {
+                "farm_id": Uuid::nil(), "epoch": epoch, "id": Uuid::from_u128(u128::try_from(epoch).expect("an epoch")),
+                "server": server.to_string(), "open": open, "pulse": 0, "fence": 0, "run": 0,
+                "longest_lease_ms": longest_ms, "held_ms": held_ms,
+            },
+            "above": null, "shortest_ttl_ms": null, "longest_ttl_ms": null, "silent": [], "live_addresses": [],
+            "job_seq": 1, "earliest_ready": null,
             "earliest_next_run": null, "overdue_jobs": false, "cancels": [], "orphans": [], "overruns": [],
             "unsettled": false, "cordoned": false, "draining": false, "drain_until": null, "gates": false,
             "notifies": false, "to_tell": false, "gated_at": null,
@@ -255,49 +261,68 @@ mod tests {
 
     fn watcher() -> Watcher {
         let short = LeaseTiming::new(Duration::from_secs(5)).expect("long enough");
-        Watcher::new(short, false)
+        Watcher::new(short, false, Duration::ZERO)
     }
 
     fn opens(w: &mut Watcher, now: u64, look: &Look) -> bool {
         w.looked("me", at(now), look);
-        w.take_ripe(at(now)).open_timeline.is_some()
+        w.take_ripe(at(now)).open_epoch.is_some()
     }
 
     #[test]
-    fn a_timeline_is_watched_for_the_longest_lease_that_was_ever_recorded() {
+    fn another_server_is_watched_for_the_longest_lease_that_was_ever_recorded() {
         let mut w = watcher();
-        let new = look(2, false, 60_000, None);
+        let new = look(2, 1, false, 60_000, 0);
         assert!(!opens(&mut w, 100, &new));
         assert!(!opens(&mut w, 159, &new));
         assert!(opens(&mut w, 161, &new));
+    }
+
+    #[test]
+    fn a_server_that_is_replaced_while_it_is_watched_is_watched_anew() {
+        let mut w = watcher();
+        assert!(!opens(&mut w, 100, &look(2, 1, false, 5_000, 0)));
+        assert!(!opens(&mut w, 110, &look(3, 1, false, 5_000, 0)));
+        assert!(opens(&mut w, 116, &look(3, 1, false, 5_000, 0)));
     }
 
     #[test]
     fn what_a_failover_lost_of_it_is_remembered() {
         let mut w = watcher();
-        w.looked("me", at(1), &look(1, true, 60_000, Some(i64::MAX)));
-        let new = look(2, false, 5_000, None);
+        w.looked("me", at(1), &look(1, 1, true, 60_000, i64::MAX));
+        let new = look(2, 1, false, 5_000, 0);
         assert!(!opens(&mut w, 100, &new));
         assert!(!opens(&mut w, 159, &new));
         assert!(opens(&mut w, 161, &new));
     }
 
     #[test]
-    fn a_hold_is_known_to_be_over_after_lease_and_hold_on_the_new_timeline() {
+    fn runs_are_claimed_once_what_runs_here_was_compared_with_this_very_server() {
         let mut w = watcher();
-        w.looked("me", at(1), &look(1, true, 5_000, Some(i64::MAX)));
-        assert_eq!(w.held(at(1_000), &look(1, true, 5_000, Some(i64::MAX))), None);
-        let open = look(2, true, 5_000, Some(0));
-        w.looked("me", at(2_000), &look(2, false, 5_000, None));
-        w.looked("me", at(2_006), &open);
+        let (one, two) = (look(1, 1, true, 5_000, 0), look(2, 1, true, 5_000, 0));
+        w.looked("me", at(1), &one);
+        assert!(!w.may_claim());
+        w.compared(one.database.key());
+        assert!(w.may_claim());
+        w.looked("me", at(2), &two);
+        assert!(!w.may_claim());
+    }
+
+    #[test]
+    fn a_hold_is_known_to_be_over_after_lease_and_hold_in_the_new_epoch() {
+        let mut w = watcher();
+        let first = look(1, 1, true, 5_000, i64::MAX);
+        w.looked("me", at(1), &first);
+        assert_eq!(w.held(at(1_000), &first), None);
+        let open = look(2, 2, true, 5_000, 0);
+        w.looked("me", at(2_000), &open);
         assert_eq!(w.held(at(2_006), &open), None);
-        let (tli, held) = w.held(at(2_100), &open).expect("longer than nothing");
-        assert_eq!(tli, 2);
+        let held = w.held(at(2_100), &open).expect("longer than nothing");
         assert!(
             held > Duration::from_secs(94) && held < Duration::from_secs(95),
             "{held:?}"
         );
-        assert_eq!(w.held(at(2_100), &look(2, true, 5_000, Some(94_000))), None);
+        assert_eq!(w.held(at(2_100), &look(2, 2, true, 5_000, 94_000)), None);
         // The next server may be an older copy.
         w.reconnected();
         assert_eq!(w.held(at(2_101), &open), None);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use farmhand_core::lease::BootInstant;
+use farmhand_core::lease::{BootInstant, Database, EpochKey};
 use farmhand_store::protocol::{Claimed, Fire, Fired, JobRow, Look, Overdue, Renewed, Triggered};
 use farmhand_store::tables::Dispatched;
 use farmhand_store::{Note, StoreError};
@@ -54,6 +54,13 @@ pub enum Input {
     Forbidden(Vec<AttemptId>),
     Warden(WardenInput),
     Settled(Vec<(AttemptId, Kind, Settled)>),
+    /// The disk has the epoch of this database.
+    Remembered(EpochKey),
+    /// Whether this is the database that the agent remembers.
+    Known {
+        shown: Box<Database>,
+        known: Result<bool, StoreError>,
+    },
     /// A statement about another node was answered; nothing more to decide.
     Watched(Watched),
     Note(Note),

@@ -13,6 +13,7 @@ mod housekeeping;
 mod inbox;
 pub mod lease;
 mod listening;
+mod memory;
 pub mod notify;
 mod outage;
 mod output;

@@ -46,7 +46,7 @@ pub struct Claimed {
     pub due_at: Timestamp,
     pub ready_at: Timestamp,
     pub attempt: i32,
-    /// timeline · 2⁴⁰ + a sequence: grows with every claim, also over a failover.
+    /// epoch · 2⁴⁰ + a sequence: grows with every claim, also when the database is replaced.
     pub fence: i64,
     pub retries: i32,
     pub takeovers: i32,

@@ -134,6 +134,7 @@ AS $$
 DECLARE
     my_labels jsonb;
     may_hold bigint;
+    epoch bigint;
     now timestamptz;
     left_places integer := places;
     farm_free jsonb;
@@ -148,11 +149,10 @@ BEGIN
     IF NOT farmhand.any_waiting() THEN
         RETURN;
     END IF;
-    SELECT n.labels, t.held_ms INTO my_labels, may_hold FROM farmhand.node n
-        JOIN farmhand.timeline t ON t.tli = farmhand.current_timeline()
+    SELECT n.labels, e.held_ms, e.epoch INTO my_labels, may_hold, epoch FROM farmhand.node n
+        JOIN farmhand.epoch e ON e.server = (SELECT farmhand.server())
         WHERE n.address = at_address AND n.session = of_session AND n.life = of_life AND n.open
             AND NOT n.cordoned AND NOT n.draining
-            AND EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline())
         FOR KEY SHARE OF n;
     IF NOT FOUND THEN
         RETURN;
@@ -245,7 +245,7 @@ BEGIN
         CONTINUE WHEN NOT FOUND;
         UPDATE farmhand.run_live r
             SET state = 'running', running_at = at_address, session = of_session, attempt = r.attempt + 1,
-                fence = farmhand.current_timeline() * 1099511627776 + nextval('farmhand.fence_seq'),
+                fence = epoch * 1099511627776 + nextval('farmhand.fence_seq'),
                 claimed_at = clock_timestamp(), started_at = NULL
             WHERE r.run_id = c.run_id;
         RETURN NEXT c.run_id;

@@ -1,28 +1,91 @@
--- Nodes: timelines, leases, boots, turns, and who exposes the farm's metrics.
+-- Nodes: epochs, leases, boots, turns, and who exposes the farm's metrics.
 
--- Which timelines are open for claims: after a failover the new primary's must be opened first.
-CREATE TABLE farmhand.timeline (
-    tli bigint PRIMARY KEY,
+CREATE TABLE farmhand.farm (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    farm_id uuid NOT NULL DEFAULT gen_random_uuid(),
+    -- Grows by one in each renewal interval of the fastest agent: who remembers a number near it was here lately.
+    pulse bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+INSERT INTO farmhand.farm DEFAULT VALUES;
+
+-- An epoch is the time between two replacements of the database: a failover, a restore, an upgrade, a move. Claims are
+-- open while the newest epoch names the server that answers.
+CREATE TABLE farmhand.epoch (
+    -- The high bits of every fence.
+    epoch bigint PRIMARY KEY CHECK (epoch BETWEEN 1 AND 4194303),
+    -- Two databases that were one may open the same number.
+    id uuid NOT NULL DEFAULT gen_random_uuid(),
+    server text NOT NULL UNIQUE,
+    system_id bigint,
     opened_by text NOT NULL,
     opened_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- Of all nodes, ever; only grows. A new timeline is watched for as long before it is opened.
+    -- Of all nodes, ever; only grows. Another server is watched for as long before its epoch is opened.
     longest_lease_ms bigint NOT NULL DEFAULT 0,
-    -- Runs with a longer hold are not claimed yet: an attempt whose claim the failover lost may live as long.
+    -- Runs with a longer hold are not claimed yet: an attempt that this database does not know may live as long.
     held_ms bigint NOT NULL DEFAULT 0
 );
 
+-- When this server was started; then, after a space, the place of these tables: timeline, database and table. A table that
+-- was loaded from a dump is another one, and so is a database that was made from a template.
 -- In a language that keeps what it has planned: every claim and every look asks.
-CREATE FUNCTION farmhand.current_timeline() RETURNS bigint
-LANGUAGE plpgsql STABLE PARALLEL SAFE
+CREATE FUNCTION farmhand.server() RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    timeline text := '-';
 BEGIN
-    RETURN ('x' OPERATOR(pg_catalog.||) pg_catalog.lpad(pg_catalog.substr(
-        pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8), 16, '0'))::pg_catalog.bit(64)::pg_catalog.int8;
+    BEGIN
+        timeline := substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8);
+    EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_function THEN
+        -- Some services do not tell.
+        NULL;
+    END;
+    RETURN (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint || ' ' || timeline || '.'
+        || (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) || '.'
+        || 'farmhand.epoch'::regclass::oid;
 END
 $$;
+
+-- Of the cluster; NULL where the service does not tell.
+CREATE FUNCTION farmhand.system_id() RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT c.system_identifier FROM pg_control_system() c);
+EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_function THEN
+    RETURN NULL;
+END
+$$;
+
 -- Nothing was claimed before it.
-INSERT INTO farmhand.timeline (tli, opened_by, held_ms)
-VALUES (farmhand.current_timeline(), 'migrate', 9223372036854775807);
+INSERT INTO farmhand.epoch (epoch, server, system_id, opened_by, held_ms)
+VALUES (1, farmhand.server(), farmhand.system_id(), 'migrate', 9223372036854775807);
+
+-- A database that was restored or replicated may have counted less far than its rows, and than what agents have seen.
+CREATE FUNCTION farmhand.raise_sequences(seen_run bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    c record;
+    known bigint;
+BEGIN
+    SELECT greatest(1, (SELECT max(r.run_id) FROM farmhand.run_live r), (SELECT max(h.run_id) FROM farmhand.run_history h),
+        (SELECT q.last_value FROM farmhand.run_id_seq q)) INTO known;
+    -- Bounded: an agent must not be able to use the numbers up.
+    PERFORM setval('farmhand.run_id_seq', greatest(known, least(seen_run, known + 1000000000)));
+    PERFORM setval('farmhand.event_id_seq', greatest((SELECT max(e.event_id) FROM farmhand.event e),
+        (SELECT q.last_value FROM farmhand.event_id_seq q)));
+    FOR c IN
+        SELECT format('%I.%I', n.nspname, t.relname) AS name, quote_ident(a.attname) AS of,
+            pg_get_serial_sequence(format('%I.%I', n.nspname, t.relname), a.attname) AS sequence
+        FROM pg_attribute a JOIN pg_class t ON t.oid = a.attrelid JOIN pg_namespace n ON n.oid = t.relnamespace
+        WHERE n.nspname = 'farmhand' AND t.relkind IN ('r', 'p') AND a.attidentity <> '' AND NOT t.relispartition
+    LOOP
+        EXECUTE format('SELECT setval(%L, greatest((SELECT max(%s) FROM %s), (SELECT last_value FROM %s)))',
+            c.sequence, c.of, c.name, c.sequence);
+    END LOOP;
+END
+$$;
 
 CREATE TABLE farmhand.node (
     address text PRIMARY KEY CHECK (address <> ''),

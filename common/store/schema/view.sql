@@ -34,3 +34,13 @@ LEFT JOIN farmhand.job_stat s USING (job_id)
 LEFT JOIN LATERAL (SELECT l.running_at FROM farmhand.run_live l
     WHERE l.job_id = j.job_id AND l.state = 'running' ORDER BY l.claimed_at DESC LIMIT 1) r ON true
 WHERE NOT j.deleted;
+
+-- What this database is, as agents compare it with what they remember.
+CREATE VIEW farmhand.database AS
+SELECT f.farm_id, f.pulse, (SELECT q.last_value FROM farmhand.fence_seq q) AS fence,
+    (SELECT q.last_value FROM farmhand.run_id_seq q) AS run, e.epoch, e.id, s.server, e.server = s.server AS open, e.held_ms,
+    greatest((SELECT max(l.longest_lease_ms) FROM farmhand.epoch l),
+        (SELECT max(n.ttl_ms) FROM farmhand.node n WHERE n.open), 0) AS longest_lease_ms
+FROM farmhand.farm f
+CROSS JOIN (SELECT farmhand.server() AS server OFFSET 0) s
+CROSS JOIN LATERAL (SELECT n.* FROM farmhand.epoch n ORDER BY n.epoch DESC LIMIT 1) e;

@@ -223,8 +223,8 @@ pub struct FarmStatus {
     pub next_run: Option<Timestamp>,
     /// Jobs whose last runs failed, the most failures first; at most 20.
     pub failing: Vec<FailingJob>,
-    pub timeline: i64,
-    pub timeline_open: bool,
+    pub epoch: i64,
+    pub claims_open: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

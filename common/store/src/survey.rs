@@ -51,9 +51,9 @@ pub struct Snapshot {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Farm {
     /// Of the primary's WAL.
-    pub timeline: i64,
+    pub epoch: i64,
     /// Whether agents may claim on it.
-    pub timeline_open: bool,
+    pub claims_open: bool,
     pub open_nodes: i64,
     /// Of the open nodes' agents.
     pub versions: Vec<String>,

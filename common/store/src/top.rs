@@ -31,7 +31,7 @@ pub struct Moment {
     /// In the order in which they are claimed; those that may not be yet, last.
     pub queue: Vec<DueNow>,
     pub next: Vec<NextNow>,
-    pub timeline_open: bool,
+    pub claims_open: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -202,7 +202,7 @@ impl Agent {
                 }
                 self.take(&due).await;
             } else if renew_at <= now {
-                let again = match renew(&self.db, &self.me, TTL, None).await {
+                let again = match renew(&self.db, &self.me, TTL, None, 0).await {
                     Ok(_) => {
                         self.renewed.fetch_add(1, Ordering::Release);
                         failures = 0;

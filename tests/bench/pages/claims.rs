@@ -70,6 +70,7 @@ async fn session(db: &Db) -> Me {
         slots: 50,
         labels: serde_json::json!({"role": "bench"}),
         version: "bench".to_owned(),
+        last_session: 0,
     };
     match open(db, &info).await.expect("a session") {
         Opened::Session(session) => Me {

@@ -123,6 +123,7 @@ pub async fn session(db: &Db, address: &str) -> Me {
         slots: 8,
         labels: serde_json::json!({}),
         version: "bench".to_owned(),
+        last_session: 0,
     };
     match open(db, &node).await.expect("a session") {
         Opened::Session(session) => Me {

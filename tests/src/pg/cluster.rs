@@ -108,7 +108,7 @@ impl Cluster {
     }
 
     /// A program that comes with the clients: beside the server's, where that is a link to, or on PATH.
-    fn client(&self, name: &str) -> PathBuf {
+    pub fn client(&self, name: &str) -> PathBuf {
         let own = fs::canonicalize(self.bin.join("initdb")).ok();
         let linked = own.as_deref().and_then(Path::parent).map(|bin| bin.join(name));
         [Some(self.bin.join(name)), linked]
@@ -172,7 +172,7 @@ impl Cluster {
         command
     }
 
-    fn command(&self, program: &Path) -> Command {
+    pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command
             .stdin(Stdio::null())

@@ -3,6 +3,7 @@
 
 mod cluster;
 mod private;
+mod replace;
 mod replica;
 mod shared;
 
@@ -13,6 +14,7 @@ use tokio_postgres::{Client, NoTls};
 
 pub use cluster::{as_server_user, give_to_server_user};
 pub use private::{Options, PrivateServer};
+pub use replace::Copy;
 pub use replica::url_of;
 use shared::Shared;
 
@@ -34,7 +36,15 @@ impl TestDb {
     pub async fn new() -> Self {
         let server = Shared::join().await;
         let template = server.template.clone();
-        Self::create(server, &format!("TEMPLATE {template}")).await
+        let test = Self::create(server, &format!("TEMPLATE {template}")).await;
+        // A copy is another database, so claims are closed on it.
+        let sql = "UPDATE farmhand.epoch SET server = farmhand.server()";
+        test.client()
+            .await
+            .batch_execute(sql)
+            .await
+            .expect("an open epoch");
+        test
     }
 
     /// A database without the schema.

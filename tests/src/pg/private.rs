@@ -79,6 +79,10 @@ impl PrivateServer {
         }
     }
 
+    pub(super) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
     pub fn url(&self) -> String {
         self.cluster.url("farmhand", OWNER)
     }

@@ -94,10 +94,11 @@ fn warnings(status: &FarmStatus) -> Vec<String> {
             status.loops - status.rounds
         ));
     }
-    if !status.timeline_open {
+    if !status.claims_open {
         warnings.push(format!(
-            "timeline {} of the database is not open yet: nothing is claimed until an agent has watched it",
-            status.timeline
+            "claims are closed: the database is not as the agents left it in epoch {}; one of them opens them when it has \
+             watched it for the longest lease",
+            status.epoch
         ));
     }
     warnings

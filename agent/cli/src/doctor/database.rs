@@ -163,7 +163,7 @@ fn connections(server: &Server) -> Check {
 
 /// The farm's own tables.
 pub fn farm(farm: &Farm, own_version: &str) -> Vec<Check> {
-    vec![timeline(farm), versions(farm, own_version), submitter(farm)]
+    vec![epoch(farm), versions(farm, own_version), submitter(farm)]
 }
 
 fn submitter(farm: &Farm) -> Check {
@@ -184,16 +184,16 @@ fn submitter(farm: &Farm) -> Check {
     )
 }
 
-fn timeline(farm: &Farm) -> Check {
-    let found = format!("timeline {}", farm.timeline);
-    if farm.timeline_open {
-        return Check::ok("timeline", format!("{found} is open"));
+fn epoch(farm: &Farm) -> Check {
+    let found = format!("epoch {}", farm.epoch);
+    if farm.claims_open {
+        return Check::ok("epoch", format!("{found} is open"));
     }
     Check::bad(
         Level::Warning,
-        "timeline",
-        format!("{found} is not open"),
-        "after a failover nobody claims until an agent has watched the new primary for the length of a lease",
+        "epoch",
+        format!("{found} is not open for this server"),
+        "after a failover, a restore or a move nothing is claimed until an agent has watched the database for the longest lease",
         "wait; when it lasts, see that an agent runs and reaches this server",
     )
 }
@@ -311,10 +311,10 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_timeline_that_nobody_opened_is_a_warning() {
+    fn claims_that_are_closed_are_a_warning() {
         let it = Farm {
-            timeline: 2,
-            timeline_open: false,
+            epoch: 2,
+            claims_open: false,
             open_nodes: 3,
             versions: vec!["0.1.0".into()],
             submitter: false,

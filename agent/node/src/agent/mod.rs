@@ -15,6 +15,7 @@ use crate::bell::Bell;
 use crate::config::AgentConfig;
 use crate::context::{Context, Reload};
 use crate::inbox::{Input, Outlet};
+use crate::memory::Memory;
 use crate::notify::Notifier;
 use crate::outage::Outage;
 use crate::reporter::{Checkpoints, Reporter};
@@ -156,6 +157,7 @@ pub async fn run(
         health: health.clone(),
         address: config.address.clone(),
     });
+    let memory = Memory::read(&config.state_dir);
     let ctx = Arc::new(Context {
         hand_over: systemd::is_systemd(),
         reload,
@@ -164,6 +166,7 @@ pub async fn run(
         db,
         keeper_db,
         events,
+        memory,
         outage: Outage::default(),
         bell: Bell::default(),
         tables_db,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farmhand_core::lease::{BootInstant, LeaseTiming};
+use farmhand_core::lease::{BootInstant, EpochKey, LeaseTiming};
 use farmhand_store::Me;
 use farmhand_store::protocol::{self, Opened};
 use tokio::sync::mpsc;
@@ -283,7 +283,7 @@ async fn open(ctx: &Context) -> Result<(Me, BootInstant), AgentError> {
                     clock::sleep_until(now + Duration::from_secs(1)).await;
                 }
             }
-            Opened::TimelineClosed => open_timeline(ctx).await?,
+            Opened::Closed => wait_for_claims(ctx).await?,
         }
     }
 }
@@ -293,28 +293,43 @@ fn challenge_after(ttl_ms: i64) -> Duration {
     LeaseTiming::at_least(Duration::from_millis(u64::try_from(ttl_ms).unwrap_or(0))).challenge_after()
 }
 
-/// Watches a closed timeline for W, then opens it. The last timeline's holders have lapsed by then.
-async fn open_timeline(ctx: &Context) -> Result<(), AgentError> {
-    let address = &ctx.config.address;
-    let mut watched: Option<(i64, BootInstant)> = None;
+/// Waits until claims are open. This agent opens them itself when it remembers the database, or has watched it for W: the
+/// holders of before have lapsed by then.
+async fn wait_for_claims(ctx: &Context) -> Result<(), AgentError> {
+    let mut watched: Option<(EpochKey, BootInstant)> = None;
     loop {
-        let seen = retrying(ctx, "timeline", || protocol::timeline(&ctx.db)).await?;
+        let shown = retrying(ctx, "database", || protocol::database(&ctx.db)).await?;
         let now = boot_now();
-        if seen.open {
+        if shown.open {
             return Ok(());
         }
+        let memory = ctx.memory.latest();
+        if let Some(memory) = memory.as_ref().filter(|m| m.may_vouch(&shown))
+            && retrying(ctx, "vouch", || protocol::vouch(&ctx.db, memory)).await?
+        {
+            return Ok(());
+        }
+        let key = shown.key();
         let since = match watched {
-            Some((tli, since)) if tli == seen.tli => since,
-            _ => now,
+            Some((before, since)) if before == key => since,
+            _ => {
+                ctx.events.emit(Event::DatabaseUnknown { epoch: shown.epoch });
+                now
+            }
         };
-        watched = Some((seen.tli, since));
-        let wait = challenge_after(seen.longest_ms).max(ctx.timing.challenge_after());
-        if now >= since + wait {
-            retrying(ctx, "open_timeline", || {
-                protocol::open_timeline(&ctx.db, seen.tli, address)
+        let remembered = memory.as_ref().map_or(0, |m| m.longest_lease_ms);
+        let wait = challenge_after(shown.longest_lease_ms.max(remembered)).max(ctx.timing.challenge_after());
+        if now >= since + wait && !clock::slewed_beyond(clock::SLEW_LIMIT) {
+            let address = &ctx.config.address;
+            let opened = retrying(ctx, "open_epoch", || {
+                protocol::open_epoch(&ctx.db, &key, address, memory.as_ref())
             })
             .await?;
+            if let Some(epoch) = opened {
+                ctx.events.emit(Event::EpochOpened { epoch });
+            }
         }
+        watched = Some((key, since));
         clock::sleep_until(now + Duration::from_millis(500)).await;
     }
 }

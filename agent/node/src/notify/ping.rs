@@ -114,8 +114,8 @@ async fn send(ping: &Ping) -> Result<(), String> {
 
 /// Why the farm does not do its work.
 fn unwell(health: &Health) -> Option<&'static str> {
-    if !health.timeline_open {
-        Some("PostgreSQL's timeline is not open for claims")
+    if !health.claims_open {
+        Some("claims are closed: the database was restarted or replaced")
     } else if health.ready == 0 {
         Some("no node is ready")
     } else if health.overdue.is_some_and(|s| s > OVERDUE_SECONDS) {
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_farm_that_does_not_do_its_work_gives_no_sign_of_life() {
         let well = Health {
-            timeline_open: true,
+            claims_open: true,
             ready: 1,
             overdue: Some(59.0),
         };
@@ -161,13 +161,7 @@ mod tests {
             })
             .is_some()
         );
-        let timeline_open = false;
-        assert!(
-            unwell(&Health {
-                timeline_open,
-                ..well
-            })
-            .is_some()
-        );
+        let claims_open = false;
+        assert!(unwell(&Health { claims_open, ..well }).is_some());
     }
 }

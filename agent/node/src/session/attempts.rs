@@ -187,6 +187,7 @@ impl Session {
                 return;
             }
         };
+        self.ctx.memory.claimed(&claimed);
         self.claimer.claimed(Some(claimed.len()));
         if claimed.is_empty() {
             self.emit(Event::ClaimLost { kind: "any" });

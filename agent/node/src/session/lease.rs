@@ -56,10 +56,11 @@ impl Session {
         self.watch_own_clock();
         let (ctx, me) = (self.ctx.clone(), self.me.clone());
         let offset = self.db_clock.offset_ms(now);
+        let pulse = ctx.memory.latest().map_or(0, |m| m.pulse);
         self.spawn(async move {
             // The holder's rule: read before sending.
             let sent = boot_now();
-            let result = protocol::renew(&ctx.keeper_db, &me, ctx.timing.ttl(), offset).await;
+            let result = protocol::renew(&ctx.keeper_db, &me, ctx.timing.ttl(), offset, pulse).await;
             Input::Renewed { sent, result }
         });
     }
@@ -89,7 +90,8 @@ impl Session {
                 draining,
                 drain_until,
                 db_now,
-                tli,
+                beat,
+                database,
             }) => {
                 self.keeper.renewed(sent);
                 self.db_clock.observe(sent, now, db_now);
@@ -118,7 +120,7 @@ impl Session {
                 // What is not held dies before anything may live longer: this agent may be stopped in between.
                 self.reconcile(sent, &held);
                 self.tell_deadlines(Whose::All);
-                self.watcher.compared(tli);
+                self.learned(*database, beat);
                 None
             }
             Ok(Renewed::Lost) => Some(self.lost().await),

@@ -4,6 +4,7 @@
 //! done as a task that answers with another input. So no two decisions ever interleave.
 
 mod attempts;
+mod database;
 mod lease;
 mod leave;
 mod notices;
@@ -21,7 +22,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use farmhand_core::lease::BootInstant;
+use farmhand_core::lease::{BootInstant, EpochKey};
 use farmhand_store::{Me, StoreError};
 use tokio::sync::mpsc;
 
@@ -113,6 +114,8 @@ pub struct Session {
     /// Some jobs need pools, locks or rates.
     gates: bool,
     db_clock: DbClock,
+    /// The database that could not be told for the one of before, said once.
+    unknown: Option<EpochKey>,
     /// This session has met an outage, and no answer since.
     was_away: bool,
     slewed: bool,
@@ -138,11 +141,13 @@ impl Session {
     ) -> Self {
         let slewed = clock::slewed_beyond(clock::SLEW_LIMIT);
         let timing = ctx.timing.with_slewed_clock(slewed);
+        let longest = ctx.memory.latest().map_or(0, |m| m.longest_lease_ms);
+        let longest = Duration::from_millis(u64::try_from(longest).unwrap_or(0));
         let mut session = Self {
             keeper: Keeper::new(timing, LEASE_GRACE, opened_sent),
             claimer: Claimer::new(&me.address),
             tables: Tables::default(),
-            watcher: Watcher::new(timing, slewed),
+            watcher: Watcher::new(timing, slewed, longest),
             wardens,
             attempts: HashMap::new(),
             free_slots: (1..=ctx.tunable().slots).collect(),
@@ -152,6 +157,7 @@ impl Session {
             drain: None,
             gates: false,
             db_clock: DbClock::default(),
+            unknown: None,
             was_away: false,
             slewed,
             loading_jobs: false,
@@ -220,6 +226,8 @@ impl Session {
             Input::Forbidden(ids) => self.on_forbidden(&ids),
             Input::Warden(input) => return self.on_warden(input).await,
             Input::Settled(settled) => self.on_settled(&settled),
+            Input::Remembered(key) => self.watcher.compared(key),
+            Input::Known { shown, known } => self.on_known(&shown, &known),
             Input::Watched(watched) => self.on_watched(watched),
             Input::Note(note) => self.on_note(&note),
             Input::Reopened(result) => self.on_reopened(result),
@@ -278,7 +286,7 @@ impl Session {
             && !self.ctx.outage.lasts()
             && self.db_clock.known()
             && self.keeper.may_claim(now)
-            && self.watcher.timeline_ready()
+            && self.watcher.may_claim()
     }
 
     /// Runs `work` beside the loop; its input comes back to it.

@@ -51,13 +51,15 @@ impl Session {
         };
         self.db_clock.observe(sent, received, look.db_now);
         if let Some(from) = self.watcher.looked(&self.me.address, received, &look) {
-            self.emit(Event::TimelineChanged { from, to: look.tli });
+            let to = look.database.epoch;
+            self.emit(Event::EpochChanged { from, to });
         }
-        if let Some((tli, held)) = self.watcher.held(received, &look) {
-            let ctx = self.ctx.clone();
+        self.know(&look.database);
+        if let Some(held) = self.watcher.held(received, &look) {
+            let (ctx, epoch) = (self.ctx.clone(), look.database.id);
             tokio::spawn(async move {
                 // The next look tries again.
-                if let Err(e) = protocol::raise_held(&ctx.db, tli, held).await {
+                if let Err(e) = protocol::raise_held(&ctx.db, epoch, held).await {
                     tracing::debug!("raise_held: {e}");
                 }
             });
@@ -118,11 +120,12 @@ impl Session {
         for key in ripe.release {
             self.release_held(key);
         }
-        if let Some(timeline) = ripe.open_timeline {
+        if let Some(watched) = ripe.open_epoch {
             let (ctx, me) = (self.ctx.clone(), self.me.clone());
             self.spawn(async move {
-                let opened = protocol::open_timeline(&ctx.db, timeline, &me.address).await;
-                let event = matches!(opened, Ok(true)).then_some(Event::TimelineOpened { timeline });
+                let memory = ctx.memory.latest();
+                let opened = protocol::open_epoch(&ctx.db, &watched, &me.address, memory.as_ref()).await;
+                let event = opened.ok().flatten().map(|epoch| Event::EpochOpened { epoch });
                 Input::Watched(Watched {
                     token: String::new(),
                     event,

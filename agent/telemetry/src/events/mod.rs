@@ -168,10 +168,14 @@ pub enum Event {
     Abandoned {
         runs: usize,
     },
-    TimelineOpened {
-        timeline: i64,
+    /// Restarted, restored or replaced: nothing is claimed until it is known again.
+    DatabaseUnknown {
+        epoch: i64,
     },
-    TimelineChanged {
+    EpochOpened {
+        epoch: i64,
+    },
+    EpochChanged {
         from: i64,
         to: i64,
     },
@@ -367,7 +371,8 @@ fn severity(event: &Event) -> Severity {
         | Event::Superseded
         | Event::NotRemoved { .. }
         | Event::OutputDropped { .. }
-        | Event::TimelineChanged { .. }
+        | Event::DatabaseUnknown { .. }
+        | Event::EpochChanged { .. }
         | Event::ReloadFailed { .. }
         | Event::DatabaseAway
         | Event::DatabaseUp { away: Some(_) }

@@ -130,8 +130,10 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
         }
         Event::Swept { freed } => row.detail = json!({"freed": freed}),
         Event::Abandoned { runs } => row.detail = json!({"runs": runs}),
-        Event::TimelineOpened { timeline } => row.detail = json!({"timeline": timeline}),
-        Event::TimelineChanged { from, to } => row.detail = json!({"from": from, "to": to}),
+        Event::DatabaseUnknown { epoch } | Event::EpochOpened { epoch } => {
+            row.detail = json!({"epoch": epoch})
+        }
+        Event::EpochChanged { from, to } => row.detail = json!({"from": from, "to": to}),
         Event::ClockSlewed { slewed } => row.detail = json!({"slewed": slewed}),
         Event::NotRemoved {
             run_id,
@@ -201,8 +203,9 @@ fn kind(event: &Event) -> Option<&'static str> {
         Event::HoldReleased { .. } => "hold_released",
         Event::Swept { .. } => "swept",
         Event::Abandoned { .. } => "abandoned",
-        Event::TimelineOpened { .. } => "timeline_opened",
-        Event::TimelineChanged { .. } => "timeline_changed",
+        Event::DatabaseUnknown { .. } => "database_unknown",
+        Event::EpochOpened { .. } => "epoch_opened",
+        Event::EpochChanged { .. } => "epoch_changed",
         Event::ClockSlewed { .. } => "clock_slewed",
         Event::NotRemoved { .. } => "not_removed",
         Event::OutputDropped { .. } => "output_dropped",

@@ -160,13 +160,16 @@ impl std::fmt::Display for Text<'_> {
                 )
             }
             Event::Swept { freed } => write!(f, "freed {freed} runs claimed by sessions that had ended"),
-            Event::TimelineOpened { timeline } => {
-                write!(f, "opened PostgreSQL timeline {timeline} for claims")
-            }
-            Event::TimelineChanged { from, to } => {
+            Event::DatabaseUnknown { epoch } => write!(
+                f,
+                "the database in epoch {epoch} is not as this agent left it: failed over, restored or moved; nothing is \
+                 claimed until it was watched for the longest lease"
+            ),
+            Event::EpochOpened { epoch } => write!(f, "opened epoch {epoch} of the database for claims"),
+            Event::EpochChanged { from, to } => {
                 write!(
                     f,
-                    "PostgreSQL is on timeline {to}, was {from}: a failover; comparing before claiming"
+                    "the database is in epoch {to}, was {from}: comparing what runs here before claiming"
                 )
             }
             Event::ClockSlewed { slewed: true } => {

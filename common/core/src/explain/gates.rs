@@ -127,14 +127,14 @@ impl Walk {
             );
         }
         self.places(facts, known, live);
-        if facts.timeline_open {
+        if facts.claims_open {
             self.open(Gate::Database, "the database answers, and claims are open");
         } else {
             self.closed(
                 Gate::Database,
-                "no agent has opened the database's timeline for claims yet, as after a failover",
+                "claims are closed: the database was failed over, restored or restarted",
                 None,
-                "an agent opens it after watching it for the length of a lease",
+                "an agent opens them when it knows the database again, or has watched it for the longest lease",
             );
         }
         answer

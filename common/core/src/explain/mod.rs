@@ -61,8 +61,8 @@ pub struct Facts {
     pub at: Option<Timestamp>,
     pub known: Option<Known>,
     pub nodes: Vec<Node>,
-    /// Whether claims are open on the database's timeline.
-    pub timeline_open: bool,
+    /// Whether claims are open: they are not after the database was replaced, until its epoch is opened.
+    pub claims_open: bool,
 }
 
 /// A job that exists.

@@ -45,7 +45,7 @@ pub(super) fn facts() -> Facts {
             since: None,
             by: None,
         }],
-        timeline_open: true,
+        claims_open: true,
     }
 }
 

@@ -261,11 +261,11 @@ const CASES: &[Case] = &[
     (
         "failover",
         |f, k| {
-            f.timeline_open = false;
+            f.claims_open = false;
             k.live = vec![live(None)];
         },
         Some(Gate::Database),
-        "timeline",
+        "claims are closed",
     ),
     (
         "about to be claimed",

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::epoch::EpochKey;
 use super::silence::Silence;
 use super::timing::BootInstant;
 
@@ -67,7 +68,7 @@ impl<K: Ord + Clone> Stopwatch<K> {
         }
     }
 
-    /// After a reconnect, on a new timeline, or while the own clock is slewed by more than ρ/2.
+    /// After a reconnect, on another server, or while the own clock is slewed by more than ρ/2.
     pub fn reset(&mut self) {
         self.seen.clear();
     }
@@ -100,19 +101,19 @@ pub struct Stopwatches {
     pub nodes: Silence,
     /// Wait: W + hold, W of the TTL that the run was claimed under. Ripe: the run may be released.
     pub held_over: Stopwatch<HeldOverKey>,
-    /// Keyed by timeline; wait: W of the longest TTL in the farm. Ripe: the timeline may be opened.
-    pub timeline: Stopwatch<i64>,
+    /// Wait: W of the longest TTL in the farm. Ripe: an epoch may be opened on this server.
+    pub epoch: Stopwatch<EpochKey>,
 }
 
 impl Stopwatches {
-    /// After a reconnect, on a new timeline, or while the own clock is slewed by more than ρ/2.
+    /// After a reconnect, on another server, or while the own clock is slewed by more than ρ/2.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
 
     /// When there is something to do next about anything but nodes, if no new reply changes it.
     pub fn next_wakeup_of_rest(&self, now: BootInstant) -> Option<BootInstant> {
-        [self.held_over.next_wakeup(now), self.timeline.next_wakeup(now)]
+        [self.held_over.next_wakeup(now), self.epoch.next_wakeup(now)]
             .into_iter()
             .flatten()
             .min()
@@ -173,7 +174,11 @@ mod tests {
     #[test]
     fn nothing_survives_a_reset() {
         let mut all = Stopwatches::default();
-        all.timeline.observe(at(1), [(2, W)]);
+        let key = EpochKey {
+            id: Uuid::nil(),
+            server: "s".into(),
+        };
+        all.epoch.observe(at(1), [(key, W)]);
         assert_eq!(all.next_wakeup_of_rest(at(1)), Some(at(11)));
         all.reset();
         assert_eq!(all, Stopwatches::default());

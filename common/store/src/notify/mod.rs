@@ -272,7 +272,7 @@ pub async fn watched(db: &Db) -> Result<Vec<Watched>, StoreError> {
 /// Whether the farm does its work.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Health {
-    pub timeline_open: bool,
+    pub claims_open: bool,
     /// Nodes that take work and whose lease has not run out.
     pub ready: i64,
     /// Seconds that the first due instant has waited to be fired; None without a schedule.

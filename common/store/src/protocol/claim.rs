@@ -17,7 +17,7 @@ use crate::error::StoreError;
 /// Claims up to `limit` runs that are due, in order of priority and readiness, out of `only` when given.
 ///
 /// Nothing is claimed unless the caller's session is open, and neither cordoned nor
-/// draining, and the server's timeline is open. Labels are those the session was opened with.
+/// draining, and claims are open. Labels are those the session was opened with.
 pub async fn claim(db: &Db, me: &Me, limit: i64, only: Option<&[i64]>) -> Result<Vec<Claimed>, StoreError> {
     let mut claimed: Vec<Claimed> = db
         .rows(

@@ -56,7 +56,7 @@ pub struct Freed {
 pub enum Expired {
     /// The session ended by this call. Runs with `hold` stay held.
     Done { freed: Vec<Freed> },
-    /// The beat moved, the session ended otherwise, or the timeline is not open.
+    /// The beat moved, the session ended otherwise, or claims are not open.
     Changed,
 }
 

@@ -9,21 +9,13 @@ use uuid::Uuid;
 use crate::Me;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
-use farmhand_core::lease::MarksBelow;
+use farmhand_core::lease::{Database, MarksBelow};
 
 /// What one look shows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Look {
     pub db_now: Timestamp,
-    /// The server's timeline, and whether it is open.
-    pub tli: i64,
-    pub timeline_open: bool,
-    /// The longest lease that any timeline has seen.
-    pub longest_lease_ms: i64,
-    /// Runs whose hold is longer than this are not claimed yet on this timeline.
-    pub held_ms: Option<i64>,
-    /// When the server that answered was started, in microseconds: another one may give numbers again.
-    pub server_started: i64,
+    pub database: Box<Database>,
     /// Above the mark of every renewal that this snapshot shows; None without an open node.
     pub above: Option<i64>,
     /// Of the open nodes, the caller included.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use farmhand_core::lease::{Database, EpochKey, Remembered};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -24,6 +25,8 @@ pub struct NodeInfo {
     /// A JSON object of strings.
     pub labels: Value,
     pub version: String,
+    /// The highest session of this address that the agent remembers; 0 for none.
+    pub last_session: i64,
 }
 
 /// The answer to `open`.
@@ -38,8 +41,8 @@ pub enum Opened {
         beat: i64,
         ttl_ms: i64,
     },
-    /// The server is on a timeline that nobody has opened yet.
-    TimelineClosed,
+    /// Claims are not open: the database was restarted or replaced.
+    Closed,
 }
 
 /// Opens a session, or finds the one that this very `life` opened.
@@ -59,6 +62,7 @@ pub async fn open(db: &Db, node: &NodeInfo) -> Result<Opened, StoreError> {
                 (&node.slots, Type::INT4),
                 (&node.labels, Type::JSONB),
                 (&node.version, Type::TEXT),
+                (&node.last_session, Type::INT8),
             ],
         )
         .await?;
@@ -71,7 +75,7 @@ pub async fn open(db: &Db, node: &NodeInfo) -> Result<Opened, StoreError> {
                 beat: row.beat,
                 ttl_ms: row.ttl_ms,
             }),
-            None => Ok(Opened::TimelineClosed),
+            None => Ok(Opened::Closed),
         },
     }
 }
@@ -104,7 +108,7 @@ struct NodeRow {
     ttl_ms: i64,
 }
 
-/// The open session of an address, on a timeline that is open.
+/// The open session of an address, while claims are open.
 async fn node_row(db: &Db, address: &str) -> Result<Option<NodeRow>, StoreError> {
     db.row(stmt!("open_taken"), &[(&address, Type::TEXT)]).await
 }
@@ -131,20 +135,22 @@ pub enum Renewed {
         /// When what still runs here is to be ended, while draining.
         drain_until: Option<Timestamp>,
         db_now: Timestamp,
-        /// The timeline of the server that answered.
-        tli: i64,
+        /// The heartbeat that it set.
+        beat: i64,
+        database: Box<Database>,
     },
     /// The session ended: kill now.
     Lost,
 }
 
 /// One renewal, however many runs are held. `clock_offset_ms` is kept for people to read: the database's clock minus the
-/// caller's, None while it is not known.
+/// caller's, None while it is not known. `pulse` is the latest that the caller knows.
 pub async fn renew(
     db: &Db,
     me: &Me,
     ttl: Duration,
     clock_offset_ms: Option<i64>,
+    pulse: i64,
 ) -> Result<Renewed, StoreError> {
     #[derive(Deserialize)]
     struct Row {
@@ -153,7 +159,8 @@ pub async fn renew(
         draining: bool,
         drain_until: Option<Timestamp>,
         db_now: Timestamp,
-        tli: i64,
+        beat: i64,
+        database: Box<Database>,
     }
     let row: Option<Row> = db
         .row(
@@ -164,6 +171,7 @@ pub async fn renew(
                 (&me.life, Type::UUID),
                 (&millis(ttl), Type::INT8),
                 (&clock_offset_ms, Type::INT8),
+                (&pulse, Type::INT8),
             ],
         )
         .await?;
@@ -173,50 +181,96 @@ pub async fn renew(
         draining: row.draining,
         drain_until: row.drain_until,
         db_now: row.db_now,
-        tli: row.tli,
+        beat: row.beat,
+        database: row.database,
     }))
 }
 
-/// The server's timeline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub struct Timeline {
-    pub tli: i64,
-    pub open: bool,
-    /// The longest lease that the farm remembers.
-    pub longest_ms: i64,
-}
-
-/// Which timeline the server is on, and whether it is open.
-pub async fn timeline(db: &Db) -> Result<Timeline, StoreError> {
-    let row: Option<Timeline> = db.row(stmt!("timeline"), &[]).await?;
-    row.ok_or(StoreError::Decode {
-        op: "timeline",
+/// Which database answers, and whether claims are open on it.
+pub async fn database(db: &Db) -> Result<Database, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        database: Database,
+    }
+    let row: Option<Row> = db.row(stmt!("database"), &[]).await?;
+    row.map(|row| row.database).ok_or(StoreError::Decode {
+        op: "database",
         message: "no row".to_owned(),
     })
 }
 
-/// Opens the timeline `tli`, after it was watched for a whole stopwatch, if the server is still on it.
-/// True also when another agent opened it.
-pub async fn open_timeline(db: &Db, tli: i64, address: &str) -> Result<bool, StoreError> {
+/// Opens an epoch on what was watched for a whole stopwatch. No number that `memory` knows of is given again. None when
+/// another agent was first, or another server answers.
+pub async fn open_epoch(
+    db: &Db,
+    watched: &EpochKey,
+    address: &str,
+    memory: Option<&Remembered>,
+) -> Result<Option<i64>, StoreError> {
     #[derive(Deserialize)]
     struct Row {
-        open: bool,
+        epoch: i64,
     }
+    let shown = database(db).await?;
+    let (epoch, run) = Remembered::floor(memory, &shown);
+    // Before claims are open.
+    let _: Option<Value> = db.row(stmt!("raise_sequences"), &[(&run, Type::INT8)]).await?;
     let row: Option<Row> = db
         .row(
-            stmt!("open_timeline"),
-            &[(&tli, Type::INT8), (&address, Type::TEXT)],
+            stmt!("open_epoch"),
+            &[
+                (&watched.id, Type::UUID),
+                (&watched.server, Type::TEXT),
+                (&address, Type::TEXT),
+                (&epoch, Type::INT8),
+            ],
         )
         .await?;
-    Ok(row.is_some_and(|r| r.open))
+    Ok(row.map(|row| row.epoch))
 }
 
-/// Says that the timeline `tli` was watched for W and `held`: runs with such a hold may be claimed on it.
-pub async fn raise_held(db: &Db, tli: i64, held: Duration) -> Result<(), StoreError> {
+/// Says that the database is the one that `memory` is of, and was only started again. False when it has not got all of it.
+pub async fn vouch(db: &Db, memory: &Remembered) -> Result<bool, StoreError> {
+    let row: Option<Value> = db
+        .row(
+            stmt!("vouch"),
+            &[
+                (&memory.id, Type::UUID),
+                (&memory.pulse, Type::INT8),
+                (&memory.address, Type::TEXT),
+                (&memory.session, Type::INT8),
+                (&memory.life, Type::UUID),
+                (&memory.beat, Type::INT8),
+                (&memory.fence, Type::INT8),
+            ],
+        )
+        .await?;
+    Ok(row.is_some())
+}
+
+/// Closes claims on a database that has less than `memory`. False when it has not.
+pub async fn doubt(db: &Db, shown: &Database, memory: &Remembered) -> Result<bool, StoreError> {
+    let row: Option<Value> = db
+        .row(
+            stmt!("doubt"),
+            &[
+                (&memory.farm_id, Type::UUID),
+                (&shown.id, Type::UUID),
+                (&memory.epoch, Type::INT8),
+                (&memory.id, Type::UUID),
+                (&memory.pulse, Type::INT8),
+            ],
+        )
+        .await?;
+    Ok(row.is_some())
+}
+
+/// Says that an epoch was watched for W and `held`: runs with such a hold may be claimed in it.
+pub async fn raise_held(db: &Db, epoch: Uuid, held: Duration) -> Result<(), StoreError> {
     let _: Option<Value> = db
         .row(
             stmt!("raise_held"),
-            &[(&tli, Type::INT8), (&millis(held), Type::INT8)],
+            &[(&epoch, Type::UUID), (&millis(held), Type::INT8)],
         )
         .await?;
     Ok(())

@@ -54,7 +54,7 @@ fn outcome(run: RunRow) -> Outcome {
 #[derive(Deserialize)]
 struct Clock {
     db_now: Timestamp,
-    timeline_open: bool,
+    claims_open: bool,
 }
 
 async fn facts(db: &Db, name: &str, at: Option<Timestamp>) -> Result<Facts, StoreError> {
@@ -91,7 +91,7 @@ async fn facts(db: &Db, name: &str, at: Option<Timestamp>) -> Result<Facts, Stor
                 by: node.withheld_by.filter(|_| node.open),
             })
             .collect(),
-        timeline_open: status.timeline_open,
+        claims_open: status.claims_open,
     })
 }
 

@@ -70,8 +70,8 @@ pub struct FarmNow {
     pub nodes: BTreeMap<NodeState, i64>,
     /// Of nodes that may claim.
     pub slots: i64,
-    /// Whether claims are open on the database's timeline.
-    pub timeline_open: bool,
+    /// Whether claims are open: they are not after the database was replaced, until its epoch is opened.
+    pub claims_open: bool,
     /// Whether there is any job.
     pub any_job: bool,
 }
@@ -180,10 +180,10 @@ fn judge(now: &mut FarmNow) {
     };
     now.stuck
         .retain(|lease| db_now.duration_since(lease.since) > TAKEOVER);
-    if !now.timeline_open {
+    if !now.claims_open {
         found.push((
             Level::Trouble,
-            "the database's timeline is not open yet: nothing is claimed".to_owned(),
+            "claims are closed: the database was restarted or replaced".to_owned(),
         ));
     }
     if ready == 0 && (now.any_job || !now.nodes.is_empty()) {
@@ -259,7 +259,7 @@ mod tests {
             waiting: 0,
             nodes: BTreeMap::from([(NodeState::Ready, 2)]),
             slots: 8,
-            timeline_open: true,
+            claims_open: true,
             any_job: true,
         }
     }

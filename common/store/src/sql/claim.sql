@@ -3,17 +3,16 @@
 -- Shards: for three seconds, which is longer than between two looks, each node leaves the others theirs, so that
 -- they spread over the farm; a lost one is anybody's at once. The first rounds of a continuous job likewise; later ones
 -- are anybody's at once too, and mostly stay where they were.
--- held_ms: after a failover an attempt with a hold may live that long, though its claim is lost.
+-- held_ms: after a replacement of the database an attempt with a hold may live that long, though its claim is lost.
 -- left_alone: what this node would not execute, while another might.
 -- level: one index probe per priority in use, so that runs waiting for their time are never scanned.
 WITH RECURSIVE me AS MATERIALIZED (
-    SELECT n.address, n.session, n.labels, t.tli, t.held_ms,
+    SELECT n.address, n.session, n.labels, e.epoch, e.held_ms,
         farmhand.left_to_others($1) AS left_alone
     FROM farmhand.node n
-    JOIN farmhand.timeline t ON t.tli = farmhand.current_timeline()
+    JOIN farmhand.epoch e ON e.server = (SELECT farmhand.server())
     WHERE n.address = $1 AND n.session = $2 AND n.life = $3 AND n.open
         AND NOT n.cordoned AND NOT n.draining
-        AND EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline())
     FOR KEY SHARE OF n
 ), level(priority) AS (
     (SELECT r.priority FROM farmhand.run_live r WHERE r.state = 'due' AND r.gate IS NULL
@@ -53,7 +52,7 @@ WITH RECURSIVE me AS MATERIALIZED (
 ), won AS (
     UPDATE farmhand.run_live r
     SET state = 'running', running_at = me.address, session = me.session, attempt = r.attempt + 1,
-        fence = me.tli * 1099511627776 + nextval('farmhand.fence_seq'),
+        fence = me.epoch * 1099511627776 + nextval('farmhand.fence_seq'),
         claimed_at = clock_timestamp(), started_at = NULL
     FROM me
     -- An array, because a join may be done by reading the whole table.

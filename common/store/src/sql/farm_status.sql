@@ -29,6 +29,6 @@ SELECT clock_timestamp() AS db_now,
         FROM farmhand.job_stat s JOIN farmhand.job j ON j.job_id = s.job_id AND NOT j.deleted
         WHERE s.consecutive_failures > 0
         ORDER BY s.consecutive_failures DESC, s.job_id LIMIT 20) f) AS failing,
-    farmhand.current_timeline() AS timeline,
-    EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline()) AS timeline_open
+    (SELECT max(e.epoch) FROM farmhand.epoch e) AS epoch,
+    EXISTS (SELECT FROM farmhand.epoch WHERE server = (SELECT farmhand.server())) AS claims_open
 FROM queue q

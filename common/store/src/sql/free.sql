@@ -14,7 +14,7 @@ WITH held AS MATERIALIZED (
         AND ($4::bigint IS NULL OR (r.run_id = $4 AND r.attempt = $5))
         AND ($6::bigint IS NULL OR r.session = $6)
         -- A holder may always close; taking away needs an open timeline.
-        AND (NOT $3 OR EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline()))
+        AND (NOT $3 OR EXISTS (SELECT FROM farmhand.epoch WHERE server = (SELECT farmhand.server())))
     ORDER BY r.run_id
     FOR UPDATE OF r
 ), gone AS (

@@ -35,11 +35,7 @@ WITH RECURSIVE self AS (
     WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted
 )
 SELECT clock_timestamp() AS db_now,
-    farmhand.current_timeline() AS tli,
-    EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline()) AS timeline_open,
-    (SELECT max(t.longest_lease_ms) FROM farmhand.timeline t) AS longest_lease_ms,
-    (SELECT t.held_ms FROM farmhand.timeline t WHERE t.tli = farmhand.current_timeline()) AS held_ms,
-    (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS server_started,
+    (SELECT to_jsonb(d) FROM farmhand.database d) AS database,
     (SELECT m.above FROM mark m) AS above,
     (SELECT m.shortest FROM mark m) AS shortest_ttl_ms,
     (SELECT m.longest FROM mark m) AS longest_ttl_ms,

@@ -1,17 +1,18 @@
 -- ttl_ms: a warden's deadline never moves back, so what challengers wait for grows only, as long as something may live
 -- that was started under it: in the same session, and while runs of an earlier one are held.
+-- $8: no session of this address that the agent remembers is given again, though a restored database may not know it.
 -- The conflict's own session number stays when this life opened it: the reply was lost.
 WITH recorded AS (
-    UPDATE farmhand.timeline SET longest_lease_ms = $4
-    WHERE tli = farmhand.current_timeline() AND longest_lease_ms < $4
+    UPDATE farmhand.epoch SET longest_lease_ms = $4
+    WHERE server = (SELECT farmhand.server()) AND longest_lease_ms < $4
 )
 INSERT INTO farmhand.node AS n (address, name, session, life, open, beat, ttl_ms, lease_until, slots, labels,
     version, started_at, mark)
-SELECT $1, $2, 1, $3, true, 1, $4, clock_timestamp() + $4 * interval '1 millisecond', $5, $6, $7, clock_timestamp(),
+SELECT $1, $2, $8 + 1, $3, true, 1, $4, clock_timestamp() + $4 * interval '1 millisecond', $5, $6, $7, clock_timestamp(),
     pg_current_xact_id()::text::bigint
-WHERE EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline())
+WHERE EXISTS (SELECT FROM farmhand.epoch WHERE server = (SELECT farmhand.server()))
 ON CONFLICT (address) DO UPDATE SET
-    session = n.session + (NOT n.open)::int, lost_at = NULL,
+    session = CASE WHEN n.open THEN n.session ELSE greatest(n.session, $8) + 1 END, lost_at = NULL,
     started_at = CASE WHEN n.open THEN n.started_at ELSE excluded.started_at END,
     name = excluded.name, life = excluded.life, open = true, beat = n.beat + 1,
     mark = CASE WHEN n.open THEN greatest(n.mark, excluded.mark) ELSE excluded.mark END,

@@ -1,2 +1,2 @@
 SELECT clock_timestamp() AS db_now,
-    EXISTS (SELECT FROM farmhand.timeline WHERE tli = farmhand.current_timeline()) AS timeline_open
+    EXISTS (SELECT FROM farmhand.epoch WHERE server = (SELECT farmhand.server())) AS claims_open

@@ -1,8 +1,8 @@
 -- The session that the wardens serve, or nothing: never another one of the same number, and never a new row. Like a
 -- renewal, it needs no open timeline.
 WITH recorded AS (
-    UPDATE farmhand.timeline SET longest_lease_ms = $5
-    WHERE tli = farmhand.current_timeline() AND longest_lease_ms < $5
+    UPDATE farmhand.epoch SET longest_lease_ms = $5
+    WHERE server = (SELECT farmhand.server()) AND longest_lease_ms < $5
 )
 UPDATE farmhand.node AS n SET
     name = $4, beat = n.beat + 1, ttl_ms = greatest(n.ttl_ms, $5),

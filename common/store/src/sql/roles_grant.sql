@@ -78,7 +78,8 @@ BEGIN
             -- Nodes and the protocol.
             ('node', 'raw', 'rwd', 'r'),
             ('node_boot', 'raw', 'r', 'r'),
-            ('timeline', 'raw', 'r', 'r'),
+            ('epoch', 'raw', 'r', 'r'),
+            ('farm', 'rw(pulse)', 'r', 'r'),
             ('snapshot_lease', 'rw', 'r', 'r'),
             ('schema_version', 'r', 'r', 'r'),
             ('role_prefix', 'r', 'r', 'r'),
@@ -96,6 +97,7 @@ BEGIN
             ('run_log_default', 'r', 'r', 'r'),
             ('event_default', 'r', 'r', 'r'),
             -- Views.
+            ('database', 'r', 'r', 'r'),
             ('run', 'r', 'r', 'r'),
             ('job_status', 'r', 'r', 'r'),
             ('holding', 'r', 'r', 'r'),
@@ -120,7 +122,9 @@ BEGIN
         SELECT 'FUNCTION', p.oid::regprocedure::text, w.who, 'EXECUTE'
         FROM (VALUES
             ('submit', ARRAY['agent', 'submitter', 'operator']),
-            ('current_timeline', ARRAY['agent', 'operator', 'viewer']),
+            ('server', ARRAY['agent', 'operator', 'viewer']),
+            ('system_id', ARRAY['agent']),
+            ('raise_sequences', ARRAY['agent']),
             ('ended', ARRAY['agent', 'operator']),
             ('any_waiting', ARRAY['agent', 'operator', 'viewer']),
             ('rate_free_at', ARRAY['agent', 'operator', 'viewer']),

@@ -1,5 +1,5 @@
-SELECT farmhand.current_timeline() AS timeline,
-    EXISTS (SELECT FROM farmhand.timeline t WHERE t.tli = farmhand.current_timeline()) AS timeline_open,
+SELECT (SELECT max(e.epoch) FROM farmhand.epoch e) AS epoch,
+    EXISTS (SELECT FROM farmhand.epoch WHERE server = (SELECT farmhand.server())) AS claims_open,
     (SELECT count(*) FROM farmhand.node n WHERE n.open) AS open_nodes,
     ARRAY(SELECT DISTINCT n.version FROM farmhand.node n WHERE n.open ORDER BY n.version) AS versions,
     -- Not asked by name: the role need not exist.

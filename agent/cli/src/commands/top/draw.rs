@@ -31,8 +31,8 @@ pub fn head(moment: &Moment) -> Vec<String> {
         moment.waiting,
         out::time(moment.db_now)
     )];
-    if !moment.timeline_open {
-        lines.push("! the database's timeline is not open: nothing is claimed yet".to_owned());
+    if !moment.claims_open {
+        lines.push("! claims are closed: the database was restarted or replaced".to_owned());
     }
     if !moment.nodes.iter().any(|node| node.state == "ready") {
         lines.push("! no node is ready".to_owned());
@@ -239,7 +239,7 @@ mod tests {
         };
         let value = json!({"db_now": now, "running": runs, "due": 0, "waiting": 0, "oldest_ready": null, "slots": 8,
             "open_nodes": nodes, "nodes": (0..nodes).map(node).collect::<Vec<_>>(),
-            "runs": (0..runs).map(run).collect::<Vec<_>>(), "queue": [], "next": [], "timeline_open": true});
+            "runs": (0..runs).map(run).collect::<Vec<_>>(), "queue": [], "next": [], "claims_open": true});
         serde_json::from_value(value).unwrap()
     }
 

@@ -1,0 +1,146 @@
+//! What this agent remembers of the database, also over its own restarts.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use farmhand_core::lease::{Database, Remembered};
+use farmhand_store::protocol::Claimed;
+
+const FILE: &str = "database.json";
+
+/// In memory always as of the latest renewal; on the disk a little behind, but never an epoch.
+pub struct Memory {
+    dir: PathBuf,
+    latest: Mutex<Option<Remembered>>,
+    /// Held while the file is written.
+    written: Mutex<Option<Remembered>>,
+}
+
+impl Memory {
+    /// What the agent before this one left. A file that cannot be read is none: a database that nobody knows is watched.
+    pub fn read(state_dir: &Path) -> Self {
+        let left: Option<Remembered> = fs::read(state_dir.join(FILE))
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok());
+        Self {
+            dir: state_dir.to_owned(),
+            latest: Mutex::new(left.clone()),
+            written: Mutex::new(left),
+        }
+    }
+
+    pub fn latest(&self) -> Option<Remembered> {
+        lock(&self.latest).clone()
+    }
+
+    /// The latest, when this database has less than it.
+    pub fn contradicting(&self, shown: &Database) -> Option<Remembered> {
+        self.latest().filter(|memory| memory.contradicts(shown))
+    }
+
+    pub fn learn(&self, now: Remembered) {
+        let mut latest = lock(&self.latest);
+        match latest.as_mut() {
+            Some(latest) => latest.learn(now),
+            None => *latest = Some(now),
+        }
+    }
+
+    /// A poll was answered.
+    pub fn saw(&self, shown: &Database) {
+        if let Some(latest) = lock(&self.latest).as_mut() {
+            latest.saw(shown);
+        }
+    }
+
+    /// Claims were confirmed.
+    pub fn claimed(&self, claimed: &[Claimed]) {
+        if let Some(latest) = lock(&self.latest).as_mut() {
+            claimed.iter().for_each(|c| latest.claimed(c.fence, c.run_id));
+        }
+    }
+
+    /// Whether the disk has the epoch that `latest` has.
+    pub fn is_durable(&self) -> bool {
+        let epoch = |of: &Option<Remembered>| of.as_ref().map(|m| (m.farm_id, m.id));
+        // A write under way is not waited for.
+        self.written
+            .try_lock()
+            .is_ok_and(|written| epoch(&written) == epoch(&lock(&self.latest)))
+    }
+
+    /// Writes what is latest. A new epoch is on the disk when this returns; the rest is left to the system, for a lost
+    /// pulse costs only a wait. It may block.
+    pub fn write(&self) -> io::Result<()> {
+        let mut written = lock(&self.written);
+        let Some(latest) = self.latest() else {
+            return Ok(());
+        };
+        if written.as_ref() == Some(&latest) {
+            return Ok(());
+        }
+        let (new, place) = (self.dir.join("database.new"), self.dir.join(FILE));
+        let mut file = File::create(&new)?;
+        file.write_all(&serde_json::to_vec(&latest)?)?;
+        let same = written
+            .as_ref()
+            .is_some_and(|w| (w.farm_id, w.id) == (latest.farm_id, latest.id));
+        if !same {
+            file.sync_all()?;
+        }
+        fs::rename(&new, &place)?;
+        if !same {
+            File::open(&self.dir)?.sync_all()?;
+        }
+        *written = Some(latest);
+        Ok(())
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn of(epoch: u128) -> Remembered {
+        Remembered {
+            farm_id: Uuid::nil(),
+            epoch: 1,
+            id: Uuid::from_u128(epoch),
+            pulse: 1,
+            fence: 0,
+            run: 0,
+            longest_lease_ms: 0,
+            address: "a".into(),
+            session: 1,
+            life: Uuid::nil(),
+            beat: 1,
+        }
+    }
+
+    #[test]
+    fn an_epoch_is_durable_once_it_is_written_and_the_next_agent_reads_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let memory = Memory::read(dir.path());
+        assert_eq!(memory.latest(), None);
+        memory.learn(of(1));
+        assert!(!memory.is_durable());
+        memory.write().expect("written");
+        assert!(memory.is_durable());
+        memory.learn(Remembered { pulse: 2, ..of(1) });
+        assert!(memory.is_durable());
+        memory.learn(of(2));
+        assert!(!memory.is_durable());
+        memory.write().expect("written");
+        assert_eq!(Memory::read(dir.path()).latest(), Some(of(2)));
+        fs::write(dir.path().join(FILE), "torn").expect("written");
+        assert_eq!(Memory::read(dir.path()).latest(), None);
+    }
+}

@@ -1,0 +1,195 @@
+//! Whether the database is the one that an agent left: it may have been restored, upgraded, moved or failed over.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Of a fence, below its epoch.
+const FENCE_BITS: u32 = 40;
+
+/// What a database says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Database {
+    pub farm_id: Uuid,
+    /// Grows with every replacement that was noticed; the high bits of each fence.
+    pub epoch: i64,
+    /// Two databases that were one may open the same number.
+    pub id: Uuid,
+    /// The start of the server that answered, and its place.
+    pub server: String,
+    /// Claims are open: the epoch names this server.
+    pub open: bool,
+    /// Grows while agents renew.
+    pub pulse: i64,
+    /// The latest fence within its epoch, and the latest number of a run.
+    pub fence: i64,
+    pub run: i64,
+    pub longest_lease_ms: i64,
+    /// Runs whose hold is longer are not claimed yet in this epoch.
+    pub held_ms: i64,
+}
+
+impl Database {
+    /// What is watched before it is opened, and compared with before runs are claimed.
+    pub fn key(&self) -> EpochKey {
+        EpochKey {
+            id: self.id,
+            server: self.server.clone(),
+        }
+    }
+}
+
+/// An epoch as one server shows it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EpochKey {
+    pub id: Uuid,
+    pub server: String,
+}
+
+/// What an agent remembers of the database, from its latest confirmed renewal and its claims.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remembered {
+    pub farm_id: Uuid,
+    pub epoch: i64,
+    pub id: Uuid,
+    pub pulse: i64,
+    pub fence: i64,
+    pub run: i64,
+    pub longest_lease_ms: i64,
+    pub address: String,
+    pub session: i64,
+    pub life: Uuid,
+    pub beat: i64,
+}
+
+impl Remembered {
+    /// A claim was confirmed with this fence, of this run.
+    pub fn claimed(&mut self, fence: i64, run: i64) {
+        if fence >> FENCE_BITS == self.epoch {
+            self.fence = self.fence.max(fence & ((1 << FENCE_BITS) - 1));
+            self.run = self.run.max(run);
+        }
+    }
+
+    /// A poll showed this.
+    pub fn saw(&mut self, shown: &Database) {
+        if shown.open && shown.id == self.id {
+            self.pulse = self.pulse.max(shown.pulse);
+            self.fence = self.fence.max(shown.fence);
+            self.run = self.run.max(shown.run);
+        }
+    }
+
+    /// A renewal was confirmed. In one epoch nothing is forgotten: replies may overtake each other.
+    pub fn learn(&mut self, now: Self) {
+        let before = std::mem::replace(self, now);
+        if before.id == self.id {
+            self.pulse = self.pulse.max(before.pulse);
+            self.fence = self.fence.max(before.fence);
+            self.run = self.run.max(before.run);
+        }
+    }
+
+    /// Whether this database has less than was seen of it, or its epoch is another of the same number. A higher epoch is
+    /// not less: whoever opened it has made sure.
+    pub fn contradicts(&self, shown: &Database) -> bool {
+        self.farm_id == shown.farm_id
+            && (shown.epoch < self.epoch
+                || shown.epoch == self.epoch && (shown.id != self.id || shown.pulse < self.pulse))
+    }
+
+    /// Whether to say that this is the same database, started again; the database itself compares the rest.
+    pub fn may_vouch(&self, shown: &Database) -> bool {
+        !shown.open && self.farm_id == shown.farm_id && self.id == shown.id && !self.contradicts(shown)
+    }
+
+    /// What this database must not give again: its farm's highest epoch, and the highest number of a run.
+    pub fn floor(memory: Option<&Self>, shown: &Database) -> (i64, i64) {
+        memory
+            .filter(|m| m.farm_id == shown.farm_id)
+            .map_or((0, 0), |m| (m.epoch, m.run))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remembered() -> Remembered {
+        Remembered {
+            farm_id: Uuid::from_u128(1),
+            epoch: 5,
+            id: Uuid::from_u128(50),
+            pulse: 100,
+            fence: 1_000,
+            run: 77,
+            longest_lease_ms: 10_000,
+            address: "a".into(),
+            session: 1,
+            life: Uuid::nil(),
+            beat: 1,
+        }
+    }
+
+    fn shown(epoch: i64, id: u128, pulse: i64) -> Database {
+        Database {
+            farm_id: Uuid::from_u128(1),
+            epoch,
+            id: Uuid::from_u128(id),
+            server: "s".into(),
+            open: false,
+            pulse,
+            fence: 1_000,
+            run: 0,
+            longest_lease_ms: 0,
+            held_ms: 0,
+        }
+    }
+
+    #[test]
+    fn less_than_was_seen_or_another_epoch_of_the_same_number_is_a_contradiction() {
+        for (epoch, id, pulse, contradiction, vouch) in [
+            (5, 50, 100, false, true),
+            (5, 50, 103, false, true),
+            (5, 50, 99, true, false),
+            (5, 51, 200, true, false),
+            (4, 40, 200, true, false),
+            (6, 60, 1, false, false),
+        ] {
+            let shown = shown(epoch, id, pulse);
+            assert_eq!(remembered().contradicts(&shown), contradiction, "{shown:?}");
+            assert_eq!(remembered().may_vouch(&shown), vouch, "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_claimed_since_is_not_forgotten_by_a_renewal_that_was_answered_before() {
+        let mut memory = remembered();
+        memory.claimed((5 << FENCE_BITS) + 1_001, 80);
+        memory.claimed((5 << FENCE_BITS) + 900, 79);
+        memory.claimed((6 << FENCE_BITS) + 2_000, 90);
+        assert_eq!((memory.fence, memory.run), (1_001, 80));
+        memory.learn(Remembered {
+            pulse: 101,
+            ..remembered()
+        });
+        assert_eq!((memory.pulse, memory.fence, memory.run), (101, 1_001, 80));
+        let next = Remembered {
+            id: Uuid::from_u128(60),
+            epoch: 6,
+            ..remembered()
+        };
+        memory.learn(next.clone());
+        assert_eq!(memory, next);
+    }
+
+    #[test]
+    fn another_farm_is_nothing_to_compare_with() {
+        let mut other = shown(1, 10, 1);
+        other.farm_id = Uuid::from_u128(2);
+        let mine = remembered();
+        assert!(!mine.contradicts(&other) && !mine.may_vouch(&other));
+        assert_eq!(Remembered::floor(Some(&mine), &other), (0, 0));
+        assert_eq!(Remembered::floor(Some(&mine), &shown(1, 10, 1)), (5, 77));
+        assert_eq!(Remembered::floor(None, &shown(1, 10, 1)), (0, 0));
+    }
+}

@@ -1,0 +1,1 @@
+SELECT farmhand.raise_sequences($1)::text AS raised

@@ -1,0 +1,11 @@
+-- The same place of the same cluster, started again: an agent that was here moments before the end finds its latest renewal.
+-- Pulses that it missed are few; else it might be a copy that was taken since, and others have seen more.
+UPDATE farmhand.epoch e SET server = d.server
+FROM farmhand.database d
+WHERE e.id = $1 AND d.id = $1 AND NOT d.open
+    AND split_part(e.server, ' ', 2) = split_part(d.server, ' ', 2)
+    AND e.system_id IS NOT DISTINCT FROM farmhand.system_id()
+    AND d.pulse BETWEEN $2 AND $2 + 3 AND d.fence >= $7
+    AND EXISTS (SELECT FROM farmhand.node n WHERE n.address = $3
+        AND (n.session > $4 OR n.session = $4 AND n.life = $5 AND n.beat >= $6))
+RETURNING e.epoch

@@ -1,0 +1,114 @@
+//! The database is restored, dumped and loaded, upgraded or restarted under living agents.
+
+use std::time::Duration;
+
+use farmhand_tests::farm::{Farm, SOON, TTL};
+use farmhand_tests::pg::{Options, PrivateServer};
+
+const JOBS: &str = "
+    [job.short]
+    command = [WITNESS, '20']
+    [job.long]
+    command = [WITNESS, '6000']
+";
+
+/// What this lease's agents wait for before they use a database that they do not know, and a machine that is busy.
+const WAITED: Duration = Duration::from_secs(TTL.as_secs() + SOON.as_secs());
+
+async fn farm(prepare: impl FnOnce(&mut PrivateServer)) -> Farm {
+    let mut server = PrivateServer::start(Options::default()).await;
+    prepare(&mut server);
+    Farm::new().agents(2).ttl(TTL).on(server).jobs(JOBS).start().await
+}
+
+/// Number and fence of a new run, when it has succeeded.
+async fn one(farm: &Farm) -> (i64, i64) {
+    let run = farm.submit("short").await;
+    let run = farm.over(run, WAITED).await;
+    assert_eq!(run.state, "succeeded", "{run:?}");
+    (run.run_id, run.fence.expect("a fence"))
+}
+
+/// Replaces the database; afterwards fences and run numbers are above all that were given before.
+async fn replace(farm: &mut Farm, with: impl FnOnce(&mut PrivateServer)) {
+    let mut highest = (0, 0);
+    for _ in 0..3 {
+        highest = highest.max(one(farm).await);
+    }
+    let pulse: i64 = farm.value("SELECT pulse FROM farmhand.farm").await;
+    farm.eventually("both agents have seen more than the copy has", SOON, async || {
+        let now: i64 = farm.value("SELECT pulse FROM farmhand.farm").await;
+        (now >= pulse + 2).then_some(()).ok_or_else(|| now.to_string())
+    })
+    .await;
+    with(farm.database.server());
+    farm.sql = farm.database.client().await;
+    // What is submitted before may get a number that the copy does not know of.
+    farm.eventually("claims are open", WAITED, async || {
+        let open = "SELECT open FROM farmhand.database";
+        farm.value::<bool>(open)
+            .await
+            .then_some(())
+            .ok_or_else(|| "closed".to_owned())
+    })
+    .await;
+    assert!(farm.value::<i64>("SELECT max(epoch) FROM farmhand.epoch").await > 1);
+    for _ in 0..3 {
+        let next = one(farm).await;
+        assert!(next.0 > highest.0, "run {} was given twice: {highest:?}", next.0);
+        assert!(next.1 > highest.1, "fence {} after {}", next.1, highest.1);
+        highest = next;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fences_grow_when_the_database_goes_back_to_an_older_copy_of_its_files() {
+    let mut farm = farm(|_| ()).await;
+    one(&farm).await;
+    let copy = farm.database.server().copy();
+    farm.sql = farm.database.client().await;
+    let forgotten = farm.submit("long").await;
+    farm.lives(forgotten, 1).await;
+    replace(&mut farm, |server| server.go_back_to(&copy)).await;
+    farm.eventually("what the copy does not know is ended", SOON, async || match farm
+        .processes_of_run(forgotten)
+        .len()
+    {
+        0 => Ok(()),
+        lives => Err(format!("{lives} processes")),
+    })
+    .await;
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fences_grow_when_the_database_is_dumped_and_loaded_into_a_new_server() {
+    let mut farm = farm(PrivateServer::leave_first_timeline).await;
+    replace(&mut farm, PrivateServer::dump_and_load).await;
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fences_grow_over_pg_upgrade() {
+    let mut farm = farm(PrivateServer::leave_first_timeline).await;
+    replace(&mut farm, PrivateServer::upgrade).await;
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_was_only_restarted_is_used_at_once_and_what_runs_goes_on() {
+    let mut farm = farm(|_| ()).await;
+    let long = farm.submit("long").await;
+    let first = farm.lives(long, 1).await;
+    farm.database.server().kill();
+    farm.database.server().restart(None);
+    farm.sql = farm.database.client().await;
+    let (_, fence) = one(&farm).await;
+    assert!(
+        Some(fence) > first.fence && fence - first.fence.unwrap_or(0) < 1 << 30,
+        "{fence} after {first:?}"
+    );
+    let ended = farm.succeeds(long).await;
+    assert_eq!((ended.attempt, ended.fence), (1, first.fence));
+    farm.check().await;
+}

@@ -1,0 +1,260 @@
+//! Which database it is: claims are open on the one that the agents know.
+
+use farmhand_core::lease::{Database, Remembered};
+use farmhand_store::Me;
+use farmhand_store::protocol::{self, Opened, Renewed, claim, open_epoch, vouch};
+
+use crate::fixture::{Farm, TTL, info};
+
+/// What the agent of `me` keeps of a renewal.
+async fn renewed(farm: &Farm, me: &Me, pulse: i64) -> Remembered {
+    let Renewed::Alive {
+        beat, database: d, ..
+    } = protocol::renew(&farm.db, me, TTL, None, pulse).await.unwrap()
+    else {
+        panic!("lost");
+    };
+    Remembered {
+        farm_id: d.farm_id,
+        epoch: d.epoch,
+        id: d.id,
+        pulse: d.pulse,
+        fence: d.fence,
+        run: d.run,
+        longest_lease_ms: d.longest_lease_ms,
+        address: me.address.clone(),
+        session: me.session,
+        life: me.life,
+        beat,
+    }
+}
+
+async fn shown(farm: &Farm) -> Database {
+    protocol::database(&farm.db).await.unwrap()
+}
+
+/// As after a restart of this server; its place is the same.
+async fn restart(farm: &Farm) {
+    let sql = "UPDATE farmhand.epoch SET server = '1 ' || split_part(server, ' ', 2)
+        WHERE epoch = (SELECT max(epoch) FROM farmhand.epoch)";
+    farm.sql.batch_execute(sql).await.unwrap();
+}
+
+/// As after a move: every part of the place is another.
+async fn replace(farm: &Farm) {
+    let sql = "UPDATE farmhand.epoch SET server = '1 elsewhere' WHERE epoch = (SELECT max(epoch) FROM farmhand.epoch)";
+    farm.sql.batch_execute(sql).await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_is_claimed_fired_or_opened_while_claims_are_closed() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.due_runs("j", 1).await;
+    replace(&farm).await;
+    assert!(!shown(&farm).await.open);
+    assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap(), vec![]);
+    let other = info("b", uuid::Uuid::new_v4(), serde_json::json!({}));
+    let opened = protocol::open(&farm.db, &other).await.unwrap();
+    assert_eq!(opened, Opened::Closed);
+    let key = shown(&farm).await.key();
+    let mut stale = key.clone();
+    stale.server.push('x');
+    assert_eq!(
+        open_epoch(&farm.db, &stale, "a", None).await.unwrap(),
+        None,
+        "of another server"
+    );
+    let memory = renewed(&farm, &me, 0).await;
+    let epoch = open_epoch(&farm.db, &key, "a", Some(&memory)).await.unwrap();
+    assert_eq!(epoch, Some(2));
+    assert_eq!(
+        open_epoch(&farm.db, &key, "b", Some(&memory)).await.unwrap(),
+        None,
+        "a second opens nothing"
+    );
+    let claimed = claim(&farm.db, &me, 9, None).await.unwrap();
+    assert_eq!(claimed[0].fence >> 40, 2);
+}
+
+#[tokio::test]
+async fn an_agent_that_was_here_lately_vouches_for_a_restarted_server_and_nobody_else_does() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let good = renewed(&farm, &me, 0).await;
+    restart(&farm).await;
+    for (what, wrong) in [
+        (
+            "a later beat",
+            Remembered {
+                beat: good.beat + 1,
+                ..good.clone()
+            },
+        ),
+        (
+            "another life",
+            Remembered {
+                life: uuid::Uuid::new_v4(),
+                ..good.clone()
+            },
+        ),
+        (
+            "a later session",
+            Remembered {
+                session: good.session + 1,
+                ..good.clone()
+            },
+        ),
+        (
+            "an unknown node",
+            Remembered {
+                address: "x".into(),
+                ..good.clone()
+            },
+        ),
+        (
+            "a later pulse",
+            Remembered {
+                pulse: good.pulse + 1,
+                ..good.clone()
+            },
+        ),
+        (
+            "a pulse of long ago",
+            Remembered {
+                pulse: good.pulse - 4,
+                ..good.clone()
+            },
+        ),
+        (
+            "a fence that is not known",
+            Remembered {
+                fence: good.fence + 1,
+                ..good.clone()
+            },
+        ),
+        (
+            "another epoch",
+            Remembered {
+                id: uuid::Uuid::new_v4(),
+                ..good.clone()
+            },
+        ),
+    ] {
+        assert!(!vouch(&farm.db, &wrong).await.unwrap(), "{what}");
+    }
+    assert!(!shown(&farm).await.open);
+    assert!(vouch(&farm.db, &good).await.unwrap());
+    assert!(shown(&farm).await.open);
+    assert_eq!(shown(&farm).await.epoch, 1);
+    replace(&farm).await;
+    assert!(!vouch(&farm.db, &good).await.unwrap(), "another place");
+}
+
+#[tokio::test]
+async fn another_cluster_of_the_same_place_is_not_vouched_for() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let memory = renewed(&farm, &me, 0).await;
+    restart(&farm).await;
+    farm.sql
+        .batch_execute("UPDATE farmhand.epoch SET system_id = 1")
+        .await
+        .unwrap();
+    assert!(!vouch(&farm.db, &memory).await.unwrap());
+}
+
+#[tokio::test]
+async fn claims_are_closed_on_a_database_that_has_less_than_an_agent_saw() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let memory = renewed(&farm, &me, 0).await;
+    let now = shown(&farm).await;
+    assert!(
+        !protocol::doubt(&farm.db, &now, &memory).await.unwrap(),
+        "it has all of it"
+    );
+    let later = Remembered {
+        pulse: now.pulse + 1,
+        ..memory.clone()
+    };
+    assert!(later.contradicts(&now));
+    assert!(protocol::doubt(&farm.db, &now, &later).await.unwrap());
+    assert!(!shown(&farm).await.open);
+    // Whoever remembers more than the database opens above it.
+    let seen = Remembered {
+        epoch: 9,
+        run: 5_000,
+        ..later
+    };
+    let epoch = open_epoch(&farm.db, &shown(&farm).await.key(), "a", Some(&seen))
+        .await
+        .unwrap();
+    assert_eq!(epoch, Some(10));
+    assert_eq!(farm.i64("SELECT nextval('farmhand.run_id_seq')").await, 5_001);
+    assert!(
+        !protocol::doubt(&farm.db, &now, &seen).await.unwrap(),
+        "a higher epoch is not less"
+    );
+}
+
+#[tokio::test]
+async fn who_remembers_nothing_leaves_room_for_epochs_that_it_cannot_know_of() {
+    let farm = Farm::new().await;
+    replace(&farm).await;
+    let key = shown(&farm).await.key();
+    assert_eq!(open_epoch(&farm.db, &key, "a", None).await.unwrap(), Some(65));
+}
+
+#[tokio::test]
+async fn sequences_that_a_replica_left_behind_are_raised_above_their_rows() {
+    let farm = Farm::new().await;
+    farm.due_runs("j", 3).await;
+    let highest = farm.i64("SELECT max(run_id) FROM farmhand.run_live").await;
+    farm.sql
+        .batch_execute("SELECT setval('farmhand.run_id_seq', 1), setval('farmhand.event_id_seq', 1)")
+        .await
+        .unwrap();
+    replace(&farm).await;
+    let key = shown(&farm).await.key();
+    open_epoch(&farm.db, &key, "a", None).await.unwrap();
+    assert_eq!(
+        farm.i64("SELECT nextval('farmhand.run_id_seq')").await,
+        highest + 1
+    );
+    let events = farm
+        .i64("SELECT coalesce(max(event_id), 0) FROM farmhand.event")
+        .await;
+    assert!(farm.i64("SELECT nextval('farmhand.event_id_seq')").await > events);
+}
+
+#[tokio::test]
+async fn the_pulse_grows_once_for_all_that_know_the_same() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    let first = renewed(&farm, &a, 0).await.pulse;
+    assert_eq!(first, 1);
+    assert_eq!(renewed(&farm, &b, 0).await.pulse, 1, "it learns of it");
+    assert_eq!(renewed(&farm, &b, 1).await.pulse, 2);
+    assert_eq!(renewed(&farm, &a, 1).await.pulse, 2);
+}
+
+#[tokio::test]
+async fn a_session_number_that_an_agent_remembers_is_not_given_again() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    protocol::close(&farm.db, &me).await.unwrap();
+    let mut again = info("a", uuid::Uuid::new_v4(), serde_json::json!({}));
+    again.last_session = 7;
+    let opened = protocol::open(&farm.db, &again).await.unwrap();
+    assert_eq!(opened, Opened::Session(8));
+    again.last_session = 8;
+    assert_eq!(
+        protocol::open(&farm.db, &again).await.unwrap(),
+        Opened::Session(8),
+        "the reply was lost"
+    );
+    let mut new = info("new", uuid::Uuid::new_v4(), serde_json::json!({}));
+    new.last_session = 4;
+    assert_eq!(protocol::open(&farm.db, &new).await.unwrap(), Opened::Session(5));
+}
