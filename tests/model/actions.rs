@@ -199,11 +199,11 @@ impl State {
                 self.end_agent(host, agent);
             }
             Action::StartAgent { host } => {
-                let timeline = if cfg.faults.failovers > 0 { 0 } else { 1 };
+                let server = if cfg.faults.failovers > 0 { 0 } else { 1 };
                 let place = usize::from(self.hosts[host].agents[0].is_some());
                 self.budget.second_agents -= u8::from(place == 1);
                 self.hosts[host].agents[place] = Some(Agent {
-                    timeline,
+                    server,
                     ..Agent::new(cfg.longer[host][1])
                 });
             }
@@ -219,7 +219,7 @@ impl State {
             Action::Replicate => self.standby = Some(self.db),
             Action::Failover => {
                 self.budget.failovers -= 1;
-                let timeline = self.db.timeline + 1;
+                let server = self.db.server + 1;
                 self.unreplicated = 0;
                 let db = if cfg.features.lossy {
                     self.standby.take()?
@@ -227,7 +227,7 @@ impl State {
                     self.db
                 };
                 self.db = Db {
-                    timeline,
+                    server,
                     claims_open: false,
                     held: 0,
                     ..db

@@ -58,14 +58,14 @@ impl State {
             }
             Stmt::Expire { .. } => self.agent(h, g).watch = None,
             Stmt::ReleaseHeldOver { held } => self.agent(h, g).held_over[usize::from(held.run)] = None,
-            Stmt::OpenTimeline { .. } if cfg.longest_hold() > self.db.held => {}
-            Stmt::OpenTimeline { .. } | Stmt::RaiseHeld { .. } => self.agent(h, g).timeline_watch = None,
+            Stmt::OpenEpoch { .. } if cfg.longest_hold() > self.db.held => {}
+            Stmt::OpenEpoch { .. } | Stmt::RaiseHeld { .. } => self.agent(h, g).server_watch = None,
             Stmt::Sweep => {}
         }
     }
 
     fn opened(&mut self, cfg: &Config, h: usize, g: usize, op: &Op, life: u8, reply: Reply) {
-        let Reply::Opened { session, timeline } = reply else {
+        let Reply::Opened { session, server } = reply else {
             return;
         };
         let agent = self.agent(h, g);
@@ -73,7 +73,7 @@ impl State {
         let late = op.age >= cfg.lease_ticks + longer && cfg.has(Guard::LateOpenClosed);
         agent.opening = 0;
         agent.session = Some((session, life));
-        agent.timeline = timeline;
+        agent.server = server;
         if !late {
             let from_sending = cfg.has(Guard::DeadlineFromSending) && cfg.has(Guard::LateOpenClosed);
             let age = if from_sending { op.age } else { 0 };
@@ -99,8 +99,8 @@ impl State {
         } else {
             0
         };
-        let (held, timeline) = match reply {
-            Reply::Renewed { held, timeline } => (held, timeline),
+        let (held, server, epoch) = match reply {
+            Reply::Renewed { held, server, epoch } => (held, server, epoch),
             _ if cfg.has(Guard::ZeroRowRenewalKills) => {
                 // One that is stuck is gone only when its guard has acted.
                 self.hosts[h].warden = self.hosts[h].warden.filter(|w| w.stuck);
@@ -126,9 +126,11 @@ impl State {
             self.reconcile(cfg, h, g, (session, life), held, known);
         }
         let agent = self.agent(h, g);
-        agent.timeline = timeline;
+        // Nothing is claimed before the epoch is open and remembered.
+        agent.server = if epoch == 0 { 0 } else { server };
         agent.unconfirmed = if stuck { (agent.unconfirmed + 1).min(2) } else { 0 };
         self.hosts[h].extend(session, age, longer);
+        self.hosts[h].memory = self.hosts[h].memory.max(epoch);
     }
 
     /// Held but not running is given back; running but not held is killed.
@@ -187,7 +189,7 @@ impl State {
         let Reply::Looked {
             node,
             held_over,
-            timeline,
+            server,
             claims_open,
             longest,
             held,
@@ -241,10 +243,10 @@ impl State {
             };
         }
         agent.longest = agent.longest.max(longest).max(node.longer);
-        agent.timeline_watch = match agent.timeline_watch {
+        agent.server_watch = match agent.server_watch {
             _ if claims_open && cfg.longest_hold() <= held => None,
-            Some((t, age)) if t == timeline => Some((t, age)),
-            _ => Some((timeline, 0)),
+            Some((t, age)) if t == server => Some((t, age)),
+            _ => Some((server, 0)),
         };
     }
 

@@ -44,13 +44,14 @@ pub enum Guard {
     ZeroRowRenewalKills,
     OlderAgentCutOff,
     WardenServesOneSession,
-    TimelineOpenInClaim,
-    TimelineOpenInExpire,
-    TimelineOpenInOpen,
-    TimelineWatchedForW,
-    KillBeforeClaimOnNewTimeline,
+    ClaimsOpenInClaim,
+    ClaimsOpenInExpire,
+    ClaimsOpenInOpen,
+    ServerWatchedForW,
+    KillBeforeClaimOnNewServer,
     SameNumberEndsFirst,
-    TimelineInFence,
+    EpochInFence,
+    EpochIsRemembered,
     UnheldIsKilled,
     HoldWaitsLonger,
     HoldSurvivesExpire,
@@ -63,8 +64,8 @@ pub enum Guard {
     TtlGrowsInSession,
     TtlKeptWhileHeldOver,
     WaitOfWatchedLease,
-    LongestLeaseOnNewTimeline,
-    HoldWaitsOnNewTimeline,
+    LongestLeaseOnNewServer,
+    HoldWaitsInNewEpoch,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -179,8 +180,8 @@ impl Config {
         self.hold.into_iter().max().unwrap_or(0)
     }
 
-    /// When a stopwatch on a timeline has shown all that is waited for.
-    pub fn timeline_ticks(&self) -> u8 {
+    /// When a stopwatch on a server has shown all that is waited for.
+    pub fn server_ticks(&self) -> u8 {
         self.wait_ticks + self.longest() + self.longest_hold()
     }
 

@@ -55,14 +55,22 @@ impl State {
                 };
                 done(reply)
             }
-            (Stmt::RaiseHeld { timeline, held }, Phase::Sent) => {
-                if self.db.timeline == timeline {
+            (Stmt::RaiseHeld { server, held }, Phase::Sent) => {
+                if self.db.server == server {
                     self.db.held = self.db.held.max(held);
                 }
                 done(Reply::Updated)
             }
-            (Stmt::OpenTimeline { timeline }, Phase::Sent) => {
-                self.db.claims_open |= self.db.timeline == timeline;
+            (Stmt::OpenEpoch { server, memory }, Phase::Sent) => {
+                if self.db.server == server && !self.db.claims_open {
+                    let remembered = if cfg.has(Guard::EpochIsRemembered) {
+                        memory
+                    } else {
+                        0
+                    };
+                    self.db.epoch = self.db.epoch.max(remembered) + 1;
+                    self.db.claims_open = true;
+                }
                 done(Reply::Updated)
             }
             _ => None,
@@ -75,7 +83,7 @@ impl State {
         let Stmt::Claim {
             session,
             life,
-            timeline,
+            server,
         } = op.stmt
         else {
             return None;
@@ -86,9 +94,9 @@ impl State {
                 if locks.exclusive[usize::from(op.address)] && cfg.has(Guard::KeyShareInClaim) {
                     return None;
                 }
-                let held = cfg.hold[r] <= self.db.held || !cfg.has(Guard::HoldWaitsOnNewTimeline);
+                let held = cfg.hold[r] <= self.db.held || !cfg.has(Guard::HoldWaitsInNewEpoch);
                 let due = self.db.runs[r].state == RunState::Due && !locks.run[r] && held;
-                if !due || !self.db.may_claim(cfg, op.address, session, life, timeline) {
+                if !due || !self.db.may_claim(cfg, op.address, session, life, server) {
                     return Some(Phase::Done(Reply::NoRow));
                 }
                 Some(Phase::Locked {
@@ -104,7 +112,7 @@ impl State {
                 run.address = op.address;
                 run.session = session;
                 run.attempt += u8::from(cfg.has(Guard::OneAttemptPerClaim));
-                run.fence = self.db.timeline;
+                run.fence = self.db.epoch;
                 let won = Reply::Claimed {
                     run: pick,
                     attempt: run.attempt,
@@ -115,12 +123,12 @@ impl State {
                 self.last_attempt[r] = self.last_attempt[r].max(attempt);
                 if cfg.faults.failovers > 0 {
                     self.db.sequence += 1;
-                    let timeline = if cfg.has(Guard::TimelineInFence) {
-                        self.db.timeline
+                    let epoch = if cfg.has(Guard::EpochInFence) {
+                        self.db.epoch
                     } else {
                         0
                     };
-                    let fence = (timeline, self.db.sequence);
+                    let fence = (epoch, self.db.sequence);
                     self.broken.fence_not_growing |= fence <= self.last_fence[r];
                     self.last_fence[r] = fence;
                 }
@@ -157,7 +165,7 @@ impl State {
                     && (node.life == life || !cfg.has(Guard::LifeInExpire))
                     && (node.open || !cfg.has(Guard::OpenInExpire))
                     && beat.is_none_or(|b| b == node.beat || !cfg.has(Guard::BeatInExpire))
-                    && (self.db.claims_open || beat.is_none() || !cfg.has(Guard::TimelineOpenInExpire));
+                    && (self.db.claims_open || beat.is_none() || !cfg.has(Guard::ClaimsOpenInExpire));
                 let seen = if let Phase::Snapshot(seen) = op.phase {
                     seen
                 } else {
@@ -239,7 +247,7 @@ impl State {
 
 impl Db {
     pub fn open(&mut self, cfg: &Config, address: u8, life: u8, longer: u8) -> Reply {
-        let timeline = self.timeline;
+        let server = self.server;
         let held_over = |session: u8| {
             let of =
                 |run: &Run| run.state == RunState::Running && run.address == address && run.session < session;
@@ -248,7 +256,7 @@ impl Db {
         let now = self.nodes[usize::from(address)];
         let grows = now.open && cfg.has(Guard::TtlGrowsInSession)
             || held_over(now.session + u8::from(!now.open)) && cfg.has(Guard::TtlKeptWhileHeldOver);
-        if !self.claims_open && cfg.has(Guard::TimelineOpenInOpen) {
+        if !self.claims_open && cfg.has(Guard::ClaimsOpenInOpen) {
             return Reply::Taken;
         }
         let node = &mut self.nodes[usize::from(address)];
@@ -263,7 +271,7 @@ impl Db {
         self.longest = self.longest.max(longer);
         Reply::Opened {
             session: node.session,
-            timeline,
+            server,
         }
     }
 
@@ -285,7 +293,8 @@ impl Db {
         });
         Reply::Renewed {
             held,
-            timeline: self.timeline,
+            server: self.server,
+            epoch: if self.claims_open { self.epoch } else { 0 },
         }
     }
 
@@ -308,14 +317,14 @@ impl Db {
         Reply::Looked {
             node,
             held_over,
-            timeline: self.timeline,
+            server: self.server,
             claims_open: self.claims_open,
             longest: self.longest,
             held: self.held,
         }
     }
 
-    fn may_claim(&self, cfg: &Config, address: u8, session: u8, life: u8, timeline: u8) -> bool {
+    fn may_claim(&self, cfg: &Config, address: u8, session: u8, life: u8, server: u8) -> bool {
         let Node {
             session: s,
             life: l,
@@ -324,9 +333,9 @@ impl Db {
         } = self.nodes[usize::from(address)];
         let me = (s == session && l == life) || !cfg.has(Guard::SessionInClaim);
         let allowed = open || !cfg.has(Guard::OpenInClaim);
-        let timeline = (self.claims_open || !cfg.has(Guard::TimelineOpenInClaim))
-            && (self.timeline == timeline || !cfg.has(Guard::KillBeforeClaimOnNewTimeline));
-        me && allowed && timeline
+        let server = (self.claims_open || !cfg.has(Guard::ClaimsOpenInClaim))
+            && (self.server == server || !cfg.has(Guard::KillBeforeClaimOnNewServer));
+        me && allowed && server
     }
 
     /// Runs with a hold stay with the attempt that may outlive its session.

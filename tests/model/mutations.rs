@@ -112,17 +112,17 @@ missed! {
     warden_serves_one_session: WardenServesOneSession in lost_replies() => TWO_LIVE;
     older_agent_cut_off: OlderAgentCutOff in kept_session_adopted() => TWO_LIVE;
     fresh_warden_drops_claims: FreshWardenDropsClaims in kept_session() => TWO_LIVE;
-    claims_open_in_claim: TimelineOpenInClaim in lossy_failover() => TWO_LIVE;
-    timeline_watched_for_w: TimelineWatchedForW in lossy_failover() => TWO_LIVE;
-    timeline_in_fence: TimelineInFence in lossy_failover() => FENCES_GROW;
+    server_watched_for_w: ServerWatchedForW in lossy_failover() => TWO_LIVE;
+    epoch_in_fence: EpochInFence in lossy_failover() => FENCES_GROW;
+    epoch_is_remembered: EpochIsRemembered in replaced_twice() => FENCES_GROW;
     unheld_is_killed: UnheldIsKilled in lossy_failover() => TWO_LIVE;
     no_wall_clock: NoWallClock in wall_clock() => TWO_LIVE;
     hold_waits_longer: HoldWaitsLonger in long_hold() => TWO_LIVE;
     life_in_renew: LifeInRenew in lossy_same_address() => TWO_LIVE;
     hold_survives_expire: HoldSurvivesExpire in hold() => TWO_LIVE;
     ttl_grows_in_session: TtlGrowsInSession in shorter_lease() => TWO_LIVE;
-    longest_lease_on_a_new_timeline: LongestLeaseOnNewTimeline in mixed_leases_lossy() => TWO_LIVE;
-    hold_waits_on_a_new_timeline: HoldWaitsOnNewTimeline in hold_lossy() => TWO_LIVE;
+    longest_lease_on_a_new_server: LongestLeaseOnNewServer in mixed_leases_lossy() => TWO_LIVE;
+    hold_waits_on_a_new_server: HoldWaitsInNewEpoch in hold_lossy() => TWO_LIVE;
     wait_of_watched_lease: WaitOfWatchedLease in mixed_leases() => TWO_LIVE;
 }
 
@@ -135,10 +135,11 @@ made_up_for! {
     open_in_expire: OpenInExpire in return_of_the_first();
     session_in_renew: SessionInRenew in return_of_the_first();
     open_in_claim: OpenInClaim in delayed(return_of_the_first());
-    kill_before_claim_on_a_new_timeline: KillBeforeClaimOnNewTimeline in lossy_failover_alone();
+    kill_before_claim_on_a_new_server: KillBeforeClaimOnNewServer in lossy_failover_alone();
     same_number_ends_first: SameNumberEndsFirst in lossy_failover_alone();
-    claims_open_in_open: TimelineOpenInOpen in lossy_failover_alone();
-    claims_open_in_expire: TimelineOpenInExpire in failover();
+    claims_open_in_claim: ClaimsOpenInClaim in lossy_failover_alone();
+    claims_open_in_open: ClaimsOpenInOpen in lossy_failover_alone();
+    claims_open_in_expire: ClaimsOpenInExpire in failover();
     held_over_names_session: HeldOverNamesSession in held_over_elsewhere();
     stopwatch_anew_after_failover: StopwatchAnewAfterFailover in failover();
     ttl_kept_while_held_over: TtlKeptWhileHeldOver in shorter_lease_held_over();
@@ -148,5 +149,6 @@ missed_together! {
     session_and_fence_in_finish: SessionInFinish, FenceInFinish in lossy_failover_alone() => STALE_WRITE;
     address_and_fence_in_finish: AddressInFinish, FenceInFinish in lossy_failover() => STALE_WRITE;
     session_grows_and_open_in_claim: SessionGrowsAtEnd, OpenInClaim in takeover() => ORPHAN;
-    kill_before_claim_and_w_and_number: KillBeforeClaimOnNewTimeline, TimelineWatchedForW, SameNumberEndsFirst in lossy_failover_alone() => TWO_LIVE;
+    claims_open_and_kill_before_claim: ClaimsOpenInClaim, KillBeforeClaimOnNewServer in lossy_failover() => TWO_LIVE;
+    kill_before_claim_and_w_and_number: KillBeforeClaimOnNewServer, ServerWatchedForW, SameNumberEndsFirst in lossy_failover_alone() => TWO_LIVE;
 }

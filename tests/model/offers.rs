@@ -97,7 +97,7 @@ impl State {
                 (again || host.lives < cfg.max_lives) && node.session < cfg.max_session[usize::from(own)];
             // One that finds the address taken changes nothing.
             let taken = node.open && node.life != life && cfg.has(Guard::LifeInOpen)
-                || !self.db.claims_open && cfg.has(Guard::TimelineOpenInOpen);
+                || !self.db.claims_open && cfg.has(Guard::ClaimsOpenInOpen);
             if bounded && !taken {
                 send(Stmt::Open {
                     life,
@@ -125,8 +125,8 @@ impl State {
                 cfg.hold[r] > 0 && !a.held_over[r].is_some_and(seen) && self.db.is_held_over(r)
             });
         let waits = !self.db.claims_open || cfg.longest_hold() > self.db.held;
-        let timeline = watcher && waits && a.timeline_watch.is_none();
-        if (watches && new) || over || timeline {
+        let server = watcher && waits && a.server_watch.is_none();
+        if (watches && new) || over || server {
             send(Stmt::Look { address });
         }
     }
@@ -141,7 +141,7 @@ impl State {
             send(Stmt::Claim {
                 session,
                 life,
-                timeline: a.timeline,
+                server: a.server,
             });
         }
         if !self.superseded(cfg, h, g) {
@@ -164,15 +164,16 @@ impl State {
                 send(Stmt::ReleaseHeldOver { held: o.held });
             }
         }
-        if let Some((timeline, age)) = a.timeline_watch {
-            let longest = cfg.has(Guard::LongestLeaseOnNewTimeline);
+        if let Some((server, age)) = a.server_watch {
+            let longest = cfg.has(Guard::LongestLeaseOnNewServer);
             let wait = cfg.wait_ticks + if longest { a.longest } else { a.longer };
-            if !self.db.claims_open && (age >= wait || !cfg.has(Guard::TimelineWatchedForW)) {
-                send(Stmt::OpenTimeline { timeline });
+            if !self.db.claims_open && (age >= wait || !cfg.has(Guard::ServerWatchedForW)) {
+                let memory = host.memory;
+                send(Stmt::OpenEpoch { server, memory });
             }
             let held = cfg.longest_hold();
             if held > self.db.held && age >= wait + held {
-                send(Stmt::RaiseHeld { timeline, held });
+                send(Stmt::RaiseHeld { server, held });
             }
         }
         if cfg.features.sweeps && cfg.has(Guard::Sweep) && self.db.has_orphan(cfg) {

@@ -76,7 +76,7 @@ fn urgency(action: &Action) -> u8 {
         Action::Send { stmt, .. } => match stmt {
             Stmt::Release { .. } | Stmt::Finish { .. } | Stmt::Retry { .. } => 3,
             Stmt::Expire { .. } | Stmt::Sweep | Stmt::ReleaseHeldOver { .. } => 4,
-            Stmt::OpenTimeline { .. } | Stmt::RaiseHeld { .. } | Stmt::Close { .. } | Stmt::Open { .. } => 5,
+            Stmt::OpenEpoch { .. } | Stmt::RaiseHeld { .. } | Stmt::Close { .. } | Stmt::Open { .. } => 5,
             Stmt::Renew { .. } => 6,
             Stmt::Claim { .. } => 8,
             Stmt::Look { .. } => 7,

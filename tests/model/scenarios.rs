@@ -171,6 +171,25 @@ pub fn lossy_failover() -> Config {
     }
 }
 
+/// A second replacement, by a copy from before the first epoch was opened: its number must not be given again.
+pub fn replaced_twice() -> Config {
+    let cfg = lossy_failover();
+    Config {
+        name: "replaced twice",
+        hosts: 1,
+        max_lost_commits: 3,
+        faults: Faults {
+            failovers: 2,
+            ..Faults::default()
+        },
+        features: Features {
+            watchers: 0b01,
+            ..cfg.features
+        },
+        ..cfg
+    }
+}
+
 /// The same for one host alone, which opens again: what it did before must not meet what it does after.
 pub fn lossy_failover_alone() -> Config {
     Config {
@@ -344,6 +363,7 @@ holds! {
     failover;
     lossy_failover to 2;
     lossy_failover_alone;
+    replaced_twice to 2;
     lossy_same_address to 2;
     hold to 2;
     long_hold to 2;

@@ -6,7 +6,7 @@ use crate::state::*;
 impl State {
     pub fn initial(cfg: &Config) -> State {
         let agent = |i: usize| Agent {
-            timeline: 1,
+            server: 1,
             ..Agent::new(cfg.longer[i][0])
         };
         let host = |i: usize| Host {
@@ -14,6 +14,7 @@ impl State {
             warden: None,
             hold_warden: None,
             lives: 0,
+            memory: 1,
         };
         let f = cfg.faults;
         let run = Run {
@@ -29,7 +30,8 @@ impl State {
         };
         let mut state = State {
             db: Db {
-                timeline: 1,
+                server: 1,
+                epoch: 1,
                 claims_open: true,
                 longest: 0,
                 held: u8::MAX,

@@ -34,17 +34,20 @@ pub struct Run {
     pub address: u8,
     pub session: u8,
     pub attempt: u8,
-    /// The timeline of its claim: as good as the fence, for within one timeline no number is given twice.
+    /// The epoch of its claim: as good as the fence, for within one epoch no number is given twice.
     pub fence: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Db {
-    pub timeline: u8,
+    /// The server run that answers.
+    pub server: u8,
+    /// Of the newest row that says so; the high part of fences.
+    pub epoch: u8,
     pub claims_open: bool,
     /// The longest lease that was ever recorded, in ticks beyond the shortest.
     pub longest: u8,
-    /// Runs with a longer hold are not claimed on this timeline yet.
+    /// Runs with a longer hold are not claimed in this epoch yet.
     pub held: u8,
     pub nodes: [Node; ADDRESSES],
     pub runs: [Run; RUNS],
@@ -85,7 +88,7 @@ pub enum Stmt {
     Claim {
         session: u8,
         life: u8,
-        timeline: u8,
+        server: u8,
     },
     Finish {
         held: Held,
@@ -103,11 +106,12 @@ pub enum Stmt {
         beat: u8,
     },
     Sweep,
-    OpenTimeline {
-        timeline: u8,
+    OpenEpoch {
+        server: u8,
+        memory: u8,
     },
     RaiseHeld {
-        timeline: u8,
+        server: u8,
         held: u8,
     },
     ReleaseHeldOver {
@@ -133,19 +137,21 @@ pub enum Phase {
 pub enum Reply {
     Opened {
         session: u8,
-        timeline: u8,
+        server: u8,
     },
     Taken,
     /// Per run the attempt that the session holds, and its fence; (0, 0) for none.
     Renewed {
         held: [(u8, u8); RUNS],
-        timeline: u8,
+        server: u8,
+        /// 0 while claims are closed.
+        epoch: u8,
     },
     Looked {
         node: Node,
         /// With the TTL of the address's present session.
         held_over: [Option<(Held, u8)>; RUNS],
-        timeline: u8,
+        server: u8,
         claims_open: bool,
         longest: u8,
         held: u8,
@@ -233,15 +239,15 @@ pub struct Agent {
     pub session: Option<(u8, u8)>,
     /// The life of an open whose outcome is not known yet, 0 for none.
     pub opening: u8,
-    /// The timeline for which it has compared its attempts with the database.
-    pub timeline: u8,
+    /// The server for which it has compared its attempts with the database, in an open epoch.
+    pub server: u8,
     /// Attempts to give back.
     pub release: [Option<Held>; RUNS],
     pub lanes: [Option<Op>; 2],
     pub watch: Option<Watch>,
     pub held_over: [Option<HeldOver>; RUNS],
-    /// Since a reply first showed the timeline that is not open.
-    pub timeline_watch: Option<(u8, u8)>,
+    /// Since a reply first showed the server that is not open.
+    pub server_watch: Option<(u8, u8)>,
     /// Renewals whose deadline the warden has not confirmed; 2 stands for more.
     pub unconfirmed: u8,
 }
@@ -253,6 +259,8 @@ pub struct Host {
     /// For attempts with `hold`; its timer is that much later.
     pub hold_warden: Option<Warden>,
     pub lives: u8,
+    /// The highest epoch that its agents remember, on its disk.
+    pub memory: u8,
 }
 
 /// What a path may still do to the system.
@@ -309,12 +317,12 @@ impl Agent {
             longest: longer,
             session: None,
             opening: 0,
-            timeline: 0,
+            server: 0,
             release: [None; RUNS],
             lanes: [None; 2],
             watch: None,
             held_over: [None; RUNS],
-            timeline_watch: None,
+            server_watch: None,
             unconfirmed: 0,
         }
     }

@@ -50,7 +50,7 @@ pub fn shorter_lease_held_over() -> Config {
     }
 }
 
-/// A host with a short lease opens the timeline while an attempt lives under a long one.
+/// A host with a short lease opens the server while an attempt lives under a long one.
 pub fn mixed_leases_lossy() -> Config {
     Config {
         name: "mixed leases, lossy failover",

@@ -27,7 +27,7 @@ impl State {
         let a = self.agent(host, agent);
         a.watch = None;
         a.held_over = [None; RUNS];
-        a.timeline_watch = None;
+        a.server_watch = None;
     }
 
     pub fn drop_connections(&mut self, _cfg: &Config, watches_too: bool) {
@@ -36,7 +36,7 @@ impl State {
             for agent in 0..GENERATIONS {
                 if let Some(a) = &mut self.hosts[host].agents[agent] {
                     a.lanes = [None; 2];
-                    a.timeline_watch = None;
+                    a.server_watch = None;
                     if watches_too {
                         self.forget_watches(host, agent);
                     }
@@ -60,9 +60,9 @@ impl State {
                     .iter_mut()
                     .flatten()
                     .for_each(|o| o.age = older(o.age));
-                a.timeline_watch
+                a.server_watch
                     .iter_mut()
-                    .for_each(|t| t.1 = older(t.1).min(cfg.timeline_ticks()));
+                    .for_each(|t| t.1 = older(t.1).min(cfg.server_ticks()));
             }
             for w in [&mut host.warden, &mut host.hold_warden].into_iter().flatten() {
                 w.age = older(w.age);

@@ -64,7 +64,7 @@ const STATEMENTS: [&str; 25] = [
     "expire: updated",
     "expire: no row",
     "sweep: updated",
-    "open timeline: updated",
+    "open epoch: updated",
     "raise held: updated",
     "release held over: updated",
     "release held over: no row",
@@ -130,7 +130,7 @@ fn statement(stmt: &Stmt) -> &'static str {
         Stmt::Release { .. } => "release",
         Stmt::Expire { .. } => "expire",
         Stmt::Sweep => "sweep",
-        Stmt::OpenTimeline { .. } => "open timeline",
+        Stmt::OpenEpoch { .. } => "open epoch",
         Stmt::RaiseHeld { .. } => "raise held",
         Stmt::ReleaseHeldOver { .. } => "release held over",
     }

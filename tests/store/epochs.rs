@@ -199,6 +199,31 @@ async fn claims_are_closed_on_a_database_that_has_less_than_an_agent_saw() {
 }
 
 #[tokio::test]
+async fn whoever_opens_goes_above_what_any_agent_has_seen() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let mine = renewed(&farm, &me, 0).await;
+    let seen = Remembered {
+        epoch: 9,
+        run: 5_000,
+        ..mine.clone()
+    };
+    replace(&farm).await;
+    protocol::remind(&farm.db, &seen).await.unwrap();
+    protocol::remind(&farm.db, &mine).await.unwrap();
+    let other = Remembered {
+        farm_id: uuid::Uuid::new_v4(),
+        epoch: 99,
+        ..mine.clone()
+    };
+    protocol::remind(&farm.db, &other).await.unwrap();
+    let key = shown(&farm).await.key();
+    let epoch = open_epoch(&farm.db, &key, "a", Some(&mine)).await.unwrap();
+    assert_eq!(epoch, Some(10));
+    assert_eq!(farm.i64("SELECT nextval('farmhand.run_id_seq')").await, 5_001);
+}
+
+#[tokio::test]
 async fn who_remembers_nothing_leaves_room_for_epochs_that_it_cannot_know_of() {
     let farm = Farm::new().await;
     replace(&farm).await;

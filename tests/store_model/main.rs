@@ -114,7 +114,7 @@ impl Chance {
             7..13 => Stmt::Claim {
                 session,
                 life,
-                timeline: s.db.timeline,
+                server: s.db.server,
             },
             13 => Stmt::Finish { held },
             14 => Stmt::Retry { held },
@@ -126,7 +126,7 @@ impl Chance {
                 beat: self.near(node.beat),
             },
             19 => Stmt::Sweep,
-            // A stopwatch does not outlive a timeline, so this one names no fence.
+            // A stopwatch does not outlive a server, so this one names no fence.
             _ => Stmt::ReleaseHeldOver {
                 held: Held {
                     fence: row.fence,

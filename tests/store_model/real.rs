@@ -78,7 +78,7 @@ impl Real {
                 match opened {
                     Opened::Session(session) => Reply::Opened {
                         session: small(session),
-                        timeline: 0,
+                        server: 0,
                     },
                     Opened::Taken { .. } | Opened::Closed => Reply::Taken,
                 }
@@ -99,7 +99,11 @@ impl Real {
                         let held = std::array::from_fn(|r| {
                             of(r).map_or((0, 0), |h| (small(i64::from(h.attempt)), small(h.fence >> 40)))
                         });
-                        Reply::Renewed { held, timeline: 0 }
+                        Reply::Renewed {
+                            held,
+                            server: 0,
+                            epoch: 1,
+                        }
                     }
                 }
             }
@@ -163,7 +167,7 @@ impl Real {
                     protocol::release_held(db, row(held), attempt, name_of(held.address), session).await;
                 updated(freed.unwrap().is_some())
             }
-            Stmt::Look { .. } | Stmt::OpenTimeline { .. } | Stmt::RaiseHeld { .. } => {
+            Stmt::Look { .. } | Stmt::OpenEpoch { .. } | Stmt::RaiseHeld { .. } => {
                 unreachable!("not drawn")
             }
         }
@@ -240,8 +244,12 @@ impl Real {
 /// As much of a reply as both sides tell; `expected` is the model's.
 pub fn told(stmt: &Stmt, reply: Reply, expected: Reply) -> Reply {
     match (stmt, reply) {
-        (_, Reply::Opened { session, .. }) => Reply::Opened { session, timeline: 0 },
-        (_, Reply::Renewed { held, .. }) => Reply::Renewed { held, timeline: 0 },
+        (_, Reply::Opened { session, .. }) => Reply::Opened { session, server: 0 },
+        (_, Reply::Renewed { held, .. }) => Reply::Renewed {
+            held,
+            server: 0,
+            epoch: 1,
+        },
         // The store also remembers the ends of attempts that did not end their run; the model does not.
         (Stmt::Retry { .. } | Stmt::Release { .. } | Stmt::ReleaseHeldOver { .. }, Reply::AlreadyOwn) => {
             Reply::NoRow

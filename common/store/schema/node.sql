@@ -4,7 +4,10 @@ CREATE TABLE farmhand.farm (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     farm_id uuid NOT NULL DEFAULT gen_random_uuid(),
     -- Grows by one in each renewal interval of the fastest agent: who remembers a number near it was here lately.
-    pulse bigint NOT NULL DEFAULT 0
+    pulse bigint NOT NULL DEFAULT 0,
+    -- The highest that any agent reminded this database of while claims were closed.
+    seen_epoch bigint NOT NULL DEFAULT 0,
+    seen_run bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 INSERT INTO farmhand.farm DEFAULT VALUES;
 
@@ -62,7 +65,7 @@ INSERT INTO farmhand.epoch (epoch, server, system_id, opened_by, held_ms)
 VALUES (1, farmhand.server(), farmhand.system_id(), 'migrate', 9223372036854775807);
 
 -- A database that was restored or replicated may have counted less far than its rows, and than what agents have seen.
-CREATE FUNCTION farmhand.raise_sequences(seen_run bigint) RETURNS void
+CREATE FUNCTION farmhand.raise_sequences(own bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -72,7 +75,8 @@ BEGIN
     SELECT greatest(1, (SELECT max(r.run_id) FROM farmhand.run_live r), (SELECT max(h.run_id) FROM farmhand.run_history h),
         (SELECT q.last_value FROM farmhand.run_id_seq q)) INTO known;
     -- Bounded: an agent must not be able to use the numbers up.
-    PERFORM setval('farmhand.run_id_seq', greatest(known, least(seen_run, known + 1000000000)));
+    PERFORM setval('farmhand.run_id_seq', greatest(known,
+        least(greatest(own, (SELECT f.seen_run FROM farmhand.farm f)), known + 1000000000)));
     PERFORM setval('farmhand.event_id_seq', greatest((SELECT max(e.event_id) FROM farmhand.event e),
         (SELECT q.last_value FROM farmhand.event_id_seq q)));
     FOR c IN

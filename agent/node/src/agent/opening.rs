@@ -304,15 +304,16 @@ async fn wait_for_claims(ctx: &Context) -> Result<(), AgentError> {
             return Ok(());
         }
         let memory = ctx.memory.latest();
-        if let Some(memory) = memory.as_ref().filter(|m| m.may_vouch(&shown))
-            && retrying(ctx, "vouch", || protocol::vouch(&ctx.db, memory)).await?
-        {
-            return Ok(());
-        }
         let key = shown.key();
         let since = match watched {
             Some((before, since)) if before == key => since,
             _ => {
+                if let Some(memory) = &memory {
+                    if retrying(ctx, "vouch", || protocol::vouch(&ctx.db, memory)).await? {
+                        return Ok(());
+                    }
+                    retrying(ctx, "remind", || protocol::remind(&ctx.db, memory)).await?;
+                }
                 ctx.events.emit(Event::DatabaseUnknown { epoch: shown.epoch });
                 now
             }

@@ -57,9 +57,12 @@ impl Session {
             });
         } else if shown.open {
             self.ctx.memory.saw(&shown);
-        } else if memory.may_vouch(&shown) {
+        } else if self.unknown != Some(shown.key()) {
             self.spawn(async move {
-                let known = protocol::vouch(&ctx.db, &memory).await;
+                let mut known = protocol::vouch(&ctx.db, &memory).await;
+                if let Ok(false) = known {
+                    known = protocol::remind(&ctx.db, &memory).await.map(|()| false);
+                }
                 Input::Known { shown, known }
             });
         }

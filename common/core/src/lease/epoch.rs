@@ -97,11 +97,6 @@ impl Remembered {
                 || shown.epoch == self.epoch && (shown.id != self.id || shown.pulse < self.pulse))
     }
 
-    /// Whether to say that this is the same database, started again; the database itself compares the rest.
-    pub fn may_vouch(&self, shown: &Database) -> bool {
-        !shown.open && self.farm_id == shown.farm_id && self.id == shown.id && !self.contradicts(shown)
-    }
-
     /// What this database must not give again: its farm's highest epoch, and the highest number of a run.
     pub fn floor(memory: Option<&Self>, shown: &Database) -> (i64, i64) {
         memory
@@ -147,17 +142,16 @@ mod tests {
 
     #[test]
     fn less_than_was_seen_or_another_epoch_of_the_same_number_is_a_contradiction() {
-        for (epoch, id, pulse, contradiction, vouch) in [
-            (5, 50, 100, false, true),
-            (5, 50, 103, false, true),
-            (5, 50, 99, true, false),
-            (5, 51, 200, true, false),
-            (4, 40, 200, true, false),
-            (6, 60, 1, false, false),
+        for (epoch, id, pulse, contradiction) in [
+            (5, 50, 100, false),
+            (5, 50, 103, false),
+            (5, 50, 99, true),
+            (5, 51, 200, true),
+            (4, 40, 200, true),
+            (6, 60, 1, false),
         ] {
             let shown = shown(epoch, id, pulse);
             assert_eq!(remembered().contradicts(&shown), contradiction, "{shown:?}");
-            assert_eq!(remembered().may_vouch(&shown), vouch, "{shown:?}");
         }
     }
 
@@ -187,7 +181,7 @@ mod tests {
         let mut other = shown(1, 10, 1);
         other.farm_id = Uuid::from_u128(2);
         let mine = remembered();
-        assert!(!mine.contradicts(&other) && !mine.may_vouch(&other));
+        assert!(!mine.contradicts(&other));
         assert_eq!(Remembered::floor(Some(&mine), &other), (0, 0));
         assert_eq!(Remembered::floor(Some(&mine), &shown(1, 10, 1)), (5, 77));
         assert_eq!(Remembered::floor(None, &shown(1, 10, 1)), (0, 0));

@@ -248,6 +248,21 @@ pub async fn vouch(db: &Db, memory: &Remembered) -> Result<bool, StoreError> {
     Ok(row.is_some())
 }
 
+/// Tells a database whose claims are closed what it must not give again, if `memory` is of this farm.
+pub async fn remind(db: &Db, memory: &Remembered) -> Result<(), StoreError> {
+    let _: Option<Value> = db
+        .row(
+            stmt!("remind"),
+            &[
+                (&memory.farm_id, Type::UUID),
+                (&memory.epoch, Type::INT8),
+                (&memory.run, Type::INT8),
+            ],
+        )
+        .await?;
+    Ok(())
+}
+
 /// Closes claims on a database that has less than `memory`. False when it has not.
 pub async fn doubt(db: &Db, shown: &Database, memory: &Remembered) -> Result<bool, StoreError> {
     let row: Option<Value> = db

@@ -79,7 +79,7 @@ BEGIN
             ('node', 'raw', 'rwd', 'r'),
             ('node_boot', 'raw', 'r', 'r'),
             ('epoch', 'raw', 'r', 'r'),
-            ('farm', 'rw(pulse)', 'r', 'r'),
+            ('farm', 'rw(pulse, seen_epoch, seen_run)', 'r', 'r'),
             ('snapshot_lease', 'rw', 'r', 'r'),
             ('schema_version', 'r', 'r', 'r'),
             ('role_prefix', 'r', 'r', 'r'),
