@@ -198,6 +198,14 @@ async fn without_agent_warden_and_guard_processes_live_on_until_the_next_agent_e
         .await;
     let run_id = farm.submit("long").await;
     let home = farm.lives(run_id, 1).await.running_at.expect("a node");
+    // The kernel ends the command with its warden, but not what the command has left behind by then.
+    farm.eventually("the daemon beats", SOON, async || {
+        match farm.witness.life(run_id, 1).pids.len() {
+            2 => Ok(()),
+            pids => Err(format!("{pids} processes")),
+        }
+    })
+    .await;
     farm.agent(&home).kill_with_guards();
     farm.lives(run_id, 2).await;
     let old = |farm: &Farm| {

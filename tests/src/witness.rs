@@ -73,10 +73,7 @@ impl Witness {
     pub fn lines(&self) -> Vec<Seen> {
         let text = std::fs::read_to_string(&self.path).unwrap_or_default();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        whole
-            .lines()
-            .map(|line| parse(line).unwrap_or_else(|| panic!("witness: {line:?}")))
-            .collect()
+        parse(whole).collect()
     }
 
     /// The lives of one run's attempts.
@@ -191,8 +188,16 @@ fn enter(life: &mut Life, line: &Seen) {
     }
 }
 
-/// One line of a witness file, without its end.
-pub fn parse(line: &str) -> Option<Seen> {
+/// The lines of a witness file. One that was torn by a kill is left out: it has no mark of an end.
+///
+/// # Panics
+/// With a whole line that no witness writes.
+pub fn parse(text: &str) -> impl Iterator<Item = Seen> {
+    let whole = text.lines().filter_map(|line| line.strip_suffix(" ."));
+    whole.map(|line| seen(line).unwrap_or_else(|| panic!("witness: {line:?}")))
+}
+
+fn seen(line: &str) -> Option<Seen> {
     let mut words = line.split(' ');
     Some(Seen {
         at: words.next()?.parse().ok()?,
@@ -211,4 +216,19 @@ pub fn parse(line: &str) -> Option<Seen> {
         pid: words.next()?.parse().ok()?,
         due: words.next().unwrap_or("-").to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_a_kill_tore_is_left_out() {
+        let whole = "\n7 beat tick 3 1 5 n1 42 - .\n";
+        let torn = "\n9 beat tick 3 1 5 n1 4";
+        let lines: Vec<_> = parse(&[whole, torn, whole].concat())
+            .map(|s| (s.at, s.run))
+            .collect();
+        assert_eq!(lines, [(7, 3), (7, 3)]);
+    }
 }

@@ -66,8 +66,9 @@ fn main() {
 
 fn write(file: &mut File, what: &str) {
     let variable = |name: &str| std::env::var(format!("FARMHAND_{name}")).unwrap_or_else(|_| "-".to_owned());
+    // A kill may tear a line where the file's page ends. Its rest stands alone then, without the mark of an end.
     let line = format!(
-        "{} {what} {} {} {} {} {} {} {}\n",
+        "\n{} {what} {} {} {} {} {} {} {} .\n",
         boot_ns(),
         variable("JOB"),
         variable("RUN"),

@@ -42,10 +42,7 @@ impl Reader {
         let mut text = String::new();
         file.read_to_string(&mut text).expect("a witness file");
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        for line in text[..whole].lines() {
-            let seen = parse(line).unwrap_or_else(|| panic!("{}: {line:?}", path.display()));
-            self.enter(seen);
-        }
+        parse(&text[..whole]).for_each(|seen| self.enter(seen));
         self.read.insert(path.to_path_buf(), from + whole as u64);
     }
 
