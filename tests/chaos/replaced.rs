@@ -108,6 +108,7 @@ async fn a_database_that_was_only_restarted_is_used_at_once_and_what_runs_goes_o
         Some(fence) > first.fence && fence - first.fence.unwrap_or(0) < 1 << 30,
         "{fence} after {first:?}"
     );
+    assert_eq!(farm.events("database_unknown").await, 0);
     let ended = farm.succeeds(long).await;
     assert_eq!((ended.attempt, ended.fence), (1, first.fence));
     farm.check().await;

@@ -215,6 +215,10 @@ async fn the_agents_user_can_read_output_and_change_or_reach_nothing() {
     assert!(!as_agent(&dial), "{dial}");
     // The control: the shell above could have done it.
     assert!(as_agent(&format!("test -x {state_text}")));
+    // Its own memory of the database is the one thing that it writes.
+    assert!(as_agent(&format!(
+        "test -s {state_text}/memory/database.json && test -w {state_text}/memory"
+    )));
     let private = std::fs::metadata(state.join("warden")).expect("a directory");
     assert_eq!((private.uid(), private.permissions().mode() & 0o7777), (0, 0o700));
     go(&farm);

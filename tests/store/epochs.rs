@@ -146,6 +146,7 @@ async fn an_agent_that_was_here_lately_vouches_for_a_restarted_server_and_nobody
     assert!(!shown(&farm).await.open);
     assert!(vouch(&farm.db, &good).await.unwrap());
     assert!(shown(&farm).await.open);
+    assert!(vouch(&farm.db, &good).await.unwrap(), "another agent was first");
     assert_eq!(shown(&farm).await.epoch, 1);
     replace(&farm).await;
     assert!(!vouch(&farm.db, &good).await.unwrap(), "another place");

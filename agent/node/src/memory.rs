@@ -1,14 +1,18 @@
 //! What this agent remembers of the database, also over its own restarts.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use farmhand_core::lease::{Database, Remembered};
 use farmhand_store::protocol::Claimed;
 
+use crate::beneath;
+
 const FILE: &str = "database.json";
+const LONGEST: u64 = 1 << 16;
 
 /// In memory always as of the latest renewal; on the disk a little behind, but never an epoch.
 pub struct Memory {
@@ -20,15 +24,17 @@ pub struct Memory {
 
 impl Memory {
     /// What the agent before this one left. A file that cannot be read is none: a database that nobody knows is watched.
-    pub fn read(state_dir: &Path) -> Self {
-        let left: Option<Remembered> = fs::read(state_dir.join(FILE))
-            .ok()
-            .and_then(|text| serde_json::from_slice(&text).ok());
+    pub fn read(dir: PathBuf) -> Self {
+        let left = left(&dir);
         Self {
-            dir: state_dir.to_owned(),
+            dir,
             latest: Mutex::new(left.clone()),
             written: Mutex::new(left),
         }
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     pub fn latest(&self) -> Option<Remembered> {
@@ -71,18 +77,26 @@ impl Memory {
             .is_ok_and(|written| epoch(&written) == epoch(&lock(&self.latest)))
     }
 
-    /// Writes what is latest. A new epoch is on the disk when this returns; the rest is left to the system, for a lost
-    /// pulse costs only a wait. It may block.
-    pub fn write(&self) -> io::Result<()> {
-        let mut written = lock(&self.written);
+    /// Writes what is latest. A new epoch is on the disk when this returns true; the rest is left to the system, for a lost
+    /// pulse costs only a wait. It may block; while it does, others do nothing.
+    pub fn write(&self) -> io::Result<bool> {
+        let Ok(mut written) = self.written.try_lock() else {
+            return Ok(false);
+        };
         let Some(latest) = self.latest() else {
-            return Ok(());
+            return Ok(false);
         };
         if written.as_ref() == Some(&latest) {
-            return Ok(());
+            return Ok(true);
         }
         let (new, place) = (self.dir.join("database.new"), self.dir.join(FILE));
-        let mut file = File::create(&new)?;
+        // Made anew: the directory may belong to a user who put a link there.
+        match fs::remove_file(&new) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o644).open(&new)?;
         file.write_all(&serde_json::to_vec(&latest)?)?;
         let same = written
             .as_ref()
@@ -95,8 +109,15 @@ impl Memory {
             File::open(&self.dir)?.sync_all()?;
         }
         *written = Some(latest);
-        Ok(())
+        Ok(true)
     }
+}
+
+fn left(dir: &Path) -> Option<Remembered> {
+    let mut text = Vec::new();
+    let file = beneath::open(dir, FILE).ok()?;
+    file.take(LONGEST).read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -128,19 +149,19 @@ mod tests {
     #[test]
     fn an_epoch_is_durable_once_it_is_written_and_the_next_agent_reads_it() {
         let dir = tempfile::tempdir().expect("a directory");
-        let memory = Memory::read(dir.path());
+        let memory = Memory::read(dir.path().to_owned());
         assert_eq!(memory.latest(), None);
         memory.learn(of(1));
         assert!(!memory.is_durable());
-        memory.write().expect("written");
+        assert!(memory.write().expect("written"));
         assert!(memory.is_durable());
         memory.learn(Remembered { pulse: 2, ..of(1) });
         assert!(memory.is_durable());
         memory.learn(of(2));
         assert!(!memory.is_durable());
-        memory.write().expect("written");
-        assert_eq!(Memory::read(dir.path()).latest(), Some(of(2)));
+        assert!(memory.write().expect("written"));
+        assert_eq!(Memory::read(dir.path().to_owned()).latest(), Some(of(2)));
         fs::write(dir.path().join(FILE), "torn").expect("written");
-        assert_eq!(Memory::read(dir.path()).latest(), None);
+        assert_eq!(Memory::read(dir.path().to_owned()).latest(), None);
     }
 }

@@ -100,6 +100,11 @@ impl Paths {
         self.private_dir().join("bounds")
     }
 
+    /// What the agent remembers of the database. It belongs to the agent's user.
+    pub fn memory(&self) -> PathBuf {
+        self.state_dir.join("memory")
+    }
+
     /// Of this warden alone: also the mark by which its processes are recognised.
     pub fn runs(&self) -> PathBuf {
         self.state_dir.join(match self.kind {
@@ -176,6 +181,7 @@ impl Paths {
         }
         make(&self.state_dir, 0o711)?;
         make(&self.runs(), 0o711)?;
+        make(&self.memory(), 0o700)?;
         let private = self.private_dir();
         make(&private, 0o700)?;
         let found = fs::metadata(&private).map_err(|e| named(e, &private))?;

@@ -157,7 +157,7 @@ pub async fn run(
         health: health.clone(),
         address: config.address.clone(),
     });
-    let memory = Memory::read(&config.state_dir);
+    let memory = Memory::read(Paths::new(&config.state_dir, Kind::Main).memory());
     let ctx = Arc::new(Context {
         hand_over: systemd::is_systemd(),
         reload,

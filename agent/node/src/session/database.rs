@@ -35,10 +35,13 @@ impl Session {
         let (ctx, tx) = (self.ctx.clone(), self.tx.clone());
         tokio::task::spawn_blocking(move || match ctx.memory.write() {
             // A closed channel: the session is over.
-            Ok(()) if !durable => drop(tx.blocking_send(Input::Remembered(key))),
-            Ok(()) => {}
+            Ok(true) if !durable => drop(tx.blocking_send(Input::Remembered(key))),
+            Ok(_) => {}
             // Nothing is claimed in an epoch that this agent could forget. The next renewal tries again.
-            Err(e) => tracing::error!("cannot write what is remembered of the database: {e}"),
+            Err(e) => tracing::error!(
+                "{}: cannot write what is remembered of the database: {e}; nothing is claimed in a new epoch until that is possible",
+                ctx.memory.dir().display()
+            ),
         });
     }
 

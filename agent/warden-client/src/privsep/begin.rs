@@ -1,19 +1,21 @@
 //! From root to a user of the agent's own, before there is a thread or a connection.
 
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::fchown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, Mode, OFlags, access};
 use rustix::net::SendFlags;
 
 use super::protocol::{Files, Setup};
 use super::{STEWARD, Steward, here, place, rights, shown, wire};
 use crate::wire::Kind;
 use crate::{Bounds, Paths};
-use farmhand_os::accounts;
+use farmhand_os::accounts::{self, Account};
 use farmhand_policy::Policy;
 use farmhand_policy::trust::Trust;
 
@@ -63,6 +65,7 @@ pub fn begin(wanted: &Wanted, name: &str, files: Files) -> Result<(), String> {
     // Once more: what was missing was made with whatever mask this process has.
     place::check(&wanted.state_dir)?;
     bounds.write(&paths).map_err(in_place)?;
+    give(&paths.memory(), account).map_err(in_place)?;
     // What attempts of an agent with rights left is for the one without them to read.
     shown::to(&wanted.state_dir, Some(account.gid)).map_err(in_place)?;
     let steward = start(wanted, files).map_err(|e| format!("its steward does not start: {e}"))?;
@@ -91,6 +94,12 @@ pub fn without(state_dir: &Path) -> io::Result<()> {
     // The bounds last: as long as they are there, this is done again.
     shown::to(state_dir, None)?;
     Bounds::remove(&paths)
+}
+
+fn give(dir: &Path, to: Account) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let dir = fs::File::from(rustix::fs::open(dir, flags, Mode::empty())?);
+    fchown(dir, Some(to.uid), Some(to.gid))
 }
 
 /// Its memory and its environment are new: it knows nothing of what this process has read.
