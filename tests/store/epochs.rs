@@ -3,6 +3,7 @@
 use farmhand_core::lease::{Database, Remembered};
 use farmhand_store::Me;
 use farmhand_store::protocol::{self, Opened, Renewed, claim, open_epoch, vouch};
+use farmhand_store::{notify, query, reading, snapshot, survey};
 
 use crate::fixture::{Farm, TTL, info};
 
@@ -75,6 +76,27 @@ async fn nothing_is_claimed_fired_or_opened_while_claims_are_closed() {
     );
     let claimed = claim(&farm.db, &me, 9, None).await.unwrap();
     assert_eq!(claimed[0].fence >> 40, 2);
+}
+
+#[tokio::test]
+async fn all_who_tell_whether_claims_are_open_agree_with_the_agents() {
+    let farm = Farm::new().await;
+    let told = async || {
+        let stand = snapshot::stand(&farm.db).await.unwrap();
+        let limit = std::time::Duration::from_secs(5);
+        let gauges = snapshot::take(&farm.db, stand.holder, "a", stand, limit, 1).await;
+        [
+            shown(&farm).await.open,
+            gauges.unwrap().expect("the lease").claims_open,
+            query::farm_status(&farm.db).await.unwrap().claims_open,
+            survey::farm(&farm.db).await.unwrap().claims_open,
+            reading::farm(&farm.db).await.unwrap().claims_open,
+            notify::health(&farm.db).await.unwrap().claims_open,
+        ]
+    };
+    assert_eq!(told().await, [true; 6]);
+    replace(&farm).await;
+    assert_eq!(told().await, [false; 6]);
 }
 
 #[tokio::test]

@@ -35,6 +35,8 @@ pub struct FarmSnapshot {
     pub nodes: BTreeMap<String, i64>,
     /// `running`, `due`, `delayed` (its time has not come), or the gate that holds it.
     pub queue: BTreeMap<String, i64>,
+    /// The newest epoch names the server that answers.
+    pub claims_open: bool,
     /// Seconds; 0 while nothing is due.
     pub oldest_due_age: f64,
     /// Leases on runs that are not as they should be, by state.

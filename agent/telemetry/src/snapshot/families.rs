@@ -18,6 +18,11 @@ pub fn families(farm: &FarmSnapshot, deadline: impl Fn(&JobPoint) -> Option<Time
         "The database's clock when this snapshot of the farm was read",
         farm.at,
     );
+    all.one(
+        "claims_open",
+        "1 while claims are open; 0: the database was replaced or restarted, and no agent has opened them yet",
+        f64::from(u8::from(farm.claims_open)),
+    );
     all.states(
         "nodes",
         "Nodes by state; expired: past its lease and not yet taken over; lost: ended by another within the last day",
