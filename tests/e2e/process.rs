@@ -131,6 +131,10 @@ async fn output_is_complete_within_its_cap_and_what_is_cut_is_said() {
         said.contains("2.8 MiB of the last attempt's output were not kept"),
         "nothing says that output was cut: {said}"
     );
+    assert!(
+        said.contains("… 2.8 MiB not kept …"),
+        "nothing says where: {said}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

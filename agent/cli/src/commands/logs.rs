@@ -71,6 +71,8 @@ pub struct Printer {
     /// The attempt being printed, and the number of its last chunk printed.
     attempt: i32,
     seq: i64,
+    /// Where the next chunk begins when nothing is left out.
+    next: i64,
     /// Go on with the attempts that follow.
     several: bool,
     as_json: bool,
@@ -87,6 +89,7 @@ impl Printer {
             run_id,
             attempt: 1,
             seq: -1,
+            next: 0,
             several: true,
             as_json,
             list: None,
@@ -119,7 +122,7 @@ impl Printer {
             if !chunks.is_empty() {
                 any = true;
             } else if self.several && self.attempt < row.attempt {
-                (self.attempt, self.seq) = (self.attempt + 1, -1);
+                (self.attempt, self.seq, self.next) = (self.attempt + 1, -1, 0);
                 if !self.as_json {
                     out::note(&format!("--- attempt {}", self.attempt));
                 }
@@ -130,7 +133,9 @@ impl Printer {
     }
 
     fn chunk(&mut self, chunk: &LogChunk) {
+        let left_out = chunk.seq - self.next;
         self.seq = chunk.seq;
+        self.next = chunk.seq + i64::try_from(chunk.bytes.len()).unwrap_or(0);
         if self.as_json {
             let object = json!({
                 "attempt": chunk.attempt,
@@ -144,6 +149,9 @@ impl Printer {
                 None => out::line(&object.to_string()),
             }
             return;
+        }
+        if left_out > 0 {
+            out::note(&format!("… {} not kept …", size_about(left_out.unsigned_abs())));
         }
         let [stdout, stderr] = &mut self.shown;
         let shown = |visible: &mut Option<Visible>| visible.as_mut().map(|v| v.push(&chunk.bytes));
