@@ -101,22 +101,18 @@ pub fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) -> io::Re
             rustix::process::getegid().as_raw(),
         ),
     };
+    // Nothing may fail behind the fork: an error says that no process was made.
+    let ends = [&stdout, &stderr, &progress, &start_error];
+    let status_end = status.as_ref().map(|(read, _)| read);
+    for end in ends.into_iter().chain(status_end).chain(&stdin) {
+        rustix::io::ioctl_fionbio(end, true)?;
+    }
     let namespaces = if isolated { isolation() } else { 0 };
     // SAFETY: this process has one thread, so every lock and allocation is consistent in the child, which calls no code
     // that needs glibc's idea of its id, and execs or exits.
     let (pid, moves) = unsafe { born(namespaces, cgroup)? };
     if pid == 0 {
         for_child.become_child(plan, isolated, liveness, cgroup.filter(|_| moves))
-    }
-    let status = status.map(|(read, _)| read);
-    for end in [&stdout, &stderr, &progress, &start_error]
-        .into_iter()
-        .chain(&status)
-    {
-        rustix::io::ioctl_fionbio(end, true)?;
-    }
-    if let Some(stdin) = &stdin {
-        rustix::io::ioctl_fionbio(stdin, true)?;
     }
     Ok(Started {
         pid,
@@ -125,7 +121,7 @@ pub fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) -> io::Re
         stderr,
         progress,
         start_error,
-        status,
+        status: status.map(|(read, _)| read),
         secrets,
     })
 }
