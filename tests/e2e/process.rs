@@ -106,7 +106,7 @@ async fn output_is_complete_within_its_cap_and_what_is_cut_is_said() {
     let farm = Farm::new()
         .jobs(
             "[job.chatty]\ncommand = 'for i in $(seq 1 20000); do echo line $i; done; echo bad >&2'\n
-             [job.flood]\noutput = { keep = '64KiB' }\ncommand = 'head -c 3000000 /dev/zero | tr \"\\\\0\" x; echo; echo end'\n",
+             [job.flood]\noutput = { keep = '64KiB' }\ncommand = 'head -c 3100000 /dev/zero | tr \"\\\\0\" x; echo; echo end'\n",
         )
         .start()
         .await;
