@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use farmhand_tests::farm::{Farm, SOON, TAKEOVER, send, stop};
+use farmhand_tests::freezer::Frozen;
 use farmhand_tests::witness::boot_ns;
 
 const JOBS: &str = "
@@ -105,6 +106,20 @@ async fn a_session_that_is_lost_beside_a_stopped_warden_leaves_no_files() {
     farm.lives(long, 2).await;
     farm.agents[0].resume();
     farm.event("session_lost").await;
+    no_files_are_left(&farm).await;
+    farm.succeeds(long).await;
+    farm.check().await;
+}
+
+async fn is_logged(farm: &Farm, words: &str) {
+    farm.eventually(words, SOON, async || {
+        let log = farm.agents[0].log();
+        log.contains(words).then_some(()).ok_or(log)
+    })
+    .await;
+}
+
+async fn no_files_are_left(farm: &Farm) {
     let runs = farm.agents[0].state_dir.join("runs");
     farm.eventually("no files are left", SOON, async || {
         let left: Vec<_> = std::fs::read_dir(&runs)
@@ -115,8 +130,38 @@ async fn a_session_that_is_lost_beside_a_stopped_warden_leaves_no_files() {
         left.is_empty().then_some(()).ok_or_else(|| format!("{left:?}"))
     })
     .await;
-    farm.succeeds(long).await;
-    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_is_refused_while_the_session_is_being_lost_leaves_no_files() {
+    let mut farm = Farm::new()
+        .agents(1)
+        .jobs("[job.short]\ncommand = [WITNESS, '1500']\n")
+        .start()
+        .await;
+    let short = farm.submit("short").await;
+    farm.lives(short, 1).await;
+    farm.agents[0].stop();
+    farm.eventually("it ends", SOON, async || {
+        let life = farm.witness.life(short, 1);
+        life.ended.then_some(()).ok_or_else(|| format!("{life:?}"))
+    })
+    .await;
+    // A warden that hangs in the kernel keeps the session from ending at once. The answer to the end comes meanwhile.
+    let frozen = Frozen::new(farm.agents[0].wardens()[0].pid);
+    farm.add_agent("n2").await;
+    farm.lives(short, 2).await;
+    farm.sql
+        .batch_execute("BEGIN; LOCK TABLE farmhand.run_history IN EXCLUSIVE MODE")
+        .await
+        .expect("a lock");
+    farm.agents[0].resume();
+    is_logged(&farm, "another agent expired it").await;
+    farm.sql.batch_execute("COMMIT").await.expect("unlocked");
+    is_logged(&farm, "attempt 1 refused: the run has moved on").await;
+    drop(frozen);
+    no_files_are_left(&farm).await;
+    farm.succeeds(short).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -229,7 +229,7 @@ impl Session {
             session: self.me.session,
         });
         let (ctx, serving) = (self.ctx.clone(), self.serving());
-        self.hear_out().await;
+        let settled = self.hear_out().await;
         for (id, attempt) in &self.attempts {
             if attempt.phase != Phase::Ended {
                 self.emit(Event::FenceKill {
@@ -256,10 +256,7 @@ impl Session {
                 }
             }
         };
-        // The runs of the main warden were freed with the session: no end of them comes that would remove their files.
-        if gone.empty.contains(&Kind::Main) {
-            self.discard_killed().await;
-        }
+        self.discard_rest(&gone.empty, settled).await;
         // Nobody may take what has a hold until that is over, unless told that it is dead.
         for kind in gone.empty.iter().filter(|k| **k != Kind::Main) {
             self.lose_all_of(*kind, LostWhy::Lease);
@@ -267,18 +264,28 @@ impl Session {
         SessionEnd::Lost
     }
 
-    /// Removes what the main warden's attempts left that had not ended by themselves.
-    async fn discard_killed(&self) {
-        let killed = |a: &Running| a.warden == Kind::Main && a.phase != Phase::Ended;
-        let paths = Paths::new(&self.ctx.config.state_dir, Kind::Main);
-        for (id, _) in self.attempts.iter().filter(|(_, a)| killed(a)) {
-            discard(paths.clone(), *id, &self.ctx.events).await;
+    /// Removes the files of attempts that ended: the answer to their end was `settled` when nobody listened any more, or none
+    /// comes, because they were killed and their runs were freed with the session.
+    async fn discard_rest(&mut self, gone: &[Kind], mut settled: Vec<(AttemptId, Kind)>) {
+        // Answers that come later find nobody, and the reporter removes the files itself.
+        self.inputs.close();
+        while let Ok(input) = self.inputs.try_recv() {
+            settled.extend(settled_by(input));
+        }
+        if gone.contains(&Kind::Main) {
+            let killed = |(_, a): &(&AttemptId, &Running)| a.warden == Kind::Main && a.phase != Phase::Ended;
+            settled.extend(self.attempts.iter().filter(killed).map(|(id, a)| (*id, a.warden)));
+        }
+        for (id, kind) in settled {
+            let paths = Paths::new(&self.ctx.config.state_dir, kind);
+            discard(paths, id, &self.ctx.events).await;
         }
     }
 
     /// Has every warden kill what it runs, at once, and hears what had ended by itself before: its end goes to the database,
-    /// which refuses it where the run has moved on, and says so. A dead warden's connection is read to its end.
-    async fn hear_out(&mut self) {
+    /// which refuses it where the run has moved on, and says so. A dead warden's connection is read to its end. Returns the
+    /// attempts whose end was written down meanwhile.
+    async fn hear_out(&mut self) -> Vec<(AttemptId, Kind)> {
         let connections = self.wardens.connections();
         let mut open: HashSet<Kind> = connections.iter().map(|(kind, _)| *kind).collect();
         let asked = connections.iter().map(|(kind, client)| async move {
@@ -290,7 +297,7 @@ impl Session {
             listings = join_all(asked) => listings,
             () = clock::sleep_until(give_up) => Vec::new(),
         };
-        let mut ended = Vec::new();
+        let (mut ended, mut settled) = (Vec::new(), Vec::new());
         for (kind, listing) in listings.into_iter().flatten() {
             open.remove(&kind);
             ended.extend(listing.attempts.into_iter().map(|report| (kind, report)));
@@ -307,7 +314,7 @@ impl Session {
                 Some(Input::Warden(WardenInput::Disconnected(kind))) => {
                     open.remove(&kind);
                 }
-                Some(_) => {}
+                Some(input) => settled.extend(settled_by(input)),
                 None => break,
             }
         }
@@ -320,6 +327,7 @@ impl Session {
                 self.on_exited(kind, report);
             }
         }
+        settled
     }
 
     /// Ends every warden and waits for the proof, whatever it takes: the kernel's timer bounds it.
@@ -363,5 +371,12 @@ impl Session {
             let _ = self.ctx.reports.send(report);
         }
         lost
+    }
+}
+
+fn settled_by(input: Input) -> Vec<(AttemptId, Kind)> {
+    match input {
+        Input::Settled(settled) => settled.into_iter().map(|(id, kind, _)| (id, kind)).collect(),
+        _ => Vec::new(),
     }
 }
