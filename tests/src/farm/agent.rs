@@ -184,6 +184,7 @@ impl Agent {
 
     /// kill -9 of the agent and its wardens.
     pub fn kill_with_wardens(&mut self) {
+        self.stop();
         let wardens = self.wardens();
         for process in &wardens {
             send(process.pid, libc::SIGKILL);
@@ -193,10 +194,11 @@ impl Agent {
 
     /// kill -9 of everything that could clean up: nobody is left to end the jobs.
     pub fn kill_with_guards(&mut self) {
-        // Stopped first, so that none of them acts on the others' deaths.
+        // Stopped first, so that none of them acts on the others' deaths: an agent sweeps after its warden.
+        self.stop();
         let all: Vec<Process> = self.guards().into_iter().chain(self.wardens()).collect();
         for process in &all {
-            send(process.pid, libc::SIGSTOP);
+            stop(process.pid);
         }
         for process in &all {
             send(process.pid, libc::SIGKILL);
