@@ -77,12 +77,12 @@ async fn the_end_of_a_job_kills_no_process_of_another_user_that_carries_its_mark
         .spawn(orphans(&farmer, FORGER, "daemon", VICTIM, 1, "sleep 1000"))
         .await;
     let forged = orphan(&farmer, FORGER).await;
+    let asked = farmhand_warden_client::boottime_ns();
     farmer
         .client
         .kill(VICTIM, GRACE, KillReason::Cancel)
         .await
         .unwrap();
-    let asked = farmhand_warden_client::boottime_ns();
     let result = farmer.exited(VICTIM).await;
     assert_eq!(result.killed, Some(KillReason::Cancel), "{result:?}");
     assert!(alive(forged), "it is not of the job that was cancelled");
