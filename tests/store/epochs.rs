@@ -78,25 +78,50 @@ async fn nothing_is_claimed_fired_or_opened_while_claims_are_closed() {
     assert_eq!(claimed[0].fence >> 40, 2);
 }
 
+/// What each that tells whether claims are open says.
+async fn told(farm: &Farm) -> [bool; 6] {
+    let stand = snapshot::stand(&farm.db).await.unwrap();
+    let limit = std::time::Duration::from_secs(5);
+    let gauges = snapshot::take(&farm.db, stand.holder, "a", stand, limit, 1).await;
+    [
+        shown(farm).await.open,
+        gauges.unwrap().expect("the lease").claims_open,
+        query::farm_status(&farm.db).await.unwrap().claims_open,
+        survey::farm(&farm.db).await.unwrap().claims_open,
+        reading::farm(&farm.db).await.unwrap().claims_open,
+        notify::health(&farm.db).await.unwrap().claims_open,
+    ]
+}
+
 #[tokio::test]
 async fn all_who_tell_whether_claims_are_open_agree_with_the_agents() {
     let farm = Farm::new().await;
-    let told = async || {
-        let stand = snapshot::stand(&farm.db).await.unwrap();
-        let limit = std::time::Duration::from_secs(5);
-        let gauges = snapshot::take(&farm.db, stand.holder, "a", stand, limit, 1).await;
-        [
-            shown(&farm).await.open,
-            gauges.unwrap().expect("the lease").claims_open,
-            query::farm_status(&farm.db).await.unwrap().claims_open,
-            survey::farm(&farm.db).await.unwrap().claims_open,
-            reading::farm(&farm.db).await.unwrap().claims_open,
-            notify::health(&farm.db).await.unwrap().claims_open,
-        ]
-    };
-    assert_eq!(told().await, [true; 6]);
+    assert_eq!(told(&farm).await, [true; 6]);
     replace(&farm).await;
-    assert_eq!(told().await, [false; 6]);
+    assert_eq!(told(&farm).await, [false; 6]);
+}
+
+/// As when a farm that moved away is replicated back into the server that it came from.
+#[tokio::test]
+async fn an_older_epoch_that_names_this_server_opens_nothing() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.due_runs("j", 1).await;
+    let memory = renewed(&farm, &me, 0).await;
+    let newer = "INSERT INTO farmhand.epoch (epoch, server, opened_by) VALUES (9, '1 elsewhere', 'b')";
+    farm.sql.batch_execute(newer).await.unwrap();
+    assert_eq!(told(&farm).await, [false; 6]);
+    assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap(), vec![], "a claim");
+    let other = info("b", uuid::Uuid::new_v4(), serde_json::json!({}));
+    let opened = protocol::open(&farm.db, &other).await.unwrap();
+    assert_eq!(opened, Opened::Closed);
+    let expired = protocol::expire(&farm.db, "a", me.session, me.life, memory.beat).await;
+    assert_eq!(expired.unwrap(), protocol::Expired::Changed, "an expiry");
+    let key = shown(&farm).await.key();
+    let epoch = open_epoch(&farm.db, &key, "a", Some(&memory)).await.unwrap();
+    assert_eq!(epoch, Some(10), "above both");
+    let claimed = claim(&farm.db, &me, 9, None).await.unwrap();
+    assert_eq!(claimed[0].fence >> 40, 10);
 }
 
 #[tokio::test]

@@ -150,7 +150,7 @@ BEGIN
         RETURN;
     END IF;
     SELECT n.labels, e.held_ms, e.epoch INTO my_labels, may_hold, epoch FROM farmhand.node n
-        JOIN farmhand.epoch e ON e.server = (SELECT farmhand.server())
+        JOIN farmhand.current_epoch e ON e.open
         WHERE n.address = at_address AND n.session = of_session AND n.life = of_life AND n.open
             AND NOT n.cordoned AND NOT n.draining
         FOR KEY SHARE OF n;

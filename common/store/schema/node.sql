@@ -11,14 +11,15 @@ CREATE TABLE farmhand.farm (
 ) WITH (fillfactor = 50);
 INSERT INTO farmhand.farm DEFAULT VALUES;
 
--- An epoch is the time between two replacements of the database: a failover, a restore, an upgrade, a move. Claims are
--- open while the newest epoch names the server that answers.
+-- An epoch is the time between two replacements of the database: a failover, a restore, an upgrade, a move.
 CREATE TABLE farmhand.epoch (
     -- The high bits of every fence.
     epoch bigint PRIMARY KEY CHECK (epoch BETWEEN 1 AND 4194303),
     -- Two databases that were one may open the same number.
     id uuid NOT NULL DEFAULT gen_random_uuid(),
-    server text NOT NULL UNIQUE,
+    server text NOT NULL,
+    -- The one before: of those who open, one does.
+    follows uuid UNIQUE,
     system_id bigint,
     opened_by text NOT NULL,
     opened_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -50,6 +51,12 @@ BEGIN
         ' ', timeline, '.', pg_catalog.pg_relation_filepath('farmhand.epoch'::pg_catalog.regclass));
 END
 $$;
+
+-- The newest epoch. Claims are open while it names the server that answers. An older one may name it, too, when a farm that
+-- moved is replicated back; it opens nothing.
+CREATE VIEW farmhand.current_epoch AS
+SELECT e.*, e.server = farmhand.server() AS open
+FROM (SELECT n.* FROM farmhand.epoch n ORDER BY n.epoch DESC LIMIT 1) e;
 
 -- Of the cluster; NULL where the service does not tell.
 CREATE FUNCTION farmhand.system_id() RETURNS bigint

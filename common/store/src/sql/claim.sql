@@ -10,7 +10,7 @@ WITH RECURSIVE me AS MATERIALIZED (
     SELECT n.address, n.session, n.labels, e.epoch, e.held_ms,
         farmhand.left_to_others($1) AS left_alone
     FROM farmhand.node n
-    JOIN farmhand.epoch e ON e.server = (SELECT farmhand.server())
+    JOIN farmhand.current_epoch e ON e.open
     WHERE n.address = $1 AND n.session = $2 AND n.life = $3 AND n.open
         AND NOT n.cordoned AND NOT n.draining
     FOR KEY SHARE OF n

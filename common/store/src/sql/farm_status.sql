@@ -29,6 +29,6 @@ SELECT clock_timestamp() AS db_now,
         FROM farmhand.job_stat s JOIN farmhand.job j ON j.job_id = s.job_id AND NOT j.deleted
         WHERE s.consecutive_failures > 0
         ORDER BY s.consecutive_failures DESC, s.job_id LIMIT 20) f) AS failing,
-    (SELECT max(e.epoch) FROM farmhand.epoch e) AS epoch,
-    EXISTS (SELECT FROM farmhand.epoch WHERE server = (SELECT farmhand.server())) AS claims_open
+    (SELECT e.epoch FROM farmhand.current_epoch e) AS epoch,
+    (SELECT e.open FROM farmhand.current_epoch e) AS claims_open
 FROM queue q

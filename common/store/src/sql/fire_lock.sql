@@ -5,6 +5,6 @@ JOIN json_to_recordset($1) AS g(job_id text, rev bigint, seen timestamptz) ON g.
 WHERE j.job_id = ANY ($2)
     AND j.next_run IS NOT DISTINCT FROM g.seen AND j.rev = g.rev AND g.seen <= statement_timestamp()
     AND (j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted) IS TRUE
-    AND EXISTS (SELECT FROM farmhand.epoch WHERE server = (SELECT farmhand.server()))
+    AND (SELECT e.open FROM farmhand.current_epoch e)
 ORDER BY j.job_id
 FOR UPDATE OF j SKIP LOCKED

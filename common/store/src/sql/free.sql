@@ -13,8 +13,8 @@ WITH held AS MATERIALIZED (
         AND (r.hold_ms = 0 OR $2)
         AND ($4::bigint IS NULL OR (r.run_id = $4 AND r.attempt = $5))
         AND ($6::bigint IS NULL OR r.session = $6)
-        -- A holder may always close; taking away needs an open timeline.
-        AND (NOT $3 OR EXISTS (SELECT FROM farmhand.epoch WHERE server = (SELECT farmhand.server())))
+        -- A holder may always close; taking away needs open claims.
+        AND (NOT $3 OR (SELECT e.open FROM farmhand.current_epoch e))
     ORDER BY r.run_id
     FOR UPDATE OF r
 ), gone AS (

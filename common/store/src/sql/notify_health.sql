@@ -1,5 +1,5 @@
 -- Whether the farm does its work: for the sign of life that goes outside.
-SELECT EXISTS (SELECT FROM farmhand.epoch WHERE server = (SELECT farmhand.server())) AS claims_open,
+SELECT (SELECT e.open FROM farmhand.current_epoch e) AS claims_open,
     (SELECT count(*) FROM farmhand.node n
         WHERE n.state = 'ready' AND n.lease_until >= statement_timestamp()) AS ready,
     (SELECT extract(epoch FROM statement_timestamp() - min(j.next_run))::float8 FROM farmhand.job j

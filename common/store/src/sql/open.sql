@@ -4,13 +4,13 @@
 -- The conflict's own session number stays when this life opened it: the reply was lost.
 WITH recorded AS (
     UPDATE farmhand.epoch SET longest_lease_ms = $4
-    WHERE server = (SELECT farmhand.server()) AND longest_lease_ms < $4
+    WHERE epoch = (SELECT e.epoch FROM farmhand.current_epoch e WHERE e.open) AND longest_lease_ms < $4
 )
 INSERT INTO farmhand.node AS n (address, name, session, life, open, beat, ttl_ms, lease_until, slots, labels,
     version, started_at, mark)
 SELECT $1, $2, $8 + 1, $3, true, 1, $4, clock_timestamp() + $4 * interval '1 millisecond', $5, $6, $7, clock_timestamp(),
     pg_current_xact_id()::text::bigint
-WHERE EXISTS (SELECT FROM farmhand.epoch WHERE server = (SELECT farmhand.server()))
+WHERE (SELECT e.open FROM farmhand.current_epoch e)
 ON CONFLICT (address) DO UPDATE SET
     session = CASE WHEN n.open THEN n.session ELSE greatest(n.session, $8) + 1 END, lost_at = NULL,
     started_at = CASE WHEN n.open THEN n.started_at ELSE excluded.started_at END,

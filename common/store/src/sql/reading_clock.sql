@@ -1,2 +1,2 @@
 SELECT clock_timestamp() AS db_now,
-    EXISTS (SELECT FROM farmhand.epoch WHERE server = (SELECT farmhand.server())) AS claims_open
+    (SELECT e.open FROM farmhand.current_epoch e) AS claims_open

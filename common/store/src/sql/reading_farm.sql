@@ -81,5 +81,5 @@ SELECT clock_timestamp() AS db_now,
     (SELECT coalesce(jsonb_object_agg(s.state, s.n), '{}')
         FROM (SELECT s.state, count(*) AS n FROM seat s GROUP BY s.state) s) AS nodes,
     (SELECT coalesce(sum(s.slots), 0)::bigint FROM seat s WHERE s.state = 'ready') AS slots,
-    EXISTS (SELECT FROM farmhand.epoch WHERE server = (SELECT farmhand.server())) AS claims_open,
+    (SELECT e.open FROM farmhand.current_epoch e) AS claims_open,
     EXISTS (SELECT FROM farmhand.job j WHERE NOT j.deleted) AS any_job

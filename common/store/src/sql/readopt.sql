@@ -1,8 +1,8 @@
 -- The session that the wardens serve, or nothing: never another one of the same number, and never a new row. Like a
--- renewal, it needs no open timeline.
+-- renewal, it needs no open epoch.
 WITH recorded AS (
     UPDATE farmhand.epoch SET longest_lease_ms = $5
-    WHERE server = (SELECT farmhand.server()) AND longest_lease_ms < $5
+    WHERE epoch = (SELECT e.epoch FROM farmhand.current_epoch e WHERE e.open) AND longest_lease_ms < $5
 )
 UPDATE farmhand.node AS n SET
     name = $4, beat = n.beat + 1, ttl_ms = greatest(n.ttl_ms, $5),

@@ -3,7 +3,7 @@
 -- The mark never goes back: a renewal that a later one of this session overtook must not make that one seem older.
 WITH recorded AS (
     UPDATE farmhand.epoch SET longest_lease_ms = $4
-    WHERE server = (SELECT farmhand.server()) AND longest_lease_ms < $4
+    WHERE epoch = (SELECT e.epoch FROM farmhand.current_epoch e WHERE e.open) AND longest_lease_ms < $4
 ), beaten AS (
     UPDATE farmhand.farm f SET pulse = f.pulse + 1
     FROM (SELECT l.one FROM farmhand.farm l WHERE l.pulse = $6 FOR UPDATE SKIP LOCKED) l WHERE f.one = l.one

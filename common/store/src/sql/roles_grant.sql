@@ -97,6 +97,7 @@ BEGIN
             ('run_log_default', 'r', 'r', 'r'),
             ('event_default', 'r', 'r', 'r'),
             -- Views.
+            ('current_epoch', 'r', 'r', 'r'),
             ('database', 'r', 'r', 'r'),
             ('run', 'r', 'r', 'r'),
             ('job_status', 'r', 'r', 'r'),

@@ -42,7 +42,7 @@ SELECT extract(epoch FROM clock_timestamp())::float8 AS at,
     (SELECT coalesce(jsonb_object_agg(s.state, s.n), '{}')
         FROM (SELECT s.state, count(*) AS n FROM seat s GROUP BY s.state) s) AS nodes,
     (SELECT coalesce(jsonb_object_agg(q.state, q.n), '{}') FROM queue q) AS queue,
-    EXISTS (SELECT FROM farmhand.epoch WHERE server = (SELECT farmhand.server())) AS claims_open,
+    (SELECT e.open FROM farmhand.current_epoch e) AS claims_open,
     coalesce((SELECT extract(epoch FROM statement_timestamp() - q.oldest) FROM queue q WHERE q.state = 'due'), 0)::float8
         AS oldest_due_age,
     (SELECT coalesce(jsonb_object_agg(h.state, h.n), '{}')

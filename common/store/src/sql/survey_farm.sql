@@ -1,5 +1,5 @@
-SELECT (SELECT max(e.epoch) FROM farmhand.epoch e) AS epoch,
-    EXISTS (SELECT FROM farmhand.epoch WHERE server = (SELECT farmhand.server())) AS claims_open,
+SELECT (SELECT e.epoch FROM farmhand.current_epoch e) AS epoch,
+    (SELECT e.open FROM farmhand.current_epoch e) AS claims_open,
     (SELECT count(*) FROM farmhand.node n WHERE n.open) AS open_nodes,
     ARRAY(SELECT DISTINCT n.version FROM farmhand.node n WHERE n.open ORDER BY n.version) AS versions,
     -- Not asked by name: the role need not exist.

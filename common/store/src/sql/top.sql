@@ -31,5 +31,5 @@ SELECT clock_timestamp() AS db_now, q.running, q.due, q.waiting, q.oldest_ready,
         SELECT j.job_id, j.next_run FROM farmhand.job j
         WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted
         ORDER BY j.next_run, j.job_id LIMIT least($1, 20)) j) AS next,
-    EXISTS (SELECT FROM farmhand.epoch WHERE server = (SELECT farmhand.server())) AS claims_open
+    (SELECT e.open FROM farmhand.current_epoch e) AS claims_open
 FROM queue q
