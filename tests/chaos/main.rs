@@ -9,6 +9,7 @@ mod flows;
 mod gates;
 mod killed;
 mod network;
+mod no_forks;
 mod oracle;
 mod oracle_faults;
 mod oracle_records;

@@ -43,6 +43,16 @@ pub enum Action {
         agent: usize,
         lane: usize,
     },
+    /// The machine would not start what this claim won. The warden may be asked again by what is still on its way.
+    RefuseStart {
+        host: usize,
+        agent: usize,
+        lane: usize,
+    },
+    LateStart {
+        host: usize,
+        run: usize,
+    },
     Exit {
         host: usize,
         run: usize,
@@ -174,6 +184,8 @@ impl State {
                 self.cut(host, agent, lane);
                 self.forget_watches(host, agent);
             }
+            Action::RefuseStart { host, agent, lane } => self.refuse_start(cfg, host, agent, lane)?,
+            Action::LateStart { host, run } => self.late_start(host, run)?,
             Action::Exit { host, run, ok } => {
                 let w = self.hosts[host].warden_of(cfg, run)?;
                 let Slot::Live(attempt) = w.slots[run] else {

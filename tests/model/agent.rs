@@ -357,7 +357,7 @@ impl Host {
 
     /// Attempts of this run up to this one never start here. The main warden keeps the list for both, as
     /// the other one may not exist yet.
-    fn bar(&mut self, run: usize, attempt: u8) {
+    pub fn bar(&mut self, run: usize, attempt: u8) {
         if let Some(w) = &mut self.warden {
             w.barred[run] = w.barred[run].max(attempt);
         }

@@ -107,6 +107,7 @@ pub struct Faults {
     pub failovers: u8,
     pub wall_steps: u8,
     pub hangs: u8,
+    pub refused_starts: u8,
 }
 
 /// What takes part in a scenario; what does not cannot add states.

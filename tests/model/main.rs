@@ -15,6 +15,7 @@ mod mutations;
 mod offers;
 mod progress;
 mod properties;
+mod refusals;
 mod scenarios;
 mod size;
 mod start;

@@ -42,6 +42,10 @@ impl State {
                 Some(op) => {
                     if matches!(op.phase, Phase::Done(_)) {
                         out.push(Action::Deliver { host, agent, lane });
+                        let claimed = matches!(op.phase, Phase::Done(Reply::Claimed { .. }));
+                        if host == 0 && self.budget.refused_starts > 0 && claimed {
+                            out.push(Action::RefuseStart { host, agent, lane });
+                        }
                     }
                     self.server_actions(cfg, op, At::Lane { host, agent, lane }, out);
                     let room = self.adrift.iter().any(Option::is_none);
@@ -241,6 +245,10 @@ impl State {
                     });
                 }
             }
+        }
+        if let Some(w) = host.warden.filter(|w| !w.dead && !w.stuck) {
+            let late = (0..cfg.runs).filter(|r| w.late[*r] != (0, 0));
+            out.extend(late.map(|run| Action::LateStart { host: h, run }));
         }
         match host.warden {
             Some(w) if w.dead => out.push(Action::GuardKills { host: h }),

@@ -294,6 +294,18 @@ pub fn stuck_warden() -> Config {
     }
 }
 
+/// The first host's machine refuses to start what was claimed; the second one takes it.
+pub fn refused_starts() -> Config {
+    Config {
+        name: "refused starts",
+        faults: Faults {
+            refused_starts: 2,
+            ..Faults::default()
+        },
+        ..takeover()
+    }
+}
+
 /// Breadth first from the start: everything, or in the daily run the first `daily` million states.
 /// Fails with the shortest path to the first thing found.
 pub fn explore(cfg: Config, daily: Option<usize>) {
@@ -371,4 +383,5 @@ holds! {
     kept_session;
     kept_session_adopted;
     stuck_warden;
+    refused_starts;
 }

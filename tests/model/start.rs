@@ -52,6 +52,7 @@ impl State {
                 failovers: f.failovers,
                 wall_steps: f.wall_steps,
                 hangs: f.hangs,
+                refused_starts: f.refused_starts,
             },
             last_attempt: [0; RUNS],
             last_fence: [(0, 0); RUNS],

@@ -209,6 +209,8 @@ pub struct Warden {
     pub fences: [u8; RUNS],
     /// Attempts of each run up to this one never start here (again).
     pub barred: [u8; RUNS],
+    /// Attempts that it could not start and may still be asked for once more, with their fences; (0, 0) for none.
+    pub late: [(u8, u8); RUNS],
     /// In uninterruptible sleep: it does nothing any more, and the kernel cannot end it.
     pub stuck: bool,
 }
@@ -274,6 +276,7 @@ pub struct Budget {
     pub failovers: u8,
     pub wall_steps: u8,
     pub hangs: u8,
+    pub refused_starts: u8,
 }
 
 /// What happened on the way here and must never happen.
@@ -338,6 +341,7 @@ impl Warden {
             longer,
             obeys,
             slots: [Slot::Empty; RUNS],
+            late: [(0, 0); RUNS],
             fences: [0; RUNS],
             barred: [0; RUNS],
             stuck: false,

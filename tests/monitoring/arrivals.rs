@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use farmhand_tests::alerts::{Scale, source};
 use farmhand_tests::farm::{Farm, SOON, stop};
+use farmhand_tests::no_forks::NoForks;
 use farmhand_tests::pg::{Options, PrivateServer};
 use farmhand_tests::watch::{Arrival, Watch};
 
@@ -102,12 +103,25 @@ struct Provoked<'a> {
 
 impl Provoked<'_> {
     async fn arrives(&mut self, alert: &'static str, since: Instant, farm: &Farm) -> Arrival {
+        self.arrives_of(alert, None, since, farm).await
+    }
+
+    /// Of this job, if one is named.
+    async fn arrives_of(
+        &mut self,
+        alert: &'static str,
+        job: Option<&str>,
+        since: Instant,
+        farm: &Farm,
+    ) -> Arrival {
+        let is_of = |a: &&Arrival| job.is_none_or(|job| a.labels["job_name"] == job);
         let arrival = farm
             .eventually(alert, ARRIVES, async || {
                 let all = self.watch.webhook.arrivals();
                 let found = all
                     .iter()
-                    .find(|a| a.alert == alert && a.status == "firing" && a.at >= since);
+                    .filter(|a| a.alert == alert && a.status == "firing" && a.at >= since)
+                    .find(is_of);
                 found
                     .cloned()
                     .ok_or_else(|| format!("arrived: {:?}", all.iter().map(|a| &a.alert).collect::<Vec<_>>()))
@@ -192,21 +206,19 @@ async fn provoked_faults_arrive_as_alerts_and_every_panel_and_metric_shows_somet
         ),
         (&"stuck".into(), &"n4".into(), &"stalled".into())
     );
-    let fails = provoked.arrives("FarmhandJobFailing", failing, &farm).await;
-    assert_eq!(fails.labels["job_name"], "fails");
-    provoked.arrives("FarmhandJobMissedDeadline", late, &farm).await;
-    let of_late = |a: &Arrival| a.alert == "FarmhandJobMissedDeadline" && a.labels["job_name"] == "late";
-    farm.eventually("the late job's own alert", ARRIVES, async || {
-        let all = watch.webhook.arrivals();
-        all.iter()
-            .find(|a| of_late(a))
-            .map(drop)
-            .ok_or_else(|| "not yet".to_owned())
-    })
-    .await;
+    provoked
+        .arrives_of("FarmhandJobFailing", Some("fails"), failing, &farm)
+        .await;
+    provoked
+        .arrives_of("FarmhandJobMissedDeadline", Some("late"), late, &farm)
+        .await;
     for run in others {
         farm.over(run, SOON).await;
     }
+    let forks = NoForks::new(&[farm.agent("n2").wardens()[0].pid]);
+    let full = Instant::now();
+    provoked.arrives("FarmhandNodeCannotStart", full, &farm).await;
+    drop(forks);
     fence(&mut farm).await;
     panels(&farm, &watch).await;
 

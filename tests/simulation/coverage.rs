@@ -24,11 +24,13 @@ const EVENTS: [RunEvent; 11] = [
 ];
 
 /// What the model can do beside its statements.
-const ACTIONS: [&str; 16] = [
+const ACTIONS: [&str; 18] = [
     "tick",
     "deliver",
     "rollback",
     "connection lost",
+    "start refused",
+    "late start",
     "exit 0",
     "exit 1",
     "warden killed",

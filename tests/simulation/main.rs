@@ -26,6 +26,8 @@ mod offers;
 mod progress;
 #[path = "../model/properties.rs"]
 mod properties;
+#[path = "../model/refusals.rs"]
+mod refusals;
 #[path = "../model/start.rs"]
 mod start;
 #[path = "../model/state.rs"]

@@ -145,7 +145,7 @@ impl Walk {
                 Action::Exit { .. } => 40,
                 Action::GuardKills { .. } | Action::StartAgent { .. } | Action::Adopt { .. } => 60,
                 Action::Rollback(_) => 20,
-                Action::LoseConnection { .. } => 10,
+                Action::LoseConnection { .. } | Action::RefuseStart { .. } => 10,
                 _ => 3,
             };
             if self.chance.percent(percent) {
@@ -216,6 +216,8 @@ fn name(action: &Action) -> &'static str {
         Action::Rollback(_) => "rollback",
         Action::Deliver { .. } => "deliver",
         Action::LoseConnection { .. } => "connection lost",
+        Action::RefuseStart { .. } => "start refused",
+        Action::LateStart { .. } => "late start",
         Action::Exit { ok: true, .. } => "exit 0",
         Action::Exit { ok: false, .. } => "exit 1",
         Action::KillWarden { .. } => "warden killed",
@@ -274,6 +276,7 @@ fn config(seed: u64, chance: &mut Chance) -> Config {
             failovers: chance.below(2) as u8,
             wall_steps: chance.below(2) as u8,
             hangs: chance.below(2) as u8,
+            refused_starts: chance.below(3) as u8,
         },
         features: Features {
             failures: true,

@@ -3,9 +3,11 @@
 pub mod alerts;
 pub mod bench;
 pub mod bin;
+pub mod cgroup_v1;
 pub mod chaos;
 pub mod farm;
 pub mod freezer;
+pub mod no_forks;
 pub mod outside;
 pub mod pg;
 pub mod processes;

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use farmhand_store::protocol::{Expired, Renewed, expire, renew};
+use farmhand_store::protocol::{Expired, Renewed, Told, expire, renew};
 use farmhand_store::query::now;
 use farmhand_store::{Db, DbConfig, Note, StoreError, jobs};
 use farmhand_tests::pg::{Options, PrivateServer, config};
@@ -46,14 +46,14 @@ async fn a_statement_past_its_bound_loses_its_connection_and_nothing_else() {
         .await
         .unwrap();
     let start = Instant::now();
-    let error = renew(&db, &me, TTL, None, 0).await.unwrap_err();
+    let error = renew(&db, &me, TTL, &Told::default()).await.unwrap_err();
     assert!(matches!(error, StoreError::TimedOut { op: "renew" }), "{error}");
     assert!(error.outcome_unknown());
     assert!(start.elapsed() < Duration::from_secs(3));
     assert_eq!(db.gauge().used, 0);
     locker.batch_execute("ROLLBACK").await.unwrap();
     assert!(matches!(
-        renew(&db, &me, TTL, None, 0).await.unwrap(),
+        renew(&db, &me, TTL, &Told::default()).await.unwrap(),
         Renewed::Alive { .. }
     ));
 }
@@ -82,7 +82,7 @@ async fn a_transaction_is_bounded_as_a_whole_and_undone() {
     .await;
     assert_eq!(farm.state(run.run_id).await.0, "running");
     assert!(matches!(
-        renew(&farm.db, &me, TTL, None, 0).await.unwrap(),
+        renew(&farm.db, &me, TTL, &Told::default()).await.unwrap(),
         Renewed::Alive { .. }
     ));
 }
@@ -105,7 +105,7 @@ async fn a_future_given_up_in_a_transaction_leaves_no_transaction_open() {
     assert!(given_up.is_none());
     locker.batch_execute("ROLLBACK").await.unwrap();
     assert!(matches!(
-        renew(&farm.db, &me, TTL, None, 0).await.unwrap(),
+        renew(&farm.db, &me, TTL, &Told::default()).await.unwrap(),
         Renewed::Alive { .. }
     ));
     let beat = farm.beat("a").await;
@@ -216,7 +216,7 @@ async fn a_dedicated_connection_hears_and_comes_back_after_it_was_cut() {
     let me = farm.node("a").await;
     farm.job("j", spec(), None).await;
     let (keeper, mut notes) = Db::dedicated(&farm.test.config());
-    renew(&keeper, &me, TTL, None, 0).await.unwrap();
+    renew(&keeper, &me, TTL, &Told::default()).await.unwrap();
     assert_eq!(notes.recv().await, Some(Note::Reconnected { direct: true }));
     let run_id = jobs::submit(&farm.db, "j", &json!({}), None, None).await.unwrap();
     let due = Note::Due {
@@ -235,9 +235,9 @@ async fn a_dedicated_connection_hears_and_comes_back_after_it_was_cut() {
         .await
         .unwrap();
     // At most one statement notices.
-    if let Err(error) = renew(&keeper, &me, TTL, None, 0).await {
+    if let Err(error) = renew(&keeper, &me, TTL, &Told::default()).await {
         assert!(error.is_away(), "{error}");
-        renew(&keeper, &me, TTL, None, 0).await.unwrap();
+        renew(&keeper, &me, TTL, &Told::default()).await.unwrap();
     }
     assert_eq!(notes.recv().await, Some(Note::Reconnected { direct: true }));
     assert_eq!(keeper.gauge().max, 1);

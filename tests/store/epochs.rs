@@ -11,7 +11,17 @@ use crate::fixture::{Farm, TTL, info};
 async fn renewed(farm: &Farm, me: &Me, pulse: i64) -> Remembered {
     let Renewed::Alive {
         beat, database: d, ..
-    } = protocol::renew(&farm.db, me, TTL, None, pulse).await.unwrap()
+    } = protocol::renew(
+        &farm.db,
+        me,
+        TTL,
+        &protocol::Told {
+            pulse,
+            ..protocol::Told::default()
+        },
+    )
+    .await
+    .unwrap()
     else {
         panic!("lost");
     };

@@ -6,8 +6,8 @@ use farmhand_core::definition::JobSpec;
 use farmhand_store::Me;
 use farmhand_store::progress::{Progress, record_progress};
 use farmhand_store::protocol::{
-    Attempt, Claimed, FinishResult, Lose, LostWhy, Now, Release, Renewed, Started, claim, lose, release,
-    renew, retry, started,
+    Attempt, Claimed, FinishResult, Lose, LostWhy, Now, Release, Renewed, Started, Told, claim, lose,
+    release, renew, retry, started,
 };
 use farmhand_store::tasks::{TaskEnd, record_tasks};
 
@@ -135,7 +135,8 @@ async fn a_renewal_tells_which_of_two_attempts_with_one_number_is_held() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let (_, held) = claimed_twice(&farm, &me, spec()).await;
-    let Renewed::Alive { held: shown, .. } = renew(&farm.db, &me, TTL, None, 0).await.unwrap() else {
+    let Renewed::Alive { held: shown, .. } = renew(&farm.db, &me, TTL, &Told::default()).await.unwrap()
+    else {
         panic!("the session is open")
     };
     let shown: Vec<_> = shown.iter().map(|h| (h.run_id, h.attempt, h.fence)).collect();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::Me;
-use farmhand_store::protocol::{Look, NodeInfo, close, look, renew};
+use farmhand_store::protocol::{Look, NodeInfo, Told, close, look, renew};
 use serde_json::json;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -43,7 +43,7 @@ async fn one_poll_shows_every_node_that_has_not_renewed_since_an_earlier_one() {
     let all = farm.below(&nodes[0], &[(i64::MAX, above)]).await;
     assert_eq!(addresses(&all), ["b", "c", "d", "e", "f"]);
     for n in [2, 4] {
-        renew(&farm.db, &nodes[n], TTL, None, 0).await.unwrap();
+        renew(&farm.db, &nodes[n], TTL, &Told::default()).await.unwrap();
     }
     let silent = farm.below(&nodes[0], &[(i64::MAX, above)]).await;
     assert_eq!(addresses(&silent), ["b", "d", "f"]);
@@ -80,19 +80,35 @@ async fn a_renewal_that_was_overtaken_does_not_take_the_mark_back() {
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);
     let text = include_str!("../../common/store/src/sql/renew.sql");
-    let types = [Type::TEXT, Type::INT8, Type::UUID, Type::INT8, Type::INT8];
+    let types = [
+        Type::TEXT,
+        Type::INT8,
+        Type::UUID,
+        Type::INT8,
+        Type::INT8,
+        Type::INT8,
+        Type::TEXT,
+    ];
     let renewal = farm.sql.prepare_typed(text, &types).await.unwrap();
     farm.sql
         .batch_execute("BEGIN; SELECT pg_current_xact_id()")
         .await
         .unwrap();
-    renew(&farm.db, &b, TTL, None, 0).await.unwrap();
+    renew(&farm.db, &b, TTL, &Told::default()).await.unwrap();
     let (mark, beat) = (farm.mark("b").await, farm.beat("b").await);
     let overtaken = farm
         .sql
         .query(
             &renewal,
-            &[&b.address, &b.session, &b.life, &30_000_i64, &None::<i64>, &0_i64],
+            &[
+                &b.address,
+                &b.session,
+                &b.life,
+                &30_000_i64,
+                &None::<i64>,
+                &0_i64,
+                &None::<String>,
+            ],
         )
         .await
         .unwrap();
@@ -121,7 +137,7 @@ async fn what_others_draw_and_nobody_commits_moves_nothing() {
     }
     let above = farm.below(&a, &[]).await.above;
     assert_eq!(above, Some(farm.mark("b").await + 1));
-    renew(&farm.db, &b, TTL, None, 0).await.unwrap();
+    renew(&farm.db, &b, TTL, &Told::default()).await.unwrap();
     assert!(farm.below(&a, &[]).await.above > above);
 }
 
@@ -134,7 +150,7 @@ async fn a_mark_that_this_server_cannot_have_given_is_always_shown_and_ends_with
         .batch_execute("UPDATE farmhand.node SET mark = 1000000000000 WHERE address = 'b'")
         .await
         .unwrap();
-    renew(&farm.db, &b, TTL, None, 0).await.unwrap();
+    renew(&farm.db, &b, TTL, &Told::default()).await.unwrap();
     let look = farm.below(&a, &[]).await;
     assert_eq!(addresses(&look), ["b"]);
     assert!(look.above.unwrap() < 1_000_000_000_000);

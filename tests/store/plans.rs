@@ -2,7 +2,7 @@
 
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::jobs::{JobChange, apply};
-use farmhand_store::protocol::{Started, claim, finish, fire, look, open, renew, started};
+use farmhand_store::protocol::{Started, Told, claim, finish, fire, look, open, renew, started};
 use farmhand_store::{Me, protocol::Opened};
 use farmhand_tests::pg::{Options, PrivateServer};
 use serde_json::json;
@@ -64,7 +64,7 @@ async fn a_plan_made_while_nothing_was_due_does_not_read_whole_tables_when_much_
     let before = log(&server).len();
     let claimed = claim(&db, &me, 300, None).await.unwrap();
     assert_eq!(claimed.len(), 300);
-    renew(&db, &me, TTL, None, 0).await.unwrap();
+    renew(&db, &me, TTL, &Told::default()).await.unwrap();
     look(&db, &me, &MarksBelow::default()).await.unwrap();
     let ends: Vec<_> = claimed.iter().map(|run| success(&me, run)).collect();
     assert_eq!(finish(&db, &ends).await.unwrap().len(), 300);

@@ -2,7 +2,7 @@
 
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::protocol::{
-    Expired, FinishResult, Renewed, claim, expire, finish, fire, jobs_since, look, open, renew,
+    Expired, FinishResult, Renewed, Told, claim, expire, finish, fire, jobs_since, look, open, renew,
 };
 use farmhand_store::{Db, Me};
 use farmhand_tests::outside::Pooler;
@@ -47,7 +47,7 @@ async fn the_protocol_works_behind_a_transaction_pooler() {
             for _ in 0..50 {
                 look(&db, &me, &MarksBelow::default()).await.unwrap();
                 assert!(matches!(
-                    renew(&db, &me, TTL, None, 0).await.unwrap(),
+                    renew(&db, &me, TTL, &Told::default()).await.unwrap(),
                     Renewed::Alive { .. }
                 ));
                 let runs = claim(&db, &me, 3, None).await.unwrap();

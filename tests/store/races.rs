@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use farmhand_store::Me;
 use farmhand_store::protocol::{
-    Attempt, Expired, FinishResult, FreedTo, Now, Renewed, claim, close, expire, finish, left_over, renew,
-    sweep,
+    Attempt, Expired, FinishResult, FreedTo, Now, Renewed, Told, claim, close, expire, finish, left_over,
+    renew, sweep,
 };
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
@@ -94,7 +94,7 @@ async fn a_renewal_does_not_wait_for_a_claim_in_flight() {
     let claimer = farm.test.client().await;
     assert_eq!(claim_in_flight(&claimer, &me, CLAIM).await, 1);
     assert!(matches!(
-        renew(&farm.db, &me, TTL, None, 0).await.unwrap(),
+        renew(&farm.db, &me, TTL, &Told::default()).await.unwrap(),
         Renewed::Alive { .. }
     ));
     claimer.batch_execute("COMMIT").await.unwrap();

@@ -2,7 +2,7 @@
 
 use farmhand_core::explain::Gate;
 use farmhand_store::events::{Event, record_events};
-use farmhand_store::protocol::{claim, renew};
+use farmhand_store::protocol::{Told, claim, renew};
 use farmhand_store::query;
 use farmhand_store::reading::{self, BarEnd, LeaseTrouble, Level, NodeState, Page, Paging, Reading, Window};
 use farmhand_store::{Db, Severity, StoreError};
@@ -241,7 +241,17 @@ async fn a_nodes_clock_offset_is_as_its_last_renewal_told_it() {
     };
     assert_eq!(shown().await, None);
     for offset in [Some(-1_234), Some(7), None] {
-        renew(&farm.db, &me, TTL, offset, 0).await.unwrap();
+        renew(
+            &farm.db,
+            &me,
+            TTL,
+            &Told {
+                clock_offset_ms: offset,
+                ..Told::default()
+            },
+        )
+        .await
+        .unwrap();
         assert_eq!(shown().await, offset);
     }
 }

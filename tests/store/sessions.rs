@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use farmhand_store::protocol::{
-    Closed, Expired, FreedTo, Opened, Renewed, claim, close, expire, open, readopt, renew,
+    Closed, Expired, FreedTo, Opened, Renewed, Told, claim, close, expire, open, readopt, renew,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -56,7 +56,7 @@ async fn a_renewal_shows_what_the_session_holds() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", spec()).await;
-    let Renewed::Alive { held, .. } = renew(&farm.db, &me, TTL, None, 0).await.unwrap() else {
+    let Renewed::Alive { held, .. } = renew(&farm.db, &me, TTL, &Told::default()).await.unwrap() else {
         panic!("lost")
     };
     assert_eq!(held.len(), 1);
@@ -80,7 +80,10 @@ async fn an_expired_session_renews_no_more_and_its_runs_are_due_again() {
         (freed[0].run_id, freed[0].to, freed[0].takeovers),
         (run.run_id, FreedTo::Due, 1)
     );
-    assert_eq!(renew(&farm.db, &a, TTL, None, 0).await.unwrap(), Renewed::Lost);
+    assert_eq!(
+        renew(&farm.db, &a, TTL, &Told::default()).await.unwrap(),
+        Renewed::Lost
+    );
 
     let again = claim(&farm.db, &b, 10, None).await.unwrap();
     assert_eq!(again.len(), 1);
@@ -99,7 +102,7 @@ async fn a_beat_between_watching_and_expiring_keeps_the_session() {
     let me = farm.node("a").await;
     let beat = farm.beat("a").await;
     assert!(matches!(
-        renew(&farm.db, &me, TTL, None, 0).await.unwrap(),
+        renew(&farm.db, &me, TTL, &Told::default()).await.unwrap(),
         Renewed::Alive { .. }
     ));
     assert_eq!(
@@ -107,7 +110,7 @@ async fn a_beat_between_watching_and_expiring_keeps_the_session() {
         Expired::Changed
     );
     assert!(matches!(
-        renew(&farm.db, &me, Duration::from_secs(9), None, 0)
+        renew(&farm.db, &me, Duration::from_secs(9), &Told::default())
             .await
             .unwrap(),
         Renewed::Alive { .. }

@@ -8,8 +8,8 @@ use farmhand_core::definition::{JobSpec, Overlap};
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::jobs::{cancel, submit};
 use farmhand_store::protocol::{
-    Attempt, Claimed, Expired, FinishResult, Opened, Release, Renewed, claim, close, expire, finish, fire,
-    look, open, overdue, release, renew, retry, sweep,
+    Attempt, Claimed, Expired, FinishResult, Opened, Release, Renewed, Told, claim, close, expire, finish,
+    fire, look, open, overdue, release, renew, retry, sweep,
 };
 use farmhand_store::{Db, Me};
 use jiff::Timestamp;
@@ -95,7 +95,7 @@ impl Agent {
                 }
             }
             66..76 => {
-                if renew(&self.db, &self.me, TTL, None, 0).await.unwrap() == Renewed::Lost {
+                if renew(&self.db, &self.me, TTL, &Told::default()).await.unwrap() == Renewed::Lost {
                     self.lost().await;
                 }
             }

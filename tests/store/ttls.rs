@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use farmhand_core::definition::JobSpec;
 use farmhand_core::lease::MarksBelow;
-use farmhand_store::protocol::{Expired, NodeInfo, Opened, Renewed, close, expire, look, open, renew};
+use farmhand_store::protocol::{Expired, NodeInfo, Opened, Renewed, Told, close, expire, look, open, renew};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -30,7 +30,7 @@ async fn a_renewal_with_a_shorter_ttl_does_not_shorten_the_wait_of_challengers()
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     for (said, kept) in [(LONG, 60_000), (SHORT, 60_000)] {
-        let renewed = renew(&farm.db, &me, said, None, 0).await.unwrap();
+        let renewed = renew(&farm.db, &me, said, &Told::default()).await.unwrap();
         assert!(matches!(renewed, Renewed::Alive { .. }));
         assert_eq!(ttl(&farm).await, kept, "after {said:?}");
     }
@@ -68,7 +68,7 @@ async fn the_next_session_takes_a_shorter_ttl() {
 async fn a_new_session_keeps_the_ttl_that_a_held_over_run_was_started_under() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    renew(&farm.db, &me, LONG, None, 0).await.unwrap();
+    renew(&farm.db, &me, LONG, &Told::default()).await.unwrap();
     let hold = JobSpec {
         hold: Duration::from_secs(600),
         ..spec()
@@ -123,7 +123,7 @@ async fn the_longest_lease_stays_recorded_when_its_session_is_over() {
         session: 1,
         life,
     };
-    renew(&farm.db, &me, LONG, None, 0).await.unwrap();
+    renew(&farm.db, &me, LONG, &Told::default()).await.unwrap();
     assert_eq!(longest().await, 60_000);
     close(&farm.db, &me).await.unwrap();
     open(&farm.db, &node(Uuid::new_v4(), SHORT)).await.unwrap();

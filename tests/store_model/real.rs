@@ -89,9 +89,14 @@ impl Real {
                 longer,
                 ..
             } => {
-                match protocol::renew(db, &me(address, session, life), ttl(longer), None, 0)
-                    .await
-                    .unwrap()
+                match protocol::renew(
+                    db,
+                    &me(address, session, life),
+                    ttl(longer),
+                    &protocol::Told::default(),
+                )
+                .await
+                .unwrap()
                 {
                     Renewed::Lost => Reply::NoRow,
                     Renewed::Alive { held, .. } => {

@@ -52,6 +52,8 @@ pub enum Input {
     },
     /// The warden has recorded that these never start here (or there is no warden that could start them).
     Forbidden(Vec<AttemptId>),
+    /// These were given back without a start, or had moved on.
+    GivenBack(Vec<AttemptId>),
     Warden(WardenInput),
     Settled(Vec<(AttemptId, Kind, Settled)>),
     /// The disk has the epoch of this database.
@@ -87,6 +89,8 @@ pub enum WardenInput {
 pub enum NotStarted {
     /// What it is given makes more bytes than any warden takes, here or elsewhere.
     TooLong(usize),
+    /// By the machine: others may start it.
+    Machine(String),
     /// By this warden, now.
     Refused(String),
 }

@@ -23,6 +23,7 @@ pub mod runlog;
 mod scheduler;
 mod session;
 mod signals;
+mod start_pause;
 mod systemd;
 mod tables;
 mod verdict;

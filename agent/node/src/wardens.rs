@@ -173,6 +173,9 @@ impl Wardens {
                             // It may have been started: asked again until it is known. A stopped warden is
                             // ended by its kernel timer.
                             Err(WardenError::NoAnswer { .. }) => {}
+                            Err(WardenError::Refused(Refusal::Machine { why })) => {
+                                break Err(NotStarted::Machine(why));
+                            }
                             Err(WardenError::TooLong(length)) => break Err(NotStarted::TooLong(length)),
                             Err(e) => break Err(NotStarted::Refused(e.to_string())),
                         }

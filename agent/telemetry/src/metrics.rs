@@ -28,6 +28,7 @@ pub struct Metrics {
     pub run_duration: HistogramVec,
     pub runs_in_progress: IntGauge,
     pub slots: IntGauge,
+    pub starts_refused: IntGauge,
     pub retries: IntCounter,
     pub refusals: IntCounterVec,
     pub skips: IntCounterVec,
@@ -104,6 +105,11 @@ impl Metrics {
             )?,
             runs_in_progress: int_gauge(&r, "farmhand_runs_in_progress", "Attempts that hold a slot here")?,
             slots: int_gauge(&r, "farmhand_slots", "Attempts that may run here at once")?,
+            starts_refused: int_gauge(
+                &r,
+                "farmhand_starts_refused",
+                "1 while the machine refuses to start processes; 0 once one has started again",
+            )?,
             retries: counter(
                 &r,
                 "farmhand_retries_total",

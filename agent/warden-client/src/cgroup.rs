@@ -213,6 +213,10 @@ impl Group {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && !populated(&path) => {
                 if remove(&path).is_ok() {
                     fs::create_dir(&path).map_err(|e| named(e, &path))?;
+                } else {
+                    for limit in ["memory.max", "memory.swap.max", "pids.max"] {
+                        let _ = fs::write(path.join(limit), "max");
+                    }
                 }
             }
             made => made.map_err(|e| named(e, &path))?,

@@ -7,6 +7,7 @@ use farmhand_core::definition::{Command, Isolation};
 use super::attempt::Attempt;
 use super::life::Happened;
 use super::plan::Plan;
+use super::spawn::NotMade;
 use super::warden::{Ended, Warden};
 use super::{child, log, spawn, tombstones};
 use farmhand_os::accounts::Account;
@@ -275,16 +276,22 @@ impl Warden {
         let request = plan.request;
         let started = match started {
             Ok(started) => started,
-            Err(error) => {
+            Err(not_made) => {
                 if let Some(group) = &group {
                     let _ = farmhand_warden_client::cgroup::remove(group.path());
                 }
-                if request.isolation == Isolation::Pid && error.raw_os_error() != Some(libc::EAGAIN) {
-                    let failure = child::system(Stage::Isolation, "clone", &error);
-                    self.never_started(request, failure);
-                    return Ok(0);
-                }
-                return Err(machine("fork", error));
+                let busy = [Some(libc::EAGAIN), Some(libc::ENOMEM)];
+                return match not_made {
+                    NotMade::Fork(error)
+                        if request.isolation == Isolation::Pid && !busy.contains(&error.raw_os_error()) =>
+                    {
+                        let failure = child::system(Stage::Isolation, "clone", &error);
+                        self.never_started(request, failure);
+                        Ok(0)
+                    }
+                    NotMade::Fork(error) => Err(machine("fork", error)),
+                    NotMade::Needs(error) => Err(machine("pipes and files", error)),
+                };
             }
         };
         let pid = started.pid;

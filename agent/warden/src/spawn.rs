@@ -44,29 +44,43 @@ impl Liveness {
     }
 }
 
+/// Why no process was made.
+#[derive(Debug)]
+pub enum NotMade {
+    /// No descriptor or memory for what it needs.
+    Needs(io::Error),
+    Fork(io::Error),
+}
+
+impl From<io::Error> for NotMade {
+    fn from(error: io::Error) -> Self {
+        Self::Needs(error)
+    }
+}
+
 /// Forks the command of a plan. Returns without waiting for its exec, which a dead file server can delay for
 /// as long as it likes.
-pub fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) -> io::Result<Started> {
+pub fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) -> Result<Started, NotMade> {
     let isolated = plan.request.isolation == Isolation::Pid;
     let (stdin_read, stdin) = match &plan.request.stdin {
-        Some(_) => pipe_with(PipeFlags::CLOEXEC).map(|(read, write)| (read, Some(write)))?,
+        Some(_) => pipe().map(|(read, write)| (read, Some(write)))?,
         None => (OwnedFd::from(File::open("/dev/null")?), None),
     };
-    let (stdout, stdout_write) = pipe_with(PipeFlags::CLOEXEC)?;
-    let (stderr, stderr_write) = pipe_with(PipeFlags::CLOEXEC)?;
-    let (progress, progress_write) = pipe_with(PipeFlags::CLOEXEC)?;
-    let (start_error, start_error_write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (stdout, stdout_write) = pipe()?;
+    let (stderr, stderr_write) = pipe()?;
+    let (progress, progress_write) = pipe()?;
+    let (start_error, start_error_write) = pipe()?;
     let status = match isolated {
-        true => Some(pipe_with(PipeFlags::CLOEXEC)?),
+        true => Some(pipe()?),
         false => None,
     };
     let plan_file = if isolated { Some(plan_file(plan)?) } else { None };
     let secrets = match plan.request.secrets.is_empty() {
         true => None,
-        false => Some(File::from(rustix::fs::memfd_create(
-            "farmhand-secrets",
-            rustix::fs::MemfdFlags::CLOEXEC,
-        )?)),
+        false => Some(File::from(
+            rustix::fs::memfd_create("farmhand-secrets", rustix::fs::MemfdFlags::CLOEXEC)
+                .map_err(io::Error::from)?,
+        )),
     };
     let for_child = ForChild {
         numbered: [
@@ -105,12 +119,12 @@ pub fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) -> io::Re
     let ends = [&stdout, &stderr, &progress, &start_error];
     let status_end = status.as_ref().map(|(read, _)| read);
     for end in ends.into_iter().chain(status_end).chain(&stdin) {
-        rustix::io::ioctl_fionbio(end, true)?;
+        rustix::io::ioctl_fionbio(end, true).map_err(io::Error::from)?;
     }
     let namespaces = if isolated { isolation() } else { 0 };
     // SAFETY: this process has one thread, so every lock and allocation is consistent in the child, which calls no code
     // that needs glibc's idea of its id, and execs or exits.
-    let (pid, moves) = unsafe { born(namespaces, cgroup)? };
+    let (pid, moves) = unsafe { born(namespaces, cgroup) }.map_err(NotMade::Fork)?;
     if pid == 0 {
         for_child.become_child(plan, isolated, liveness, cgroup.filter(|_| moves))
     }
@@ -124,6 +138,10 @@ pub fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) -> io::Re
         status: status.map(|(read, _)| read),
         secrets,
     })
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(pipe_with(PipeFlags::CLOEXEC)?)
 }
 
 /// The namespaces of an attempt with `isolation = "pid"`. Others than root need one more to make the two.

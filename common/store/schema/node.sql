@@ -129,6 +129,8 @@ CREATE TABLE farmhand.node (
     -- The database's clock minus the node's, as the node measured it with its last renewal; NULL until it has. For people: no
     -- decision hangs on it.
     clock_offset_ms bigint,
+    -- Why the node could not start the run that it tried last, as of its last renewal; NULL while it can. For people, too.
+    cannot_start text,
     -- The transaction of the latest renewal, never lower than one before: who has seen a higher number knows that the
     -- renewal was sent before.
     mark bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
@@ -146,6 +148,16 @@ CREATE TABLE farmhand.node_boot (
     boot_id text NOT NULL CHECK (boot_id <> ''),
     seen_at timestamptz NOT NULL
 );
+
+-- A node as people are shown it; "lease_until" is compared with the server's clock for them only.
+CREATE FUNCTION farmhand.shown_state(n farmhand.node) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN n.open AND n.lease_until < statement_timestamp() THEN 'expired'
+        WHEN n.open AND n.state = 'ready' AND n.cannot_start IS NOT NULL THEN 'blocked'
+        WHEN n.open THEN n.state
+        WHEN n.lost_at > statement_timestamp() - interval '1 day' THEN 'lost'
+        ELSE 'closed' END
+$$;
 
 -- The place of a node, from 0, among the ready ones that have the labels, and how many those are, at least 1.
 CREATE FUNCTION farmhand.turn(own text, wanted jsonb DEFAULT NULL) RETURNS bigint[]

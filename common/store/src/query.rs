@@ -146,7 +146,7 @@ pub struct NodeRow {
     pub session: i64,
     pub life: Uuid,
     pub beat: i64,
-    /// closed, draining, cordoned or ready.
+    /// As [`crate::reading::NodeState`] has it.
     pub state: String,
     pub open: bool,
     /// For people; no decision hangs on it.
@@ -160,6 +160,8 @@ pub struct NodeRow {
     pub started_at: Timestamp,
     /// The database's clock minus the node's, as of its last renewal; for people. None while it is not known.
     pub clock_offset_ms: Option<i64>,
+    /// Why the machine refused the run that it was to start last.
+    pub cannot_start: Option<String>,
     /// When what still runs on a draining node is to be ended.
     pub drain_until: Option<Timestamp>,
     /// Who cordoned or drained it last, and when.

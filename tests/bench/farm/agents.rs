@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::{LeaseTiming, MarksBelow, claim_delay};
 use farmhand_core::retry::full_jitter;
-use farmhand_store::protocol::{Fire, claim, close, finish, fire_for, look, renew};
+use farmhand_store::protocol::{Fire, Told, claim, close, finish, fire_for, look, renew};
 use farmhand_store::{Db, DbConfig, Me, Note};
 use farmhand_tests::bench::queue::{end, session};
 use farmhand_tests::pg::PrivateServer;
@@ -202,7 +202,7 @@ impl Agent {
                 }
                 self.take(&due).await;
             } else if renew_at <= now {
-                let again = match renew(&self.db, &self.me, TTL, None, 0).await {
+                let again = match renew(&self.db, &self.me, TTL, &Told::default()).await {
                     Ok(_) => {
                         self.renewed.fetch_add(1, Ordering::Release);
                         failures = 0;

@@ -212,6 +212,9 @@ pub(super) fn state(node: &NodeRow) -> String {
     ) {
         text.push_str(&format!(", by {by} at {}", out::time(at)));
     }
+    if let ("blocked", Some(why)) = (node.state.as_str(), &node.cannot_start) {
+        text.push_str(&format!(": it starts no runs, {why}"));
+    }
     match node.drain_until {
         Some(until) if node.running > 0 => {
             text.push_str(&format!(

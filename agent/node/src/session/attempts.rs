@@ -71,7 +71,7 @@ impl Session {
             // What a claim or a firing under way will take is not known yet.
             let free = self.fires_in_flight == 0 && self.claimer.is_idle() && self.may_claim(now);
             let room = if free && !self.leaves_runs_to_others() {
-                self.free_slots.len()
+                self.start_pause.bounds(self.free_slots.len())
             } else {
                 0
             };
@@ -149,7 +149,8 @@ impl Session {
         if !self.may_claim(now) {
             return;
         }
-        let free = u32::try_from(self.free_slots.len()).unwrap_or(u32::MAX);
+        let free = self.start_pause.bounds(self.free_slots.len());
+        let free = u32::try_from(free).unwrap_or(u32::MAX);
         let Some(n) = self.claimer.take_claim(now, free) else {
             return;
         };
@@ -229,6 +230,7 @@ impl Session {
                     at: Timestamp::now(),
                 });
                 self.emit(Event::Started { attempt: about, pid });
+                self.start_succeeded();
             }
             Err(NotStarted::TooLong(_)) if attempt.phase == Phase::Ended => {}
             Err(NotStarted::TooLong(length)) => {
@@ -245,6 +247,7 @@ impl Session {
                 let _ = self.ctx.reports.send(report);
                 self.show_slots();
             }
+            Err(NotStarted::Machine(why)) => self.start_refused(id, why),
             Err(NotStarted::Refused(why)) => {
                 // Not known here any more, so the next renewals take it back, with a tombstone first.
                 tracing::warn!("run {} attempt {} was not started: {why}", id.run_id, id.attempt);
@@ -345,7 +348,7 @@ impl Session {
         let Some(attempt) = self.attempts.get_mut(&id) else {
             return;
         };
-        if !attempt.cancelled && attempt.phase != Phase::Ended {
+        if !attempt.cancelled && attempt.phase.may_live() {
             attempt.cancelled = true;
             let grace = attempt.assignment.spec.grace;
             let warden = attempt.warden;

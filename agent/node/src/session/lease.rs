@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::BootInstant;
 use farmhand_store::StoreError;
-use farmhand_store::protocol::{self, Attempt, LostWhy, Release, Renewed};
+use farmhand_store::protocol::{self, Attempt, LostWhy, Release, Renewed, Told};
 use futures_util::future::join_all;
 
 use super::{Attempt as Running, Input, Mode, Phase, Session, SessionEnd};
@@ -55,12 +55,15 @@ impl Session {
         }
         self.watch_own_clock();
         let (ctx, me) = (self.ctx.clone(), self.me.clone());
-        let offset = self.db_clock.offset_ms(now);
-        let pulse = ctx.memory.latest().map_or(0, |m| m.pulse);
+        let told = Told {
+            clock_offset_ms: self.db_clock.offset_ms(now),
+            pulse: ctx.memory.latest().map_or(0, |m| m.pulse),
+            cannot_start: self.start_pause.why().map(str::to_owned),
+        };
         self.spawn(async move {
             // The holder's rule: read before sending.
             let sent = boot_now();
-            let result = protocol::renew(&ctx.keeper_db, &me, ctx.timing.ttl(), offset, pulse).await;
+            let result = protocol::renew(&ctx.keeper_db, &me, ctx.timing.ttl(), &told).await;
             Input::Renewed { sent, result }
         });
     }
@@ -137,7 +140,7 @@ impl Session {
         let (keeper, attempts) = (&self.keeper, &self.attempts);
         let unheld = |kind| {
             let mut of = attempts.values().filter(|a| a.warden == kind);
-            of.any(|a| a.fenced && a.phase != Phase::Ended)
+            of.any(|a| a.fenced && a.phase.may_live())
         };
         self.wardens.set_deadlines(whose, |kind| {
             (!unheld(kind)).then(|| keeper.deadlines(kind.hold()))
@@ -173,8 +176,11 @@ impl Session {
             .map(|(id, _)| *id)
             .collect();
         for id in moved_on {
-            self.fence_off(id, "the run is no longer held by this session");
+            if !self.settle_refused(id) {
+                self.fence_off(id, "the run is no longer held by this session");
+            }
         }
+        self.forbid_again(held);
     }
 
     /// Ends an attempt that is not ours to run any more.
@@ -198,6 +204,7 @@ impl Session {
         let (begun, never) = self.begun_before(unknown);
         self.lose_left_behind(&begun);
         self.give_back(never, "a claim's reply was lost");
+        self.give_back(self.refused_of(ids), "the machine would not start them");
     }
 
     /// No warden can start these any more: the runs go back.
@@ -205,14 +212,20 @@ impl Session {
         if never.is_empty() {
             return;
         }
-        let (ctx, me) = (self.ctx.clone(), self.me.clone());
+        let (ctx, me, tx) = (self.ctx.clone(), self.me.clone(), self.tx.clone());
         tokio::spawn(async move {
             match protocol::release(&ctx.db, &me, &never, Release::NeverStarted).await {
-                Ok(freed) => ctx.events.emit(Event::Released {
-                    session: me.session,
-                    runs: freed.len(),
-                    why,
-                }),
+                Ok(freed) => {
+                    if !freed.is_empty() {
+                        ctx.events.emit(Event::Released {
+                            session: me.session,
+                            runs: freed.len(),
+                            why,
+                        });
+                    }
+                    let ids = never.into_iter().map(AttemptId::from).collect();
+                    let _ = tx.send(Input::GivenBack(ids)).await;
+                }
                 // The next renewal shows them again.
                 Err(e) => ctx.events.emit(Event::DatabaseDown {
                     op: "release",
@@ -231,7 +244,7 @@ impl Session {
         let (ctx, serving) = (self.ctx.clone(), self.serving());
         let settled = self.hear_out().await;
         for (id, attempt) in &self.attempts {
-            if attempt.phase != Phase::Ended {
+            if attempt.phase.may_live() {
                 self.emit(Event::FenceKill {
                     run_id: id.run_id,
                     attempt: id.attempt,
@@ -353,7 +366,7 @@ impl Session {
         let waiting = self.wardens.waiting(kind);
         let mut lost = 0;
         for (id, attempt) in &mut self.attempts {
-            if attempt.warden != kind || attempt.phase == Phase::Ended || waiting.contains(id) {
+            if attempt.warden != kind || !attempt.phase.may_live() || waiting.contains(id) {
                 continue;
             }
             attempt.phase = Phase::Ended;

@@ -11,6 +11,7 @@ mod notices;
 mod order;
 mod orphans;
 mod progress;
+mod refused_starts;
 mod rows;
 mod signature_sync;
 mod starting;
@@ -33,6 +34,7 @@ use crate::inbox::Input;
 use crate::lease::Keeper;
 use crate::outage::Unanswered;
 use crate::scheduler::Claimer;
+use crate::start_pause::StartPause;
 use crate::tables::Tables;
 use crate::wardens::Wardens;
 use farmhand_os::clock::{self, boot_now};
@@ -64,8 +66,17 @@ enum Phase {
     /// The warden has been asked.
     Starting,
     Running,
+    /// The machine would not start it; its run is being given back.
+    Refused,
     /// Reported by the warden, being written down.
     Ended,
+}
+
+impl Phase {
+    /// Whether a process of it may live.
+    fn may_live(self) -> bool {
+        matches!(self, Self::Starting | Self::Running)
+    }
 }
 
 struct Attempt {
@@ -107,6 +118,9 @@ pub struct Session {
     attempts: HashMap<AttemptId, Attempt>,
     slots: u32,
     free_slots: BTreeSet<u32>,
+    start_pause: StartPause,
+    /// Refused by the machine; the wardens are still to be told that they never start.
+    to_forbid: BTreeSet<AttemptId>,
     mode: Mode,
     /// Set in the node's row by an operator.
     withheld: bool,
@@ -152,6 +166,8 @@ impl Session {
             attempts: HashMap::new(),
             free_slots: (1..=ctx.tunable().slots).collect(),
             slots: ctx.tunable().slots,
+            start_pause: StartPause::default(),
+            to_forbid: BTreeSet::new(),
             mode: Mode::Working,
             withheld: false,
             drain: None,
@@ -224,6 +240,7 @@ impl Session {
             Input::SerialsTold(left) => self.on_serials_told(left),
             Input::Spawned { id, result } => self.on_spawned(id, result),
             Input::Forbidden(ids) => self.on_forbidden(&ids),
+            Input::GivenBack(ids) => self.on_given_back(&ids),
             Input::Warden(input) => return self.on_warden(input).await,
             Input::Settled(settled) => self.on_settled(&settled),
             Input::Remembered(key) => self.watcher.compared(key),
@@ -244,6 +261,7 @@ impl Session {
         self.dispatch_if_due(now);
         self.settle_if_wanted();
         self.tell_serials();
+        self.forbid_refused();
         self.claim_if_wanted(now);
         self.drain_if_due(now);
     }
@@ -256,6 +274,7 @@ impl Session {
         if self.may_claim(now) {
             wakes.extend(self.claimer.next_hint());
         }
+        wakes.extend(self.start_pause.ends_after(now));
         if self.may_fire(now) {
             wakes.extend(self.claimer.next_due().map(|at| self.db_clock.boot_at(at, now)));
         }
@@ -271,7 +290,9 @@ impl Session {
 
     /// Whether this agent may claim; a hint whose time has come waits for that.
     fn may_claim(&self, now: BootInstant) -> bool {
-        self.may_work(now) && self.attempts.len() <= attempts::UNSETTLED_MAX
+        self.may_work(now)
+            && self.attempts.len() <= attempts::UNSETTLED_MAX
+            && self.start_pause.ends_after(now).is_none()
     }
 
     /// Whether this agent may fire now.

@@ -61,7 +61,7 @@ impl Session {
             WardenInput::Started(kind, Err(e)) => {
                 tracing::error!("the {} warden did not start: {e}", kind.name());
                 for id in self.wardens.start_failed(kind) {
-                    self.forget(id);
+                    self.start_refused(id, format!("the {} warden did not start: {e}", kind.name()));
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use farmhand_core::lease::BootInstant;
 use jiff::Timestamp;
 
-use super::{Phase, Session};
+use super::Session;
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::wire::{AttemptId, KillReason};
 
@@ -71,7 +71,7 @@ impl Session {
         }
         let mut ended = 0;
         for (id, attempt) in &self.attempts {
-            if attempt.phase != Phase::Ended && drain.told.insert(*id) {
+            if attempt.phase.may_live() && drain.told.insert(*id) {
                 let grace = attempt.assignment.spec.grace;
                 self.wardens
                     .kill(attempt.warden, *id, grace, KillReason::Shutdown);

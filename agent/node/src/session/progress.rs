@@ -2,13 +2,13 @@
 
 use farmhand_store::progress::Progress;
 
-use super::{Phase, Session};
+use super::Session;
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::wire::{AttemptId, AttemptReport, ChildKill, Kind};
 
 impl Session {
     pub(super) fn on_progress(&mut self, id: AttemptId, checkpoint: Option<String>) {
-        let living = self.attempts.get(&id).filter(|a| a.phase != Phase::Ended);
+        let living = self.attempts.get(&id).filter(|a| a.phase.may_live());
         let Some(attempt) = living else { return };
         self.ctx.checkpoints.note(Progress {
             run_id: id.run_id,

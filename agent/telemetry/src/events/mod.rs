@@ -179,6 +179,13 @@ pub enum Event {
         from: i64,
         to: i64,
     },
+    /// The machine refuses to start processes.
+    StartsRefused {
+        why: String,
+    },
+    StartsResumed {
+        after: Duration,
+    },
     ClockSlewed {
         slewed: bool,
     },
@@ -365,6 +372,7 @@ fn severity(event: &Event) -> Severity {
         | Event::FenceKill { .. }
         | Event::Expired { .. }
         | Event::RenewalWithheld { .. }
+        | Event::StartsRefused { .. }
         | Event::HoldReleased { .. }
         | Event::Swept { .. }
         | Event::Abandoned { .. }

@@ -134,6 +134,8 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
             row.detail = json!({"epoch": epoch})
         }
         Event::EpochChanged { from, to } => row.detail = json!({"from": from, "to": to}),
+        Event::StartsRefused { why } => row.detail = json!({"why": why}),
+        Event::StartsResumed { after } => row.detail = json!({"after_ms": after.as_millis() as u64}),
         Event::ClockSlewed { slewed } => row.detail = json!({"slewed": slewed}),
         Event::NotRemoved {
             run_id,
@@ -206,6 +208,8 @@ fn kind(event: &Event) -> Option<&'static str> {
         Event::DatabaseUnknown { .. } => "database_unknown",
         Event::EpochOpened { .. } => "epoch_opened",
         Event::EpochChanged { .. } => "epoch_changed",
+        Event::StartsRefused { .. } => "starts_refused",
+        Event::StartsResumed { .. } => "starts_resumed",
         Event::ClockSlewed { .. } => "clock_slewed",
         Event::NotRemoved { .. } => "not_removed",
         Event::OutputDropped { .. } => "output_dropped",

@@ -172,6 +172,15 @@ impl std::fmt::Display for Text<'_> {
                     "the database is in epoch {to}, was {from}: comparing what runs here before claiming"
                 )
             }
+            Event::StartsRefused { why } => write!(
+                f,
+                "this machine starts no runs: {why}; they are given back, and less is claimed until one starts"
+            ),
+            Event::StartsResumed { after } => write!(
+                f,
+                "this machine starts runs again; it had not for {:.1} s",
+                after.as_secs_f64()
+            ),
             Event::ClockSlewed { slewed: true } => {
                 write!(
                     f,

@@ -6,7 +6,9 @@ use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, Opts, Registry};
 
 /// States that are always shown, zero included, so that a rule never compares with nothing.
-const NODE_STATES: [&str; 6] = ["ready", "cordoned", "draining", "expired", "lost", "closed"];
+const NODE_STATES: [&str; 7] = [
+    "ready", "blocked", "cordoned", "draining", "expired", "lost", "closed",
+];
 const QUEUE_STATES: [&str; 7] = ["running", "due", "delayed", "overlap", "pool", "lock", "rate"];
 const LEASE_STATES: [&str; 4] = ["healthy", "expired", "stalled", "overrun"];
 
@@ -25,7 +27,7 @@ pub fn families(farm: &FarmSnapshot, deadline: impl Fn(&JobPoint) -> Option<Time
     );
     all.states(
         "nodes",
-        "Nodes by state; expired: past its lease and not yet taken over; lost: ended by another within the last day",
+        "Nodes by state; blocked: its machine refuses to start processes; expired: past its lease and not yet taken over; lost: ended by another within the last day",
         &NODE_STATES,
         |state| farm.nodes.get(state).copied(),
     );

@@ -25,7 +25,9 @@ pub struct Ask {
     cursor: String,
 }
 
-const STATES: [&str; 7] = ["", "ready", "cordoned", "draining", "expired", "lost", "closed"];
+const STATES: [&str; 8] = [
+    "", "ready", "blocked", "cordoned", "draining", "expired", "lost", "closed",
+];
 
 pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
     answer(&app, &caller, list(&app, &caller, &ask).await)
@@ -153,6 +155,7 @@ fn withheld(node: &NodeItem, now: Timestamp) -> Markup {
     let is = matches!(node.state.as_str(), "cordoned" | "draining");
     html! {
         @if is { @if let Some(by) = &node.withheld_by { br; small { "by " (by) } } }
+        @if let (NodeState::Blocked, Some(why)) = (node.state, &node.cannot_start) { br; small { (why) } }
         @if let Some(until) = node.drain_until.filter(|_| is) { br; small { "ends what runs " (ago(until, now)) } }
         @if let Some(at) = node.lost_at { br; small { "expired " (ago(at, now)) } }
     }
@@ -232,6 +235,7 @@ fn facts(node: &NodeItem, now: Timestamp) -> Markup {
             dt { "Clock" } dd { (clock(node)) " " small { "compared with the database’s, when it renewed last" } }
             dt { "Labels" } dd { (labels(node)) }
             dt { "Version" } dd { (node.version) }
+            @if let (NodeState::Blocked, Some(why)) = (node.state, &node.cannot_start) { dt { "Starts no runs" } dd { (why) } }
             @if let Some(by) = &node.withheld_by { dt { "Last withheld" } dd { "by " (by) @if let Some(at) = node.withheld_at { ", " (ago(at, now)) } } }
             @if let Some(at) = node.lost_at { dt { "Expired by another" } dd { (both(at, now)) } }
         }

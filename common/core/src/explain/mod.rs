@@ -197,7 +197,7 @@ pub struct Live {
 #[derive(Clone, Debug)]
 pub struct Node {
     pub address: String,
-    /// ready, cordoned, draining, closed.
+    /// ready, blocked, cordoned, draining, closed.
     pub state: String,
     pub slots: i64,
     pub running: i64,
@@ -205,6 +205,8 @@ pub struct Node {
     /// Since when it is not ready, and who wanted that.
     pub since: Option<Timestamp>,
     pub by: Option<String>,
+    /// Why its machine starts no processes.
+    pub cannot_start: Option<String>,
 }
 
 /// One gate.

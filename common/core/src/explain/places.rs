@@ -67,9 +67,10 @@ impl Walk {
         if able.is_empty() {
             let states: Vec<String> = fitting
                 .iter()
-                .map(|n| match &n.by {
-                    Some(by) => format!("{} is {} by {by}", n.address, n.state),
-                    None => format!("{} is {}", n.address, n.state),
+                .map(|n| match (&n.by, &n.cannot_start) {
+                    (_, Some(why)) if n.state == "blocked" => format!("{} is blocked: {why}", n.address),
+                    (Some(by), _) => format!("{} is {} by {by}", n.address, n.state),
+                    (None, _) => format!("{} is {}", n.address, n.state),
                 })
                 .collect();
             // The last one to leave closed the gate.
@@ -85,9 +86,16 @@ impl Walk {
             let withheld = fitting
                 .iter()
                 .find(|n| matches!(n.state.as_str(), "cordoned" | "draining"));
-            let frees = match withheld {
-                Some(node) => format!("`farmhand node resume {}`, or start an agent", node.address),
-                None => "start an agent".to_owned(),
+            let blocked = fitting.iter().find(|n| n.state == "blocked");
+            let frees = match (withheld, blocked) {
+                (Some(node), _) => format!("`farmhand node resume {}`, or start an agent", node.address),
+                (None, Some(node)) => {
+                    format!(
+                        "room for processes on {}, which tries again by itself, or start an agent",
+                        node.address
+                    )
+                }
+                (None, None) => "start an agent".to_owned(),
             };
             self.closed(Gate::Nodes, what, since, frees);
             return;

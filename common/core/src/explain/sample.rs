@@ -44,6 +44,7 @@ pub(super) fn facts() -> Facts {
             labels: BTreeMap::new(),
             since: None,
             by: None,
+            cannot_start: None,
         }],
         claims_open: true,
     }

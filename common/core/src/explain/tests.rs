@@ -230,6 +230,16 @@ const CASES: &[Case] = &[
         "n1 is cordoned",
     ),
     (
+        "its machine starts nothing",
+        |f, k| {
+            f.nodes[0].state = "blocked".to_owned();
+            f.nodes[0].cannot_start = Some("fork: Resource temporarily unavailable".to_owned());
+            k.live = vec![live(None)];
+        },
+        Some(Gate::Nodes),
+        "n1 is blocked: fork: Resource",
+    ),
+    (
         "no node at all",
         |f, k| {
             f.nodes.clear();

@@ -143,15 +143,19 @@ pub enum Renewed {
     Lost,
 }
 
-/// One renewal, however many runs are held. `clock_offset_ms` is kept for people to read: the database's clock minus the
-/// caller's, None while it is not known. `pulse` is the latest that the caller knows.
-pub async fn renew(
-    db: &Db,
-    me: &Me,
-    ttl: Duration,
-    clock_offset_ms: Option<i64>,
-    pulse: i64,
-) -> Result<Renewed, StoreError> {
+/// What a renewal tells besides.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// The database's clock minus the caller's, None while it is not known; kept for people to read.
+    pub clock_offset_ms: Option<i64>,
+    /// The latest that the caller knows.
+    pub pulse: i64,
+    /// Why the machine starts no processes, if so; kept for people to read.
+    pub cannot_start: Option<String>,
+}
+
+/// One renewal, however many runs are held.
+pub async fn renew(db: &Db, me: &Me, ttl: Duration, told: &Told) -> Result<Renewed, StoreError> {
     #[derive(Deserialize)]
     struct Row {
         held: Vec<Held>,
@@ -170,8 +174,9 @@ pub async fn renew(
                 (&me.session, Type::INT8),
                 (&me.life, Type::UUID),
                 (&millis(ttl), Type::INT8),
-                (&clock_offset_ms, Type::INT8),
-                (&pulse, Type::INT8),
+                (&told.clock_offset_ms, Type::INT8),
+                (&told.pulse, Type::INT8),
+                (&told.cannot_start, Type::TEXT),
             ],
         )
         .await?;

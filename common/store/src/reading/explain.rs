@@ -79,16 +79,16 @@ async fn facts(db: &Db, name: &str, at: Option<Timestamp>) -> Result<Facts, Stor
         nodes: (nodes.into_iter())
             .map(|node| Node {
                 address: node.address,
-                state: node.state,
                 slots: node.slots.into(),
                 running: node.running,
                 labels: node.labels,
-                since: if node.open {
-                    node.withheld_at
-                } else {
-                    Some(node.lease_until)
+                since: match node.open {
+                    true => node.withheld_at.filter(|_| node.state != "blocked"),
+                    false => Some(node.lease_until),
                 },
+                state: node.state,
                 by: node.withheld_by.filter(|_| node.open),
+                cannot_start: node.cannot_start,
             })
             .collect(),
         claims_open: status.claims_open,

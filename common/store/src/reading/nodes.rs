@@ -20,6 +20,8 @@ words! {
         Ready = "ready",
         Cordoned = "cordoned",
         Draining = "draining",
+        /// It is ready, and its machine refuses to start processes.
+        Blocked = "blocked",
         /// Its session is open, and its lease is over.
         Expired = "expired",
         /// Another node ended its session within the last day.
@@ -47,6 +49,8 @@ pub struct NodeItem {
     pub started_at: Timestamp,
     /// The database's clock minus the node's, as of its last renewal; for people. None while it is not known.
     pub clock_offset_ms: Option<i64>,
+    /// Why the machine refused the run that it was to start last.
+    pub cannot_start: Option<String>,
     /// When its last session was ended by another node.
     pub lost_at: Option<Timestamp>,
     /// When what still runs on a draining node is to be ended.

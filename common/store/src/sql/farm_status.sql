@@ -9,9 +9,7 @@ WITH queue AS (
 )
 SELECT clock_timestamp() AS db_now,
     (SELECT coalesce(jsonb_object_agg(s.state, s.n), '{}') FROM (
-        SELECT CASE WHEN n.open AND n.lease_until < statement_timestamp() THEN 'expired'
-                WHEN n.open THEN n.state
-                WHEN n.lost_at > statement_timestamp() - interval '1 day' THEN 'lost' ELSE 'closed' END AS state, count(*) AS n
+        SELECT farmhand.shown_state(n) AS state, count(*) AS n
         FROM farmhand.node n GROUP BY 1) s) AS nodes,
     (SELECT coalesce(sum(slots), 0)::bigint FROM farmhand.node WHERE open) AS slots,
     q.running, q.due, q.waiting, q.oldest_ready, q.rounds,

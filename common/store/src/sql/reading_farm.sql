@@ -24,9 +24,7 @@ WITH RECURSIVE level(priority) AS (
     WHERE g.ready_at <= statement_timestamp()
 ), seat AS MATERIALIZED (
     SELECT n.address, n.session, n.slots, n.labels, n.lease_until, n.lost_at,
-        CASE WHEN n.open AND n.lease_until < statement_timestamp() THEN 'expired'
-            WHEN n.open THEN n.state
-            WHEN n.lost_at > statement_timestamp() - interval '1 day' THEN 'lost' ELSE 'closed' END AS state
+        farmhand.shown_state(n) AS state
     FROM farmhand.node n
 ), stuck AS (
     SELECT r.run_id, r.job_id, r.running_at AS node, r.attempt, l.state, l.since

@@ -2,9 +2,7 @@
 SELECT clock_timestamp() AS db_now, n.address, n.state, n.slots, n.lost_at, n.ttl_ms
 FROM (SELECT) one
 LEFT JOIN LATERAL (
-    SELECT n.address, CASE WHEN n.open AND n.lease_until < statement_timestamp() THEN 'expired' WHEN n.open THEN n.state
-            WHEN n.lost_at > statement_timestamp() - interval '1 day' THEN 'lost' ELSE 'closed' END AS state,
-        n.slots, n.lost_at, n.ttl_ms
+    SELECT n.address, farmhand.shown_state(n) AS state, n.slots, n.lost_at, n.ttl_ms
     FROM farmhand.node n WHERE cardinality($1::text[]) = 0 OR n.address = ANY ($1)
     ORDER BY n.address LIMIT 1000
 ) n ON true

@@ -152,6 +152,7 @@ BEGIN
             ('trim_history', ARRAY['agent']),
             ('forget_audit', ARRAY['agent']),
             ('turn', ARRAY['agent']),
+            ('shown_state', ARRAY['agent', 'operator', 'viewer']),
             ('left_to_others', ARRAY['agent']),
             ('done_tasks', ARRAY['agent']),
             ('known_credential', ARRAY['agent']),

@@ -7,9 +7,7 @@ WITH queue AS (
     FROM farmhand.run_live r GROUP BY 1
 ), seat AS (
     SELECT n.address, n.lost_at,
-        CASE WHEN n.open AND n.lease_until < statement_timestamp() THEN 'expired'
-            WHEN n.open THEN n.state
-            WHEN n.lost_at > statement_timestamp() - interval '1 day' THEN 'lost' ELSE 'closed' END AS state
+        farmhand.shown_state(n) AS state
     FROM farmhand.node n
 ), held AS MATERIALIZED (
     -- The instant since when a lease is not as it should be; NULL for one that is.

@@ -111,7 +111,7 @@ fn split<'a>(facts: &Facts, nodes: &'a [NodeFact], heirs: &Heirs) -> (Vec<&'a No
 }
 
 fn is_withheld(node: &NodeFact) -> bool {
-    matches!(node.state.as_str(), "draining" | "cordoned")
+    matches!(node.state.as_str(), "draining" | "cordoned" | "blocked")
 }
 
 fn lane(facts: &Facts, node: &NodeFact, scale: &Scale, heirs: &Heirs, top: f64) -> Lane {

@@ -289,6 +289,7 @@ fn listed(address: &str, open: bool, lease_until: Timestamp) -> NodeItem {
         version: String::new(),
         started_at: before(5_000),
         clock_offset_ms: None,
+        cannot_start: None,
         lost_at: None,
         drain_until: None,
         withheld_by: None,

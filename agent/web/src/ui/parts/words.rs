@@ -79,6 +79,7 @@ pub fn named(outcome: &str) -> Sign {
 pub fn node(state: &str) -> Sign {
     match state {
         "ready" => sign(Tone::Ok, Icon::Check, "ready"),
+        "blocked" => sign(Tone::Warn, Icon::Alert, "blocked"),
         "cordoned" => sign(Tone::Warn, Icon::Pause, "cordoned"),
         "draining" => sign(Tone::Warn, Icon::Arrow, "draining"),
         "lost" => sign(Tone::Lost, Icon::Lost, "lost"),

@@ -1,0 +1,81 @@
+//! Starts that the machine refuses: their runs go back to the farm, and less is claimed until something starts again.
+
+use farmhand_os::clock::boot_now;
+use farmhand_os::random::random;
+use farmhand_store::protocol::Attempt;
+use farmhand_telemetry::events::Event;
+use farmhand_warden_client::wire::AttemptId;
+
+use super::{Phase, Session};
+
+/// Of what a node's row says.
+const WHY_MAX: usize = 300;
+
+impl Session {
+    /// Its slot stays taken until its run is given back.
+    pub(super) fn start_refused(&mut self, id: AttemptId, mut why: String) {
+        let Some(attempt) = self.attempts.get_mut(&id).filter(|a| a.phase == Phase::Starting) else {
+            return;
+        };
+        tracing::debug!("run {} attempt {} was not started: {why}", id.run_id, id.attempt);
+        attempt.phase = Phase::Refused;
+        self.to_forbid.insert(id);
+        why = why.chars().take(WHY_MAX).collect();
+        if self.start_pause.refused(boot_now(), random(), &why) {
+            self.emit(Event::StartsRefused { why });
+            self.keeper.renew_now();
+        }
+        self.show_slots();
+    }
+
+    pub(super) fn start_succeeded(&mut self) {
+        if let Some(after) = self.start_pause.started(boot_now(), self.slots) {
+            self.emit(Event::StartsResumed { after });
+            self.keeper.renew_now();
+        }
+    }
+
+    /// No warden may start them when the runs go back: a tombstone comes first.
+    pub(super) fn forbid_refused(&mut self) {
+        if !self.to_forbid.is_empty() {
+            let ids = std::mem::take(&mut self.to_forbid);
+            self.wardens.forbid(ids.into_iter().collect());
+        }
+    }
+
+    /// What a renewal still shows as held: a warden or the database did not answer.
+    pub(super) fn forbid_again(&mut self, held: &[Attempt]) {
+        let refused = held.iter().map(|of| AttemptId::from(*of)).filter(|id| {
+            let here = self.attempts.get(id);
+            here.is_some_and(|a| a.phase == Phase::Refused)
+        });
+        self.to_forbid.extend(refused);
+    }
+
+    /// Of these, with their fences.
+    pub(super) fn refused_of(&self, ids: &[AttemptId]) -> Vec<Attempt> {
+        let refused = |id: &AttemptId| {
+            let here = self.attempts.get(id).filter(|a| a.phase == Phase::Refused);
+            here.map(|a| id.fenced(a.assignment.fence))
+        };
+        ids.iter().filter_map(refused).collect()
+    }
+
+    pub(super) fn on_given_back(&mut self, ids: &[AttemptId]) {
+        for id in ids {
+            self.settle_refused(*id);
+        }
+    }
+
+    /// Its run is not held here any more. False for what was not refused.
+    pub(super) fn settle_refused(&mut self, id: AttemptId) -> bool {
+        let Some(attempt) = self.attempts.get(&id).filter(|a| a.phase == Phase::Refused) else {
+            return false;
+        };
+        self.wardens.ack(attempt.warden, id);
+        self.forget(id);
+        // Nobody else may want it.
+        self.claimer.hint();
+        true
+    }
+}

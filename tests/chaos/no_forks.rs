@@ -1,0 +1,82 @@
+//! A machine that refuses to start processes.
+
+use std::time::Duration;
+
+use farmhand_tests::farm::{Farm, SOON};
+use farmhand_tests::no_forks::NoForks;
+
+const JOBS: &str = "[job.short]\ncommand = ['true']\n";
+const RUNS: i64 = 200;
+
+/// As long as the other node needs for all of them, and a good deal more.
+const BOUND: Duration = Duration::from_secs(30);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_cannot_fork_gives_its_runs_to_the_others_and_says_so() {
+    let mut farm = Farm::new().agents(2).jobs(JOBS).start().await;
+    let run_id = farm.submit("short").await;
+    let home = farm.succeeds(run_id).await.running_at.expect("a node");
+    let forks = NoForks::new(&[farm.agent(&home).wardens()[0].pid]);
+    let submitted: i64 = farm
+        .value(&format!(
+            "SELECT count(farmhand.submit('short')) FROM generate_series(1, {RUNS})"
+        ))
+        .await;
+    assert_eq!(submitted, RUNS);
+    let done = farm.eventually("the runs have succeeded", BOUND, async || {
+        let sql = "SELECT count(*) FROM farmhand.run_history WHERE state = 'succeeded'";
+        match farm.value::<i64>(sql).await {
+            done if done == RUNS + 1 => Ok(()),
+            done => Err(format!("{done} of {}", RUNS + 1)),
+        }
+    });
+    done.await;
+    // It went on trying, one at a time, and not with everything that it could take.
+    let refused: i64 = farm
+        .value("SELECT count(*) FROM farmhand.attempt WHERE outcome = 'never_started'")
+        .await;
+    eprintln!("{refused} starts refused");
+    assert!((1..=60).contains(&refused), "{refused} starts were refused");
+
+    farm.event("starts_refused").await;
+    assert_eq!(
+        farm.agent(&home).metric("farmhand_starts_refused", &[]).await,
+        1.0
+    );
+    shows(&farm, &home, "blocked").await;
+    let shown = farm.ok(&["node", "show", &home]);
+    assert!(shown.contains("it starts no runs, fork:"), "{shown}");
+    let status = farm.farmhand(&["status"]);
+    let status = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(status.contains("1 blocked, 1 ready"), "{status}");
+
+    let other = farm.other_than(&home).address.clone();
+    farm.ok(&["node", "cordon", &other]);
+    let waiting = farm.submit("short").await;
+    farm.eventually("the node is named", SOON, async || {
+        let said = farm.farmhand(&["explain", "job", "short"]);
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        said.contains(&format!("{home} is blocked: fork:"))
+            .then_some(())
+            .ok_or(said)
+    })
+    .await;
+    drop(forks);
+    farm.succeeds(waiting).await;
+    farm.event("starts_resumed").await;
+    shows(&farm, &home, "ready").await;
+    assert_eq!(
+        farm.agent(&home).metric("farmhand_starts_refused", &[]).await,
+        0.0
+    );
+    farm.check().await;
+}
+
+async fn shows(farm: &Farm, node: &str, state: &str) {
+    farm.eventually(&format!("{node} is {state}"), SOON, async || {
+        let shown = farm.ok(&["node", "show", node]);
+        let line = shown.lines().find(|line| line.starts_with("state")).unwrap_or("");
+        line.contains(state).then_some(()).ok_or(shown.clone())
+    })
+    .await;
+}
