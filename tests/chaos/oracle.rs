@@ -64,7 +64,6 @@ pub fn sound() -> History {
         done: vec![done("n1", 1005, 1100)],
         submitted: vec![1],
         takeover: Some(Takeover {
-            within: Duration::from_millis(5300),
             tolerance: Duration::ZERO,
             settled: Duration::from_secs(8),
         }),
@@ -77,6 +76,7 @@ pub fn done(node: &str, from: u64, to: u64) -> Done {
         from: from * SECOND / 10,
         to: to * SECOND / 10,
         node: Some(node.to_owned()),
+        lease: Duration::from_secs(3),
         database: false,
         what: "killed".to_owned(),
     }

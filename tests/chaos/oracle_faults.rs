@@ -1,5 +1,7 @@
 //! The oracle on faults that follow each other on one node.
 
+use std::time::Duration;
+
 use farmhand_tests::chaos::oracle::{Broken, Done, check};
 
 use super::oracle::{done, found, sound, two_lives, two_seconds_later, window};
@@ -47,4 +49,58 @@ fn a_takeover_is_not_judged_when_its_node_came_back_and_was_hit_again() {
         history.done.push(other);
         assert_eq!(found(&check(&history)), [Broken::LateTakeover]);
     }
+}
+
+#[test]
+fn a_takeover_may_take_as_long_as_the_lease_of_its_node_says() {
+    // 5.9 s after the kill: too late for a lease of 3 s.
+    let mut late = two_seconds_later(sound());
+    assert_eq!(found(&check(&late)), [Broken::LateTakeover]);
+    late.done[0].lease = Duration::from_secs(10);
+    let verdict = check(&late);
+    assert_eq!((found(&verdict), verdict.takeovers.len()), (vec![], 1));
+}
+
+#[test]
+fn who_had_a_long_lease_is_well_again_after_its_takeover_only() {
+    let mut late = two_seconds_later(sound());
+    // The two others were hit nine seconds before; with long leases they may still be on their way back.
+    late.done.extend([done("n2", 905, 910), done("n3", 905, 910)]);
+    assert_eq!(found(&check(&late)), [Broken::LateTakeover]);
+    for done in &mut late.done[1..] {
+        done.lease = Duration::from_secs(10);
+    }
+    assert_eq!(found(&check(&late)), []);
+}
+
+#[test]
+fn a_site_that_has_another_address_for_a_while_is_the_same_site() {
+    let mut late = two_seconds_later(sound());
+    for line in late.lines.iter_mut().filter(|line| line.node == "n1") {
+        line.node = "n1-b".to_owned();
+    }
+    assert_eq!(found(&check(&late)), [Broken::LateTakeover]);
+}
+
+#[test]
+fn a_takeover_is_not_judged_when_who_took_it_over_was_hit_before_it_began() {
+    let late = two_seconds_later(sound());
+    assert_eq!(found(&check(&late)), [Broken::LateTakeover]);
+    let mut hit = late.clone();
+    hit.done.push(stopped("n2", 1040, 1055));
+    assert_eq!(found(&check(&hit)), []);
+    // Before the fault, or after the next attempt had begun, it changes nothing.
+    for other in [stopped("n2", 1000, 1003), stopped("n2", 1075, 1080)] {
+        let mut history = late.clone();
+        history.done.push(other);
+        assert_eq!(found(&check(&history)), [Broken::LateTakeover]);
+    }
+    // One attempt in between left no line.
+    let mut without = late;
+    for line in without.lines.iter_mut().filter(|line| line.attempt == 2) {
+        (line.attempt, line.fence) = (3, 30);
+    }
+    without.rows[0].attempt = 3;
+    without.rows[0].fence = Some(30);
+    assert_eq!(found(&check(&without)), []);
 }

@@ -1,5 +1,7 @@
 //! A small scale of the suite (`tests/chaos/run`): the same farm, faults and oracle, with a seed that never changes.
 
+mod seeds;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,6 +19,8 @@ fn shape(lasts_ms: u64) -> Shape {
         listeners: 100,
         declared_percent: 0,
         spared: None,
+        leases: vec![3],
+        only: None,
     }
 }
 
@@ -102,6 +106,70 @@ fn every_other_kind_of_fault_behind_a_pooler_breaks_no_promise() {
     println!("{text}");
     assert!(outcome.is_clean(), "{text}");
     assert_eq!((outcome.faults.len(), outcome.count()), (10, 10), "{text}");
+    assert!(outcome.verdict.runs > 80, "{text}");
+}
+
+/// Restarts with something else than before, what dies together, and what is slow: each kind once.
+#[test]
+fn every_kind_of_restart_breaks_no_promise() {
+    let lease = |agent: usize, seconds: u64, wardens: bool| Fault::Lease {
+        agent,
+        seconds,
+        wardens,
+    };
+    let faults = [
+        (3_000, 9_000, Fault::SlowTable { milliseconds: 400 }),
+        (4_000, 500, lease(1, 3, false)),
+        (5_000, 9_000, Fault::Rack { first: 2, size: 2 }),
+        (6_000, 0, Fault::Labels { agent: 0, zone: 'b' }),
+        (8_000, 6_000, Fault::Frozen { agent: 1, kill: true }),
+        (16_000, 700, lease(1, 10, true)),
+        (
+            17_000,
+            9_000,
+            Fault::Rename {
+                agent: 2,
+                address: true,
+            },
+        ),
+        (
+            18_000,
+            6_000,
+            Fault::Rename {
+                agent: 1,
+                address: false,
+            },
+        ),
+        (
+            20_000,
+            4_000,
+            Fault::Frozen {
+                agent: 3,
+                kill: false,
+            },
+        ),
+    ];
+    let event = |(at_ms, lasts_ms, fault)| Event {
+        at_ms,
+        lasts_ms,
+        fault,
+        declared: false,
+    };
+    let plan = Plan {
+        seed: 2,
+        shape: Shape {
+            failovers: false,
+            leases: vec![3, 10],
+            ..shape(28_000)
+        },
+        events: faults.map(event).to_vec(),
+    };
+    let outcome = run(&plan, &patient());
+    let text = told(&plan, &outcome);
+    println!("{text}");
+    assert!(outcome.is_clean(), "{text}");
+    assert_eq!((outcome.faults.len(), outcome.count()), (9, 9), "{text}");
+    assert!(outcome.faults.values().all(|met| met.hit == met.begun), "{text}");
     assert!(outcome.verdict.runs > 80, "{text}");
 }
 

@@ -1,9 +1,8 @@
-//! The scheduler check on records that are forged, and what a plan must be.
+//! The scheduler check on records that are forged.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use farmhand_tests::chaos::plan::{Act, Fault, Plan, Shape};
 use farmhand_tests::chaos::targets::{self, Definition, Matched, Mismatch, Nodes, Record, Span, Trouble};
 use jiff::Timestamp;
 
@@ -35,6 +34,7 @@ fn definition() -> Definition {
         instances: 1,
         each_node: false,
         skips: true,
+        placed: false,
     }
 }
 
@@ -112,6 +112,7 @@ fn each_node(records: &[Record], troubles: Vec<Trouble>) -> Vec<Mismatch> {
         names: ["n1", "n2", "n3"].map(str::to_owned).to_vec(),
         troubles,
         settled: Duration::from_secs(8),
+        ..Nodes::default()
     };
     let definition = Definition {
         each_node: true,
@@ -126,6 +127,7 @@ fn trouble(node: Option<&str>, from: i64, to: i64) -> Trouble {
         node: node.map(str::to_owned),
         from: at(from),
         to: at(to),
+        lease: Duration::from_secs(3),
     }
 }
 
@@ -252,61 +254,62 @@ fn each_shard_of_an_instant_needs_its_own_outcome_unless_all_were_skipped() {
     );
 }
 
-fn shape() -> Shape {
-    Shape {
-        agents: 5,
-        lasts_ms: 3_600_000,
-        faults_per_hour: 3_000,
-        pgbouncer: false,
-        failovers: true,
-        listeners: 1_000,
-        declared_percent: 3,
-        spared: None,
-    }
-}
-
 #[test]
-fn a_plan_follows_from_its_seed_alone_and_is_read_back_as_it_was_written() {
-    let plan = Plan::new(7, shape());
-    assert_eq!(plan, Plan::new(7, shape()));
-    assert_ne!(plan.events, Plan::new(8, shape()).events);
-    assert_eq!(Plan::parse(&plan.to_json()), Ok(plan));
-}
-
-#[test]
-fn an_hour_of_a_plan_has_its_faults_of_every_kind_and_always_leaves_somebody_alone() {
-    let plan = Plan::new(7, shape());
-    assert!(
-        (2_700..3_300).contains(&plan.events.len()),
-        "{}",
-        plan.events.len()
-    );
-    // The rarer ones, in declared windows, need more than one hour.
-    let hours = (7..12).flat_map(|seed| Plan::new(seed, shape()).events);
-    let names: std::collections::BTreeSet<String> = hours.map(|e| e.fault.name()).collect();
-    // 26 combinations of kill and stop, three ways to drop packets, and nine others.
-    assert_eq!(names.len(), 26 + 3 + 9, "{names:?}");
-    for epoch in plan.events.chunk_by(|a, b| a.at_ms / 60_000 == b.at_ms / 60_000) {
-        let hit: std::collections::BTreeSet<usize> = epoch.iter().filter_map(|e| e.fault.agent()).collect();
-        assert!(hit.len() < 5, "{hit:?}");
-    }
-}
-
-#[test]
-fn what_the_plan_declares_is_the_loss_of_the_guard_with_somebody_else() {
-    let plan = Plan::new(7, shape());
-    let mut declared = 0;
-    for event in &plan.events {
-        let Fault::Processes {
-            own, warden, guard, ..
-        } = event.fault
-        else {
-            assert!(!event.declared);
-            continue;
+fn a_run_of_a_node_that_will_never_run_it_ends_for_the_reason_that_was_given() {
+    let gone = |reason: &str, nodes: &Nodes| {
+        let mut records = on_each_node();
+        records[0] = Record {
+            state: "skipped".to_owned(),
+            reason: Some(reason.to_owned()),
+            lived_on: BTreeSet::new(),
+            ..records[0].clone()
         };
-        let alone = warden == Act::Nothing && own == Act::Nothing;
-        assert_eq!(event.declared, guard != Act::Nothing && !alone, "{event:?}");
-        declared += usize::from(event.declared);
+        let definition = Definition {
+            each_node: true,
+            skips: false,
+            ..definition()
+        };
+        matched(&definition, &records, nodes).mismatches.len()
+    };
+    let due = on_each_node()[0].first_due;
+    let removed = Nodes {
+        removed: ["n1".to_owned()].into(),
+        ..Nodes::default()
+    };
+    let relabelled = |at| Nodes {
+        relabelled: vec![("n1".to_owned(), at)],
+        ..Nodes::default()
+    };
+    let (before, after) = (due - Duration::from_secs(1), due + Duration::from_secs(3_600));
+    for (reason, nodes, wrong) in [
+        ("its node was removed", &removed, 0),
+        ("its node was removed", &relabelled(before), 1),
+        ("the labels of its node changed", &relabelled(before), 0),
+        ("the labels of its node changed", &relabelled(after), 1),
+        ("the labels of its node changed", &removed, 1),
+    ] {
+        assert_eq!(gone(reason, nodes), wrong, "{reason}: {nodes:?}");
     }
-    assert!(declared > 0);
+}
+
+#[test]
+fn what_a_node_with_a_long_lease_may_have_held_begins_as_much_later() {
+    let late = |lease: u64, node_hit_at: i64| {
+        let mut records: Vec<Record> = (0..5)
+            .map(|n| record(2 * n + 2, 2 * n + 2, "succeeded"))
+            .collect();
+        records[0].began = Some(records[0].first_due + Duration::from_secs(20));
+        let hit = Trouble {
+            lease: Duration::from_secs(lease),
+            ..trouble(Some("n1"), node_hit_at, node_hit_at + 1)
+        };
+        let nodes = Nodes {
+            troubles: vec![hit],
+            ..Nodes::default()
+        };
+        matched(&definition(), &records, &nodes).mismatches.len()
+    };
+    assert_eq!(late(3, 4), 1);
+    assert_eq!(late(30, 4), 0);
+    assert_eq!(late(30, 60), 1, "it was hit when the run had begun");
 }

@@ -32,10 +32,9 @@ impl Group {
         Self { dir, mounted }
     }
 
-    /// # Panics
-    /// When the process is gone.
-    pub fn take_in(&self, pid: i32) {
-        fs::write(self.dir.join("cgroup.procs"), pid.to_string()).unwrap();
+    /// Whether the process was there to be taken in.
+    pub fn take_in(&self, pid: i32) -> bool {
+        fs::write(self.dir.join("cgroup.procs"), pid.to_string()).is_ok()
     }
 }
 

@@ -14,10 +14,21 @@ impl Frozen {
     /// Without root, or without a freezer of cgroup v1.
     #[must_use]
     pub fn new(pid: i32) -> Self {
+        Self::try_new(pid).unwrap_or_else(|| panic!("there is no process {pid}"))
+    }
+
+    /// `None` when the process has ended.
+    ///
+    /// # Panics
+    /// Without root, or without a freezer of cgroup v1.
+    #[must_use]
+    pub fn try_new(pid: i32) -> Option<Self> {
         let frozen = Self(Group::new("freezer", &pid.to_string()));
-        frozen.0.take_in(pid);
-        frozen.become_("FROZEN");
-        frozen
+        let there = frozen.0.take_in(pid);
+        if there {
+            frozen.become_("FROZEN");
+        }
+        there.then_some(frozen)
     }
 
     fn become_(&self, state: &str) {

@@ -6,16 +6,30 @@ use crate::cgroup_v1::Group;
 
 /// They can again when it is dropped.
 #[derive(Debug)]
-pub struct NoForks(#[expect(dead_code, reason = "dropped")] Group);
+pub struct NoForks(Group);
 
 impl NoForks {
+    /// Of those that are still there.
+    ///
     /// # Panics
-    /// Without root, without the pids controller of cgroup v1, or when a process is gone.
+    /// Without root, or without the pids controller of cgroup v1.
     #[must_use]
     pub fn new(pids: &[i32]) -> Self {
         let group = Group::new("pids", &format!("forks-{}", pids[0]));
-        pids.iter().for_each(|pid| group.take_in(*pid));
+        for pid in pids {
+            group.take_in(*pid);
+        }
         fs::write(group.dir.join("pids.max"), "0").unwrap();
         Self(group)
+    }
+
+    /// Whether a fork, or a thread, was refused.
+    ///
+    /// # Panics
+    /// When the group is gone.
+    #[must_use]
+    pub fn refused(&self) -> bool {
+        let events = fs::read_to_string(self.0.dir.join("pids.events")).unwrap();
+        !events.trim().ends_with(" 0")
     }
 }

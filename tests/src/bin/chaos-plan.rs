@@ -17,10 +17,16 @@ struct Arguments {
     seed: u64,
     #[arg(long, default_value_t = 5.0)]
     minutes: f64,
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(3..=7))]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(3..=10))]
     agents: u8,
     #[arg(long, default_value_t = 3_000)]
     faults_per_hour: u64,
+    /// Seconds of the agents' leases, in turn; a restart may change them.
+    #[arg(long, value_delimiter = ',', default_value = "3,10,30")]
+    leases: Vec<u64>,
+    /// Nothing but faults of this kind, as a plan in JSON calls it: rack, frozen, lease, ...
+    #[arg(long)]
+    only: Option<String>,
     /// PgBouncer in transaction mode between agents and servers.
     #[arg(long)]
     pgbouncer: bool,
@@ -97,5 +103,7 @@ fn shape(arguments: &Arguments) -> Shape {
         listeners: arguments.listeners,
         declared_percent: arguments.declared,
         spared: arguments.soak.then_some(0),
+        leases: arguments.leases.clone(),
+        only: arguments.only.clone(),
     }
 }

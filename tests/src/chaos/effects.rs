@@ -5,70 +5,94 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 
-use super::field::{Doing, Field, Site, lives};
+use super::field::{Doing, Field, lives};
 use super::oracle::{SWEPT, Window};
 use super::plan::{Act, Event, Fault};
+use super::site::Site;
+use super::{restarts, table};
 use crate::farm::send;
 use crate::witness::boot_ns;
 
-/// One fault from its beginning to its end.
-pub async fn happen(field: Arc<Field>, event: Event) {
+/// One fault from its beginning to its end; whether there was something that it hit.
+pub async fn happen(field: Arc<Field>, event: Event) -> bool {
     let lasts = Duration::from_millis(event.lasts_ms);
-    let site = event.fault.agent().map(|n| &field.sites[n]);
-    let doing = Doing::begin(site, event.fault.hits_the_database(), event.fault.name());
-    match (event.fault, site) {
-        (
-            Fault::Processes {
-                own, warden, guard, ..
-            },
-            Some(site),
-        ) => {
-            processes(
-                &field,
-                site,
-                [own, warden, guard],
-                lasts,
-                event.declared,
-                doing.from(),
-            )
-            .await;
+    let members = match event.fault {
+        Fault::Rack { first, size } => &field.sites[first..first + size],
+        // Its node goes on.
+        Fault::Labels { .. } => &[],
+        _ => event.fault.agent().map_or(&[][..], |n| &field.sites[n..=n]),
+    };
+    let (name, database) = (event.fault.name(), event.fault.hits_the_database());
+    let doings: Vec<Doing> = if members.is_empty() {
+        vec![Doing::begin(None, database, name)]
+    } else {
+        let begin = |site| Doing::begin(Some(site), database, name.clone());
+        members.iter().map(begin).collect()
+    };
+    let hit = match event.fault.agent().map(|n| &field.sites[n]) {
+        Some(site) => on_a_site(&field, site, event, lasts, doings[0].from()).await,
+        None => on_the_farm(&field, members, event.fault, lasts).await,
+    };
+    doings.into_iter().for_each(|doing| doing.over(&field));
+    hit
+}
+
+async fn on_a_site(field: &Field, site: &Site, event: Event, lasts: Duration, from: u64) -> bool {
+    match event.fault {
+        Fault::Processes {
+            own, warden, guard, ..
+        } => {
+            return processes(field, site, [own, warden, guard], lasts, event.declared, from).await;
         }
-        (Fault::Drop { way, .. }, Some(site)) => {
+        Fault::Drop { way, .. } => {
             with_place(site, |place| place.drop_packets(way)).await;
             tokio::time::sleep(lasts).await;
             with_place(site, |place| place.heal()).await;
         }
-        (
-            Fault::Cut {
-                after_bytes,
-                to_server,
-                ..
-            },
-            Some(site),
-        ) => {
+        Fault::Cut {
+            after_bytes,
+            to_server,
+            ..
+        } => {
             for proxy in &site.proxies {
                 proxy.cut_after(i64::try_from(after_bytes).unwrap_or(1), to_server);
             }
         }
-        (Fault::Clock { seconds, .. }, Some(site)) => {
+        Fault::Clock { seconds, .. } => {
             site.set_clock(seconds);
             tokio::time::sleep(lasts).await;
             site.set_clock(0);
         }
-        (Fault::DiskFull { .. }, Some(site)) => {
+        Fault::DiskFull { .. } => {
             with_place(site, |place| place.fill_disk()).await;
             tokio::time::sleep(lasts).await;
             with_place(site, |place| place.free_disk()).await;
         }
-        (Fault::DatabaseRestart, _) => field.pair.lock().await.restart(lasts).await,
-        (Fault::DatabaseCrash, _) => field.pair.lock().await.crash(lasts).await,
-        (Fault::DatabaseFrozen, _) => field.pair.lock().await.freeze(lasts).await,
-        (Fault::Failover, _) => field.pair.lock().await.fail_over(lasts).await,
-        (Fault::Snapshot, _) => snapshot(&field, lasts).await,
-        (Fault::Listeners, _) => listeners(&field, lasts).await,
-        (_, None) => unreachable!("a fault of an agent names it"),
+        Fault::Lease { seconds, wardens, .. } => return restarts::lease(site, seconds, wardens, lasts).await,
+        Fault::Frozen { kill, .. } => return restarts::frozen(site, kill, lasts).await,
+        Fault::NoForks { .. } => return restarts::no_forks(site, lasts).await,
+        Fault::Labels { zone, .. } => return restarts::labels(field, site, zone).await,
+        Fault::Rename { address, .. } => return restarts::rename(field, site, address, lasts).await,
+        _ => unreachable!("a fault of no agent"),
     }
-    doing.over(&field);
+    true
+}
+
+async fn on_the_farm(field: &Field, members: &[Site], fault: Fault, lasts: Duration) -> bool {
+    match fault {
+        Fault::Rack { .. } => return restarts::rack(members, lasts).await,
+        Fault::SlowTable { milliseconds } => {
+            return table::slow_down(field, milliseconds, lasts).await > 0;
+        }
+        Fault::DatabaseRestart => field.pair.lock().await.restart(lasts).await,
+        Fault::DatabaseCrash => field.pair.lock().await.crash(lasts).await,
+        Fault::DatabaseFrozen => field.pair.lock().await.freeze(lasts).await,
+        Fault::Failover => field.pair.lock().await.fail_over(lasts).await,
+        Fault::Snapshot => return snapshot(field, lasts).await,
+        Fault::Listeners => return listeners(field, lasts).await,
+        _ => unreachable!("a fault of an agent names it"),
+    }
+    true
 }
 
 async fn with_place(site: &Site, act: impl FnOnce(&super::place::Place)) {
@@ -77,7 +101,14 @@ async fn with_place(site: &Site, act: impl FnOnce(&super::place::Place)) {
 }
 
 /// Kills and stops; later whoever was stopped goes on, and an agent that was killed is started again.
-async fn processes(field: &Field, site: &Site, acts: [Act; 3], lasts: Duration, declared: bool, from: u64) {
+async fn processes(
+    field: &Field,
+    site: &Site,
+    acts: [Act; 3],
+    lasts: Duration,
+    declared: bool,
+    from: u64,
+) -> bool {
     let [own, warden, guard] = acts;
     let agent = site.agent.lock().await;
     let pids = |found: Vec<crate::processes::Process>| found.into_iter().map(|p| p.pid).collect::<Vec<i32>>();
@@ -85,9 +116,11 @@ async fn processes(field: &Field, site: &Site, acts: [Act; 3], lasts: Duration, 
     let own_pid: Vec<i32> = agent.is_running().then(|| agent.pid()).into_iter().collect();
     drop(agent);
     let mut stopped = Vec::new();
+    let mut hit = false;
     // Everything at once: stopped first, so that none of them acts on another's death.
     for (pids, act) in [(&own_pid, own), (&guards, guard), (&wardens, warden)] {
         if act != Act::Nothing {
+            hit |= !pids.is_empty();
             pids.iter().for_each(|pid| send(*pid, libc::SIGSTOP));
         }
         if act == Act::Stop {
@@ -120,21 +153,24 @@ async fn processes(field: &Field, site: &Site, acts: [Act; 3], lasts: Duration, 
         };
         field.windows.lock().expect("no panic under it").push(window);
     }
+    hit
 }
 
-async fn snapshot(field: &Field, lasts: Duration) {
+async fn snapshot(field: &Field, lasts: Duration) -> bool {
     let Some(client) = field.client().await else {
-        return;
+        return false;
     };
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM farmhand.run_live";
-    if client.batch_execute(begin).await.is_ok() {
+    let held = client.batch_execute(begin).await.is_ok();
+    if held {
         tokio::time::sleep(lasts).await;
         let _ = tokio::time::timeout(Duration::from_secs(2), client.batch_execute("COMMIT")).await;
     }
+    held
 }
 
 /// As many sessions that listen as the shape says; opening them takes a while of its own.
-async fn listeners(field: &Field, lasts: Duration) {
+async fn listeners(field: &Field, lasts: Duration) -> bool {
     let mut open: Vec<Client> = Vec::new();
     while open.len() < field.listeners {
         let Some(client) = field.client().await else { break };
@@ -144,4 +180,5 @@ async fn listeners(field: &Field, lasts: Duration) {
         open.push(client);
     }
     tokio::time::sleep(lasts).await;
+    !open.is_empty()
 }

@@ -1,5 +1,7 @@
 //! The farm that the faults hit: agents in networks of their own, two servers, jobs with a witness.
 
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,24 +14,13 @@ use tokio_postgres::Client;
 use super::jobs;
 use super::oracle::{Done, Surprise, Window};
 use super::pair::Pair;
-use super::place::{HUB, Place};
 use super::plan::Shape;
+use super::site::Site;
+use super::table;
 use crate::bin::farmhand;
-use crate::farm::{Agent, TTL, send};
+use crate::farm::send;
 use crate::processes::{self, Process};
-use crate::proxy::Proxy;
 use crate::witness::boot_ns;
-
-/// An agent and what is around it.
-pub struct Site {
-    pub name: String,
-    pub agent: tokio::sync::Mutex<Agent>,
-    /// Between every other agent and each server.
-    pub proxies: Vec<Proxy>,
-    clock: PathBuf,
-    /// It shall be running: one that is not has ended by itself.
-    wanted: Mutex<bool>,
-}
 
 /// The whole of it. Everything ends with this value, and with the process.
 pub struct Field {
@@ -39,10 +30,15 @@ pub struct Field {
     pub windows: Mutex<Vec<Window>>,
     /// Runs whose submission was confirmed.
     pub submitted: Mutex<Vec<i64>>,
+    /// Addresses that a site had for a while.
+    pub removed: Mutex<BTreeSet<String>>,
+    /// Sites whose labels changed, and when.
+    pub relabelled: Mutex<Vec<(String, u64)>>,
     /// Agents that ended by themselves.
     pub surprises: Mutex<Vec<Surprise>>,
     pub listeners: usize,
     kept: bool,
+    _alive: File,
     dir: TempDir,
 }
 
@@ -51,9 +47,10 @@ impl Field {
     pub async fn new(shape: &Shape) -> Self {
         sweep();
         let dir = tempfile::Builder::new()
-            .prefix(&format!("{PREFIX}{}-", std::process::id()))
+            .prefix(PREFIX)
             .tempdir_in("/tmp")
             .expect("a temporary directory");
+        let alive = lock(dir.path());
         let open = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(dir.path(), open).expect("its mode");
         for part in ["witness", "locks"] {
@@ -62,7 +59,7 @@ impl Field {
         let pair = Pair::start(shape.failovers, shape.pgbouncer).await;
         let mut sites = Vec::new();
         for number in 1..=shape.agents {
-            sites.push(Site::new(number, dir.path(), &pair.ports(), shape.pgbouncer).await);
+            sites.push(Site::new(number, dir.path(), &pair.ports(), shape).await);
         }
         let field = Self {
             sites,
@@ -70,9 +67,12 @@ impl Field {
             done: Mutex::default(),
             windows: Mutex::default(),
             submitted: Mutex::default(),
+            removed: Mutex::default(),
+            relabelled: Mutex::default(),
             surprises: Mutex::default(),
             listeners: shape.listeners,
             kept: false,
+            _alive: alive,
             dir,
         };
         for site in &field.sites {
@@ -98,8 +98,9 @@ impl Field {
         ))
     }
 
-    /// Stores the suite's jobs.
+    /// Stores the suite's jobs, and makes the table of one of them.
     pub async fn apply_jobs(&self) {
+        table::create(&self.client().await.expect("a database")).await;
         let file = self.dir().join("jobs.toml");
         let text = jobs::document(&crate::farm::witness_program(), self.dir());
         std::fs::write(&file, text).expect("the job file");
@@ -112,25 +113,40 @@ impl Field {
     /// # Panics
     /// When it fails.
     pub async fn farmhand(&self, arguments: &[&str]) -> String {
-        let url = self.pair.lock().await.url();
         // "Try again", it says of a job that is due each second on a machine that takes longer than that.
         for tries in (0..30).rev() {
-            let out = Command::new(farmhand())
-                .args(arguments)
-                .env("FARMHAND_DATABASE_URL", &url)
-                .env("NO_COLOR", "1")
-                .stdin(Stdio::null())
-                .output()
-                .expect("farmhand starts");
-            if out.status.success() {
-                return String::from_utf8_lossy(&out.stdout).into_owned();
+            match self.try_farmhand(arguments).await {
+                Ok(out) => return out,
+                Err(said) => {
+                    assert!(tries > 0, "farmhand {arguments:?}: {said}");
+                    eprintln!("farmhand {arguments:?}: {said}");
+                }
             }
-            let said = String::from_utf8_lossy(&out.stderr);
-            assert!(tries > 0, "farmhand {arguments:?}: {said}");
-            eprintln!("farmhand {arguments:?}: {said}");
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
         unreachable!("the last try returns or panics")
+    }
+
+    /// The same once.
+    ///
+    /// # Errors
+    /// What it says when it fails.
+    pub async fn try_farmhand(&self, arguments: &[&str]) -> Result<String, String> {
+        let url = self.pair.lock().await.url();
+        let out = Command::new(farmhand())
+            .args(arguments)
+            .env("FARMHAND_DATABASE_URL", &url)
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .output()
+            .expect("farmhand starts");
+        let said = if out.status.success() {
+            &out.stdout
+        } else {
+            &out.stderr
+        };
+        let said = String::from_utf8_lossy(said).into_owned();
+        if out.status.success() { Ok(said) } else { Err(said) }
     }
 
     /// A connection of the harness's own to the primary, unless it does not answer in time.
@@ -158,7 +174,7 @@ impl Field {
             let Ok(mut agent) = site.agent.try_lock() else {
                 continue;
             };
-            if !*site.wanted.lock().expect("no panic under it") {
+            if !site.is_wanted() {
                 continue;
             }
             if let Some(status) = agent.exited() {
@@ -175,106 +191,26 @@ impl Field {
     }
 }
 
-impl Site {
-    async fn new(number: usize, dir: &Path, servers: &[u16], pooled: bool) -> Self {
-        let name = format!("n{number}");
-        let mut proxies = Vec::new();
-        // Every other one, so that both ways are taken.
-        if number.is_multiple_of(2) {
-            for port in servers {
-                let server = std::net::SocketAddr::from(([127, 0, 0, 1], *port));
-                proxies.push(Proxy::start_at(HUB, server).await);
-            }
-        }
-        let ports: Vec<u16> = if proxies.is_empty() {
-            servers.to_vec()
-        } else {
-            proxies.iter().map(Proxy::port).collect()
-        };
-        let hosts: Vec<String> = ports.iter().map(|p| format!("{HUB}:{p}")).collect();
-        let url = format!("postgresql://farm@{}/farmhand?sslmode=disable", hosts.join(","));
-        let ttl = format!("{}ms", TTL.as_millis());
-        let mut arguments = vec![
-            "--lease-ttl".to_owned(),
-            ttl,
-            "--slots".to_owned(),
-            "16".to_owned(),
-        ];
-        if pooled {
-            arguments.extend(["--notify", "off"].map(str::to_owned));
-        }
-        let clock = dir.join(format!("{name}.clock"));
-        let mut agent = Agent::new(dir, &name, url, None, arguments, faked(&clock));
-        agent.place = Some(Place::new(number, &agent.state_dir, 48));
-        let site = Self {
-            name,
-            agent: tokio::sync::Mutex::new(agent),
-            proxies,
-            clock,
-            wanted: Mutex::new(false),
-        };
-        site.set_clock(0);
-        site
-    }
-
-    /// The wall clock of its agent, in seconds beside the true one.
-    pub fn set_clock(&self, seconds: i64) {
-        // Read at each look at the clock: never half a line.
-        let new = self.clock.with_extension("new");
-        std::fs::write(&new, format!("{seconds:+}\n")).expect("the clock's file");
-        std::fs::rename(&new, &self.clock).expect("the clock's file");
-    }
-
-    pub async fn start(&self) {
-        let mut agent = self.agent.lock().await;
-        *self.wanted.lock().expect("no panic under it") = true;
-        if !agent.is_running() {
-            agent.spawn();
-        }
-    }
-
-    pub async fn kill(&self) {
-        let mut agent = self.agent.lock().await;
-        *self.wanted.lock().expect("no panic under it") = false;
-        agent.kill();
-    }
-}
-
-const PREFIX: &str = "fh-chaos-";
+const PREFIX: &str = "fh-chaos-farm-";
+/// Locked for as long as the harness lives: its number may mean nothing to a harness in another PID namespace.
+const ALIVE: &str = "alive";
 
 /// Removes what a harness that was killed could not: the processes went with it, its directory stayed. One that
 /// was kept on purpose has another name by then.
 fn sweep() {
     let entries = std::fs::read_dir("/tmp").into_iter().flatten().flatten();
-    for entry in entries {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let pid = name
-            .strip_prefix(PREFIX)
-            .and_then(|rest| rest.split('-').next()?.parse::<i32>().ok());
-        if pid.is_some_and(|pid| processes::one(pid).is_none()) {
+    for entry in entries.filter(|e| e.file_name().to_string_lossy().starts_with(PREFIX)) {
+        let alive = File::open(entry.path().join(ALIVE));
+        if alive.is_ok_and(|file| file.try_lock().is_ok()) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// The environment under which a wall clock follows a file.
-fn faked(clock: &Path) -> Vec<(String, String)> {
-    let places = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"];
-    let library = (places.iter())
-        .map(|p| Path::new(p).join("faketime/libfaketime.so.1"))
-        .find(|p| p.exists())
-        .expect("this needs libfaketime: apt-get install faketime");
-    [
-        ("LD_PRELOAD", library.display().to_string()),
-        ("FAKETIME_TIMESTAMP_FILE", clock.display().to_string()),
-        // A step is seen within a second; looking each time would cost more than all the rest.
-        ("FAKETIME_CACHE_DURATION", "1".to_owned()),
-        ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
-        ("DONT_FAKE_MONOTONIC", "1".to_owned()),
-        ("NO_FAKE_STAT", "1".to_owned()),
-    ]
-    .map(|(k, v)| (k.to_owned(), v))
-    .to_vec()
+fn lock(dir: &Path) -> File {
+    let file = File::create(dir.join(ALIVE)).expect("a file in the farm's directory");
+    file.lock().expect("nobody else's file");
+    file
 }
 
 impl Drop for Field {
@@ -306,6 +242,7 @@ impl Drop for Field {
 pub struct Doing {
     from: u64,
     node: Option<String>,
+    lease: Duration,
     database: bool,
     what: String,
 }
@@ -315,6 +252,7 @@ impl Doing {
         Self {
             from: boot_ns(),
             node: node.map(|s| s.name.clone()),
+            lease: node.map_or(Duration::ZERO, Site::longest_lease),
             database,
             what,
         }
@@ -329,6 +267,7 @@ impl Doing {
             from: self.from,
             to: boot_ns(),
             node: self.node,
+            lease: self.lease,
             database: self.database,
             what: self.what,
         });

@@ -9,9 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use jiff::Timestamp;
 use tokio_postgres::{Client, Row as SqlRow};
 
+use super::field::Field;
 use super::jobs;
 use super::oracle::{self, Done, Row};
 use super::targets::{Record, Trouble};
+use crate::farm::TAKEOVER;
 use crate::witness::{Seen, What, boot_ns, parse};
 
 /// Follows the witness files of a farm, and keeps of a row of beats the last.
@@ -143,9 +145,20 @@ pub fn troubles(done: &[Done]) -> Vec<Trouble> {
     hit.map(|d| Trouble {
         node: d.node.clone(),
         from: clocks.wall(d.from),
-        to: clocks.wall(d.to),
+        to: clocks.wall(d.to) + d.takeover().saturating_sub(TAKEOVER),
+        lease: d.lease,
     })
     .collect()
+}
+
+/// Whose labels changed when, by the database's clock.
+pub fn relabelled(field: &Field) -> Vec<(String, Timestamp)> {
+    let clocks = Clocks::read();
+    let changed = field.relabelled.lock().expect("no panic under it");
+    changed
+        .iter()
+        .map(|(node, at)| (node.clone(), clocks.wall(*at)))
+        .collect()
 }
 
 /// What was due while the database was away begins when it is back.

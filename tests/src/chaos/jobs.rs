@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::oracle::Kind;
+use super::table;
 use super::targets::Definition;
 
 /// One job of the farm.
@@ -22,6 +23,8 @@ struct Job {
     prompt: bool,
     /// Its instants may be skipped.
     skips: bool,
+    /// Only nodes with a label run it.
+    placed: bool,
     exit_code: i32,
     retries: usize,
 }
@@ -38,6 +41,7 @@ const PLAIN: Job = Job {
     at_most_once: false,
     prompt: false,
     skips: false,
+    placed: false,
     exit_code: 0,
     retries: 0,
 };
@@ -111,6 +115,28 @@ const JOBS: &[Job] = &[
         ..PLAIN
     },
     Job {
+        name: "placed",
+        schedule: Some("1/5 * * * * *"),
+        more: "overlap = 'allow'\nmissed = 'all'\nwhere = { zone = 'a' }",
+        arguments: &["700"],
+        placed: true,
+        ..PLAIN
+    },
+    Job {
+        name: "zoned",
+        schedule: Some("7/10 * * * * *"),
+        each_node: true,
+        more: "overlap = 'allow'\nmissed = 'all'\nwhere = { zone = 'b' }",
+        arguments: &["400"],
+        placed: true,
+        ..PLAIN
+    },
+    Job {
+        name: table::JOB,
+        arguments: &["300"],
+        ..PLAIN
+    },
+    Job {
         name: "retried",
         schedule: Some("3/6 * * * * *"),
         more: "overlap = 'allow'\nmissed = 'all'\nretry = { max = 2, backoff = 'constant', base = '300ms' }",
@@ -174,6 +200,9 @@ pub fn document(witness: &Path, dir: &Path) -> String {
         text.push_str(job.more);
         text.push('\n');
         text.push_str(&command(job.name, job.arguments));
+        if job.name == table::JOB {
+            text.push_str(table::DEFINITION);
+        }
     }
     let (name, schedule) = FLOW;
     let _ = writeln!(
@@ -196,6 +225,7 @@ pub fn kinds() -> Vec<Kind> {
         alone: job.alone,
         at_most_once: job.at_most_once,
         prompt: job.prompt,
+        each_node: job.each_node,
         exit_code: job.exit_code,
         retries: job.retries,
         in_part: false,
@@ -217,6 +247,7 @@ pub fn definitions() -> Vec<Definition> {
             instances: job.instances,
             each_node: job.each_node,
             skips: job.skips,
+            placed: job.placed,
         })
     };
     let flow = Definition {
@@ -225,6 +256,7 @@ pub fn definitions() -> Vec<Definition> {
         instances: 1,
         each_node: false,
         skips: false,
+        placed: false,
     };
     JOBS.iter().filter_map(definition).chain([flow]).collect()
 }

@@ -7,6 +7,7 @@ use tokio_postgres::Client;
 
 use super::field::{Field, descriptors};
 use super::place::Place;
+use super::table;
 use crate::farm::Agent;
 use crate::processes::Process;
 
@@ -83,6 +84,8 @@ pub async fn left(field: &Field, client: &Client, before: &Holdings) -> Vec<Stri
             "SELECT count(*) FROM pg_stat_activity WHERE usename = 'farm' AND state LIKE 'idle in transaction%'
              AND state_change < now() - interval '20 s'",
         ),
+        table::LEFT[0],
+        table::LEFT[1],
     ] {
         match client.query_one(sql, &[]).await {
             Ok(row) => {

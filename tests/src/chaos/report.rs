@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::plan::Plan;
-use super::run::Outcome;
+use super::run::{Met, Outcome};
 
 /// For people.
 pub fn text(dir: &Path, plan: &Plan, outcome: &Outcome) -> String {
@@ -22,8 +22,14 @@ pub fn text(dir: &Path, plan: &Plan, outcome: &Outcome) -> String {
         count as f64 / hours.max(1e-9),
         plan.shape.agents
     );
-    for (name, count) in &outcome.faults {
-        let _ = writeln!(out, "  {count:>6}  {name}");
+    for (name, Met { begun, hit }) in &outcome.faults {
+        let missed = begun - hit;
+        let missed = if missed > 0 {
+            format!(" ({missed} met nothing to hit)")
+        } else {
+            String::new()
+        };
+        let _ = writeln!(out, "  {begun:>6}  {name}{missed}");
     }
     let verdict = &outcome.verdict;
     let _ = writeln!(
@@ -38,9 +44,11 @@ pub fn text(dir: &Path, plan: &Plan, outcome: &Outcome) -> String {
     let declared = verdict.violations.len() - verdict.undeclared().count();
     let _ = writeln!(
         out,
-        "{} declared windows, in which {declared} doubles were seen; {} agents ended by themselves; longest stall {:?}",
+        "{} declared windows, in which {declared} doubles were seen; {} agents ended by themselves; \
+         {} stalls of the machine, the longest {:?}",
         outcome.windows,
         outcome.surprises.len(),
+        outcome.stalls,
         outcome.stall
     );
     for surprise in &outcome.surprises {
@@ -110,6 +118,7 @@ pub fn write(dir: &Path, plan: &Plan, outcome: &Outcome) -> std::io::Result<()> 
         "ends": outcome.verdict.ends,
         "takeovers": seconds(&outcome.verdict.takeovers),
         "windows": outcome.windows,
+        "stalls": outcome.stalls,
         "surprises": outcome.surprises,
         "violations": outcome.verdict.violations,
         "schedule": outcome.mismatches.iter().map(|m| format!("{m:?}")).collect::<Vec<_>>(),

@@ -6,23 +6,28 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use serde::Serialize;
 
-use super::field::Field;
+use super::field::{Doing, Field};
 use super::gather::{self, Reader};
 use super::jobs;
 use super::leftovers::Holdings;
 use super::oracle::{self, History, Surprise, Takeover, Verdict};
-use super::plan::Plan;
+use super::plan::{Fault, Plan};
 use super::soak::Samples;
 use super::targets::{self, Mismatch, Nodes, Span};
-use super::{effects, leftovers, place};
+use super::{effects, leftovers, place, table};
 use crate::farm::TAKEOVER;
 
 /// For a farm to come to rest when nothing is done to it any more.
-const REST: Duration = Duration::from_secs(90);
+const REST: Duration = Duration::from_secs(150);
 
 /// A node that nothing was done to for so long is as well as one that nothing was ever done to.
 const SETTLED: Duration = Duration::from_secs(8);
+
+/// A thread that is woken so late says that all processes starve: leases of 3 s are renewed each second.
+const STALL: Duration = Duration::from_millis(400);
+const STALLED: &str = "machine stalled";
 
 /// What a run of the suite is told beside its plan.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +49,7 @@ pub struct Outcome {
     pub instants: usize,
     /// Those of them whose record is that of a skip.
     pub skipped: usize,
-    pub faults: BTreeMap<String, usize>,
+    pub faults: BTreeMap<String, Met>,
     pub windows: usize,
     pub surprises: Vec<Surprise>,
     pub lasted: Duration,
@@ -53,6 +58,16 @@ pub struct Outcome {
     pub kept: Option<PathBuf>,
     /// The longest that this machine kept a ready thread waiting.
     pub stall: Duration,
+    /// How often that was so long that lateness is not judged around it.
+    pub stalls: usize,
+}
+
+/// Faults of one name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Met {
+    pub begun: usize,
+    /// Of these: whoever they were to hit was there.
+    pub hit: usize,
 }
 
 impl Outcome {
@@ -61,7 +76,7 @@ impl Outcome {
     }
 
     pub fn count(&self) -> usize {
-        self.faults.values().sum()
+        self.faults.values().map(|met| met.begun).sum()
     }
 }
 
@@ -98,8 +113,9 @@ async fn suite(plan: &Plan, options: &Options) -> Outcome {
     let stall = Arc::new(Mutex::new(Duration::ZERO));
     let side = [
         tokio::spawn(submit(field.clone())),
+        tokio::spawn(table::fill(field.clone())),
         tokio::spawn(supervise(field.clone())),
-        tokio::spawn(feel_stalls(stall.clone())),
+        tokio::spawn(feel_stalls(field.clone(), stall.clone())),
         tokio::spawn(watch(field.clone(), options.clone())),
     ];
     let samples = options.samples.clone().map(Samples::new);
@@ -112,7 +128,7 @@ async fn suite(plan: &Plan, options: &Options) -> Outcome {
     if let Some(sampling) = sampling {
         sampling.abort();
     }
-    side[0].abort();
+    side[..2].iter().for_each(tokio::task::JoinHandle::abort);
     let (mut left, to) = come_to_rest(&field, &before, options).await;
     left.extend(samples.iter().flat_map(Samples::grown));
     side.iter().for_each(tokio::task::JoinHandle::abort);
@@ -149,44 +165,46 @@ async fn inflict(
     plan: &Plan,
     begun: Instant,
     options: &Options,
-) -> BTreeMap<String, usize> {
-    let mut faults: BTreeMap<String, usize> = BTreeMap::new();
+) -> BTreeMap<String, Met> {
+    let mut faults: BTreeMap<String, Met> = BTreeMap::new();
     let mut going_on = Vec::new();
     for event in &plan.events {
         let at = begun + Duration::from_millis(event.at_ms);
         tokio::time::sleep_until(at.into()).await;
-        *faults.entry(event.fault.name()).or_default() += 1;
+        faults.entry(event.fault.name()).or_default().begun += 1;
         if options.talk {
             eprintln!("{:>8.3} s {}", begun.elapsed().as_secs_f64(), told(field, event));
         }
-        going_on.push(apart(effects::happen(field.clone(), *event)));
+        going_on.push((event.fault.name(), apart(effects::happen(field.clone(), *event))));
     }
     tokio::time::sleep_until((begun + Duration::from_millis(plan.shape.lasts_ms)).into()).await;
-    for thread in going_on {
+    for (name, thread) in going_on {
         while !thread.is_finished() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        thread.join().expect("a fault is done to the end");
+        let hit = thread.join().expect("a fault is done to the end");
+        faults.entry(name).or_default().hit += usize::from(hit);
     }
     faults
 }
 
 /// On a thread of its own: servers are stopped and started by waiting for them, and no timer may wait with them.
-fn apart(fault: impl Future<Output = ()> + Send + 'static) -> std::thread::JoinHandle<()> {
+fn apart(fault: impl Future<Output = bool> + Send + 'static) -> std::thread::JoinHandle<bool> {
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .expect("a runtime");
-        runtime.block_on(fault);
+        runtime.block_on(fault)
     })
 }
 
 fn told(field: &Field, event: &super::plan::Event) -> String {
-    let who = event
-        .fault
-        .agent()
-        .map_or("farm", |n| field.sites[n].name.as_str());
+    let name = |n: usize| field.sites[n].name.clone();
+    let who = match event.fault {
+        Fault::Rack { first, size } => format!("{} to {}", name(first), name(first + size - 1)),
+        fault => fault.agent().map_or("farm".to_owned(), name),
+    };
     let declared = if event.declared { " (declared)" } else { "" };
     format!(
         "{who}: {} for {} ms{declared}",
@@ -224,12 +242,15 @@ async fn supervise(field: Arc<Field>) {
     }
 }
 
-/// How late a thread of this process is woken, at worst.
-async fn feel_stalls(worst: Arc<Mutex<Duration>>) {
+/// How late a thread of this process is woken, at worst. A long time is a fault of the machine, which hits whole the farm.
+async fn feel_stalls(field: Arc<Field>, worst: Arc<Mutex<Duration>>) {
     loop {
-        let before = Instant::now();
+        let (before, stalled) = (Instant::now(), Doing::begin(None, true, STALLED.to_owned()));
         tokio::time::sleep(Duration::from_millis(20)).await;
         let late = before.elapsed().saturating_sub(Duration::from_millis(20));
+        if late > STALL {
+            stalled.over(&field);
+        }
         let mut worst = worst.lock().expect("no panic under it");
         *worst = (*worst).max(late);
     }
@@ -262,16 +283,18 @@ async fn watch(field: Arc<Field>, options: Options) {
 async fn come_to_rest(field: &Field, before: &Holdings, options: &Options) -> (Vec<String>, Timestamp) {
     for site in &field.sites {
         site.start().await;
-        site.agent.lock().await.ready().await;
+        site.agent.lock().await.ready_within(REST).await;
     }
     tokio::time::sleep(Duration::from_secs(4)).await;
     // The last instants before this may wait for an agent that wakes up a little late.
     let to = now(field).await - Duration::from_secs(2);
-    for name in jobs::names() {
+    // A table's job ends with its rows.
+    for name in jobs::names().filter(|name| *name != table::JOB) {
         field.farmhand(&["job", "pause", name]).await;
     }
     let deadline = Instant::now() + REST + options.tolerance;
     loop {
+        remove_nodes(field).await;
         let left = match field.client().await {
             Some(client) => leftovers::left(field, &client, before).await,
             None => vec!["no database".to_owned()],
@@ -280,6 +303,23 @@ async fn come_to_rest(field: &Field, before: &Holdings, options: &Options) -> (V
             return (left, to);
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// Addresses that no agent has any more, as soon as their sessions are over.
+async fn remove_nodes(field: &Field) {
+    let gone = field.removed.lock().expect("no panic under it").clone();
+    let Some(client) = field.client().await else {
+        return;
+    };
+    let sql = "SELECT address FROM farmhand.node";
+    let rows = client.query(sql, &[]).await.unwrap_or_default();
+    for address in rows
+        .iter()
+        .map(|row| row.get::<_, String>(0))
+        .filter(|a| gone.contains(a))
+    {
+        let _ = field.try_farmhand(&["node", "rm", &address]).await;
     }
 }
 
@@ -298,7 +338,6 @@ fn history(field: &Field, options: &Options) -> History {
         submitted: field.submitted.lock().expect("no panic under it").clone(),
         surprises: field.surprises.lock().expect("no panic under it").clone(),
         takeover: Some(Takeover {
-            within: TAKEOVER,
             tolerance: options.tolerance,
             settled: SETTLED,
         }),
@@ -320,12 +359,15 @@ async fn judge(field: &Field, left: Vec<String>, span: Span, options: &Options) 
         windows: history.windows.len(),
         submitted: history.submitted.len(),
         surprises: history.surprises.clone(),
+        stalls: history.done.iter().filter(|d| d.what == STALLED).count(),
         ..Outcome::default()
     };
     let nodes = Nodes {
         names: history.nodes.clone(),
         troubles: gather::troubles(&history.done),
         settled: SETTLED + options.tolerance,
+        removed: field.removed.lock().expect("no panic under it").clone(),
+        relabelled: gather::relabelled(field),
     };
     for definition in jobs::definitions() {
         let matched = targets::check(&definition, &records.scheduled, &span, &nodes);

@@ -9,6 +9,9 @@ use std::time::Duration;
 use farmhand_core::schedule::{ParseContext, Schedule};
 use jiff::Timestamp;
 
+use super::oracle::{RELABELLED, REMOVED};
+use crate::farm::{TAKEOVER, takeover};
+
 /// A job as its author wrote it.
 #[derive(Clone, Debug)]
 pub struct Definition {
@@ -19,6 +22,8 @@ pub struct Definition {
     pub each_node: bool,
     /// An instant may be skipped because a run of an earlier one goes on.
     pub skips: bool,
+    /// Of the nodes only those with a label run it, which may change.
+    pub placed: bool,
 }
 
 /// One record of an outcome, which may be that of several neighbouring instants.
@@ -94,6 +99,10 @@ pub struct Nodes {
     pub troubles: Vec<Trouble>,
     /// For so long before and after an instant nothing may have happened to a node that must have been given it.
     pub settled: Duration,
+    /// Addresses that were removed.
+    pub removed: BTreeSet<String>,
+    /// Nodes whose labels changed, and when.
+    pub relabelled: Vec<(String, Timestamp)>,
 }
 
 /// A time in which a node was hit; all of them, where it was the database.
@@ -101,10 +110,31 @@ pub struct Nodes {
 pub struct Trouble {
     pub node: Option<String>,
     pub from: Timestamp,
+    /// And so much longer as a lease of its is longer than the shortest.
     pub to: Timestamp,
+    pub lease: Duration,
 }
 
 impl Nodes {
+    /// Whether a run of one node ended because that node would never run it, as it says.
+    fn is_gone(&self, record: &Record) -> bool {
+        let Some(node) = &record.node else { return false };
+        let changed =
+            |(name, at): &(String, Timestamp)| name == node && record.finished.is_none_or(|end| *at <= end);
+        match record.reason.as_deref() {
+            Some(REMOVED) => self.removed.contains(node),
+            Some(RELABELLED) => self.relabelled.iter().any(changed),
+            _ => false,
+        }
+    }
+
+    /// How much later than otherwise a run may begin, because of those who may have held it meanwhile.
+    fn extra(&self, due: Timestamp, began: Timestamp) -> Duration {
+        let around = self.troubles.iter().filter(|t| t.from <= began && due <= t.to);
+        let longest = around.map(|t| t.lease).max().unwrap_or_default();
+        takeover(longest).saturating_sub(TAKEOVER) * 2
+    }
+
     /// Nodes that nothing had happened to for a while, and nothing did for a while, and the database neither.
     fn well_at(&self, due: Timestamp) -> impl Iterator<Item = &String> {
         let (since, until) = (due - self.settled, due + self.settled);
@@ -183,8 +213,8 @@ pub fn check(definition: &Definition, records: &[Record], span: &Span, nodes: &N
                 record: (*record).clone(),
             });
         }
-        judge_beginning(record, span, &mut found);
-        judge_place(definition, &own, record, span, &mut found);
+        judge_beginning(record, span, nodes, &mut found);
+        judge_place(definition, &own, record, span, nodes, &mut found);
         let place = by_place
             .entry((record.instance, record.node.clone()))
             .or_default();
@@ -228,6 +258,7 @@ fn judge_place(
     own: &[&Record],
     record: &Record,
     span: &Span,
+    nodes: &Nodes,
     found: &mut Vec<Mismatch>,
 ) {
     if let Some(node) = &record.node
@@ -240,7 +271,8 @@ fn judge_place(
     let in_span = span.from < record.first_due && record.last_due <= span.to;
     // That no node was there is judged by which nodes were.
     let no_node = definition.each_node && record.node.is_none();
-    if in_span && record.state == "skipped" && !no_node && !(definition.skips && had_a_rival(own, record)) {
+    let may_be = no_node || nodes.is_gone(record) || (definition.skips && had_a_rival(own, record));
+    if in_span && record.state == "skipped" && !may_be {
         found.push(Mismatch::Skipped {
             record: record.clone(),
         });
@@ -255,7 +287,7 @@ fn had_a_rival(own: &[&Record], skip: &Record) -> bool {
     })
 }
 
-fn judge_beginning(record: &Record, span: &Span, found: &mut Vec<Mismatch>) {
+fn judge_beginning(record: &Record, span: &Span, nodes: &Nodes, found: &mut Vec<Mismatch>) {
     let Some(began) = record.began else { return };
     let lateness = began.duration_since(record.first_due);
     if lateness < -jiff::SignedDuration::try_from(span.clock_error).expect("a short time") {
@@ -264,7 +296,8 @@ fn judge_beginning(record: &Record, span: &Span, found: &mut Vec<Mismatch>) {
         });
     }
     let late = Duration::try_from(lateness).unwrap_or(Duration::ZERO);
-    if span.tolerance.is_some_and(|tolerance| late > tolerance) {
+    let extra = nodes.extra(record.first_due, began);
+    if span.tolerance.is_some_and(|tolerance| late > tolerance + extra) {
         found.push(Mismatch::Late {
             record: record.clone(),
             by: late,
@@ -291,7 +324,7 @@ fn outcomes(definition: &Definition, due: Timestamp, own: &[&Record], nodes: &No
         matched.instants += 1;
         matched.skipped += usize::from(record.state == "skipped");
     }
-    if definition.each_node && !at.is_empty() {
+    if definition.each_node && !definition.placed && !at.is_empty() {
         for node in nodes.well_at(due) {
             if !at.iter().any(|r| r.node.as_ref() == Some(node)) {
                 (matched.mismatches).push(missing(definition, 0, Some(node), due, own));

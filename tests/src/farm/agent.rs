@@ -135,7 +135,15 @@ impl Agent {
     /// # Panics
     /// When it ends instead, or takes too long.
     pub async fn ready(&mut self) {
-        let deadline = Instant::now() + SOON;
+        self.ready_within(SOON).await;
+    }
+
+    /// The same, for one that may have to wait for the end of a lease.
+    ///
+    /// # Panics
+    /// When it ends instead, or takes longer than `bound`.
+    pub async fn ready_within(&mut self, bound: Duration) {
+        let deadline = Instant::now() + bound;
         while self.get("/readyz").await.is_none_or(|(status, _)| status != 200) {
             if let Some(status) = self.exited() {
                 panic!("{} ended with {status}:\n{}", self.address, self.log_tail(30));

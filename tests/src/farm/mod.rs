@@ -32,7 +32,12 @@ pub const SOON: Duration = Duration::from_secs(20);
 /// The shortest lease there is: tests are short with it.
 pub const TTL: Duration = Duration::from_secs(3);
 /// Promise 4: when a node dies its runs are elsewhere within this.
-pub const TAKEOVER: Duration = Duration::from_millis(TTL.as_millis() as u64 * 11 / 10 + 2_000);
+pub const TAKEOVER: Duration = takeover(TTL);
+
+/// The same, of a node whose lease is this long.
+pub const fn takeover(lease: Duration) -> Duration {
+    Duration::from_millis(lease.as_millis() as u64 * 11 / 10 + 2_000)
+}
 
 /// A running farm; everything it started ends with it.
 pub struct Farm {

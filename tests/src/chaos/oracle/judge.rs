@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::windows::lasting;
-use super::{Broken, Done, History, Kind, Life, Lives, Row, Takeover, Verdict, Violation, Window, lives};
+use super::{Broken, Done, History, Kind, Life, Lives, Row, Verdict, Violation, Window, lives, site_of};
 use crate::witness::{Seen, What};
 
 /// A witness beats every 50 ms, later on a busy machine: a fault that began so soon after the last beat may have ended the life.
@@ -99,7 +99,7 @@ impl<'a> Judge<'a> {
 
     fn window(&self, node: &str, at: u64) -> Option<String> {
         let mut windows = self.windows.iter();
-        let around = windows.find(|w| w.node == node && w.from <= at && at <= w.to);
+        let around = windows.find(|w| w.node == site_of(node) && w.from <= at && at <= w.to);
         around.map(|w| w.why.clone())
     }
 
@@ -150,23 +150,30 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Promise 4, for attempts that were cut short by a fault on their own node while another one was left alone.
+    /// Promise 4, for attempts that were cut short by a fault on their own node while another one was left alone, and that
+    /// a node took over which was not hit itself meanwhile.
     fn takeovers(&mut self) {
         let Some(promise) = self.history.takeover else {
             return;
         };
-        let within = promise.within + promise.tolerance;
         for (run, lives) in self.lives {
-            for ((_, before), (attempt, after)) in lives.iter().zip(lives.iter().skip(1)) {
-                if before.ended.is_some() || !self.kind(&before.job).is_some_and(|k| k.prompt) {
+            for ((last, before), (attempt, after)) in lives.iter().zip(lives.iter().skip(1)) {
+                // An attempt in between had a fault of its own.
+                if *attempt != last + 1
+                    || before.ended.is_some()
+                    || !self.kind(&before.job).is_some_and(|k| k.prompt)
+                {
                     continue;
                 }
-                let Some(fault) = self.cause(before, promise) else {
+                let Some(fault) = self.cause(before) else {
                     continue;
                 };
+                let within = fault.takeover() + promise.tolerance;
                 let (began, why) = (fault.from, fault.what.clone());
                 let until = began + nanos(within);
-                if !self.somebody_was_well(began, until, promise.settled) {
+                if !self.somebody_was_well(began, until, promise.settled)
+                    || self.was_hit(&after.node, began, after.first)
+                {
                     continue;
                 }
                 let took = Duration::from_nanos(after.first.saturating_sub(began));
@@ -181,20 +188,25 @@ impl<'a> Judge<'a> {
 
     /// The one fault that ended this life: begun while it lived, shortly before, or before its next beat would have been seen.
     /// None when another hits the node before its takeover is due: back for a moment, it may have renewed.
-    fn cause(&self, life: &Life, promise: Takeover) -> Option<&'a Done> {
-        let (lease, unseen) = (nanos(promise.within), nanos(UNTIL_NEXT_BEAT));
-        let of_its_node = |d: &&Done| d.node.as_deref() == Some(life.node.as_str());
-        let may_have = |d: &&Done| d.from <= life.last + unseen && life.last <= d.from + lease;
+    fn cause(&self, life: &Life) -> Option<&'a Done> {
+        let (unseen, due) = (nanos(UNTIL_NEXT_BEAT), |d: &Done| d.from + nanos(d.takeover()));
+        let of_its_node = |d: &&Done| d.node.as_deref() == Some(site_of(&life.node));
+        let may_have = |d: &&Done| d.from <= life.last + unseen && life.last <= due(d);
         let mut causes = self.history.done.iter().filter(of_its_node).filter(may_have);
         let first = causes.next()?;
-        let later = |d: &&Done| first.from < d.from && d.from <= first.from + lease;
+        let later = |d: &&Done| first.from < d.from && d.from <= due(first);
         let disturbed = self.history.done.iter().filter(of_its_node).any(|d| later(&d));
         (causes.next().is_none() && !disturbed).then_some(first)
     }
 
+    fn was_hit(&self, node: &str, from: u64, to: u64) -> bool {
+        let own = |d: &&Done| d.node.as_deref() == Some(site_of(node));
+        let mut hits = self.history.done.iter().filter(own);
+        hits.any(|d| d.from <= to && from <= d.to)
+    }
+
     fn somebody_was_well(&self, from: u64, until: u64, settled: Duration) -> bool {
-        let since = from.saturating_sub(nanos(settled));
-        let touched = |d: &&Done| d.from <= until && since <= d.to;
+        let touched = |d: &&Done| d.from <= until && from <= d.to + nanos(settled.max(d.takeover()));
         if self.history.done.iter().filter(touched).any(|d| d.database) {
             return false;
         }

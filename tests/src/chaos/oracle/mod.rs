@@ -13,7 +13,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 pub use judge::check;
+pub use records::{RELABELLED, REMOVED};
 
+use crate::farm::takeover;
 use crate::witness::{Seen, What};
 
 /// What a job's name stands for.
@@ -28,6 +30,8 @@ pub struct Kind {
     pub at_most_once: bool,
     /// A lost attempt is followed by the next one as promise 4 says: nothing else makes it wait.
     pub prompt: bool,
+    /// A run of it belongs to one node.
+    pub each_node: bool,
     /// What its command exits with when nobody ends it.
     pub exit_code: i32,
     /// How often it is tried again after an end of its own that is none of success.
@@ -81,8 +85,17 @@ pub struct Done {
     /// When it was over, the agent started again included.
     pub to: u64,
     pub node: Option<String>,
+    /// The longest that the node's session may have had when this began.
+    pub lease: Duration,
     pub database: bool,
     pub what: String,
+}
+
+impl Done {
+    /// Promise 4, of what this ends.
+    pub fn takeover(&self) -> Duration {
+        takeover(self.lease)
+    }
 }
 
 /// An agent that ended without having been told to.
@@ -119,12 +132,12 @@ pub struct History {
     pub unfinished: bool,
 }
 
-/// Promise 4.
+/// How promise 4 is judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Takeover {
-    pub within: Duration,
     pub tolerance: Duration,
-    /// For so long before a fault another node must have been left alone to count as healthy.
+    /// For so long before a fault another node must have been left alone to count as healthy; for the time of its own
+    /// takeover, when that is longer.
     pub settled: Duration,
 }
 
@@ -204,6 +217,14 @@ pub struct Life {
     /// When it said that it had come to its end.
     pub ended: Option<u64>,
 }
+
+/// The name of the site whose agent has this address.
+pub fn site_of(address: &str) -> &str {
+    address.strip_suffix(OTHER).unwrap_or(address)
+}
+
+/// At the end of the address that a site has for a while.
+pub const OTHER: &str = "-b";
 
 type Lives = BTreeMap<i64, BTreeMap<i32, Life>>;
 

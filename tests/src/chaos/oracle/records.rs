@@ -13,6 +13,11 @@ const CLOCKS: Duration = Duration::from_millis(100);
 /// So often a run is taken over before it fails.
 const MAX_TAKEOVERS: i32 = 5;
 
+/// Why a run of one node ends that this node will never run.
+pub const GONE: [&str; 2] = [REMOVED, RELABELLED];
+pub const REMOVED: &str = "its node was removed";
+pub const RELABELLED: &str = "the labels of its node changed";
+
 /// What an agent says that gives up because its new warden did not come up.
 const WITHOUT_WARDEN: &str = "starting the warden";
 
@@ -131,7 +136,8 @@ impl Judge<'_> {
             "failed" => kind.in_part || (!lived && !by_exit && row.signal.is_none()),
             "lost" => kind.at_most_once,
             "skipped" => !self.lives.contains_key(&row.run),
-            // Nobody cancels anything here, and nothing has a time limit.
+            // Nobody cancels anything else here, and nothing has a time limit.
+            "cancelled" => kind.each_node && GONE.contains(&row.reason.as_deref().unwrap_or_default()),
             _ => false,
         };
         if !may_be {
