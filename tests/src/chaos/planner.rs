@@ -194,7 +194,7 @@ impl Planner {
                 };
                 Some(event(at, 0, fault))
             }
-            63..67 => {
+            63..67 if at >= busy.disk => {
                 let seconds = self.chance.of(&[-86_400, -3_600, -7, 7, 3_600, 86_400]);
                 Some(event(at, lasts_ms, Fault::Clock { agent, seconds }))
             }
@@ -203,7 +203,8 @@ impl Planner {
                 Some(event(at, lasts_ms, Fault::DiskFull { agent }))
             }
             71..79 => self.other_settings(agent, at),
-            79..84 => self.rack(agent, at),
+            // Some tries, because all of them must be free.
+            79..84 => (0..6).find_map(|_| self.rack(at)),
             84..90 => {
                 let lasts_ms = self.around_a_lease(self.state.leases[agent]);
                 let kill = self.chance.percent(50);
@@ -250,22 +251,37 @@ impl Planner {
         Some(event)
     }
 
-    fn rack(&mut self, first: usize, at: u64) -> Option<Event> {
+    fn rack(&mut self, at: u64) -> Option<Event> {
+        let first = self.chance.of(&self.victims);
         let size = usize::try_from(self.chance.between(2, 5)).expect("a few");
         let members = first..first + size;
         if members.end > self.shape.agents {
             return None;
         }
-        let longest = members.clone().map(|a| self.state.leases[a]).max()?;
-        let lasts_ms = self.around_a_lease(longest);
+        let leases = members.clone().map(|a| self.state.leases[a]);
+        let lease = if self.chance.percent(50) {
+            leases.min()
+        } else {
+            leases.max()
+        };
+        let (takeover_ms, lasts_ms) = (lease? * 1_100 + 2_500, self.around_a_lease(lease?));
+        let lasts_ms = if self.chance.percent(50) {
+            takeover_ms
+        } else {
+            lasts_ms
+        };
         let until = at + lasts_ms + BACK_MS;
         let free = |a: usize| at >= self.state.busy[a].processes && !self.is_spared(a, at, until);
         if !members.clone().all(free) {
             return None;
         }
-        for agent in members {
-            self.state.busy[agent].processes = until;
-        }
+        // Nothing else, so that the promise of their takeover can be judged.
+        let until = Busy {
+            processes: until,
+            network: until,
+            disk: until,
+        };
+        self.state.busy[first..first + size].fill(until);
         Some(event(at, lasts_ms, Fault::Rack { first, size }))
     }
 
