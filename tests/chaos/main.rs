@@ -1,6 +1,7 @@
 //! Whole farms of real agents, and what may happen to them.
 
 mod clocks;
+mod cloned;
 mod continuous;
 mod database;
 mod drain;

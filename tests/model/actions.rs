@@ -78,6 +78,8 @@ pub enum Action {
     Hang {
         host: usize,
     },
+    /// The first host is copied with all that it has in memory; connections stay with the original.
+    Clone,
     RestartDatabase,
     Replicate,
     Failover,
@@ -224,6 +226,7 @@ impl State {
                 self.budget.hangs -= 1;
                 self.hosts[host].warden.as_mut()?.stuck = true;
             }
+            Action::Clone => self.clone_host(),
             Action::RestartDatabase => {
                 self.budget.restarts -= 1;
                 self.drop_connections(cfg, true);

@@ -121,6 +121,9 @@ impl State {
                 op.before_warden |= matches!(op.stmt, Stmt::Claim { .. });
             }
         }
+        if self.held_by_a_copy(cfg, h, g, held) {
+            return;
+        }
         let stuck = self.hosts[h].stuck();
         if !stuck {
             self.reconcile(cfg, h, g, (session, life), held, known);
@@ -167,6 +170,10 @@ impl State {
                 if held[r].0 <= has.0 {
                     continue;
                 }
+            }
+            // A second sighting, after the claim's answer, tells whose it is.
+            if cfg.faults.clones > 0 && self.agent(h, g).claims() {
+                continue;
             }
             if cfg.has(Guard::TombstoneBeforeRelease) {
                 self.hosts[h].bar(r, held[r].0);

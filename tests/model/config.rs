@@ -38,6 +38,8 @@ pub enum Guard {
     Sweep,
     TombstoneBeforeRelease,
     TreeEmptyBeforeClose,
+    OnlyOwnGivenBack,
+    CloseNamesItsOwn,
     CloseFreesItsOwn,
     LateClaimReleased,
     LateOpenClosed,
@@ -108,6 +110,7 @@ pub struct Faults {
     pub wall_steps: u8,
     pub hangs: u8,
     pub refused_starts: u8,
+    pub clones: u8,
 }
 
 /// What takes part in a scenario; what does not cannot add states.

@@ -147,7 +147,7 @@ impl State {
                 life,
                 beat,
             } => (address, session, life, Some(beat)),
-            Stmt::Close { session, life } => (op.address, session, life, None),
+            Stmt::Close { session, life, .. } => (op.address, session, life, None),
             _ => return None,
         };
         let a = usize::from(address);
@@ -184,6 +184,11 @@ impl State {
                     Some(_) if cfg.has(Guard::TwoSnapshotsInExpire) => self.db.held_by(cfg, address, ended),
                     Some(_) => seen,
                 };
+                if let Stmt::Close { known, .. } = op.stmt
+                    && (0..RUNS).any(|r| held[r] != 0 && known & 1 << r == 0)
+                {
+                    return Some(Phase::Done(Reply::NoRow));
+                }
                 let node = &mut self.db.nodes[a];
                 node.session += u8::from(cfg.has(Guard::SessionGrowsAtEnd));
                 node.open = false;

@@ -7,6 +7,7 @@
 
 mod actions;
 mod agent;
+mod clones;
 mod config;
 mod db;
 mod fire;

@@ -107,6 +107,8 @@ missed! {
     less_in_sweep: LessInSweep in orphan() => STALE_WRITE;
     sweep: Sweep in orphan() => STUCK;
     tombstone_before_release: TombstoneBeforeRelease in lost_replies() => TWO_LIVE;
+    only_own_given_back: OnlyOwnGivenBack in cloned() => TWO_LIVE;
+    close_names_its_own: CloseNamesItsOwn in cloned() => TWO_LIVE;
     tombstone_of_refused: TombstoneBeforeRelease in refused_starts() => TWO_LIVE;
     tree_empty_before_close: TreeEmptyBeforeClose in killed_warden() => TWO_LIVE;
     close_frees_its_own: CloseFreesItsOwn in held_over_elsewhere() => FREED;

@@ -91,7 +91,11 @@ impl State {
                         longer: a.longer,
                     });
                 }
-                _ => send(Stmt::Close { session, life }),
+                _ => send(Stmt::Close {
+                    session,
+                    life,
+                    known: self.may_have_claimed(cfg, h, a),
+                }),
             }
         } else if host.warden.is_none_or(|w| w.dead && w.tree_empty()) && !self.superseded(cfg, h, g) {
             let again = a.opening != 0;
@@ -258,6 +262,13 @@ impl State {
         let second = host.agents[1].is_none() && self.budget.second_agents > 0;
         if host.agents[0].is_none() || second {
             out.push(Action::StartAgent { host: h });
+        }
+        let quiet = |w: &Warden| w.slots.iter().all(|s| *s == Slot::Empty) && !w.dead && !w.stuck;
+        let other = &self.hosts[HOSTS - 1];
+        let unused =
+            other.agents[0].is_some_and(|a| a.session.is_none() && a.opening == 0 && a.lanes == [None; 2]);
+        if h == 0 && self.budget.clones > 0 && host.warden.as_ref().is_some_and(quiet) && unused {
+            out.push(Action::Clone);
         }
         let acts = host.warden.is_some_and(|w| !w.dead && !w.stuck);
         if h == 0 && self.budget.hangs > 0 && acts {

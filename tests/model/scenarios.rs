@@ -306,6 +306,18 @@ pub fn refused_starts() -> Config {
     }
 }
 
+/// The first host is copied while it runs nothing; both go on with one session.
+pub fn cloned() -> Config {
+    Config {
+        name: "cloned",
+        faults: Faults {
+            clones: 1,
+            ..Faults::default()
+        },
+        ..same_address()
+    }
+}
+
 /// Breadth first from the start: everything, or in the daily run the first `daily` million states.
 /// Fails with the shortest path to the first thing found.
 pub fn explore(cfg: Config, daily: Option<usize>) {
@@ -384,4 +396,5 @@ holds! {
     kept_session_adopted;
     stuck_warden;
     refused_starts;
+    cloned;
 }

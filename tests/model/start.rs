@@ -53,6 +53,7 @@ impl State {
                 wall_steps: f.wall_steps,
                 hangs: f.hangs,
                 refused_starts: f.refused_starts,
+                clones: f.clones,
             },
             last_attempt: [0; RUNS],
             last_fence: [(0, 0); RUNS],

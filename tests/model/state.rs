@@ -81,9 +81,11 @@ pub enum Stmt {
     Look {
         address: u8,
     },
+    /// `known`: the runs that its agent may have claimed, one bit each.
     Close {
         session: u8,
         life: u8,
+        known: u8,
     },
     Claim {
         session: u8,
@@ -277,6 +279,7 @@ pub struct Budget {
     pub wall_steps: u8,
     pub hangs: u8,
     pub refused_starts: u8,
+    pub clones: u8,
 }
 
 /// What happened on the way here and must never happen.

@@ -13,6 +13,8 @@
 mod actions;
 #[path = "../model/agent.rs"]
 mod agent;
+#[path = "../model/clones.rs"]
+mod clones;
 #[path = "../model/config.rs"]
 #[expect(dead_code, reason = "the model's own tests remove guards")]
 mod config;

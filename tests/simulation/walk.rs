@@ -226,6 +226,7 @@ fn name(action: &Action) -> &'static str {
         Action::StartAgent { .. } => "agent starts",
         Action::Adopt { .. } => "adopt",
         Action::Hang { .. } => "hang",
+        Action::Clone => "clone",
         Action::RestartDatabase => "database restarts",
         Action::Replicate => "replicate",
         Action::Failover => "failover",
@@ -277,6 +278,7 @@ fn config(seed: u64, chance: &mut Chance) -> Config {
             wall_steps: chance.below(2) as u8,
             hangs: chance.below(2) as u8,
             refused_starts: chance.below(3) as u8,
+            clones: 0,
         },
         features: Features {
             failures: true,

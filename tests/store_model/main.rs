@@ -110,7 +110,11 @@ impl Chance {
                 known: 0,
                 longer: self.of(3),
             },
-            6 => Stmt::Close { session, life },
+            6 => Stmt::Close {
+                session,
+                life,
+                known: [0b11, 0b11, self.of(4)][usize::from(self.of(3))],
+            },
             7..13 => Stmt::Claim {
                 session,
                 life,

@@ -112,8 +112,14 @@ impl Real {
                     }
                 }
             }
-            Stmt::Close { session, life } => {
-                let closed = protocol::close(db, &me(address, session, life)).await.unwrap();
+            Stmt::Close { session, life, known } => {
+                let known: Vec<i64> = (0..RUNS)
+                    .filter(|r| known & 1 << r != 0)
+                    .map(|r| self.runs[r])
+                    .collect();
+                let closed = protocol::close_known(db, &me(address, session, life), Some(&known))
+                    .await
+                    .unwrap();
                 updated(matches!(closed, Closed::Done { .. }))
             }
             Stmt::Claim { session, life, .. } => {

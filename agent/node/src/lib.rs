@@ -1,6 +1,7 @@
 //! One agent on one server: decides, talks SQL, and hands commands to its warden.
 
 mod agent;
+mod alone;
 mod bell;
 mod beneath;
 pub mod config;

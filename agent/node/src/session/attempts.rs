@@ -183,6 +183,7 @@ impl Session {
             Err(e) => {
                 // What it may have won all the same, a renewal will show.
                 self.claimer.claimed(None);
+                self.alone.unsure(boot_now());
                 self.claimer.hint_at(boot_now() + Duration::from_millis(500));
                 self.emit(Event::ClaimFailed { error: e.to_string() });
                 return;
@@ -196,6 +197,7 @@ impl Session {
         }
         if !self.keeper.may_claim(boot_now()) {
             // Confirmed too late to be used: no warden has heard of them.
+            self.alone.unsure(boot_now());
             let never = claimed.iter().map(protocol::Attempt::from).collect();
             self.give_back(never, "the claim was confirmed too late");
             return;
@@ -251,6 +253,7 @@ impl Session {
             Err(NotStarted::Refused(why)) => {
                 // Not known here any more, so the next renewals take it back, with a tombstone first.
                 tracing::warn!("run {} attempt {} was not started: {why}", id.run_id, id.attempt);
+                self.alone.unsure(boot_now());
                 self.forget(id);
             }
         }

@@ -59,6 +59,7 @@ impl Session {
         });
         let (ctx, info) = (self.ctx.clone(), self.ctx.node_info(self.me.life));
         let session = self.me.session;
+        self.alone.sends();
         self.spawn(
             async move { Input::Reopened(protocol::readopt(&ctx.db, session, &info).await.map(drop)) },
         );
@@ -147,7 +148,13 @@ impl Session {
             );
             return SessionEnd::Closed;
         }
-        match protocol::close(&self.ctx.db, &self.me).await {
+        // A claim may be without an answer: then what it won is freed, too.
+        let sure = self.claimer.is_idle() && !self.alone.may_have_claimed(boot_now());
+        let known: Vec<i64> = (self.attempts.keys().chain(self.left_behind.keys()))
+            .map(|id| id.run_id)
+            .collect();
+        let known = sure.then_some(known.as_slice());
+        match protocol::close_known(&self.ctx.db, &self.me, known).await {
             Ok(Closed::Done { freed }) => {
                 self.emit(Event::SessionClosed {
                     session: self.me.session,
@@ -155,6 +162,9 @@ impl Session {
                 });
             }
             Ok(Closed::Already) => {}
+            Ok(Closed::Shared) => self.emit(Event::SessionShared {
+                session: self.me.session,
+            }),
             Err(e) => self.emit(Event::DatabaseDown {
                 op: "close",
                 class: e.class(),

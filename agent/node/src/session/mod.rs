@@ -7,6 +7,7 @@ mod attempts;
 mod database;
 mod lease;
 mod leave;
+mod losing;
 mod notices;
 mod order;
 mod orphans;
@@ -27,6 +28,7 @@ use farmhand_core::lease::{BootInstant, EpochKey};
 use farmhand_store::{Me, StoreError};
 use tokio::sync::mpsc;
 
+use crate::alone::Alone;
 use crate::context::Context;
 use crate::dbclock::DbClock;
 use crate::failure_detector::Watcher;
@@ -111,6 +113,7 @@ pub struct Session {
     ctx: Arc<Context>,
     me: Me,
     keeper: Keeper,
+    alone: Alone,
     claimer: Claimer,
     tables: Tables,
     watcher: Watcher,
@@ -159,6 +162,7 @@ impl Session {
         let longest = Duration::from_millis(u64::try_from(longest).unwrap_or(0));
         let mut session = Self {
             keeper: Keeper::new(timing, LEASE_GRACE, opened_sent),
+            alone: Alone::default(),
             claimer: Claimer::new(&me.address),
             tables: Tables::default(),
             watcher: Watcher::new(timing, slewed, longest),

@@ -9,6 +9,7 @@ use farmhand_store::protocol::{self, Attempt, Lose, LostWhy};
 
 use super::Session;
 use crate::discard::discard;
+use farmhand_os::clock::boot_now;
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::Paths;
 use farmhand_warden_client::wire::{AttemptId, Kind};
@@ -18,6 +19,8 @@ impl Session {
     /// this one knows of them too.
     pub fn with_left_behind(mut self, left: HashMap<AttemptId, Kind>) -> Self {
         self.left_behind = left;
+        // What the agent before this one claimed last.
+        self.alone.unsure(boot_now());
         self
     }
 

@@ -37,6 +37,7 @@ impl Session {
         if let Some(older) = self.attempts.get(&assignment.id()) {
             // A failover lost the claim of the one that is here. Once that is gone, the renewals find this one held
             // and not running, and give it back.
+            self.alone.unsure(received);
             if older.phase.may_live() {
                 self.fence_off(assignment.id(), "its claim was lost by a failover");
             }

@@ -39,6 +39,9 @@ pub enum Event {
     SessionLost {
         session: i64,
     },
+    SessionShared {
+        session: i64,
+    },
     SessionClosed {
         session: i64,
         freed: usize,
@@ -179,7 +182,6 @@ pub enum Event {
         from: i64,
         to: i64,
     },
-    /// The machine refuses to start processes.
     StartsRefused {
         why: String,
     },
@@ -353,6 +355,7 @@ fn severity(event: &Event) -> Severity {
     match event {
         Event::Unkillable { .. }
         | Event::BadDefinition { .. }
+        | Event::SessionShared { .. }
         | Event::TableRefused { .. }
         | Event::DatabaseDown { .. } => Severity::Error,
         Event::SessionLost { .. }

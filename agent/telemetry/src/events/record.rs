@@ -25,7 +25,9 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
         detail: json!({}),
     };
     match event {
-        Event::SessionOpened { session } | Event::SessionLost { session } => row.session = Some(*session),
+        Event::SessionOpened { session }
+        | Event::SessionLost { session }
+        | Event::SessionShared { session } => row.session = Some(*session),
         Event::SessionAdopted { session, attempts } | Event::LeaseLapsed { session, attempts } => {
             row.session = Some(*session);
             row.detail = json!({"attempts": attempts});
@@ -182,6 +184,7 @@ fn kind(event: &Event) -> Option<&'static str> {
         Event::SessionAdopted { .. } => "session_adopted",
         Event::Booted { .. } => "booted",
         Event::SessionLost { .. } => "session_lost",
+        Event::SessionShared { .. } => "session_shared",
         Event::SessionClosed { .. } => "session_closed",
         Event::Superseded => "superseded",
         Event::LeaseLapsed { .. } => "lease_lapsed",

@@ -27,6 +27,11 @@ impl std::fmt::Display for Text<'_> {
                     "session {session} is over: another agent expired it; ending what it ran"
                 )
             }
+            Event::SessionShared { session } => write!(
+                f,
+                "session {session} is used by another agent, too: this machine was copied while its agent ran; both end what \
+                 they run. Give one of them another --address, or stop it"
+            ),
             Event::SessionClosed { session, freed } => {
                 write!(f, "closed session {session}, {freed} runs freed")
             }

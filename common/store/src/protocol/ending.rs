@@ -130,10 +130,17 @@ pub enum Closed {
     Done { freed: Vec<Freed> },
     /// It had ended before.
     Already,
+    /// It holds a run that the caller does not know. Nothing was changed.
+    Shared,
 }
 
 /// Ends the caller's own session. Only for a holder with nothing left alive.
 pub async fn close(db: &Db, me: &Me) -> Result<Closed, StoreError> {
+    close_known(db, me, None).await
+}
+
+/// The same, unless it holds another run than these: a copy of the caller's machine may run that.
+pub async fn close_known(db: &Db, me: &Me, known: Option<&[i64]>) -> Result<Closed, StoreError> {
     let mut tx = db.transaction("close").await?;
     let ended: Option<Ended> = tx
         .row(
@@ -160,6 +167,10 @@ pub async fn close(db: &Db, me: &Me) -> Result<Closed, StoreError> {
         },
     )
     .await?;
+    if known.is_some_and(|known| freed.iter().any(|f| !known.contains(&f.run_id))) {
+        // Not committed.
+        return Ok(Closed::Shared);
+    }
     tx.commit().await?;
     promote_jobs(db, &freed).await;
     Ok(Closed::Done { freed })

@@ -16,7 +16,8 @@ mod trigger;
 pub use boot::{Booted, fire_boot};
 pub use claim::{Attempt, Begun, Claimed, Started, claim, started};
 pub use ending::{
-    Closed, Expired, Freed, FreedTo, abandon, close, expire, force_expire, left_over, release_held, sweep,
+    Closed, Expired, Freed, FreedTo, abandon, close, close_known, expire, force_expire, left_over,
+    release_held, sweep,
 };
 pub use fenced::{FinishResult, Now};
 pub(crate) use fire::rounds;

@@ -1,0 +1,108 @@
+//! A machine that is copied while its agent runs: two agents with one session, of which neither knows the other.
+//!
+//! The test stands for the copy, with the words that the copy would use.
+
+use std::time::Duration;
+
+use farmhand_store::protocol::{self, Renewed, Told};
+use farmhand_store::{Db, Me};
+use farmhand_tests::farm::{Farm, SOON, TTL};
+use farmhand_tests::pg;
+use uuid::Uuid;
+
+const JOBS: &str = "
+    [job.long]
+    command = [WITNESS, '6000']
+    [job.other]
+    command = [WITNESS, '1000']
+";
+
+/// The copy's renewals, a lease that lapses, and a start.
+const BOUND: Duration = Duration::from_secs(30);
+
+struct Copy {
+    db: Db,
+    me: Me,
+}
+
+impl Copy {
+    async fn of(farm: &Farm, address: &str) -> Self {
+        let config = pg::config(&farm.database.agent_url());
+        let life: Uuid = farm
+            .value(&format!(
+                "SELECT life FROM farmhand.node WHERE address = '{address}'"
+            ))
+            .await;
+        let session = farm
+            .value(&format!(
+                "SELECT session FROM farmhand.node WHERE address = '{address}'"
+            ))
+            .await;
+        let address = address.to_owned();
+        Self {
+            db: Db::connect(&config).await.expect("the database"),
+            me: Me {
+                address,
+                session,
+                life,
+            },
+        }
+    }
+
+    async fn renews(&self) -> bool {
+        let renewed = protocol::renew(&self.db, &self.me, TTL, &Told::default()).await;
+        renewed.expect("an answer") != Renewed::Lost
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_whose_session_a_copy_renews_ends_what_it_runs_and_begins_anew() {
+    let farm = Farm::new().agents(1).jobs(JOBS).start().await;
+    let run_id = farm.submit("long").await;
+    farm.lives(run_id, 1).await;
+    let copy = Copy::of(&farm, "n1").await;
+    let told = farm.eventually("the agent says so", BOUND, async || {
+        copy.renews().await;
+        match farm.events("session_shared").await {
+            0 => Err("not yet".to_owned()),
+            _ => Ok(()),
+        }
+    });
+    told.await;
+    // The copy lets go, too.
+    farm.lives(run_id, 2).await;
+    let (before, after) = (farm.witness.life(run_id, 1), farm.witness.life(run_id, 2));
+    assert!(before.last < after.first);
+    farm.succeeds(run_id).await;
+    assert!(!copy.renews().await);
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_copy_claimed_is_not_given_back_while_the_copy_may_run_it() {
+    let farm = Farm::new().agents(1).slots(1).jobs(JOBS).start().await;
+    let first = farm.submit("long").await;
+    farm.lives(first, 1).await;
+    let copy = Copy::of(&farm, "n1").await;
+    let second = farm.submit("other").await;
+    let claimed = protocol::claim_any(&copy.db, &copy.me, 1, false)
+        .await
+        .expect("an answer");
+    assert_eq!(claimed.len(), 1);
+    farm.event("session_shared").await;
+    assert_eq!(farm.run(second).await.attempt, 1, "it was given back");
+    for run_id in [first, second] {
+        farm.over(run_id, BOUND).await;
+        let attempts = farm.attempts(run_id).await;
+        assert_eq!(attempts[0].outcome, "lost", "run {run_id}: {attempts:?}");
+        farm.succeeds(run_id).await;
+    }
+    let said = farm.eventually("it runs alone again", SOON, async || {
+        match farm.events("session_shared").await {
+            1 => Ok(()),
+            n => Err(format!("said {n} times")),
+        }
+    });
+    said.await;
+    farm.check().await;
+}
