@@ -88,6 +88,41 @@ async fn fences_grow_when_the_database_is_dumped_and_loaded_into_a_new_server() 
     farm.check().await;
 }
 
+/// Nobody remembers anything: only an operator knows what fences targets have stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_bump_a_dump_that_was_loaded_with_no_agent_alive_gives_fences_above_those_of_targets() {
+    let mut farm = farm(|_| ()).await;
+    one(&farm).await;
+    for address in ["n1", "n2"] {
+        let agent = farm.agent(address);
+        agent.kill_with_wardens();
+        std::fs::remove_dir_all(agent.state_dir.join("memory")).expect("what it remembered");
+    }
+    farm.database.server().dump_and_load();
+    farm.sql = farm.database.client().await;
+    let shown: serde_json::Value = serde_json::from_str(&farm.ok(&["epoch", "--json"])).expect("JSON");
+    assert_eq!(shown["closed_because"], "other_cluster", "{shown}");
+
+    let above = ((700_i64 << 40) + 5).to_string();
+    let url = farm.database.url();
+    let bump = farm
+        .command(&["epoch", "bump", "--above", &above, "--yes"])
+        .env("FARMHAND_DATABASE_URL", url)
+        .output()
+        .expect("farmhand starts");
+    assert!(bump.status.success(), "{bump:?}");
+    let began = std::time::Instant::now();
+    for address in ["n1", "n2"] {
+        farm.agent(address).spawn();
+    }
+    let run = farm.submit("short").await;
+    let run = farm.over(run, WAITED).await;
+    assert_eq!(run.state, "succeeded", "{run:?}");
+    assert!(began.elapsed() >= TTL, "the longest lease had not passed");
+    assert!(run.fence > Some((701 << 40) + 5), "{run:?}");
+    farm.check().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn fences_grow_over_pg_upgrade() {
     let mut farm = farm(PrivateServer::leave_first_timeline).await;

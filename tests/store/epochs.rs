@@ -3,12 +3,12 @@
 use farmhand_core::lease::{Database, Remembered};
 use farmhand_store::Me;
 use farmhand_store::protocol::{self, Opened, Renewed, claim, open_epoch, vouch};
-use farmhand_store::{notify, query, reading, snapshot, survey};
+use farmhand_store::{epochs, notify, query, reading, snapshot};
 
 use crate::fixture::{Farm, TTL, info};
 
 /// What the agent of `me` keeps of a renewal.
-async fn renewed(farm: &Farm, me: &Me, pulse: i64) -> Remembered {
+pub async fn renewed(farm: &Farm, me: &Me, pulse: i64) -> Remembered {
     let Renewed::Alive {
         beat, database: d, ..
     } = protocol::renew(
@@ -40,7 +40,7 @@ async fn renewed(farm: &Farm, me: &Me, pulse: i64) -> Remembered {
     }
 }
 
-async fn shown(farm: &Farm) -> Database {
+pub async fn shown(farm: &Farm) -> Database {
     protocol::database(&farm.db).await.unwrap()
 }
 
@@ -52,7 +52,7 @@ async fn restart(farm: &Farm) {
 }
 
 /// As after a move: every part of the place is another.
-async fn replace(farm: &Farm) {
+pub async fn replace(farm: &Farm) {
     let sql = "UPDATE farmhand.epoch SET server = '1 elsewhere' WHERE epoch = (SELECT max(epoch) FROM farmhand.epoch)";
     farm.sql.batch_execute(sql).await.unwrap();
 }
@@ -89,7 +89,7 @@ async fn nothing_is_claimed_fired_or_opened_while_claims_are_closed() {
 }
 
 /// What each that tells whether claims are open says.
-async fn told(farm: &Farm) -> [bool; 6] {
+pub async fn told(farm: &Farm) -> [bool; 6] {
     let stand = snapshot::stand(&farm.db).await.unwrap();
     let limit = std::time::Duration::from_secs(5);
     let gauges = snapshot::take(&farm.db, stand.holder, "a", stand, limit, 1).await;
@@ -97,7 +97,7 @@ async fn told(farm: &Farm) -> [bool; 6] {
         shown(farm).await.open,
         gauges.unwrap().expect("the lease").claims_open,
         query::farm_status(&farm.db).await.unwrap().claims_open,
-        survey::farm(&farm.db).await.unwrap().claims_open,
+        epochs::newest(&farm.db).await.unwrap().open,
         reading::farm(&farm.db).await.unwrap().claims_open,
         notify::health(&farm.db).await.unwrap().claims_open,
     ]

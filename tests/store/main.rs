@@ -3,6 +3,7 @@
 mod audit;
 mod authority;
 mod boots;
+mod bumps;
 mod cancels;
 mod claims;
 mod connections;

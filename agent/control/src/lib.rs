@@ -2,6 +2,7 @@
 
 pub mod backfill;
 pub mod due_now;
+pub mod epochs;
 pub mod jobs;
 mod moment;
 pub mod nodes;

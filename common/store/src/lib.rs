@@ -11,6 +11,7 @@ mod db;
 mod decode;
 pub mod described;
 mod direct;
+pub mod epochs;
 mod error;
 pub mod events;
 mod hosts;

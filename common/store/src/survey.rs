@@ -50,10 +50,6 @@ pub struct Snapshot {
 /// The farm in this database.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Farm {
-    /// Of the primary's WAL.
-    pub epoch: i64,
-    /// Whether agents may claim on it.
-    pub claims_open: bool,
     pub open_nodes: i64,
     /// Of the open nodes' agents.
     pub versions: Vec<String>,

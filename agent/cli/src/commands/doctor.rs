@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use farmhand_store::{Db, DbConfig, StoreError, migrate, notify, survey, tables};
+use farmhand_store::{Db, DbConfig, StoreError, epochs, migrate, notify, survey, tables};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -88,6 +88,10 @@ async fn look_at_database(args: &DatabaseArgs, checks: &mut Vec<Check>) -> Exit 
             ));
             return Exit::Ok;
         }
+    }
+    match epochs::newest(&db).await {
+        Ok(newest) => checks.push(crate::doctor::epoch::judge(&newest)),
+        Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
     }
     match survey::farm(&db).await {
         Ok(farm) => checks.extend(database::farm(&farm, env!("CARGO_PKG_VERSION"))),

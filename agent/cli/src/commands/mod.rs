@@ -12,6 +12,7 @@ mod dev;
 mod diff;
 mod doctor;
 mod drain;
+mod epoch;
 mod events;
 mod exit;
 mod explain;
@@ -102,6 +103,8 @@ enum Command {
     Node(node::NodeArgs),
     /// Leases: list, release by force
     Lease(lease::LeaseArgs),
+    /// Which database this is, and whether agents claim on it
+    Epoch(epoch::EpochArgs),
     /// Pools: list, resize
     Pool(pool::PoolArgs),
     /// Tokens of the HTTP API and the page: create, list, revoke
@@ -171,6 +174,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Run(args) => block_on(run::run(args, json)),
         Command::Node(args) => block_on(node::run(args, json)),
         Command::Lease(args) => block_on(lease::run(args, json)),
+        Command::Epoch(args) => block_on(epoch::run(args, json)),
         Command::Pool(args) => block_on(pool::run(args, json)),
         Command::Token(args) => block_on(token::run(args, json)),
         Command::Notify(args) => block_on(notify::run(args, json)),

@@ -163,7 +163,7 @@ fn connections(server: &Server) -> Check {
 
 /// The farm's own tables.
 pub fn farm(farm: &Farm, own_version: &str) -> Vec<Check> {
-    vec![epoch(farm), versions(farm, own_version), submitter(farm)]
+    vec![versions(farm, own_version), submitter(farm)]
 }
 
 fn submitter(farm: &Farm) -> Check {
@@ -181,20 +181,6 @@ fn submitter(farm: &Farm) -> Check {
         "as an administrator: CREATE ROLE farmhand_submitter NOLOGIN; GRANT USAGE ON SCHEMA farmhand TO \
          farmhand_submitter; GRANT EXECUTE ON FUNCTION farmhand.submit(text, jsonb, timestamptz, text) TO \
          farmhand_submitter;",
-    )
-}
-
-fn epoch(farm: &Farm) -> Check {
-    let found = format!("epoch {}", farm.epoch);
-    if farm.claims_open {
-        return Check::ok("epoch", format!("{found} is open"));
-    }
-    Check::bad(
-        Level::Warning,
-        "epoch",
-        format!("{found} is not open for this server"),
-        "after a failover, a restore or a move nothing is claimed until an agent has watched the database for the longest lease",
-        "wait; when it lasts, see that an agent runs and reaches this server",
     )
 }
 
@@ -311,16 +297,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn claims_that_are_closed_are_a_warning() {
+    fn agents_of_another_version_and_no_submitters_are_notes() {
         let it = Farm {
-            epoch: 2,
-            claims_open: false,
             open_nodes: 3,
             versions: vec!["0.1.0".into()],
             submitter: false,
         };
-        assert_eq!(farm(&it, "0.1.0")[0].level, Level::Warning);
-        assert_eq!(farm(&it, "0.2.0")[1].level, Level::Note);
-        assert_eq!(farm(&it, "0.1.0")[2].level, Level::Note);
+        let levels = |own| farm(&it, own).iter().map(|c| c.level).collect::<Vec<_>>();
+        assert_eq!(levels("0.1.0"), [Level::Ok, Level::Note]);
+        assert_eq!(levels("0.2.0"), [Level::Note, Level::Note]);
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod availability;
 pub mod database;
+pub mod epoch;
 pub mod machine;
 pub mod notify;
 pub mod rights;

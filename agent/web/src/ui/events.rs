@@ -73,6 +73,7 @@ const ABOUT: [(&str, &str, &[&str]); 7] = [
             "node_removed",
             "pool_resized",
             "lease_released",
+            "epoch_bumped",
             "submitted_by_hand",
             "token_created",
             "token_revoked",

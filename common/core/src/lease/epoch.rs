@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// Of a fence, below its epoch.
-const FENCE_BITS: u32 = 40;
+pub const FENCE_BITS: u32 = 40;
 
 /// What a database says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 //!
 //! Used by the agent and by the model in `tests/model`. Everything is a function of instants passed in.
 
+mod closed;
 mod epoch;
 #[cfg(test)]
 mod orders;
@@ -10,7 +11,8 @@ mod stopwatch;
 mod timing;
 mod turns;
 
-pub use epoch::{Database, EpochKey, Remembered};
+pub use closed::Closed;
+pub use epoch::{Database, EpochKey, FENCE_BITS, Remembered};
 pub use silence::{EXPIRE_SPREAD, MarksBelow, Silence, SilentNode};
 pub use stopwatch::{HeldOverKey, NodeKey, Stopwatch, Stopwatches};
 pub use timing::{BootInstant, CLOCK_RATE_TOLERANCE_PPM, LeaseTiming, MIN_TTL, TAKEOVER_MARGIN, TtlTooShort};

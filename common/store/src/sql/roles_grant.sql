@@ -124,7 +124,7 @@ BEGIN
         FROM (VALUES
             ('submit', ARRAY['agent', 'submitter', 'operator']),
             ('server', ARRAY['agent', 'operator', 'viewer']),
-            ('system_id', ARRAY['agent']),
+            ('system_id', ARRAY['agent', 'operator', 'viewer']),
             ('raise_sequences', ARRAY['agent']),
             ('ended', ARRAY['agent', 'operator']),
             ('any_waiting', ARRAY['agent', 'operator', 'viewer']),

@@ -1,6 +1,4 @@
-SELECT (SELECT e.epoch FROM farmhand.current_epoch e) AS epoch,
-    (SELECT e.open FROM farmhand.current_epoch e) AS claims_open,
-    (SELECT count(*) FROM farmhand.node n WHERE n.open) AS open_nodes,
+SELECT (SELECT count(*) FROM farmhand.node n WHERE n.open) AS open_nodes,
     ARRAY(SELECT DISTINCT n.version FROM farmhand.node n WHERE n.open ORDER BY n.version) AS versions,
     -- Not asked by name: the role need not exist.
     coalesce((SELECT has_function_privilege(r.oid, f.oid, 'EXECUTE') AND has_schema_privilege(r.oid, 'farmhand', 'USAGE')
