@@ -72,6 +72,26 @@ async fn a_node_that_cannot_fork_gives_its_runs_to_the_others_and_says_so() {
     farm.check().await;
 }
 
+/// An agent renews at a third of it: later than the 10 s for which a thread without work is kept by default.
+const LONG: Duration = Duration::from_secs(45);
+
+/// Two renewals.
+const QUIET: Duration = Duration::from_secs(31);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_can_make_no_thread_goes_on() {
+    let mut farm = Farm::new().agents(1).ttl(LONG).jobs(JOBS).start().await;
+    let before = farm.submit("short").await;
+    farm.succeeds(before).await;
+    let forks = NoForks::new(&[farm.agents[0].pid()]);
+    tokio::time::sleep(QUIET).await;
+    let after = farm.submit("short").await;
+    farm.succeeds(after).await;
+    assert!(farm.agents[0].is_running(), "{}", farm.agents[0].log());
+    drop(forks);
+    farm.check().await;
+}
+
 async fn shows(farm: &Farm, node: &str, state: &str) {
     farm.eventually(&format!("{node} is {state}"), SOON, async || {
         let shown = farm.ok(&["node", "show", node]);

@@ -18,6 +18,12 @@ use farmhand_node::{AgentError, Ended, Reload, Served};
 use farmhand_warden_client::privsep::{self, Files, Purpose, Wanted};
 use farmhand_web::{App, Part, Serving, Tls};
 
+/// Threads for what blocks: files, names of hosts.
+const BLOCKING_THREADS: usize = 64;
+
+/// How long one without work is kept: a machine that can make no thread now may have been able to when it started.
+const KEPT: Duration = Duration::from_secs(u32::MAX as u64);
+
 /// Raw flags. They stay texts here so that every mistake in flags, environment and file comes at once.
 #[derive(Args, Clone, Debug, Default)]
 pub struct AgentArgs {
@@ -126,8 +132,14 @@ pub fn run(args: &AgentArgs, as_json: bool) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(2)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .thread_keep_alive(KEPT)
         .build()?;
-    let ended = runtime.block_on(compose(config, database, reload));
+    // tokio panics where no thread for blocking work is there and none can be made. One is there from now on.
+    let ended = runtime.block_on(async {
+        tokio::task::spawn_blocking(|| ()).await.ok();
+        compose(config, database, reload).await
+    });
     // What still waits for the database waits no longer than this.
     runtime.shutdown_timeout(Duration::from_secs(1));
     match ended? {
