@@ -80,7 +80,7 @@ const QUIET: Duration = Duration::from_secs(31);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_can_make_no_thread_goes_on() {
-    let mut farm = Farm::new().agents(1).ttl(LONG).jobs(JOBS).start().await;
+    let farm = Farm::new().agents(1).ttl(LONG).jobs(JOBS).start().await;
     let before = farm.submit("short").await;
     farm.succeeds(before).await;
     let forks = NoForks::new(&[farm.agents[0].pid()]);
