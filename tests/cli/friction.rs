@@ -123,8 +123,8 @@ async fn every_command_that_is_told_exists() {
 
 /// The words of each told command, and its options.
 fn collect(dir: &Path, told: &mut BTreeSet<(Vec<String>, Vec<String>)>) {
-    const GROUPS: [&str; 11] = [
-        "job", "run", "node", "lease", "pool", "token", "notify", "flow", "key", "explain", "import",
+    const GROUPS: [&str; 12] = [
+        "job", "run", "node", "lease", "epoch", "pool", "token", "notify", "flow", "key", "explain", "import",
     ];
     for entry in dir.read_dir().expect("a directory") {
         let path = entry.expect("an entry").path();

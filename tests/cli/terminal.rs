@@ -79,6 +79,8 @@ async fn every_command_answers_a_program_in_json() {
         ("import crontab", vec![crontab]),
         ("completion", vec!["bash"]),
         ("man", vec![man]),
+        ("epoch", vec![]),
+        ("epoch bump", vec!["--yes"]),
     ];
     for (words, args) in &calls {
         let ran = ran(farm.command().args(words.split(' ')).args(args).arg("--json"));
