@@ -106,6 +106,31 @@ async fn a_claim_whose_reply_is_lost_is_given_back_and_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_lost_reply_of_a_claim_beside_one_of_a_locked_job_ends_nothing_else() {
+    let farm = Farm::new().proxied().jobs(JOBS).start().await;
+    farm.apply("[job.locked]\nlocks = ['l']\ncommand = [WITNESS, '300']\n");
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+    // The agent knows that there are locks; both are won by one claim.
+    let first = farm.submit("locked").await;
+    farm.succeeds(first).await;
+    farm.ok(&["node", "cordon", "n1"]);
+    let (short, locked) = (farm.submit("short").await, farm.submit("locked").await);
+    farm.agents[0].proxy().lose_reply_after("SET state = 'running'");
+    farm.ok(&["node", "resume", "n1"]);
+    let (short, locked, long) = (
+        farm.succeeds(short).await,
+        farm.succeeds(locked).await,
+        farm.succeeds(long).await,
+    );
+    assert_eq!(farm.agents[0].proxy().replies_lost(), 1);
+    assert_eq!((short.attempt, short.takeovers), (2, 0), "{short:?}");
+    assert_eq!((locked.attempt, long.attempt), (1, 1), "{locked:?} {long:?}");
+    assert_eq!(farm.events("session_shared").await, 0);
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_firing_whose_reply_is_lost_fires_each_instant_once() {
     let farm = Farm::new().proxied().start().await;
     farm.apply("[job.tick]\nschedule = '* * * * * *'\nmissed = 'all'\ncommand = [WITNESS, '50']\n");

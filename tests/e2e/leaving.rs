@@ -40,6 +40,37 @@ async fn sigint_drains_what_runs_finishes_and_nothing_new_starts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_claim_under_way_wins_after_sigint_is_given_back_as_never_started() {
+    let mut farm = Farm::new().jobs(JOBS).start().await;
+    farm.apply("[job.once]\non_lost = 'fail'\ncommand = [WITNESS, '50']\n");
+    let client = farm.database.client().await;
+    client
+        .batch_execute("BEGIN; SELECT FROM farmhand.node WHERE address = 'n1' FOR UPDATE")
+        .await
+        .expect("a lock");
+    let run_id = farm.submit("once").await;
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+        AND wait_event_type = 'Lock' AND query LIKE '%me AS MATERIALIZED%left_to_others%'";
+    farm.eventually("a claim that waits", SOON, async || {
+        match farm.value(waits).await {
+            0i64 => Err("none".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    farm.agents[0].signal(libc::SIGINT);
+    farm.event("draining").await;
+    client.batch_execute("COMMIT").await.expect("no lock any more");
+    let status = farm.agents[0].exit(SOON).await;
+    assert!(status.success(), "{status}");
+    let run = farm.run(run_id).await;
+    assert_eq!((run.state.as_str(), run.attempt), ("due", 1), "{run:?}");
+    assert_eq!(farm.attempts(run_id).await[0].outcome, "never_started");
+    closed(&farm).await;
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_second_sigint_and_sigquit_kill_at_once_and_the_runs_are_free() {
     for signals in [&[libc::SIGINT, libc::SIGINT][..], &[libc::SIGQUIT]] {
         let mut farm = Farm::new().jobs(JOBS).start().await;

@@ -2,7 +2,7 @@
 
 use crate::actions::WORK;
 use crate::config::{Config, Guard};
-use crate::state::{Agent, HOSTS, Host, RUNS, Slot, State, Stmt};
+use crate::state::{ANY, Agent, HOSTS, Host, RUNS, Slot, State, Stmt};
 
 impl State {
     pub fn clone_host(&mut self) {
@@ -17,19 +17,25 @@ impl State {
         self.hosts[HOSTS - 1] = copy;
     }
 
-    /// One bit for each run that this agent may have claimed. No claim is without an answer where no reply is lost.
-    pub fn may_have_claimed(&self, cfg: &Config, h: usize, a: &Agent) -> u8 {
-        if cfg.faults.clones == 0 || !cfg.has(Guard::CloseNamesItsOwn) {
-            return u8::MAX;
+    /// The attempts that this agent knows to be its own.
+    pub fn may_close(&self, cfg: &Config, h: usize, a: &Agent) -> [u8; RUNS] {
+        if !cfg.has(Guard::CloseNamesItsOwn) {
+            return [ANY; RUNS];
         }
-        let of = |r: &usize| self.asked_for(h, a, *r);
-        (0..RUNS).filter(of).map(|r| 1 << r).sum()
+        let by_attempt = cfg.has(Guard::CloseNamesAttempts);
+        std::array::from_fn(|r| match self.knows(h, a, r) {
+            Some(_) if !by_attempt => ANY,
+            Some(attempt) => attempt,
+            None => 0,
+        })
     }
 
-    pub fn asked_for(&self, h: usize, a: &Agent, r: usize) -> bool {
-        let host = &self.hosts[h];
-        let has = host.warden.is_some_and(|w| w.slots[r] != Slot::Empty);
-        a.claims() || has || a.release[r].is_some()
+    fn knows(&self, h: usize, a: &Agent, r: usize) -> Option<u8> {
+        let here = self.hosts[h].warden.and_then(|w| match w.slots[r] {
+            Slot::Live(attempt) | Slot::Exited { attempt, .. } => Some(attempt),
+            Slot::Empty => None,
+        });
+        here.or(a.release[r].map(|held| held.attempt))
     }
 
     /// Something is held that this agent did not ask for: it leaves the session to lapse.
@@ -38,7 +44,8 @@ impl State {
             return false;
         }
         let agent = *self.agent(h, g);
-        let foreign = (0..RUNS).any(|r| held[r].0 != 0 && !self.asked_for(h, &agent, r));
+        let foreign =
+            (0..RUNS).any(|r| held[r].0 != 0 && !agent.claims() && self.knows(h, &agent, r).is_none());
         if foreign {
             self.hosts[h].warden = None;
             self.agent(h, g).session = None;

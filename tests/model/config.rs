@@ -40,6 +40,7 @@ pub enum Guard {
     TreeEmptyBeforeClose,
     OnlyOwnGivenBack,
     CloseNamesItsOwn,
+    CloseNamesAttempts,
     CloseFreesItsOwn,
     LateClaimReleased,
     LateOpenClosed,

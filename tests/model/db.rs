@@ -7,7 +7,7 @@
 
 use crate::config::{Config, Guard};
 use crate::locks::Locks;
-use crate::state::{Db, Held, Node, Op, Phase, RUNS, Reply, Run, RunState, State, Stmt};
+use crate::state::{ANY, Db, Held, Node, Op, Phase, RUNS, Reply, Run, RunState, State, Stmt};
 
 impl State {
     /// The next phase of a statement on the server, or `None` while it waits for a lock. A claim has one
@@ -185,7 +185,8 @@ impl State {
                     Some(_) => seen,
                 };
                 if let Stmt::Close { known, .. } = op.stmt
-                    && (0..RUNS).any(|r| held[r] != 0 && known & 1 << r == 0)
+                    && (0..RUNS)
+                        .any(|r| held[r] != 0 && !(known[r] == ANY || known[r] == self.db.runs[r].attempt))
                 {
                     return Some(Phase::Done(Reply::NoRow));
                 }

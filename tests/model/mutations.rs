@@ -109,9 +109,9 @@ missed! {
     tombstone_before_release: TombstoneBeforeRelease in lost_replies() => TWO_LIVE;
     only_own_given_back: OnlyOwnGivenBack in cloned() => TWO_LIVE;
     close_names_its_own: CloseNamesItsOwn in cloned() => TWO_LIVE;
+    close_names_attempts: CloseNamesAttempts in cloned_losing_replies() => FREED;
     tombstone_of_refused: TombstoneBeforeRelease in refused_starts() => TWO_LIVE;
     tree_empty_before_close: TreeEmptyBeforeClose in killed_warden() => TWO_LIVE;
-    close_frees_its_own: CloseFreesItsOwn in held_over_elsewhere() => FREED;
     warden_serves_one_session: WardenServesOneSession in lost_replies() => TWO_LIVE;
     older_agent_cut_off: OlderAgentCutOff in kept_session_adopted() => TWO_LIVE;
     fresh_warden_drops_claims: FreshWardenDropsClaims in kept_session() => TWO_LIVE;
@@ -144,6 +144,7 @@ made_up_for! {
     claims_open_in_open: ClaimsOpenInOpen in lossy_failover_alone();
     claims_open_in_expire: ClaimsOpenInExpire in failover();
     held_over_names_session: HeldOverNamesSession in held_over_elsewhere();
+    close_frees_its_own: CloseFreesItsOwn in held_over_elsewhere();
     stopwatch_anew_after_failover: StopwatchAnewAfterFailover in failover();
     ttl_kept_while_held_over: TtlKeptWhileHeldOver in shorter_lease_held_over();
 }
@@ -152,6 +153,7 @@ missed_together! {
     session_and_fence_in_finish: SessionInFinish, FenceInFinish in lossy_failover_alone() => STALE_WRITE;
     address_and_fence_in_finish: AddressInFinish, FenceInFinish in lossy_failover() => STALE_WRITE;
     session_grows_and_open_in_claim: SessionGrowsAtEnd, OpenInClaim in takeover() => ORPHAN;
+    close_frees_and_names_its_own: CloseFreesItsOwn, CloseNamesItsOwn in held_over_elsewhere() => FREED;
     claims_open_and_kill_before_claim: ClaimsOpenInClaim, KillBeforeClaimOnNewServer in lossy_failover() => TWO_LIVE;
     kill_before_claim_and_w_and_number: KillBeforeClaimOnNewServer, ServerWatchedForW, SameNumberEndsFirst in lossy_failover_alone() => TWO_LIVE;
 }

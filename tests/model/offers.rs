@@ -94,7 +94,7 @@ impl State {
                 _ => send(Stmt::Close {
                     session,
                     life,
-                    known: self.may_have_claimed(cfg, h, a),
+                    known: self.may_close(cfg, h, a),
                 }),
             }
         } else if host.warden.is_none_or(|w| w.dead && w.tree_empty()) && !self.superseded(cfg, h, g) {

@@ -318,6 +318,22 @@ pub fn cloned() -> Config {
     }
 }
 
+/// A claim's reply is lost, and that of its release: then the copy may run the next attempt.
+pub fn cloned_losing_replies() -> Config {
+    Config {
+        name: "cloned, losing replies",
+        runs: 1,
+        max_session: [3, 3],
+        max_attempts: 2,
+        faults: Faults {
+            clones: 1,
+            lost_replies: 2,
+            ..Faults::default()
+        },
+        ..same_address()
+    }
+}
+
 /// Breadth first from the start: everything, or in the daily run the first `daily` million states.
 /// Fails with the shortest path to the first thing found.
 pub fn explore(cfg: Config, daily: Option<usize>) {
@@ -397,4 +413,5 @@ holds! {
     stuck_warden;
     refused_starts;
     cloned;
+    cloned_losing_replies;
 }

@@ -65,6 +65,9 @@ pub struct Held {
     pub session: u8,
 }
 
+/// Of a close: whatever attempt of a run is held.
+pub const ANY: u8 = u8::MAX;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stmt {
     Open {
@@ -81,11 +84,11 @@ pub enum Stmt {
     Look {
         address: u8,
     },
-    /// `known`: the runs that its agent may have claimed, one bit each.
+    /// `known`: the attempt of each run that its agent knows to be its own.
     Close {
         session: u8,
         life: u8,
-        known: u8,
+        known: [u8; RUNS],
     },
     Claim {
         session: u8,

@@ -6,6 +6,7 @@ mod boots;
 mod bumps;
 mod cancels;
 mod claims;
+mod closing;
 mod connections;
 mod definitions;
 mod ends;

@@ -27,7 +27,7 @@ mod real;
 
 use config::{Config, Faults, Features, Start};
 use real::Real;
-use state::{ADDRESSES, Held, NO_NODE, Op, Phase, RUNS, Reply, State, Stmt};
+use state::{ADDRESSES, ANY, Held, NO_NODE, Op, Phase, RUNS, Reply, State, Stmt};
 
 /// The second run's job has `hold`.
 const HOLD: [u8; RUNS] = [0, 1];
@@ -113,7 +113,7 @@ impl Chance {
             6 => Stmt::Close {
                 session,
                 life,
-                known: [0b11, 0b11, self.of(4)][usize::from(self.of(3))],
+                known: [[ANY; 2], [ANY; 2], [self.of(3), self.of(3)]][usize::from(self.of(3))],
             },
             7..13 => Stmt::Claim {
                 session,

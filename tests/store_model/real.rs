@@ -5,7 +5,7 @@ use std::time::Duration;
 use farmhand_core::definition::{Command, JobSpec};
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, submit};
 use farmhand_store::protocol::{
-    self, Attempt, Closed, Expired, Finish, FinishResult, NodeInfo, Opened, Release, Renewed, Retry,
+    self, Attempt, Closed, Expired, Finish, FinishResult, Freed, NodeInfo, Opened, Release, Renewed, Retry,
 };
 use farmhand_store::{AttemptOutcome, Db, Me};
 use farmhand_tests::pg::TestDb;
@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-use crate::state::{self, Held, Node, RUNS, Reply, Run, RunState, Stmt};
+use crate::state::{self, ANY, Held, Node, RUNS, Reply, Run, RunState, Stmt};
 
 const TTL: Duration = Duration::from_secs(30);
 const JOBS: [&str; RUNS] = ["plain", "held"];
@@ -113,11 +113,11 @@ impl Real {
                 }
             }
             Stmt::Close { session, life, known } => {
-                let known: Vec<i64> = (0..RUNS)
-                    .filter(|r| known & 1 << r != 0)
-                    .map(|r| self.runs[r])
-                    .collect();
-                let closed = protocol::close_known(db, &me(address, session, life), Some(&known))
+                let may_free = |freed: &Freed| {
+                    let r = self.runs.iter().position(|id| *id == freed.run_id);
+                    r.is_some_and(|r| known[r] == ANY || i32::from(known[r]) == freed.attempt)
+                };
+                let closed = protocol::close_if(db, &me(address, session, life), may_free)
                     .await
                     .unwrap();
                 updated(matches!(closed, Closed::Done { .. }))

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use farmhand_core::lease::{BootInstant, Database, EpochKey};
-use farmhand_store::protocol::{Claimed, Fire, Fired, JobRow, Look, Overdue, Renewed, Triggered};
+use farmhand_store::protocol::{
+    Claimed, Fire, Fired, JobRow, Look, Overdue, PartialClaim, Renewed, Triggered,
+};
 use farmhand_store::tables::Dispatched;
 use farmhand_store::{Note, StoreError};
 use farmhand_warden_client::wire::{AttemptId, Event, Kind};
@@ -34,7 +36,7 @@ pub enum Input {
     Claimed {
         sent: BootInstant,
         took: Duration,
-        result: Result<Vec<Claimed>, StoreError>,
+        result: Result<Vec<Claimed>, PartialClaim>,
     },
     /// Rows of a table job were looked for.
     Dispatched {

@@ -54,9 +54,9 @@ pub(super) async fn begin(
         empty &= matches!(gone, Gone::Empty { .. });
     }
     if let Some(serving) = late.filter(|_| empty) {
-        // Confirmed too late to be used. Nothing of it lives, so that nobody need wait for its end.
+        // Confirmed too late to be used. Where it holds nothing, nobody need wait for its end.
         let me = of(ctx, serving);
-        retrying(ctx, "close", || protocol::close(&ctx.db, &me)).await?;
+        retrying(ctx, "close", || protocol::close_if(&ctx.db, &me, |_| false)).await?;
     }
     if adoptable {
         purge(ctx, &[], &HashMap::new());

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use farmhand_core::lease::BootInstant;
 use farmhand_store::StoreError;
-use farmhand_store::protocol::{self, Claimed, Fire, Fired, JobRow, Overdue};
+use farmhand_store::protocol::{self, Claimed, Fire, Fired, JobRow, Overdue, PartialClaim};
 use farmhand_store::signatures;
 use jiff::Timestamp;
 
-use super::{Attempt, Input, Phase, Session};
+use super::{Attempt, Input, Mode, Phase, Session};
 use crate::inbox::NotStarted;
 use crate::inbox::Settled;
 use crate::outage::Unanswered;
@@ -160,7 +160,11 @@ impl Session {
             let mut result = protocol::claim_any(&ctx.db, &me, i64::from(n), gates).await;
             if let (Ok(claimed), true) = (&mut result, ctx.config.trusted_keys.is_some()) {
                 // A failure leaves them to the renewals: a signature that could not be read is not a missing one.
-                result = signatures::with_signatures(&ctx.db, std::mem::take(claimed)).await;
+                let signed = signatures::with_signatures(&ctx.db, std::mem::take(claimed)).await;
+                result = signed.map_err(|error| PartialClaim {
+                    won: Vec::new(),
+                    error,
+                });
             }
             Input::Claimed {
                 sent,
@@ -174,32 +178,30 @@ impl Session {
         &mut self,
         sent: BootInstant,
         took: Duration,
-        result: Result<Vec<Claimed>, StoreError>,
+        result: Result<Vec<Claimed>, PartialClaim>,
     ) {
-        self.note_db("claim", Unanswered::Slow, &result);
+        let (claimed, answered) = match result {
+            Ok(won) => (won, Ok(())),
+            Err(partial) => (partial.won, Err(partial.error)),
+        };
+        self.note_db("claim", Unanswered::Slow, &answered);
         self.emit(Event::ClaimTook { took });
-        let claimed = match result {
-            Ok(claimed) => claimed,
+        self.claimer.claimed(answered.is_ok().then_some(claimed.len()));
+        match &answered {
+            Ok(()) if claimed.is_empty() => self.emit(Event::ClaimLost { kind: "any" }),
+            Ok(()) => {}
             Err(e) => {
-                // What it may have won all the same, a renewal will show.
-                self.claimer.claimed(None);
+                // What it may have won beside that, a renewal will show.
                 self.alone.unsure(boot_now());
                 self.claimer.hint_at(boot_now() + Duration::from_millis(500));
                 self.emit(Event::ClaimFailed { error: e.to_string() });
-                return;
             }
-        };
-        self.ctx.memory.claimed(&claimed);
-        self.claimer.claimed(Some(claimed.len()));
-        if claimed.is_empty() {
-            self.emit(Event::ClaimLost { kind: "any" });
-            return;
         }
-        if !self.keeper.may_claim(boot_now()) {
-            // Confirmed too late to be used: no warden has heard of them.
-            self.alone.unsure(boot_now());
-            let never = claimed.iter().map(protocol::Attempt::from).collect();
-            self.give_back(never, "the claim was confirmed too late");
+        self.ctx.memory.claimed(&claimed);
+        if !self.keeper.may_claim(boot_now()) || self.mode != Mode::Working {
+            for run in &claimed {
+                self.claimed_in_vain(run);
+            }
             return;
         }
         let received = boot_now();

@@ -195,7 +195,7 @@ impl Session {
         let (begun, never) = self.begun_before(unknown);
         self.lose_left_behind(&begun);
         self.give_back(never, "a claim's reply was lost");
-        self.give_back(self.refused_of(ids), "the machine would not start them");
+        self.give_back(self.refused_of(ids), "they could not be started here");
     }
 
     /// No warden can start these any more: the runs go back.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::BootInstant;
 use farmhand_store::StoreError;
-use farmhand_store::protocol::{self, Closed};
+use farmhand_store::protocol::{self, Closed, Freed};
 
 use super::{Input, Mode, Phase, Session, SessionEnd};
 use crate::signals::Signal;
@@ -14,7 +14,7 @@ use crate::systemd;
 use farmhand_os::clock::boot_now;
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::Gone;
-use farmhand_warden_client::wire::{KillReason, Kind};
+use farmhand_warden_client::wire::{AttemptId, KillReason, Kind};
 
 impl Session {
     pub(super) async fn on_signal(&mut self, signal: Signal) -> Option<SessionEnd> {
@@ -111,7 +111,8 @@ impl Session {
         match self.mode {
             Mode::Working => return None,
             Mode::Draining { until } => {
-                if self.attempts.is_empty() {
+                // What a claim under way wins is to be known before the session is closed.
+                if self.attempts.is_empty() && self.claimer.is_idle() {
                     return Some(self.close().await);
                 }
                 if until.is_some_and(|until| now >= until) {
@@ -119,7 +120,9 @@ impl Session {
                 }
             }
             // With the database away what ended cannot be written down; the lease then says it.
-            Mode::Killing { give_up } if self.attempts.is_empty() || now > give_up => {
+            Mode::Killing { give_up }
+                if self.attempts.is_empty() && self.claimer.is_idle() || now > give_up =>
+            {
                 return Some(self.close().await);
             }
             Mode::Killing { .. } => {}
@@ -148,13 +151,17 @@ impl Session {
             );
             return SessionEnd::Closed;
         }
-        // A claim may be without an answer: then what it won is freed, too.
-        let sure = self.claimer.is_idle() && !self.alone.may_have_claimed(boot_now());
-        let known: Vec<i64> = (self.attempts.keys().chain(self.left_behind.keys()))
-            .map(|id| id.run_id)
-            .collect();
-        let known = sure.then_some(known.as_slice());
-        match protocol::close_known(&self.ctx.db, &self.me, known).await {
+        // Another agent may run the rest: a newer one of this machine, or one of its copy.
+        let (attempts, left_behind) = (&self.attempts, &self.left_behind);
+        let known = |freed: &Freed| {
+            let id = AttemptId {
+                run_id: freed.run_id,
+                attempt: freed.attempt,
+            };
+            let here = attempts.get(&id);
+            here.is_some_and(|a| a.assignment.fence == freed.fence) || left_behind.contains_key(&id)
+        };
+        match protocol::close_if(&self.ctx.db, &self.me, known).await {
             Ok(Closed::Done { freed }) => {
                 self.emit(Event::SessionClosed {
                     session: self.me.session,
@@ -162,6 +169,12 @@ impl Session {
                 });
             }
             Ok(Closed::Already) => {}
+            Ok(Closed::Shared) if !self.claimer.is_idle() || self.alone.may_have_claimed(boot_now()) => {
+                tracing::warn!(
+                    "session {} is left to lapse: it holds a run whose claim had no answer here",
+                    self.me.session
+                );
+            }
             Ok(Closed::Shared) => self.emit(Event::SessionShared {
                 session: self.me.session,
             }),

@@ -68,7 +68,7 @@ enum Phase {
     /// The warden has been asked.
     Starting,
     Running,
-    /// The machine would not start it; its run is being given back.
+    /// Not started here: the machine would not, or it was won too late. Its run is being given back.
     Refused,
     /// Reported by the warden, being written down.
     Ended,
@@ -93,6 +93,22 @@ struct Attempt {
     fenced: bool,
     /// The newest of its children's ends that is an event already.
     kills_heard: u64,
+}
+
+impl Attempt {
+    /// Of what no warden is asked to start.
+    fn without_slot(assignment: Assignment, phase: Phase) -> Self {
+        Self {
+            assignment,
+            warden: Kind::Main,
+            slot: None,
+            since: boot_now(),
+            phase,
+            cancelled: false,
+            fenced: false,
+            kills_heard: 0,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

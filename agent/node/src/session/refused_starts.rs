@@ -1,12 +1,15 @@
-//! Starts that the machine refuses: their runs go back to the farm, and less is claimed until something starts again.
+//! What was claimed and will not be started here goes back to the farm. Where the machine refuses starts, less is claimed
+//! until something starts again.
 
+use farmhand_core::definition::JobSpec;
 use farmhand_os::clock::boot_now;
 use farmhand_os::random::random;
-use farmhand_store::protocol::Attempt;
+use farmhand_store::protocol::{self, Claimed};
 use farmhand_telemetry::events::Event;
+use farmhand_warden_client::request::Assignment;
 use farmhand_warden_client::wire::AttemptId;
 
-use super::{Phase, Session};
+use super::{Attempt, Phase, Session};
 
 /// Of what a node's row says.
 const WHY_MAX: usize = 300;
@@ -28,6 +31,20 @@ impl Session {
         self.show_slots();
     }
 
+    /// Won too late to be used, or while leaving: no warden has heard of it. The session waits until it is given back.
+    pub(super) fn claimed_in_vain(&mut self, run: &Claimed) {
+        let assignment = Assignment::new(run, JobSpec::default(), self.me.session);
+        let id = assignment.id();
+        if self.attempts.contains_key(&id) {
+            // A failover lost the claim of the one that is here: the renewals end that, then give this one back.
+            self.alone.unsure(boot_now());
+            return;
+        }
+        self.to_forbid.insert(id);
+        self.attempts
+            .insert(id, Attempt::without_slot(assignment, Phase::Refused));
+    }
+
     pub(super) fn start_succeeded(&mut self) {
         if let Some(after) = self.start_pause.started(boot_now(), self.slots) {
             self.emit(Event::StartsResumed { after });
@@ -44,7 +61,7 @@ impl Session {
     }
 
     /// What a renewal still shows as held: a warden or the database did not answer.
-    pub(super) fn forbid_again(&mut self, held: &[Attempt]) {
+    pub(super) fn forbid_again(&mut self, held: &[protocol::Attempt]) {
         let refused = held.iter().map(|of| AttemptId::from(*of)).filter(|id| {
             let here = self.attempts.get(id);
             here.is_some_and(|a| a.phase == Phase::Refused)
@@ -53,7 +70,7 @@ impl Session {
     }
 
     /// Of these, with their fences.
-    pub(super) fn refused_of(&self, ids: &[AttemptId]) -> Vec<Attempt> {
+    pub(super) fn refused_of(&self, ids: &[AttemptId]) -> Vec<protocol::Attempt> {
         let refused = |id: &AttemptId| {
             let here = self.attempts.get(id).filter(|a| a.phase == Phase::Refused);
             here.map(|a| id.fenced(a.assignment.fence))

@@ -122,19 +122,8 @@ impl Session {
         let id = assignment.id();
         let verdict = verdict(&assignment);
         let report = Report::ended(&self.me, &assignment, Kind::Main, None, verdict);
-        self.attempts.insert(
-            id,
-            Attempt {
-                assignment,
-                warden: Kind::Main,
-                slot: None,
-                since: boot_now(),
-                phase: Phase::Ended,
-                cancelled: false,
-                fenced: false,
-                kills_heard: 0,
-            },
-        );
+        self.attempts
+            .insert(id, Attempt::without_slot(assignment, Phase::Ended));
         let _ = self.ctx.reports.send(report);
     }
 }

@@ -136,11 +136,13 @@ pub enum Closed {
 
 /// Ends the caller's own session. Only for a holder with nothing left alive.
 pub async fn close(db: &Db, me: &Me) -> Result<Closed, StoreError> {
-    close_known(db, me, None).await
+    close_if(db, me, |_| true).await
 }
 
-/// The same, unless it holds another run than these: a copy of the caller's machine may run that.
-pub async fn close_known(db: &Db, me: &Me, known: Option<&[i64]>) -> Result<Closed, StoreError> {
+/// The same, unless it holds an attempt that the caller does not know: somebody else may run that under this session.
+///
+/// To be told by its fence: after an attempt was given back, the next one of its run may be somebody else's.
+pub async fn close_if(db: &Db, me: &Me, may_free: impl Fn(&Freed) -> bool) -> Result<Closed, StoreError> {
     let mut tx = db.transaction("close").await?;
     let ended: Option<Ended> = tx
         .row(
@@ -167,7 +169,7 @@ pub async fn close_known(db: &Db, me: &Me, known: Option<&[i64]>) -> Result<Clos
         },
     )
     .await?;
-    if known.is_some_and(|known| freed.iter().any(|f| !known.contains(&f.run_id))) {
+    if !freed.iter().all(may_free) {
         // Not committed.
         return Ok(Closed::Shared);
     }

@@ -44,25 +44,31 @@ pub async fn claim_gated(db: &Db, me: &Me, limit: i64) -> Result<Vec<Claimed>, S
     .await
 }
 
+/// A claim of which a statement had no answer: it may have won more.
+#[derive(Debug)]
+pub struct PartialClaim {
+    /// To be started all the same.
+    pub won: Vec<Claimed>,
+    pub error: StoreError,
+}
+
 /// Claims up to `limit` runs of any kind; with `gates`, also of those with needs.
-///
-/// # Errors
-/// Only when nothing was claimed: what was is to be started.
-pub async fn claim_any(db: &Db, me: &Me, limit: i64, gates: bool) -> Result<Vec<Claimed>, StoreError> {
-    let mut won = if gates {
-        claim_gated(db, me, limit).await?
-    } else {
-        Vec::new()
-    };
-    let left = limit - i64::try_from(won.len()).unwrap_or(limit);
-    if left > 0 {
-        match claim(db, me, left, None).await {
-            Ok(more) => won.extend(more),
-            Err(error) if won.is_empty() => return Err(error),
-            Err(error) => tracing::debug!(%error, "the second half of a claim"),
+pub async fn claim_any(db: &Db, me: &Me, limit: i64, gates: bool) -> Result<Vec<Claimed>, PartialClaim> {
+    let mut won = Vec::new();
+    let answered = async {
+        if gates {
+            won = claim_gated(db, me, limit).await?;
         }
+        let left = limit - i64::try_from(won.len()).unwrap_or(limit);
+        if left > 0 {
+            won.extend(claim(db, me, left, None).await?);
+        }
+        Ok(())
+    };
+    match answered.await {
+        Ok(()) => Ok(won),
+        Err(error) => Err(PartialClaim { won, error }),
     }
-    Ok(won)
 }
 
 /// Tells the farm of the first runs that wait for what ended runs of these (job, revision) held.

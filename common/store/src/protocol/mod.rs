@@ -16,13 +16,13 @@ mod trigger;
 pub use boot::{Booted, fire_boot};
 pub use claim::{Attempt, Begun, Claimed, Started, claim, started};
 pub use ending::{
-    Closed, Expired, Freed, FreedTo, abandon, close, close_known, expire, force_expire, left_over,
-    release_held, sweep,
+    Closed, Expired, Freed, FreedTo, abandon, close, close_if, expire, force_expire, left_over, release_held,
+    sweep,
 };
 pub use fenced::{FinishResult, Now};
 pub(crate) use fire::rounds;
 pub use fire::{Fire, Fired, SkipFold, fire, fire_for, promote, promote_all};
-pub use gated::{claim_any, claim_gated};
+pub use gated::{PartialClaim, claim_any, claim_gated};
 pub use look::{CancelWanted, HeldOver, JobRow, Look, NodeBeat, Overdue, jobs_since, look, overdue};
 pub use outcome::{Finish, GiveBack, Lose, LostWhy, Release, Retry, finish, give_back, lose, release, retry};
 pub(crate) use session::set;
