@@ -33,7 +33,7 @@ pub enum Action {
     },
     Cancel {
         run: i64,
-        /// Those that were made together with it too.
+        /// Also the rest of this firing.
         firing: bool,
     },
     Retry {

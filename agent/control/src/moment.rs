@@ -14,7 +14,7 @@ pub fn moment(flag: &str, text: &str, zone: &TimeZone) -> Result<Timestamp, Refu
     }
     let local = text.parse::<DateTime>().ok().and_then(|t| zone.to_zoned(t).ok());
     local.map(|t| t.timestamp()).ok_or_else(|| {
-        Refusal::usage(format!("{flag} {text:?} is no time"))
+        Refusal::usage(format!("{flag} {text:?} is not a valid time"))
             .next("write 2026-03-29T01:00:00Z, 2026-03-29T01:00 or 2026-03-29")
     })
 }

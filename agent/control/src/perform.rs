@@ -52,7 +52,8 @@ pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Resu
         Action::Uncordon { node } => order(db, node, Withhold::Resume, who, commit).await?,
         Action::Drain { node, deadline } => {
             let within = deadline.as_deref().map(parse_duration).transpose();
-            let within = within.map_err(|why| Refusal::usage("the deadline is no duration").why(why))?;
+            let within =
+                within.map_err(|why| Refusal::usage("the deadline is not a valid duration").why(why))?;
             order(db, node, Withhold::Drain { within }, who, commit).await?
         }
         Action::Release { node, confirm } => release(db, node, confirm.as_deref(), who, commit).await?,

@@ -8,7 +8,7 @@ use crate::{Kind, Refusal};
 /// There is no run of that number.
 pub fn no_run(run_id: i64) -> Refusal {
     Refusal::new(Kind::NotFound, format!("there is no run {run_id}"))
-        .why("it never was, or its history has been dropped by now")
+        .why("it never existed, or its history has expired")
         .next("`farmhand run ls` shows the newest runs")
 }
 

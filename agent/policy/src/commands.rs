@@ -139,7 +139,7 @@ fn found(name: &str, path: &str) -> Result<PathBuf, String> {
     }
     if name.contains('/') || name.is_empty() {
         return Err(format!(
-            "\"{name}\" is no absolute path, and only those can be held against `commands`"
+            "\"{name}\" is not an absolute path, and only those can be held against `commands`"
         ));
     }
     let executable = |file: &PathBuf| {

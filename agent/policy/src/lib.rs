@@ -197,7 +197,7 @@ impl Rules {
             let bad = |part: &str| part.is_empty() || part == "." || part == "..";
             if !pattern.starts_with('/') || parts().any(bad) {
                 return Err(format!(
-                    "`commands`: \"{pattern}\" is no pattern of an absolute path, as /usr/bin/* or /opt/farm/** are"
+                    "`commands`: \"{pattern}\" is not an absolute path pattern such as /usr/bin/* or /opt/farm/**"
                 ));
             }
         }

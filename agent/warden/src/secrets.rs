@@ -69,7 +69,7 @@ fn fetch(plan: &Plan, limits: &UserRules, entry: &str) -> Result<Vec<u8>, String
         return Err("`secrets` in the node's policy does not give it to this user".to_owned());
     }
     if entry.is_empty() || entry.starts_with(['.', '-']) || entry.contains(['/', '\0']) {
-        return Err("it is no name of a secret".to_owned());
+        return Err("it is not a valid secret name".to_owned());
     }
     let (command, dir) = match &plan.policy {
         Policy::Listed { rules, .. } => (rules.secret_command.as_deref(), rules.secrets_dir.as_deref()),

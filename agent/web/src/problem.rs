@@ -186,7 +186,7 @@ impl From<StoreError> for Problem {
                 "a value is none that the database can hold",
             )
             .detail(error.to_string())
-            .hint("leave out what is no text, and take smaller numbers"),
+            .hint("leave out what is not text, and take smaller numbers"),
             StoreError::Sql { ref code, .. } if code == "57014" => away(
                 "the answer took too long",
                 "ask for less: a shorter stretch of time, or one job",
@@ -194,11 +194,8 @@ impl From<StoreError> for Problem {
             StoreError::Sql { .. } | StoreError::Decode { .. } => {
                 // What a defect says of its insides is for the log.
                 tracing::error!("API: {error}");
-                Self::new(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    "this failed, and should not have",
-                )
-                .hint("the agent's log says why; it may be a defect worth reporting")
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
+                    .hint("the agent's log says why; it may be a defect worth reporting")
             }
         }
     }

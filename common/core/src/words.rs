@@ -30,7 +30,7 @@ macro_rules! words {
             fn from_str(word: &str) -> Result<Self, String> {
                 match word {
                     $($word => Ok(Self::$variant),)+
-                    _ => Err(format!("{word:?} is none of {}", [$($word),+].join(", "))),
+                    _ => Err(format!("invalid value {word:?}; expected {}", [$($word),+].join(", "))),
                 }
             }
         }

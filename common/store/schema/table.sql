@@ -66,7 +66,7 @@ BEGIN
         WHERE n.nspname = (tbl->>'schema')::name AND k.relname = (tbl->>'name')::name;
     IF NOT FOUND THEN
         problem := format('there is no table %s', t);
-        mend := format('create it, or mend `name`; a name without a schema is one of the schema public');
+        mend := format('create it, or fix `name`; a name without a schema is one of the schema public');
         RETURN NEXT;
         RETURN;
     ELSIF c.relkind NOT IN ('r', 'p') THEN

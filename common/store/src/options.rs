@@ -59,7 +59,7 @@ impl Extra {
                 "sslmode={weak} could be downgraded by anybody in between: say verify-full, or disable to go without TLS"
             ))),
             Some(other) => Err(StoreError::Config(format!(
-                "sslmode {other:?} is none of disable, require, verify-full"
+                "invalid sslmode {other:?}; expected disable, require, verify-full"
             ))),
         }
     }

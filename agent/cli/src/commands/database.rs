@@ -63,7 +63,7 @@ impl From<StoreError> for Failure {
             StoreError::Config(_) => (
                 Exit::Usage,
                 "the database URL cannot be used",
-                "mend FARMHAND_DATABASE_URL, for example postgresql://farmhand@db.example.com/farmhand",
+                "fix FARMHAND_DATABASE_URL, for example postgresql://farmhand@db.example.com/farmhand",
             ),
             StoreError::ReadOnly => (
                 Exit::Unreachable,
@@ -113,7 +113,7 @@ impl From<StoreError> for Failure {
             StoreError::Sql { code, .. } if code.starts_with("22") => (
                 Exit::Usage,
                 "a value is none that the database can hold",
-                "leave out what is no text, and take smaller numbers",
+                "leave out what is not text, and take smaller numbers",
             ),
             StoreError::Sql { code, .. } if code == "57014" => (
                 Exit::Unreachable,

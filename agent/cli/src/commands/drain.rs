@@ -54,11 +54,11 @@ pub async fn run(db: &Db, args: &DrainArgs, as_json: bool) -> Outcome {
     let drained = tokio::select! {
         drained = until_drained(db, &args.address) => drained?,
         () = expiry(args.wait_timeout) => {
-            out::note(&format!("{} still runs something, and goes on draining", args.address));
+            out::note(&format!("{} still runs something and keeps draining", args.address));
             return Ok(Exit::WaitExpired);
         }
         _ = tokio::signal::ctrl_c() => {
-            out::note(&format!("{} goes on draining; `farmhand node resume` would end that", args.address));
+            out::note(&format!("{} keeps draining; stop that with `farmhand node resume`", args.address));
             return Ok(Exit::Interrupted);
         }
     };

@@ -55,12 +55,12 @@ pub async fn follow(db: &Db, run_id: i64, how: &Follow, as_json: bool) -> Outcom
         ended = until_all_final(db, run_id, how.follow, &mut progress) => ended?,
         () = expiry(how.wait_timeout) => {
             progress.clear();
-            out::note(&format!("run {run_id} has not ended yet and goes on; `farmhand run show {run_id}` tells more"));
+            out::note(&format!("run {run_id} is still running; `farmhand run show {run_id}` tells more"));
             return Ok(Exit::WaitExpired);
         }
         _ = tokio::signal::ctrl_c() => {
             progress.clear();
-            out::note(&format!("run {run_id} goes on; `farmhand run cancel {run_id}` would end it"));
+            out::note(&format!("run {run_id} is still running; stop it with `farmhand run cancel {run_id}`"));
             return Ok(Exit::Interrupted);
         }
     };

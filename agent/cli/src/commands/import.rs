@@ -61,7 +61,7 @@ pub fn run(args: &ImportArgs, as_json: bool) -> Outcome {
     let files = read_all(args)?;
     let timezone = match &args.tz {
         Some(zone) if TimeZone::get(zone).is_err() => {
-            return Err(Failure::usage(format!("--tz {zone:?} is no time zone"))
+            return Err(Failure::usage(format!("--tz {zone:?} is not a valid time zone"))
                 .next("write one such as Europe/Berlin"));
         }
         Some(zone) => zone.clone(),

@@ -142,7 +142,7 @@ pub async fn replay(db: &Db, args: &ReplayArgs, as_json: bool) -> Outcome {
             Replayed::NoStream => {
                 return Err(Failure::new(
                     Exit::Refused,
-                    format!("the job of run {run} is no stream, or has been deleted"),
+                    format!("the job of run {run} is not a stream, or has been deleted"),
                 )
                 .next("apply its definition again"));
             }

@@ -145,7 +145,7 @@ async fn test(db: &Db, name: &str, timeout: Duration, as_json: bool) -> Outcome 
             .next("`farmhand node ls` shows the agents; the message waits for them"));
     }
     Err(Failure::new(Exit::Error, "it did not arrive")
-        .next("mend what is named above; it is tried again by itself for a day"))
+        .next("fix what is named above; it is tried again by itself for a day"))
 }
 
 fn show(row: &NotificationRow) {

@@ -39,7 +39,7 @@ enum RunCommand {
     Cancel {
         #[arg(required = true, add = completion::run_numbers())]
         run: Vec<i64>,
-        /// Those that were made together with them too: all shards, or the runs of each node
+        /// Also the rest of their firings: all shards, or the runs of each node
         #[arg(long)]
         firing: bool,
     },

@@ -101,7 +101,7 @@ fn read(file: &str) -> Result<BTreeMap<String, (Document, Signed)>, Failure> {
         text => text.map_err(|e| Failure::usage(format!("cannot read {}", path.display())).why(e))?,
     };
     trust::parse_signatures(&text).map_err(|(line, why)| {
-        Failure::usage(format!("{} line {line} is no signature", path.display())).why(why)
+        Failure::usage(format!("{} line {line} is not a valid signature", path.display())).why(why)
     })
 }
 

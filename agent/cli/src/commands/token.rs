@@ -74,7 +74,7 @@ pub async fn run(args: &TokenArgs, as_json: bool) -> Outcome {
             } else {
                 out::line(&text);
                 out::note(&format!(
-                    "{}: role {}, good until {}. It is shown this once.",
+                    "{}: role {}, good until {}. It will not be shown again.",
                     row.name,
                     row.role,
                     out::time(row.expires_at)

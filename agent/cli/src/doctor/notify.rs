@@ -32,7 +32,7 @@ pub fn judge(target: &TargetRow) -> Check {
         target.waiting, target.failed
     );
     let mend =
-        format!("mend what it says, then `farmhand notify test {name}`; what waits is tried again by itself");
+        format!("fix what it says, then `farmhand notify test {name}`; what waits is tried again by itself");
     Check::bad(Level::Warning, "notify", tried, cost, mend)
 }
 

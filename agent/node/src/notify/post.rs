@@ -72,7 +72,8 @@ pub async fn secured(
     host: &str,
     stream: TcpStream,
 ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
-    let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("{host} is no name for TLS"))?;
+    let name =
+        ServerName::try_from(host.to_owned()).map_err(|_| format!("{host} is not a valid name for TLS"))?;
     TlsConnector::from(tls.clone())
         .connect(name, stream)
         .await

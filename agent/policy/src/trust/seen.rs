@@ -42,7 +42,7 @@ impl Seen {
     pub fn note(&mut self, job: &str, serial: u64) -> Result<(), Refused> {
         let memory = |why: String| Refused::Memory { why };
         if job.is_empty() || job.contains(char::is_whitespace) {
-            return Err(memory(format!("{job:?} is no name of a job")));
+            return Err(memory(format!("{job:?} is not a valid job name")));
         }
         self.refresh().map_err(|e| memory(self.said(&e)))?;
         if !self.advances(job, serial)? {

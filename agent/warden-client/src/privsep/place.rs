@@ -60,7 +60,7 @@ fn own(path: &Path) -> Result<bool, String> {
 }
 
 fn mend(why: String) -> String {
-    format!("{why}; `chown root:root` and `chmod go-w` mend that, or another --state-dir")
+    format!("{why}; fix it with `chown root:root` and `chmod go-w`, or choose another --state-dir")
 }
 
 #[cfg(test)]

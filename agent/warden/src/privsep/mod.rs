@@ -92,7 +92,7 @@ async fn answer_all(socket: OwnedFd, steward: Arc<Steward>) -> io::Result<()> {
             Ok(Ok(Some((request, Some(reply_to))))) => (request, reply_to),
             Ok(Ok(Some((_, None)))) => continue,
             Ok(Err(error)) => {
-                eprintln!("steward: refused what is no request: {error}");
+                eprintln!("steward: refused what is not a request: {error}");
                 continue;
             }
         };

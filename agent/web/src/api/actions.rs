@@ -216,7 +216,7 @@ async fn backfill(
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct CancelQuery {
-    /// Those that were made together with it too: all shards, or the runs of each node
+    /// Also the rest of this firing: all shards, or the runs of each node
     #[serde(default)]
     firing: bool,
     /// Only say what it would do

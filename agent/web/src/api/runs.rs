@@ -79,7 +79,7 @@ async fn show(State(app): State<App>, Path(run): Path<i64>) -> Result<Json<RunDe
 #[utoipa::path(get, path = "/api/v1/runs/{run}/flow", tag = "runs",
     params(("run" = i64, Path, description = "Its number")),
     responses((status = 200, body = FlowView), (status = 404, body = Problem,
-        description = "There is no such run, or it is no flow", content_type = "application/problem+json")))]
+        description = "There is no such run, or it is not a flow", content_type = "application/problem+json")))]
 async fn flow(State(app): State<App>, Path(run): Path<i64>) -> Result<Json<FlowView>, Problem> {
     let view = reading::flow(app.reading.db(), run).await?;
     view.map(Json)
@@ -88,6 +88,6 @@ async fn flow(State(app): State<App>, Path(run): Path<i64>) -> Result<Json<FlowV
 
 pub(super) fn no_run(run: i64) -> Problem {
     Problem::not_found(format!("there is no run {run}"))
-        .detail("it never was, or its history has been dropped by now")
+        .detail("it never existed, or its history has expired")
         .hint("/api/v1/runs lists the newest runs")
 }

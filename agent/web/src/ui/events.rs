@@ -118,7 +118,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     let run = match chosen(&ask.run) {
         Some(text) => Some(
             text.parse()
-                .map_err(|_| Problem::bad_request(format!("{text} is no number of a run")))?,
+                .map_err(|_| Problem::bad_request(format!("{text} is not a valid run number")))?,
         ),
         None => None,
     };

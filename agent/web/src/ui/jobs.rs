@@ -149,7 +149,7 @@ fn table(jobs: &[JobItem], now: Timestamp) -> Markup {
 fn state_note(job: &JobItem) -> Markup {
     html! {
         @if job.state == JobState::Paused { @if let Some(by) = &job.paused_by { br; small { "by " (by) } } }
-        @if job.consecutive_failures > 1 { br; small { (job.consecutive_failures) " in a row" } }
+        @if job.consecutive_failures > 1 { br; small { (job.consecutive_failures) " failures in a row" } }
     }
 }
 

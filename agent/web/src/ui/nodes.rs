@@ -80,7 +80,7 @@ fn table(nodes: &[NodeItem], now: Timestamp, role: Role) -> Markup {
         div class="scroll" {
             table class="stack" {
                 thead { tr {
-                    th { "Node" } th { "State" } th { "Slots" } th { "Last sign of life" } th class="num" { "Session" }
+                    th { "Node" } th { "State" } th { "Slots" } th { "Last heartbeat" } th class="num" { "Session" }
                     th { "Since" } th { "Clock" } th { "Labels" } th { "Version" } th { span class="sr" { "Actions" } }
                 } }
                 tbody {
@@ -230,8 +230,8 @@ fn facts(node: &NodeItem, now: Timestamp) -> Markup {
         dl class="pairs" {
             dt { "Slots" } dd { (slots(node)) }
             dt { "Session" } dd { (node.session) ", since " (both(node.started_at, now)) }
-            dt { "Last sign of life" } dd { (ago(sign_of_life(node), now)) ", at the latest of every " (node.ttl_ms / 4_000) " s" }
-            dt { "Lease until" } dd { (both(node.lease_until, now)) " " small { "for people: no decision hangs on it" } }
+            dt { "Last heartbeat" } dd { (ago(sign_of_life(node), now)) " (expected every " (node.ttl_ms / 4_000) " s)" }
+            dt { "Lease until" } dd { (both(node.lease_until, now)) " " small { "informational only" } }
             dt { "Clock" } dd { (clock(node)) " " small { "compared with the database’s, when it renewed last" } }
             dt { "Labels" } dd { (labels(node)) }
             dt { "Version" } dd { (node.version) }

@@ -31,7 +31,7 @@ const CHOICES: [(&str, &str, &[RunState]); 10] = [
     ("live", "due or running", &[RunState::Due, RunState::Running]),
     (
         "bad",
-        "not well",
+        "unsuccessful",
         &[RunState::Failed, RunState::TimedOut, RunState::Lost],
     ),
     ("running", "running", &[RunState::Running]),
@@ -121,7 +121,7 @@ fn nothing(ask: &Ask, more: bool) -> Markup {
             "farmhand job run JOB --wait",
         );
     }
-    html! { p class="empty" { "No run is as you asked. " a href="/runs" { "Show all" } } }
+    html! { p class="empty" { "No runs match these filters. " a href="/runs" { "Show all" } } }
 }
 
 /// Runs as rows; also for other pages.

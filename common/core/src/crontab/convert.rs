@@ -131,7 +131,7 @@ impl State<'_> {
                             "RANDOM_DELAY became `spread`: each job is moved by the same amount every time, not by another one",
                         );
                     }
-                    None => self.note(line, format!("RANDOM_DELAY={value} is no number of minutes and is left out")),
+                    None => self.note(line, format!("RANDOM_DELAY={value} is not a valid number of minutes and is left out")),
                 }
                 return;
             }
@@ -179,7 +179,7 @@ impl State<'_> {
         } else {
             self.note(
                 line,
-                format!("CRON_TZ={value} is no time zone that this machine knows; cron then uses UTC, and so do these jobs"),
+                format!("CRON_TZ={value} is not a time zone that this machine knows; cron then uses UTC, and so do these jobs"),
             );
             self.zone = "UTC".to_owned();
         }

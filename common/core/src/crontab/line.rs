@@ -155,7 +155,7 @@ fn task(line: &str, body: &str, system: bool) -> Result<Task, Wrong> {
     if let Some(name) = user.as_deref().filter(|name| !is_user_name(name)) {
         return Err(wrong(
             user_at,
-            &format!("`{name}` is no user name"),
+            &format!("`{name}` is not a valid user name"),
             "a system crontab has a user before the command; without --system the file is a user's own",
         ));
     }

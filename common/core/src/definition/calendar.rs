@@ -110,6 +110,6 @@ fn days(value: &DeValue<'_>) -> Result<String, Wrong> {
             .into_iter()
             .next()
             .map(|e| Wrong::new(format!("\"{entry}\" {}", e.problem), e.mend))
-            .unwrap_or_else(|| Wrong::new("it is no day", "write it as 2026-12-24"))),
+            .unwrap_or_else(|| Wrong::new("it is not a valid day", "write it as 2026-12-24"))),
     }
 }

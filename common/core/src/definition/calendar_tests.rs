@@ -54,7 +54,7 @@ fn a_calendar_with_a_mistake_says_where() {
             "a.toml",
             2,
             38,
-            "`exclude`: \"soon\" holds \"soon\", which is no day",
+            "`exclude`: \"soon\" holds \"soon\", which is not a valid day",
             "write a day as 2026-12-24, a range as 2026-12-24..2026-12-26",
         ),
         (

@@ -73,7 +73,7 @@ pub(super) fn user_name(value: &DeValue<'_>) -> Result<String, Wrong> {
     filled(value).and_then(|name| {
         if !is_user_name(&name) {
             Err(Wrong::new(
-                format!("`{name}` is no user name"),
+                format!("`{name}` is not a valid user name"),
                 "write a name from the nodes' user database",
             ))
         } else {
@@ -97,7 +97,7 @@ pub(super) fn stdin(value: &DeValue<'_>) -> Result<String, Wrong> {
 }
 
 pub(super) fn umask(value: &DeValue<'_>) -> Result<u32, Wrong> {
-    let wrong = || Wrong::new("it is no umask", "write it as an octal string: \"022\"");
+    let wrong = || Wrong::new("not a valid umask", "write it as an octal string: \"022\"");
     let octal = value.as_str().ok_or_else(wrong)?;
     if octal.is_empty() || !octal.bytes().all(|b| (b'0'..=b'7').contains(&b)) {
         return Err(wrong());
@@ -143,11 +143,7 @@ pub(super) fn environment(env: Reader<'_>, into: &mut std::collections::BTreeMap
     let sink = env.sink();
     for (name, value) in env.strings() {
         if let Err(rule) = variable_name(&name) {
-            sink.report(
-                value.span,
-                format!("`{name}` is no name for a variable here"),
-                rule,
-            );
+            sink.report(value.span, format!("`{name}` is not a valid variable name"), rule);
         }
         into.insert(name, value.value);
     }
@@ -158,7 +154,7 @@ pub(super) fn param(mut table: Reader<'_>, name: &Found<&str>) -> ParamSpec {
     if !is_param_name(name.value) {
         sink.report(
             name.span.clone(),
-            format!("`{}` is no parameter name", name.value),
+            format!("`{}` is not a valid parameter name", name.value),
             "use letters, digits, `_` and `-`, a letter first",
         );
     }

@@ -107,7 +107,7 @@ fn read_file<'a>(
             if let Err(rule) = check_name(name.value) {
                 sink.report(
                     name.span.clone(),
-                    format!("`{}` is no job name", name.value),
+                    format!("`{}` is not a valid job name", name.value),
                     rule,
                 );
             }

@@ -27,12 +27,12 @@ impl FromStr for Rate {
     fn from_str(text: &str) -> Result<Self, String> {
         let (count, window) = text
             .split_once('/')
-            .ok_or_else(|| format!("\"{text}\" is no rate"))?;
+            .ok_or_else(|| format!("\"{text}\" is not a valid rate"))?;
         let count = (count.trim().parse::<u32>().ok())
             .filter(|n| (1..=MOST_STARTS).contains(n))
             .ok_or_else(|| {
                 format!(
-                    "\"{}\" is no number of starts from 1 to {MOST_STARTS}",
+                    "\"{}\" is not a number of starts from 1 to {MOST_STARTS}",
                     count.trim()
                 )
             })?;
@@ -42,7 +42,7 @@ impl FromStr for Rate {
             "s" | "m" | "h" | "d" | "w" => parse_duration(&format!("1{window}")),
             _ => parse_duration(window),
         }
-        .map_err(|_| format!("\"{window}\" is no duration"))?;
+        .map_err(|_| format!("\"{window}\" is not a valid duration"))?;
         if window.is_zero() {
             return Err("the time is zero".to_owned());
         }
@@ -110,7 +110,7 @@ pub(super) fn resource_name(value: &DeValue<'_>) -> Result<String, Wrong> {
     if is_resource_name(&name) {
         return Ok(name);
     }
-    Err(Wrong::new(format!("\"{name}\" is no name here"), NAME_RULE))
+    Err(Wrong::new(format!("\"{name}\" is not a valid name"), NAME_RULE))
 }
 
 pub(super) const NAME_RULE: &str =

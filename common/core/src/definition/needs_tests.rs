@@ -63,22 +63,22 @@ fn what_is_wrong_with_pools_locks_and_rates_is_said() {
         ("[pool.p]\n", "pool `p` has no size"),
         ("[pool.p]\nsize = -1\n", "`size`: -1 is out of range"),
         ("[pool]\np = 3\n", "pool `p`: expected a table"),
-        ("[pool.'a b']\nsize = 1\n", "`a b` is no pool name"),
+        ("[pool.'a b']\nsize = 1\n", "`a b` is not a valid pool name"),
         (
             "[job.a]\ncommand = 'x'\nlocks = ['a', 'a']\n",
             "`locks`: \"a\" is named twice",
         ),
         (
             "[job.a]\ncommand = 'x'\nlocks = ['a b']\n",
-            "`locks`: \"a b\" is no name here",
+            "`locks`: \"a b\" is not a valid name",
         ),
         (
             "[job.a]\ncommand = 'x'\nrate = '10'\n",
-            "`rate`: \"10\" is no rate",
+            "`rate`: \"10\" is not a valid rate",
         ),
         (
             "[job.a]\ncommand = 'x'\nrate = '0/1m'\n",
-            "`rate`: \"0\" is no number of starts from 1 to 10000",
+            "`rate`: \"0\" is not a number of starts from 1 to 10000",
         ),
         (
             "[job.a]\ncommand = 'x'\nrate = '5/0s'\n",
@@ -86,7 +86,7 @@ fn what_is_wrong_with_pools_locks_and_rates_is_said() {
         ),
         (
             "[job.a]\ncommand = 'x'\nrate = '5/soon'\n",
-            "`rate`: \"soon\" is no duration",
+            "`rate`: \"soon\" is not a valid duration",
         ),
     ] {
         assert_eq!(mistake(text).what, what, "{text}");

@@ -32,7 +32,7 @@ impl Targets {
             if !is_resource_name(name.value) {
                 sink.report(
                     name.span.clone(),
-                    format!("`{}` is no name of a target", name.value),
+                    format!("`{}` is not a valid target name", name.value),
                     NAME_RULE,
                 );
             }

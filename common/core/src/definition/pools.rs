@@ -30,7 +30,7 @@ impl Pools {
             if !is_resource_name(name.value) {
                 sink.report(
                     name.span.clone(),
-                    format!("`{}` is no pool name", name.value),
+                    format!("`{}` is not a valid pool name", name.value),
                     NAME_RULE,
                 );
             }

@@ -17,7 +17,7 @@ pub(super) fn read(names: Reader<'_>, into: &mut BTreeMap<String, String>) {
         if variable_name(&name).is_err() || name.len() > LONGEST_NAME {
             sink.report(
                 entry.span,
-                format!("`{name}` is no name of a secret"),
+                format!("`{name}` is not a valid secret name"),
                 "letters, digits and _, as in a variable: it becomes FARMHAND_SECRET_NAME_FILE",
             );
             continue;
@@ -31,7 +31,7 @@ pub(super) fn read(names: Reader<'_>, into: &mut BTreeMap<String, String>) {
         {
             sink.report(
                 entry.span,
-                format!("secret `{name}`: this is no name of an entry in a node's store"),
+                format!("secret `{name}`: not a valid entry name of a node's store"),
                 "write the entry's name, never the secret itself: letters, digits and . _ @ -",
             );
             continue;

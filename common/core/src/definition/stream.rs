@@ -183,7 +183,7 @@ fn file(value: &DeValue<'_>) -> Result<String, Wrong> {
     match path(&pattern, Timestamp::UNIX_EPOCH, TimeZone::UTC) {
         Ok(_) => Ok(pattern),
         Err(why) => Err(Wrong::new(
-            format!("`{pattern}` is no name for a file: {why}"),
+            format!("`{pattern}` is not a valid file name: {why}"),
             "% begins a directive of strftime, as in \"/srv/lists/%Y-%m-%d.txt\"; write %% for a percent sign",
         )),
     }
@@ -299,7 +299,7 @@ mod tests {
             ("", "file = '/l'\nmax_item_failures = 0", "0 is out of range"),
             ("", "file = '/l'\nprogress_timeout = '0s'", "longer than nothing"),
             ("", "file = 'l'", "is not absolute"),
-            ("", "file = '/l/%!'", "is no name for a file"),
+            ("", "file = '/l/%!'", "is not a valid file name"),
             ("", "command = []", "it names no program"),
             ("", "command = 'x'\nfollow = true", "`follow` is for a `file`"),
             (

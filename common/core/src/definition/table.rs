@@ -230,7 +230,7 @@ fn identifier(name: &str) -> Result<(), Wrong> {
         ));
     }
     if name.contains('\0') || name.len() > LONGEST {
-        let what = format!("`{}` is no name that PostgreSQL has", name.escape_debug());
+        let what = format!("`{}` is not a name that PostgreSQL allows", name.escape_debug());
         return Err(Wrong::new(
             what,
             "names have at most 63 bytes, and none of them is NUL",

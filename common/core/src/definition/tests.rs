@@ -324,7 +324,7 @@ fn all_mistakes_of_all_files_come_at_once() {
         ("a.toml", 3, "`timeout`: expected a duration, found an integer"),
         ("b.toml", 1, "unknown key `jobs`"),
         ("b.toml", 2, "job `y` is already defined in a.toml"),
-        ("b.toml", 4, "`no name` is no job name"),
+        ("b.toml", 4, "`no name` is not a valid job name"),
     ]
     .map(|(file, line, what)| (file.to_owned(), line, what.to_owned()));
     assert_eq!(found, wanted);

@@ -107,7 +107,7 @@ pub fn duration(value: &DeValue<'_>) -> Result<Duration, Wrong> {
     };
     parse_duration(s).map_err(|why| {
         Wrong::new(
-            format!("`{s}` is no duration: {why}"),
+            format!("`{s}` is not a valid duration: {why}"),
             "write numbers with units, largest first (w, d, h, m, s, ms): \"90s\", \"5m\", \"1h30m\"",
         )
     })
@@ -138,7 +138,7 @@ pub fn size(value: &DeValue<'_>) -> Result<u64, Wrong> {
     };
     parse_size(s).map_err(|why| {
         Wrong::new(
-            format!("`{s}` is no size: {why}"),
+            format!("`{s}` is not a valid size: {why}"),
             "write a number with a unit (B, KiB, MiB, GiB, kB, MB, GB): \"512MiB\"",
         )
     })

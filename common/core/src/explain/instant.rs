@@ -218,7 +218,7 @@ impl Walk {
         }
         self.closed(
             Gate::Schedule,
-            format!("nothing of it is due: its next instant is {next}"),
+            format!("nothing is due; next run at {next}"),
             known.decided_until,
             format!("the time comes; `farmhand job run {}` runs it now", facts.job),
         );

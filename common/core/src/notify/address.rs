@@ -57,7 +57,7 @@ impl Url {
 }
 
 fn host_and_port(authority: &str, default: u16) -> Result<(&str, u16), &'static str> {
-    const NO_PORT: &str = "what follows the colon is no port";
+    const NO_PORT: &str = "what follows the colon is not a valid port";
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
             let (host, rest) = rest.split_once(']').ok_or("its bracket is not closed")?;

@@ -119,8 +119,15 @@ fn date(text: &str) -> Result<Date, (String, String)> {
     let mend = "write a day as 2026-12-24, a range as 2026-12-24..2026-12-26";
     // jiff also reads a date out of a date-time; a calendar has whole days.
     if text.len() != 10 {
-        return Err((format!("holds {text:?}, which is no day"), mend.to_owned()));
+        return Err((
+            format!("holds {text:?}, which is not a valid day"),
+            mend.to_owned(),
+        ));
     }
-    text.parse()
-        .map_err(|_| (format!("holds {text:?}, which is no day"), mend.to_owned()))
+    text.parse().map_err(|_| {
+        (
+            format!("holds {text:?}, which is not a valid day"),
+            mend.to_owned(),
+        )
+    })
 }

@@ -233,7 +233,7 @@ impl Item<'_> {
             None if text.is_empty() => Err(self.fault(at, "the step is missing", "write a number after /")),
             None => Err(self.fault(
                 at,
-                format!("{text:?} is no step"),
+                format!("{text:?} is not a valid step"),
                 "a step is a number, as in */5",
             )),
         }
@@ -324,7 +324,7 @@ impl Item<'_> {
                 }
                 _ => Err(self.fault(
                     dow.chars().count() + 1,
-                    format!("{nth:?} is no week of a month"),
+                    format!("{nth:?} is not a valid week of a month"),
                     mend,
                 )),
             };

@@ -33,13 +33,17 @@ pub(super) fn parse(text: &str, at: usize) -> Result<i64, Fault> {
             .unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(letters);
         let amount = in_thousandths(amount)
-            .ok_or_else(|| Fault::whole(place, format!("{text:?} is no duration"), MEND))?;
+            .ok_or_else(|| Fault::whole(place, format!("{text:?} is not a valid duration"), MEND))?;
         let seconds = UNITS
             .iter()
             .find(|(names, _)| names.contains(&unit))
             .map(|(_, seconds)| seconds);
         let Some(seconds) = seconds else {
-            return Err(Fault::whole(place, format!("{unit:?} is no unit of time"), MEND));
+            return Err(Fault::whole(
+                place,
+                format!("{unit:?} is not a valid unit of time"),
+                MEND,
+            ));
         };
         thousandths = amount
             .checked_mul(*seconds)

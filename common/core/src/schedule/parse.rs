@@ -57,7 +57,7 @@ pub(super) fn parse(text: &str, hash: &JobHash) -> Result<Rule, Fault> {
             Some((_, fields)) => cron(fields, &self::words(fields), hash).map(Rule::Cron),
             None => Err(Fault::whole(
                 at,
-                format!("{first} is no macro"),
+                format!("{first} is not a valid macro"),
                 "there are @yearly @annually @monthly @weekly @daily @midnight @hourly @reboot @continuous and @every",
             )),
         },

@@ -273,7 +273,7 @@ impl From<PreloadError> for Failure {
     fn from(error: PreloadError) -> Self {
         Self::new(Exit::Error, error.to_string())
             .why(error.why)
-            .next("nothing was started: mend the library, or run the flow without it")
+            .next("Nothing was started; fix the library, or run the flow without it")
     }
 }
 

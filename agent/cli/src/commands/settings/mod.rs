@@ -106,7 +106,7 @@ fn refusal(mistakes: Vec<String>, in_file: Option<Mistakes>) -> Failure {
     mistakes
         .into_iter()
         .fold(Failure::usage(what), Failure::why)
-        .next("mend them and start again; `farmhand agent --help` lists every setting")
+        .next("fix them and start again; `farmhand agent --help` lists every setting")
 }
 
 struct Merge<'a> {

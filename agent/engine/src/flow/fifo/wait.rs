@@ -15,7 +15,7 @@ pub enum WaitError {
     Unknown(String),
     #[error("`{0}` has not ended in time")]
     TimedOut(String),
-    #[error("{} is no status", path.display())]
+    #[error("{} is not a status", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
     #[error("`{name}` cannot be waited for")]
     Io { name: String, source: io::Error },

@@ -127,7 +127,7 @@ impl Growing {
             .map_err(|e| format!("{path} cannot be read: {e}"))?;
         if !about.is_file() {
             return Err(format!(
-                "{path} is no file; `command` takes what a program prints"
+                "{path} is not a file; `command` takes what a program prints"
             ));
         }
         if about.len() < self.at {

@@ -152,7 +152,7 @@ fn what_is_not_the_list_any_more_is_told_apart() {
     assert!(none.contains("does not exist"), "{none}");
     std::fs::create_dir(bench.path()).expect("a directory");
     let dir = why(bench.list(Follow::No, &Checkpoint::default()).next(bench.now));
-    assert!(dir.contains("is no file"), "{dir}");
+    assert!(dir.contains("is not a file"), "{dir}");
     std::fs::remove_dir(bench.path()).expect("it goes");
     let mut late = bench.list(Follow::For { ms: 0 }, &Checkpoint::default());
     bench.later(REST);

@@ -122,7 +122,7 @@ impl Asked {
         let number = || {
             about
                 .parse()
-                .map_err(|_| Problem::bad_request(format!("{about} is no number of a run")))
+                .map_err(|_| Problem::bad_request(format!("{about} is not a valid run number")))
         };
         asked.action = match verb {
             Verb::Run => {
@@ -191,7 +191,7 @@ impl Asked {
                 },
                 Verb::Pause => (self.text("reason", "Why, for the others (may be empty)", "")),
                 Verb::Drain => (self.text("deadline", "End what still runs after (empty: wait for it)", "10m")),
-                Verb::Cancel => (self.tick("firing", "Those that were made together with it, too")),
+                Verb::Cancel => (self.tick("firing", "Also cancel the rest of this firing")),
                 Verb::Retry => (self.tick("from_failed", "Of a flow, only what did not succeed")),
                 _ => {},
             }

@@ -107,7 +107,7 @@ fn dialog(asked: &Asked, preview: &Result<Answer, Problem>) -> Markup {
                                 p class="callout warn" { (Icon::Alert.markup()) b { " It may run something twice: " } (why) "." }
                                 label class="check" {
                                     input type="checkbox" name="sure" value="yes" required;
-                                    "I know, and want it"
+                                    "I understand, run it anyway"
                                 }
                             }
                         },
@@ -120,7 +120,7 @@ fn dialog(asked: &Asked, preview: &Result<Answer, Problem>) -> Markup {
                 }
                 div class="actions" {
                     button class=(if verb.ends() { "bad" } else { "main" }) { (verb.button()) }
-                    a class="button" data-close href=(asked.back()) { "Leave it" }
+                    a class="button" data-close href=(asked.back()) { "Cancel" }
                 }
             }
             div id="twin" data-previewed {

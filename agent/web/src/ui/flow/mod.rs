@@ -27,7 +27,7 @@ async fn made(app: &App, id: i64) -> Result<Made, Problem> {
         return Err(Problem::not_found(format!("there is no run {id}")));
     };
     let Some(view) = reading::flow(db, id).await? else {
-        return Err(Problem::not_found(format!("run {id} is no flow"))
+        return Err(Problem::not_found(format!("run {id} is not a flow"))
             .detail("its job has no tasks")
             .hint(format!("/runs/{id} shows the run")));
     };

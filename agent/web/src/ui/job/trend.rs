@@ -33,7 +33,7 @@ pub fn trend(cells: &[Cell], now: Timestamp) -> Markup {
     let tall = |d: Duration| (d.as_secs_f64() / most.as_secs_f64().max(1e-9) * (HEIGHT - 4.0)).max(1.5);
     html! {
         div class="body" {
-            h3 { "Duration: the last " (took(last)) ", the middle " (took(middle)) ", the longest " (took(most)) }
+            h3 { "Duration: last " (took(last)) ", median " (took(middle)) ", longest " (took(most)) }
             svg class="spark pic" role="img" aria-label=(format!("Durations of {} runs; the table below says the same", points.len())) {
                 @for (n, (cell, lasted)) in points.iter().enumerate() {
                     @let sign = words::run(cell.state);

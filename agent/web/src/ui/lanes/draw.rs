@@ -142,7 +142,7 @@ fn histogram(band: &Band) -> Markup {
     let name = band.job_id.as_deref().unwrap_or("short runs");
     let said = match band.bad {
         0 => format!("{name} × {}", band.total),
-        bad => format!("{name} × {}, {bad} not well", band.total),
+        bad => format!("{name} × {}, {bad} unsuccessful", band.total),
     };
     html! {
         g {

@@ -155,7 +155,7 @@ fn notes(detail: &RunDetail) -> Markup {
                 @match run.state {
                     RunState::Due => "Waits: ",
                     RunState::Skipped => "Skipped: ",
-                    RunState::Running => "How it came here: ",
+                    RunState::Running => "Taken over: ",
                     _ => "Why: ",
                 }
                 b { (reason) }
