@@ -45,6 +45,7 @@ mod rounds;
 mod rounds_races;
 mod row_writes;
 mod schema;
+mod services;
 mod sessions;
 mod silent;
 mod snapshots;

@@ -41,8 +41,8 @@ DECLARE
 BEGIN
     BEGIN
         timeline := pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8);
-    EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_function THEN
-        -- Some services do not tell.
+    EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_function OR object_not_in_prerequisite_state THEN
+        -- Some services do not tell; Amazon Aurora says the last while it has no logical replication.
         NULL;
     END;
     RETURN pg_catalog.concat(
@@ -64,7 +64,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN (SELECT c.system_identifier FROM pg_control_system() c);
-EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_function THEN
+EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_function OR object_not_in_prerequisite_state THEN
     RETURN NULL;
 END
 $$;

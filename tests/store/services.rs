@@ -1,0 +1,50 @@
+//! Servers that deny some of PostgreSQL's functions, or answer them with an error, as services do.
+
+use farmhand_store::migrate;
+use farmhand_store::protocol::claim;
+use farmhand_tests::pg::TestDb;
+
+use crate::fixture::Farm;
+
+/// As Amazon Aurora answers while `rds.logical_replication` is off. A built-in function cannot be replaced, only renamed.
+const AURORA: &str = "
+    ALTER FUNCTION pg_catalog.pg_current_wal_lsn() RENAME TO wal_lsn_of_old;
+    CREATE FUNCTION pg_catalog.pg_current_wal_lsn() RETURNS pg_lsn LANGUAGE plpgsql AS $$
+    BEGIN
+        RAISE 'WAL control functions cannot be executed' USING ERRCODE = '55000';
+    END $$;
+    ALTER FUNCTION pg_catalog.pg_control_system() RENAME TO control_system_of_old;
+    CREATE FUNCTION pg_catalog.pg_control_system(OUT system_identifier bigint) LANGUAGE plpgsql AS $$
+    BEGIN
+        RAISE 'wal_level must be set to logical' USING ERRCODE = '55000';
+    END $$";
+
+/// A farm that is migrated on a server with these changes.
+async fn on(change: &str) -> Farm {
+    let test = TestDb::empty().await;
+    test.admin().await.batch_execute(change).await.unwrap();
+    migrate::migrate(&test.config()).await.unwrap();
+    let (db, owner, sql) = (test.agent_db().await, test.db().await, test.client().await);
+    Farm { test, db, owner, sql }
+}
+
+async fn claims(farm: &Farm) {
+    let server = farm.text("SELECT farmhand.server()").await.unwrap();
+    assert!(server.contains(" -."), "no timeline: {server}");
+    let cluster = farm.text("SELECT farmhand.system_id()::text").await;
+    assert_eq!(cluster, None);
+    let me = farm.node("a").await;
+    farm.due_runs("j", 1).await;
+    assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_its_write_position_and_its_identifier_is_used_without_them() {
+    claims(&on(AURORA).await).await;
+}
+
+#[tokio::test]
+async fn a_server_that_denies_its_write_position_and_its_identifier_is_used_without_them() {
+    let denied = "REVOKE EXECUTE ON FUNCTION pg_current_wal_lsn(), pg_walfile_name(pg_lsn), pg_control_system() FROM PUBLIC";
+    claims(&on(denied).await).await;
+}
