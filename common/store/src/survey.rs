@@ -20,7 +20,7 @@ pub struct Server {
     pub standbys: i64,
     /// Those of them of which this role sees no more than that they are there.
     pub hidden_standbys: i64,
-    /// What the furthest one behind has not yet on its disk.
+    /// What the furthest one behind has not yet on its disk; None also where the server does not tell.
     #[serde(default)]
     pub standby_lag_bytes: Option<i64>,
     pub fsync: bool,
@@ -89,9 +89,23 @@ pub async fn server(db: &Db) -> Result<Server, StoreError> {
     let server: Server = row("survey_server", db.row(stmt!("survey_server"), &[]).await?)?;
     let oldest_snapshot = db.row(stmt!("oldest_snapshot"), &[]).await?;
     Ok(Server {
+        standby_lag_bytes: lag(db).await?,
         oldest_snapshot,
         ..server
     })
+}
+
+/// Some services deny the function that tells where the server writes, or answer it with an error.
+async fn lag(db: &Db) -> Result<Option<i64>, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        bytes: Option<i64>,
+    }
+    match db.row(stmt!("survey_lag"), &[]).await {
+        Ok(row) => Ok(row.and_then(|row: Row| row.bytes)),
+        Err(error) if error.is_away() => Err(error),
+        Err(_) => Ok(None),
+    }
 }
 
 /// What one of several servers says of itself.

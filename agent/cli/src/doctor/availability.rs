@@ -54,7 +54,7 @@ pub fn standby(server: &Server) -> Check {
 pub fn lag(server: &Server) -> Check {
     match server.standby_lag_bytes {
         None if server.standbys == 0 => Check::ok("standby lag", "no standby"),
-        None => Check::ok("standby lag", "not visible to this role"),
+        None => Check::ok("standby lag", "the server does not tell this role"),
         Some(bytes) if bytes <= LAG_BYTES => {
             Check::ok("standby lag", format!("at most {} KiB", bytes.max(0) >> 10))
         }

@@ -6,8 +6,6 @@ SELECT current_setting('server_version_num')::int AS version_num,
     (SELECT count(*) FROM pg_stat_replication) AS standbys,
     -- Without the role pg_monitor their state is hidden.
     (SELECT count(*) FROM pg_stat_replication r WHERE r.sync_state IS NULL) AS hidden_standbys,
-    (SELECT max(pg_wal_lsn_diff(pg_current_wal_lsn(), r.flush_lsn))::bigint
-        FROM pg_stat_replication r WHERE r.state IN ('streaming', 'catchup')) AS standby_lag_bytes,
     current_setting('fsync') = 'on' AS fsync,
     current_setting('full_page_writes') = 'on' AS full_page_writes,
     current_setting('max_connections')::int AS max_connections,
