@@ -82,6 +82,37 @@ async fn fences_grow_when_the_database_goes_back_to_an_older_copy_of_its_files()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_rows_of_a_job_whose_deletion_a_copy_does_not_know_are_run() {
+    let mut farm = farm(|_| ()).await;
+    let table = "CREATE TABLE work (id bigint PRIMARY KEY, sent timestamptz, done timestamptz);
+        CREATE INDEX ON work (id) WHERE sent IS NULL";
+    farm.sql.batch_execute(table).await.expect("a table");
+    farm.apply(&format!(
+        "{JOBS}\n[job.work]\ncommand = [WITNESS, '20']\n[job.work.table]\nname = 'work'\nkey = 'id'\ndispatch = 'sent'
+         finished = 'done'\npoll = '1s'\n"
+    ));
+    row_is_run(&farm, 1).await;
+    let copy = farm.database.server().copy();
+    farm.sql = farm.database.client().await;
+    one(&farm).await;
+    farm.ok(&["job", "rm", "work", "--yes"]);
+    replace(&mut farm, |server| server.go_back_to(&copy)).await;
+    row_is_run(&farm, 2).await;
+    farm.check().await;
+}
+
+async fn row_is_run(farm: &Farm, id: i64) {
+    let insert = "INSERT INTO work VALUES ($1)";
+    farm.sql.execute(insert, &[&id]).await.expect("a row");
+    let done = format!("SELECT done IS NOT NULL FROM work WHERE id = {id}");
+    farm.eventually("the row was run", SOON, async || {
+        let done: bool = farm.value(&done).await;
+        done.then_some(()).ok_or_else(|| "not yet".to_owned())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn fences_grow_when_the_database_is_dumped_and_loaded_into_a_new_server() {
     let mut farm = farm(PrivateServer::leave_first_timeline).await;
     replace(&mut farm, PrivateServer::dump_and_load).await;

@@ -26,8 +26,12 @@ pub enum Input {
         received: BootInstant,
         result: Result<Look, StoreError>,
     },
-    /// With the number of the newest change that was there when they were asked for, as far as that is known.
-    JobsLoaded(Option<i64>, Result<Vec<JobRow>, StoreError>),
+    /// Those that changed after `after`; `newest` was there when they were asked for, as far as that is known.
+    JobsLoaded {
+        after: i64,
+        newest: Option<i64>,
+        result: Result<Vec<JobRow>, StoreError>,
+    },
     OverdueLoaded(Result<Vec<Overdue>, StoreError>),
     Fired {
         fires: Vec<Fire>,

@@ -2,7 +2,7 @@
 //!
 //! Pure bookkeeping over a small copy of every job's schedule; times are the database's.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use farmhand_core::definition::JobSpec;
@@ -49,6 +49,8 @@ pub struct Claimer {
     jobs: HashMap<String, CachedJob>,
     wakes: BTreeSet<(Timestamp, String)>,
     seq: i64,
+    /// As it was when the look under way was sent.
+    looked_from: i64,
     /// The last look showed changes that were not read yet.
     behind: bool,
     started_over: Option<BootInstant>,
@@ -71,6 +73,7 @@ impl Claimer {
             jobs: HashMap::new(),
             wakes: BTreeSet::new(),
             seq: 0,
+            looked_from: 0,
             behind: true,
             started_over: None,
             hint: true,
@@ -130,6 +133,32 @@ impl Claimer {
         Ok(())
     }
 
+    /// A look is sent.
+    pub fn looks(&mut self) {
+        self.looked_from = self.seq;
+    }
+
+    /// Whether the database has lost changes that were read before the look that shows `newest`: it is an older copy.
+    pub fn was_set_back(&self, newest: i64) -> bool {
+        newest < self.looked_from
+    }
+
+    /// Every job has to be read anew: the database may have given the numbers of changes a second time.
+    pub fn start_over(&mut self) {
+        (self.seq, self.looked_from) = (0, 0);
+    }
+
+    /// All jobs were read; others are gone.
+    pub fn keep(&mut self, all: &HashSet<&str>) {
+        let gone: Vec<String> = (self.jobs.keys())
+            .filter(|job_id| !all.contains(job_id.as_str()))
+            .cloned()
+            .collect();
+        for job_id in gone {
+            self.forget(&job_id);
+        }
+    }
+
     /// Whether there are changes to read, when a look shows `newest`.
     pub fn is_behind(&mut self, newest: i64) -> bool {
         self.behind = newest != self.seq;
@@ -150,7 +179,8 @@ impl Claimer {
         {
             return false;
         }
-        (self.seq, self.started_over) = (0, Some(now));
+        self.started_over = Some(now);
+        self.start_over();
         true
     }
 

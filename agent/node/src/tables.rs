@@ -3,7 +3,7 @@
 //! Pure bookkeeping. One agent looks at each poll, by rendezvous; another one less often, in case the first
 //! one cannot. Whoever ends a row's run looks at once, so a backlog is worked off without waiting for a poll.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use farmhand_core::definition::JobSpec;
@@ -63,6 +63,11 @@ impl Tables {
         });
         watched.poll = table.poll;
         watched.next = now;
+    }
+
+    /// All jobs were read; others are gone.
+    pub fn keep(&mut self, all: &HashSet<&str>) {
+        self.jobs.retain(|job_id, _| all.contains(job_id.as_str()));
     }
 
     /// Rows may wait from `at` on.

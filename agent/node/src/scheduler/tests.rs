@@ -90,6 +90,28 @@ fn a_paused_job_is_not_waited_for() {
 }
 
 #[test]
+fn a_look_that_shows_less_than_was_known_when_it_was_sent_is_of_an_older_copy() {
+    let mut c = alone();
+    c.looks();
+    assert!(!c.was_set_back(7) && !c.was_set_back(8));
+    assert!(c.was_set_back(6));
+    c.caught_up(9);
+    assert!(!c.was_set_back(7), "read while the look was under way");
+    c.start_over();
+    assert_eq!(c.seq(), 0);
+    assert!(!c.was_set_back(6) && c.is_behind(6));
+}
+
+#[test]
+fn a_job_that_a_copy_does_not_have_is_not_waited_for() {
+    let mut c = alone();
+    c.keep(&["j"].into());
+    assert!(c.next_due().is_some());
+    c.keep(&["other"].into());
+    assert_eq!(c.next_due(), None);
+}
+
+#[test]
 fn one_claim_is_in_flight_and_a_full_one_asks_for_more() {
     let mut c = alone();
     let now = BootInstant(0);

@@ -116,14 +116,31 @@ impl Session {
         }
     }
 
-    pub(super) fn on_jobs(&mut self, newest: Option<i64>, result: Result<Vec<JobRow>, StoreError>) {
+    pub(super) fn on_jobs(
+        &mut self,
+        after: i64,
+        newest: Option<i64>,
+        result: Result<Vec<JobRow>, StoreError>,
+    ) {
         self.loading_jobs = false;
         self.note_db("jobs_since", Unanswered::Slow, &result);
+        if std::mem::take(&mut self.jobs_outdated) {
+            self.load_jobs(None);
+            return;
+        }
+        // After an error the next look shows what is left.
+        let Ok(rows) = result else { return };
         // Not every change is one of a job: of pools alone, say.
-        if let (Ok(_), Some(newest)) = (&result, newest) {
+        if let Some(newest) = newest {
             self.claimer.caught_up(newest);
         }
-        for row in result.unwrap_or_default() {
+        if after == 0 {
+            let all = rows.iter().map(|row| row.job_id.as_str()).collect();
+            self.claimer.keep(&all);
+            self.tables.keep(&all);
+            self.settler.keep(&all);
+        }
+        for row in rows {
             self.tables.learn(&row, boot_now());
             self.settler.learn(&row);
             self.definition_seen(&row);

@@ -1,6 +1,6 @@
 //! Settling the ends of jobs that trigger others: at once after an own end, and whatever a look shows undone.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use farmhand_store::StoreError;
 use farmhand_store::protocol::{self, JobRow, Triggered};
@@ -29,6 +29,11 @@ impl Settler {
         } else {
             self.parents.insert(row.job_id.clone(), parents);
         }
+    }
+
+    /// All jobs were read; others are gone.
+    pub fn keep(&mut self, all: &HashSet<&str>) {
+        self.parents.retain(|job_id, _| all.contains(job_id.as_str()));
     }
 
     pub fn ended(&mut self, job_id: &str) {

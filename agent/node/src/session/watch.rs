@@ -22,6 +22,7 @@ impl Session {
             return;
         }
         let below = self.watcher.ask(now);
+        self.claimer.looks();
         let (ctx, me) = (self.ctx.clone(), self.me.clone());
         self.spawn(async move {
             let sent = boot_now();
@@ -50,7 +51,8 @@ impl Session {
             }
         };
         self.db_clock.observe(sent, received, look.db_now);
-        if let Some(from) = self.watcher.looked(&self.me.address, received, &look) {
+        let from = self.watcher.looked(&self.me.address, received, &look);
+        if let Some(from) = from {
             let to = look.database.epoch;
             self.emit(Event::EpochChanged { from, to });
         }
@@ -65,7 +67,12 @@ impl Session {
             });
         }
         self.claimer.set_live(look.live_addresses);
-        if self.claimer.is_behind(look.job_seq) {
+        let anew = from.is_some() || self.claimer.was_set_back(look.job_seq);
+        if anew {
+            self.claimer.start_over();
+            self.jobs_outdated = self.loading_jobs;
+        }
+        if self.claimer.is_behind(look.job_seq) || anew {
             self.load_jobs(Some(look.job_seq));
         }
         // What has just become due is somebody's turn; left alone for longer, it is everybody's.
@@ -205,8 +212,14 @@ impl Session {
         if std::mem::replace(&mut self.loading_jobs, true) {
             return;
         }
-        let (ctx, seq) = (self.ctx.clone(), self.claimer.seq());
-        self.spawn(async move { Input::JobsLoaded(newest, protocol::jobs_since(&ctx.db, seq).await) });
+        let (ctx, after) = (self.ctx.clone(), self.claimer.seq());
+        self.spawn(async move {
+            Input::JobsLoaded {
+                after,
+                newest,
+                result: protocol::jobs_since(&ctx.db, after).await,
+            }
+        });
     }
 
     fn load_overdue(&self) {
