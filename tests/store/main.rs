@@ -7,6 +7,7 @@ mod bumps;
 mod cancels;
 mod claims;
 mod closing;
+mod closed;
 mod connections;
 mod definitions;
 mod ends;

@@ -307,7 +307,7 @@ BEGIN
         PERFORM FROM farmhand.job WHERE job_id = wanted FOR NO KEY UPDATE;
         SELECT job.*, v.spec->'table' AS tbl INTO j FROM farmhand.job JOIN farmhand.job_revision v USING (job_id, rev)
             WHERE job.job_id = wanted AND job.enabled AND NOT job.paused AND NOT job.deleted
-                AND jsonb_typeof(v.spec->'table') = 'object';
+                AND jsonb_typeof(v.spec->'table') = 'object' AND (SELECT e.open FROM farmhand.current_epoch e);
         IF NOT FOUND THEN
             RETURN NEXT;
             RETURN;

@@ -8,5 +8,6 @@ WHERE CASE WHEN $1::text[] IS NULL
             AND c.instances > (SELECT count(*) FROM farmhand.run_live r
                 WHERE r.job_id = c.job_id AND r.kind = 'continuous' AND r.instance < c.instances))
     ELSE j.job_id = ANY ($1) END
+    AND (SELECT e.open FROM farmhand.current_epoch e)
 ORDER BY j.job_id
 FOR UPDATE
