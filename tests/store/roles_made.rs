@@ -103,3 +103,25 @@ async fn a_member_of_the_owner_migrates_and_owns_nothing_himself() {
     assert_eq!(owners, "farmhand_owner");
     Db::connect(&config(&test.agent_url())).await.unwrap();
 }
+
+#[tokio::test]
+async fn who_may_not_act_as_the_owner_is_told_the_grant_and_it_works_then() {
+    let test = TestDb::empty().await;
+    let admin = test.admin().await;
+    let login = format!("fh_deploy_{}", std::process::id());
+    let prepared = format!(
+        "ALTER DATABASE {} OWNER TO farmhand_owner; CREATE ROLE {login} LOGIN",
+        test.name()
+    );
+    admin.batch_execute(&prepared).await.unwrap();
+    let deploy = config(&test.url_as(&login));
+    let told = migrate(&deploy).await.unwrap_err().to_string();
+    let grant = told.split("run: ").nth(1).unwrap_or_else(|| panic!("{told}"));
+    assert!(
+        grant.starts_with(&format!("GRANT farmhand_owner TO {login}")),
+        "{grant}"
+    );
+    admin.batch_execute(grant).await.unwrap();
+    migrate(&deploy).await.unwrap();
+    admin.batch_execute(&format!("DROP ROLE {login}")).await.unwrap();
+}

@@ -175,6 +175,7 @@ impl From<StoreError> for Problem {
                 "the agent's log says why; `farmhand doctor` on its machine checks it",
             ),
             StoreError::SchemaMissing
+            | StoreError::NotReady { .. }
             | StoreError::SchemaTooOld { .. }
             | StoreError::SchemaTooNew { .. }
             | StoreError::MigrationChanged { .. } => {

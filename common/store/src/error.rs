@@ -31,6 +31,9 @@ pub enum StoreError {
     ReadOnly,
     #[error("the database has no Farmhand schema; run `farmhand migrate`")]
     SchemaMissing,
+    /// Something that an administrator makes is not there yet.
+    #[error("{why}; {fix}")]
+    NotReady { why: String, fix: String },
     #[error("the database's schema is version {db}, this binary needs {binary}; run `farmhand migrate`")]
     SchemaTooOld { db: i32, binary: i32 },
     #[error(
@@ -71,6 +74,7 @@ impl StoreError {
             Self::Denied(_) | Self::PasswordMissing => "denied",
             Self::ReadOnly => "read_only",
             Self::SchemaMissing
+            | Self::NotReady { .. }
             | Self::SchemaTooOld { .. }
             | Self::SchemaTooNew { .. }
             | Self::MigrationChanged { .. } => "schema",
@@ -98,6 +102,7 @@ impl StoreError {
                 | Self::Denied(_)
                 | Self::PasswordMissing
                 | Self::SchemaMissing
+                | Self::NotReady { .. }
                 | Self::SchemaTooOld { .. }
                 | Self::SchemaTooNew { .. }
                 | Self::MigrationChanged { .. }

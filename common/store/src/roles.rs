@@ -46,15 +46,28 @@ pub fn is_prefix(text: &str) -> bool {
 
 #[derive(Deserialize)]
 struct Owner {
-    owner: Option<String>,
+    owner: String,
+    may: bool,
+    alone: bool,
+    grant: String,
 }
 
 /// The role to migrate as, when it is another than the one that is logged in: the schema's owner, or before there is
-/// a schema the database's, if that is the farm's owner role and the login is its member.
+/// a schema the database's, if that is the farm's owner role and the login may act as it.
+///
+/// # Errors
+/// The schema is another's, and the login may not act as that role.
 pub(super) async fn owner_to_be(tx: &mut Transaction, prefix: &str) -> Result<Option<String>, StoreError> {
     let owner = format!("{prefix}_owner");
     let found: Option<Owner> = tx.row(stmt!("roles_owner"), &[(&owner, Type::TEXT)]).await?;
-    Ok(found.and_then(|f| f.owner))
+    match found {
+        Some(found) if found.may => Ok(Some(found.owner)),
+        Some(found) if !found.alone => Err(StoreError::NotReady {
+            why: format!("the schema is to belong to {}, and this login may not act as it", found.owner),
+            fix: format!("as an administrator, run: {}", found.grant),
+        }),
+        _ => Ok(None),
+    }
 }
 
 /// The statement that makes the rest of a transaction the owner's.

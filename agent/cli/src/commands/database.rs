@@ -88,6 +88,7 @@ impl From<StoreError> for Failure {
                 "the database denies access",
                 "check the user, its password (FARMHAND_DATABASE_URL or PGPASSFILE) and its rights",
             ),
+            StoreError::NotReady { fix, .. } => (Exit::Refused, "the database is not ready", fix.as_str()),
             StoreError::SchemaMissing | StoreError::SchemaTooOld { .. } => (
                 Exit::Refused,
                 "the database is not ready for this version",
@@ -128,6 +129,7 @@ impl From<StoreError> for Failure {
         };
         let why = match &error {
             StoreError::Config(why)
+            | StoreError::NotReady { why, .. }
             | StoreError::Unreachable(why)
             | StoreError::Denied(why)
             | StoreError::NotFound(why)

@@ -1,8 +1,13 @@
--- Whom objects are to belong to: whoever has the schema, or, while there is none, the database's owner if that is $1.
-SELECT o.rolname::text AS owner
-FROM pg_roles o
+-- Whom objects are to belong to: whoever has the schema, or, while there is none, the database's owner if that is $1. Whether
+-- this login may act as it: from PostgreSQL 16 on, a member may have no right to. Without that right, whether it can do anything.
+SELECT o.rolname::text AS owner,
+    pg_has_role(o.oid, CASE WHEN v.num >= 160000 THEN 'SET' ELSE 'MEMBER' END) AS may,
+    to_regnamespace('farmhand') IS NULL AND has_database_privilege(current_database(), 'CREATE') AS alone,
+    format('GRANT %I TO %I%s;', o.rolname, current_user,
+        CASE WHEN v.num >= 160000 THEN ' WITH SET TRUE, INHERIT TRUE' ELSE '' END) AS "grant"
+FROM pg_roles o, (SELECT current_setting('server_version_num')::integer) v(num)
 WHERE o.oid = coalesce(
         (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'farmhand'),
         (SELECT d.datdba FROM pg_database d JOIN pg_roles r ON r.oid = d.datdba
             WHERE d.datname = current_database() AND r.rolname = $1))
-    AND o.rolname <> current_user AND pg_has_role(o.oid, 'MEMBER')
+    AND o.rolname <> current_user
