@@ -1,7 +1,7 @@
 //! How roles are made: by whoever may, once in a cluster, or by hand.
 
 use farmhand_store::migrate::{migrate, migrate_roles};
-use farmhand_store::{Db, roles};
+use farmhand_store::{Db, roles, survey};
 use farmhand_tests::pg::{TestDb, config};
 
 #[tokio::test]
@@ -124,4 +124,41 @@ async fn who_may_not_act_as_the_owner_is_told_the_grant_and_it_works_then() {
     admin.batch_execute(grant).await.unwrap();
     migrate(&deploy).await.unwrap();
     admin.batch_execute(&format!("DROP ROLE {login}")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_is_missing_is_no_matter_of_passwords() {
+    let test = TestDb::empty().await;
+    let url = test.url().replace(test.name(), "not_there");
+    let Err(told) = Db::connect(&config(&url)).await else {
+        panic!("it is there");
+    };
+    assert_eq!(told.class(), "schema", "{told}");
+    let text = told.to_string();
+    assert!(text.contains("CREATE DATABASE \"not_there\" OWNER"), "{text}");
+}
+
+/// Doctor asks for the roles that migrate makes, under the farm's own prefix.
+#[tokio::test]
+async fn doctor_and_migrate_agree_on_the_roles() {
+    let test = TestDb::empty().await;
+    let admin = test.admin().await;
+    let prefix = format!("fhd_{}", std::process::id());
+    migrate_roles(&test.config(), Some(&prefix)).await.unwrap();
+    let db = test.db().await;
+    let found = survey::rights(&db).await.unwrap();
+    assert_eq!((found.missing.len(), found.prefix.as_str()), (0, prefix.as_str()));
+    let submits = format!("REVOKE USAGE ON SCHEMA farmhand FROM {prefix}_submitter");
+    test.client().await.batch_execute(&submits).await.unwrap();
+    let found = survey::rights(&db).await.unwrap();
+    assert!(!found.submitter);
+    for kind in roles::KINDS {
+        let role = format!("{prefix}_{kind}");
+        admin
+            .batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
+            .await
+            .unwrap();
+    }
+    let missing = survey::rights(&db).await.unwrap().missing;
+    assert_eq!(missing, roles::KINDS.map(|kind| format!("{prefix}_{kind}")));
 }

@@ -89,7 +89,7 @@ impl Conn {
                 .secured()
                 .connect(config.link.clone())
                 .await
-                .map_err(|e| StoreError::from_connect(&e))?;
+                .map_err(|e| StoreError::from_connect(&e, config.pg.get_dbname().unwrap_or_default()))?;
             let unconfirmed = Arc::new(AtomicBool::new(false));
             let warned = Arc::clone(&unconfirmed);
             let forward = notes.clone();

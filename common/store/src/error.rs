@@ -176,7 +176,7 @@ impl StoreError {
         }
     }
 
-    pub(crate) fn from_connect(error: &tokio_postgres::Error) -> Self {
+    pub(crate) fn from_connect(error: &tokio_postgres::Error, database: &str) -> Self {
         let Some(db) = error.as_db_error() else {
             if let Some(distrust) = distrust(error) {
                 return Self::Denied(distrust.to_string());
@@ -193,8 +193,15 @@ impl StoreError {
         match *db.code() {
             SqlState::INVALID_PASSWORD
             | SqlState::INVALID_AUTHORIZATION_SPECIFICATION
-            | SqlState::INSUFFICIENT_PRIVILEGE
-            | SqlState::INVALID_CATALOG_NAME => Self::Denied(db.message().to_owned()),
+            | SqlState::INSUFFICIENT_PRIVILEGE => Self::Denied(db.message().to_owned()),
+            SqlState::INVALID_CATALOG_NAME => Self::NotReady {
+                why: db.message().to_owned(),
+                fix: format!(
+                    "name another database in the URL, or create it as an administrator: CREATE DATABASE {} OWNER …; \
+                     then run `farmhand migrate`",
+                    quoted(database)
+                ),
+            },
             _ => Self::Unreachable(db.message().to_owned()),
         }
     }
@@ -207,6 +214,11 @@ fn distrust(error: &tokio_postgres::Error) -> Option<Distrust> {
 
 fn is_io(error: &tokio_postgres::Error) -> bool {
     std::error::Error::source(error).is_some_and(|s| s.is::<std::io::Error>())
+}
+
+/// A name as SQL takes it.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// An error with its causes on one line.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
 
 use super::db::{Db, Transaction, stmt};
-use super::error::StoreError;
+use super::error::{StoreError, quoted};
 
 /// What the roles' names begin with unless somebody chose otherwise.
 pub const PREFIX: &str = "farmhand";
@@ -26,13 +26,16 @@ pub struct Roles {
 impl Roles {
     /// What an administrator runs when roles are missing; the grants are given by the next `farmhand migrate`.
     pub fn by_hand(&self) -> Option<String> {
-        let each: Vec<String> = self
-            .missing
-            .iter()
-            .map(|role| format!("CREATE ROLE {role} NOLOGIN;"))
-            .collect();
-        (!each.is_empty()).then(|| each.join(" "))
+        (!self.missing.is_empty()).then(|| creating(&self.missing))
     }
+}
+
+/// The statements that make these roles.
+pub fn creating(missing: &[String]) -> String {
+    let each: Vec<String> = (missing.iter())
+        .map(|role| format!("CREATE ROLE {role} NOLOGIN;"))
+        .collect();
+    each.join(" ")
 }
 
 /// Whether this can begin the names of roles: a plain lower-case identifier of at most 40 characters.
@@ -72,7 +75,7 @@ pub(super) async fn owner_to_be(tx: &mut Transaction, prefix: &str) -> Result<Op
 
 /// The statement that makes the rest of a transaction the owner's.
 pub(super) fn become_owner(owner: &str) -> String {
-    format!("SET LOCAL ROLE \"{}\"", owner.replace('"', "\"\""))
+    format!("SET LOCAL ROLE {}", quoted(owner))
 }
 
 /// Makes the roles that are missing, as whoever is logged in.
@@ -80,7 +83,7 @@ pub(super) async fn make(db: &Db, prefix: &str) -> Result<Roles, StoreError> {
     let mut tx = db.transaction("roles_make").await?;
     name(&mut tx, prefix).await?;
     tx.batch(include_str!("sql/roles_make.sql")).await?;
-    let missing = tx.rows(stmt!("roles_missing"), &[(&prefix, Type::TEXT)]).await?;
+    let missing = tx.rows(stmt!("roles_missing"), &[]).await?;
     tx.commit().await?;
     Ok(Roles {
         prefix: prefix.to_owned(),
@@ -127,7 +130,8 @@ async fn name(tx: &mut Transaction, prefix: &str) -> Result<(), StoreError> {
         #[expect(dead_code, reason = "only the effect is wanted")]
         prefix: String,
     }
-    tx.row::<Named>(stmt!("roles_name"), &[(&prefix, Type::TEXT)])
+    let kinds = KINDS.join(",");
+    tx.row::<Named>(stmt!("roles_name"), &[(&prefix, Type::TEXT), (&kinds, Type::TEXT)])
         .await?;
     Ok(())
 }

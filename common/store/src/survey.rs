@@ -2,9 +2,11 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use tokio_postgres::types::Type;
 
 use super::db::{Db, stmt};
 use super::error::StoreError;
+use super::roles::KINDS;
 
 /// The server as this connection sees it; it need not know Farmhand.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -53,8 +55,6 @@ pub struct Farm {
     pub open_nodes: i64,
     /// Of the open nodes' agents.
     pub versions: Vec<String>,
-    /// Whether the role farmhand_submitter is there and may submit.
-    pub submitter: bool,
 }
 
 /// Who may do what, as far as it is too much or too little.
@@ -64,6 +64,8 @@ pub struct Rights {
     pub prefix: String,
     /// Those that the cluster has not got.
     pub missing: Vec<String>,
+    /// Whether the role for applications is there and may submit.
+    pub submitter: bool,
     /// Whom the schema belongs to.
     pub owner: String,
     pub owner_is_superuser: bool,
@@ -80,7 +82,9 @@ pub struct Rights {
 /// # Errors
 /// The database is away or denies it, or has no Farmhand schema.
 pub async fn rights(db: &Db) -> Result<Rights, StoreError> {
-    row("survey_rights", db.row(stmt!("survey_rights"), &[]).await?)
+    let kinds = &KINDS[..];
+    let found = db.row(stmt!("survey_rights"), &[(&kinds, Type::TEXT_ARRAY)]).await?;
+    row("survey_rights", found)
 }
 
 /// # Errors

@@ -163,25 +163,7 @@ fn connections(server: &Server) -> Check {
 
 /// The farm's own tables.
 pub fn farm(farm: &Farm, own_version: &str) -> Vec<Check> {
-    vec![versions(farm, own_version), submitter(farm)]
-}
-
-fn submitter(farm: &Farm) -> Check {
-    if farm.submitter {
-        return Check::ok(
-            "submitters",
-            "members of the role farmhand_submitter may submit, and nothing else",
-        );
-    }
-    Check::bad(
-        Level::Note,
-        "submitters",
-        "the role farmhand_submitter is missing, or may not submit",
-        "only the schema's owner can call farmhand.submit",
-        "as an administrator: CREATE ROLE farmhand_submitter NOLOGIN; GRANT USAGE ON SCHEMA farmhand TO \
-         farmhand_submitter; GRANT EXECUTE ON FUNCTION farmhand.submit(text, jsonb, timestamptz, text) TO \
-         farmhand_submitter;",
-    )
+    vec![versions(farm, own_version)]
 }
 
 fn versions(farm: &Farm, own: &str) -> Check {
@@ -297,14 +279,13 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn agents_of_another_version_and_no_submitters_are_notes() {
+    fn agents_of_another_version_are_a_note() {
         let it = Farm {
             open_nodes: 3,
             versions: vec!["0.1.0".into()],
-            submitter: false,
         };
         let levels = |own| farm(&it, own).iter().map(|c| c.level).collect::<Vec<_>>();
-        assert_eq!(levels("0.1.0"), [Level::Ok, Level::Note]);
-        assert_eq!(levels("0.2.0"), [Level::Note, Level::Note]);
+        assert_eq!(levels("0.1.0"), [Level::Ok]);
+        assert_eq!(levels("0.2.0"), [Level::Note]);
     }
 }

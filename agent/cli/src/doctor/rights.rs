@@ -1,5 +1,6 @@
 //! Judging who may do what in the database, and what is too much.
 
+use farmhand_store::roles::{KINDS, creating};
 use farmhand_store::survey::Rights;
 
 use super::{Check, Level};
@@ -30,24 +31,25 @@ fn encryption(target: &str, exposed: bool) -> Check {
 }
 
 fn roles(rights: &Rights) -> Check {
+    if rights.missing.is_empty() && rights.submitter {
+        let found = format!("{}_{} are there", rights.prefix, KINDS.join(", _"));
+        return Check::ok("roles", found);
+    }
     if rights.missing.is_empty() {
-        return Check::ok(
+        return Check::bad(
+            Level::Note,
             "roles",
-            format!(
-                "{0}_agent, _operator, _submitter and _viewer are there",
-                rights.prefix
-            ),
+            format!("{}_submitter may not submit", rights.prefix),
+            "only the schema's owner can call farmhand.submit",
+            "run `farmhand migrate`: it gives the rights",
         );
     }
-    let each: Vec<String> = (rights.missing.iter())
-        .map(|role| format!("CREATE ROLE {role} NOLOGIN;"))
-        .collect();
     Check::bad(
         Level::Note,
         "roles",
         format!("missing: {}", rights.missing.join(", ")),
         "whoever needs these rights has to be given the owner's",
-        format!("as an administrator: {} Then `farmhand migrate`.", each.join(" ")),
+        format!("as an administrator: {} Then `farmhand migrate`.", creating(&rights.missing)),
     )
 }
 
@@ -135,6 +137,7 @@ mod tests {
         Rights {
             prefix: "farmhand".into(),
             missing: Vec::new(),
+            submitter: true,
             owner: "farmhand_owner".into(),
             owner_is_superuser: false,
             wide_agents: Vec::new(),
@@ -161,6 +164,7 @@ mod tests {
         let one = || vec!["x".to_owned()];
         assert_eq!(level("encryption", true, |_| {}), Level::Warning);
         assert_eq!(level("roles", false, |r| r.missing = one()), Level::Note);
+        assert_eq!(level("roles", false, |r| r.submitter = false), Level::Note);
         assert_eq!(
             level("agents' rights", false, |r| r.wide_agents = one()),
             Level::Warning

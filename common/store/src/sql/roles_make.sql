@@ -5,7 +5,7 @@ DECLARE
     kind text;
     wanted text;
 BEGIN
-    FOREACH kind IN ARRAY ARRAY['owner', 'agent', 'submitter', 'operator', 'viewer'] LOOP
+    FOREACH kind IN ARRAY string_to_array(current_setting('farmhand.role_kinds'), ',') LOOP
         wanted := current_setting('farmhand.role_prefix') || '_' || kind;
         CONTINUE WHEN EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = wanted);
         BEGIN

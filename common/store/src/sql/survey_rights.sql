@@ -1,8 +1,12 @@
 SELECT (SELECT p.prefix FROM farmhand.role_prefix p) AS prefix,
     (SELECT coalesce(array_agg(p.prefix || '_' || k.kind ORDER BY k.nth), '{}')
         FROM farmhand.role_prefix p
-        CROSS JOIN unnest(ARRAY['agent', 'submitter', 'operator', 'viewer']) WITH ORDINALITY AS k(kind, nth)
+        CROSS JOIN unnest($1::text[]) WITH ORDINALITY AS k(kind, nth)
         WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = p.prefix || '_' || k.kind)) AS missing,
+    -- Not asked by name: the role need not exist.
+    coalesce((SELECT has_function_privilege(r.oid, f.oid, 'EXECUTE') AND has_schema_privilege(r.oid, n.oid, 'USAGE')
+        FROM pg_roles r, farmhand.role_prefix p, pg_proc f
+        WHERE r.rolname = p.prefix || '_submitter' AND f.pronamespace = n.oid AND f.proname = 'submit'), false) AS submitter,
     o.rolname::text AS owner, o.rolsuper AS owner_is_superuser,
     -- Agents that are connected now, by their connections' names.
     (SELECT coalesce(array_agg(DISTINCT a.usename::text || CASE WHEN u.rolsuper THEN ' (superuser)'
