@@ -70,6 +70,11 @@ async fn fences_grow_when_the_database_goes_back_to_an_older_copy_of_its_files()
     let forgotten = farm.submit("long").await;
     farm.lives(forgotten, 1).await;
     replace(&mut farm, |server| server.go_back_to(&copy)).await;
+    farm.event("epoch_opened").await;
+    let told =
+        "SELECT count(*) FROM farmhand.event WHERE kind = 'epoch_opened' AND (detail->>'follows')::bigint = 1
+        AND detail->>'why' IS NOT NULL AND (detail->>'runs_forgotten')::bigint >= 0";
+    assert_eq!(farm.value::<i64>(told).await, 1, "what was lost is told");
     farm.eventually("what the copy does not know is ended", SOON, async || match farm
         .processes_of_run(forgotten)
         .len()

@@ -2,9 +2,9 @@
 
 use farmhand_core::lease::Closed;
 use farmhand_store::epochs;
-use farmhand_store::protocol::{claim, open_epoch, vouch};
+use farmhand_store::protocol::{claim, vouch};
 
-use crate::epochs::{renewed, replace, shown, told};
+use crate::epochs::{open_epoch, renewed, replace, shown, told};
 use crate::fixture::Farm;
 
 #[tokio::test]

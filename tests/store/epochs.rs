@@ -1,8 +1,9 @@
 //! Which database it is: claims are open on the one that the agents know.
 
-use farmhand_core::lease::{Database, Remembered};
+use farmhand_core::lease::{Closed, Database, EpochKey, Remembered};
 use farmhand_store::Me;
-use farmhand_store::protocol::{self, Opened, Renewed, claim, open_epoch, vouch};
+use farmhand_store::protocol::{self, Opened, Renewed, claim, vouch};
+use farmhand_store::{Db, StoreError};
 use farmhand_store::{epochs, notify, query, reading, snapshot};
 
 use crate::fixture::{Farm, TTL, info};
@@ -38,6 +39,17 @@ pub async fn renewed(farm: &Farm, me: &Me, pulse: i64) -> Remembered {
         life: me.life,
         beat,
     }
+}
+
+/// The number of the epoch that is opened.
+pub async fn open_epoch(
+    db: &Db,
+    watched: &EpochKey,
+    by: &str,
+    memory: Option<&Remembered>,
+) -> Result<Option<i64>, StoreError> {
+    let opened = protocol::open_epoch(db, watched, by, memory).await?;
+    Ok(opened.map(|new| new.epoch))
 }
 
 pub async fn shown(farm: &Farm) -> Database {
@@ -279,6 +291,31 @@ async fn whoever_opens_goes_above_what_any_agent_has_seen() {
     let epoch = open_epoch(&farm.db, &key, "a", Some(&mine)).await.unwrap();
     assert_eq!(epoch, Some(10));
     assert_eq!(farm.i64("SELECT nextval('farmhand.run_id_seq')").await, 5_001);
+}
+
+#[tokio::test]
+async fn whoever_opens_says_what_was_lost() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.due_runs("j", 3).await;
+    let mut memory = renewed(&farm, &me, 0).await;
+    memory.run = farm.i64("SELECT max(run_id) FROM farmhand.run_live").await + 5;
+    replace(&farm).await;
+    let opened = async |memory| {
+        let key = shown(&farm).await.key();
+        let new = protocol::open_epoch(&farm.db, &key, "a", memory).await;
+        new.unwrap().expect("an epoch")
+    };
+    let new = opened(Some(&memory)).await;
+    assert_eq!((new.epoch, new.follows, new.runs_forgotten), (2, 1, Some(5)));
+    assert_eq!(new.why, Some(Closed::OtherPlace));
+    replace(&farm).await;
+    let new = opened(None).await;
+    assert_eq!(
+        (new.follows, new.runs_forgotten),
+        (2, None),
+        "nothing is remembered"
+    );
 }
 
 #[tokio::test]

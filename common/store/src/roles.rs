@@ -66,7 +66,10 @@ pub(super) async fn owner_to_be(tx: &mut Transaction, prefix: &str) -> Result<Op
     match found {
         Some(found) if found.may => Ok(Some(found.owner)),
         Some(found) if !found.alone => Err(StoreError::NotReady {
-            why: format!("the schema is to belong to {}, and this login may not act as it", found.owner),
+            why: format!(
+                "the schema is to belong to {}, and this login may not act as it",
+                found.owner
+            ),
             fix: format!("as an administrator, run: {}", found.grant),
         }),
         _ => Ok(None),
@@ -131,8 +134,11 @@ async fn name(tx: &mut Transaction, prefix: &str) -> Result<(), StoreError> {
         prefix: String,
     }
     let kinds = KINDS.join(",");
-    tx.row::<Named>(stmt!("roles_name"), &[(&prefix, Type::TEXT), (&kinds, Type::TEXT)])
-        .await?;
+    tx.row::<Named>(
+        stmt!("roles_name"),
+        &[(&prefix, Type::TEXT), (&kinds, Type::TEXT)],
+    )
+    .await?;
     Ok(())
 }
 

@@ -83,7 +83,9 @@ pub struct Rights {
 /// The database is away or denies it, or has no Farmhand schema.
 pub async fn rights(db: &Db) -> Result<Rights, StoreError> {
     let kinds = &KINDS[..];
-    let found = db.row(stmt!("survey_rights"), &[(&kinds, Type::TEXT_ARRAY)]).await?;
+    let found = db
+        .row(stmt!("survey_rights"), &[(&kinds, Type::TEXT_ARRAY)])
+        .await?;
     row("survey_rights", found)
 }
 

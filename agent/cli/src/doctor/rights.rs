@@ -49,7 +49,10 @@ fn roles(rights: &Rights) -> Check {
         "roles",
         format!("missing: {}", rights.missing.join(", ")),
         "whoever needs these rights has to be given the owner's",
-        format!("as an administrator: {} Then `farmhand migrate`.", creating(&rights.missing)),
+        format!(
+            "as an administrator: {} Then `farmhand migrate`.",
+            creating(&rights.missing)
+        ),
     )
 }
 

@@ -326,8 +326,8 @@ async fn wait_for_claims(ctx: &Context) -> Result<(), AgentError> {
                 protocol::open_epoch(&ctx.db, &key, address, memory.as_ref())
             })
             .await?;
-            if let Some(epoch) = opened {
-                ctx.events.emit(Event::EpochOpened { epoch });
+            if let Some(new) = opened {
+                ctx.events.emit(Event::EpochOpened(new));
             }
         }
         watched = Some((key, since));

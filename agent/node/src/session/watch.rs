@@ -132,7 +132,7 @@ impl Session {
             self.spawn(async move {
                 let memory = ctx.memory.latest();
                 let opened = protocol::open_epoch(&ctx.db, &watched, &me.address, memory.as_ref()).await;
-                let event = opened.ok().flatten().map(|epoch| Event::EpochOpened { epoch });
+                let event = opened.ok().flatten().map(Event::EpochOpened);
                 Input::Watched(Watched {
                     token: String::new(),
                     event,

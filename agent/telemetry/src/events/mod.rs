@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use farmhand_store::events::Event as EventRow;
+use farmhand_store::protocol::NewEpoch;
 use farmhand_store::{Observer, Severity};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -175,9 +176,7 @@ pub enum Event {
     DatabaseUnknown {
         epoch: i64,
     },
-    EpochOpened {
-        epoch: i64,
-    },
+    EpochOpened(NewEpoch),
     EpochChanged {
         from: i64,
         to: i64,

@@ -132,8 +132,14 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
         }
         Event::Swept { freed } => row.detail = json!({"freed": freed}),
         Event::Abandoned { runs } => row.detail = json!({"runs": runs}),
-        Event::DatabaseUnknown { epoch } | Event::EpochOpened { epoch } => {
-            row.detail = json!({"epoch": epoch})
+        Event::DatabaseUnknown { epoch } => row.detail = json!({"epoch": epoch}),
+        Event::EpochOpened(new) => {
+            row.detail = json!({
+                "epoch": new.epoch,
+                "follows": new.follows,
+                "why": new.why,
+                "runs_forgotten": new.runs_forgotten,
+            });
         }
         Event::EpochChanged { from, to } => row.detail = json!({"from": from, "to": to}),
         Event::StartsRefused { why } => row.detail = json!({"why": why}),
@@ -209,7 +215,7 @@ fn kind(event: &Event) -> Option<&'static str> {
         Event::Swept { .. } => "swept",
         Event::Abandoned { .. } => "abandoned",
         Event::DatabaseUnknown { .. } => "database_unknown",
-        Event::EpochOpened { .. } => "epoch_opened",
+        Event::EpochOpened(_) => "epoch_opened",
         Event::EpochChanged { .. } => "epoch_changed",
         Event::StartsRefused { .. } => "starts_refused",
         Event::StartsResumed { .. } => "starts_resumed",

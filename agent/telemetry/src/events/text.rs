@@ -170,7 +170,21 @@ impl std::fmt::Display for Text<'_> {
                 "the database in epoch {epoch} is not as this agent left it: failed over, restored or moved; nothing is \
                  claimed until it was watched for the longest lease"
             ),
-            Event::EpochOpened { epoch } => write!(f, "opened epoch {epoch} of the database for claims"),
+            Event::EpochOpened(new) => {
+                write!(
+                    f,
+                    "opened epoch {} of the database for claims, after epoch {}",
+                    new.epoch, new.follows
+                )?;
+                if let Some(why) = new.why {
+                    write!(f, ": {}", why.because())?;
+                }
+                match new.runs_forgotten {
+                    Some(0) => f.write_str("; no run is forgotten"),
+                    Some(runs) => write!(f, "; at most {runs} runs are forgotten"),
+                    None => f.write_str("; how many runs are forgotten is unknown"),
+                }
+            }
             Event::EpochChanged { from, to } => {
                 write!(
                     f,

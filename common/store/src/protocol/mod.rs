@@ -27,7 +27,7 @@ pub use look::{CancelWanted, HeldOver, JobRow, Look, NodeBeat, Overdue, jobs_sin
 pub use outcome::{Finish, GiveBack, Lose, LostWhy, Release, Retry, finish, give_back, lose, release, retry};
 pub(crate) use session::set;
 pub use session::{
-    Held, NodeInfo, Opened, Renewed, Told, database, doubt, open, open_epoch, raise_held, readopt, remind,
-    renew, vouch,
+    Held, NewEpoch, NodeInfo, Opened, Renewed, Told, database, doubt, open, open_epoch, raise_held, readopt,
+    remind, renew, vouch,
 };
 pub use trigger::{ParentRow, Triggered, Triggers, Waiting, settle, triggers};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_core::lease::{Database, EpochKey, Remembered};
+use farmhand_core::lease::{Closed, Database, EpochKey, Remembered};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -204,6 +204,18 @@ pub async fn database(db: &Db) -> Result<Database, StoreError> {
     })
 }
 
+/// An epoch that an agent opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewEpoch {
+    pub epoch: i64,
+    /// The newest one of before.
+    pub follows: i64,
+    /// Why claims were closed.
+    pub why: Option<Closed>,
+    /// At most so many runs that agents had seen are not in this database; None when no agent that told it remembers any.
+    pub runs_forgotten: Option<i64>,
+}
+
 /// Opens an epoch on what was watched for a whole stopwatch. No number that `memory` knows of is given again. None when
 /// another agent was first, or another server answers.
 pub async fn open_epoch(
@@ -211,10 +223,16 @@ pub async fn open_epoch(
     watched: &EpochKey,
     address: &str,
     memory: Option<&Remembered>,
-) -> Result<Option<i64>, StoreError> {
+) -> Result<Option<NewEpoch>, StoreError> {
     #[derive(Deserialize)]
     struct Row {
         epoch: i64,
+        follows: i64,
+        opened_on: String,
+        cluster: Option<String>,
+        server_now: String,
+        cluster_now: Option<String>,
+        runs_forgotten: Option<i64>,
     }
     let shown = database(db).await?;
     let (epoch, run) = Remembered::floor(memory, &shown);
@@ -228,10 +246,19 @@ pub async fn open_epoch(
                 (&watched.server, Type::TEXT),
                 (&address, Type::TEXT),
                 (&epoch, Type::INT8),
+                (&run, Type::INT8),
             ],
         )
         .await?;
-    Ok(row.map(|row| row.epoch))
+    Ok(row.map(|row| NewEpoch {
+        epoch: row.epoch,
+        follows: row.follows,
+        why: Closed::of(
+            (&row.opened_on, row.cluster.as_deref()),
+            (&row.server_now, row.cluster_now.as_deref()),
+        ),
+        runs_forgotten: row.runs_forgotten,
+    }))
 }
 
 /// Says that the database is the one that `memory` is of, and was only started again. False when it has not got all of it.
