@@ -19,6 +19,7 @@ mod placement;
 mod plan;
 mod progress;
 mod replaced;
+mod replacements;
 mod shards;
 mod silent;
 mod stopped;

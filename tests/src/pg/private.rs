@@ -64,7 +64,7 @@ impl PrivateServer {
         server
     }
 
-    fn empty(options: Options) -> Self {
+    pub(super) fn empty(options: Options) -> Self {
         // A short path: a socket's may have 107 bytes.
         let base = std::env::var_os("FARMHAND_BENCH_DIR").unwrap_or_else(|| "/tmp".into());
         let dir = tempfile::Builder::new()
@@ -77,6 +77,10 @@ impl PrivateServer {
             running: None,
             _dir: dir,
         }
+    }
+
+    pub(super) fn options(&self) -> &Options {
+        &self.options
     }
 
     pub(super) fn cluster(&self) -> &Cluster {

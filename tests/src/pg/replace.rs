@@ -35,16 +35,59 @@ impl PrivateServer {
 
     /// Everything is dumped, and loaded into a new cluster behind the same address.
     pub fn dump_and_load(&mut self) {
-        let dump = path(&self.cluster().dir.join("dump.sql"));
-        let at = [self.cluster().dir.display().to_string(), self.port().to_string()];
-        let server = ["--host", &at[0], "--port", &at[1], "--username", super::ADMIN];
-        run(self, "pg_dumpall", &[&server[..], &["--file", &dump]].concat());
+        let dump = self.dump(&[]);
         self.stop();
         std::fs::remove_dir_all(self.data()).expect("the data");
         self.cluster().init();
         self.restart(None);
-        let load = ["--no-psqlrc", "--quiet", "--dbname", "postgres", "--file", &dump];
-        run(self, "psql", &[&server[..], &load].concat());
+        self.load(&dump);
+    }
+
+    fn dump(&self, options: &[&str]) -> String {
+        let dump = path(&self.cluster().dir.join("dump.sql"));
+        self.client_program("pg_dumpall", &[options, &["--file", &dump]].concat());
+        dump
+    }
+
+    fn load(&self, dump: &str) {
+        let load = ["--no-psqlrc", "--quiet", "--dbname", "postgres", "--file", dump];
+        self.client_program("psql", &load);
+    }
+
+    fn client_program(&self, program: &str, arguments: &[&str]) {
+        let at = [self.cluster().dir.display().to_string(), self.port().to_string()];
+        let server = ["--host", &at[0], "--port", &at[1], "--username", super::ADMIN];
+        run(self, program, &[&server[..], arguments].concat());
+    }
+
+    /// To a new server behind the same address by logical replication: the schema, the rows, then what is written meanwhile.
+    /// Sequences are left behind. Needs `wal_level = logical`.
+    pub async fn cut_over(&mut self) {
+        let mut next = Self::empty(self.options().clone());
+        next.cluster().init();
+        next.restart(None);
+        next.load(&self.dump(&["--schema-only"]));
+        let (old, new) = (self.admin().await, next.admin().await);
+        let publish = "CREATE PUBLICATION move FOR ALL TABLES";
+        old.batch_execute(publish).await.expect("a publication");
+        let subscribe = format!(
+            "CREATE SUBSCRIPTION move CONNECTION '{}' PUBLICATION move",
+            self.admin_url()
+        );
+        new.batch_execute(&subscribe).await.expect("a subscription");
+        let left = "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r'";
+        super::replica::until(&new, left, 0).await;
+        // Ends when all that was committed has been sent and confirmed.
+        self.stop();
+        let unsubscribe = "ALTER SUBSCRIPTION move DISABLE";
+        new.batch_execute(unsubscribe).await.expect("an end");
+        let forget = "ALTER SUBSCRIPTION move SET (slot_name = NONE)";
+        new.batch_execute(forget).await.expect("no slot");
+        new.batch_execute("DROP SUBSCRIPTION move").await.expect("an end");
+        next.stop();
+        std::fs::remove_dir_all(self.data()).expect("the data");
+        std::fs::rename(next.data(), self.data()).expect("the new data");
+        self.restart(None);
     }
 
     /// To the same version, as the tool does it to another.
@@ -56,10 +99,10 @@ impl PrivateServer {
         let program = self.cluster().client("pg_upgrade");
         let bin = path(program.parent().expect("a directory"));
         let socket = path(&self.cluster().dir);
-        let (old, new) = (path(&old), path(&self.data()));
+        let (from, new) = (path(&old), path(&self.data()));
         let dirs = [
             "-d",
-            &old,
+            &from,
             "-D",
             &new,
             "-b",
@@ -72,6 +115,7 @@ impl PrivateServer {
             super::ADMIN,
         ];
         run(self, "pg_upgrade", &dirs);
+        std::fs::remove_dir_all(old).expect("the old data");
         self.restart(None);
     }
 }

@@ -85,7 +85,7 @@ impl PrivateServer {
 }
 
 /// Waits until a count is `wanted`.
-async fn until(client: &tokio_postgres::Client, sql: &str, wanted: i64) {
+pub(super) async fn until(client: &tokio_postgres::Client, sql: &str, wanted: i64) {
     let deadline = Instant::now() + SOON;
     loop {
         let count: i64 = client.query_one(sql, &[]).await.expect("a count").get(0);
