@@ -204,8 +204,16 @@ impl Cluster {
     }
 }
 
-/// The newest server programs on PATH or where Debian puts them.
-fn programs() -> PathBuf {
+/// Names the directory of the server programs to use, instead of those that are installed.
+const PROGRAMS: &str = "FARMHAND_TEST_POSTGRES";
+
+/// The server programs that the environment names, else the newest on PATH or where Debian puts them.
+pub fn programs() -> PathBuf {
+    if let Some(bin) = std::env::var_os(PROGRAMS).map(PathBuf::from) {
+        let there = bin.join("initdb").is_file() && bin.join("postgres").is_file();
+        assert!(there, "{PROGRAMS}: {} has no initdb and postgres", bin.display());
+        return bin;
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut places: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let mut debian: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")

@@ -170,7 +170,8 @@ pub async fn connect(url: &str) -> Client {
     client
 }
 
-/// Makes the owner's role, and logins for the farm's other roles; there may be some already.
+/// Makes the owner's role, and logins for the farm's other roles; there may be some already. From PostgreSQL 16 on the owner
+/// has of them what it would have if it had made them.
 async fn make_owner(admin_url: &str) {
     let admin = connect(admin_url).await;
     let mut sql = format!(
@@ -183,7 +184,9 @@ async fn make_owner(admin_url: &str) {
             "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{group}') THEN \
              CREATE ROLE {group}; END IF; \
              IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{login}') THEN \
-             CREATE ROLE {login} LOGIN IN ROLE {group}; END IF; END $$;"
+             CREATE ROLE {login} LOGIN IN ROLE {group}; END IF; \
+             IF current_setting('server_version_num')::int >= 160000 THEN \
+             EXECUTE 'GRANT {group} TO {OWNER} WITH ADMIN TRUE, INHERIT FALSE, SET FALSE'; END IF; END $$;"
         ));
     }
     // To see who waits for whom; agents, to see who holds a snapshot open.

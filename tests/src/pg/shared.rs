@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use farmhand_store::migrate::MIGRATIONS;
 use farmhand_store::roles;
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, programs};
 use super::{ADMIN, connect, make_migrated, make_owner};
 
 /// Keeps the server running while any test process holds a shared lock on `users`, and for 10 s after.
@@ -155,9 +155,9 @@ async fn start(dir: &Path) -> Cluster {
     cluster
 }
 
-/// One directory per target directory: short, and where the server's user can reach it.
+/// One directory per target directory and server program: short, and where the server's user can reach it.
 fn directory() -> PathBuf {
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).display().to_string();
+    let target = format!("{} {}", env!("CARGO_MANIFEST_DIR"), programs().display());
     // SAFETY: getuid cannot fail.
     let uid = unsafe { libc::getuid() };
     PathBuf::from(format!("/tmp/farmhand-tests-{uid}-{:08x}", short_hash(&target)))
