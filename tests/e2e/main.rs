@@ -2,6 +2,7 @@
 
 mod attempts;
 mod continuous;
+mod credentials;
 mod flows;
 mod gates;
 mod leaving;

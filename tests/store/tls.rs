@@ -1,4 +1,4 @@
-//! TLS to the server: always verified, the host's name too. And what happens without it.
+//! TLS to the server: always verified, the host's name too unless the URL says verify-ca. And what happens without it.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ fn restart(server: &mut PrivateServer, settings: &[(&str, &str)]) {
 }
 
 /// A server that shows this certificate.
-async fn tls_server(cert: &Path, key: &Path, ca: &str) -> PrivateServer {
+pub async fn tls_server(cert: &Path, key: &Path, ca: &str) -> PrivateServer {
     let mut server = PrivateServer::start(Options::default()).await;
     let place = |file: &Path, name: &str| {
         let to = server.data().join(name);
@@ -46,7 +46,7 @@ async fn tls_server(cert: &Path, key: &Path, ca: &str) -> PrivateServer {
     server
 }
 
-fn hba(server: &PrivateServer, rules: &str) {
+pub fn hba(server: &PrivateServer, rules: &str) {
     std::fs::write(
         server.data().join("pg_hba.conf"),
         format!("local all all trust\n{rules}\n"),
@@ -54,7 +54,7 @@ fn hba(server: &PrivateServer, rules: &str) {
     .unwrap();
 }
 
-fn with(server: &PrivateServer, options: &str) -> DbConfig {
+pub fn with(server: &PrivateServer, options: &str) -> DbConfig {
     let url = format!("{}?{options}", server.tcp_url());
     DbConfig::from_url(&url, PasswordIn::Allowed).unwrap()
 }
@@ -63,7 +63,7 @@ async fn refused(config: &DbConfig) -> String {
     Db::connect(config).await.err().expect("a refusal").to_string()
 }
 
-const LOOPBACK: &str = "subjectAltName=IP:127.0.0.1";
+pub const LOOPBACK: &str = "subjectAltName=IP:127.0.0.1";
 
 #[tokio::test]
 async fn tls_is_verified_against_the_given_root_and_the_hosts_name() {
@@ -91,6 +91,9 @@ async fn tls_is_verified_against_the_given_root_and_the_hosts_name() {
     for mode in ["verify-full", "verify-ca", "require"] {
         // Another authority's root, and the system's.
         for root in [format!("&sslrootcert={}", other.root()), String::new()] {
+            if mode == "verify-ca" && root.is_empty() {
+                continue;
+            }
             let said = refused(&with(&server, &format!("sslmode={mode}{root}"))).await;
             assert!(said.contains("invalid peer certificate"), "{mode}{root}: {said}");
         }
@@ -98,17 +101,40 @@ async fn tls_is_verified_against_the_given_root_and_the_hosts_name() {
 }
 
 #[tokio::test]
-async fn a_certificate_for_another_host_is_refused_in_every_mode() {
-    let own = Authority::new();
+async fn a_certificate_for_another_host_is_refused_unless_the_name_is_left_out() {
+    let (own, other) = (Authority::new(), Authority::new());
     let (cert, key) = own.signs("server", "127.0.0.1", "subjectAltName=DNS:other.example", 0);
     let server = tls_server(&cert, &key, &own.root()).await;
-    for mode in ["verify-full", "verify-ca", "require"] {
+    for mode in ["verify-full", "require"] {
         let said = refused(&with(
             &server,
             &format!("sslmode={mode}&sslrootcert={}", own.root()),
         ))
         .await;
         assert!(said.contains("not valid for name"), "{mode}: {said}");
+    }
+    chain_alone_is_verified(&server, &own, &other).await;
+}
+
+/// As Cloud SQL's certificates need it: they name a project, and no host, and no name that is an alternative one.
+#[tokio::test]
+async fn a_certificate_without_a_usable_name_is_believed_for_its_chain() {
+    let (own, other) = (Authority::new(), Authority::new());
+    let (cert, key) = own.signs("server", "project:instance", "extendedKeyUsage=serverAuth", 0);
+    let server = tls_server(&cert, &key, &own.root()).await;
+    chain_alone_is_verified(&server, &own, &other).await;
+}
+
+async fn chain_alone_is_verified(server: &PrivateServer, own: &Authority, other: &Authority) {
+    let root = |root: String| with(server, &format!("sslmode=verify-ca&sslrootcert={root}"));
+    now(&Db::connect(&root(own.root())).await.unwrap()).await.unwrap();
+    let said = refused(&root(other.root())).await;
+    assert!(said.contains("invalid peer certificate"), "{said}");
+    // Of the system's roots anybody can get a certificate.
+    for root in ["", "&sslrootcert=system"] {
+        let url = format!("{}?sslmode=verify-ca{root}", server.tcp_url());
+        let error = DbConfig::from_url(&url, PasswordIn::Allowed).unwrap_err();
+        assert!(error.to_string().contains("sslrootcert=FILE"), "{error}");
     }
 }
 
@@ -117,12 +143,11 @@ async fn an_expired_certificate_is_refused() {
     let own = Authority::new();
     let (cert, key) = own.signs("server", "db", LOOPBACK, 5);
     let server = tls_server(&cert, &key, &own.root()).await;
-    let said = refused(&with(
-        &server,
-        &format!("sslmode=verify-full&sslrootcert={}", own.root()),
-    ))
-    .await;
-    assert!(said.contains("expired"), "{said}");
+    for mode in ["verify-full", "verify-ca"] {
+        let options = format!("sslmode={mode}&sslrootcert={}", own.root());
+        let said = refused(&with(&server, &options)).await;
+        assert!(said.contains("expired"), "{mode}: {said}");
+    }
 }
 
 #[tokio::test]
@@ -184,7 +209,7 @@ async fn a_client_shows_its_certificate_and_key() {
     server.stop();
 }
 
-fn set_mode(file: &Path, mode: u32) {
+pub fn set_mode(file: &Path, mode: u32) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).unwrap();
 }

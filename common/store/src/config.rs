@@ -1,16 +1,18 @@
 //! Where the database is and how to reach it: a URL or `key=value` string, made strict.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use tokio_postgres::config::{Host, SslMode, SslNegotiation, TargetSessionAttrs};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use super::error::StoreError;
-use super::link::Link;
+use super::files::AsRoot;
 use super::options::{self, Secured};
-use super::{passfile, tls};
+use super::password::Password;
+use super::tls::Tls;
 
 /// A connection whose other end has acknowledged nothing for so long is given up.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(3);
@@ -38,7 +40,10 @@ pub struct DbConfig {
     /// Transactions only read, and the server ends a statement after this.
     pub(crate) read_only: Option<Duration>,
     pub(crate) pg: tokio_postgres::Config,
-    pub(crate) link: Link,
+    pub(crate) password: Password,
+    /// Without: no TLS.
+    pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) as_root: Option<AsRoot>,
     /// All its servers are on this machine.
     pub(crate) local: bool,
     /// Of several servers the one that took the last connection.
@@ -94,20 +99,16 @@ impl DbConfig {
         if pg.get_application_name().is_none() {
             pg.application_name("farmhand");
         }
-        if pg.get_password().is_none()
-            && let Some(found) = passfile::lookup(&pg, extra.passfile.as_deref())?
-        {
-            pg.password(found);
-        }
-        let link = match secured {
-            Secured::Verified => {
+        let password = Password::find(&mut pg, extra.passfile.clone())?;
+        let tls = match secured {
+            Secured::Verified | Secured::Chain => {
                 pg.ssl_mode(SslMode::Require);
-                Link::Tls(tls::connector(&extra.tls_files()?)?)
+                let name = secured == Secured::Verified;
+                Some(Arc::new(Tls::new(extra.tls_files(secured)?, name)?))
             }
             Secured::Plain => {
-                let password = pg.get_password().is_some();
                 pg.ssl_mode(SslMode::Disable);
-                Link::Guarded { password }
+                None
             }
         };
         let mut config = Self {
@@ -117,7 +118,9 @@ impl DbConfig {
             listen: true,
             read_only: None,
             pg,
-            link,
+            password,
+            tls,
+            as_root: None,
             local,
             last: Arc::default(),
         };
@@ -143,10 +146,21 @@ impl DbConfig {
     /// For a password that was asked for on a terminal.
     pub fn with_password(mut self, password: &str) -> Self {
         self.pg.password(password);
-        if let Link::Guarded { password } = &mut self.link {
-            *password = true;
-        }
+        self.password = Password::given();
         self
+    }
+
+    /// For an agent that gives its rights away: how its files are read from then on, which only root may be able to read.
+    pub fn with_files_read(mut self, as_root: AsRoot) -> Self {
+        self.as_root = Some(as_root);
+        self
+    }
+
+    /// The files that are read again for each connection: of the password, the trusted root, the client's certificate, and its
+    /// key.
+    pub fn files(&self) -> [Option<PathBuf>; 4] {
+        let [root, cert, key] = self.tls.as_ref().map(|tls| tls.files()).unwrap_or_default();
+        [self.password.file().map(PathBuf::from), root, cert, key]
     }
 
     pub fn with_max_pool(mut self, connections: usize) -> Self {
@@ -191,19 +205,7 @@ impl DbConfig {
 
     /// Whether anybody in between can read and change what goes to the server and comes from it.
     pub fn is_exposed(&self) -> bool {
-        !self.local && matches!(self.link, Link::Guarded { .. })
-    }
-
-    /// What tokio-postgres is to connect with. Its plain mode asks nobody, so the guard comes in where TLS would; there
-    /// is no guard, and no need of one, for a socket of this machine's file system.
-    pub(crate) fn secured(&self) -> tokio_postgres::Config {
-        let mut pg = self.pg.clone();
-        let sockets = pg.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
-        if matches!(self.link, Link::Guarded { .. }) && !sockets {
-            pg.ssl_mode(SslMode::Require)
-                .ssl_negotiation(SslNegotiation::Direct);
-        }
-        pg
+        !self.local && self.tls.is_none()
     }
 
     fn bound_sockets(&mut self) {

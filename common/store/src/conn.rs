@@ -85,11 +85,7 @@ impl Conn {
         limit: Duration,
     ) -> Result<Self, StoreError> {
         let attempt = async {
-            let (client, mut connection) = config
-                .secured()
-                .connect(config.link.clone())
-                .await
-                .map_err(|e| StoreError::from_connect(&e, config.pg.get_dbname().unwrap_or_default()))?;
+            let (client, mut connection) = config.log_in(limit).await?;
             let unconfirmed = Arc::new(AtomicBool::new(false));
             let warned = Arc::clone(&unconfirmed);
             let forward = notes.clone();

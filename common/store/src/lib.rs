@@ -5,6 +5,7 @@
 //! the connection, and turns row counts into enums.
 
 pub mod audit;
+mod command;
 mod config;
 mod conn;
 mod db;
@@ -14,16 +15,18 @@ mod direct;
 pub mod epochs;
 mod error;
 pub mod events;
+mod files;
 mod hosts;
 pub mod jobs;
 mod link;
+mod login;
 pub mod logs;
 pub mod migrate;
 mod note;
 pub mod notify;
 mod options;
 pub mod partitions;
-mod passfile;
+mod password;
 pub mod pools;
 pub mod progress;
 pub mod protocol;
@@ -49,5 +52,6 @@ pub use config::{DbConfig, PasswordIn};
 pub use db::{Db, Observer, PoolGauge};
 pub use error::StoreError;
 pub use farmhand_core::claimed::{Kind, Me};
+pub use files::AsRoot;
 pub use note::Note;
 pub use text::{AttemptOutcome, LogStream, Role, Severity};

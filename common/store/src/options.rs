@@ -12,6 +12,8 @@ use super::error::StoreError;
 pub(crate) enum Secured {
     /// By TLS, with the certificate and the host's name verified.
     Verified,
+    /// By TLS, with the certificate verified and not who it is for.
+    Chain,
     /// Not at all.
     Plain,
 }
@@ -47,11 +49,12 @@ impl Extra {
         true
     }
 
-    /// Everything but `disable` verifies: `require` and `verify-ca` are taken for the more they leave out. Without a
-    /// word, servers on this machine are reached without TLS, all others with it.
+    /// Everything but `disable` verifies, `require` the host's name too. Without a word, servers on this machine are reached
+    /// without TLS, all others with it.
     pub fn secured(&self, local: bool) -> Result<Secured, StoreError> {
         match self.sslmode.as_deref() {
-            Some("verify-full" | "verify-ca" | "require") => Ok(Secured::Verified),
+            Some("verify-full" | "require") => Ok(Secured::Verified),
+            Some("verify-ca") => Ok(Secured::Chain),
             Some("disable") => Ok(Secured::Plain),
             None if local => Ok(Secured::Plain),
             None => Ok(Secured::Verified),
@@ -59,12 +62,14 @@ impl Extra {
                 "sslmode={weak} could be downgraded by anybody in between: say verify-full, or disable to go without TLS"
             ))),
             Some(other) => Err(StoreError::Config(format!(
-                "invalid sslmode {other:?}; expected disable, require, verify-full"
+                "invalid sslmode {other:?}; expected disable, require, verify-ca, verify-full"
             ))),
         }
     }
 
-    pub fn tls_files(&self) -> Result<TlsFiles, StoreError> {
+    /// # Errors
+    /// For half of a client certificate, and where every certificate that anybody can buy would do.
+    pub fn tls_files(&self, secured: Secured) -> Result<TlsFiles, StoreError> {
         let of = |given: &Option<String>, variable: &str| {
             given
                 .clone()
@@ -79,6 +84,13 @@ impl Extra {
         if files.cert.is_some() != files.key.is_some() {
             return Err(StoreError::Config(
                 "a client certificate needs both sslcert and sslkey".to_owned(),
+            ));
+        }
+        if secured == Secured::Chain && files.root.as_deref().is_none_or(|root| root == "system") {
+            return Err(StoreError::Config(
+                "sslmode=verify-ca believes every certificate of the trusted roots, and of the system's anybody can get one: \
+                 name your own with sslrootcert=FILE, or say verify-full"
+                    .to_owned(),
             ));
         }
         Ok(files)
@@ -139,7 +151,7 @@ mod tests {
             ("", false, Some(Secured::Verified)),
             ("sslmode=disable", false, Some(Secured::Plain)),
             ("sslmode=require", false, Some(Secured::Verified)),
-            ("sslmode=verify-ca", true, Some(Secured::Verified)),
+            ("sslmode=verify-ca", true, Some(Secured::Chain)),
             ("sslmode=verify-full", true, Some(Secured::Verified)),
             ("sslmode=prefer", false, None),
             ("sslmode=prefer", true, None),

@@ -109,9 +109,11 @@ pub fn run(args: &AgentArgs, as_json: bool) -> Outcome {
     let mut config = settings::load(args, &env)?;
     config.state_dir = std::path::absolute(&config.state_dir)?;
     // With whatever files the URL names, which only root may be able to read.
-    let database = DbConfig::from_url(&config.database_url, PasswordIn::Allowed)?;
+    let database =
+        DbConfig::from_url(&config.database_url, PasswordIn::Allowed)?.with_files_read(privsep::text_as_root);
     if let Some(name) = &config.user {
-        privsep::begin(&wanted(&config), name, own_files(args, &env, &config))
+        let files = own_files(args, &env, &config, database.files());
+        privsep::begin(&wanted(&config), name, files)
             .map_err(|why| Failure::new(Exit::Error, format!("--user {name}: {why}")))?;
     }
     // A change of user may have made it visible again.
@@ -212,12 +214,22 @@ fn wanted(config: &AgentConfig) -> Wanted {
 }
 
 /// What it goes on reading when its user may not: its own settings, and what they name for itself.
-fn own_files(args: &AgentArgs, env: &BTreeMap<String, String>, config: &AgentConfig) -> Files {
+fn own_files(
+    args: &AgentArgs,
+    env: &BTreeMap<String, String>,
+    config: &AgentConfig,
+    of_database: [Option<PathBuf>; 4],
+) -> Files {
+    let [password, root, certificate, key] = of_database;
     let smtp = config.outside.smtp.as_ref();
     let ping = config.outside.ping.as_ref();
     let files = [
         (Purpose::Settings, settings::file(args, env)),
         (Purpose::Database, credential_file(env)),
+        (Purpose::DatabasePassword, password),
+        (Purpose::DatabaseRoot, root),
+        (Purpose::DatabaseCertificate, certificate),
+        (Purpose::DatabaseKey, key),
         (
             Purpose::Certificate,
             config.tls.as_ref().map(|tls| tls.cert.clone()),

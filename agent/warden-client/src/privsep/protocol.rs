@@ -26,6 +26,10 @@ pub type Files = BTreeMap<Purpose, PathBuf>;
 pub enum Purpose {
     Settings,
     Database,
+    DatabasePassword,
+    DatabaseRoot,
+    DatabaseCertificate,
+    DatabaseKey,
     Certificate,
     CertificateKey,
     MailPassword,
