@@ -1,61 +1,9 @@
 //! What logins of the farm's roles can do by SQL of their own: the database refuses what no honest client writes.
 
 use farmhand_store::tokens::{begin_session, find_session, find_token};
-use farmhand_tests::pg::{TestDb, connect};
 use std::time::Duration;
-use tokio_postgres::Client;
-use tokio_postgres::error::SqlState;
 
-/// A database with a job, a token of the hash `token` and the logins of an agent and an operator.
-struct Attacked {
-    test: TestDb,
-    owner: Client,
-    agent: Client,
-    operator: Client,
-}
-
-impl Attacked {
-    async fn new() -> Self {
-        let test = TestDb::new().await;
-        let owner = test.client().await;
-        let (agent, operator) = (
-            connect(&test.url_as("farm_agent")).await,
-            connect(&test.url_as("farm_operator")).await,
-        );
-        owner
-            .batch_execute(
-                "INSERT INTO farmhand.job_revision (job_id, rev, spec, source, applied_by, applied_at)
-                     VALUES ('j', 1, '{\"command\": \"true\"}', '', 'anna', now());
-                 INSERT INTO farmhand.job (job_id, rev, seq, enabled, scheduled, overlap, on_lost, priority, hold_ms,
-                     instances, each_node, source, applied_by, applied_at)
-                     VALUES ('j', 1, 1, true, false, 'allow', 'rerun', 0, 0, 1, false, '', 'anna', now());
-                 INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at)
-                     VALUES ('j', 1, 'submitted', now(), now());
-                 INSERT INTO farmhand.api_token (name, hash, role, created_by, expires_at)
-                     VALUES ('boss', sha256('token'), 'admin', 'anna', now() + interval '1 hour')",
-            )
-            .await
-            .expect("what is attacked");
-        Self {
-            test,
-            owner,
-            agent,
-            operator,
-        }
-    }
-
-    async fn text(&self, sql: &str) -> Option<String> {
-        self.owner.query_one(sql, &[]).await.expect(sql).get(0)
-    }
-}
-
-async fn refused(client: &Client, statement: &str, code: &SqlState) {
-    let error = client.batch_execute(statement).await.expect_err(statement);
-    assert_eq!(error.code(), Some(code), "{statement}: {error:?}");
-}
-
-const DENIED: &SqlState = &SqlState::INSUFFICIENT_PRIVILEGE;
-const CHECKED: &SqlState = &SqlState::CHECK_VIOLATION;
+use super::logins::{Attacked, CHECKED, DENIED, refused};
 
 #[tokio::test]
 async fn no_event_is_of_another_time_and_the_audit_says_which_login_it_was() {

@@ -1,10 +1,12 @@
 //! Attacks on a whole farm: each is refused, and recorded where people look for it.
 
+mod audit;
 mod credentials;
 mod database;
 mod environment;
 mod files;
 mod keys;
+mod logins;
 mod parameters;
 mod redaction;
 mod signatures;

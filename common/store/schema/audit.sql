@@ -63,7 +63,8 @@ CREATE TRIGGER refuse_other_times AFTER INSERT ON farmhand.event
     REFERENCING NEW TABLE AS told FOR EACH STATEMENT EXECUTE FUNCTION farmhand.refuse_other_times();
 
 -- Rows that say what is run, who may do what, and who is told: a change of them is a deed, whoever made it with which
--- statement. Arguments: the column that names who did it (or nothing), then the columns that are shown.
+-- statement. Arguments: the column that names who did it (or nothing), then the columns that are shown. A hash is never
+-- shown, only that it is another.
 CREATE FUNCTION farmhand.note_change() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -71,41 +72,89 @@ AS $$
 DECLARE
     was jsonb := CASE TG_OP WHEN 'INSERT' THEN '{}' ELSE to_jsonb(OLD) END;
     has jsonb := CASE TG_OP WHEN 'DELETE' THEN '{}' ELSE to_jsonb(NEW) END;
+    known jsonb := was || has;
     shown jsonb;
 BEGIN
-    SELECT jsonb_object_agg(c.name, jsonb_build_array(left(was->>c.name, 500), left(has->>c.name, 500))) INTO shown
+    SELECT jsonb_object_agg(c.name, CASE c.name WHEN 'hash' THEN '["hidden", "hidden"]'
+            ELSE jsonb_build_array(left(was->>c.name, 500), left(has->>c.name, 500)) END) INTO shown
         FROM unnest(TG_ARGV[1:]) AS c(name) WHERE was->c.name IS DISTINCT FROM has->c.name;
     IF shown IS NOT NULL THEN
-        PERFORM farmhand.note_deed('changed_' || TG_TABLE_NAME, has->>TG_ARGV[0], coalesce(has->>'address', was->>'address'),
-            coalesce(has->>'job_id', was->>'job_id'), coalesce(has->>'run_id', was->>'run_id')::bigint,
-            jsonb_build_object('op', lower(TG_OP), 'name', coalesce(has->>'name', was->>'name'), 'columns', shown));
+        PERFORM farmhand.note_deed('changed_' || TG_TABLE_NAME, has->>TG_ARGV[0], known->>'address',
+            coalesce(known->>'job_id', known->>'child'), (known->>'run_id')::bigint,
+            jsonb_build_object('op', lower(TG_OP), 'name', known->>'name', 'columns', shown));
     END IF;
     RETURN NULL;
 END
 $$;
 REVOKE ALL ON FUNCTION farmhand.note_change() FROM PUBLIC;
+
+-- The same for runs that are made and ended, an entry for each job: ten thousand may come at once.
+CREATE FUNCTION farmhand.note_runs() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM farmhand.note_deed('changed_' || TG_TABLE_NAME, min(m.submitted_by), NULL, m.job_id, min(m.run_id),
+            jsonb_build_object('op', 'insert', 'runs', count(*), 'kind', min(m.kind), 'state', min(m.state)))
+        FROM made m GROUP BY m.job_id;
+    RETURN NULL;
+END
+$$;
+REVOKE ALL ON FUNCTION farmhand.note_runs() FROM PUBLIC;
+
 CREATE TRIGGER note_change AFTER INSERT OR UPDATE OR DELETE ON farmhand.job_revision
     FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('applied_by', 'rev', 'spec');
-CREATE TRIGGER note_change AFTER UPDATE OF rev, enabled, paused, deleted ON farmhand.job
-    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('paused_by', 'rev', 'enabled', 'paused', 'deleted');
-CREATE TRIGGER note_removal AFTER DELETE ON farmhand.job
-    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('', 'rev');
-CREATE TRIGGER note_change AFTER UPDATE OF cancel_requested ON farmhand.run_live
-    FOR EACH ROW WHEN (NEW.cancel_requested <> OLD.cancel_requested)
-    EXECUTE FUNCTION farmhand.note_change('cancel_by', 'cancel_requested', 'cancel_by');
 CREATE TRIGGER note_change AFTER INSERT OR UPDATE OF document, signature OR DELETE ON farmhand.job_signature
-    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('stored_by', 'rev', 'key_name', 'signature');
+    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('stored_by', 'rev', 'key_name', 'signature', 'document');
 CREATE TRIGGER note_change AFTER INSERT OR UPDATE OR DELETE ON farmhand.notify_target
     FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('changed_by', 'spec');
-CREATE TRIGGER note_change AFTER INSERT OR UPDATE OF name, hash, role, expires_at, revoked_at OR DELETE
+CREATE TRIGGER note_change AFTER INSERT OR UPDATE OR DELETE ON farmhand.notify_edge
+    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('', 'job_id', 'target');
+CREATE TRIGGER note_change AFTER INSERT OR UPDATE OR DELETE ON farmhand.trigger_edge
+    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('', 'parent', 'child', 'on_end');
+CREATE TRIGGER note_change AFTER INSERT OR UPDATE OR DELETE ON farmhand.need
+    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('', 'rev', 'gate', 'pool', 'node_pool', 'locks', 'rate_count', 'rate_ms');
+CREATE TRIGGER note_change AFTER INSERT OR UPDATE OF name, hash, role, created_by, expires_at, revoked_at OR DELETE
     ON farmhand.api_token
-    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('', 'name', 'role', 'expires_at', 'revoked_at');
-
+    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('', 'name', 'hash', 'role', 'created_by', 'expires_at', 'revoked_at');
 CREATE TRIGGER note_change AFTER INSERT OR UPDATE OF size OR DELETE ON farmhand.pool
     FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('changed_by', 'size');
-CREATE TRIGGER note_change AFTER UPDATE OF cordoned, draining ON farmhand.node
-    FOR EACH ROW WHEN ((NEW.cordoned, NEW.draining) IS DISTINCT FROM (OLD.cordoned, OLD.draining))
-    EXECUTE FUNCTION farmhand.note_change('', 'cordoned', 'draining');
+CREATE TRIGGER note_change AFTER INSERT OR UPDATE OF rev, enabled, paused, deleted, overlap, on_lost, priority, hold_ms, hard_ms,
+        placement, instances, each_node, source OR DELETE ON farmhand.job
+    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('paused_by', 'rev', 'enabled', 'paused', 'deleted', 'overlap', 'on_lost',
+        'priority', 'hold_ms', 'hard_ms', 'placement', 'instances', 'each_node', 'source');
+
+-- What agents do all day is not a deed: schedules that move on, runs that are made, claimed and ended, nodes that open and close.
+-- Who may write `progress` is an agent (or the owner); everybody else who writes these rows is noted.
+CREATE TRIGGER note_schedule AFTER UPDATE OF next_run, scheduled ON farmhand.job
+    FOR EACH ROW WHEN ((NEW.next_run, NEW.scheduled) IS DISTINCT FROM (OLD.next_run, OLD.scheduled)
+        AND NOT has_table_privilege('farmhand.progress'::regclass, 'INSERT'))
+    EXECUTE FUNCTION farmhand.note_change('', 'next_run', 'scheduled');
+CREATE TRIGGER note_change AFTER UPDATE OF cancel_requested, job_id, rev, kind, instance, node, due_at, ready_at, priority,
+        placement, params, key ON farmhand.run_live
+    FOR EACH ROW WHEN (NEW.cancel_requested <> OLD.cancel_requested
+        OR NOT has_table_privilege('farmhand.progress'::regclass, 'INSERT'))
+    EXECUTE FUNCTION farmhand.note_change('cancel_by', 'cancel_requested', 'cancel_by', 'job_id', 'rev', 'kind', 'instance',
+        'node', 'due_at', 'ready_at', 'priority', 'placement', 'params', 'key');
+CREATE TRIGGER note_removal AFTER DELETE ON farmhand.run_live
+    FOR EACH ROW WHEN (NOT has_table_privilege('farmhand.progress'::regclass, 'INSERT'))
+    EXECUTE FUNCTION farmhand.note_change('', 'rev', 'kind', 'state', 'running_at', 'submitted_by');
+CREATE TRIGGER note_runs AFTER INSERT ON farmhand.run_live REFERENCING NEW TABLE AS made
+    FOR EACH STATEMENT WHEN (NOT has_table_privilege('farmhand.progress'::regclass, 'INSERT'))
+    EXECUTE FUNCTION farmhand.note_runs();
+CREATE TRIGGER note_runs AFTER INSERT ON farmhand.run_history REFERENCING NEW TABLE AS made
+    FOR EACH STATEMENT WHEN (NOT has_table_privilege('farmhand.progress'::regclass, 'INSERT'))
+    EXECUTE FUNCTION farmhand.note_runs();
+CREATE TRIGGER note_change AFTER UPDATE OF cordoned, draining, session, open, ttl_ms, lease_until, slots, labels ON farmhand.node
+    FOR EACH ROW WHEN ((NEW.cordoned, NEW.draining) IS DISTINCT FROM (OLD.cordoned, OLD.draining)
+        OR NOT has_table_privilege('farmhand.progress'::regclass, 'INSERT'))
+    EXECUTE FUNCTION farmhand.note_change('', 'cordoned', 'draining', 'session', 'open', 'ttl_ms', 'lease_until', 'slots',
+        'labels');
+CREATE TRIGGER note_removal AFTER DELETE ON farmhand.node
+    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('', 'name', 'session', 'labels');
+CREATE TRIGGER note_removal AFTER DELETE ON farmhand.refusal
+    FOR EACH ROW WHEN (NOT has_table_privilege('farmhand.progress'::regclass, 'INSERT'))
+    EXECUTE FUNCTION farmhand.note_change('', 'rev', 'why');
 
 -- A copy as it happens, in the server's log: there whoever owns the database cannot take it back. Not by NOTIFY, which every login
 -- may hear.

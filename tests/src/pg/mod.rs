@@ -68,6 +68,17 @@ impl TestDb {
         &self.name
     }
 
+    /// What the server wrote about this database; other tests write there, too.
+    pub fn log(&self) -> String {
+        let all = std::fs::read(self.server.cluster.log()).unwrap_or_default();
+        let named = format!(" {} ", self.name);
+        let text = String::from_utf8_lossy(&all);
+        text.lines()
+            .filter(|line| line.contains(&named))
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
     /// Over the unix socket, as the owner.
     pub fn url(&self) -> String {
         self.server.cluster.url(&self.name, OWNER)
