@@ -3,8 +3,13 @@
 
 -- As the job files have them; names of secrets, never secrets.
 CREATE TABLE farmhand.notify_target (
-    name text PRIMARY KEY CHECK (name <> ''),
-    spec jsonb NOT NULL CHECK (jsonb_typeof(spec) = 'object'),
+    name text PRIMARY KEY CHECK (name <> '' AND name !~ '[[:cntrl:]]'),
+    -- What agents could not read would keep them from telling anybody anything.
+    spec jsonb NOT NULL CHECK (jsonb_typeof(spec) = 'object' AND jsonb_typeof(coalesce(spec->'email', '[]')) = 'array'
+        AND jsonb_typeof(coalesce(spec->'on', '[]')) = 'array' AND NOT spec @? '$.email[*] ? (@.type() <> "string")'
+        AND NOT spec @? '$.on[*] ? (@.type() <> "string" || !(@ == "failure" || @ == "recovery" || @ == "takeover" || @ == "deadline"))'
+        AND array_remove(ARRAY[jsonb_typeof(spec->'webhook'), jsonb_typeof(spec->'webhook_file'),
+            jsonb_typeof(spec->'headers_file')], NULL) <@ ARRAY['string', 'null']),
     -- They go into the headers of mails.
     CHECK (spec->>'email' IS NULL OR spec->>'email' !~ '\\[nrtu]'),
     source text NOT NULL,
@@ -14,15 +19,15 @@ CREATE TABLE farmhand.notify_target (
 
 -- Which job tells whom, as the present definitions say; written by apply.
 CREATE TABLE farmhand.notify_edge (
-    job_id text NOT NULL,
-    target text NOT NULL,
+    job_id text NOT NULL CHECK (job_id !~ '[[:cntrl:]]'),
+    target text NOT NULL CHECK (target !~ '[[:cntrl:]]'),
     PRIMARY KEY (job_id, target)
 );
 
 -- What nobody has looked at yet. Per job in the order in which it happened.
 CREATE TABLE farmhand.notify_note (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    job_id text NOT NULL,
+    job_id text NOT NULL CHECK (job_id !~ '[[:cntrl:]]'),
     what text NOT NULL CHECK (what IN ('end', 'lost')),
     run_id bigint NOT NULL,
     firing bigint,
@@ -32,8 +37,8 @@ CREATE TABLE farmhand.notify_note (
     exit_code integer,
     signal integer,
     node text,
-    due_at timestamptz,
-    at timestamptz NOT NULL DEFAULT statement_timestamp()
+    due_at timestamptz CHECK (isfinite(due_at)),
+    at timestamptz NOT NULL DEFAULT statement_timestamp() CHECK (isfinite(at))
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 CREATE INDEX notify_note_job ON farmhand.notify_note (job_id);
 
@@ -50,15 +55,15 @@ CREATE TABLE farmhand.notify_episode (
 -- Messages: one row for each target and way of reaching it.
 CREATE TABLE farmhand.notification (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
-    target text NOT NULL,
+    target text NOT NULL CHECK (target !~ '[[:cntrl:]]'),
     channel text NOT NULL CHECK (channel IN ('webhook', 'email')),
     topic text NOT NULL CHECK (topic IN ('failure', 'recovery', 'takeover', 'deadline', 'test')),
     job_id text CHECK (job_id !~ '[[:cntrl:]]'),
     run_id bigint,
     -- The same for whoever finds out the same.
     key text NOT NULL,
-    body jsonb NOT NULL,
-    created_at timestamptz NOT NULL DEFAULT statement_timestamp(),
+    body jsonb NOT NULL CHECK (jsonb_typeof(body) = 'object'),
+    created_at timestamptz NOT NULL DEFAULT statement_timestamp() CHECK (isfinite(created_at)),
     state text NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'delivered', 'failed')),
     tries integer NOT NULL DEFAULT 0,
     -- Not to be tried before; while it is being sent, until when that is left to the sender.

@@ -28,6 +28,11 @@ fn one<T: DeserializeOwned>(op: &'static str, row: &Row) -> Result<T, StoreError
     })
 }
 
+/// Microseconds since 1970; PostgreSQL counts from 2000.
+const YEAR_1900: i64 = -2_208_988_800_000_000;
+const YEAR_2000: i64 = 946_684_800_000_000;
+const YEAR_9999: i64 = 253_370_764_800_000_000;
+
 /// A row as a map from names to values.
 struct Columns<'a, 'n> {
     row: &'a Row,
@@ -90,6 +95,15 @@ impl<'a> Column<'a> {
         refused.is_some_and(|e| std::error::Error::source(&e).is_some_and(|why| why.is::<WasNull>()))
     }
 
+    /// A time, in the years 1900 to 9999: what lies beyond could be stored by others, as `infinity` can, and one row must not
+    /// make all others unreadable.
+    fn instant(self) -> Result<Timestamp, Error> {
+        let Anything(bytes) = self.get()?;
+        let micros = bytes.try_into().map(i64::from_be_bytes).map_err(Error::custom)?;
+        let clamped = micros.saturating_add(YEAR_2000).clamp(YEAR_1900, YEAR_9999);
+        Timestamp::from_microsecond(clamped).map_err(Error::custom)
+    }
+
     /// The text of a JSON value.
     fn json(self) -> Result<serde_json::Deserializer<serde_json::de::SliceRead<'a>>, Error> {
         let Anything(bytes) = self.get()?;
@@ -116,7 +130,7 @@ impl<'de> Deserializer<'de> for Column<'de> {
             Type::FLOAT8 => visitor.visit_f64(self.get()?),
             Type::BOOL => visitor.visit_bool(self.get()?),
             Type::TEXT | Type::VARCHAR | Type::NAME => visitor.visit_borrowed_str(self.get()?),
-            Type::TIMESTAMPTZ => visitor.visit_string(self.get::<Timestamp>()?.to_string()),
+            Type::TIMESTAMPTZ => visitor.visit_string(self.instant()?.to_string()),
             Type::UUID => visitor.visit_string(self.get::<uuid::Uuid>()?.to_string()),
             Type::JSON | Type::JSONB => self.json()?.deserialize_any(visitor),
             Type::INT8_ARRAY => visitor.visit_seq(SeqDeserializer::new(self.get::<Vec<i64>>()?.into_iter())),

@@ -250,7 +250,7 @@ async fn deliver(
     delivery: &Delivery,
 ) -> Result<Option<String>, String> {
     let Some(spec) = &delivery.spec else {
-        return Err("there is no such target any more".to_owned());
+        return Err("there is no such target any more, or this release cannot read it".to_owned());
     };
     match delivery.channel {
         Channel::Webhook => webhook(outside, tls, delivery, spec).await.map(|()| None),

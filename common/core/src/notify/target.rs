@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::retry::full_jitter;
 
@@ -21,6 +22,9 @@ pub enum Topic {
     Deadline,
     /// Somebody asked for it.
     Test,
+    /// Of a newer release.
+    #[serde(other)]
+    Other,
 }
 
 impl Topic {
@@ -34,6 +38,7 @@ impl Topic {
             Self::Takeover => "takeover",
             Self::Deadline => "deadline",
             Self::Test => "test",
+            Self::Other => "other",
         }
     }
 }
@@ -90,6 +95,15 @@ impl Default for TargetSpec {
             on: Topic::ALL.to_vec(),
         }
     }
+}
+
+/// A target as it is stored; None for one that this release cannot read, which must not keep others from being told.
+///
+/// # Errors
+/// What is stored is not JSON.
+pub fn stored<'de, D: Deserializer<'de>>(from: D) -> Result<Option<TargetSpec>, D::Error> {
+    let value = Value::deserialize(from)?;
+    Ok(serde_json::from_value(value).ok())
 }
 
 impl TargetSpec {

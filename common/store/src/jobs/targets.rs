@@ -10,7 +10,7 @@ use super::apply::Blocked;
 use super::scope::Scope;
 use crate::db::{Transaction, stmt};
 use crate::error::StoreError;
-use farmhand_core::notify::TargetSpec;
+use farmhand_core::notify::{TargetSpec, stored};
 
 /// A target as it shall be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -37,14 +37,19 @@ pub(super) async fn plan<'a>(
     #[derive(Deserialize)]
     struct Present {
         name: String,
-        spec: TargetSpec,
+        #[serde(deserialize_with = "stored")]
+        spec: Option<TargetSpec>,
         source: String,
     }
     let prune = scope.prune && wanted.is_some();
     let present: Vec<Present> = tx.rows(stmt!("notify_target_lock"), &[]).await?;
     let present: BTreeMap<String, Present> = present.into_iter().map(|p| (p.name.clone(), p)).collect();
     let wanted = wanted.unwrap_or_default();
-    let differs = |w: &&TargetChange| present.get(&w.name).is_none_or(|p| p.spec != w.spec);
+    let differs = |w: &&TargetChange| {
+        present
+            .get(&w.name)
+            .is_none_or(|p| p.spec.as_ref() != Some(&w.spec))
+    };
     let gone = |p: &&Present| prune && scope.covers(&p.source) && !wanted.iter().any(|w| w.name == p.name);
     Ok(Plan {
         put: wanted.iter().filter(differs).collect(),

@@ -20,7 +20,7 @@ pub use people::{NotificationRow, TargetRow, Trouble, notifications, submit_test
 use super::db::{Db, Transaction, stmt};
 use super::error::StoreError;
 use super::snapshot::JobPoint;
-use farmhand_core::notify::{Channel, End, Happening, Lost, State, TargetSpec, Tell, Topic};
+use farmhand_core::notify::{Channel, End, Happening, Lost, State, TargetSpec, Tell, Topic, stored};
 
 /// Notes settled by one transaction at most.
 const SET: i64 = 500;
@@ -107,7 +107,8 @@ struct Job {
 #[derive(Deserialize)]
 struct Target {
     name: String,
-    spec: TargetSpec,
+    #[serde(deserialize_with = "stored")]
+    spec: Option<TargetSpec>,
 }
 
 #[derive(Debug, Serialize)]
@@ -211,11 +212,12 @@ async fn write(
 }
 
 fn addressed<'a>(job_id: &'a str, tell: &Tell, targets: &[Target]) -> Vec<Outgoing<'a>> {
-    let wanted = targets.iter().filter(|t| t.spec.wants(tell.topic));
-    wanted
-        .flat_map(|t| t.spec.channels().into_iter().map(move |channel| (t, channel)))
+    let readable = targets.iter().filter_map(|t| Some((&t.name, t.spec.as_ref()?)));
+    readable
+        .filter(|(_, spec)| spec.wants(tell.topic))
+        .flat_map(|(name, spec)| spec.channels().into_iter().map(move |channel| (name, channel)))
         .map(|(target, channel)| Outgoing {
-            target: target.name.clone(),
+            target: target.clone(),
             channel,
             topic: tell.topic,
             job_id,

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
-use farmhand_core::notify::{Channel, TargetSpec, Topic};
+use farmhand_core::notify::{Channel, TargetSpec, Topic, stored};
 
 /// A message leased to one sender.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -28,7 +28,8 @@ pub struct Delivery {
     pub tries: i32,
     /// Older than a day: this try is the last.
     pub old: bool,
-    /// As the target is now; None when it is gone.
+    /// As the target is now; None when it is gone, or when this release cannot read it.
+    #[serde(deserialize_with = "stored")]
     pub spec: Option<TargetSpec>,
 }
 

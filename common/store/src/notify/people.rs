@@ -7,13 +7,14 @@ use uuid::Uuid;
 
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
-use farmhand_core::notify::{Channel, TargetSpec, Topic, test_message};
+use farmhand_core::notify::{Channel, TargetSpec, Topic, stored, test_message};
 
 /// A target and how it does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TargetRow {
     pub name: String,
-    /// None when jobs name it and nobody defines it any more.
+    /// None when jobs name it and nobody defines it any more, or when this release cannot read it.
+    #[serde(deserialize_with = "stored")]
     pub spec: Option<TargetSpec>,
     pub source: String,
     /// That name it.

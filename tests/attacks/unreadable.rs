@@ -1,0 +1,44 @@
+//! Rows that a client could not read keep it from no other row.
+
+use std::time::Duration;
+
+use farmhand_store::Me;
+use farmhand_store::protocol::{NodeInfo, Opened, claim, jobs_since, open};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::logins::Attacked;
+
+#[tokio::test]
+async fn a_time_that_no_client_could_read_stops_neither_claims_nor_schedules() {
+    let a = Attacked::new().await;
+    for statement in [
+        "UPDATE farmhand.run_live SET due_at = 'infinity'",
+        "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at, params)
+             VALUES ('j', 1, 'submitted', '-infinity', now(), '5'), ('j', 1, 'submitted', now(), now(), '{}')",
+        "UPDATE farmhand.job SET next_run = 'infinity', decided_until = '-infinity', paused_at = '12345-01-01Z'",
+    ] {
+        a.operator.batch_execute(statement).await.expect(statement);
+    }
+    let db = a.test.agent_db().await;
+    let node = NodeInfo {
+        address: "n".to_owned(),
+        name: "n".to_owned(),
+        life: Uuid::new_v4(),
+        ttl: Duration::from_secs(10),
+        slots: 8,
+        labels: json!({}),
+        version: "1".to_owned(),
+        last_session: 0,
+    };
+    let Opened::Session(session) = open(&db, &node).await.expect("a session") else {
+        panic!("no session")
+    };
+    let me = Me {
+        address: node.address,
+        session,
+        life: node.life,
+    };
+    assert_eq!(claim(&db, &me, 10, None).await.expect("runs").len(), 3);
+    assert_eq!(jobs_since(&db, 0).await.expect("schedules").len(), 1);
+}
