@@ -183,3 +183,42 @@ async fn an_agents_login_deletes_no_history() {
         refused(&a.agent, &format!("DELETE FROM farmhand.{table}"), DENIED).await;
     }
 }
+
+#[tokio::test]
+async fn history_is_kept_for_as_long_as_the_databases_owner_says_whatever_agents_ask_for() {
+    let a = Attacked::new().await;
+    a.owner
+        .batch_execute(
+            "DO $$ DECLARE part text; BEGIN
+                 FOR part IN SELECT name FROM farmhand.history_partition WHERE name !~ 'default' LOOP
+                     EXECUTE format('DROP TABLE farmhand.%I', part);
+                 END LOOP;
+                 EXECUTE format('CREATE TABLE farmhand.event_mine PARTITION OF farmhand.event FOR VALUES FROM (%L) TO (%L)',
+                     now() - interval '10 days', now() - interval '2 days');
+             END $$;
+             INSERT INTO farmhand.event (at, kind, severity) VALUES (now() - interval '3 days', 'x', 'info');
+             INSERT INTO farmhand.run_history SELECT h.* FROM farmhand.run_live r,
+                 LATERAL farmhand.ended(r, 'failed', 'x', 'holder') h;
+             UPDATE farmhand.run_history SET finished_at = now() - interval '3 days';
+             INSERT INTO farmhand.task (run_id, task, attempt, outcome, ended_at, stored_at)
+                 SELECT run_id, 't', 1, 'failed', now(), now() - interval '3 days' FROM farmhand.run_live;
+             DELETE FROM farmhand.run_live",
+        )
+        .await
+        .expect("a run and an event that are three days old");
+    let left = "SELECT concat((SELECT count(*) FROM farmhand.event WHERE kind = 'x'),
+                    (SELECT count(*) FROM farmhand.run_history), (SELECT count(*) FROM farmhand.task))";
+    let shortest = "SELECT farmhand.drop_partitions(1, 1, 1); SELECT farmhand.trim_history(1, 1, 1, 100000)";
+    a.agent.batch_execute(shortest).await.expect(shortest);
+    assert_eq!(a.text(left).await.as_deref(), Some("111"), "deleted by an agent");
+    refused(&a.agent, "DELETE FROM farmhand.task", DENIED).await;
+    for client in [&a.agent, &a.operator] {
+        refused(client, "UPDATE farmhand.retention SET at_least = 1", DENIED).await;
+    }
+    let owners = "UPDATE farmhand.retention SET at_least = 1";
+    a.owner.batch_execute(owners).await.expect(owners);
+    a.agent.batch_execute(shortest).await.expect(shortest);
+    let tasks = "DELETE FROM farmhand.task";
+    a.agent.batch_execute(tasks).await.expect(tasks);
+    assert_eq!(a.text(left).await.as_deref(), Some("000"));
+}

@@ -1,5 +1,12 @@
 -- History's partitions, made and dropped for an agent that owns nothing.
 
+-- For how many days history is kept at least, whatever retention agents ask for: the owner alone may change it.
+CREATE TABLE farmhand.retention (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    at_least integer NOT NULL DEFAULT 7 CHECK (at_least >= 1)
+);
+INSERT INTO farmhand.retention DEFAULT VALUES;
+
 -- Weekly partitions (from Monday, UTC) of the four histories, this week and weeks_ahead more.
 -- With the owner's rights, because only an owner makes and drops tables: fixed names, bounded arguments.
 CREATE FUNCTION farmhand.ensure_partitions(weeks_ahead integer) RETURNS SETOF text
@@ -61,7 +68,7 @@ JOIN pg_class p ON p.oid = i.inhparent
 JOIN pg_namespace n ON n.oid = p.relnamespace
 WHERE n.nspname = 'farmhand' AND p.relkind = 'p' AND c.relkind = 'r';
 
--- Drops the oldest partition that ended longer ago than its kind is kept, in days; of a history never the last day. One at a
+-- Drops the oldest partition that ended longer ago than its kind is kept, in days; never what the owner keeps. One at a
 -- time: who waits for the second would hold up the first one's readers and writers.
 CREATE FUNCTION farmhand.drop_partitions(runs integer, logs integer, events integer) RETURNS SETOF text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -74,6 +81,8 @@ BEGIN
     IF least(runs, logs, events) < 1 THEN
         RAISE EXCEPTION 'history is kept for at least a day' USING ERRCODE = '22023';
     END IF;
+    SELECT greatest(runs, r.at_least), greatest(logs, r.at_least), greatest(events, r.at_least) INTO runs, logs, events
+        FROM farmhand.retention r;
     SELECT h.name INTO part FROM farmhand.history_partition h
     WHERE h.until < statement_timestamp() - CASE h.parent
         WHEN 'run_log' THEN logs WHEN 'event' THEN events ELSE runs END * interval '1 day'
@@ -95,7 +104,7 @@ REVOKE ALL ON FUNCTION farmhand.drop_partitions(integer, integer, integer) FROM 
 -- What lies in the default partitions goes in small sets, each a transaction of its own:
 -- together with a drop they made every end of a run wait for the last of the rows to be deleted.
 --
--- With the owner's rights, as drop_partitions: of a history never the last day. Up to at_most rows of each table; returns
+-- With the owner's rights, as drop_partitions, and for as long. Up to at_most rows of each table; returns
 -- how many, so that who calls it goes on while there are any. Rows that somebody holds are left for the next time.
 CREATE FUNCTION farmhand.trim_history(runs integer, logs integer, events integer, at_most integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -112,6 +121,8 @@ BEGIN
     IF at_most NOT BETWEEN 1 AND 100000 THEN
         RAISE EXCEPTION 'at_most is %: 1 to 100000 rows of a table', at_most USING ERRCODE = '22023';
     END IF;
+    SELECT greatest(runs, r.at_least), greatest(logs, r.at_least), greatest(events, r.at_least) INTO runs, logs, events
+        FROM farmhand.retention r;
     FOR net IN VALUES ('run_history_default', 'finished_at', runs), ('attempt_default', 'ended_at', runs),
             ('run_log_default', 'stored_at', logs), ('event_default', 'at', events), ('submission', 'at', runs) LOOP
         EXECUTE format('DELETE FROM farmhand.%1$I WHERE ctid = ANY (ARRAY(SELECT o.ctid FROM farmhand.%1$I o WHERE o.%2$I < $1 %3$s
@@ -128,7 +139,7 @@ $$;
 REVOKE ALL ON FUNCTION farmhand.trim_history(integer, integer, integer, integer) FROM PUBLIC;
 
 -- Agents delete what retention and folding delete, and nothing else: of ended runs, only the successes of continuous jobs, which
--- fold into the next one; of what runs recorded, only what is older than a day, as the functions above.
+-- fold into the next one; of what runs recorded, only what is older than the owner keeps it, as the functions above.
 CREATE FUNCTION farmhand.keep_history() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -141,7 +152,8 @@ BEGIN
         IF OLD.kind = 'continuous' AND OLD.state = 'succeeded' THEN
             RETURN OLD;
         END IF;
-    ELSIF OLD.stored_at < statement_timestamp() - interval '1 day' AND TG_ARGV[0] <> 'run_log'
+    ELSIF TG_ARGV[0] <> 'run_log'
+            AND OLD.stored_at < statement_timestamp() - (SELECT r.at_least FROM farmhand.retention r) * interval '1 day'
         OR NOT EXISTS (SELECT FROM farmhand.run_history h
             WHERE h.run_id = OLD.run_id AND NOT (h.kind = 'continuous' AND h.state = 'succeeded')) THEN
         RETURN OLD;

@@ -1,7 +1,7 @@
 WITH old AS (
     SELECT t.run_id, t.task, t.attempt
     FROM farmhand.task t
-    WHERE t.stored_at < statement_timestamp() - $1 * interval '1 day'
+    WHERE t.stored_at < statement_timestamp() - greatest($1, (SELECT f.at_least FROM farmhand.retention f)) * interval '1 day'
         AND NOT EXISTS (SELECT FROM farmhand.run_live r WHERE r.run_id = t.run_id)
     LIMIT 10000
 )

@@ -82,6 +82,7 @@ BEGIN
             ('farm', 'rw(pulse, seen_epoch, seen_run)', 'r', 'r'),
             ('snapshot_lease', 'rw', 'r', 'r'),
             ('schema_version', 'r', 'r', 'r'),
+            ('retention', 'r', 'r', 'r'),
             ('role_prefix', 'r', 'r', 'r'),
             -- The HTTP API. Hashes only; still nobody but agents needs them, and only people make tokens.
             ('api_token', '', 'raw', ''),
