@@ -266,6 +266,7 @@ async fn every_function_says_where_it_looks_for_names() {
             "known_credential",
             "note_change",
             "note_deed",
+            "note_rows",
             "note_runs",
             "raise_sequences",
             "submit",

@@ -80,7 +80,7 @@ BEGIN
         FROM unnest(TG_ARGV[1:]) AS c(name) WHERE was->c.name IS DISTINCT FROM has->c.name;
     IF shown IS NOT NULL THEN
         PERFORM farmhand.note_deed('changed_' || TG_TABLE_NAME, has->>TG_ARGV[0], known->>'address',
-            coalesce(known->>'job_id', known->>'child'), (known->>'run_id')::bigint,
+            known->>'job_id', (known->>'run_id')::bigint,
             jsonb_build_object('op', lower(TG_OP), 'name', known->>'name', 'columns', shown));
     END IF;
     RETURN NULL;
@@ -108,21 +108,45 @@ CREATE TRIGGER note_change AFTER INSERT OR UPDATE OF document, signature OR DELE
     FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('stored_by', 'rev', 'key_name', 'signature', 'document');
 CREATE TRIGGER note_change AFTER INSERT OR UPDATE OR DELETE ON farmhand.notify_target
     FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('changed_by', 'spec');
-CREATE TRIGGER note_change AFTER INSERT OR UPDATE OR DELETE ON farmhand.notify_edge
-    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('', 'job_id', 'target');
-CREATE TRIGGER note_change AFTER INSERT OR UPDATE OR DELETE ON farmhand.trigger_edge
-    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('', 'parent', 'child', 'on_end');
-CREATE TRIGGER note_change AFTER INSERT OR UPDATE OR DELETE ON farmhand.need
-    FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('', 'rev', 'gate', 'pool', 'node_pool', 'locks', 'rate_count', 'rate_ms');
 CREATE TRIGGER note_change AFTER INSERT OR UPDATE OF name, hash, role, created_by, expires_at, revoked_at OR DELETE
     ON farmhand.api_token
     FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('', 'name', 'hash', 'role', 'created_by', 'expires_at', 'revoked_at');
 CREATE TRIGGER note_change AFTER INSERT OR UPDATE OF size OR DELETE ON farmhand.pool
     FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('changed_by', 'size');
-CREATE TRIGGER note_change AFTER INSERT OR UPDATE OF rev, enabled, paused, deleted, overlap, on_lost, priority, hold_ms, hard_ms,
+CREATE TRIGGER note_change AFTER UPDATE OF rev, enabled, paused, deleted, overlap, on_lost, priority, hold_ms, hard_ms,
         placement, instances, each_node, source OR DELETE ON farmhand.job
     FOR EACH ROW EXECUTE FUNCTION farmhand.note_change('paused_by', 'rev', 'enabled', 'paused', 'deleted', 'overlap', 'on_lost',
         'priority', 'hold_ms', 'hard_ms', 'placement', 'instances', 'each_node', 'source');
+
+-- Rows that one `job apply` writes by the thousand: an entry for each statement, with the first twenty.
+CREATE FUNCTION farmhand.note_rows() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM farmhand.note_deed('changed_' || TG_TABLE_NAME, NULL, NULL, NULL, NULL, jsonb_build_object('op', lower(TG_OP),
+            'rows', count(*), 'some', jsonb_agg(left(c.row::text, 250)) FILTER (WHERE c.nth <= 20)))
+        FROM (SELECT to_jsonb(w) AS row, row_number() OVER () AS nth FROM written w) c HAVING count(*) > 0;
+    RETURN NULL;
+END
+$$;
+REVOKE ALL ON FUNCTION farmhand.note_rows() FROM PUBLIC;
+DO $$
+DECLARE
+    t text;
+    op text;
+BEGIN
+    FOREACH t IN ARRAY ARRAY['job', 'notify_edge', 'trigger_edge', 'need'] LOOP
+        FOREACH op IN ARRAY ARRAY['INSERT', 'UPDATE', 'DELETE'] LOOP
+            -- Of a job, these are watched column by column.
+            CONTINUE WHEN t = 'job' AND op <> 'INSERT';
+            EXECUTE format('CREATE TRIGGER note_%s AFTER %s ON farmhand.%I REFERENCING %s TABLE AS written
+                FOR EACH STATEMENT EXECUTE FUNCTION farmhand.note_rows()', lower(op), op, t,
+                CASE op WHEN 'DELETE' THEN 'OLD' ELSE 'NEW' END);
+        END LOOP;
+    END LOOP;
+END
+$$;
 
 -- What agents do all day is not a deed: schedules that move on, runs that are made, claimed and ended, nodes that open and close.
 -- Who may write `progress` is an agent (or the owner); everybody else who writes these rows is noted.
