@@ -1,6 +1,7 @@
 //! Whoever may write to the database may not have anything executed that nobody signed.
 
 use farmhand_tests::farm::{Agent, Farm, Run, SOON};
+use farmhand_tests::pg::connect;
 
 /// A farm whose agents, or the first `keyed` of them, execute only what `alice` signed.
 pub async fn farm(agents: usize, keyed: usize) -> Farm {
@@ -263,4 +264,15 @@ async fn a_file_that_changed_since_it_was_signed_is_not_applied() {
             .await,
         1
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signed_job_runs_on_no_node_that_its_where_leaves_out() {
+    let farm = farm(1, 1).await;
+    signed(&farm, "[job.a]\ncommand = 'true'\nwhere = { zone = 'a' }\n");
+    let run = farm.submit("a").await;
+    let agent = connect(&farm.database.agent_url()).await;
+    let anywhere = "UPDATE farmhand.run_live SET placement = NULL";
+    agent.batch_execute(anywhere).await.expect("an agent's login may");
+    refused(&farm, run, "the label zone=a").await;
 }

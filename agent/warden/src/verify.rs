@@ -77,9 +77,16 @@ fn rebuilt(
         slot,
         claim_sent_ns,
         now,
+        labels,
     } = order;
     let vouched = trust.check(claimed.signed.as_ref())?.ok_or(Refused::Unsigned)?;
     vouched.fits(&claimed.job_id, &claimed.spec)?;
+    let lacks = |(name, value): &(&String, &String)| {
+        labels.as_ref().is_some_and(|own| own.get(*name) != Some(*value))
+    };
+    if let Some((name, value)) = vouched.spec.placement.iter().find(lacks) {
+        return Err(unusable(format!("it is for nodes with the label {name}={value}")));
+    }
     let assignment = Assignment::new(&claimed, vouched.spec, session);
     let sent = BootInstant(claim_sent_ns);
     let mut request = request::request(&claimed, &assignment, &address, slot, sent, now).map_err(unusable)?;

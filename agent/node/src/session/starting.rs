@@ -77,6 +77,7 @@ impl Session {
                 slot: slot_number,
                 claim_sent_ns: claim_sent.0,
                 now,
+                labels: Some(self.ctx.tunable().labels),
             })
         });
         let (id, warden) = (assignment.id(), Kind::of(assignment.spec.hold));

@@ -85,6 +85,9 @@ pub struct Order {
     pub claim_sent_ns: u64,
     /// By the database's clock.
     pub now: jiff::Timestamp,
+    /// Of the node, as its configuration has them; None from an agent of an earlier release.
+    #[serde(default)]
+    pub labels: Option<BTreeMap<String, String>>,
 }
 
 fn default_grace_ms() -> u64 {
