@@ -57,3 +57,32 @@ async fn a_tree_with_too_much_memory_together_is_killed() {
     let (result, _) = farmer.run(request).await;
     assert_eq!(result.killed, Some(KillReason::LimitMemory), "{result:?}");
 }
+
+#[tokio::test]
+async fn a_job_without_limits_has_those_of_the_policy_and_one_with_limits_its_own() {
+    needs_root();
+    for cgroup in [true, false] {
+        let mut farmer = Farmer::with(|launch| launch.cgroup = cgroup).await;
+        let rules =
+            "users = ['*']\nlimits = { processes = 100 }\n[user.daemon]\nlimits = { processes = 4 }\n";
+        let rules = policy(farmer.dir.path(), rules);
+        let ask = |run, own| {
+            let mut request = sh(
+                id(run, 1),
+                "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 2 & done; wait",
+            );
+            request.user = Some("daemon".into());
+            request.policy.clone_from(&rules);
+            request.limits.processes = own;
+            request
+        };
+        let (unlimited, own) = (ask(1, None), ask(2, Some(50)));
+        let (result, _) = farmer.run(unlimited).await;
+        let by_controller = result.killed.is_none() && result.exit_code() == Some(2);
+        assert!(
+            by_controller || result.killed == Some(KillReason::LimitProcesses),
+            "{result:?}"
+        );
+        assert!(farmer.run(own).await.0.succeeded());
+    }
+}

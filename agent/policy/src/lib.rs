@@ -3,6 +3,7 @@
 
 mod commands;
 mod glob;
+mod limits;
 pub mod trust;
 mod trusted;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use commands::SECURE_PATH;
 pub use glob::matches;
+pub use limits::DefaultLimits;
 pub use trusted::{only_roots, open_trusted, read_trusted, trusted};
 
 /// Stands for every user but root.
@@ -57,6 +59,8 @@ pub struct Rules {
     pub no_new_privs: Option<bool>,
     #[serde(default)]
     pub secrets: Option<Vec<String>>,
+    #[serde(default)]
+    pub limits: Option<DefaultLimits>,
     /// Where jobs' secrets lie: one file each, for root alone.
     #[serde(default)]
     pub secrets_dir: Option<PathBuf>,
@@ -89,6 +93,9 @@ pub struct UserRules {
     /// Patterns of the names of secrets that jobs may have; by default none.
     #[serde(default)]
     pub secrets: Option<Vec<String>>,
+    /// What holds for jobs whose definition names no limit.
+    #[serde(default)]
+    pub limits: Option<DefaultLimits>,
 }
 
 impl Policy {
@@ -144,6 +151,7 @@ impl Policy {
             flows: own.flows.or(rules.flows),
             no_new_privs: own.no_new_privs.or(rules.no_new_privs),
             secrets: own.secrets.or_else(|| rules.secrets.clone()),
+            limits: own.limits.or(rules.limits),
         }
     }
 

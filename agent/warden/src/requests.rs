@@ -242,8 +242,25 @@ impl Warden {
         Ok(())
     }
 
-    fn start(&mut self, request: SpawnRequest, agent: Option<Account>) -> Result<i32, Refusal> {
+    fn start(&mut self, mut request: SpawnRequest, agent: Option<Account>) -> Result<i32, Refusal> {
         let id = request.id;
+        let policy = Bounds::policy(agent, &request);
+        // By the name that the job or the policy gives: no directory of users is asked here.
+        let own = self
+            .own
+            .user()
+            .map(|user| user.name.to_string_lossy().into_owned());
+        let user = request
+            .user
+            .as_deref()
+            .or_else(|| policy.default_user())
+            .or(own.as_deref());
+        let default = policy
+            .limits(&[user.unwrap_or_default()])
+            .limits
+            .unwrap_or_default();
+        request.limits.memory = request.limits.memory.or(default.memory);
+        request.limits.processes = request.limits.processes.or(default.processes);
         let machine = |what: &str, error: std::io::Error| Refusal::Machine {
             why: format!("{what}: {error}"),
         };
@@ -266,7 +283,7 @@ impl Warden {
         self.arm_fence(request.hard_end_ns)
             .map_err(|e| machine("timer", e))?;
         let plan = Plan {
-            policy: Bounds::policy(agent, &request),
+            policy,
             request,
             run_dir: run_dir_made,
             restore: self.restore,
