@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 
-use super::auth::Remote;
+use super::auth::{Remote, network};
 use super::patient::Patient;
 use super::{App, Tls, health_router, router};
 use farmhand_telemetry::events::Refused;
@@ -204,6 +204,7 @@ impl Open {
     }
 
     fn enter(&self, remote: IpAddr) -> Option<Place> {
+        let remote = network(remote);
         let mut open = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
         let all: usize = open.values().sum();
         let own = open.get(&remote).copied().unwrap_or(0);
@@ -244,6 +245,10 @@ mod tests {
         assert_eq!(places.len(), PER_ADDRESS);
         assert!(open.enter(greedy).is_none());
         assert!(open.enter(IpAddr::from([10, 0, 0, 2])).is_some());
+        let six = |host: u16| IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, host]);
+        let all: Vec<_> = (0..2 * 128).filter_map(|host| open.enter(six(host))).collect();
+        assert_eq!(all.len(), PER_ADDRESS, "a network of IPv6 is one address");
+        drop(all);
         places.pop();
         assert!(open.enter(greedy).is_some());
         places.clear();

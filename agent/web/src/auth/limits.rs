@@ -28,12 +28,20 @@ impl Limits {
 
     /// Whether an address may show a credential that is not known yet.
     pub fn may_guess(&self, remote: IpAddr) -> bool {
-        self.guesses.left(&remote, GUESSES, Instant::now()) >= 1.0
+        self.guesses.left(&network(remote), GUESSES, Instant::now()) >= 1.0
     }
 
     /// It was wrong.
     pub fn guessed(&self, remote: IpAddr) {
-        self.guesses.take(remote, GUESSES, Instant::now());
+        self.guesses.take(network(remote), GUESSES, Instant::now());
+    }
+}
+
+/// What counts as one address: of IPv6 the first 64 bits, because one machine may have all addresses that begin so.
+pub fn network(remote: IpAddr) -> IpAddr {
+    match remote.to_canonical() {
+        IpAddr::V6(address) => IpAddr::from((address.to_bits() >> 64 << 64).to_be_bytes()),
+        v4 => v4,
     }
 }
 
@@ -86,6 +94,19 @@ mod tests {
         assert!(take(now + Duration::from_secs(1)));
         assert!(!take(now + Duration::from_secs(1)));
         assert!(buckets.take(2, (2.0, 1.0), now), "others have their own");
+    }
+
+    #[test]
+    fn addresses_of_one_ipv6_network_guess_as_one() {
+        let limits = Limits::default();
+        let of = |text: &str| text.parse().unwrap();
+        for host in 1..=20 {
+            limits.guessed(of(&format!("2001:db8::{host:x}")));
+        }
+        assert!(!limits.may_guess(of("2001:db8::ffff:0:0:1")));
+        assert!(limits.may_guess(of("2001:db8:0:1::1")));
+        assert_eq!(network(of("::ffff:10.0.0.1")), of("10.0.0.1"));
+        assert_ne!(network(of("::ffff:10.0.0.1")), network(of("::ffff:10.0.0.2")));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use super::Problem;
 
 use self::limits::Limits;
+pub(super) use self::limits::network;
 pub(super) use self::middleware::Refusal;
 use self::token::Cache;
 
