@@ -10,4 +10,5 @@ mod limits;
 mod schemathesis;
 mod streams;
 mod tls;
+mod told;
 mod walk;

@@ -16,4 +16,5 @@ mod schedules;
 mod shell;
 mod sources;
 mod terminal;
+mod told;
 mod triggers;

@@ -59,5 +59,6 @@ mod table_shapes;
 mod tables;
 mod tasks;
 mod tls;
+mod told;
 mod triggers;
 mod ttls;

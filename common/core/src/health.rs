@@ -1,4 +1,4 @@
-//! Whether a job is well: the one decision that command line, page, API and verdict show.
+//! Whether a job and a node are well: the one decision that command line, page, API, metrics and verdict show.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,17 +32,91 @@ pub enum JobHealth {
     Enabled,
 }
 
-/// What a verdict makes of something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    Quiet,
-    Attention,
-    Trouble,
+crate::words! {
+    /// How something is, in one word; of the farm, how the worst of it is.
+    Level {
+        /// Nothing is late, stuck or failing.
+        Well = "well",
+        /// Some jobs fail, or a node is missing, and the farm works.
+        Attention = "attention",
+        /// Something that is due does not run, or nobody can tell whether it does.
+        Trouble = "trouble",
+    }
+}
+
+crate::words! {
+    /// How a node is.
+    NodeState {
+        Ready = "ready",
+        Cordoned = "cordoned",
+        Draining = "draining",
+        /// It is ready, and its machine refuses to start processes.
+        Blocked = "blocked",
+        /// Its session is open, and its lease is over.
+        Expired = "expired",
+        /// Another node ended its session within the last day.
+        Lost = "lost",
+        Closed = "closed",
+    }
+}
+
+/// What is known about a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// It has a session.
+    pub open: bool,
+    /// Its lease is over by the database's clock.
+    pub over: bool,
+    pub draining: bool,
+    pub cordoned: bool,
+    /// Its machine refused to start the run that it tried last.
+    pub refuses: bool,
+    /// Another node ended its last session within the last day.
+    pub ended_lately: bool,
+}
+
+impl NodeState {
+    /// As `farmhand.shown_state` decides in the database.
+    pub fn of(facts: &NodeFacts) -> Self {
+        match facts {
+            NodeFacts {
+                open: false,
+                ended_lately: true,
+                ..
+            } => Self::Lost,
+            NodeFacts { open: false, .. } => Self::Closed,
+            NodeFacts { over: true, .. } => Self::Expired,
+            NodeFacts { draining: true, .. } => Self::Draining,
+            NodeFacts { cordoned: true, .. } => Self::Cordoned,
+            NodeFacts { refuses: true, .. } => Self::Blocked,
+            _ => Self::Ready,
+        }
+    }
+
+    /// What a verdict makes of it, by itself.
+    pub fn level(self) -> Level {
+        match self {
+            Self::Blocked | Self::Expired | Self::Lost => Level::Attention,
+            Self::Ready | Self::Cordoned | Self::Draining | Self::Closed => Level::Well,
+        }
+    }
 }
 
 impl std::fmt::Display for JobHealth {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+impl JobFacts {
+    /// The failures that people are told of, and that metrics count: none of a job that is paused or disabled. The
+    /// database decides the same with `farmhand.active`.
+    pub fn told_failures(&self) -> i32 {
+        if self.enabled && !self.paused {
+            self.failures
+        } else {
+            0
+        }
     }
 }
 
@@ -82,175 +156,15 @@ impl JobHealth {
     }
 
     /// How much a verdict makes of it.
-    pub fn severity(self) -> Severity {
+    pub fn level(self) -> Level {
         match self {
-            Self::Late => Severity::Trouble,
-            Self::Failing | Self::Waiting => Severity::Attention,
-            Self::Running | Self::Paused | Self::Disabled | Self::Enabled => Severity::Quiet,
+            Self::Late => Level::Trouble,
+            Self::Failing | Self::Waiting => Level::Attention,
+            Self::Running | Self::Paused | Self::Disabled | Self::Enabled => Level::Well,
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::run::RunState::{self, *};
-    use crate::trigger::FiringEnd;
-
-    /// What the runs of a firing make of it.
-    #[test]
-    fn a_firing_has_one_outcome() {
-        let table: [(&[RunState], FiringEnd); 14] = [
-            (&[], FiringEnd::None),
-            (&[Succeeded], FiringEnd::Success),
-            (&[Failed], FiringEnd::Failure),
-            (&[TimedOut], FiringEnd::Failure),
-            (&[Lost], FiringEnd::Failure),
-            (&[Cancelled], FiringEnd::Cancelled),
-            (&[Skipped], FiringEnd::Skipped),
-            (&[Succeeded, Succeeded, Succeeded], FiringEnd::Success),
-            (&[Succeeded, Failed, Succeeded, Succeeded], FiringEnd::Failure),
-            (&[Failed, Succeeded], FiringEnd::Failure),
-            (&[Lost, Cancelled], FiringEnd::Failure),
-            (&[TimedOut, Skipped], FiringEnd::Failure),
-            (&[Cancelled, Succeeded], FiringEnd::Cancelled),
-            (&[Skipped, Succeeded], FiringEnd::Skipped),
-        ];
-        for (states, outcome) in table {
-            assert_eq!(FiringEnd::of(states.iter().copied()), outcome, "{states:?}");
-        }
-    }
-
-    /// What is known of a job, and what is shown of it: the word, and what a verdict makes of it.
-    #[test]
-    fn a_job_has_one_health() {
-        let well = JobFacts {
-            enabled: true,
-            ..JobFacts::default()
-        };
-        let failing = JobFacts { failures: 1, ..well };
-        let (quiet, attention, trouble) = (Severity::Quiet, Severity::Attention, Severity::Trouble);
-        let table = [
-            (well, "enabled", quiet),
-            (
-                JobFacts {
-                    running: true,
-                    ..well
-                },
-                "running",
-                quiet,
-            ),
-            (
-                JobFacts {
-                    waiting: true,
-                    ..well
-                },
-                "waiting",
-                attention,
-            ),
-            (
-                JobFacts {
-                    waiting: true,
-                    running: true,
-                    ..well
-                },
-                "waiting",
-                attention,
-            ),
-            (failing, "failing", attention),
-            (JobFacts { failures: 40, ..well }, "failing", attention),
-            (
-                JobFacts {
-                    running: true,
-                    ..failing
-                },
-                "failing",
-                attention,
-            ),
-            (
-                JobFacts {
-                    waiting: true,
-                    ..failing
-                },
-                "failing",
-                attention,
-            ),
-            (
-                JobFacts {
-                    overdue: true,
-                    ..well
-                },
-                "late",
-                trouble,
-            ),
-            (
-                JobFacts {
-                    overdue: true,
-                    ..failing
-                },
-                "late",
-                trouble,
-            ),
-            (
-                JobFacts {
-                    overdue: true,
-                    running: true,
-                    ..well
-                },
-                "late",
-                trouble,
-            ),
-            (JobFacts { paused: true, ..well }, "paused", quiet),
-            (
-                JobFacts {
-                    paused: true,
-                    ..failing
-                },
-                "paused",
-                quiet,
-            ),
-            (
-                JobFacts {
-                    paused: true,
-                    running: true,
-                    ..well
-                },
-                "paused",
-                quiet,
-            ),
-            (
-                JobFacts {
-                    enabled: false,
-                    ..well
-                },
-                "disabled",
-                quiet,
-            ),
-            (
-                JobFacts {
-                    enabled: false,
-                    ..failing
-                },
-                "disabled",
-                quiet,
-            ),
-            (
-                JobFacts {
-                    enabled: false,
-                    paused: true,
-                    ..well
-                },
-                "disabled",
-                quiet,
-            ),
-        ];
-        for (facts, word, severity) in table {
-            let health = JobHealth::of(&facts);
-            assert_eq!(
-                (health.as_str(), health.severity()),
-                (word, severity),
-                "{facts:?}"
-            );
-        }
-    }
-}
+#[path = "health_tests.rs"]
+mod tests;

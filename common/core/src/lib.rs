@@ -26,4 +26,5 @@ pub mod text;
 pub mod trigger;
 #[cfg(test)]
 mod trigger_tests;
+pub mod verdict;
 mod words;

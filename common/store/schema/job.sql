@@ -54,6 +54,11 @@ CREATE TABLE farmhand.job_revision (
     PRIMARY KEY (job_id, rev)
 );
 
+-- Whether people are told of a job that fails: not of one that is paused or disabled. `JobFacts::told_failures` in
+-- core/health.rs is the same decision. Inlined into each statement, because it names nothing but columns.
+CREATE FUNCTION farmhand.active(j farmhand.job) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$ SELECT j.enabled AND NOT j.paused AND NOT j.deleted $$;
+
 -- What people ask about a job; apart from job, because firing skips a locked job row.
 CREATE TABLE farmhand.job_stat (
     job_id text PRIMARY KEY,

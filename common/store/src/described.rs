@@ -43,6 +43,18 @@ pub struct JobHealth;
 
 as_words!(JobHealth, health::JobHealth::ALL);
 
+/// [`health::NodeState`].
+#[derive(Debug)]
+pub struct NodeState;
+
+as_words!(NodeState, health::NodeState::ALL);
+
+/// [`health::Level`].
+#[derive(Debug, Serialize)]
+pub struct Level;
+
+as_words!(Level, health::Level::ALL);
+
 /// [`claimed::Kind`].
 #[derive(Debug)]
 pub struct Kind;
@@ -67,6 +79,30 @@ pub struct Finding {
     /// What would open it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frees: Option<String>,
+}
+
+/// One thing that is not well.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct FarmFinding {
+    pub level: Level,
+    /// One sentence.
+    pub text: String,
+    pub about: About,
+}
+
+/// What a finding is about, by one key.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum About {
+    Run(i64),
+    Job(String),
+    Node(String),
+    /// Jobs in a state, as the list of jobs takes it.
+    Jobs(String),
+    /// Nodes in a state; all of them when it is empty.
+    Nodes(String),
+    /// The database.
+    Epoch,
 }
 
 /// Every gate that was looked at.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use farmhand_store::query::{self, FarmStatus};
+use farmhand_store::reading;
+use serde_json::json;
 
 use super::{DatabaseArgs, Exit, Outcome, out};
 
@@ -16,11 +18,16 @@ pub struct StatusArgs {
 pub async fn run(args: &StatusArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     let status = query::farm_status(&db).await?;
+    let now = reading::farm(&db).await?;
     if as_json {
-        out::json(&status);
+        let mut all = serde_json::to_value(&status).unwrap_or_default();
+        all["level"] = json!(now.level);
+        all["findings"] = json!(now.findings);
+        out::json(&all);
         return Ok(Exit::Ok);
     }
     out::pairs(&[
+        ("farm", now.level.to_string()),
         ("nodes", words(&status.nodes)),
         ("jobs", words(&status.jobs)),
         ("running", format!("{} of {} slots", status.running, status.slots)),
@@ -30,8 +37,8 @@ pub async fn run(args: &StatusArgs, as_json: bool) -> Outcome {
         ("next", out::maybe_time(status.next_run)),
         ("database", out::time(status.db_now)),
     ]);
-    for warning in warnings(&status) {
-        out::line(&format!("! {warning}"));
+    for found in &now.findings {
+        out::line(&out::printable(&format!("! {}", found.text)));
     }
     if !status.failing.is_empty() {
         out::line("");
@@ -72,36 +79,12 @@ fn due(status: &FarmStatus) -> String {
 fn loops(status: &FarmStatus) -> String {
     match (status.loops, status.rounds) {
         (0, 0) => "none".to_owned(),
+        (loops, rounds) if rounds < loops => format!(
+            "{loops}, {} without a round: an agent makes it within a minute",
+            loops - rounds
+        ),
         (loops, rounds) => format!("{loops}, with {rounds} rounds that run or wait"),
     }
-}
-
-/// What somebody should look at.
-fn warnings(status: &FarmStatus) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if status.nodes.get("ready").copied().unwrap_or(0) == 0 {
-        warnings.push("no node is ready: start an agent, or `farmhand node resume` one".to_owned());
-    }
-    if status.overdue_jobs > 0 {
-        warnings.push(format!(
-            "{} jobs are overdue: nobody fires them",
-            status.overdue_jobs
-        ));
-    }
-    if status.rounds < status.loops {
-        warnings.push(format!(
-            "{} loops of continuous jobs have no round: an agent makes what lacks within a minute",
-            status.loops - status.rounds
-        ));
-    }
-    if !status.claims_open {
-        warnings.push(format!(
-            "claims are closed: the database is not as the agents left it in epoch {}; one of them opens them when it has \
-             watched it for the longest lease",
-            status.epoch
-        ));
-    }
-    warnings
 }
 
 fn words(counts: &BTreeMap<String, i64>) -> String {

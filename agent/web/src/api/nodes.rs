@@ -23,6 +23,7 @@ pub fn router() -> Routes {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct NodesQuery {
+    #[param(value_type = Option<farmhand_store::described::NodeState>)]
     state: Option<NodeState>,
     /// `next` of the page before.
     cursor: Option<String>,

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use farmhand_core::run::RunState;
-use farmhand_store::reading::{self, FarmNow, Level, Paging, RunFilter, RunItem, Window};
+use farmhand_store::reading::{self, About, FarmNow, Finding, Level, Paging, RunFilter, RunItem, Window};
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -107,7 +107,8 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     Ok(Made {
         title: match farm.level {
             Level::Well => "All well".to_owned(),
-            _ => "Attention".to_owned(),
+            Level::Attention => "Attention".to_owned(),
+            Level::Trouble => "Trouble".to_owned(),
         },
         section: Section::Now,
         now,
@@ -125,40 +126,49 @@ fn verdict(farm: &FarmNow) -> Markup {
     };
     html! {
         section id="verdict" data-live class=(format!("card verdict {class}")) aria-live="polite" {
-            h1 { (icon.markup()) (word) @if let Some(worst) = farm.findings.first() { ": " (worst) } }
-            (items(farm))
+            h1 { (icon.markup()) (word) @if let Some(worst) = farm.findings.first() { ": " (finding(worst)) } }
+            @if farm.findings.len() > 1 { ul { @for found in &farm.findings[1..] { li { (finding(found)) } } } }
+            (others(farm))
             (facts(farm))
         }
     }
 }
 
-fn items(farm: &FarmNow) -> Markup {
+/// A sentence that leads to what it is about.
+fn finding(found: &Finding) -> Markup {
+    let href = match &found.about {
+        About::Run(run) => link::run(*run),
+        About::Job(job) => link::job(job),
+        About::Node(node) => link::node(node),
+        About::Jobs(state) => link::query("/jobs", &[("state", state)]),
+        About::Nodes(state) => link::query("/nodes", &[("state", state)]),
+        About::Epoch => return html! { (found.text) },
+    };
+    html! { a href=(href) { (found.text) } }
+}
+
+/// The others of each kind: a finding names the first of them alone.
+fn others(farm: &FarmNow) -> Markup {
     let now = farm.db_now;
+    let named = |node: &str| (farm.findings.iter()).any(|f| f.about == About::Node(node.to_owned()));
+    let nodes: Vec<_> = farm.lost.iter().filter(|n| !named(&n.address)).collect();
     html! {
-        @if farm.level != Level::Well {
-            ul {
-                @for text in farm.findings.iter().skip(1) { li { (text) } }
-                @for job in farm.overdue.iter().take(5) {
+        @if farm.overdue.len().max(farm.stuck.len()).max(farm.failing.len()).max(nodes.len()) > 1 {
+            ul class="others" {
+                @for job in farm.overdue.iter().skip(1).take(4) {
                     li { span class="state t-bad" { (Icon::Clock.markup()) "late" }
-                        span { a href=(link::job(&job.job_id)) { (job.job_id) } " was due " (ago(job.next_run, now)) "; no agent has fired it" } }
+                        span { a href=(link::job(&job.job_id)) { (job.job_id) } ", due " (ago(job.next_run, now)) } }
                 }
-                @for lease in farm.stuck.iter().take(5) {
+                @for lease in farm.stuck.iter().skip(1).take(4) {
                     li { span class="state t-bad" { (Icon::Wait.markup()) "stuck" }
                         span { a href=(link::run(lease.run_id)) { "run " (lease.run_id) } " of " (lease.job_id) " on "
                             a href=(link::node(&lease.node)) { (lease.node) } ", " (lease.state) " for " (since(lease.since, now)) } }
                 }
-                @for (run, least) in [(&farm.oldest_due, 60), (&farm.oldest_gated, 300)] {
-                    @if let Some(run) = run.as_ref().filter(|r| now.duration_since(r.ready_at).as_secs() > least) {
-                        li { span class="state t-warn" { (Icon::Wait.markup()) "waiting" }
-                            span { a href=(link::run(run.run_id)) { "run " (run.run_id) } " of " a href=(link::job(&run.job_id)) { (run.job_id) }
-                                " has been ready for " (since(run.ready_at, now)) ", waiting for " (run.reason()) } }
-                    }
-                }
-                @for node in farm.lost.iter().take(5) {
+                @for node in nodes.iter().skip(1).take(4) {
                     li { (words::node(node.state.as_str()).markup())
                         span { a href=(link::node(&node.address)) { (node.address) } ", since " (ago(node.since, now)) } }
                 }
-                @for job in farm.failing.iter().take(5) {
+                @for job in farm.failing.iter().skip(1).take(4) {
                     li { span class="state t-bad" { (Icon::Cross.markup()) "failing" }
                         span { a href=(link::job(&job.job_id)) { (job.job_id) } ", " (job.consecutive_failures) @if job.consecutive_failures == 1 { " failure" } @else { " failures in a row" }
                             @if let Some(at) = job.last_success { "; last success " (ago(at, now)) } @else { "; has never succeeded" } } }

@@ -157,7 +157,7 @@ async fn known(db: &Db, row: &Listed, at: Option<Timestamp>, now: Timestamp) -> 
     })
 }
 
-fn need(facts: GateFacts, now: Timestamp) -> Needed {
+pub(super) fn need(facts: GateFacts, now: Timestamp) -> Needed {
     let rate = facts.rate_count.zip(facts.rate_ms).map(|(count, ms)| {
         Rate {
             count: u32::try_from(count).unwrap_or(u32::MAX),

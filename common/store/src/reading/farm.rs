@@ -1,50 +1,39 @@
-//! The farm's verdict: all well, or what is late, stuck or failing.
+//! What the farm's verdict is made of: what is late, stuck, waiting, lost or failing.
 
 use std::collections::BTreeMap;
 
-use jiff::{SignedDuration, Timestamp};
+use farmhand_core::health::Level;
+use farmhand_core::verdict::{
+    Cause, FarmFacts, Finding, Gated, Several, Stuck, TAKEOVER, Waiting, gate, judge, level,
+};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
 use utoipa::ToSchema;
 
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
+use crate::pools::gate_facts;
 use crate::query::FailingJob;
 use crate::text::words;
 use crate::top::NextNow;
 
+use super::explain::need;
 use super::nodes::NodeState;
 
 /// Rows of each list.
 const ROWS: i64 = 20;
-/// A run that could be claimed, and that nobody has claimed for so long, is late.
-const LATE: SignedDuration = SignedDuration::from_secs(60);
-/// So long a run may wait for a pool, a lock or a rate before people are told.
-const QUEUED: SignedDuration = SignedDuration::from_secs(300);
-/// A takeover needs no attention while it is under way.
-const TAKEOVER: SignedDuration = SignedDuration::from_secs(10);
-
-/// How the farm is, in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Level {
-    /// Nothing is late, stuck or failing.
-    Well,
-    /// Some jobs fail, or a node is missing, and the farm works.
-    Attention,
-    /// Something that is due does not run, or nobody can tell whether it does.
-    Trouble,
-}
-
 /// The farm at this moment. Lists hold at most 20 rows, counts stop at 1,000.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FarmNow {
     pub db_now: Timestamp,
     #[serde(default = "well")]
+    #[schema(value_type = crate::described::Level)]
     pub level: Level,
-    /// One sentence for each thing that is not well, the worst first; empty when all is well.
+    /// Each thing that is not well, the worst first; empty when all is well.
     #[serde(default)]
-    pub findings: Vec<String>,
+    #[schema(value_type = Vec<crate::described::FarmFinding>)]
+    pub findings: Vec<Finding>,
     /// Scheduled jobs whose instant passed more than ten seconds ago and that nobody fired, the oldest first.
     pub overdue: Vec<OverdueJob>,
     /// Held runs whose lease is not as it should be, the oldest first.
@@ -112,6 +101,7 @@ pub struct StuckLease {
 pub struct LostNode {
     pub address: String,
     /// Lost or expired.
+    #[schema(value_type = crate::described::NodeState)]
     pub state: NodeState,
     pub since: Timestamp,
 }
@@ -126,27 +116,26 @@ pub struct WaitingRun {
     pub node: Option<String>,
     /// Labels that a node must have.
     pub placement: Option<BTreeMap<String, String>>,
-    /// What it waits for: pool, lock or rate.
+    /// The gate that it waits at: pool, lock or rate.
     pub gate: Option<String>,
     /// Whether a ready node may run it.
     pub fits: bool,
+    /// What it waits for, in words: the pool or lock and who holds it, a node, a free slot.
+    #[serde(default)]
+    pub waits_for: String,
+    #[serde(default, skip_serializing)]
+    #[schema(ignore)]
+    rev: i64,
 }
 
 impl WaitingRun {
-    /// What it waits for, in words.
-    pub fn reason(&self) -> String {
-        match (&self.gate, self.fits, &self.node, &self.placement) {
-            (Some(gate), ..) => format!("its {gate}"),
-            (None, true, ..) => "a free slot".to_owned(),
-            (None, false, Some(node), _) => format!("node {node}, which is not ready"),
-            (None, false, None, Some(labels)) => {
-                let labels: Vec<_> = labels
-                    .iter()
-                    .map(|(key, value)| format!("{key}={value}"))
-                    .collect();
-                format!("a node with {}: none is ready", labels.join(", "))
-            }
-            (None, false, None, None) => "a node: none is ready".to_owned(),
+    fn cause(&self, nothing_ready: bool, gated: Option<Gated>) -> Cause {
+        match (gated, &self.node, &self.placement) {
+            (Some(gated), ..) => Cause::Gate(gated),
+            (None, ..) if self.fits => Cause::Slot,
+            (None, Some(node), _) => Cause::Node(node.clone()),
+            (None, None, Some(labels)) if !nothing_ready => Cause::Labels(labels.clone()),
+            (None, None, _) => Cause::NoNode,
         }
     }
 }
@@ -160,89 +149,91 @@ pub async fn farm(db: &Db) -> Result<FarmNow, StoreError> {
             op: "reading_farm",
             message: "no row".to_owned(),
         })?;
-    judge(&mut now);
+    now.stuck
+        .retain(|lease| now.db_now.duration_since(lease.since) > TAKEOVER);
+    let gated = match &now.oldest_gated {
+        Some(run) => gate_facts(db, &run.job_id, run.rev, run.run_id)
+            .await?
+            .and_then(|facts| gate(&need(facts, now.db_now))),
+        None => None,
+    };
+    now.judged(gated);
     Ok(now)
 }
 
-/// The verdict of what was read.
-fn judge(now: &mut FarmNow) {
-    let mut found: Vec<(Level, String)> = Vec::new();
-    let ready = now.nodes.get(&NodeState::Ready).copied().unwrap_or(0);
-    let many = |list: usize, one: &str, more: &str| match list {
-        1 => format!("1 {one}"),
-        n if i64::try_from(n) == Ok(ROWS) => format!("{n} or more {more}"),
-        n => format!("{n} {more}"),
-    };
-    let db_now = now.db_now;
-    let waited = |since: Timestamp| match db_now.duration_since(since).as_secs() {
-        seconds @ ..120 => format!("{seconds} s"),
-        seconds => format!("{} min", seconds / 60),
-    };
-    now.stuck
-        .retain(|lease| db_now.duration_since(lease.since) > TAKEOVER);
-    if !now.claims_open {
-        found.push((
-            Level::Trouble,
-            "claims are closed: the database was restarted or replaced".to_owned(),
-        ));
+impl FarmNow {
+    /// With the verdict of what was read.
+    fn judged(&mut self, gated: Option<Gated>) {
+        let facts = self.facts(gated);
+        for (run, waits) in [
+            (&mut self.oldest_due, &facts.due),
+            (&mut self.oldest_gated, &facts.gated),
+        ] {
+            if let (Some(run), Some(waits)) = (run, waits) {
+                run.waits_for = waits.cause.to_string();
+            }
+        }
+        self.findings = judge(&facts);
+        self.level = level(&self.findings);
     }
-    if ready == 0 && (now.any_job || !now.nodes.is_empty()) {
-        found.push((Level::Trouble, "no node is ready: nothing can run".to_owned()));
-    }
-    if let Some(first) = now.overdue.first() {
-        let count = many(now.overdue.len(), "job is late", "jobs are late");
-        found.push((
-            Level::Trouble,
-            format!("{count}, first {}: no agent fires them", first.job_id),
-        ));
-    }
-    if !now.stuck.is_empty() {
-        let count = many(now.stuck.len(), "run is stuck", "runs are stuck");
-        found.push((Level::Trouble, format!("{count} on an unresponsive node")));
-    }
-    if let Some(oldest) = &now.oldest_due
-        && db_now.duration_since(oldest.ready_at) > LATE
-    {
-        let (run, job, reason) = (oldest.run_id, &oldest.job_id, oldest.reason());
-        let waited = waited(oldest.ready_at);
-        found.push((
-            Level::Trouble,
-            format!("run {run} of {job} has waited {waited} for {reason}"),
-        ));
-    }
-    if let Some(blocked) = now.nodes.get(&NodeState::Blocked) {
-        let nodes = if *blocked == 1 { "node" } else { "nodes" };
-        found.push((
-            Level::Attention,
-            format!("{blocked} {nodes} cannot start runs: `farmhand node ls` says why"),
-        ));
-    }
-    if let Some(node) = now.lost.first() {
-        let count = many(now.lost.len(), "node is lost", "nodes are lost");
-        found.push((Level::Attention, format!("{count}: {}", node.address)));
-    }
-    if let Some(oldest) = &now.oldest_gated
-        && db_now.duration_since(oldest.ready_at) > QUEUED
-    {
-        let (run, job, reason) = (oldest.run_id, &oldest.job_id, oldest.reason());
-        let waited = waited(oldest.ready_at);
-        found.push((
-            Level::Attention,
-            format!("run {run} of {job} has waited {waited} for {reason}"),
-        ));
-    }
-    if let Some(first) = now.failing.first() {
-        let count = many(now.failing.len(), "job is failing", "jobs are failing");
-        let times = match first.consecutive_failures {
-            1 => "1 failure".to_owned(),
-            n => format!("{n} failures in a row"),
+
+    fn facts(&self, gated: Option<Gated>) -> FarmFacts {
+        let most = usize::try_from(ROWS).unwrap_or(usize::MAX);
+        let count = |state| self.nodes.get(&state).copied().unwrap_or(0);
+        let ready = count(NodeState::Ready);
+        let waiting = |run: &Option<WaitingRun>, gated| {
+            run.as_ref().map(|run| Waiting {
+                run: run.run_id,
+                job: run.job_id.clone(),
+                waited: self.db_now.duration_since(run.ready_at),
+                cause: run.cause(ready == 0, gated),
+            })
         };
-        found.push((Level::Attention, format!("{count}: {}, {times}", first.job_id)));
+        // A node that does not answer is told once: with the run that is stuck on it, or by itself.
+        let told = |node: &LostNode| {
+            self.db_now.duration_since(node.since) <= TAKEOVER
+                || (self.stuck.iter()).any(|s| s.state == LeaseTrouble::Expired && s.node == node.address)
+        };
+        let missing = |state| {
+            (self.lost.iter())
+                .filter(move |node| node.state == state)
+                .filter(move |node| state == NodeState::Lost || !told(node))
+                .map(|node| node.address.clone())
+        };
+        FarmFacts {
+            claims_open: self.claims_open,
+            any_job: self.any_job,
+            any_node: !self.nodes.is_empty(),
+            ready,
+            blocked: count(NodeState::Blocked),
+            late: Several::of(self.overdue.iter().map(|job| job.job_id.clone()), most),
+            stuck: Several::of(self.stuck.iter().map(StuckLease::told), most),
+            due: waiting(&self.oldest_due, None),
+            gated: waiting(&self.oldest_gated, gated),
+            lost: Several::of(missing(NodeState::Lost), most),
+            expired: Several::of(missing(NodeState::Expired), most),
+            failing: Several::of(
+                (self.failing.iter()).map(|job| (job.job_id.clone(), job.consecutive_failures)),
+                most,
+            ),
+        }
     }
-    // Of one level, in the order of this list.
-    found.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
-    now.level = found.iter().map(|(level, _)| *level).max().unwrap_or(Level::Well);
-    now.findings = found.into_iter().map(|(_, text)| text).collect();
+}
+
+impl StuckLease {
+    fn told(&self) -> Stuck {
+        let how = match self.state {
+            LeaseTrouble::Expired => "the node's lease is over",
+            LeaseTrouble::Stalled => "it was claimed and has not started, or its node's session has ended",
+            LeaseTrouble::Overrun => "it is past its timeout",
+        };
+        Stuck {
+            run: self.run_id,
+            job: self.job_id.clone(),
+            node: self.node.clone(),
+            how: how.to_owned(),
+        }
+    }
 }
 
 #[cfg(test)]

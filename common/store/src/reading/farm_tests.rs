@@ -1,3 +1,5 @@
+use jiff::SignedDuration;
+
 use super::*;
 
 fn quiet() -> FarmNow {
@@ -22,138 +24,95 @@ fn quiet() -> FarmNow {
     }
 }
 
-fn level(change: impl FnOnce(&mut FarmNow)) -> (Level, Vec<String>) {
+fn told(change: impl FnOnce(&mut FarmNow), gated: Option<Gated>) -> (FarmNow, Vec<String>) {
     let mut now = quiet();
     change(&mut now);
-    judge(&mut now);
-    (now.level, now.findings)
+    now.judged(gated);
+    let texts = now.findings.iter().map(|found| found.text.clone()).collect();
+    (now, texts)
 }
 
-#[test]
-fn a_quiet_farm_is_well() {
-    assert_eq!(level(|_| ()), (Level::Well, Vec::new()));
-}
-
-#[test]
-fn a_run_that_waits_for_a_moment_is_no_trouble_and_one_that_waits_for_minutes_is() {
-    let waits = |seconds| {
-        level(|now| {
-            now.oldest_due = Some(WaitingRun {
-                run_id: 7,
-                job_id: "a".to_owned(),
-                ready_at: now.db_now - SignedDuration::from_secs(seconds),
-                node: None,
-                placement: None,
-                gate: None,
-                fits: true,
-            });
-        })
-        .0
-    };
-    assert_eq!((waits(5), waits(300)), (Level::Well, Level::Trouble));
-}
-
-#[test]
-fn a_node_that_cannot_start_runs_needs_attention() {
-    let blocked = |n| {
-        level(|now| {
-            now.nodes.insert(NodeState::Blocked, n);
-        })
-    };
-    let says = |text: &str| (Level::Attention, vec![text.to_owned()]);
-    assert_eq!(
-        blocked(1),
-        says("1 node cannot start runs: `farmhand node ls` says why")
-    );
-    assert_eq!(
-        blocked(2),
-        says("2 nodes cannot start runs: `farmhand node ls` says why")
-    );
-}
-
-#[test]
-fn the_worst_finding_gives_the_level_and_comes_first() {
-    let (worst, findings) = level(|now| {
-        now.nodes.clear();
-        now.lost.push(LostNode {
-            address: "n1".to_owned(),
-            state: NodeState::Lost,
-            since: now.db_now,
-        });
-    });
-    assert_eq!(worst, Level::Trouble);
-    assert_eq!(
-        findings,
-        ["no node is ready: nothing can run", "1 node is lost: n1"]
-    );
-}
-
-#[test]
-fn a_waiting_run_names_what_it_waits_for() {
-    let run = |gate: Option<&str>, node: Option<&str>, labels: &[(&str, &str)], fits| WaitingRun {
+fn waits(node: Option<&str>, labels: &[(&str, &str)], fits: bool) -> WaitingRun {
+    let owned = |(k, v): &(&str, &str)| ((*k).to_owned(), (*v).to_owned());
+    WaitingRun {
         run_id: 7,
         job_id: "a".to_owned(),
         ready_at: quiet().db_now - SignedDuration::from_mins(22),
         node: node.map(str::to_owned),
-        placement: (!labels.is_empty()).then(|| {
-            let owned = |(k, v): &(&str, &str)| ((*k).to_owned(), (*v).to_owned());
-            labels.iter().map(owned).collect()
-        }),
-        gate: gate.map(str::to_owned),
+        placement: (!labels.is_empty()).then(|| labels.iter().map(owned).collect()),
+        gate: None,
         fits,
-    };
-    for (run, finding) in [
-        (
-            run(None, None, &[], true),
-            "run 7 of a has waited 22 min for a free slot",
-        ),
-        (
-            run(None, None, &[("role", "gpu")], false),
-            "run 7 of a has waited 22 min for a node with role=gpu: none is ready",
-        ),
-        (
-            run(None, Some("n2"), &[], false),
-            "run 7 of a has waited 22 min for node n2, which is not ready",
-        ),
-    ] {
-        assert_eq!(
-            level(|now| now.oldest_due = Some(run)),
-            (Level::Trouble, vec![finding.to_owned()])
-        );
+        waits_for: String::new(),
+        rev: 1,
     }
-    let gated = run(Some("pool"), None, &[], true);
-    assert_eq!(
-        level(|now| now.oldest_gated = Some(gated)),
-        (
-            Level::Attention,
-            vec!["run 7 of a has waited 22 min for its pool".to_owned()]
-        )
-    );
 }
 
 #[test]
-fn a_lost_node_comes_before_a_failing_job_and_a_takeover_under_way_is_no_finding() {
-    let (_, findings) = level(|now| {
-        now.failing.push(FailingJob {
-            job_id: "j".to_owned(),
-            consecutive_failures: 1,
-            last_state: None,
-            last_finished: None,
-            last_success: None,
-        });
-        now.lost.push(LostNode {
-            address: "n1".to_owned(),
-            state: NodeState::Expired,
-            since: now.db_now,
-        });
-        now.stuck.push(StuckLease {
-            run_id: 1,
-            job_id: "j".to_owned(),
-            node: "n1".to_owned(),
-            attempt: 1,
-            state: LeaseTrouble::Expired,
-            since: now.db_now - SignedDuration::from_secs(5),
-        });
-    });
-    assert_eq!(findings, ["1 node is lost: n1", "1 job is failing: j, 1 failure"]);
+fn a_waiting_run_names_what_it_waits_for() {
+    for (run, cause) in [
+        (waits(None, &[], true), "a free slot"),
+        (
+            waits(None, &[("role", "gpu")], false),
+            "a node with role=gpu: none is ready",
+        ),
+        (waits(Some("n2"), &[], false), "node n2, which is not ready"),
+    ] {
+        let (now, texts) = told(|now| now.oldest_due = Some(run), None);
+        assert_eq!(texts, [format!("run 7 of a has waited 22 min for {cause}")]);
+        assert_eq!(now.oldest_due.unwrap().waits_for, cause);
+    }
+    let pool = Gated {
+        gate: "pool".to_owned(),
+        name: Some("db".to_owned()),
+        size: Some(1),
+        holder: Some((9, "b".to_owned(), "n1".to_owned())),
+    };
+    let (now, _) = told(|now| now.oldest_gated = Some(waits(None, &[], true)), Some(pool));
+    assert_eq!(
+        now.oldest_gated.unwrap().waits_for,
+        "pool db: run 9 of b on n1 holds it"
+    );
+    // What nothing holds is only to be claimed.
+    let (now, _) = told(|now| now.oldest_gated = Some(waits(Some("n2"), &[], false)), None);
+    assert_eq!(now.oldest_gated.unwrap().waits_for, "node n2, which is not ready");
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_told_once_and_not_while_a_takeover_is_under_way() {
+    let expired = |seconds| LostNode {
+        address: "n1".to_owned(),
+        state: NodeState::Expired,
+        since: quiet().db_now - SignedDuration::from_secs(seconds),
+    };
+    let held = |state| StuckLease {
+        run_id: 1,
+        job_id: "j".to_owned(),
+        node: "n1".to_owned(),
+        attempt: 1,
+        state,
+        since: quiet().db_now - SignedDuration::from_secs(60),
+    };
+    assert_eq!(
+        told(|now| now.lost.push(expired(5)), None).1,
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        told(|now| now.lost.push(expired(60)), None).1,
+        ["1 node is expired: n1"]
+    );
+    let both = |state| {
+        told(
+            |now| {
+                now.lost.push(expired(60));
+                now.stuck.push(held(state));
+            },
+            None,
+        )
+        .1
+    };
+    assert_eq!(
+        both(LeaseTrouble::Expired),
+        ["run 1 of j is stuck on n1: the node's lease is over"]
+    );
+    assert_eq!(both(LeaseTrouble::Overrun).len(), 2);
 }

@@ -62,6 +62,7 @@ pub struct Lanes {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Lane {
     pub address: String,
+    #[schema(value_type = crate::described::NodeState)]
     pub state: NodeState,
     pub slots: i32,
     /// When its last session was ended by another node.

@@ -22,7 +22,9 @@ use super::{Db, DbConfig};
 
 pub use events::{EventsFilter, events};
 pub use explain::{explain, explain_run};
-pub use farm::{FarmNow, LeaseTrouble, Level, LostNode, OverdueJob, StuckLease, WaitingRun, farm};
+pub use farm::{FarmNow, LeaseTrouble, LostNode, OverdueJob, StuckLease, WaitingRun, farm};
+pub use farmhand_core::health::Level;
+pub use farmhand_core::verdict::{About, Finding};
 pub use flow::{FlowTask, FlowView, flow};
 pub use job::{Cell, JobDetail, NextInstants, RevisionDiff, RevisionItem, cells, diff, job, next, revisions};
 pub use jobs::{JobCondition, JobItem, JobKind, JobState, JobsFilter, LiveMark, OutcomeMark, jobs};

@@ -12,23 +12,8 @@ use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::pools::Holder;
 use crate::query::HeldRun;
-use crate::text::words;
 
-words! {
-    /// How a node is.
-    NodeState {
-        Ready = "ready",
-        Cordoned = "cordoned",
-        Draining = "draining",
-        /// It is ready, and its machine refuses to start processes.
-        Blocked = "blocked",
-        /// Its session is open, and its lease is over.
-        Expired = "expired",
-        /// Another node ended its session within the last day.
-        Lost = "lost",
-        Closed = "closed",
-    }
-}
+pub use farmhand_core::health::NodeState;
 
 /// A node and its present or last session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -37,6 +22,7 @@ pub struct NodeItem {
     pub name: String,
     pub session: i64,
     pub open: bool,
+    #[schema(value_type = crate::described::NodeState)]
     pub state: NodeState,
     /// For people; no decision hangs on it.
     pub lease_until: Timestamp,
@@ -106,6 +92,7 @@ pub struct LeaseItem {
     pub session: i64,
     /// False for a session that ended while runs with `hold` live on.
     pub open: bool,
+    #[schema(value_type = crate::described::NodeState)]
     pub state: NodeState,
     /// For people; no decision hangs on it.
     pub lease_until: Timestamp,

@@ -24,7 +24,7 @@ SELECT clock_timestamp() AS db_now,
     (SELECT min(next_run) FROM farmhand.job WHERE enabled AND scheduled AND NOT paused AND NOT deleted) AS next_run,
     (SELECT coalesce(jsonb_agg(f ORDER BY f.consecutive_failures DESC, f.job_id), '[]') FROM (
         SELECT s.job_id, s.consecutive_failures, s.last_state, s.last_finished, s.last_success
-        FROM farmhand.job_stat s JOIN farmhand.job j ON j.job_id = s.job_id AND NOT j.deleted
+        FROM farmhand.job_stat s JOIN farmhand.job j ON j.job_id = s.job_id AND farmhand.active(j)
         WHERE s.consecutive_failures > 0
         ORDER BY s.consecutive_failures DESC, s.job_id LIMIT 20) f) AS failing,
     (SELECT e.epoch FROM farmhand.current_epoch e) AS epoch,

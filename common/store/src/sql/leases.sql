@@ -6,7 +6,7 @@ WITH held AS (
 )
 SELECT n.address, coalesce(h.session, n.session) AS session,
     n.open AND coalesce(h.session, n.session) = n.session AS open,
-    CASE WHEN coalesce(h.session, n.session) = n.session THEN n.state ELSE 'closed' END AS state,
+    CASE WHEN coalesce(h.session, n.session) = n.session THEN farmhand.shown_state(n) ELSE 'closed' END AS state,
     n.lease_until, coalesce(h.runs, '[]') AS runs
 FROM farmhand.node n LEFT JOIN held h ON h.address = n.address
 WHERE n.open OR h.session IS NOT NULL

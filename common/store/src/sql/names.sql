@@ -3,7 +3,7 @@ SELECT n.name, n.hint FROM (
     SELECT j.job_id AS name, NULL AS hint, row_number() OVER (ORDER BY j.job_id) AS nth
     FROM farmhand.job j WHERE $1 = 'jobs' AND NOT j.deleted AND starts_with(j.job_id, $2)
     UNION ALL
-    SELECT n.address, n.state, row_number() OVER (ORDER BY n.address)
+    SELECT n.address, farmhand.shown_state(n), row_number() OVER (ORDER BY n.address)
     FROM farmhand.node n WHERE $1 = 'nodes' AND starts_with(n.address, $2)
     UNION ALL
     SELECT p.name, p.size::text || ' places', row_number() OVER (ORDER BY p.name)

@@ -9,7 +9,7 @@ WITH RECURSIVE level(priority) AS (
     FROM level l WHERE l.priority IS NOT NULL
 ), claimable AS (
     SELECT c.* FROM level l CROSS JOIN LATERAL (
-        SELECT r.run_id, r.job_id, r.node, r.placement, NULL::text AS gate,
+        SELECT r.run_id, r.job_id, r.rev, r.node, r.placement, NULL::text AS gate,
             -- A run that was taken over or tried again waits from then on.
             CASE WHEN r.attempt > 0 THEN greatest(r.ready_at, (SELECT max(a.ended_at) FROM farmhand.attempt a
                 WHERE a.run_id = r.run_id)) ELSE r.ready_at END AS ready_at
@@ -19,7 +19,7 @@ WITH RECURSIVE level(priority) AS (
     WHERE l.priority IS NOT NULL
     LIMIT 1000
 ), gated AS (
-    SELECT g.* FROM (SELECT r.run_id, r.job_id, r.node, r.placement, r.gate, r.ready_at FROM farmhand.run_live r
+    SELECT g.* FROM (SELECT r.run_id, r.job_id, r.rev, r.node, r.placement, r.gate, r.ready_at FROM farmhand.run_live r
         WHERE r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate') LIMIT 1000) g
     WHERE g.ready_at <= statement_timestamp()
 ), seat AS MATERIALIZED (
@@ -57,7 +57,7 @@ SELECT clock_timestamp() AS db_now,
     (SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.since, s.run_id), '[]') FROM stuck s) AS stuck,
     (SELECT coalesce(jsonb_agg(to_jsonb(f) ORDER BY f.consecutive_failures DESC, f.job_id), '[]') FROM (
         SELECT s.job_id, s.consecutive_failures, s.last_state, s.last_finished, s.last_success
-        FROM farmhand.job_stat s JOIN farmhand.job j ON j.job_id = s.job_id AND NOT j.deleted AND j.enabled
+        FROM farmhand.job_stat s JOIN farmhand.job j ON j.job_id = s.job_id AND farmhand.active(j)
         WHERE s.consecutive_failures > 0
         ORDER BY s.consecutive_failures DESC, s.job_id LIMIT $1) f) AS failing,
     (SELECT coalesce(jsonb_agg(to_jsonb(l) ORDER BY l.since, l.address), '[]') FROM (
@@ -66,7 +66,9 @@ SELECT clock_timestamp() AS db_now,
     (SELECT to_jsonb(c) || jsonb_build_object('fits', EXISTS (SELECT FROM seat s WHERE s.state = 'ready'
             AND (c.node IS NULL OR s.address = c.node) AND (c.placement IS NULL OR s.labels @> c.placement)))
         FROM (SELECT * FROM claimable ORDER BY ready_at, run_id LIMIT 1) c) AS oldest_due,
-    (SELECT to_jsonb(g) || '{"fits": true}' FROM gated g ORDER BY g.ready_at, g.run_id LIMIT 1) AS oldest_gated,
+    (SELECT to_jsonb(c) || jsonb_build_object('fits', EXISTS (SELECT FROM seat s WHERE s.state = 'ready'
+            AND (c.node IS NULL OR s.address = c.node) AND (c.placement IS NULL OR s.labels @> c.placement)))
+        FROM (SELECT * FROM gated ORDER BY ready_at, run_id LIMIT 1) c) AS oldest_gated,
     (SELECT coalesce(jsonb_agg(to_jsonb(j) ORDER BY j.next_run, j.job_id), '[]') FROM (
         SELECT j.job_id, j.next_run FROM farmhand.job j
         WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted

@@ -25,7 +25,7 @@ WITH page AS MATERIALIZED (
             WHEN 'enabled' THEN j.enabled AND NOT j.paused
             WHEN 'paused' THEN j.enabled AND j.paused
             WHEN 'disabled' THEN NOT j.enabled
-            WHEN 'failing' THEN coalesce(s.consecutive_failures, 0) > 0
+            WHEN 'failing' THEN farmhand.active(j) AND coalesce(s.consecutive_failures, 0) > 0
             WHEN 'running' THEN EXISTS (SELECT FROM farmhand.run_live r
                 WHERE r.job_id = j.job_id AND r.state = 'running')
             WHEN 'overdue' THEN j.enabled AND j.scheduled AND NOT j.paused

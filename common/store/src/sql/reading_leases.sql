@@ -12,7 +12,7 @@ WITH kept AS (
     ORDER BY l.address, l.session LIMIT $3
 )
 SELECT p.address, p.session, n.open AND n.session = p.session AS open,
-    CASE WHEN n.session = p.session THEN n.state ELSE 'closed' END AS state, n.lease_until, n.ttl_ms,
+    CASE WHEN n.session = p.session THEN farmhand.shown_state(n) ELSE 'closed' END AS state, n.lease_until, n.ttl_ms,
     (SELECT coalesce(jsonb_agg(to_jsonb(h) ORDER BY h.run_id), '[]') FROM (
         SELECT r.run_id, r.job_id, r.attempt, r.fence, r.claimed_at, r.cancel_requested FROM farmhand.run_live r
         WHERE r.state = 'running' AND r.running_at = p.address AND r.session = p.session

@@ -154,6 +154,7 @@ BEGIN
             ('forget_audit', ARRAY['agent']),
             ('turn', ARRAY['agent']),
             ('shown_state', ARRAY['agent', 'operator', 'viewer']),
+            ('active', ARRAY['agent', 'operator', 'viewer']),
             ('left_to_others', ARRAY['agent']),
             ('done_tasks', ARRAY['agent']),
             ('known_credential', ARRAY['agent']),

@@ -7,7 +7,8 @@ WITH lost AS MATERIALIZED (
 ), seen AS (
     SELECT j.job_id, j.rev, j.scheduled AND NOT j.paused AS waits, j.next_run, j.hard_ms, s.last_success,
         greatest(s.last_success, j.applied_at, j.resumed_at) AS since,
-        coalesce(s.consecutive_failures, 0) AS consecutive_failures, coalesce(l.n, 0) AS recent_takeovers,
+        CASE WHEN farmhand.active(j) THEN coalesce(s.consecutive_failures, 0) ELSE 0 END AS consecutive_failures,
+        coalesce(l.n, 0) AS recent_takeovers,
         j.decided_until, count(*) OVER () AS total
     FROM farmhand.job j
     LEFT JOIN farmhand.job_stat s ON s.job_id = j.job_id

@@ -14,7 +14,7 @@ SELECT clock_timestamp() AS db_now, q.running, q.due, q.waiting, q.oldest_ready,
     (SELECT coalesce(sum(slots), 0)::bigint FROM farmhand.node WHERE open) AS slots,
     (SELECT count(*) FROM farmhand.node WHERE open) AS open_nodes,
     (SELECT coalesce(jsonb_agg(to_jsonb(n) ORDER BY n.open DESC, n.address), '[]') FROM (
-        SELECT n.address, n.state, n.open, n.session, n.slots, coalesce(h.running, 0) AS running, n.lease_until,
+        SELECT n.address, farmhand.shown_state(n) AS state, n.open, n.session, n.slots, coalesce(h.running, 0) AS running, n.lease_until,
             n.ttl_ms, n.drain_until, n.labels, n.version
         FROM farmhand.node n LEFT JOIN held h ON h.running_at = n.address AND h.session = n.session
         ORDER BY n.open DESC, n.address LIMIT $1) n) AS nodes,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use farmhand_store::reading::Finding;
 use farmhand_store::top::{DueNow, Moment, NextNow, NodeNow, RunNow};
 use jiff::Timestamp;
 
@@ -18,7 +19,7 @@ pub struct List {
 }
 
 /// What stands above the lists.
-pub fn head(moment: &Moment) -> Vec<String> {
+pub fn head(moment: &Moment, findings: &[Finding]) -> Vec<String> {
     let oldest = moment.oldest_ready.map_or_else(String::new, |at| {
         format!(" (the oldest for {})", age(moment.db_now, at))
     });
@@ -31,12 +32,7 @@ pub fn head(moment: &Moment) -> Vec<String> {
         moment.waiting,
         out::time(moment.db_now)
     )];
-    if !moment.claims_open {
-        lines.push("! claims are closed: the database was restarted or replaced".to_owned());
-    }
-    if !moment.nodes.iter().any(|node| node.state == "ready") {
-        lines.push("! no node is ready".to_owned());
-    }
+    lines.extend(findings.iter().map(|found| format!("! {}", found.text)));
     lines
 }
 
@@ -136,8 +132,14 @@ fn age(now: Timestamp, at: Timestamp) -> String {
 }
 
 /// The whole screen: never more lines or columns than there are. What does not fit is counted.
-pub fn page(moment: &Moment, trouble: Option<&str>, width: usize, height: usize) -> Vec<String> {
-    let mut lines = head(moment);
+pub fn page(
+    moment: &Moment,
+    findings: &[Finding],
+    trouble: Option<&str>,
+    width: usize,
+    height: usize,
+) -> Vec<String> {
+    let mut lines = head(moment, findings);
     if let Some(trouble) = trouble {
         lines.push(format!("! {trouble}"));
     }
@@ -246,7 +248,7 @@ mod tests {
     #[test]
     fn a_page_never_leaves_the_screen_and_counts_what_does_not_fit() {
         for (width, height) in [(80, 24), (40, 10), (200, 60), (20, 3)] {
-            let lines = page(&moment(30, 100), None, width, height);
+            let lines = page(&moment(30, 100), &[], None, width, height);
             assert!(lines.len() <= height, "{width}x{height}: {}", lines.join("\n"));
             assert!(
                 lines.iter().all(|l| l.chars().count() <= width),
@@ -254,14 +256,14 @@ mod tests {
                 lines.join("\n")
             );
         }
-        let text = page(&moment(30, 100), None, 80, 24).join("\n");
+        let text = page(&moment(30, 100), &[], None, 80, 24).join("\n");
         assert!(text.contains("RUNNING 100") && text.contains("more"), "{text}");
         assert!(text.ends_with("q leaves"), "{text}");
     }
 
     #[test]
     fn a_small_farm_is_shown_whole_at_eighty_columns() {
-        let text = page(&moment(3, 2), None, 80, 24).join("\n");
+        let text = page(&moment(3, 2), &[], None, 80, 24).join("\n");
         assert!(!text.contains("more"), "{text}");
         assert!(text.contains("n2") && text.contains("25s"), "{text}");
     }

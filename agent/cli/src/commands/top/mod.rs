@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use clap::Args;
 use farmhand_core::document::parse_duration;
-use farmhand_store::Db;
+use farmhand_store::reading::{self, FarmNow};
 use farmhand_store::top::{Moment, moment};
+use farmhand_store::{Db, StoreError};
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::screen::{Key, Screen};
@@ -40,9 +41,9 @@ fn every(text: &str) -> Result<Duration, String> {
 
 pub async fn run(args: &TopArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
-    let first = moment(&db, ROWS).await?;
+    let first = read(&db).await?;
     if as_json {
-        out::json(&first);
+        out::json(&first.0);
         return Ok(Exit::Ok);
     }
     if args.once || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
@@ -52,9 +53,16 @@ pub async fn run(args: &TopArgs, as_json: bool) -> Outcome {
     live(&db, args.every, first).await
 }
 
-fn print(moment: &Moment) {
-    for line in draw::head(moment) {
-        out::line(&line);
+/// The lists, and the verdict above them.
+type Shown = (Moment, FarmNow);
+
+async fn read(db: &Db) -> Result<Shown, StoreError> {
+    tokio::try_join!(moment(db, ROWS), reading::farm(db))
+}
+
+fn print((moment, farm): &Shown) {
+    for line in draw::head(moment, &farm.findings) {
+        out::line(&out::printable(&line));
     }
     for list in draw::lists(moment) {
         out::line("");
@@ -65,8 +73,8 @@ fn print(moment: &Moment) {
     }
 }
 
-/// One statement for each drawing. A database that is away is waited for, with the last moment on the screen.
-async fn live(db: &Db, every: Duration, mut shown: Moment) -> Outcome {
+/// Two statements for each drawing. A database that is away is waited for, with the last moment on the screen.
+async fn live(db: &Db, every: Duration, mut shown: Shown) -> Outcome {
     let mut screen = Screen::open()?;
     let mut resized = signal(SignalKind::window_change())?;
     let mut terminated = signal(SignalKind::terminate())?;
@@ -76,9 +84,15 @@ async fn live(db: &Db, every: Duration, mut shown: Moment) -> Outcome {
     let mut trouble = None;
     loop {
         let (width, height) = screen.size();
-        screen.show(&draw::page(&shown, trouble.as_deref(), width, height));
+        screen.show(&draw::page(
+            &shown.0,
+            &shown.1.findings,
+            trouble.as_deref(),
+            width,
+            height,
+        ));
         tokio::select! {
-            _ = ticks.tick() => match moment(db, ROWS).await {
+            _ = ticks.tick() => match read(db).await {
                 Ok(now) => (shown, trouble) = (now, None),
                 Err(error) if error.is_away() => trouble = Some(format!("{error}; trying on")),
                 Err(error) => {

@@ -161,19 +161,12 @@ fn lane(facts: &Facts, node: &NodeFact, scale: &Scale, heirs: &Heirs, top: f64) 
         band.y = y;
         y += STEP;
     }
-    let silent = silences.iter().any(|s| s.to.is_none());
-    let lost = node.state == "closed" && silences.iter().any(|s| s.to.is_some());
-    let word = match (silent, lost) {
-        (true, _) => "silent",
-        (_, true) => "lost",
-        _ => &node.state,
-    };
     let zombies = facts.zombies.iter().filter(|z| here(&z.address));
     let outages = facts.outages.iter().filter(|o| here(&o.address));
     Lane {
         title: node.address.clone(),
         node: Some(node.clone()),
-        state: word.to_owned(),
+        state: node.state.clone(),
         top,
         height: (y - top + PAD - (STEP - BAR)).max(LOW),
         bars,

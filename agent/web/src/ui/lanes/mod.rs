@@ -130,7 +130,7 @@ pub struct Lane {
     pub title: String,
     /// None: nodes folded into one.
     pub node: Option<NodeFact>,
-    /// "lost" or "silent" where that says more than the node's state.
+    /// As the node's lists have it; in the picture of one run, as its attempt stands.
     pub state: String,
     pub top: f64,
     pub height: f64,

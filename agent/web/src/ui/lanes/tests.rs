@@ -43,7 +43,7 @@ const DONE: BarEnd = BarEnd::Succeeded;
 /// n1 died under run 7 with the last sign of life 600 s ago; n2 took over 590 s ago.
 fn takeover() -> Facts {
     Facts {
-        nodes: vec![node("n1", "closed"), node("n2", "ready")],
+        nodes: vec![node("n1", "lost"), node("n2", "ready")],
         attempts: vec![
             attempt(7, 1, "n1", 1_200, Some(591), LOST),
             attempt(7, 2, "n2", 590, None, BarEnd::Running),
@@ -113,7 +113,10 @@ fn a_node_that_is_silent_now_is_shaded_up_to_the_present() {
     let picture = arrange(&facts, now(), HOUR);
     let lane = lane(&picture, "n1");
     let gap = &lane.gaps[0];
-    assert_eq!(lane.state, "silent");
+    assert_eq!(
+        lane.state, "ready",
+        "one word for a node's state, here as elsewhere"
+    );
     assert!(gap.shade == Shade::Silent && (gap.x + gap.width - picture.now).abs() < 1e-9);
     assert!(!lane.bars[0].hatched, "it may well live");
 }

@@ -83,8 +83,7 @@ pub fn node(state: &str) -> Sign {
         "cordoned" => sign(Tone::Warn, Icon::Pause, "cordoned"),
         "draining" => sign(Tone::Warn, Icon::Arrow, "draining"),
         "lost" => sign(Tone::Lost, Icon::Lost, "lost"),
-        "expired" => sign(Tone::Warn, Icon::Alert, "silent"),
-        "silent" => sign(Tone::Warn, Icon::Alert, "silent"),
+        "expired" => sign(Tone::Warn, Icon::Alert, "expired"),
         "closed" => sign(Tone::Idle, Icon::Power, "closed"),
         // In the picture of one run a node stands as its attempt there does.
         other => named(other),
@@ -136,3 +135,20 @@ pub const CLOSED: Sign = sign(Tone::Bad, Icon::Stop, "closed");
 
 /// Of what is still to come.
 pub const NOT_YET: Sign = sign(Tone::Idle, Icon::Wait, "not yet");
+
+#[cfg(test)]
+mod tests {
+    use farmhand_store::reading::NodeState;
+
+    use super::*;
+
+    #[test]
+    fn the_page_has_the_words_that_commands_and_metrics_have() {
+        for state in NodeState::ALL {
+            assert_eq!(node(state.as_str()).word, state.as_str());
+        }
+        for state in JobHealth::ALL {
+            assert_eq!(health(state).word, state.as_str());
+        }
+    }
+}

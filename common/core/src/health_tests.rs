@@ -1,0 +1,287 @@
+use super::*;
+use crate::run::RunState::{self, *};
+use crate::trigger::FiringEnd;
+
+/// What the runs of a firing make of it.
+#[test]
+fn a_firing_has_one_outcome() {
+    let table: [(&[RunState], FiringEnd); 14] = [
+        (&[], FiringEnd::None),
+        (&[Succeeded], FiringEnd::Success),
+        (&[Failed], FiringEnd::Failure),
+        (&[TimedOut], FiringEnd::Failure),
+        (&[Lost], FiringEnd::Failure),
+        (&[Cancelled], FiringEnd::Cancelled),
+        (&[Skipped], FiringEnd::Skipped),
+        (&[Succeeded, Succeeded, Succeeded], FiringEnd::Success),
+        (&[Succeeded, Failed, Succeeded, Succeeded], FiringEnd::Failure),
+        (&[Failed, Succeeded], FiringEnd::Failure),
+        (&[Lost, Cancelled], FiringEnd::Failure),
+        (&[TimedOut, Skipped], FiringEnd::Failure),
+        (&[Cancelled, Succeeded], FiringEnd::Cancelled),
+        (&[Skipped, Succeeded], FiringEnd::Skipped),
+    ];
+    for (states, outcome) in table {
+        assert_eq!(FiringEnd::of(states.iter().copied()), outcome, "{states:?}");
+    }
+}
+
+/// What is known of a job, and what is shown of it: the word, and what a verdict makes of it.
+#[test]
+fn a_job_has_one_health() {
+    let well = JobFacts {
+        enabled: true,
+        ..JobFacts::default()
+    };
+    let failing = JobFacts { failures: 1, ..well };
+    let (quiet, attention, trouble) = (Level::Well, Level::Attention, Level::Trouble);
+    let table = [
+        (well, "enabled", quiet),
+        (
+            JobFacts {
+                running: true,
+                ..well
+            },
+            "running",
+            quiet,
+        ),
+        (
+            JobFacts {
+                waiting: true,
+                ..well
+            },
+            "waiting",
+            attention,
+        ),
+        (
+            JobFacts {
+                waiting: true,
+                running: true,
+                ..well
+            },
+            "waiting",
+            attention,
+        ),
+        (failing, "failing", attention),
+        (JobFacts { failures: 40, ..well }, "failing", attention),
+        (
+            JobFacts {
+                running: true,
+                ..failing
+            },
+            "failing",
+            attention,
+        ),
+        (
+            JobFacts {
+                waiting: true,
+                ..failing
+            },
+            "failing",
+            attention,
+        ),
+        (
+            JobFacts {
+                overdue: true,
+                ..well
+            },
+            "late",
+            trouble,
+        ),
+        (
+            JobFacts {
+                overdue: true,
+                ..failing
+            },
+            "late",
+            trouble,
+        ),
+        (
+            JobFacts {
+                overdue: true,
+                running: true,
+                ..well
+            },
+            "late",
+            trouble,
+        ),
+        (JobFacts { paused: true, ..well }, "paused", quiet),
+        (
+            JobFacts {
+                paused: true,
+                ..failing
+            },
+            "paused",
+            quiet,
+        ),
+        (
+            JobFacts {
+                paused: true,
+                running: true,
+                ..well
+            },
+            "paused",
+            quiet,
+        ),
+        (
+            JobFacts {
+                enabled: false,
+                ..well
+            },
+            "disabled",
+            quiet,
+        ),
+        (
+            JobFacts {
+                enabled: false,
+                ..failing
+            },
+            "disabled",
+            quiet,
+        ),
+        (
+            JobFacts {
+                enabled: false,
+                paused: true,
+                ..well
+            },
+            "disabled",
+            quiet,
+        ),
+    ];
+    for (facts, word, level) in table {
+        let health = JobHealth::of(&facts);
+        assert_eq!((health.as_str(), health.level()), (word, level), "{facts:?}");
+    }
+}
+
+/// Who is told of a job's failures, by the health that is shown.
+#[test]
+fn a_quiet_job_has_no_failures_to_tell_and_every_other_all_of_them() {
+    for bits in 0..32_u8 {
+        let bit = |n: u8| bits & (1 << n) != 0;
+        let facts = JobFacts {
+            enabled: bit(0),
+            paused: bit(1),
+            overdue: bit(2),
+            waiting: bit(3),
+            running: bit(4),
+            failures: 3,
+        };
+        let quiet = matches!(JobHealth::of(&facts), JobHealth::Paused | JobHealth::Disabled);
+        assert_eq!(facts.told_failures(), if quiet { 0 } else { 3 }, "{facts:?}");
+        let well = JobFacts { failures: 0, ..facts };
+        assert_eq!(well.told_failures(), 0, "{well:?}");
+        assert_ne!(JobHealth::of(&well), JobHealth::Failing, "{well:?}");
+    }
+}
+
+/// What is known of a node, and what is shown of it: the word, and what a verdict makes of it.
+#[test]
+fn a_node_has_one_state() {
+    let open = NodeFacts {
+        open: true,
+        ..NodeFacts::default()
+    };
+    let (well, attention) = (Level::Well, Level::Attention);
+    let table = [
+        (open, "ready", well),
+        (
+            NodeFacts {
+                cordoned: true,
+                ..open
+            },
+            "cordoned",
+            well,
+        ),
+        (
+            NodeFacts {
+                draining: true,
+                ..open
+            },
+            "draining",
+            well,
+        ),
+        (
+            NodeFacts {
+                refuses: true,
+                ..open
+            },
+            "blocked",
+            attention,
+        ),
+        (NodeFacts { over: true, ..open }, "expired", attention),
+        // What was done to it on purpose says more than what its machine refuses.
+        (
+            NodeFacts {
+                cordoned: true,
+                draining: true,
+                ..open
+            },
+            "draining",
+            well,
+        ),
+        (
+            NodeFacts {
+                cordoned: true,
+                refuses: true,
+                ..open
+            },
+            "cordoned",
+            well,
+        ),
+        (
+            NodeFacts {
+                draining: true,
+                refuses: true,
+                ..open
+            },
+            "draining",
+            well,
+        ),
+        // A lease that is over says more than all of it.
+        (
+            NodeFacts {
+                over: true,
+                draining: true,
+                cordoned: true,
+                refuses: true,
+                ..open
+            },
+            "expired",
+            attention,
+        ),
+        // An open session is the present one.
+        (
+            NodeFacts {
+                ended_lately: true,
+                ..open
+            },
+            "ready",
+            well,
+        ),
+        (NodeFacts::default(), "closed", well),
+        (
+            NodeFacts {
+                ended_lately: true,
+                ..NodeFacts::default()
+            },
+            "lost",
+            attention,
+        ),
+        (
+            NodeFacts {
+                over: true,
+                cordoned: true,
+                refuses: true,
+                ..NodeFacts::default()
+            },
+            "closed",
+            well,
+        ),
+    ];
+    for (facts, word, level) in table {
+        let state = NodeState::of(&facts);
+        assert_eq!((state.as_str(), state.level()), (word, level), "{facts:?}");
+    }
+}
