@@ -1,5 +1,7 @@
 //! What commands tell is what page and API tell.
 
+use serde_json::json;
+
 use super::farm::Farm;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,4 +44,29 @@ async fn status_gives_the_verdict_of_the_page() {
     let top = farm.run(&["top", "--once"]).ok();
     let said: Vec<&str> = (top.out.lines()).filter_map(|l| l.strip_prefix("! ")).collect();
     assert_eq!(said, findings, "{top:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_submitted_by_a_command_is_recorded_with_who() {
+    let farm = Farm::new().await;
+    farm.apply("[job.a]\ncommand = 'true'\n");
+    for rule in ["allow", "queue"] {
+        let run = farm.run(&["job", "run", "a", "--overlap", rule, "--json"]).json();
+        let run = run["run_id"].as_i64().unwrap();
+        let number = run.to_string();
+        let events = farm
+            .run(&["events", "--run", &number, "--kind", "run_submitted", "--json"])
+            .json();
+        assert_eq!(events.as_array().unwrap().len(), 1, "{rule}: {events:#}");
+        let by = events[0]["detail"]["by"].as_str().unwrap();
+        assert!(by.starts_with("tester@"), "{by}");
+        let shown = farm.run(&["run", "show", &number, "--json"]).json();
+        assert_eq!(shown["run"]["submitted_by"], json!(by), "{rule}");
+    }
+    // A repetition makes no run, and so no event.
+    for _ in 0..2 {
+        farm.run(&["job", "run", "a", "--idempotency-key", "k"]).ok();
+    }
+    let all = farm.run(&["events", "--kind", "run_submitted", "--json"]).json();
+    assert_eq!(all.as_array().unwrap().len(), 3, "{all:#}");
 }

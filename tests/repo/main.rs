@@ -6,6 +6,7 @@ mod commands;
 mod crates;
 mod dependencies;
 mod documents;
+mod kinds;
 mod metrics;
 mod package;
 mod sbom;

@@ -221,23 +221,20 @@ async fn submit(db: &Db, args: &RunArgs, as_json: bool) -> Outcome {
         }
     })?;
     let (params, key) = (Value::Object(params), args.idempotency_key.as_deref());
-    let overlapping = async |overlap| {
-        let what = Submission {
-            job_id: &args.name,
-            params: &params,
-            key,
-            overlap,
-            by: None,
-        };
-        jobs::submit_overlapping(db, what, true).await
-    };
-    let run = match args.overlap.as_str() {
-        "skip" => overlapping(Overlap::Skip).await?.run_id,
-        "queue" => overlapping(Overlap::Queue).await?.run_id,
-        "replace" => overlapping(Overlap::Replace).await?.run_id,
-        _ => jobs::submit(db, &args.name, &params, None, key).await?,
+    let what = Submission {
+        job_id: &args.name,
+        params: &params,
+        key,
+        overlap: match args.overlap.as_str() {
+            "skip" => Overlap::Skip,
+            "queue" => Overlap::Queue,
+            "replace" => Overlap::Replace,
+            _ => Overlap::Allow,
+        },
+        by: Some(&super::who()),
     };
     follow(db, run, &args.follow, as_json).await
+    let run = jobs::submit_overlapping(db, what, true).await?.run_id;
 }
 
 async fn changed(db: &Db, name: &str, what: &str, as_json: bool) -> Outcome {

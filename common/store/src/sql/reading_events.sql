@@ -1,6 +1,6 @@
 -- At most $10 are looked at, from before $8 down; of those the first $9 that the filter wants.
 WITH scanned AS MATERIALIZED (
-    SELECT e.event_id, e.at, e.kind, e.severity, e.job_id, e.address
+    SELECT e.event_id, e.at, e.kind, e.severity, e.job_id, e.address, e.detail->>'expired' AS expired
     FROM farmhand.event e
     WHERE ($2::bigint IS NULL OR e.run_id = $2) AND ($8::bigint IS NULL OR e.event_id < $8)
         AND ($6::timestamptz IS NULL OR e.at >= $6) AND ($7::timestamptz IS NULL OR e.at < $7)
@@ -8,7 +8,7 @@ WITH scanned AS MATERIALIZED (
     LIMIT $10
 ), picked AS MATERIALIZED (
     SELECT s.event_id, s.at FROM scanned s
-    WHERE ($1::text IS NULL OR s.job_id = $1) AND ($3::text IS NULL OR s.address = $3)
+    WHERE ($1::text IS NULL OR s.job_id = $1) AND ($3::text IS NULL OR s.address = $3 OR s.expired = $3)
         AND (cardinality($4::text[]) = 0 OR s.kind = ANY ($4)) AND s.severity = ANY ($5::text[])
     ORDER BY s.event_id DESC
     LIMIT $9
