@@ -67,7 +67,7 @@ pub fn facts(picture: &reading::Lanes, nodes: &[NodeItem], now: Timestamp) -> Fa
                 bad: usize::try_from(band.bad).unwrap_or(0),
             })
             .collect(),
-        silences: silences.into_values().collect(),
+        silences: silences.into_values().filter(|s| !away(s, picture)).collect(),
         outages: (picture.outages.iter())
             .map(|o| Outage {
                 address: o.node.clone(),
@@ -77,6 +77,12 @@ pub fn facts(picture: &reading::Lanes, nodes: &[NodeItem], now: Timestamp) -> Fa
             .collect(),
         zombies: zombies.collect(),
     }
+}
+
+/// The node could not be heard of: the database did not answer it.
+fn away(silence: &Silence, picture: &reading::Lanes) -> bool {
+    (picture.outages.iter())
+        .any(|o| o.node == silence.address && o.from < silence.to.unwrap_or(o.to) && silence.from < o.to)
 }
 
 /// Of an open session that has not been heard of for too long.
