@@ -18,3 +18,4 @@ mod sources;
 mod terminal;
 mod told;
 mod triggers;
+mod typed;

@@ -106,6 +106,6 @@ pub async fn make(db: &Db, row: &Listed, plan: &Plan, by: &str) -> Result<Vec<i6
             refused(format!("{name} runs on each node, and no node is ready for it"))
                 .next("`farmhand node ls`"),
         ),
-        Backfilled::NotFound => Err(no_job(name)),
+        Backfilled::NotFound => Err(no_job(db, name).await),
     }
 }

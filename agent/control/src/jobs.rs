@@ -32,20 +32,37 @@ pub async fn all(db: &Db) -> Result<Vec<Listed>, Refusal> {
 /// # Errors
 /// 3 when there is none.
 pub async fn one(db: &Db, name: &str) -> Result<Listed, Refusal> {
-    if let Some(job) = jobs::job(db, name).await? {
-        return Ok(job);
+    match jobs::job(db, name).await? {
+        Some(job) => Ok(job),
+        None => Err(no_job(db, name).await),
     }
-    let all = all(db).await?;
-    let failure = no_job(name);
-    Err(match closest(name, all.iter().map(|job| job.job_id.as_str())) {
-        Some(near) => failure.why(format!("did you mean {near}?")),
-        None => failure,
-    })
 }
 
-/// What is said of a name that no job has.
-pub fn no_job(name: &str) -> Refusal {
-    Refusal::new(Kind::NotFound, format!("there is no job {name}")).next("`farmhand job ls` shows the jobs")
+/// There is, or was, a job of that name: what it did can be read.
+///
+/// # Errors
+/// 3 when there never was one.
+pub async fn known(db: &Db, name: &str) -> Result<(), Refusal> {
+    let exists = jobs::job(db, name).await?.is_some() || !jobs::revisions(db, name, 1).await?.is_empty();
+    if exists {
+        Ok(())
+    } else {
+        Err(no_job(db, name).await)
+    }
+}
+
+/// What is said of a name that no job has: with the job that may be meant.
+pub async fn no_job(db: &Db, name: &str) -> Refusal {
+    let failure = Refusal::new(Kind::NotFound, format!("there is no job {name}"))
+        .next("`farmhand job ls` shows the jobs");
+    let all = match all(db).await {
+        Ok(all) => all,
+        Err(error) => return error,
+    };
+    match closest(name, all.iter().map(|job| job.job_id.as_str())) {
+        Some(near) => failure.why(format!("did you mean {near}?")),
+        None => failure,
+    }
 }
 
 /// The definition as this version understands it.
@@ -73,7 +90,7 @@ pub async fn pause(db: &Db, name: &str, by: &str, reason: Option<&str>) -> Resul
         match jobs::pause(db, name, by, reason, since).await? {
             Paused::Done => return Ok(true),
             Paused::Already => return Ok(false),
-            Paused::NotFound => return Err(no_job(name)),
+            Paused::NotFound => return Err(no_job(db, name).await),
             Paused::Overdue { asked, .. } => {
                 since = Some(asked);
                 due_now::fire_overdue(db, &[name.to_owned()]).await?;
@@ -96,7 +113,7 @@ pub async fn resume(db: &Db, name: &str, by: &str) -> Result<bool, Refusal> {
         match jobs::resume(db, name, next_run, &skipped, by).await? {
             Resumed::Done => return Ok(true),
             Resumed::NotPaused => return Ok(false),
-            Resumed::NotFound => return Err(no_job(name)),
+            Resumed::NotFound => return Err(no_job(db, name).await),
             Resumed::Stale { decided_until } => floor = Some(decided_until),
         }
     }

@@ -70,7 +70,15 @@ pub fn current_version() -> i32 {
 
 /// Compares the database's schema with what this binary was built for.
 pub async fn check(db: &Db) -> Result<(), StoreError> {
-    let applied = applied(db).await?;
+    let applied = applied(db).await.map_err(|error| match error {
+        // Whoever may use the schema and not read it is a submitter.
+        StoreError::Denied(why) if why.contains("schema_version") => StoreError::Denied(
+            "this login may not read the farm, only submit: run a job with SELECT farmhand.submit('JOB'), or use a login \
+             that has the role farmhand_operator or farmhand_viewer"
+                .to_owned(),
+        ),
+        other => other,
+    })?;
     verify(&applied, MIGRATIONS)?;
     let (have, need) = (newest(&applied), current_version());
     if have < need {

@@ -86,7 +86,9 @@ async fn of_files(db: &Db, paths: &[PathBuf], as_json: bool) -> Result<Vec<Diff>
 
 async fn of_revisions(db: &Db, name: &str, args: &DiffArgs) -> Result<Diff, Failure> {
     let revisions = jobs::revisions(db, name, REVISIONS).await?;
-    let newest = revisions.first().ok_or_else(|| found::no_job(name))?;
+    let Some(newest) = revisions.first() else {
+        return Err(found::no_job(db, name).await.into());
+    };
     let to = find(name, &revisions, args.to.unwrap_or(newest.rev))?;
     let from = match args.from {
         Some(rev) => find(name, &revisions, rev)?,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
-use farmhand_control::past_moment;
+use farmhand_control::{jobs, past_moment};
 use farmhand_store::audit::{Entry, audit};
 use farmhand_store::events::{EventFilter, Recorded, events_after, recent_events};
 use farmhand_store::{Db, StoreError, query};
@@ -57,6 +57,9 @@ pub struct EventsArgs {
 /// With `--json`, a list; when following, one object per line.
 pub async fn run(args: &EventsArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
+    if let Some(job) = &args.job {
+        jobs::known(&db, job).await?;
+    }
     let now = query::now(&db).await?;
     let time = |flag, text: &Option<String>| {
         let text = text.as_deref();

@@ -6,15 +6,28 @@ use farmhand_store::{Db, jobs, query, reading, signatures};
 use jiff::tz::TimeZone;
 
 use super::follow::no_run;
-use super::{DatabaseArgs, Exit, Failure, Outcome, completion, out};
-use farmhand_control::moment;
+use super::{DatabaseArgs, Exit, Failure, Outcome, completion, out, runs};
+use farmhand_control::{jobs as found, moment};
 
 #[derive(Args, Debug)]
+#[command(subcommand_negates_reqs = true)]
 pub struct ExplainArgs {
     #[command(subcommand)]
-    what: What,
+    what: Option<What>,
+    /// A job's name, or a run's number
+    #[arg(required = true, add = completion::job_names())]
+    name: Option<String>,
+    #[command(flatten)]
+    instant: Instant,
     #[command(flatten)]
     database: DatabaseArgs,
+}
+
+#[derive(Args, Debug, Default)]
+struct Instant {
+    /// The due instant in question: RFC 3339, or a date and time on the clock of the job's zone [default: now]
+    #[arg(long, value_name = "T")]
+    at: Option<String>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -23,43 +36,48 @@ enum What {
     Job {
         #[arg(add = completion::job_names())]
         name: String,
-        /// The due instant in question: RFC 3339, or a date and time on the clock of the job's zone [default: now]
-        #[arg(long, value_name = "T")]
-        at: Option<String>,
+        #[command(flatten)]
+        instant: Instant,
     },
     /// The same for one run: the instant that it was due at
     Run {
+        /// Its number; or a job's name, for its newest run
         #[arg(add = completion::run_numbers())]
-        run: i64,
+        run: String,
     },
-    /// A job's name alone, or a run's number
-    #[command(external_subcommand)]
-    Of(Vec<String>),
 }
 
 pub async fn run(args: &ExplainArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
-    let (explanation, exists) = match &args.what {
-        What::Job { name, at } => about_job(&db, name, at.as_deref()).await?,
-        What::Run { run } => (about_run(&db, *run).await?, true),
-        What::Of(words) => match &words[..] {
-            [word] => match word.parse() {
-                Ok(run) => (about_run(&db, run).await?, true),
-                Err(_) => about_job(&db, word, None).await?,
-            },
-            _ => {
-                return Err(Failure::usage("explain takes one job or one run")
-                    .next("`farmhand explain job NAME --at T` asks about an instant"));
+    let (name, at) = match (&args.what, &args.name) {
+        (Some(What::Job { name, instant }), _) => (name.as_str(), instant.at.as_deref()),
+        (Some(What::Run { run }), _) => {
+            let run = runs::number(&db, run).await?;
+            return told(&db, &about_run(&db, run).await?, true, as_json).await;
+        }
+        (None, name) => {
+            let name = name.as_deref().unwrap_or_default();
+            if let (Ok(run), None) = (name.parse(), &args.instant.at) {
+                return told(&db, &about_run(&db, run).await?, true, as_json).await;
             }
-        },
+            (name, args.instant.at.as_deref())
+        }
     };
-    let refusals = signatures::refusals(&db, &explanation.job_id).await?;
+    if !as_json {
+        found::known(&db, name).await?;
+    }
+    let (explanation, exists) = about_job(&db, name, at).await?;
+    told(&db, &explanation, exists, as_json).await
+}
+
+async fn told(db: &Db, explanation: &Explanation, exists: bool, as_json: bool) -> Outcome {
+    let refusals = signatures::refusals(db, &explanation.job_id).await?;
     if as_json {
-        let mut explained = serde_json::to_value(&explanation).unwrap_or_default();
+        let mut explained = serde_json::to_value(explanation).unwrap_or_default();
         explained["refusals"] = serde_json::to_value(&refusals).unwrap_or_default();
         out::json(&explained);
     } else {
-        show(&explanation);
+        show(explanation);
         for r in &refusals {
             let text = format!("node {} would not run revision {}: {}", r.address, r.rev, r.why);
             out::line(&out::printable(&format!("{text} (at {})", out::time(r.at))));

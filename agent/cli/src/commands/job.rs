@@ -14,7 +14,7 @@ use super::follow::{Follow, follow};
 use super::{
     DatabaseArgs, Exit, Failure, Outcome, backfill, completion, diff, out, remove, runs, sign, triggers,
 };
-use farmhand_control::jobs::{all, no_job, one, pause, resume, spec};
+use farmhand_control::jobs::{all, one, pause, resume, spec};
 
 #[derive(Args, Debug)]
 pub struct JobArgs {
@@ -36,6 +36,7 @@ enum JobCommand {
     #[command(alias = "list")]
     Ls,
     /// Delete jobs; their history stays
+    #[command(aliases = ["delete", "remove"])]
     Rm {
         #[arg(required = true, add = completion::job_names())]
         name: Vec<String>,
@@ -233,8 +234,8 @@ async fn submit(db: &Db, args: &RunArgs, as_json: bool) -> Outcome {
         },
         by: Some(&super::who()),
     };
-    follow(db, run, &args.follow, as_json).await
     let run = jobs::submit_overlapping(db, what, true).await?.run_id;
+    follow(db, run, &args.follow, as_json).await
 }
 
 async fn changed(db: &Db, name: &str, what: &str, as_json: bool) -> Outcome {
@@ -256,9 +257,6 @@ async fn history(db: &Db, name: &str, limit: i64, as_json: bool) -> Outcome {
         limit,
         ..runs::ListArgs::default()
     };
-    if jobs::job(db, name).await?.is_none() && jobs::revisions(db, name, 1).await?.is_empty() {
-        return Err(no_job(name).into());
-    }
     runs::list(db, &args, as_json).await
 }
 

@@ -18,6 +18,7 @@ pub struct LeaseArgs {
 #[derive(Subcommand, Debug)]
 enum LeaseCommand {
     /// Every session that is open or still holds runs
+    #[command(alias = "list")]
     Ls,
     /// End a node's session now and free its runs, without waiting until its processes must be dead
     Release(ReleaseArgs),

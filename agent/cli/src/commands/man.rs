@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Command};
 use clap_mangen::Man;
 
-use super::{Exit, Failure, Outcome, out};
+use super::{EXIT_CODES, Exit, Failure, Outcome, out};
 
 #[derive(Args, Debug)]
 pub struct ManArgs {
@@ -35,7 +35,13 @@ pub fn run(args: &ManArgs, as_json: bool, mut root: Command) -> Outcome {
 }
 
 fn write(command: &Command, args: &ManArgs, written: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    let page = Man::new(command.clone()).manual("Farmhand");
+    let mut shown = command.clone();
+    // The page of all commands has them, with the environment.
+    if shown.get_after_long_help().is_none() {
+        let own = shown.get_after_help().map(|text| format!("{text}\n\n"));
+        shown = shown.after_long_help(own.unwrap_or_default() + EXIT_CODES);
+    }
+    let page = Man::new(shown).manual("Farmhand");
     written.push(page.generate_to(&args.dir)?);
     for below in command.get_subcommands().filter(|c| !c.is_hide_set()) {
         write(below, args, written)?;

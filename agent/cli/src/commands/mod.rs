@@ -62,13 +62,23 @@ use who::who;
 pub use database::DatabaseArgs;
 pub use exit::{Exit, Failure, Outcome};
 
-/// What holds for every command; part of the manual page.
-const AFTER_HELP: &str = "\
-Exit codes: 0 done; 1 error; 2 usage; 3 not found; 4 refused; 5 database out of reach; 6 denied; with --wait 10 failed, \
-11 timed out, 12 cancelled, 13 skipped; 124 the waiting expired; 130 Ctrl-C.
+macro_rules! exit_codes {
+    () => {
+        "Exit codes: 0 done; 1 error; 2 usage; 3 not found; 4 refused; 5 database out of reach; 6 denied; with --wait 10 failed, \
+         11 timed out, 12 cancelled, 13 skipped; 124 the waiting expired; 130 Ctrl-C."
+    };
+}
 
+/// On every manual page.
+const EXIT_CODES: &str = exit_codes!();
+
+/// What holds for every command; part of the manual page.
+const AFTER_HELP: &str = concat!(
+    exit_codes!(),
+    "\n\n\
 Environment: FARMHAND_DATABASE_URL, then DATABASE_URL, names the database; PGPASSFILE a file with its password; \
-FARMHAND_LOG filters an agent's log; NO_COLOR and COLUMNS are respected.";
+FARMHAND_LOG filters an agent's log; NO_COLOR and COLUMNS are respected."
+);
 
 /// A farm of identical agents that run jobs from PostgreSQL.
 #[derive(Parser, Debug)]

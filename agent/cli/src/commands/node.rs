@@ -20,6 +20,7 @@ pub struct NodeArgs {
 #[derive(Subcommand, Debug)]
 enum NodeCommand {
     /// All nodes
+    #[command(alias = "list")]
     Ls,
     /// One node and what it runs
     Show {
@@ -35,6 +36,7 @@ enum NodeCommand {
     /// elsewhere
     Drain(drain::DrainArgs),
     /// Forget a node that is gone for good; runs that only it could have run end as skipped
+    #[command(aliases = ["delete", "remove"])]
     Rm {
         #[arg(add = completion::node_names())]
         address: String,

@@ -25,6 +25,7 @@ pub struct NotifyArgs {
 #[derive(Subcommand, Debug)]
 enum NotifyCommand {
     /// All targets, who names them, and what became of their messages
+    #[command(alias = "list")]
     Ls,
     /// Have an agent send a test message now, and say whether it arrived
     Test {

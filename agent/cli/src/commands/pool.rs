@@ -20,6 +20,7 @@ pub struct PoolArgs {
 #[derive(Subcommand, Debug)]
 enum PoolCommand {
     /// All pools, who is in them and how many wait
+    #[command(alias = "list")]
     Ls,
     /// Resize a pool at once; runs in it go on, and the size stays until its job file has another
     Set {

@@ -30,6 +30,7 @@ enum RunCommand {
     },
     /// What a run printed, its stdout on stdout and its stderr on stderr
     Logs(logs::LogArgs),
+    #[command(alias = "log")]
     /// Lines of a stream that were given up
     Items(items::ItemsArgs),
     /// Run lines of a stream that were given up again, in a new run

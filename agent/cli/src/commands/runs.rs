@@ -73,6 +73,9 @@ pub async fn number(db: &Db, text: &str) -> Result<i64, Failure> {
 }
 
 pub async fn list(db: &Db, args: &ListArgs, as_json: bool) -> Outcome {
+    if let Some(job) = &args.job {
+        jobs::known(db, job).await?;
+    }
     let now = query::now(db).await?;
     let time = |flag, text: &Option<String>| {
         let text = text.as_deref();

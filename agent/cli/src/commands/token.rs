@@ -38,6 +38,7 @@ enum TokenCommand {
         expires: Duration,
     },
     /// Those that are good
+    #[command(alias = "list")]
     Ls {
         /// Expired and revoked ones too
         #[arg(long)]

@@ -13,7 +13,7 @@ use super::layout::Section;
 use super::parts::strip::strip;
 use super::parts::time::{ago, both};
 use super::parts::words::{self, Sign};
-use super::parts::{empty, link, none, pager};
+use super::parts::{empty, link, none, pager_by_name};
 use super::{Made, answer};
 use crate::{App, Caller, Problem, Query};
 
@@ -85,7 +85,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
                     (empty("No job yet", "A job file says what to run, when and where. Agents pick up what is applied by themselves.",
                         "farmhand job apply jobs.toml"))
                 } @else { p class="empty" { "No jobs match these filters. " a href="/jobs" { "Show all" } } }
-                (pager(first.as_deref(), next.as_deref()))
+                (pager_by_name(first.as_deref(), next.as_deref()))
             }
         }
     };

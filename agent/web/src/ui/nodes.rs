@@ -14,7 +14,7 @@ use super::act::{Verb, button};
 use super::events::sentences;
 use super::layout::Section;
 use super::parts::time::{ago, both, since, took};
-use super::parts::{cli, empty, link, none, pager, words};
+use super::parts::{cli, empty, link, none, pager_by_name, words};
 use super::{Made, answer};
 use crate::{App, Caller, Path, Problem, Query};
 
@@ -62,7 +62,7 @@ async fn list(app: &App, caller: &Caller, ask: &Ask) -> Result<Made, Problem> {
                     (empty("No node here", "Each server of the farm runs one agent. Start one, on this machine or another, and it is a node.",
                         "FARMHAND_DATABASE_URL=postgresql://… farmhand agent --slots 4"))
                 } @else { (table(&page.items, now, caller.role)) }
-                (pager(first.as_deref(), next.as_deref()))
+                (pager_by_name(first.as_deref(), next.as_deref()))
             }
         }
     };

@@ -4,7 +4,7 @@ use super::spec::{Backoff, Retry};
 use crate::document::{Found, Reader, count, duration, one_of};
 
 pub(super) fn read_retry(within: &mut Reader<'_>, into: &mut Retry) {
-    let Some(mut retry) = within.table("retry") else {
+    let Some(mut retry) = within.table_like("retry", "max = 3") else {
         return;
     };
     retry.set("max", &mut into.max, count(1_000_000));

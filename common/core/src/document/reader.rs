@@ -217,6 +217,11 @@ impl<'a> Reader<'a> {
 
     /// A table inside; its layers are the tables of that name in all of this one's layers.
     pub fn table(&mut self, key: &'static str) -> Option<Reader<'a>> {
+        self.table_like(key, "…")
+    }
+
+    /// The same; `inside` is what it may hold, for who wrote something else.
+    pub fn table_like(&mut self, key: &'static str, inside: &str) -> Option<Reader<'a>> {
         self.known.push(key);
         let mut layers = Vec::new();
         for layer in &self.layers {
@@ -228,7 +233,7 @@ impl<'a> Reader<'a> {
                         key,
                         Wrong::new(
                             format!("expected a table, found a {}", other.type_str()),
-                            format!("write [{key}] or {key} = {{ … }}"),
+                            format!("write {key} = {{ {inside} }}"),
                         ),
                     ),
                 }

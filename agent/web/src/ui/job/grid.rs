@@ -36,7 +36,7 @@ pub fn grid(cells: &[Cell]) -> Markup {
         @if !rows.is_empty() {
             p class="legend" { "The last " (columns.len()) " firings, the newest on the right; a row per shard or node."
                 @if left_out > 0 { " " (left_out) " rows more are in the list of runs." } }
-            div class="scroll" tabindex="0" role="region" aria-label="Runs as a grid" {
+            div class="scroll newest" tabindex="0" role="region" aria-label="Runs as a grid" {
                 table class="runs-grid" {
                     tbody {
                         @for (name, cells) in rows.iter().take(ROWS) {

@@ -29,13 +29,22 @@ pub fn none() -> Markup {
     html! { span class="muted" { "–" } }
 }
 
-/// Links to the next page and back to the first.
+/// Links to the next page and back to the first, of a list with the newest first.
 pub fn pager(first: Option<&str>, next: Option<&str>) -> Markup {
+    paged(first, next, ["Newest", "Older"])
+}
+
+/// The same of a list in the order of names.
+pub fn pager_by_name(first: Option<&str>, next: Option<&str>) -> Markup {
+    paged(first, next, ["First page", "Next page"])
+}
+
+fn paged(first: Option<&str>, next: Option<&str>, words: [&str; 2]) -> Markup {
     html! {
         @if first.is_some() || next.is_some() {
             div class="pager" {
-                @if let Some(href) = first { a class="button" href=(href) { "Newest" } }
-                @if let Some(href) = next { a class="button" href=(href) rel="next" { "Older" } }
+                @if let Some(href) = first { a class="button" href=(href) { (words[0]) } }
+                @if let Some(href) = next { a class="button" href=(href) rel="next" { (words[1]) } }
             }
         }
     }
