@@ -4,6 +4,7 @@ mod agent;
 mod apply;
 mod bad_input;
 mod bad_kinds;
+mod bulk;
 mod epoch;
 mod farm;
 mod friction;

@@ -31,13 +31,18 @@ pub struct Follow {
     wait_timeout: Option<Duration>,
 }
 
+impl Follow {
+    pub fn is_asked(&self) -> bool {
+        self.wait || self.follow || self.wait_timeout.is_some()
+    }
+}
+
 /// Names a run that was just submitted, and waits for it if asked to.
 ///
 /// # Errors
 /// When the database answers with an error; one that is away is waited for.
 pub async fn follow(db: &Db, run_id: i64, how: &Follow, as_json: bool) -> Outcome {
-    let waiting = how.wait || how.follow || how.wait_timeout.is_some();
-    if !waiting {
+    if !how.is_asked() {
         if as_json {
             out::json(&json!({"run_id": run_id}));
         } else {

@@ -6,6 +6,7 @@ mod apply_pools;
 mod apply_source;
 mod apply_targets;
 mod backfill;
+mod bulk;
 mod completion;
 mod database;
 mod dev;

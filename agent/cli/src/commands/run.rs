@@ -5,6 +5,7 @@ use farmhand_store::Db;
 use farmhand_store::jobs::{self, Cancelled};
 use serde_json::json;
 
+use super::bulk::{Chosen, Deed};
 use super::follow::{Follow, follow};
 use super::{DatabaseArgs, Exit, Failure, Outcome, completion, items, logs, out, runs};
 use farmhand_control::runs::{no_run, retry, together};
@@ -29,30 +30,35 @@ enum RunCommand {
         run: String,
     },
     /// What a run printed, its stdout on stdout and its stderr on stderr
-    Logs(logs::LogArgs),
     #[command(alias = "log")]
+    Logs(logs::LogArgs),
     /// Lines of a stream that were given up
     Items(items::ItemsArgs),
     /// Run lines of a stream that were given up again, in a new run
     Replay(items::ReplayArgs),
     #[command(aliases = ["stop", "kill"])]
-    /// End runs; one that is running gets SIGTERM, and SIGKILL after its grace
+    /// End runs, by number or by what they have in common; one that is running gets SIGTERM, and SIGKILL after its grace
     Cancel {
-        #[arg(required = true, add = completion::run_numbers())]
+        #[arg(required_unless_present = "Chosen", conflicts_with = "Chosen", add = completion::run_numbers())]
         run: Vec<i64>,
         /// Also the rest of their firings: all shards, or the runs of each node
         #[arg(long)]
         firing: bool,
+        #[command(flatten)]
+        chosen: Option<Chosen>,
     },
-    /// Run a finished run's job again, with its parameters, as a new run
+    /// Run a finished run's job again, with its parameters, as a new run; or those of many, by default of all that failed,
+    /// timed out or were lost
     Retry {
-        #[arg(add = completion::run_numbers())]
-        run: i64,
+        #[arg(required_unless_present = "Chosen", conflicts_with = "Chosen", add = completion::run_numbers())]
+        run: Option<i64>,
         /// Of a flow, only the tasks that did not succeed
         #[arg(long)]
         from_failed: bool,
         #[command(flatten)]
         follow: Follow,
+        #[command(flatten)]
+        chosen: Option<Chosen>,
     },
 }
 
@@ -64,23 +70,70 @@ pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
         RunCommand::Logs(args) => logs::run(&db, args, as_json).await,
         RunCommand::Items(args) => items::list(&db, args, as_json).await,
         RunCommand::Replay(args) => items::replay(&db, args, as_json).await,
-        RunCommand::Cancel { run, firing } => {
-            let runs = if *firing {
-                together(&db, run).await?
-            } else {
-                run.clone()
+        RunCommand::Cancel { run, firing, chosen } => {
+            let mut runs = match chosen {
+                Some(chosen) => chosen.confirmed(&db, Deed::Cancel).await?,
+                None => run.clone(),
             };
+            if *firing {
+                runs = together(&db, &runs).await?;
+            }
             cancel(&db, &runs, as_json).await
         }
         RunCommand::Retry {
-            run,
+            run: Some(run),
             from_failed,
             follow: how,
+            ..
         } => {
             let new = retry(&db, *run, *from_failed, &super::who(), None).await?;
             follow(&db, new, how, as_json).await
         }
+        RunCommand::Retry {
+            from_failed,
+            follow: how,
+            chosen,
+            ..
+        } => {
+            if how.is_asked() {
+                return Err(
+                    Failure::usage("--wait and --follow cannot be used with many runs")
+                        .next("run them again without, then `farmhand run ls` shows how they go"),
+                );
+            }
+            let runs = match chosen {
+                Some(chosen) => chosen.confirmed(&db, Deed::Retry).await?,
+                None => Vec::new(),
+            };
+            again(&db, &runs, *from_failed, as_json).await
+        }
     }
+}
+
+/// Each run is tried; the exit code is that of the first that could not be run again.
+async fn again(db: &Db, runs: &[i64], from_failed: bool, as_json: bool) -> Outcome {
+    let mut results = Vec::new();
+    let mut first_failure = None;
+    for run_id in runs {
+        match retry(db, *run_id, from_failed, &super::who(), None).await {
+            Ok(new) => {
+                results.push(json!({"run_id": run_id, "result": "retried", "new": new}));
+                if !as_json {
+                    out::line(&format!("{run_id}: run {new} is its repetition"));
+                }
+            }
+            Err(refusal) => {
+                let failure = Failure::from(refusal);
+                results.push(json!({"run_id": run_id, "result": "refused"}));
+                out::note(&failure.to_string());
+                first_failure.get_or_insert(failure.exit);
+            }
+        }
+    }
+    if as_json {
+        out::json(&results);
+    }
+    Ok(first_failure.unwrap_or(Exit::Ok))
 }
 
 /// Each run is tried; the exit code is that of the first that could not be cancelled.

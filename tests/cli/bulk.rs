@@ -1,0 +1,124 @@
+//! Many runs are cancelled, and run again, by what they have in common.
+
+use serde_json::json;
+
+use super::farm::Farm;
+
+const JOBS: &str = "[job.a]\ncommand = ['true']\n[job.b]\ncommand = ['true']\n";
+
+async fn queued(farm: &Farm, job: &str, count: i64) {
+    let client = farm.db.client().await;
+    client
+        .execute(
+            "INSERT INTO farmhand.run_live (job_id, rev, kind, instance, due_at, ready_at)
+             SELECT $1, 1, 'submitted', 0, now() - n * interval '1 minute', now() - n * interval '1 minute'
+             FROM generate_series(1, $2::bigint) n",
+            &[&job, &count],
+        )
+        .await
+        .unwrap();
+}
+
+async fn ended(farm: &Farm, job: &str, state: &str, hours: i64) {
+    let client = farm.db.client().await;
+    client
+        .execute(
+            "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state,
+                 ended_by, running_at, session, fence, attempt, retries, takeovers, params, created_at, claimed_at,
+                 finished_at, first_due, last_due)
+             SELECT nextval('farmhand.run_id_seq'), $1, 1, 'submitted', 0, 1, now(), now(), $2, 'holder', 'n1', 1, 1, 1, 0, 0,
+                 '{}', now(), now(), now() - $3::float8 * interval '1 hour', now(), now()",
+            &[&job, &state, &(hours as f64)],
+        )
+        .await
+        .unwrap();
+}
+
+fn live(farm: &Farm) -> usize {
+    let list = farm
+        .run(&["run", "ls", "--state", "due", "--limit", "1000", "--json"])
+        .json();
+    list["items"].as_array().unwrap().len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_queued_runs_are_cancelled_by_one_command_and_not_without_yes() {
+    let farm = Farm::new().await;
+    farm.apply(JOBS);
+    queued(&farm, "a", 200).await;
+    queued(&farm, "b", 3).await;
+    farm.run(&["run", "cancel", "--job", "a"]).refused(
+        4,
+        &[
+            "this would cancel 200 runs of a",
+            "nothing was cancelled",
+            "add --yes",
+            "and 190 more",
+        ],
+    );
+    assert_eq!(live(&farm), 203);
+    let done = farm
+        .run(&["run", "cancel", "--job", "a", "--yes", "--json"])
+        .json();
+    let results = done.as_array().unwrap();
+    assert_eq!(results.len(), 200);
+    assert!(results.iter().all(|r| r["result"] == "cancelled"), "{done:#}");
+    let left = farm.run(&["run", "ls", "--state", "due", "--json"]).json();
+    let jobs: Vec<_> = (left["items"].as_array().unwrap().iter())
+        .map(|r| &r["job_id"])
+        .collect();
+    assert_eq!(jobs, [&json!("b"), &json!("b"), &json!("b")]);
+    let none = farm.run(&["run", "cancel", "--job", "a", "--yes"]).ok();
+    assert!(none.err.contains("no run matches"), "{none:?}");
+    // Since when they were due.
+    farm.run(&["run", "cancel", "--job", "b", "--until", "150s", "--yes"])
+        .ok();
+    assert_eq!(live(&farm), 2);
+    farm.run(&["run", "cancel", "--state", "due", "--since", "90s", "--yes"])
+        .ok();
+    assert_eq!(live(&farm), 1);
+    farm.run(&["run", "cancel", "--job", "bb", "--yes"])
+        .refused(3, &["there is no job bb", "did you mean b?"]);
+    farm.run(&["run", "cancel"]).refused(2, &["RUN"]);
+    farm.run(&["run", "cancel", "1", "--job", "b"])
+        .refused(2, &["cannot be used with"]);
+    farm.run(&["run", "cancel", "--state", "failed", "--yes"])
+        .refused(2, &["due or running"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn last_nights_failures_are_run_again_by_one_command() {
+    let farm = Farm::new().await;
+    farm.apply(JOBS);
+    for (job, state, hours) in [
+        ("a", "failed", 2),
+        ("a", "timed_out", 3),
+        ("b", "lost", 4),
+        ("b", "succeeded", 2),
+        ("b", "failed", 30),
+    ] {
+        ended(&farm, job, state, hours).await;
+    }
+    farm.run(&["run", "retry", "--since", "8h"]).refused(
+        4,
+        &[
+            "this would run 3 runs of 2 jobs again",
+            "nothing was run",
+            "add --yes",
+        ],
+    );
+    assert_eq!(live(&farm), 0);
+    let done = farm
+        .run(&["run", "retry", "--since", "8h", "--yes", "--json"])
+        .json();
+    let made: Vec<_> = (done.as_array().unwrap().iter()).map(|r| &r["result"]).collect();
+    assert_eq!(made, ["retried", "retried", "retried"], "{done:#}");
+    assert_eq!(live(&farm), 3);
+    farm.run(&["run", "retry", "--job", "b", "--state", "failed", "--yes"])
+        .ok();
+    assert_eq!(live(&farm), 4);
+    farm.run(&["run", "retry", "--state", "due", "--yes"])
+        .refused(2, &["has not ended"]);
+    farm.run(&["run", "retry", "--job", "a", "--follow", "--yes"])
+        .refused(2, &["cannot be used with"]);
+}
