@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use farmhand_control::past_moment;
 use farmhand_store::events::Recorded;
 use farmhand_store::query;
 use farmhand_store::reading::{self, EventsFilter, Paging};
@@ -24,6 +25,8 @@ pub struct Ask {
     node: String,
     run: String,
     kind: String,
+    since: String,
+    until: String,
     cursor: String,
 }
 
@@ -125,11 +128,14 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
         ),
         None => None,
     };
+    let time = |name, text: &str| chosen(text).map(|text| past_moment(name, &text, now)).transpose();
     let filter = EventsFilter {
         job: chosen(&ask.job),
         node: chosen(&ask.node),
         run,
         kinds,
+        since: time("since", &ask.since)?,
+        until: time("until", &ask.until)?,
         ..EventsFilter::default()
     };
     let paging = Paging {
@@ -144,6 +150,8 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
             ("node", &ask.node),
             ("run", &ask.run),
             ("kind", &ask.kind),
+            ("since", &ask.since),
+            ("until", &ask.until),
             ("cursor", cursor),
         ];
         link::query("/events", &chosen)
@@ -178,6 +186,8 @@ fn filter_form(ask: &Ask) -> Markup {
             label { "Job" input name="job" value=(ask.job) size="16" data-filter; }
             label { "Node" input name="node" value=(ask.node) size="9"; }
             label { "Run" input name="run" value=(ask.run) size="7" inputmode="numeric"; }
+            label { "Since" input name="since" value=(ask.since) size="14" placeholder="8h, or a UTC time"; }
+            label { "Until" input name="until" value=(ask.until) size="14"; }
             @if !ask.kind.is_empty() { label { "Kind" input name="kind" value=(ask.kind) size="14"; } }
             button { "Filter" }
         }

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use farmhand_control::past_moment;
 use farmhand_core::run::RunState;
 use farmhand_store::query;
 use farmhand_store::reading::{self, Paging, RunFilter, RunItem};
@@ -22,6 +23,8 @@ pub struct Ask {
     job: String,
     state: String,
     node: String,
+    since: String,
+    until: String,
     cursor: String,
 }
 
@@ -49,19 +52,22 @@ pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>
 
 async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     let db = app.reading.db();
+    let now = query::now(db).await?;
     let states = CHOICES.iter().find(|(value, ..)| *value == ask.state);
     let chosen = |text: &str| Some(text.trim().to_owned()).filter(|t| !t.is_empty());
+    let time = |name, text: &str| chosen(text).map(|text| past_moment(name, &text, now)).transpose();
     let filter = RunFilter {
         job: chosen(&ask.job),
         states: states.map_or(Vec::new(), |(.., states)| states.to_vec()),
         node: chosen(&ask.node),
+        since: time("since", &ask.since)?,
+        until: time("until", &ask.until)?,
         ..RunFilter::default()
     };
     let paging = Paging {
         cursor: chosen(&ask.cursor),
         limit: Some(50),
     };
-    let now = query::now(db).await?;
     let page = reading::runs(db, &filter, &paging).await?;
     let here = |cursor: &str| {
         link::query(
@@ -70,6 +76,8 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
                 ("job", &ask.job),
                 ("state", &ask.state),
                 ("node", &ask.node),
+                ("since", &ask.since),
+                ("until", &ask.until),
                 ("cursor", cursor),
             ],
         )
@@ -105,6 +113,8 @@ fn filter_form(ask: &Ask) -> Markup {
                 }
             }
             label { "Node" input name="node" value=(ask.node) size="10"; }
+            label { "Ended since" input name="since" value=(ask.since) size="14" placeholder="8h, or a UTC time"; }
+            label { "Until" input name="until" value=(ask.until) size="14"; }
             button { "Filter" }
         }
     }
@@ -114,7 +124,10 @@ fn nothing(ask: &Ask, more: bool) -> Markup {
     if more {
         return html! { p class="empty muted" { "None of the runs looked through so far; older ones may be." } };
     }
-    if ask.job.is_empty() && ask.state.is_empty() && ask.node.is_empty() {
+    if [&ask.job, &ask.state, &ask.node, &ask.since, &ask.until]
+        .iter()
+        .all(|text| text.is_empty())
+    {
         return empty(
             "Nothing has run yet",
             "A run appears here when a job is due, or at once when you ask for one.",

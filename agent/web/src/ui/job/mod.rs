@@ -6,10 +6,12 @@ mod trend;
 
 use axum::extract::State;
 use axum::response::Response;
+use farmhand_control::moment;
 use farmhand_core::explain::{Explanation, Gate};
 use farmhand_store::Role;
 use farmhand_store::reading::{self, JobDetail, JobState, Paging};
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -30,6 +32,8 @@ pub struct Ask {
     /// The revisions compared.
     from: Option<i64>,
     to: Option<i64>,
+    /// The instant that is asked about.
+    at: String,
 }
 
 pub async fn page(
@@ -57,7 +61,10 @@ async fn made(app: &App, caller: &Caller, name: &str, ask: &Ask) -> Result<Made,
         tokio::try_join!(reading::cells(db, name, CELLS), reading::runs(db, &filter, &few))?;
     let revisions = reading::revisions(db, name, &few).await?;
     let diff = reading::diff(db, name, ask.from, ask.to).await?;
-    let explanation = reading::explain(db, name, None).await?;
+    let at = Some(ask.at.trim()).filter(|text| !text.is_empty());
+    let zone = TimeZone::get(&detail.job.timezone).unwrap_or(TimeZone::UTC);
+    let at = at.map(|text| moment("at", text, &zone)).transpose()?;
+    let explanation = reading::explain(db, name, at).await?;
     let now = detail.db_now;
     let content = html! {
         (head(&detail, caller.role))
@@ -66,9 +73,15 @@ async fn made(app: &App, caller: &Caller, name: &str, ask: &Ask) -> Result<Made,
                 header { h2 { "When" } }
                 div class="body" { (when(&detail)) }
             }
-            section class="card" id="job-explain" data-live {
-                header { h2 { "Why it does or does not run" } }
-                (explained(&explanation, now))
+            section class="card" {
+                header {
+                    h2 { "Why it does or does not run" }
+                    form class="filter push" method="get" action=(link::job(name)) {
+                        label { "At (" (detail.job.timezone) ")" input type="datetime-local" name="at" value=(ask.at); }
+                        button { "Ask" }
+                    }
+                }
+                div id="job-explain" data-live { (explained(&explanation, now)) }
             }
         }
         section class="card" {
