@@ -26,5 +26,6 @@ pub mod text;
 pub mod trigger;
 #[cfg(test)]
 mod trigger_tests;
+pub mod usual;
 pub mod verdict;
 mod words;

@@ -2,7 +2,7 @@
 
 mod definition;
 mod grid;
-mod trend;
+pub mod trend;
 
 use axum::extract::State;
 use axum::response::Response;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use farmhand_core::run::RunState;
+use farmhand_core::usual::{Usual, success_permille};
 use farmhand_store::reading::Cell;
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -27,13 +29,14 @@ pub fn trend(cells: &[Cell], now: Timestamp) -> Markup {
         return html! {};
     }
     let most = points.iter().map(|(_, d)| *d).max().unwrap_or_default();
-    let middle = median(points.iter().map(|(_, d)| *d).collect());
+    let usual = usual(cells);
     let last = points.last().map(|(_, d)| *d).unwrap_or_default();
     let step = 100.0 / points.len() as f64;
     let tall = |d: Duration| (d.as_secs_f64() / most.as_secs_f64().max(1e-9) * (HEIGHT - 4.0)).max(1.5);
     html! {
         div class="body" {
-            h3 { "Duration: last " (took(last)) ", median " (took(middle)) ", longest " (took(most)) }
+            h3 { "Duration: last " (took(last)) @if let Some(u) = usual { ", p50 " (took(u.p50)) ", p95 " (took(u.p95)) ", longest " (took(u.longest)) } }
+            p class="muted" { (rate(cells)) @if let Some(u) = usual { " Percentiles are of the last " (u.count) " that succeeded." } }
             svg class="spark pic" role="img" aria-label=(format!("Durations of {} runs; the table below says the same", points.len())) {
                 @for (n, (cell, lasted)) in points.iter().enumerate() {
                     @let sign = words::run(cell.state);
@@ -42,7 +45,10 @@ pub fn trend(cells: &[Cell], now: Timestamp) -> Markup {
                         title { "run " (cell.run_id) ", " (took(*lasted)) ", " (sign.word) }
                     }
                 }
-                line class="now" x1="0" x2="100%" y1=(format!("{:.1}", HEIGHT - tall(middle))) y2=(format!("{:.1}", HEIGHT - tall(middle))) stroke-dasharray="4 4" {}
+                @if let Some(u) = usual {
+                    @let y = format!("{:.1}", HEIGHT - tall(u.p95));
+                    line class="now" x1="0" x2="100%" y1=(y) y2=(y) stroke-dasharray="4 4" { title { "p95: " (took(u.p95)) } }
+                }
             }
         }
         details class="behind" id="trend-table" {
@@ -64,8 +70,23 @@ pub fn trend(cells: &[Cell], now: Timestamp) -> Markup {
     }
 }
 
-/// The one in the middle.
-fn median(mut durations: Vec<Duration>) -> Duration {
-    durations.sort_unstable();
-    durations.get(durations.len() / 2).copied().unwrap_or_default()
+/// How long those that succeeded took; none of a few.
+pub fn usual(cells: &[Cell]) -> Option<Usual> {
+    let good = cells.iter().filter(|c| c.state == RunState::Succeeded);
+    Usual::of(good.filter_map(|c| Some(Duration::from_millis(c.duration_ms?.unsigned_abs()))))
+}
+
+fn rate(cells: &[Cell]) -> String {
+    let count = |states: &[RunState]| cells.iter().filter(|c| states.contains(&c.state)).count();
+    let good = count(&[RunState::Succeeded]);
+    let bad = count(&[RunState::Failed, RunState::TimedOut, RunState::Lost]);
+    match success_permille(good, bad) {
+        Some(rate) => format!(
+            "{}.{} % of the last {} runs succeeded.",
+            rate / 10,
+            rate % 10,
+            good + bad
+        ),
+        None => "None has ended yet.".to_owned(),
+    }
 }

@@ -3,9 +3,12 @@
 mod attempts;
 mod facts;
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::response::Response;
 use farmhand_core::run::RunState;
+use farmhand_core::usual::Usual;
 use farmhand_store::Role;
 use farmhand_store::reading::{self, BarEnd, EventsFilter, NodeItem, Paging, RunDetail};
 use jiff::{SignedDuration, Timestamp};
@@ -14,13 +17,16 @@ use serde::Deserialize;
 
 use super::act::{Verb, button};
 use super::events::sentences;
+use super::job::trend;
 use super::layout::Section;
 use super::parts::icons::Icon;
-use super::parts::time::{ago, bytes};
+use super::parts::time::{ago, bytes, took};
 use super::parts::{cli, link, words};
 use super::{Made, answer, flow, lanes, runs};
 use crate::{App, Caller, Path, Problem, Query};
 
+/// Runs of its job that say what is usual.
+const BEFORE: i64 = 200;
 /// Nodes that are read for the picture.
 const NODES: usize = 8;
 
@@ -60,6 +66,10 @@ async fn made(app: &App, caller: &Caller, id: i64, ask: &Ask) -> Result<Made, Pr
     };
     let now = detail.db_now;
     let run = &detail.run;
+    let usual = match run.state {
+        RunState::Running => trend::usual(&reading::cells(db, &run.job_id, BEFORE).await?),
+        _ => None,
+    };
     let sign = words::run(run.state);
     let mut facts = attempts::facts(&detail);
     let nodes = nodes_in_doubt(app, &facts).await?;
@@ -73,7 +83,7 @@ async fn made(app: &App, caller: &Caller, id: i64, ask: &Ask) -> Result<Made, Pr
             }
             (actions(&detail, caller.role))
         }
-        div id="run-notes" data-live { (notes(&detail)) }
+        div id="run-notes" data-live { (notes(&detail)) (longer(&detail, usual)) }
         @if !facts.attempts.is_empty() {
             section class="card" {
                 header { h2 { "Where it ran" } }
@@ -181,6 +191,25 @@ fn notes(detail: &RunDetail) -> Markup {
                 "Taken over " (run.takeovers) (if run.takeovers == 1 { " time" } else { " times" })
                 ": what the command did elsewhere before is fenced only if its target checks "
                 code { "FARMHAND_FENCE" } "."
+            }
+        }
+    }
+}
+
+/// Whether it has run for longer than such runs do.
+fn longer(detail: &RunDetail, usual: Option<Usual>) -> Markup {
+    let since = detail
+        .run
+        .started_at
+        .filter(|_| detail.run.state == RunState::Running);
+    let lasted = since.and_then(|at| Duration::try_from(detail.db_now.duration_since(at)).ok());
+    let (Some(usual), Some(lasted)) = (usual, lasted) else {
+        return html! {};
+    };
+    html! {
+        @if usual.is_exceeded_by(lasted) {
+            p class="callout warn" id="longer" {
+                "It has run for " (took(lasted)) ", longer than p95 of the last " (usual.count) " that succeeded (" (took(usual.p95)) ")."
             }
         }
     }
