@@ -156,6 +156,21 @@ struct Header {
     stop_levels: Option<Vec<String>>,
 }
 
+impl Header {
+    /// Whether it says anything about order; locks, conflicts and keywords alone do not.
+    fn orders(&self) -> bool {
+        !self.provides.is_empty() || self.start.iter().any(|r| r.relation != Relation::Conflicts)
+    }
+
+    /// Adds what another block of the same script says, which orders nothing.
+    fn extend(&mut self, other: Self) {
+        self.start.extend(other.start);
+        self.stop.extend(other.stop);
+        self.keywords.extend(other.keywords);
+        self.locks.extend(other.locks);
+    }
+}
+
 fn reference(relation: Relation, name: &str, optional: bool, at: &Place) -> Reference {
     Reference {
         relation,

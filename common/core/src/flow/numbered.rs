@@ -3,7 +3,7 @@
 use super::{Direction, Task, reference};
 use crate::graph::Relation;
 
-/// Orders `tasks` by the numbers in their names, where each has one and none has annotations. A script that fails does
+/// Orders `tasks` by the numbers in their names, where each has one and none has annotations that order it. A script that fails does
 /// not keep later numbers from running, as init has it. `K` is for stopping and `S` for starting; a number alone is for
 /// both, and backwards when stopping.
 pub(super) fn by_number(tasks: &mut [Task], direction: Direction) {
@@ -43,7 +43,7 @@ pub(super) fn by_number(tasks: &mut [Task], direction: Direction) {
         task.member.provides = vec![(mark(own, direction), at.clone())];
         if let Some(before) = ranks.iter().rev().find(|r| **r < own) {
             let after = reference(Relation::After, &mark(*before, direction), false, &at);
-            task.member.references = vec![after];
+            task.member.references.push(after);
         }
     }
 }

@@ -34,17 +34,31 @@ fn annotation(line: &str) -> Option<Line<'_>> {
     })
 }
 
+impl Line<'_> {
+    /// Whether it says what comes before what, or names something that does.
+    fn orders(&self) -> bool {
+        matches!(self, Self::Provide(_) | Self::Require(_) | Self::Before(_))
+    }
+}
+
 /// The first block of annotations of a text whose first line has number `first`; other comments may stand
-/// between them.
+/// between them. Those that order nothing count everywhere before the first line of code, too.
 pub(super) fn header(file: &Arc<str>, text: &str, first: u32) -> Option<Header> {
     let mut found: Option<Header> = None;
+    let (mut code, mut ordered) = (false, false);
     for (line, number) in text.lines().zip(first..) {
         let Some(annotation) = annotation(line) else {
-            if found.is_some() && !line.starts_with('#') {
+            let comment = line.starts_with('#');
+            if ordered && !comment {
                 break;
             }
+            code |= !comment && !line.trim().is_empty();
             continue;
         };
+        ordered |= annotation.orders();
+        if code && !ordered {
+            continue;
+        }
         let at = Place {
             file: file.clone(),
             line: number,

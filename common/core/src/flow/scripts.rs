@@ -83,7 +83,7 @@ pub fn doubtful(scripts: &[Script], selection: &Selection) -> Vec<Malformed> {
     found
 }
 
-/// The task, and whether the script says something about itself.
+/// The task, and whether the script says itself what it comes after.
 fn task(script: &Script, selection: &Selection) -> Result<Option<(Task, bool)>, Malformed> {
     let file: Arc<str> = script.path.as_str().into();
     let at = Place {
@@ -91,10 +91,18 @@ fn task(script: &Script, selection: &Selection) -> Result<Option<(Task, bool)>, 
         line: 1,
     };
     let rcorder = rcorder::header(&file, &script.text, 1);
-    let by_rcorder = rcorder.is_some();
-    let header = match rcorder {
-        Some(header) => Some(header),
-        None => lsb::header(&file, &script.text, &selection.facilities)?,
+    let by_rcorder = rcorder.as_ref().is_some_and(Header::orders);
+    let lsb = match by_rcorder {
+        true => None,
+        false => lsb::header(&file, &script.text, &selection.facilities)?,
+    };
+    let by_header = by_rcorder || lsb.is_some();
+    let header = match (lsb, rcorder) {
+        (Some(mut header), Some(more)) => {
+            header.extend(more);
+            Some(header)
+        }
+        (lsb, rcorder) => lsb.or(rcorder),
     };
     if header.is_none() && !script.executable {
         return Ok(None);
@@ -103,7 +111,6 @@ fn task(script: &Script, selection: &Selection) -> Result<Option<(Task, bool)>, 
         path: file,
         executable: script.executable,
     };
-    let by_header = header.is_some();
     let header = header.unwrap_or_default();
     let mut task = Task::new(script.name.as_str(), at, action).with_locks(header.locks.clone());
     task.left_out = left_out(&header, selection);

@@ -188,6 +188,65 @@ fn locks_and_conflicts_are_annotations() {
 }
 
 #[test]
+fn locks_conflicts_and_keywords_are_added_to_an_lsb_header() {
+    let with = |text: String| {
+        text.replace(
+            "### END INIT INFO\n",
+            "### END INIT INFO\n# LOCK: disk\n\n# CONFLICTS: web\n# KEYWORD: slow\n\nrun\n# LOCK: of code\n",
+        )
+    };
+    let all = [
+        script("fs", &lsb("fs", "# Default-Stop: 0 6")),
+        script("web.sh", &lsb("www", "# Default-Start: S")),
+        script(
+            "db",
+            &with(lsb("db", "# Required-Start: fs\n# Required-Stop: fs")),
+        ),
+    ];
+    for (direction, pair) in [(Direction::Start, "fs db"), (Direction::Stop, "db fs")] {
+        let selection = Selection {
+            direction,
+            ..Selection::default()
+        };
+        let tasks = scripts(&all, &selection).unwrap();
+        assert_eq!(pairs(&tasks), [pair]);
+        assert_eq!(tasks[2].extras.locks, ["disk"]);
+        assert_eq!(tasks[2].keywords, ["slow"]);
+        let graph = Graph::new(&tasks.iter().map(|t| t.member.clone()).collect::<Vec<_>>());
+        assert_eq!(graph.conflicts(2), [1]);
+    }
+}
+
+#[test]
+fn locks_conflicts_and_keywords_leave_the_order_to_the_numbers() {
+    let all = [
+        script("10-disk", "# LOCK: disk\n"),
+        script("20-mail", "# CONFLICTS: 20-net\n"),
+        script("20-net", "# KEYWORD: net\n"),
+    ];
+    let tasks = scripts(&all, &Selection::default()).unwrap();
+    assert_eq!(pairs(&tasks), ["10-disk 20-mail", "10-disk 20-net"]);
+    assert_eq!(tasks[0].extras.locks, ["disk"]);
+    let graph = Graph::new(&tasks.iter().map(|t| t.member.clone()).collect::<Vec<_>>());
+    assert_eq!(graph.conflicts(1), [2]);
+    assert_eq!(doubtful(&all, &Selection::default()), []);
+}
+
+#[test]
+fn a_lock_apart_from_the_order_of_its_script_takes_nothing_from_it() {
+    let all = [
+        script(
+            "a",
+            "#!/bin/sh\n# LOCK: disk\n\n# PROVIDE: a\n# REQUIRE: b\n\n# REQUIRE: c\n",
+        ),
+        script("b", "# PROVIDE: b\n"),
+    ];
+    let tasks = scripts(&all, &Selection::default()).unwrap();
+    assert_eq!(pairs(&tasks), ["b a"]);
+    assert_eq!(tasks[0].extras.locks, ["disk"]);
+}
+
+#[test]
 fn misspelt_annotations_are_told_with_their_line() {
     let text = "#!/bin/sh\n# PROVIDE: a\n# REQURE: b\n# NOTE: not an annotation\n\n# REQURE: code follows\nrun\n# BEFROE: c\n";
     let found = doubtful(&[script("a", text)], &Selection::default());
