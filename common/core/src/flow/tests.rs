@@ -247,6 +247,29 @@ fn a_lock_apart_from_the_order_of_its_script_takes_nothing_from_it() {
 }
 
 #[test]
+fn a_name_that_is_provided_means_its_providers_and_not_the_script_of_that_name() {
+    let all = [
+        script("x", "# PROVIDE: y\n"),
+        script("y", "# PROVIDE: why\n"),
+        script("z", "# PROVIDE: z\n# REQUIRE: y\n"),
+        script("plain", &lsb("y", "# Default-Start: S")),
+    ];
+    let tasks = scripts(&all[..3], &Selection::default()).unwrap();
+    assert_eq!(pairs(&tasks), ["x z"]);
+    let graph = Graph::new(&tasks.iter().map(|t| t.member.clone()).collect::<Vec<_>>());
+    assert_eq!(graph.names()["task y"], 1);
+    let told: Vec<_> = graph.collisions().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "/etc/rc.d/x:1: `y` is the name of a task, and x provides it: what waits for it waits for x, not the task"
+        ]
+    );
+    let tasks = scripts(&all, &Selection::default()).unwrap();
+    assert_eq!(pairs(&tasks), ["x z", "plain z"]);
+}
+
+#[test]
 fn misspelt_annotations_are_told_with_their_line() {
     let text = "#!/bin/sh\n# PROVIDE: a\n# REQURE: b\n# NOTE: not an annotation\n\n# REQURE: code follows\nrun\n# BEFROE: c\n";
     let found = doubtful(&[script("a", text)], &Selection::default());

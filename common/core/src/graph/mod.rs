@@ -4,6 +4,7 @@
 //! one that ends when all of them have. So 5,000 tasks that require what 5,000 others provide are 10,000
 //! edges, not 25 million.
 
+mod collisions;
 mod cycles;
 mod lists;
 mod order;
@@ -19,6 +20,7 @@ use serde::{Serialize, Serializer};
 
 use lists::Lists;
 
+pub use collisions::Collision;
 pub use cycles::{Cycle, Step};
 pub use order::{CriticalPath, Order};
 
@@ -174,7 +176,12 @@ impl Graph {
         graph.targets = graph.labels.iter().cloned().zip(0..).collect();
         for (name, target) in targets {
             match graph.targets.get_mut(name) {
-                Some(end) => *end = target.end,
+                Some(end) if *end == target.end => {}
+                Some(end) => {
+                    let task = std::mem::replace(end, target.end);
+                    let own = collisions::own_name(name).into();
+                    graph.targets.entry(own).or_insert(task);
+                }
                 None => {
                     graph.targets.insert(name.into(), target.end);
                 }

@@ -59,6 +59,19 @@ fn a_mark_stands_for_all_its_providers() {
 }
 
 #[test]
+fn a_name_that_a_task_has_and_others_provide_is_told_and_the_task_keeps_one_of_its_own() {
+    let g = graph(&["x: +y", "y:", "z: >y", "alone: +alone"]);
+    assert_eq!(pairs(&g), [("x", "z"), ("y", "z")]);
+    assert_eq!(g.names()["task y"], 1);
+    assert!(!g.names().contains_key("task alone"));
+    let told: Vec<_> = g.collisions().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        ["x.sh:7: `y` is the name of a task, and x provides it: what waits for it waits for the task and x"]
+    );
+}
+
+#[test]
 fn a_cycle_is_named_edge_by_edge_with_its_places() {
     let g = graph(&["a: >c", "b: >a", "c: >b", "d: >c"]);
     assert!(g.order().is_none());

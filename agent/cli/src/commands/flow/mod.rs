@@ -120,12 +120,7 @@ impl SourceArgs {
             );
         }
         let tasks = self.tasks_of(self.path.clone())?;
-        let (graph, broken) = plan::graph(&tasks);
-        for step in broken {
-            out::note(&format!(
-                "warning: {step} is ignored: it closes a cycle in which nothing is required"
-            ));
-        }
+        let graph = graph(&tasks);
         Ok((tasks, graph))
     }
 
@@ -196,6 +191,20 @@ impl SourceArgs {
             .next("provide them, correct the names, or add --missing warn to go on without them");
         Err(said.fold(failure, Failure::why))
     }
+}
+
+/// The graph of the tasks; warns of what does not count in it, or not as its author may think.
+fn graph(tasks: &[Task]) -> Graph {
+    let (graph, broken) = plan::graph(tasks);
+    for step in broken {
+        out::note(&format!(
+            "warning: {step} is ignored: it closes a cycle in which nothing is required"
+        ));
+    }
+    for collision in graph.collisions() {
+        out::note(&format!("warning: {collision}"));
+    }
+    graph
 }
 
 fn show_plan(args: &PlanArgs, json: bool) -> Outcome {

@@ -177,7 +177,7 @@ fn flow(args: &RunArgs) -> Result<Flow, Failure> {
         None => handed.flow.tasks(),
     };
     Ok(Flow {
-        graph: plan::graph(&tasks).0,
+        graph: super::graph(&tasks),
         tasks,
         done: handed.done,
         preload: handed.flow.preload.map(PathBuf::from),
