@@ -6,7 +6,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use farmhand_core::flow::{Malformed, Script, Selection, Task, add_pairs, doubtful, functions, scripts};
+use farmhand_core::flow::{
+    Malformed, Script, Selection, Task, add_pairs, doubtful, doubtful_functions, functions, scripts,
+};
 
 /// Where the tasks of a flow come from.
 #[derive(Clone, Debug, Default)]
@@ -42,10 +44,14 @@ pub fn load(source: &Source, selection: &Selection) -> Result<(Vec<Task>, Vec<Ma
         [one] => functions(&one.path, &one.text, selection),
         _ => Vec::new(),
     };
-    if tasks.is_empty() {
+    let by_function = !tasks.is_empty();
+    if !by_function {
         tasks = scripts(&found, selection).map_err(LoadError::Malformed)?;
     }
-    let doubtful = doubtful(&found, selection);
+    let doubtful = match found.as_slice() {
+        [one] if by_function => doubtful_functions(one),
+        _ => doubtful(&found, selection),
+    };
     if let Some(edges) = &source.edges {
         let text = pairs(edges)?;
         let name = if edges.as_os_str() == "-" {

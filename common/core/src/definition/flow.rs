@@ -182,7 +182,9 @@ fn read_tasks(job: &mut Reader<'_>, spec: &mut JobSpec, pools: &Pools) {
             })
         })
         .collect();
-    let graph = Graph::new(&tasks.into_iter().map(|t| t.member).collect::<Vec<_>>());
+    let mut graph = Graph::new(&tasks.into_iter().map(|t| t.member).collect::<Vec<_>>());
+    // As when it runs, where the line that does not count is told.
+    graph.break_soft_cycles();
     let span = |place: &Place| spans.get(place.line as usize).cloned().unwrap_or_default();
     for missing in graph.missing() {
         let near = crate::document::closest(&missing.name, graph.names().keys().map(|name| &**name));

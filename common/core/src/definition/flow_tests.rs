@@ -52,6 +52,12 @@ fn a_cycle_and_a_missing_name_are_shown_where_they_are_written() {
 }
 
 #[test]
+fn a_cycle_in_which_nothing_is_required_is_no_error() {
+    let spec = read("[job.n.task.a]\nafter = ['b']\n[job.n.task.b]\nafter = ['a']\n").unwrap();
+    assert_eq!(spec.flow.unwrap().tasks().len(), 2);
+}
+
+#[test]
 fn a_command_and_tasks_exclude_each_other() {
     let wrong = read("[job.n]\ncommand = 'x'\n[job.n.task.a]\ncommand = 'y'\n").unwrap_err();
     assert!(wrong[0].what.contains("exclude each other"), "{wrong:?}");

@@ -2,53 +2,84 @@
 
 use std::sync::Arc;
 
-use super::{Action, Direction, Selection, Task, rcorder};
+use super::{Action, Direction, Malformed, Script, Selection, Task, rcorder};
 use crate::graph::Place;
 
 /// The functions that have annotations. Functions without any are helpers.
 pub fn functions(path: &str, text: &str, selection: &Selection) -> Vec<Task> {
     let file: Arc<str> = path.into();
-    let lines: Vec<&str> = text.lines().collect();
     let mut tasks = Vec::new();
-    let mut comment = 0;
-    for (index, line) in lines.iter().enumerate() {
-        if line.starts_with('#') {
+    for Commented {
+        name,
+        line,
+        block,
+        first,
+    } in commented(text)
+    {
+        let Some(header) = rcorder::header(&file, &block, first) else {
             continue;
+        };
+        let at = Place {
+            file: file.clone(),
+            line,
+        };
+        let action = Action::Function {
+            file: path.to_owned(),
+            name: name.to_owned(),
+        };
+        let mut task = Task::new(name, at.clone(), action).with_locks(header.locks.clone());
+        task.left_out = header
+            .keywords
+            .iter()
+            .find(|k| selection.skip.contains(k))
+            .map(|k| format!("it has the keyword {k}"));
+        if !selection.keep.is_empty() && !header.keywords.iter().any(|k| selection.keep.contains(k)) {
+            task.left_out = Some(format!("it has no keyword {}", selection.keep.join(" or ")));
         }
-        if let Some(name) = function(line) {
-            let first = u32::try_from(comment + 1).unwrap_or(u32::MAX);
-            let block = lines[comment..index].join("\n");
-            if let Some(header) = rcorder::header(&file, &block, first) {
-                let at = Place {
-                    file: file.clone(),
-                    line: u32::try_from(index + 1).unwrap_or(u32::MAX),
-                };
-                let action = Action::Function {
-                    file: path.to_owned(),
-                    name: name.to_owned(),
-                };
-                let mut task = Task::new(name, at.clone(), action).with_locks(header.locks.clone());
-                task.left_out = header
-                    .keywords
-                    .iter()
-                    .find(|k| selection.skip.contains(k))
-                    .map(|k| format!("it has the keyword {k}"));
-                if !selection.keep.is_empty() && !header.keywords.iter().any(|k| selection.keep.contains(k)) {
-                    task.left_out = Some(format!("it has no keyword {}", selection.keep.join(" or ")));
-                }
-                task.member.provides = header.provides;
-                task.member.provides.push((name.to_owned(), at));
-                task.keywords = header.keywords;
-                task.member.references = match selection.direction {
-                    Direction::Start => header.start,
-                    Direction::Stop => header.stop,
-                };
-                tasks.push(task);
-            }
-        }
-        comment = index + 1;
+        task.member.provides = header.provides;
+        task.member.provides.push((name.to_owned(), at));
+        task.keywords = header.keywords;
+        task.member.references = match selection.direction {
+            Direction::Start => header.start,
+            Direction::Stop => header.stop,
+        };
+        tasks.push(task);
     }
     tasks
+}
+
+/// Misspelt annotations above the functions of a file.
+pub fn doubtful_functions(script: &Script) -> Vec<Malformed> {
+    commented(&script.text)
+        .flat_map(|c| rcorder::misspelt(&script.path, &c.block, c.first))
+        .collect()
+}
+
+/// A function, and the comment right above it.
+struct Commented<'t> {
+    name: &'t str,
+    line: u32,
+    block: String,
+    /// The number of the comment's first line.
+    first: u32,
+}
+
+fn commented(text: &str) -> impl Iterator<Item = Commented<'_>> {
+    let mut comment = Vec::new();
+    text.lines().zip(1..).filter_map(move |(text, line)| {
+        if text.starts_with('#') {
+            comment.push(text);
+            return None;
+        }
+        let above = std::mem::take(&mut comment);
+        let lines = u32::try_from(above.len()).unwrap_or(u32::MAX);
+        function(text).map(|name| Commented {
+            name,
+            line,
+            block: above.join("\n"),
+            first: line.saturating_sub(lines),
+        })
+    })
 }
 
 /// The name in `name() …` or `function name …`.

@@ -3,10 +3,27 @@
 use std::sync::Arc;
 
 use super::{Facilities, Header, Malformed, reference};
+use crate::document::closest;
 use crate::graph::{Place, Relation};
 
 const BEGIN: &str = "### BEGIN INIT INFO";
 const END: &str = "### END INIT INFO";
+
+/// The standard's keys, and insserv's.
+const KEYS: [&str; 12] = [
+    "Provides",
+    "Required-Start",
+    "Required-Stop",
+    "Should-Start",
+    "Should-Stop",
+    "Default-Start",
+    "Default-Stop",
+    "Short-Description",
+    "Description",
+    "X-Start-Before",
+    "X-Stop-After",
+    "X-Interactive",
+];
 
 /// Nothing when there is no block.
 ///
@@ -71,4 +88,28 @@ fn add(header: &mut Header, key: &str, value: &str, at: &Place, facilities: &Fac
         "default-stop" => header.stop_levels = Some(words().map(str::to_owned).collect()),
         _ => {}
     }
+}
+
+/// Lines of the block that look like one of its keys and are none. What is indented goes on with a description.
+pub(super) fn misspelt(file: &str, text: &str) -> Vec<Malformed> {
+    let lines = text.lines().zip(1..);
+    let block = lines.skip_while(|(line, _)| line.trim_end() != BEGIN);
+    let block = block.take_while(|(line, _)| line.starts_with('#') && line.trim_end() != END);
+    let wrong = |(line, number): (&str, u32)| {
+        let (key, _) = line.strip_prefix('#')?.split_once(':')?;
+        let key = key.strip_prefix(' ').unwrap_or(key);
+        if key.starts_with(char::is_whitespace) || KEYS.iter().any(|k| k.eq_ignore_ascii_case(key)) {
+            return None;
+        }
+        let meant = closest(key, KEYS)?;
+        Some(Malformed {
+            at: Place {
+                file: file.into(),
+                line: number,
+            },
+            what: format!("`{key}` is not a key of an LSB header"),
+            mend: format!("write `# {meant}:`"),
+        })
+    };
+    block.filter_map(wrong).collect()
 }

@@ -27,7 +27,7 @@ use super::retry::Retry;
 
 pub use course::{Again, Course, End};
 pub use facilities::Facilities;
-pub use functions::functions;
+pub use functions::{doubtful_functions, functions};
 pub use names::encode_name;
 pub use scripts::{Script, Selection, doubtful, scripts};
 pub use tsort::add_pairs;

@@ -95,9 +95,12 @@ fn add(header: &mut Header, line: &Line<'_>, at: &Place) {
     extend(&mut header.start, references);
 }
 
-/// Lines before the first line of code that look like annotations and are none.
-pub(super) fn misspelt(file: &str, text: &str) -> Vec<Malformed> {
-    let comments = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
+/// Lines before the first line of code that look like annotations and are none. The first line has number `first`.
+pub(super) fn misspelt(file: &str, text: &str, first: u32) -> Vec<Malformed> {
+    let comments = text
+        .lines()
+        .zip(first..)
+        .filter(|(line, _)| !line.trim().is_empty());
     let lines = comments.take_while(|(line, _)| line.starts_with('#'));
     let wrong = |(line, number): (&str, u32)| {
         let (key, _) = line.strip_prefix('#')?.trim_start().split_once(':')?;

@@ -60,7 +60,11 @@ pub fn scripts(scripts: &[Script], selection: &Selection) -> Result<Vec<Task>, V
 pub fn doubtful(scripts: &[Script], selection: &Selection) -> Vec<Malformed> {
     let mut found: Vec<Malformed> = scripts
         .iter()
-        .flat_map(|s| rcorder::misspelt(&s.path, &s.text))
+        .flat_map(|s| {
+            let mut found = rcorder::misspelt(&s.path, &s.text, 1);
+            found.extend(lsb::misspelt(&s.path, &s.text));
+            found
+        })
         .collect();
     let tasks = || {
         scripts

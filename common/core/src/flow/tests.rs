@@ -284,6 +284,34 @@ fn misspelt_annotations_are_told_with_their_line() {
 }
 
 #[test]
+fn misspelt_keys_of_an_lsb_header_are_told() {
+    let text = lsb(
+        "a",
+        "# Requird-Start: b\n# Default-Strat: S\n# X-Interactive: true\n# Description: one\n#  Provide: two",
+    );
+    let found = doubtful(&[script("a", &text)], &Selection::default());
+    let said: Vec<_> = found.iter().map(|m| format!("{m}: {}", m.mend)).collect();
+    assert_eq!(
+        said,
+        [
+            "/etc/rc.d/a:4: `Requird-Start` is not a key of an LSB header: write `# Required-Start:`",
+            "/etc/rc.d/a:5: `Default-Strat` is not a key of an LSB header: write `# Default-Start:`",
+        ]
+    );
+}
+
+#[test]
+fn misspelt_annotations_of_every_function_are_told() {
+    let text = "# PROVIDE: a\na() { :; }\nb=1\n# REQURE: lost\n\n# REQURE: a\n# BEFORE: c\nb() {\n # BEFROE: x\n :\n}\n";
+    let found = doubtful_functions(&script("all", text));
+    let said: Vec<_> = found.iter().map(|m| format!("{m}: {}", m.mend)).collect();
+    assert_eq!(
+        said,
+        ["/etc/rc.d/all:6: `REQURE` is not an annotation: write `# REQUIRE:`"]
+    );
+}
+
+#[test]
 fn numbers_that_count_for_nothing_are_told() {
     let told = |all: &[Script]| doubtful(all, &Selection::default()).len();
     assert_eq!(told(&[script("10-a", ""), script("20-b", "")]), 0);

@@ -71,7 +71,8 @@ fn drawn(planned: &[farmhand_core::flow::Task], ended: Vec<TaskRow>) -> FlowView
     let mut ends: BTreeMap<String, TaskRow> = (ended.into_iter())
         .map(|row| (row.end.task.clone(), row))
         .collect();
-    let graph = Graph::new(&planned.iter().map(|t| &t.member).collect::<Vec<_>>());
+    let mut graph = Graph::new(&planned.iter().map(|t| &t.member).collect::<Vec<_>>());
+    graph.break_soft_cycles();
     let order = graph.order();
     let lasted = |index: usize| {
         let row = planned.get(index).and_then(|t| ends.get(t.name()));
