@@ -22,8 +22,11 @@ sleep 60
 
 fn killed_and_resumed(script: &str, preload: &[&str]) {
     let files = tempfile::tempdir().unwrap();
-    let script = script.replace("DIR", path(&files));
-    let dir = scripts(&[("a", &script)]);
+    let dir = scripts(&[("a", &script.replace("DIR", path(&files)))]);
+    killed_and_resumed_from(path(&dir), preload, &files);
+}
+
+fn killed_and_resumed_from(source: &str, preload: &[&str], files: &tempfile::TempDir) {
     let place = tempfile::tempdir().unwrap();
     let run_dir = place.path().join("run");
     let file = |name: &str| files.path().join(name);
@@ -31,7 +34,7 @@ fn killed_and_resumed(script: &str, preload: &[&str]) {
         let mut args = vec!["run", "--run-dir", run_dir.to_str().unwrap()];
         args.extend(preload);
         args.extend(more);
-        args.push(path(&dir));
+        args.push(source);
         args.into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     let first = args(&[]);
@@ -75,4 +78,19 @@ fn what_a_task_of_a_killed_engine_runs_without_an_environment_is_gone_before_the
 fn a_task_of_a_killed_engine_with_a_library_is_gone_before_the_flow_resumes() {
     let library = tempfile::NamedTempFile::new().unwrap();
     killed_and_resumed(ONCE_AT_A_TIME, &["--preload", library.path().to_str().unwrap()]);
+}
+
+#[test]
+fn a_task_of_a_job_file_whose_engine_was_killed_is_gone_before_the_flow_resumes() {
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("jobs.toml");
+    let script = ONCE_AT_A_TIME.replace("DIR", path(&files));
+    let done = format!("echo >> {}/once", path(&files));
+    let text = format!(
+        "[job.n.task.a]\ncommand = \"\"\"{script}\"\"\"\nrequires = ['first']\n[job.n.task.first]\ncommand = '{done}'\n"
+    );
+    fs::write(&file, text).unwrap();
+    killed_and_resumed_from(file.to_str().unwrap(), &[], &files);
+    let ran = fs::read_to_string(files.path().join("once")).unwrap();
+    assert_eq!(ran, "\n", "what succeeded is not run again");
 }

@@ -5,6 +5,7 @@ mod bench;
 mod fifo;
 mod fixture;
 mod guides;
+mod job_files;
 mod killed;
 mod locks;
 mod plan;

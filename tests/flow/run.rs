@@ -334,6 +334,29 @@ fn a_misspelt_annotation_and_a_soft_cycle_are_warnings() {
 }
 
 #[test]
+fn a_script_whose_name_another_provides_has_a_status_of_its_own() {
+    let bin = farmhand_tests::bin::farmhand().display();
+    let asks = format!(
+        "# REQUIRE: y\n{bin} flow wait y; echo \"y $?\"; {bin} flow wait 'task y'; echo \"task y $?\""
+    );
+    let dir = scripts(&[
+        ("x", "# PROVIDE: y\n"),
+        ("y", "# PROVIDE: why\nexit 4"),
+        ("z", &asks),
+    ]);
+    let out = flow(&["run", path(&dir)]);
+    let (said, err) = (text(&out.stdout), text(&out.stderr));
+    assert!(
+        said.contains("z | y 0") && said.contains("z | task y 10"),
+        "{said}{err}"
+    );
+    assert!(
+        err.contains("what waits for it waits for x, not the task"),
+        "{err}"
+    );
+}
+
+#[test]
 fn functions_of_one_file_are_tasks() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("all.sh");

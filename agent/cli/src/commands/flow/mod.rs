@@ -1,11 +1,14 @@
 //! `farmhand flow`: tasks in dependency order on this machine; needs no database.
 
+mod job_file;
 mod run;
 mod wait;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use farmhand_core::definition::FlowSpec;
 use farmhand_core::flow::{Direction, Facilities, Selection, Task};
 use farmhand_core::graph::Graph;
 
@@ -38,9 +41,12 @@ enum FlowCommand {
 /// Which tasks.
 #[derive(Args, Debug)]
 pub struct SourceArgs {
-    /// A directory of annotated scripts, or one shell file with annotated functions
+    /// A directory of annotated scripts, one shell file with annotated functions, or a job file (*.toml)
     #[arg(value_name = "DIR|FILE")]
     path: Option<PathBuf>,
+    /// The flow of this job, of a job file with several
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
     /// Pairs `dependency dependent`, as tsort reads them; - is stdin
     #[arg(long, value_name = "FILE")]
     edges: Option<PathBuf>,
@@ -88,6 +94,14 @@ struct GraphArgs {
     mermaid: bool,
 }
 
+/// Tasks, and what else was said of them.
+struct Loaded {
+    tasks: Vec<Task>,
+    preload: Option<PathBuf>,
+    /// Places of the pools of its tasks.
+    pools: BTreeMap<String, u32>,
+}
+
 pub fn run(args: &FlowArgs, json: bool) -> Outcome {
     match &args.command {
         FlowCommand::Plan(args) => show_plan(args, json),
@@ -95,7 +109,7 @@ pub fn run(args: &FlowArgs, json: bool) -> Outcome {
         FlowCommand::Wait(args) => wait::run_wait(args, json),
         FlowCommand::Mark(args) => wait::run_mark(args),
         FlowCommand::Graph(args) => {
-            let (tasks, graph) = args.source.read()?;
+            let (Loaded { tasks, .. }, graph) = args.source.read()?;
             let plan = plan::plan(&tasks, &graph);
             let (language, text) = match args.mermaid {
                 true => ("mermaid", plan::mermaid(&plan)),
@@ -113,15 +127,51 @@ pub fn run(args: &FlowArgs, json: bool) -> Outcome {
 
 impl SourceArgs {
     /// The tasks and their graph, whatever is wrong with it.
-    fn read(&self) -> Result<(Vec<Task>, Graph), Failure> {
+    fn read(&self) -> Result<(Loaded, Graph), Failure> {
         if self.path.is_none() && self.edges.is_none() {
             return Err(
                 Failure::usage("it is not said which flow").next("name a directory or a file, or --edges")
             );
         }
-        let tasks = self.tasks_of(self.path.clone())?;
-        let graph = graph(&tasks);
-        Ok((tasks, graph))
+        let job_file = self.path.as_deref().filter(|path| job_file::is_job_file(path));
+        if job_file.is_none() && self.job.is_some() {
+            return Err(Failure::usage("--job is for job files").next("name a *.toml file"));
+        }
+        let loaded = match job_file {
+            Some(path) => {
+                let described = job_file::read(path, self.job.as_deref())?;
+                let mut loaded = self.described(&described.flow)?;
+                described.with_env(&mut loaded.tasks);
+                loaded
+            }
+            None => Loaded {
+                tasks: self.tasks_of(self.path.clone())?,
+                preload: None,
+                pools: BTreeMap::new(),
+            },
+        };
+        let graph = graph(&loaded.tasks);
+        Ok((loaded, graph))
+    }
+
+    /// What a job's definition says.
+    fn described(&self, flow: &FlowSpec) -> Result<Loaded, Failure> {
+        let tasks = match &flow.dir {
+            Some(dir) => self.tasks_of(Some(dir.into()))?,
+            None if self.stop || self.edges.is_some() || !self.skip.is_empty() || !self.keep.is_empty() => {
+                return Err(
+                    Failure::usage("--stop, --skip, --keep and --edges are for scripts").why(
+                        "the tasks of a job file say their order themselves, and are neither started nor stopped",
+                    ),
+                );
+            }
+            None => flow.tasks(),
+        };
+        Ok(Loaded {
+            tasks,
+            preload: flow.preload.clone().map(PathBuf::from),
+            pools: flow.pools.clone(),
+        })
     }
 
     fn tasks_of(&self, path: Option<PathBuf>) -> Result<Vec<Task>, Failure> {
@@ -208,7 +258,7 @@ fn graph(tasks: &[Task]) -> Graph {
 }
 
 fn show_plan(args: &PlanArgs, json: bool) -> Outcome {
-    let (tasks, graph) = args.source.read()?;
+    let (Loaded { tasks, .. }, graph) = args.source.read()?;
     let plan = plan::plan(&tasks, &graph);
     if args.dot || args.mermaid {
         draw(&plan, args.mermaid);

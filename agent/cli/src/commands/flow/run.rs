@@ -159,29 +159,23 @@ struct Flow {
 }
 
 fn flow(args: &RunArgs) -> Result<Flow, Failure> {
-    if !args.from_run {
-        let (tasks, graph) = args.source.read()?;
-        return Ok(Flow {
-            tasks,
-            graph,
-            done: BTreeSet::new(),
-            preload: args.preload.clone(),
-            pools: BTreeMap::new(),
-        });
-    }
-    let handed: Handed = serde_json::from_reader(std::io::stdin().lock()).map_err(|e| {
-        Failure::new(Exit::Error, "the agent's description of the flow cannot be read").why(e)
-    })?;
-    let tasks = match &handed.flow.dir {
-        Some(dir) => args.source.tasks_of(Some(dir.into()))?,
-        None => handed.flow.tasks(),
+    let (loaded, graph, done) = if args.from_run {
+        let handed: Handed = serde_json::from_reader(std::io::stdin().lock()).map_err(|e| {
+            Failure::new(Exit::Error, "the agent's description of the flow cannot be read").why(e)
+        })?;
+        let loaded = args.source.described(&handed.flow)?;
+        let graph = super::graph(&loaded.tasks);
+        (loaded, graph, handed.done)
+    } else {
+        let (loaded, graph) = args.source.read()?;
+        (loaded, graph, BTreeSet::new())
     };
     Ok(Flow {
-        graph: super::graph(&tasks),
-        tasks,
-        done: handed.done,
-        preload: handed.flow.preload.map(PathBuf::from),
-        pools: handed.flow.pools,
+        tasks: loaded.tasks,
+        graph,
+        done,
+        preload: args.preload.clone().or(loaded.preload),
+        pools: loaded.pools,
     })
 }
 
