@@ -316,3 +316,33 @@ fn http(port: u16, path: &str) -> String {
     }
     answer
 }
+
+/// The commands that it prints, as they stand there.
+#[test]
+fn the_printed_commands_make_the_table_of_the_outbox_and_run_a_row() {
+    let home = scratch();
+    let dev = Dev::start(&home);
+    let said = dev.said();
+    let block = said.split("each row of a table:\n\n").nth(1).unwrap();
+    let block = block.split("\n\n").next().unwrap();
+    let lines: Vec<&str> = block.lines().map(str::trim).collect();
+    let shell = |line: &str| {
+        let ours = farmhand().parent().unwrap().display().to_string();
+        let path = format!("{ours}:{}", std::env::var("PATH").unwrap());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).env("PATH", path);
+        shell.env("FARMHAND_DATABASE_URL", dev.url());
+        shell.stdin(Stdio::null()).output().unwrap()
+    };
+    for line in &lines[..3] {
+        let out = shell(line);
+        assert!(out.status.success(), "{line}: {out:?}");
+    }
+    eventually("the row is sent", START, || {
+        let out = shell(lines[3]);
+        let said = String::from_utf8_lossy(&out.stdout).into_owned();
+        (said == "sending to a@b: one\n")
+            .then_some(())
+            .ok_or(format!("{out:?}"))
+    });
+}

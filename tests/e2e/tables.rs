@@ -36,6 +36,12 @@ async fn the_outbox_example_runs_each_row_and_tells_it_how_it_ended() {
         listed.contains("\"key\":\"2\"") && !listed.contains("\"key\":\"1\""),
         "{listed}"
     );
+    assert_eq!(
+        farm.ok(&["run", "logs", "outbox", "--key", "1"]),
+        "sending to a@b: one\n"
+    );
+    let none = farm.farmhand(&["run", "logs", "outbox", "--key", "9"]);
+    assert_eq!(none.status.code(), Some(3), "{none:?}");
     // NULL again runs it again; an agent that nobody notified is woken by hand.
     farm.sql
         .batch_execute(

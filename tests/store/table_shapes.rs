@@ -99,6 +99,14 @@ async fn what_is_wrong_with_a_table_is_said_with_what_mends_it() {
         ..orders(1)
     };
     assert_eq!(problems(gone).await[0].problem, "there is no table shop.ordres");
+    let elsewhere = TableSpec {
+        schema: "public".to_owned(),
+        ..orders(1)
+    };
+    assert_eq!(
+        problems(elsewhere).await[0].mend,
+        "write the schema before the name: there is shop.orders"
+    );
     let view = TableSpec {
         name: "seen".to_owned(),
         ..orders(1)
@@ -137,6 +145,42 @@ async fn what_is_wrong_with_a_table_is_said_with_what_mends_it() {
         farm.sql.batch_execute(statement).await.unwrap();
     }
     assert_eq!(problems(orders(1)).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_dispatch_column_that_cannot_hold_the_number_of_a_run_is_refused() {
+    let farm = Farm::new().await;
+    farm.sql
+        .batch_execute(
+            "CREATE DOMAIN short AS varchar(4);
+             CREATE TABLE wide (k int PRIMARY KEY, d varchar(19), e numeric(19), f numeric, g text, h bigint, i int);
+             CREATE TABLE narrow (k int PRIMARY KEY, d varchar(18), e numeric(4), f numeric(20,2), g char(4), h short);",
+        )
+        .await
+        .unwrap();
+    let problem = async |table: &str, dispatch: char| {
+        let table = TableSpec {
+            name: table.to_owned(),
+            key: "k".to_owned(),
+            dispatch: dispatch.to_string(),
+            ..TableSpec::default()
+        };
+        let found = check(&farm.db, &table).await.unwrap();
+        found.into_iter().find(|p| p.fatal)
+    };
+    for dispatch in 'd'..='i' {
+        assert!(problem("wide", dispatch).await.is_none(), "{dispatch}");
+    }
+    for dispatch in 'd'..='h' {
+        let found = problem("narrow", dispatch).await.unwrap();
+        assert!(
+            found.problem.ends_with("too narrow for the number of a run"),
+            "{}",
+            found.problem
+        );
+        farm.sql.batch_execute(&found.mend).await.unwrap();
+        assert!(problem("narrow", dispatch).await.is_none(), "{dispatch}");
+    }
 }
 
 #[tokio::test]

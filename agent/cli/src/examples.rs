@@ -42,33 +42,58 @@ const FILES: &[(&str, &str)] = &[
     ),
 ];
 
+/// A table job, and the table that it is for. Made by whoever tries it.
+const TABLE: &[(&str, &str)] = &[
+    (
+        "outbox.sql",
+        include_str!("../../../deploy/examples/table/outbox.sql"),
+    ),
+    (
+        "outbox.toml",
+        include_str!("../../../deploy/examples/table/outbox.toml"),
+    ),
+];
+
 /// What the files say where a farm has its own database and its own directory.
 const DATABASE: &str = "\"postgresql:///farmhand\"";
 const WORK: &str = "\"/var/tmp/farmhand-examples\"";
 
 /// The examples as files: name and text.
 pub fn fitted(database_url: &str, work: &Path) -> Vec<(&'static str, String)> {
+    fit(FILES, database_url, work)
+}
+
+/// The example of a table job, likewise.
+pub fn fitted_table(database_url: &str, work: &Path) -> Vec<(&'static str, String)> {
+    fit(TABLE, database_url, work)
+}
+
+fn fit(
+    files: &[(&'static str, &'static str)],
+    database_url: &str,
+    work: &Path,
+) -> Vec<(&'static str, String)> {
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
     let (database, work) = (quoted(database_url), quoted(&work.to_string_lossy()));
     let fit = |text: &str| text.replace(DATABASE, &database).replace(WORK, &work);
-    FILES.iter().map(|(name, text)| (*name, fit(text))).collect()
+    files.iter().map(|(name, text)| (*name, fit(text))).collect()
 }
 
-/// Writes the examples into `dir`, unless it is there: then they were written before, perhaps changed since,
+/// Writes examples into `dir`, unless it is there: then they were written before, perhaps changed since,
 /// and are left alone. Returns the files that are new.
 ///
 /// # Errors
 /// The directory or a file cannot be made.
-pub fn write(dir: &Path, database_url: &str, work: &Path) -> std::io::Result<Vec<PathBuf>> {
+pub fn write(dir: &Path, files: &[(&str, String)]) -> std::io::Result<Vec<PathBuf>> {
     if dir.exists() {
         return Ok(Vec::new());
     }
     // Made aside, so that an interrupted first start is not taken for a complete one.
     let aside = dir.with_extension("unfinished");
     std::fs::create_dir_all(&aside)?;
-    for (name, text) in fitted(database_url, work) {
+    for (name, text) in files {
         std::fs::write(aside.join(name), text)?;
     }
     std::fs::rename(&aside, dir)?;
-    Ok(FILES.iter().map(|(name, _)| dir.join(name)).collect())
+    Ok(files.iter().map(|(name, _)| dir.join(name)).collect())
 }

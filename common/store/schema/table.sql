@@ -32,12 +32,13 @@ AS $$ SELECT format('%I.%I', tbl->>'schema', tbl->>'name') $$;
 
 -- The columns that a definition names, and what the table has under these names (NULL: nothing).
 CREATE FUNCTION farmhand.table_columns(tbl jsonb)
-RETURNS TABLE (role text, name text, rel oid, num smallint, type text, category "char", nullable boolean,
+RETURNS TABLE (role text, name text, rel oid, num smallint, type text, base text, category "char", nullable boolean,
     generated boolean)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 SELECT w.role, tbl->>w.role, c.oid, a.attnum, format_type(a.atttypid, a.atttypmod),
+    CASE WHEN b.typtype = 'd' THEN format_type(b.typbasetype, b.typtypmod) ELSE format_type(a.atttypid, a.atttypmod) END,
     CASE WHEN a.atttypid IN ('smallint'::regtype, 'integer'::regtype) THEN 'i' ELSE t.typcategory END,
     NOT a.attnotnull, a.attgenerated <> '' OR a.attidentity = 'a'
 FROM unnest(ARRAY['key', 'dispatch', 'started', 'finished', 'exit_code', 'message']) WITH ORDINALITY AS w(role, nth)
@@ -66,7 +67,12 @@ BEGIN
         WHERE n.nspname = (tbl->>'schema')::name AND k.relname = (tbl->>'name')::name;
     IF NOT FOUND THEN
         problem := format('there is no table %s', t);
-        mend := format('create it, or fix `name`; a name without a schema is one of the schema public');
+        mend := coalesce((SELECT 'write the schema before the name: there is '
+                || string_agg(format('%I.%I', n.nspname, k.relname), ', ' ORDER BY n.nspname)
+            FROM pg_class k JOIN pg_namespace n ON n.oid = k.relnamespace
+            WHERE k.relname = (tbl->>'name')::name AND k.relkind IN ('r', 'p')
+                AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'),
+            'create it, or mend `name`; a name without a schema is one of the schema public');
         RETURN NEXT;
         RETURN;
     ELSIF c.relkind NOT IN ('r', 'p') THEN
@@ -87,13 +93,18 @@ BEGIN
                 r.role = 'exit_code' AND r.category NOT IN ('N', 'S', 'i') OR
                 r.role = 'message' AND r.category <> 'S' THEN
                 format('column %I of %s (`%s`) is of type %s', r.name, t, r.role, r.type)
+            -- What is too long for a text would be cut in silence.
+            WHEN r.role = 'dispatch' AND coalesce(substring(r.base FROM '^character(?: varying)?\((\d+)\)$')::integer,
+                    (SELECT m[1]::integer - m[2]::integer FROM regexp_match(r.base, '^numeric\((\d+),(-?\d+)\)$') m), 19) < 19 THEN
+                format('column %I of %s (`%s`) is of type %s, too narrow for the number of a run', r.name, t, r.role, r.type)
             END;
         mend := CASE
             WHEN r.num IS NULL THEN 'names are taken as they are written, upper and lower case included'
             WHEN r.generated THEN 'name another column'
             WHEN NOT r.nullable THEN format('ALTER TABLE %s ALTER COLUMN %I DROP NOT NULL;', t, r.name)
             ELSE CASE r.role
-                WHEN 'dispatch' THEN 'it is a time, a number, a text or a boolean'
+                WHEN 'dispatch' THEN CASE WHEN r.category IN ('N', 'S') THEN format('ALTER TABLE %s ALTER COLUMN %I TYPE %s;', t, r.name,
+                    CASE r.category WHEN 'N' THEN 'bigint' ELSE 'text' END) ELSE 'it is a time, a number, a text or a boolean' END
                 WHEN 'exit_code' THEN 'it is a number or a text'
                 WHEN 'message' THEN 'it is a text'
                 ELSE 'it is a time or a date' END

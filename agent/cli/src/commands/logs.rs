@@ -22,6 +22,9 @@ pub struct LogArgs {
     /// Its number; or a job's name, for its newest run
     #[arg(add = completion::run_numbers())]
     run: String,
+    /// The newest run for the row with this key; RUN is the table job's name
+    #[arg(long)]
+    key: Option<String>,
     /// Only this attempt [default: the last one; with -f all]
     #[arg(long, value_name = "N")]
     attempt: Option<i32>,
@@ -34,7 +37,7 @@ pub struct LogArgs {
 }
 
 pub async fn run(db: &Db, args: &LogArgs, as_json: bool) -> Outcome {
-    let run = runs::number(db, &args.run).await?;
+    let run = runs::number(db, &args.run, args.key.as_deref()).await?;
     let Some(row) = query::run(db, run).await? else {
         return Err(no_run(run).into());
     };

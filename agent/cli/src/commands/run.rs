@@ -66,7 +66,7 @@ pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     match &args.command {
         RunCommand::Ls(list) => runs::list(&db, list, as_json).await,
-        RunCommand::Show { run } => runs::show(&db, runs::number(&db, run).await?, as_json).await,
+        RunCommand::Show { run } => runs::show(&db, runs::number(&db, run, None).await?, as_json).await,
         RunCommand::Logs(args) => logs::run(&db, args, as_json).await,
         RunCommand::Items(args) => items::list(&db, args, as_json).await,
         RunCommand::Replay(args) => items::replay(&db, args, as_json).await,

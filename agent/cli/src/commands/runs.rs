@@ -48,26 +48,39 @@ fn state(word: &str) -> Result<RunState, String> {
     word.parse()
 }
 
-/// The run that somebody means: a number, or a job's name for its newest run.
+/// The run that somebody means: a number, or a job's name for its newest run, or for that of a row.
 ///
 /// # Errors
 /// 3 when there is no such job, or it has no run.
-pub async fn number(db: &Db, text: &str) -> Result<i64, Failure> {
-    if let Ok(run) = text.parse() {
-        return Ok(run);
+pub async fn number(db: &Db, text: &str, key: Option<&str>) -> Result<i64, Failure> {
+    match (text.parse(), key) {
+        (Ok(run), None) => return Ok(run),
+        (Ok(_), Some(_)) => {
+            return Err(Failure::usage("a run's number and --key exclude each other")
+                .next("name the table job instead of the number"));
+        }
+        (Err(_), _) => {}
     }
     let of = RunFilter {
         job: Some(text.to_owned()),
+        key: key.map(str::to_owned),
         ..RunFilter::default()
     };
     match reading::runs(db, &of, &Paging::first(1)).await?.items.first() {
         Some(run) => Ok(run.run_id),
         None => {
             let job = jobs::one(db, text).await?;
-            Err(
-                Failure::new(Exit::NotFound, format!("{} has no run yet", job.job_id))
+            Err(match key {
+                Some(key) => Failure::new(
+                    Exit::NotFound,
+                    format!("{} has no run for the key {key}", job.job_id),
+                )
+                .next(format!(
+                    "`farmhand run ls --job {text}` shows the keys of its runs"
+                )),
+                None => Failure::new(Exit::NotFound, format!("{} has no run yet", job.job_id))
                     .next(format!("`farmhand explain job {text}` says why")),
-            )
+            })
         }
     }
 }

@@ -216,6 +216,8 @@ fn spawn(place: &Place, programs: &Programs) -> Result<(i32, Receiver<ExitStatus
         "shared_buffers=64MB",
         "log_line_prefix=%m [%p] %q%a ",
         "timezone=UTC",
+        // Else what users make is in Farmhand's own schema, which has the login's name.
+        "search_path=public",
         "log_timezone=UTC",
     ] {
         command.arg("-c").arg(setting);

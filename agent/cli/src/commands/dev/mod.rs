@@ -77,7 +77,9 @@ impl Farm {
             .block_on(migrate::migrate(&config))
             .map_err(|e| database::located(e, &config))?;
         let login = self.login(dir, &config)?;
-        let new = examples::write(&dir.join("jobs"), &url, &dir.join("work"))?;
+        let work = dir.join("work");
+        examples::write(&dir.join("table"), &examples::fitted_table(&url, &work))?;
+        let new = examples::write(&dir.join("jobs"), &examples::fitted(&url, &work))?;
         if !new.is_empty() {
             apply(&url, &dir.join("jobs"))?;
         }

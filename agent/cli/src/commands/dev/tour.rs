@@ -51,6 +51,13 @@ The database, and a run submitted from SQL:
   SELECT farmhand.submit('checksum-sweep');
   SELECT job_id, state, running_at, attempt FROM farmhand.run ORDER BY run_id DESC LIMIT 10;
 
+A job that runs each row of a table:
+
+  psql {url} -f {table}/outbox.sql
+  farmhand job apply {table}/outbox.toml
+  psql {url} -c \"INSERT INTO outbox (address, body) VALUES ('a@b', 'one')\"
+  farmhand run logs outbox --key 1
+
 Take a node away, and see its runs move within {takeover:.1} s:
 
   kill -9 {pid} {warden:<24}{name} and its warden: its commands die with them, other nodes
@@ -67,6 +74,7 @@ Logs are {dir}/farm-*.log. Ctrl-C ends all of it; the next start finds its data 
             .all()
             .first()
             .map_or_else(String::new, |agent| agent.listen.to_string()),
+        table = shell_word(&dir.join("table").display().to_string()),
         jobs = dir.join("jobs").display(),
         url = shell_word(url),
         takeover = takeover(ttl),
