@@ -357,6 +357,28 @@ fn a_script_whose_name_another_provides_has_a_status_of_its_own() {
 }
 
 #[test]
+fn the_critical_path_counts_a_daemon_until_its_mark_and_names_only_what_ran() {
+    let bin = farmhand_tests::bin::farmhand().display();
+    let dir = scripts(&[
+        ("daemon", &format!("# PROVIDE: net\n{bin} flow mark net; sleep 1")),
+        ("client", "# PROVIDE: client\n# REQUIRE: net\nsleep 2"),
+        ("out", "# PROVIDE: out\n# KEYWORD: no\n# REQUIRE: client\n"),
+        ("last", "# REQUIRE: out\n"),
+    ]);
+    let err = text(&flow(&["run", "--skip", "no", path(&dir)]).stderr);
+    assert!(
+        err.contains("): daemon > client\n") || err.contains("): daemon > client > last\n"),
+        "{err}"
+    );
+    let length = err
+        .split("critical path ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
+    let length: f64 = length.and_then(|l| l.parse().ok()).unwrap();
+    assert!((2.0..2.9).contains(&length), "{err}");
+}
+
+#[test]
 fn functions_of_one_file_are_tasks() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("all.sh");

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use farmhand_core::flow::{End, Task};
-use farmhand_core::graph::Graph;
+use farmhand_core::graph::{Graph, Node};
 
 use super::rundir::RunDir;
 use super::signals::Exit;
@@ -19,6 +19,8 @@ pub struct Record {
     pub exit: Option<Exit>,
     pub end: Option<End>,
     pub reason: Option<String>,
+    /// What it marked before its end: the node, and when.
+    pub marks: Vec<(usize, Duration)>,
 }
 
 impl Record {
@@ -74,15 +76,13 @@ impl Report {
 
     /// How close the run came to its critical path, and which that was.
     pub fn critical(&self, tasks: &[Task], graph: &Graph) -> Option<String> {
-        let path = graph.critical_path(&graph.order()?, |t| {
-            self.records[t].duration().unwrap_or_default()
-        });
-        if path.length.is_zero() {
+        let (path, length) = chain(&self.records, graph);
+        if length.is_zero() {
             return None;
         }
-        let over = (self.elapsed.as_secs_f64() / path.length.as_secs_f64() - 1.0) * 100.0;
-        let names: Vec<_> = path.tasks.iter().map(|t| tasks[*t].name()).collect();
-        let length = seconds(path.length);
+        let over = (self.elapsed.as_secs_f64() / length.as_secs_f64() - 1.0) * 100.0;
+        let names: Vec<_> = path.iter().map(|t| tasks[*t].name()).collect();
+        let length = seconds(length);
         Some(format!(
             "critical path {length} ({over:+.1} %): {}",
             names.join(" > ")
@@ -92,10 +92,7 @@ impl Report {
     /// Each executed task as a bar (`#` on the critical path, `=` elsewhere) after the time it waited for a
     /// place or a lock (`.`).
     pub fn gantt(&self, tasks: &[Task], graph: &Graph, width: usize) -> String {
-        let order = graph.order();
-        let critical =
-            order.map(|o| graph.critical_path(&o, |t| self.records[t].duration().unwrap_or_default()));
-        let critical = critical.map(|c| c.tasks).unwrap_or_default();
+        let (critical, _) = chain(&self.records, graph);
         let mut shown: Vec<usize> = (0..tasks.len())
             .filter(|t| self.records[*t].started.is_some())
             .collect();
@@ -135,6 +132,113 @@ impl Report {
     }
 }
 
+/// From the task that ended last backwards: each time the one of those it came after that let it go last, by its end or
+/// by a mark before. With the time that they took for that. Only tasks that were executed.
+fn chain(records: &[Record], graph: &Graph) -> (Vec<usize>, Duration) {
+    let ended = |task: usize| {
+        records[task]
+            .started
+            .and(records[task].ended)
+            .map(|at| (at, task))
+    };
+    let mut next = (0..graph.tasks()).filter_map(ended).max();
+    let (mut tasks, mut length) = (Vec::new(), Duration::ZERO);
+    while let Some((until, task)) = next {
+        let started = records[task].started.unwrap_or(until);
+        length += until.saturating_sub(started);
+        tasks.push(task);
+        let before = let_go(records, graph, task).into_iter();
+        next = before.filter(|(at, _)| *at <= started).max();
+    }
+    tasks.reverse();
+    (tasks, length)
+}
+
+/// The tasks that `task` comes right after, through marks and tasks that were not executed, and when each let it go.
+fn let_go(records: &[Record], graph: &Graph, task: usize) -> Vec<(Duration, usize)> {
+    let mut found = Vec::new();
+    let mut look = vec![task];
+    while let Some(node) = look.pop() {
+        for edge in graph.into(node) {
+            let from = edge.from;
+            let task = matches!(graph.nodes()[from], Node::Task(_));
+            if !task || records[from].started.is_none() {
+                look.push(from);
+                continue;
+            }
+            let marks = records[from].marks.iter();
+            let marked = marks.filter(|(of, _)| *of == from || *of == node);
+            let at = marked.map(|(_, at)| *at).min().or(records[from].ended);
+            found.extend(at.map(|at| (at, from)));
+        }
+    }
+    found
+}
+
 fn seconds(d: Duration) -> String {
     format!("{:.3} s", d.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farmhand_core::flow::{Selection, functions};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Shell functions, and of each: start, end and the mark that it made, in milliseconds.
+    fn path(text: &str, times: &[Option<(u32, u32, Option<(&str, u32)>)>]) -> (String, u128) {
+        let tasks = functions("all.sh", text, &Selection::default());
+        let members: Vec<_> = tasks.iter().map(|t| &t.member).collect();
+        let graph = Graph::new(&members);
+        let record = |time: &Option<(u32, u32, Option<(&str, u32)>)>| match time {
+            None => Record::default(),
+            Some((start, end, mark)) => Record {
+                started: Some(MS * *start),
+                ended: Some(MS * *end),
+                marks: mark
+                    .iter()
+                    .map(|(name, at)| (graph.names()[*name], MS * *at))
+                    .collect(),
+                ..Record::default()
+            },
+        };
+        let records: Vec<Record> = times.iter().map(record).collect();
+        let (path, length) = chain(&records, &graph);
+        let names: Vec<_> = path.iter().map(|t| tasks[*t].name()).collect();
+        (names.join(" > "), length.as_millis())
+    }
+
+    const DAEMON: &str = "# PROVIDE: net\ndaemon() { :; }\n# PROVIDE: disk\nmount() { :; }\n\
+                          # REQUIRE: net disk\nclient() { :; }\n# REQUIRE: client\nlast() { :; }\n";
+
+    #[test]
+    fn a_daemon_counts_until_its_mark() {
+        let times = [
+            Some((0, 5000, Some(("net", 100)))),
+            Some((0, 50, None)),
+            Some((101, 5900, None)),
+            Some((5901, 6000, None)),
+        ];
+        assert_eq!(path(DAEMON, &times), ("daemon > client > last".to_owned(), 5998));
+        let slow_disk = [
+            Some((0, 5000, Some(("daemon", 100)))),
+            Some((0, 200, None)),
+            Some((201, 5900, None)),
+            Some((5901, 6000, None)),
+        ];
+        assert_eq!(
+            path(DAEMON, &slow_disk),
+            ("mount > client > last".to_owned(), 5998)
+        );
+    }
+
+    #[test]
+    fn only_what_ran_is_named() {
+        let times = [Some((0, 100, None)), None, Some((100, 300, None)), None];
+        assert_eq!(path(DAEMON, &times), ("daemon > client".to_owned(), 300));
+        let without_client = [Some((0, 100, None)), None, None, Some((100, 300, None))];
+        assert_eq!(path(DAEMON, &without_client), ("daemon > last".to_owned(), 300));
+        assert_eq!(path(DAEMON, &[None, None, None, None]), (String::new(), 0));
+    }
 }

@@ -137,6 +137,10 @@ impl Engine<'_> {
             );
             return self.tools.reporter.say(&said);
         }
+        if let (Some(task), Some(node)) = (task, self.graph.names().get(request.name.as_str())) {
+            let at = self.began.elapsed();
+            self.record(task).marks.push((*node, at));
+        }
         self.tools.reporter.event(&Event::Mark {
             task: &request.task,
             name: &request.name,
