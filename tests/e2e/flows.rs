@@ -70,3 +70,55 @@ async fn a_flow_loads_its_library_once_keeps_to_its_pool_and_shows_how_each_task
     assert!(people.contains("because of bad"), "{people}");
     farm.check().await;
 }
+
+/// Stopped: backwards, one after the other, without what has the keyword, whatever names are missing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_flow_on_the_farm_does_what_the_options_of_flow_run_do() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let (dir, log) = (place.path().join("rc.d"), place.path().join("log"));
+    fs::create_dir(&dir).expect("a directory");
+    let facilities = place.path().join("insserv.conf");
+    fs::write(&facilities, "$disks a\n").expect("a file");
+    let lsb =
+        "### BEGIN INIT INFO\n# Provides: d\n# Required-Stop: $disks\n# Default-Stop: 0\n### END INIT INFO";
+    let scripts = [
+        ("a", "# PROVIDE: a"),
+        ("b", "# PROVIDE: b\n# REQUIRE: a nowhere"),
+        ("c", "# PROVIDE: c\n# REQUIRE: b\n# KEYWORD: nostop"),
+        ("d", lsb),
+        ("e", "# PROVIDE: e\n# REQUIRE: c"),
+    ];
+    for (name, header) in scripts {
+        let text = format!(
+            "#!/bin/sh\n{header}\necho \"+ {name} $1\" >> '{0}'; sleep 0.1; echo - >> '{0}'\n",
+            log.display()
+        );
+        let path = dir.join(name);
+        fs::write(&path, text).expect("a script");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("chmod");
+    }
+    let job = format!(
+        "[job.f]\nflow = {{ dir = '{}', stop = true, skip = 'nostop', missing = 'warn', facilities = '{}', jobs = 1 }}\n",
+        dir.display(),
+        facilities.display()
+    );
+    let farm = Farm::new().agents(1).jobs(&job).start().await;
+    let run_id = farm.submit("f").await;
+    let run = farm.over(run_id, std::time::Duration::from_secs(60)).await;
+    let output = farm.output(run_id, 1).await;
+    assert_eq!(run.state.as_str(), "succeeded", "{output}");
+    assert!(
+        output.contains("names `nowhere`, which nobody provides"),
+        "{output}"
+    );
+    let ran = fs::read_to_string(&log).expect("the scripts' log");
+    let lines: Vec<&str> = ran.lines().collect();
+    assert!(lines.chunks(2).all(|pair| pair[1] == "-"), "one at a time: {ran}");
+    let place_of = |name: &str| lines.iter().position(|l| *l == format!("+ {name} stop"));
+    let [a, b, d, e] =
+        ["a", "b", "d", "e"].map(|name| place_of(name).unwrap_or_else(|| panic!("{name}: {ran}")));
+    assert!(e < b && b < a && d < a, "{ran}");
+    assert!(!ran.contains("+ c"), "{ran}");
+    farm.check().await;
+}

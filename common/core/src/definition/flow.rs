@@ -1,4 +1,4 @@
-//! A job made of tasks: `[job.x.task.NAME]` or `flow = "DIR"`.
+//! A job made of tasks: `[job.x.task.NAME]`, `flow = "DIR"` or `flow = { dir = "DIR", … }`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use toml::de::DeValue;
 use super::pools::Pools;
 use super::spec::{Command, JobSpec, Retry, opt_millis};
 use super::{check, retry};
-use crate::document::{Found, Reader, Wrong, boolean, filled, one_of, positive_duration, text};
+use crate::document::{Found, Reader, Wrong, boolean, count, filled, one_of, positive_duration, text};
 use crate::flow::{Action, Extras, Task};
 use crate::graph::{Graph, Place, Reference, Relation};
 
@@ -21,11 +21,37 @@ use crate::graph::{Graph, Place, Reference, Relation};
 pub struct FlowSpec {
     /// A directory of annotated scripts, or one shell file.
     pub dir: Option<String>,
+    #[serde(flatten)]
+    pub scripts: Scripts,
     /// A shell library that is loaded once, on the node that runs the flow.
     pub preload: Option<String>,
     /// Places of the pools that its tasks name.
     pub pools: BTreeMap<String, u32>,
     pub tasks: BTreeMap<String, TaskSpec>,
+}
+
+/// How the scripts of a directory are run; what the options of `farmhand flow run` say.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Scripts {
+    /// Backwards, each called with `stop`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stop: bool,
+    /// Keywords whose scripts are left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skip: Vec<String>,
+    /// When not empty: keywords without which scripts are left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keep: Vec<String>,
+    /// Whether a name that nobody provides is only a warning.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub missing_warns: bool,
+    /// Files in the form of insserv.conf.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub facilities: Vec<String>,
+    /// At most so many at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -120,7 +146,12 @@ pub(super) fn read_flow(job: &mut Reader<'_>, spec: &mut JobSpec, pools: &Pools)
             ("skip-finished", Resume::SkipFinished),
         ]),
     );
-    if let Some(dir) = job.read("flow", check::absolute_path) {
+    let given = job.raw("flow");
+    if let Some(DeValue::Table(_)) = given.as_ref().map(|found| found.value) {
+        spec.flow = given
+            .zip(job.table("flow"))
+            .map(|(found, table)| read_dir(table, found.span));
+    } else if let Some(dir) = job.read("flow", check::absolute_path) {
         spec.flow = Some(FlowSpec {
             dir: Some(dir.value),
             ..FlowSpec::default()
@@ -138,6 +169,40 @@ pub(super) fn read_flow(job: &mut Reader<'_>, spec: &mut JobSpec, pools: &Pools)
             "load the library in the command, or write `flow` or `task`",
         ),
     }
+}
+
+fn read_dir(mut table: Reader<'_>, span: Range<usize>) -> FlowSpec {
+    let mut flow = FlowSpec::default();
+    match table.key_span("dir") {
+        Some(_) => table.maybe("dir", &mut flow.dir, check::absolute_path),
+        None => table.sink().report(
+            span,
+            "`flow` has no `dir`",
+            "add dir = \"/etc/rc.d\", or another directory",
+        ),
+    }
+    let scripts = &mut flow.scripts;
+    table.set("stop", &mut scripts.stop, boolean);
+    for (key, into) in [("skip", &mut scripts.skip), ("keep", &mut scripts.keep)] {
+        let found = table.list(key, true, filled).unwrap_or_default();
+        into.extend(found.into_iter().map(|found| found.value));
+    }
+    let facilities = table.list("facilities", true, check::absolute_path);
+    scripts.facilities = facilities.into_iter().flatten().map(|f| f.value).collect();
+    let missing = one_of(&[("error", false), ("warn", true)]);
+    table.set("missing", &mut scripts.missing_warns, missing);
+    table.maybe("jobs", &mut scripts.jobs, |value| match count(65_535)(value)? {
+        0 => Err(Wrong::new(
+            "with 0 nothing starts",
+            "leave it out for the default",
+        )),
+        jobs => Ok(jobs),
+    });
+    table.finish(&[
+        ("path", "did you mean `dir`?"),
+        ("direction", "did you mean `stop`?"),
+    ]);
+    flow
 }
 
 fn read_tasks(job: &mut Reader<'_>, spec: &mut JobSpec, pools: &Pools) {

@@ -87,3 +87,42 @@ fn the_pool_of_a_task_must_be_defined_and_have_a_place() {
     let wrong = read(&format!("[pool.disk]\nsize = 0\n{job}")).unwrap_err();
     assert!(wrong[0].what.contains("has no place"), "{wrong:?}");
 }
+
+#[test]
+fn a_directory_flow_says_what_the_options_of_flow_run_say() {
+    let spec = read(
+        "[job.n]\nflow = { dir = '/etc/rc.d', stop = true, skip = 'nostart', keep = ['a', 'b'], missing = 'warn', facilities = '/etc/f', jobs = 3 }\n",
+    )
+    .unwrap();
+    let flow = spec.flow.clone().unwrap();
+    let words = |list: &[&str]| list.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
+    let expected = super::Scripts {
+        stop: true,
+        skip: words(&["nostart"]),
+        keep: words(&["a", "b"]),
+        missing_warns: true,
+        facilities: words(&["/etc/f"]),
+        jobs: Some(3),
+    };
+    assert_eq!(
+        (flow.dir.as_deref(), &flow.scripts),
+        (Some("/etc/rc.d"), &expected)
+    );
+    let stored = serde_json::to_value(&spec).unwrap();
+    assert_eq!(serde_json::from_value::<super::JobSpec>(stored).unwrap(), spec);
+    let plain = serde_json::to_value(read("[job.n]\nflow = '/etc/rc.d'\n").unwrap()).unwrap();
+    let keys: Vec<_> = plain["flow"].as_object().unwrap().keys().cloned().collect();
+    assert_eq!(
+        keys,
+        ["dir", "pools", "preload", "tasks"],
+        "stored revisions stay as they are"
+    );
+}
+
+#[test]
+fn a_directory_flow_without_a_directory_or_with_no_task_at_a_time_is_refused() {
+    let told = |text: &str| read(text).unwrap_err()[0].what.clone();
+    assert_eq!(told("[job.n]\nflow = { stop = true }\n"), "`flow` has no `dir`");
+    assert!(told("[job.n]\nflow = { dir = '/x', jobs = 0 }\n").contains("nothing starts"));
+    assert!(told("[job.n]\nflow = { dir = '/x', stp = true }\n").contains("stp"));
+}

@@ -38,7 +38,7 @@ mod watched;
 pub(crate) use check::is_user_name;
 pub use check::variable_name;
 pub use difference::{Change, changes, differences};
-pub use flow::{FlowSpec, Resume, TaskSpec};
+pub use flow::{FlowSpec, Resume, Scripts, TaskSpec};
 pub use load::{Definitions, JobDefinition, load, load_all};
 pub use needs::{Needs, Rate};
 pub use notify::TargetDefinition;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::JobSpec;
 use super::job::OWN_KEYS;
-use rows::{STREAM, TABLE};
+use rows::{FLOW, STREAM, TABLE};
 use shared::{CALENDAR, NOTIFY, POOL};
 
 /// What a value looks like.
@@ -29,6 +29,8 @@ enum Kind {
     /// Strings by names that people choose.
     Strings,
     Table(&'static [Key]),
+    /// A string like this, or a table.
+    TextOr(&'static str, &'static [Key]),
     /// A list of tables.
     List(&'static [Key]),
     /// Tables by names that people choose.
@@ -134,7 +136,7 @@ const JOB: &[Key] = &[
     ),
     key(
         "flow",
-        Kind::TextLike("/etc/rc.d"),
+        Kind::TextOr("/etc/rc.d", FLOW),
         "A directory of annotated scripts, or one shell file, instead of a command.",
     ),
     key(
@@ -349,6 +351,9 @@ fn property(key: &Key, defaults: Option<&Value>) -> Value {
         Kind::Instant => json!({"type": "string", "examples": ["2026-12-01", "2026-12-01T08:00:00Z"]}),
         Kind::Strings => json!({"type": "object", "additionalProperties": {"type": "string"}}),
         Kind::Table(keys) => table(keys, None),
+        Kind::TextOr(example, keys) => {
+            json!({"anyOf": [{"type": "string"}, table(keys, None)], "examples": [example]})
+        }
         Kind::List(keys) => json!({"type": "array", "items": table(keys, None)}),
         Kind::Tables(keys) => json!({"type": "object", "additionalProperties": table(keys, None)}),
         Kind::Params => json!({"type": "object", "additionalProperties": {

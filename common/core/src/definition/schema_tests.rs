@@ -76,6 +76,10 @@ fn the_schema_has_the_keys_that_the_reader_takes_and_no_others() {
             format!("[job.a]\ncommand = 'x'\n[job.a.output]\n{unknown}\n"),
         ),
         (
+            &job["properties"]["flow"]["anyOf"][1],
+            format!("[job.a]\n[job.a.flow]\ndir = '/x'\n{unknown}\n"),
+        ),
+        (
             &job["properties"]["table"],
             format!("[job.a]\ncommand = 'x'\n[job.a.table]\n{unknown}\n"),
         ),

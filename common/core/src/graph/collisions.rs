@@ -59,7 +59,7 @@ impl Graph {
             providers.retain(|(provider, _)| *provider != task);
             Some(Collision {
                 name: name.to_owned(),
-                at: (*providers.first()?).1.clone(),
+                at: providers.first()?.1.clone(),
                 both: providers.len() < all,
                 others: providers.iter().map(|(t, _)| self.label(*t).to_owned()).collect(),
             })

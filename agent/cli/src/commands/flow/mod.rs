@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use farmhand_core::definition::FlowSpec;
+use farmhand_core::definition::{FlowSpec, Scripts};
 use farmhand_core::flow::{Direction, Facilities, Selection, Task};
 use farmhand_core::graph::Graph;
 
@@ -39,7 +39,7 @@ enum FlowCommand {
 }
 
 /// Which tasks.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct SourceArgs {
     /// A directory of annotated scripts, one shell file with annotated functions, or a job file (*.toml)
     #[arg(value_name = "DIR|FILE")]
@@ -97,6 +97,9 @@ struct GraphArgs {
 /// Tasks, and what else was said of them.
 struct Loaded {
     tasks: Vec<Task>,
+    /// What the options say, and the job.
+    source: SourceArgs,
+    jobs: Option<u32>,
     preload: Option<PathBuf>,
     /// Places of the pools of its tasks.
     pools: BTreeMap<String, u32>,
@@ -146,6 +149,8 @@ impl SourceArgs {
             }
             None => Loaded {
                 tasks: self.tasks_of(self.path.clone())?,
+                source: self.clone(),
+                jobs: None,
                 preload: None,
                 pools: BTreeMap::new(),
             },
@@ -156,8 +161,9 @@ impl SourceArgs {
 
     /// What a job's definition says.
     fn described(&self, flow: &FlowSpec) -> Result<Loaded, Failure> {
+        let source = self.with(&flow.scripts);
         let tasks = match &flow.dir {
-            Some(dir) => self.tasks_of(Some(dir.into()))?,
+            Some(dir) => source.tasks_of(Some(dir.into()))?,
             None if self.stop || self.edges.is_some() || !self.skip.is_empty() || !self.keep.is_empty() => {
                 return Err(
                     Failure::usage("--stop, --skip, --keep and --edges are for scripts").why(
@@ -169,9 +175,25 @@ impl SourceArgs {
         };
         Ok(Loaded {
             tasks,
+            source,
+            jobs: flow.scripts.jobs,
             preload: flow.preload.clone().map(PathBuf::from),
             pools: flow.pools.clone(),
         })
+    }
+
+    /// The options, and what the job says.
+    fn with(&self, scripts: &Scripts) -> Self {
+        let mut all = self.clone();
+        all.stop |= scripts.stop;
+        all.skip.extend(scripts.skip.iter().cloned());
+        all.keep.extend(scripts.keep.iter().cloned());
+        all.facilities
+            .extend(scripts.facilities.iter().map(PathBuf::from));
+        if scripts.missing_warns {
+            all.missing = MissingNames::Warn;
+        }
+        all
     }
 
     fn tasks_of(&self, path: Option<PathBuf>) -> Result<Vec<Task>, Failure> {
@@ -258,7 +280,7 @@ fn graph(tasks: &[Task]) -> Graph {
 }
 
 fn show_plan(args: &PlanArgs, json: bool) -> Outcome {
-    let (Loaded { tasks, .. }, graph) = args.source.read()?;
+    let (Loaded { tasks, source, .. }, graph) = args.source.read()?;
     let plan = plan::plan(&tasks, &graph);
     if args.dot || args.mermaid {
         draw(&plan, args.mermaid);
@@ -267,7 +289,7 @@ fn show_plan(args: &PlanArgs, json: bool) -> Outcome {
     } else {
         table(&plan);
     }
-    args.source.judge(&graph)?;
+    source.judge(&graph)?;
     Ok(Exit::Ok)
 }
 

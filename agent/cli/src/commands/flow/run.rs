@@ -67,7 +67,7 @@ pub fn time(text: &str) -> Result<Duration, String> {
 
 pub fn run(args: &RunArgs, json: bool) -> Outcome {
     let mut flow = flow(args)?;
-    args.source.judge(&flow.graph)?;
+    flow.source.judge(&flow.graph)?;
     refuse_unexecutable(&flow.tasks)?;
     if args.dry_run {
         return dry_run(&flow.tasks, &flow.graph, json);
@@ -82,7 +82,7 @@ pub fn run(args: &RunArgs, json: bool) -> Outcome {
 
 fn execute(args: &RunArgs, json: bool, flow: &Flow, dir: RunDir) -> Result<(Report, usize), Failure> {
     let (tasks, graph) = (&flow.tasks, &flow.graph);
-    let course = Course::new(tasks, graph, args.limit(), &flow.done)
+    let course = Course::new(tasks, graph, args.limit(flow.jobs), &flow.done)
         .ok_or_else(|| Failure::new(Exit::Error, "the tasks wait for each other in a cycle"))?
         .with_pools(&flow.pools);
     let deps = dir.deps();
@@ -128,7 +128,7 @@ fn execute(args: &RunArgs, json: bool, flow: &Flow, dir: RunDir) -> Result<(Repo
         dir,
     };
     let options = Options {
-        direction: args.source.direction(),
+        direction: flow.source.direction(),
         grace: args.grace,
         timeout: args.timeout,
         drain: None,
@@ -150,6 +150,8 @@ fn give_memory_back() {
 
 struct Flow {
     tasks: Vec<Task>,
+    source: SourceArgs,
+    jobs: Option<u32>,
     graph: Graph,
     /// Not to run again.
     done: BTreeSet<String>,
@@ -172,6 +174,8 @@ fn flow(args: &RunArgs) -> Result<Flow, Failure> {
     };
     Ok(Flow {
         tasks: loaded.tasks,
+        source: loaded.source,
+        jobs: loaded.jobs,
         graph,
         done,
         preload: args.preload.clone().or(loaded.preload),
@@ -180,9 +184,10 @@ fn flow(args: &RunArgs) -> Result<Flow, Failure> {
 }
 
 impl RunArgs {
-    fn limit(&self) -> usize {
+    fn limit(&self, of_job: Option<u32>) -> usize {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        self.jobs.map_or_else(|| (4 * cpus).max(64), usize::from)
+        let jobs = self.jobs.map(u32::from).or(of_job);
+        jobs.map_or_else(|| (4 * cpus).max(64), |n| n as usize)
     }
 }
 

@@ -72,3 +72,33 @@ pub(super) const STREAM: &[Key] = &[
         "A line that failed so often is recorded and passed over.",
     ),
 ];
+
+pub(super) const FLOW: &[Key] = &[
+    key(
+        "dir",
+        Kind::TextLike("/etc/rc.d"),
+        "A directory of annotated scripts, or one shell file.",
+    ),
+    key("stop", Kind::Boolean, "Backwards, each called with `stop`."),
+    key(
+        "skip",
+        Kind::Texts("nostart"),
+        "Scripts with one of these keywords are left out.",
+    ),
+    key(
+        "keep",
+        Kind::Texts("shutdown"),
+        "Scripts without any of these keywords are left out.",
+    ),
+    key(
+        "missing",
+        Kind::Words(&["error", "warn"]),
+        "What a name that nobody provides is.",
+    ),
+    key(
+        "facilities",
+        Kind::Texts("/etc/insserv.conf"),
+        "More `$facilities`: files in the form of insserv.conf.",
+    ),
+    key("jobs", Kind::Integer(1, 65_535), "At most so many at a time."),
+];
