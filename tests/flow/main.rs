@@ -1,5 +1,6 @@
 //! Flows: planning, running, the FIFO files.
 
+mod alone;
 mod bad_inputs;
 mod bench;
 mod fifo;

@@ -30,9 +30,11 @@ enum FlowCommand {
     Plan(PlanArgs),
     /// Run the tasks, each as soon as what it waits for has ended
     Run(Box<run::RunArgs>),
-    /// Called from a task: sleep until others have ended; fails when one of them did not succeed
+    /// Make a directory of names to wait for and to mark, without a flow: between any two programs
+    Init(wait::InitArgs),
+    /// Sleep until others have ended or were marked; fails when one of them did not succeed
     Wait(wait::WaitArgs),
-    /// Called from a task that goes on, say a daemon: what waits for it need wait no longer
+    /// Called from a task that goes on, say a daemon, or with names of `flow init`: what waits for it need wait no longer
     Mark(wait::MarkArgs),
     /// Print the graph for Graphviz, or for Mermaid
     Graph(GraphArgs),
@@ -109,6 +111,7 @@ pub fn run(args: &FlowArgs, json: bool) -> Outcome {
     match &args.command {
         FlowCommand::Plan(args) => show_plan(args, json),
         FlowCommand::Run(args) => run::run(args, json),
+        FlowCommand::Init(args) => wait::run_init(args),
         FlowCommand::Wait(args) => wait::run_wait(args, json),
         FlowCommand::Mark(args) => wait::run_mark(args),
         FlowCommand::Graph(args) => {

@@ -1,13 +1,26 @@
-//! `farmhand flow wait` and `farmhand flow mark`: called from inside a flow.
+//! `farmhand flow init`, `farmhand flow wait` and `farmhand flow mark`: inside a flow, and without one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 
 use crate::commands::{Exit, Failure, Outcome, out};
-use farmhand_engine::flow::fifo::{WaitError, status, wait};
+use farmhand_engine::flow::fifo::{Status, WaitError, alone, status, wait};
 use farmhand_engine::flow::marks;
+
+#[derive(Args, Debug)]
+pub struct InitArgs {
+    /// A directory that does not exist yet, or one that this command made; private to its user
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Names that can be waited for from now on; those that there are stay as they are
+    #[arg(required = true)]
+    names: Vec<String>,
+    /// Those that were marked are to be waited for again
+    #[arg(long)]
+    again: bool,
+}
 
 #[derive(Args, Debug)]
 pub struct WaitArgs {
@@ -29,9 +42,23 @@ pub struct MarkArgs {
     /// The flow's directory [default: $FARMHAND_DEPS]
     #[arg(long, value_name = "DIR")]
     deps: Option<PathBuf>,
+    /// In a directory of `flow init`: how it ended; who waits gets this exit code
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    code: u8,
     /// The task that speaks [default: $FARMHAND_TASK]
     #[arg(long)]
     task: Option<String>,
+}
+
+pub fn run_init(args: &InitArgs) -> Outcome {
+    alone::init(&args.dir, &args.names, args.again).map_err(|e| cannot(&args.dir, e))?;
+    Ok(Exit::Ok)
+}
+
+fn cannot(dir: &Path, error: std::io::Error) -> Failure {
+    Failure::new(Exit::Error, format!("{} cannot be used", dir.display()))
+        .why(error)
+        .next("name a directory that does not exist yet, or one that `farmhand flow init` made")
 }
 
 /// Waits for all; the exit code is that of the first name, in the order given, that did not succeed.
@@ -60,6 +87,18 @@ pub fn run_wait(args: &WaitArgs, json: bool) -> Outcome {
 
 pub fn run_mark(args: &MarkArgs) -> Outcome {
     let deps = deps(args.deps.as_ref())?;
+    if alone::is_alone(&deps) {
+        let word = if args.code == 0 { "ok" } else { "failed" };
+        let status = Status::new(args.code, word);
+        return match alone::mark(&deps, &args.name, &status).map_err(|e| cannot(&deps, e))? {
+            true => Ok(Exit::Ok),
+            false => Err(WaitError::Unknown(args.name.clone()).into()),
+        };
+    }
+    if args.code != 0 {
+        return Err(Failure::usage("--code is for directories of `flow init`")
+            .next("a task of a flow ends with its exit code"));
+    }
     let task = args.task.clone().or_else(|| std::env::var("FARMHAND_TASK").ok());
     let Some(task) = task else {
         return Err(Failure::usage("it is not known which task speaks")

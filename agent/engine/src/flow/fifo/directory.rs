@@ -81,6 +81,10 @@ impl Directory {
         self.work.as_fd()
     }
 
+    pub(super) fn statuses(&self) -> BorrowedFd<'_> {
+        self.status.as_fd()
+    }
+
     pub(super) fn has_status(&self, file: &OsStr) -> bool {
         rustix::fs::statat(&self.status, file, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }

@@ -5,6 +5,7 @@
 //! FIFO is woken by opening it for reading and writing ("a pulse"), again and again until the kernel proves
 //! that nobody can be on the way to it any more. `docs/internals/fifo.md` has the reasons.
 
+pub mod alone;
 mod directory;
 mod recover;
 mod retire;

@@ -42,7 +42,27 @@ impl Fifos {
     }
 }
 
-fn is_fifo(at: BorrowedFd<'_>, file: &OsStr) -> bool {
+impl Fifos {
+    /// Finishes a mark of this name that somebody was killed at. Whether it has been marked.
+    pub(super) fn finish(&mut self, file: &OsStr) -> io::Result<bool> {
+        let now = Instant::now();
+        if is_fifo(self.directory().work(), file) {
+            self.retiring.add(&self.dir, file, now);
+        } else {
+            unlink(self.directory().work(), file)?;
+        }
+        if !self.directory().has_status(file) {
+            return Ok(false);
+        }
+        if is_fifo(self.directory().root(), file) {
+            self.exchange(file)?;
+            self.retiring.add(&self.dir, file, now);
+        }
+        Ok(true)
+    }
+}
+
+pub(super) fn is_fifo(at: BorrowedFd<'_>, file: &OsStr) -> bool {
     statat(at, file, AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
 }

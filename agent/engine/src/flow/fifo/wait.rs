@@ -2,12 +2,15 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
 
-use super::{Status, file_name};
+use super::{Status, alone, file_name};
+
+const LOOK: Duration = Duration::from_secs(1);
+const SOON: Duration = Duration::from_millis(10);
 
 #[derive(Debug, thiserror::Error)]
 pub enum WaitError {
@@ -52,6 +55,8 @@ pub fn wait(deps: &Path, name: &str, deadline: Option<Instant>) -> Result<Status
         name: name.to_owned(),
         source,
     };
+    // Who marks may be killed between its steps, and no engine tells of it.
+    let look = alone::is_alone(deps).then_some(LOOK);
     loop {
         if let Some(status) = status(deps, name)? {
             return Ok(status);
@@ -69,14 +74,22 @@ pub fn wait(deps: &Path, name: &str, deadline: Option<Instant>) -> Result<Status
         }
         let stat = rustix::fs::fstat(&fifo).map_err(|e| failed(e.into()))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Fifo {
+            if look.is_some() && deadline.is_none_or(|d| Instant::now() < d) {
+                // It is about to be waited for again.
+                std::thread::sleep(SOON);
+                continue;
+            }
             let source = io::Error::new(io::ErrorKind::InvalidData, "it is no FIFO and has no status");
             return Err(failed(source));
         }
         let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+        let left = [left, look].into_iter().flatten().min();
         let time: Option<Timespec> = left.and_then(|left| left.try_into().ok());
         let mut fds = [PollFd::new(&fifo, PollFlags::IN)];
         match poll(&mut fds, time.as_ref()) {
-            Ok(0) => return Err(WaitError::TimedOut(name.to_owned())),
+            Ok(0) if deadline.is_some_and(|d| d <= Instant::now()) => {
+                return Err(WaitError::TimedOut(name.to_owned()));
+            }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(failed(e.into())),
         }
