@@ -98,3 +98,34 @@ fn both_wrappers_of_the_guide_keep_eight_workers() {
         wrapper.wait().unwrap();
     }
 }
+
+/// Each old loop and what stands for it call the same scripts in the same order; those of one number in any.
+#[test]
+fn the_loops_over_init_scripts_and_their_replacements_call_the_same() {
+    let blocks = blocks("init-scripts.md");
+    assert_eq!(blocks.len(), 4);
+    let called = |block: &String| {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("rc2.d")).unwrap();
+        let script = format!(
+            "#!/bin/sh\necho \"${{0##*/}} $1\" >> {}/calls\n",
+            place.path().display()
+        );
+        for name in ["S10disk", "S20mail", "S20net", "S30web", "K01web", "K05net"] {
+            write_script(&place.path().join("rc2.d"), name, &script);
+        }
+        let mut shell = shell(block, place.path());
+        shell.stdout(Stdio::null()).stderr(Stdio::null());
+        assert!(shell.status().unwrap().success(), "{block}");
+        let calls = fs::read_to_string(place.path().join("calls")).unwrap();
+        let mut calls: Vec<String> = calls.lines().map(str::to_owned).collect();
+        // The sort is stable: it orders what has one number, and nothing else.
+        let numbers: Vec<String> = calls.iter().map(|call| call[..3].to_owned()).collect();
+        assert!(numbers.is_sorted(), "{block}{calls:?}");
+        calls.sort();
+        calls
+    };
+    for pair in blocks.chunks(2) {
+        assert_eq!(called(&pair[0]), called(&pair[1]), "{pair:?}");
+    }
+}

@@ -75,6 +75,8 @@ fn a_flow_of_a_job_file_runs_without_a_database() {
     let out = flow(&place, ALL, &["plan"]);
     good(&out);
     assert!(text(&out.stdout).contains("hurt"), "{}", text(&out.stdout));
+    let locks = "locks, of this user on the node that runs it: disk (media), tape (media)";
+    assert!(text(&out.stderr).contains(locks), "{}", text(&out.stderr));
 }
 
 #[test]

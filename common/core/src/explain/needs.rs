@@ -100,7 +100,7 @@ impl Walk {
             );
             return;
         }
-        self.open(Gate::Lock, "its locks are free");
+        self.open(Gate::Lock, "its locks are free on the whole farm");
     }
 
     fn rate(&mut self, live: &Live, needed: &Needed) {

@@ -328,6 +328,17 @@ fn table(plan: &Plan) {
     for (name, why) in left_out {
         out::note(&format!("{name} is left out: {why}"));
     }
+    let locked = plan
+        .tasks
+        .iter()
+        .filter(|t| !t.locks.is_empty() && t.left_out.is_none());
+    let locked: Vec<String> = locked
+        .map(|t| format!("{} ({})", t.name, t.locks.join(" ")))
+        .collect();
+    if !locked.is_empty() {
+        let locked = locked.join(", ");
+        out::note(&format!("locks, of this user on the node that runs it: {locked}"));
+    }
     let widest = plan.levels.iter().map(Vec::len).max().unwrap_or(0);
     out::note(&format!(
         "{} tasks, {} levels, at most {widest} on one; critical path of {}: {}",
