@@ -110,3 +110,109 @@ async fn a_named_source_is_one_wherever_its_files_lie() {
     farm.run(&["job", "rollback", "b", "1"]).ok();
     assert_eq!(names(&farm), [("b".to_owned(), "infra".to_owned())]);
 }
+
+/// A pool and a target, and a job of this name that needs both.
+fn shares(job: &str, size: u32, host: &str) -> String {
+    format!(
+        "[pool.mailer]\nsize = {size}\n[notify.ops]\nwebhook = 'https://{host}.example/hook'\n\
+         [job.{job}]\ncommand = 'true'\npool = 'mailer'\nnotify = ['ops']\n"
+    )
+}
+
+/// Size and source of the pool, webhook and source of the target.
+fn shared(farm: &Farm) -> (u64, String, String, String) {
+    let pool = farm.run(&["pool", "ls", "--json"]).json()[0].clone();
+    let target = farm.run(&["notify", "ls", "--json"]).json()[0].clone();
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let hook = text(&target["spec"]["webhook"]);
+    (
+        pool["size"].as_u64().unwrap(),
+        text(&pool["source"]),
+        hook,
+        text(&target["source"]),
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_and_a_target_of_another_source_change_only_when_taken_over() {
+    let farm = Farm::new().await;
+    let one = farm.file("one.toml", &shares("a", 2, "x"));
+    let two = farm.file("two.toml", &shares("b", 2, "x"));
+    let (one, two) = (one.to_str().unwrap(), two.to_str().unwrap());
+    let hook = |host: &str| format!("https://{host}.example/hook");
+    farm.run(&["job", "apply", one]).ok();
+    farm.run(&["job", "apply", two]).ok();
+    let first = (2, one.to_owned(), hook("x"), one.to_owned());
+    assert_eq!(shared(&farm), first, "the same values are shared");
+    for (size, host, said) in [
+        (
+            3,
+            "x",
+            format!("the pool mailer is defined by another source: {one}"),
+        ),
+        (
+            2,
+            "y",
+            format!("the target ops is defined by another source: {one}"),
+        ),
+    ] {
+        farm.file("two.toml", &shares("b", size, host));
+        for more in [&["--dry-run"][..], &[]] {
+            farm.run(&[&["job", "apply", two], more].concat())
+                .refused(4, &[&said, "--take-over"]);
+        }
+        assert_eq!(shared(&farm), first);
+    }
+    farm.file("two.toml", &shares("b", 3, "y"));
+    farm.run(&["job", "apply", two, "--take-over"]).ok();
+    let second = (3, two.to_owned(), hook("y"), two.to_owned());
+    assert_eq!(shared(&farm), second);
+    farm.run(&["job", "apply", one]).refused(4, &[two]);
+    // What belongs to another source now is not this one's to delete.
+    farm.file("one.toml", &job("a"));
+    farm.run(&["job", "apply", one, "--prune", "--yes"]).ok();
+    assert_eq!(shared(&farm), second);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prune_does_not_delete_a_pool_or_a_target_that_jobs_of_another_source_need() {
+    let farm = Farm::new().await;
+    let one = farm.file("one.toml", &shares("a", 2, "x"));
+    let two = farm.file("two.toml", &shares("b", 2, "x"));
+    let (one, two) = (one.to_str().unwrap(), two.to_str().unwrap());
+    farm.run(&["job", "apply", one]).ok();
+    farm.run(&["job", "apply", two]).ok();
+    let before = shared(&farm);
+    let target = "[notify.ops]\nwebhook = 'https://x.example/hook'\n";
+    for (left, what) in [
+        (target, "the pool mailer"),
+        ("[pool.mailer]\nsize = 2\n", "the target ops"),
+    ] {
+        farm.file("one.toml", &(left.to_owned() + &job("a")));
+        let said = format!("{what} would be deleted, and b of {two} needs it");
+        for more in [&["--dry-run"][..], &["--yes"]] {
+            farm.run(&[&["job", "apply", "--prune", one], more].concat())
+                .refused(4, &[&said, &format!("apply {two} with --take-over")]);
+        }
+        assert_eq!(shared(&farm), before);
+    }
+    farm.file("one.toml", &job("a"));
+    farm.run(&["job", "apply", "--take-over", two]).ok();
+    farm.run(&["job", "apply", "--prune", "--yes", one]).ok();
+    assert_eq!(shared(&farm), (2, two.to_owned(), before.2, two.to_owned()));
+    // A pool set by hand stays as it is when it changes hands.
+    farm.run(&["pool", "set", "mailer", "7"]).ok();
+    farm.file("one.toml", &shares("a", 2, "x"));
+    farm.run(&["job", "apply", "--take-over", one]).ok();
+    assert_eq!(shared(&farm).0, 7);
+    // Nothing else needs it: it goes with the last source.
+    farm.file("two.toml", &job("b"));
+    farm.run(&["job", "apply", two]).ok();
+    farm.file("one.toml", &job("a"));
+    farm.run(&["job", "apply", "--prune", "--yes", one]).ok();
+    assert_eq!(farm.run(&["pool", "ls", "--json"]).json(), serde_json::json!([]));
+    assert_eq!(
+        farm.run(&["notify", "ls", "--json"]).json(),
+        serde_json::json!([])
+    );
+}

@@ -19,9 +19,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::apply_pools::{no_pool, plan_pools, pool_in_use, show_pools};
-use super::apply_source::{check_sources, confirm, other_source};
-use super::apply_targets::{no_target, plan_targets, show_targets};
+use super::apply_pools::{no_pool, plan_pools, pool_in_use, shared_pools, show_pools};
+use super::apply_source::{check_shared, check_sources, confirm, moves, needed, other_source};
+use super::apply_targets::{no_target, plan_targets, shared_targets, show_targets};
 use super::{DatabaseArgs, Exit, Failure, Outcome, job_files, out, progress, sign, triggers};
 use farmhand_control::{due_now, jobs};
 
@@ -107,19 +107,18 @@ pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Ou
     check_sources(&wanted.jobs, &present, &scope)?;
     sign::attach(&mut wanted.jobs, args.trusted_keys.as_deref())?;
     let steps = plan(&wanted.jobs, &present, &scope);
-    let pools = plan_pools(&wanted.pools, &pools(&db, None).await?, &scope);
-    let targets = plan_targets(&wanted.targets, &notify::targets(&db).await?, &scope);
+    let (there, told) = (pools(&db, None).await?, notify::targets(&db).await?);
+    let pools = plan_pools(&wanted.pools, &there, &scope);
+    let targets = plan_targets(&wanted.targets, &told, &scope);
+    check_shared(shared_pools(&pools, &there), &wanted.jobs, &present, &scope)?;
+    check_shared(shared_targets(&targets, &told), &wanted.jobs, &present, &scope)?;
     if !as_json {
         show_pools(&pools);
         show_targets(&targets);
         show(&steps);
     }
     check_tables(&db, &wanted.jobs).await?;
-    let moved = wanted.jobs.iter().any(|job| {
-        let listed = present.iter().find(|listed| listed.job_id == job.name);
-        listed.is_some_and(|listed| listed.source != job.source)
-    });
-    let changes = moved
+    let changes = moves(&wanted, &present, &there, &told, &scope)
         || steps.iter().any(|step| step.change != Kind::Unchanged)
         || wanted.jobs.iter().any(|job| job.signed.is_some())
         || pools.iter().any(|step| step.change != Kind::Unchanged)
@@ -334,7 +333,10 @@ pub(super) async fn store(
                 } => {
                     decided.insert(job_id, decided_until);
                 }
-                Blocked::OtherSource { job_id, source } => return Err(other_source(&job_id, &source)),
+                Blocked::OtherSource { what, name, source } => {
+                    return Err(other_source(what, &name, &source));
+                }
+                Blocked::Needed { what, name, by } => return Err(needed(what, &name, &by)),
                 Blocked::NoPool { job_id, pool } => return Err(no_pool(&job_id, &pool)),
                 Blocked::PoolInUse { pool, runs } => return Err(pool_in_use(&pool, &runs)),
                 Blocked::NoTarget { job_id, target } => return Err(no_target(&job_id, &target)),

@@ -5,6 +5,7 @@ use farmhand_store::pools::PoolRow;
 use serde::Serialize;
 
 use super::apply::Kind;
+use super::apply_source::Shared;
 use super::{Exit, Failure, out};
 
 /// One line of the plan.
@@ -35,6 +36,23 @@ pub(super) fn plan_pools(wanted: &[PoolChange], present: &[PoolRow], scope: &Sco
             change: Kind::Deleted,
         });
     wanted.iter().map(step).chain(gone).collect()
+}
+
+/// Each pool that is there and that applying would change.
+pub(super) fn shared_pools<'a>(
+    steps: &'a [PoolStep],
+    present: &'a [PoolRow],
+) -> impl Iterator<Item = Shared<'a>> {
+    steps.iter().filter_map(|step| {
+        let row = present.iter().find(|row| row.name == step.pool)?;
+        Some(Shared {
+            what: "pool",
+            name: &row.name,
+            source: &row.source,
+            jobs: &row.jobs,
+            change: step.change,
+        })
+    })
 }
 
 pub(super) fn show_pools(steps: &[PoolStep]) {

@@ -1,6 +1,8 @@
 //! Sources: what an apply may delete, and what it may not change.
 
-use farmhand_store::jobs::{Listed, Scope};
+use farmhand_store::jobs::{Listed, PoolChange, Scope, TargetChange, User};
+use farmhand_store::notify::TargetRow;
+use farmhand_store::pools::PoolRow;
 
 use super::apply::{ApplyArgs, Files, Kind, Step, Wanted};
 use super::{Exit, Failure, job_files, out, terminal};
@@ -74,18 +76,96 @@ pub(super) fn confirm(steps: &[Step], others: usize, args: &ApplyArgs) -> Result
 pub(super) fn check_sources(wanted: &[Wanted], present: &[Listed], scope: &Scope<'_>) -> Result<(), Failure> {
     let other = |job: &&Wanted| {
         let listed = present.iter().find(|listed| listed.job_id == job.name);
-        listed.filter(|listed| !scope.covers(&listed.source) && !scope.take_over)
+        listed.filter(|listed| scope.forbids(&listed.source))
     };
     match wanted.iter().find_map(|job| other(&job)) {
-        Some(listed) => Err(other_source(&listed.job_id, &listed.source)),
+        Some(listed) => Err(other_source("job", &listed.job_id, &listed.source)),
         None => Ok(()),
     }
 }
 
-pub(super) fn other_source(job_id: &str, source: &str) -> Failure {
+/// A pool or target that is there.
+pub(super) struct Shared<'a> {
+    pub what: &'static str,
+    pub name: &'a str,
+    pub source: &'a str,
+    /// That name it.
+    pub jobs: &'a [String],
+    pub change: Kind,
+}
+
+/// Refuses to change a pool or target of another source, and to delete one that jobs outside of this apply need.
+pub(super) fn check_shared<'a>(
+    shared: impl Iterator<Item = Shared<'a>>,
+    wanted: &[Wanted],
+    present: &[Listed],
+    scope: &Scope<'_>,
+) -> Result<(), Failure> {
+    let stays = |name: &String| {
+        let judged = wanted.iter().any(|job| job.name == *name);
+        let listed = present.iter().find(|job| job.job_id == *name)?;
+        (!judged && !scope.prunes(&listed.source)).then(|| User {
+            job_id: name.clone(),
+            source: listed.source.clone(),
+        })
+    };
+    for one in shared {
+        if one.change == Kind::Updated && scope.forbids(one.source) {
+            return Err(other_source(one.what, one.name, one.source));
+        }
+        let user = one.jobs.iter().find_map(stays);
+        if let Some(by) = user.filter(|_| one.change == Kind::Deleted) {
+            return Err(needed(one.what, one.name, &by));
+        }
+    }
+    Ok(())
+}
+
+/// Whether anything only changes hands.
+pub(super) fn moves(
+    wanted: &Files,
+    jobs: &[Listed],
+    pools: &[PoolRow],
+    targets: &[TargetRow],
+    scope: &Scope<'_>,
+) -> bool {
+    let job = |job: &Wanted| {
+        let old = jobs.iter().find(|old| old.job_id == job.name);
+        old.is_some_and(|old| scope.moves(&old.source, &job.source))
+    };
+    let pool = |pool: &PoolChange| {
+        let old = pools.iter().find(|old| old.name == pool.name);
+        old.is_some_and(|old| scope.moves(&old.source, &pool.source))
+    };
+    let target = |target: &TargetChange| {
+        let old = targets.iter().find(|old| old.name == target.name);
+        old.is_some_and(|old| scope.moves(&old.source, &target.source))
+    };
+    wanted.jobs.iter().any(job) || wanted.pools.iter().any(pool) || wanted.targets.iter().any(target)
+}
+
+pub(super) fn other_source(what: &str, name: &str, source: &str) -> Failure {
+    let here = match what {
+        "job" => "rename the job",
+        "pool" => "give it the same size here",
+        _ => "give it the same keys here",
+    };
     Failure::new(Exit::Refused, "nothing was applied")
-        .why(format!("{job_id} is defined by another source: {source}"))
+        .why(format!(
+            "the {what} {name} is defined by another source: {source}"
+        ))
         .next(format!(
-            "apply {source} instead, rename the job, or move the job here with --take-over"
+            "apply {source} instead, {here}, or move it here with --take-over"
+        ))
+}
+
+pub(super) fn needed(what: &str, name: &str, by: &User) -> Failure {
+    let User { job_id, source } = by;
+    Failure::new(Exit::Refused, "nothing was applied")
+        .why(format!(
+            "the {what} {name} would be deleted, and {job_id} of {source} needs it"
+        ))
+        .next(format!(
+            "keep it in these files, or move it first: apply {source} with --take-over"
         ))
 }

@@ -5,6 +5,7 @@ use farmhand_store::notify::TargetRow;
 use serde::Serialize;
 
 use super::apply::Kind;
+use super::apply_source::Shared;
 use super::{Exit, Failure, out};
 
 /// One line of the plan.
@@ -42,6 +43,23 @@ pub(super) fn plan_targets(
             change: Kind::Deleted,
         });
     wanted.iter().map(step).chain(gone).collect()
+}
+
+/// Each target that is there and that applying would change.
+pub(super) fn shared_targets<'a>(
+    steps: &'a [TargetStep],
+    present: &'a [TargetRow],
+) -> impl Iterator<Item = Shared<'a>> {
+    steps.iter().filter_map(|step| {
+        let row = present.iter().find(|row| row.name == step.target)?;
+        Some(Shared {
+            what: "target",
+            name: &row.name,
+            source: &row.source,
+            jobs: &row.jobs,
+            change: step.change,
+        })
+    })
 }
 
 pub(super) fn show_targets(steps: &[TargetStep]) {

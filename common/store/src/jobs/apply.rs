@@ -9,7 +9,7 @@ use tokio_postgres::types::{Json, Type};
 
 use super::edges;
 use super::pools::{self, PoolChange};
-use super::scope::Scope;
+use super::scope::{Scope, User};
 use super::targets::{self, TargetChange};
 use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;
@@ -69,8 +69,18 @@ pub enum Blocked {
     PoolInUse { pool: String, runs: Vec<i64> },
     /// Neither the farm nor the change has this target of messages.
     NoTarget { job_id: String, target: String },
-    /// Another source defines this job.
-    OtherSource { job_id: String, source: String },
+    /// Another source defines this job, pool or target.
+    OtherSource {
+        what: &'static str,
+        name: String,
+        source: String,
+    },
+    /// A pool or target would be deleted that a job of another source names.
+    Needed {
+        what: &'static str,
+        name: String,
+        by: User,
+    },
 }
 
 /// The answer to `apply`.
@@ -175,16 +185,16 @@ pub async fn apply_signed(
         let spec = to_value(&change.spec)?;
         let before = present.get(&change.job_id);
         let live = before.filter(|p| !p.deleted);
-        let other = live.filter(|p| !scope.covers(&p.source));
-        if let Some(other) = other.filter(|_| !scope.take_over) {
+        if let Some(other) = live.filter(|p| scope.forbids(&p.source)) {
             blocked.push(Blocked::OtherSource {
-                job_id: change.job_id.clone(),
+                what: "job",
+                name: change.job_id.clone(),
                 source: other.source.clone(),
             });
             continue;
         }
         if let Some(same) = live.filter(|p| p.spec == spec) {
-            if scope.sources.is_some() && same.source != change.source {
+            if scope.moves(&same.source, &change.source) {
                 moved.push((change.job_id.as_str(), change.source.as_str()));
             }
             applied.push(Applied {
@@ -215,9 +225,12 @@ pub async fn apply_signed(
         .filter(|p| scope.prunes(&p.source) && !p.deleted && !names.contains(&p.job_id.as_str()))
         .collect();
     blocked.extend(gone.iter().filter_map(|p| obstacle(p, None)));
-    let plan = pools::plan(&mut tx, pools, &scope).await?;
+    let judged: Vec<&str> = (gone.iter().map(|p| p.job_id.as_str()))
+        .chain(names.iter().copied())
+        .collect();
+    let plan = pools::plan(&mut tx, pools, &scope, &judged).await?;
     blocked.extend(plan.blocked(columns.iter().filter_map(|c| Some((c.job_id, c.needs.as_ref()?)))));
-    let targets = targets::plan(&mut tx, targets, &scope).await?;
+    let targets = targets::plan(&mut tx, targets, &scope, &judged).await?;
     blocked.extend(targets.blocked(columns.iter().map(|c| (c.job_id, &c.spec.notify[..]))));
     if !blocked.is_empty() {
         tx.rollback().await?;

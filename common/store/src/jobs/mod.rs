@@ -18,7 +18,7 @@ pub use delete::delete;
 pub use list::{Listed, Revision, job, list_jobs, revisions};
 pub use operator::{Cancelled, Once, Paused, Resumed, Retried, cancel, pause, resume, retry_run};
 pub use pools::PoolChange;
-pub use scope::Scope;
+pub use scope::{Scope, User};
 pub use submit::{Submission, Submitted, submit, submit_overlapping};
 pub use targets::TargetChange;
 pub use withhold::{Withhold, remove_node, withhold};

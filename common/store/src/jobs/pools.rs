@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 
 use super::apply::Blocked;
-use super::scope::Scope;
+use super::scope::{Scope, User};
 use crate::db::{Transaction, stmt};
 use crate::error::StoreError;
 use farmhand_core::definition::Needs;
@@ -28,6 +28,8 @@ struct Present {
     source: String,
     /// Live runs that name it, the first of them; asked for only to prune.
     runs: Vec<i64>,
+    /// The first job that this apply leaves as it is and that names it; asked for only to prune.
+    needed_by: Option<User>,
 }
 
 /// What an apply does to the pools, which stay locked until its end.
@@ -35,20 +37,38 @@ pub(super) struct Plan<'a> {
     present: BTreeMap<String, Present>,
     put: Vec<&'a PoolChange>,
     gone: Vec<String>,
+    foreign: Vec<Blocked>,
 }
 
-/// Locks the pools and compares.
+/// Locks the pools and compares; `judged` are the jobs that this apply has or deletes.
 pub(super) async fn plan<'a>(
     tx: &mut Transaction,
     wanted: Option<&'a [PoolChange]>,
     scope: &Scope<'_>,
+    judged: &[&str],
 ) -> Result<Plan<'a>, StoreError> {
     let prune = scope.prune && wanted.is_some();
-    let present: Vec<Present> = tx.rows(stmt!("pool_lock"), &[(&prune, Type::BOOL)]).await?;
+    let present: Vec<Present> = tx
+        .rows(
+            stmt!("pool_lock"),
+            &[(&prune, Type::BOOL), (&judged, Type::TEXT_ARRAY)],
+        )
+        .await?;
     let present: BTreeMap<String, Present> = present.into_iter().map(|p| (p.name.clone(), p)).collect();
     let wanted = wanted.unwrap_or_default();
     let names: BTreeSet<&str> = wanted.iter().map(|w| w.name.as_str()).collect();
-    let differs = |w: &&PoolChange| present.get(&w.name).is_none_or(|p| p.file_size != w.size);
+    let differs = |w: &&PoolChange| {
+        (present.get(&w.name)).is_none_or(|p| p.file_size != w.size || scope.moves(&p.source, &w.source))
+    };
+    let foreign = wanted.iter().filter_map(|w| {
+        let other = present.get(&w.name)?;
+        (other.file_size != w.size && scope.forbids(&other.source)).then(|| Blocked::OtherSource {
+            what: "pool",
+            name: w.name.clone(),
+            source: other.source.clone(),
+        })
+    });
+    let foreign = foreign.collect();
     let gone = (present.values())
         .filter(|p| prune && scope.covers(&p.source) && !names.contains(p.name.as_str()))
         .map(|p| p.name.clone())
@@ -56,6 +76,7 @@ pub(super) async fn plan<'a>(
     Ok(Plan {
         put: wanted.iter().filter(differs).collect(),
         gone,
+        foreign,
         present,
     })
 }
@@ -65,13 +86,13 @@ impl Plan<'_> {
         self.put.is_empty() && self.gone.is_empty()
     }
 
-    /// Pools that jobs name and nobody has, and pools in use that would go.
+    /// Pools of other sources, pools that jobs name and no file has, and pools in use that would go.
     pub(super) fn blocked<'j>(&self, jobs: impl Iterator<Item = (&'j str, &'j Needs)>) -> Vec<Blocked> {
         let known = |pool: &str| {
             self.put.iter().any(|p| p.name == pool)
                 || (self.present.contains_key(pool) && !self.gone.iter().any(|gone| gone == pool))
         };
-        let mut blocked = Vec::new();
+        let mut blocked = self.foreign.clone();
         for (job_id, needs) in jobs {
             for pool in [&needs.pool, &needs.node_pool].into_iter().flatten() {
                 if !known(pool) {
@@ -82,12 +103,17 @@ impl Plan<'_> {
                 }
             }
         }
-        for pool in &self.gone {
-            let runs = self.present.get(pool).map(|p| p.runs.clone()).unwrap_or_default();
-            if !runs.is_empty() {
+        for pool in self.gone.iter().filter_map(|gone| self.present.get(gone)) {
+            if let Some(by) = &pool.needed_by {
+                blocked.push(Blocked::Needed {
+                    what: "pool",
+                    name: pool.name.clone(),
+                    by: by.clone(),
+                });
+            } else if !pool.runs.is_empty() {
                 blocked.push(Blocked::PoolInUse {
-                    pool: pool.clone(),
-                    runs,
+                    pool: pool.name.clone(),
+                    runs: pool.runs.clone(),
                 });
             }
         }

@@ -1,5 +1,14 @@
 //! Which definitions belong to whom: every job, pool and target has the source that defines it.
 
+use serde::Deserialize;
+
+/// A job that names a pool or a target.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct User {
+    pub job_id: String,
+    pub source: String,
+}
+
 /// Which definitions an apply may touch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scope<'a> {
@@ -18,6 +27,16 @@ impl Scope<'_> {
             source == of || (source.strip_prefix(of.as_str())).is_some_and(|rest| rest.starts_with('/'))
         };
         self.sources.is_none_or(|sources| sources.iter().any(within))
+    }
+
+    /// Whether what `source` defined may not be changed.
+    pub fn forbids(&self, source: &str) -> bool {
+        !self.take_over && !self.covers(source)
+    }
+
+    /// Whether a definition of the source `from` becomes one of `to`, though nothing else of it changes.
+    pub fn moves(&self, from: &str, to: &str) -> bool {
+        self.sources.is_some() && from != to && !self.forbids(from)
     }
 
     /// Whether a definition is deleted that `source` defined and these files do not have.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 
 use super::apply::Blocked;
-use super::scope::Scope;
+use super::scope::{Scope, User};
 use crate::db::{Transaction, stmt};
 use crate::error::StoreError;
 use farmhand_core::notify::{TargetSpec, stored};
@@ -26,13 +26,15 @@ pub(super) struct Plan<'a> {
     present: BTreeSet<String>,
     put: Vec<&'a TargetChange>,
     gone: Vec<String>,
+    refused: Vec<Blocked>,
 }
 
-/// Locks the targets and compares.
+/// Locks the targets and compares; `judged` are the jobs that this apply has or deletes.
 pub(super) async fn plan<'a>(
     tx: &mut Transaction,
     wanted: Option<&'a [TargetChange]>,
     scope: &Scope<'_>,
+    judged: &[&str],
 ) -> Result<Plan<'a>, StoreError> {
     #[derive(Deserialize)]
     struct Present {
@@ -40,20 +42,40 @@ pub(super) async fn plan<'a>(
         #[serde(deserialize_with = "stored")]
         spec: Option<TargetSpec>,
         source: String,
+        /// The first job that this apply leaves as it is and that names it.
+        needed_by: Option<User>,
     }
     let prune = scope.prune && wanted.is_some();
-    let present: Vec<Present> = tx.rows(stmt!("notify_target_lock"), &[]).await?;
+    let present: Vec<Present> = tx
+        .rows(stmt!("notify_target_lock"), &[(&judged, Type::TEXT_ARRAY)])
+        .await?;
     let present: BTreeMap<String, Present> = present.into_iter().map(|p| (p.name.clone(), p)).collect();
     let wanted = wanted.unwrap_or_default();
     let differs = |w: &&TargetChange| {
-        present
-            .get(&w.name)
-            .is_none_or(|p| p.spec.as_ref() != Some(&w.spec))
+        (present.get(&w.name))
+            .is_none_or(|p| p.spec.as_ref() != Some(&w.spec) || scope.moves(&p.source, &w.source))
     };
+    let foreign = wanted.iter().filter_map(|w| {
+        let other = present.get(&w.name)?;
+        (other.spec.as_ref() != Some(&w.spec) && scope.forbids(&other.source)).then(|| Blocked::OtherSource {
+            what: "target",
+            name: w.name.clone(),
+            source: other.source.clone(),
+        })
+    });
     let gone = |p: &&Present| prune && scope.covers(&p.source) && !wanted.iter().any(|w| w.name == p.name);
+    let gone: Vec<&Present> = present.values().filter(gone).collect();
+    let needed = gone.iter().filter_map(|p| {
+        Some(Blocked::Needed {
+            what: "target",
+            name: p.name.clone(),
+            by: p.needed_by.clone()?,
+        })
+    });
     Ok(Plan {
         put: wanted.iter().filter(differs).collect(),
-        gone: (present.values().filter(gone)).map(|p| p.name.clone()).collect(),
+        refused: foreign.chain(needed).collect(),
+        gone: gone.iter().map(|p| p.name.clone()).collect(),
         present: present.into_keys().collect(),
     })
 }
@@ -63,19 +85,20 @@ impl Plan<'_> {
         self.put.is_empty() && self.gone.is_empty()
     }
 
-    /// Targets that jobs name and nobody has.
+    /// Targets of other sources, those that would go and are needed, and those that jobs name and no file has.
     pub(super) fn blocked<'j>(&self, jobs: impl Iterator<Item = (&'j str, &'j [String])>) -> Vec<Blocked> {
         let known = |target: &String| {
             self.put.iter().any(|p| p.name == *target)
                 || (self.present.contains(target) && !self.gone.contains(target))
         };
-        jobs.flat_map(|(job_id, targets)| targets.iter().map(move |target| (job_id, target)))
+        let unknown = jobs
+            .flat_map(|(job_id, targets)| targets.iter().map(move |target| (job_id, target)))
             .filter(|(_, target)| !known(target))
             .map(|(job_id, target)| Blocked::NoTarget {
                 job_id: job_id.to_owned(),
                 target: target.clone(),
-            })
-            .collect()
+            });
+        self.refused.iter().cloned().chain(unknown).collect()
     }
 
     pub(super) async fn store(&self, tx: &mut Transaction, by: &str) -> Result<(), StoreError> {

@@ -4,9 +4,10 @@ WITH given AS MATERIALIZED (
 ), put AS (
     INSERT INTO farmhand.pool AS p (name, size, file_size, source, changed_by, changed_at)
     SELECT g.name, g.size, g.size, g.source, $2, statement_timestamp() FROM given g ORDER BY g.name
-    ON CONFLICT (name) DO UPDATE SET size = excluded.size, file_size = excluded.file_size, source = excluded.source,
+    ON CONFLICT (name) DO UPDATE SET
+        size = CASE WHEN p.file_size = excluded.file_size THEN p.size ELSE excluded.size END,
+        file_size = excluded.file_size, source = excluded.source,
         changed_by = excluded.changed_by, changed_at = excluded.changed_at
-    WHERE p.file_size <> excluded.file_size
 ), gone AS (
     DELETE FROM farmhand.pool p WHERE p.name = ANY ($3)
 )
