@@ -5,6 +5,7 @@ mod apply;
 mod bad_input;
 mod bad_kinds;
 mod bulk;
+mod check;
 mod epoch;
 mod farm;
 mod friction;

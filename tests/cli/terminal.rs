@@ -77,6 +77,7 @@ async fn every_command_answers_a_program_in_json() {
         ("next", vec!["done"]),
         ("job rm", vec!["done", "--yes"]),
         ("import crontab", vec![crontab]),
+        ("job check", vec![jobs]),
         ("completion", vec!["bash"]),
         ("man", vec![man]),
         ("epoch", vec![]),

@@ -20,14 +20,14 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::apply_pools::{no_pool, plan_pools, pool_in_use, shared_pools, show_pools};
-use super::apply_source::{check_shared, check_sources, confirm, moves, needed, other_source};
+use super::apply_source::{check_shared, check_sources, confirm, moves, needed, other_source, sources};
 use super::apply_targets::{no_target, plan_targets, shared_targets, show_targets};
 use super::{DatabaseArgs, Exit, Failure, Outcome, job_files, out, progress, sign, triggers};
 use farmhand_control::{due_now, jobs};
 
 #[derive(Args, Debug)]
 pub struct ApplyArgs {
-    /// Job files; of a directory all *.toml in it; - is standard input
+    /// Job files; of a directory all *.toml in it and below it; - is standard input
     #[arg(required = true)]
     pub(super) path: Vec<PathBuf>,
     /// Only show what would change
@@ -90,17 +90,21 @@ pub(super) enum Kind {
 }
 
 pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Outcome {
-    let names = args.sources()?;
+    let names = sources(&args.path, args.source.as_deref(), args.prune)?;
     let scope = Scope {
         sources: Some(&names),
         prune: args.prune,
         take_over: args.take_over,
     };
-    let (sources, all) = load_files(&args.path, as_json)?;
+    let (files_read, all) = load_files(&args.path, as_json)?;
+    if args.dry_run {
+        database.url().map_err(good_without_database)?;
+    }
     let db = database.connect().await?;
     let present = jobs::all(&db).await?;
-    triggers::check(&sources, &all.jobs, &present, &scope).map_err(|mistakes| refuse(&mistakes, as_json))?;
-    let mut wanted = files(&sources, all);
+    triggers::check(&files_read, &all.jobs, &present, &scope)
+        .map_err(|mistakes| refuse(&mistakes, as_json))?;
+    let mut wanted = files(&files_read, all);
     if let Some(name) = &args.source {
         wanted.belong_to(name);
     }
@@ -137,6 +141,14 @@ pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Ou
         out::note(&summary(&steps, args.dry_run));
     }
     Ok(Exit::Ok)
+}
+
+/// Files without a mistake do not end as files with one do.
+fn good_without_database(mut failure: Failure) -> Failure {
+    failure.exit = Exit::Unreachable;
+    failure
+        .why("the job files have no mistakes; what they would change is in the database")
+        .next("name a database, or check the files alone with `farmhand job check`")
 }
 
 /// Holds table jobs against their tables, as this role sees them. What makes them slow is only said.
@@ -251,7 +263,7 @@ fn plan(wanted: &[Wanted], present: &[Listed], scope: &Scope<'_>) -> Vec<Step> {
 }
 
 /// A definition as the database has it.
-pub(super) fn value_of(spec: &JobSpec) -> Value {
+pub(super) fn value_of(spec: &impl Serialize) -> Value {
     serde_json::to_value(spec).unwrap_or(Value::Null)
 }
 

@@ -1,5 +1,7 @@
 //! Sources: what an apply may delete, and what it may not change.
 
+use std::path::PathBuf;
+
 use farmhand_store::jobs::{Listed, PoolChange, Scope, TargetChange, User};
 use farmhand_store::notify::TargetRow;
 use farmhand_store::pools::PoolRow;
@@ -7,22 +9,20 @@ use farmhand_store::pools::PoolRow;
 use super::apply::{ApplyArgs, Files, Kind, Step, Wanted};
 use super::{Exit, Failure, job_files, out, terminal};
 
-impl ApplyArgs {
-    /// What the definitions of these files belong to.
-    pub(super) fn sources(&self) -> Result<Vec<String>, Failure> {
-        if let Some(name) = &self.source {
-            return match name.trim() {
-                "" => Err(Failure::usage("--source needs a name")),
-                name => Ok(vec![name.to_owned()]),
-            };
-        }
-        if self.prune && self.path.iter().any(|path| path.as_os_str() == "-") {
-            return Err(Failure::usage("--prune needs to know what was applied before")
-                .why("standard input has no name")
-                .next("add --source NAME"));
-        }
-        Ok(self.path.iter().map(|path| job_files::name_of(path)).collect())
+/// What the definitions of these files belong to.
+pub(super) fn sources(paths: &[PathBuf], name: Option<&str>, prune: bool) -> Result<Vec<String>, Failure> {
+    if let Some(name) = name {
+        return match name.trim() {
+            "" => Err(Failure::usage("--source needs a name")),
+            name => Ok(vec![name.to_owned()]),
+        };
     }
+    if prune && paths.iter().any(|path| path.as_os_str() == "-") {
+        return Err(Failure::usage("--prune needs to know what was applied before")
+            .why("standard input has no name")
+            .next("add --source NAME"));
+    }
+    Ok(paths.iter().map(|path| job_files::name_of(path)).collect())
 }
 
 impl Files {

@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use clap::Args;
 use farmhand_core::definition::{Change, changes};
 use farmhand_store::jobs::{self, Revision, Scope};
-use farmhand_store::{Db, signatures};
+use farmhand_store::pools::pools;
+use farmhand_store::{Db, notify, signatures};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::apply::{Wanted, read_files, store, value_of};
+use super::apply::{Kind, Wanted, read_files, store, value_of};
+use super::apply_source::sources;
 use super::{Exit, Failure, Outcome, completion, out};
 use farmhand_control::jobs as found;
 
@@ -31,6 +33,15 @@ pub struct DiffArgs {
     /// The newer revision [default: the present one]
     #[arg(long, value_name = "REV", requires = "job")]
     to: Option<i64>,
+    /// Also what `job apply --prune` would delete
+    #[arg(long, conflicts_with = "job")]
+    prune: bool,
+    /// The source that the files would be applied as
+    #[arg(long, value_name = "NAME", conflicts_with = "job")]
+    source: Option<String>,
+    /// End with exit code 14 if there is a difference
+    #[arg(long)]
+    exit_code: bool,
 }
 
 #[derive(Args, Debug)]
@@ -46,42 +57,105 @@ pub struct RollbackArgs {
 
 #[derive(Debug, Serialize)]
 struct Diff {
-    job_id: String,
-    /// No definition before.
-    created: bool,
+    #[serde(flatten)]
+    of: Of,
+    change: Kind,
     keys: BTreeMap<String, Change>,
+}
+
+/// What kind of definition it is, and its name.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Of {
+    JobId(String),
+    Pool(String),
+    Target(String),
 }
 
 pub async fn run(db: &Db, args: &DiffArgs, as_json: bool) -> Outcome {
     let diffs = match &args.job {
         Some(name) => vec![of_revisions(db, name, args).await?],
-        None => of_files(db, &args.path, as_json).await?,
+        None => of_files(db, args, as_json).await?,
     };
+    let differs = diffs.iter().any(|diff| diff.change != Kind::Unchanged);
     if as_json {
         out::json(&diffs);
     } else {
         diffs.iter().for_each(show);
-        if diffs.iter().all(|diff| !diff.created && diff.keys.is_empty()) {
+        if !differs {
             out::note("no difference");
         }
     }
-    Ok(Exit::Ok)
+    Ok(if differs && args.exit_code {
+        Exit::Differs
+    } else {
+        Exit::Ok
+    })
 }
 
-async fn of_files(db: &Db, paths: &[PathBuf], as_json: bool) -> Result<Vec<Diff>, Failure> {
-    let wanted = read_files(paths, as_json)?.jobs;
-    let present: BTreeMap<String, Value> = (found::all(db).await?.into_iter())
-        .map(|row| (row.job_id, row.spec))
-        .collect();
-    let diff = |job: &Wanted| match present.get(&job.name) {
-        Some(old) => between(&job.name, old, &value_of(&job.spec)),
-        None => Diff {
-            job_id: job.name.clone(),
-            created: true,
-            keys: BTreeMap::new(),
-        },
+async fn of_files(db: &Db, args: &DiffArgs, as_json: bool) -> Result<Vec<Diff>, Failure> {
+    let names = sources(&args.path, args.source.as_deref(), args.prune)?;
+    let scope = Scope {
+        sources: Some(&names),
+        prune: args.prune,
+        take_over: false,
     };
-    Ok(wanted.iter().map(diff).collect())
+    let wanted = read_files(&args.path, as_json)?;
+    let (pools, targets) = (pools(db, None).await?, notify::targets(db).await?);
+    let size = |size: u32| json!({"size": size});
+    let mut diffs = compare(
+        Of::Pool,
+        (wanted.pools.iter()).map(|pool| (pool.name.as_str(), size(pool.size))),
+        (pools.iter()).map(|old| (old.name.as_str(), old.source.as_str(), size(old.file_size))),
+        &scope,
+    );
+    diffs.extend(compare(
+        Of::Target,
+        (wanted.targets.iter()).map(|target| (target.name.as_str(), value_of(&target.spec))),
+        (targets.iter()).filter_map(|old| {
+            Some((
+                old.name.as_str(),
+                old.source.as_str(),
+                value_of(old.spec.as_ref()?),
+            ))
+        }),
+        &scope,
+    ));
+    let present = found::all(db).await?;
+    diffs.extend(compare(
+        Of::JobId,
+        (wanted.jobs.iter()).map(|job| (job.name.as_str(), value_of(&job.spec))),
+        (present.iter()).map(|old| (old.job_id.as_str(), old.source.as_str(), old.spec.clone())),
+        &scope,
+    ));
+    Ok(diffs)
+}
+
+/// What files define against what is there, with its source; then what would be deleted.
+fn compare<'a>(
+    of: fn(String) -> Of,
+    wanted: impl Iterator<Item = (&'a str, Value)>,
+    present: impl Iterator<Item = (&'a str, &'a str, Value)>,
+    scope: &Scope<'_>,
+) -> Vec<Diff> {
+    let mut present: BTreeMap<&str, (&str, Value)> = present
+        .map(|(name, source, value)| (name, (source, value)))
+        .collect();
+    let mut diffs = Vec::new();
+    for (name, new) in wanted {
+        diffs.push(match present.remove(name) {
+            Some((_, old)) => between(of(name.to_owned()), &old, &new),
+            None => whole(of(name.to_owned()), Kind::Created),
+        });
+    }
+    let gone = present.iter().filter(|(_, (source, _))| scope.prunes(source));
+    diffs.extend(gone.map(|(name, _)| whole(of((*name).to_owned()), Kind::Deleted)));
+    diffs
+}
+
+fn whole(of: Of, change: Kind) -> Diff {
+    let keys = BTreeMap::new();
+    Diff { of, change, keys }
 }
 
 async fn of_revisions(db: &Db, name: &str, args: &DiffArgs) -> Result<Diff, Failure> {
@@ -100,7 +174,7 @@ async fn of_revisions(db: &Db, name: &str, args: &DiffArgs) -> Result<Diff, Fail
             .next("`farmhand job show` lists the revisions")
         })?,
     };
-    Ok(between(name, &from.spec, &to.spec))
+    Ok(between(Of::JobId(name.to_owned()), &from.spec, &to.spec))
 }
 
 fn find<'a>(name: &str, revisions: &'a [Revision], rev: i64) -> Result<&'a Revision, Failure> {
@@ -110,19 +184,24 @@ fn find<'a>(name: &str, revisions: &'a [Revision], rev: i64) -> Result<&'a Revis
     })
 }
 
-fn between(name: &str, old: &Value, new: &Value) -> Diff {
-    Diff {
-        job_id: name.to_owned(),
-        created: false,
-        keys: changes(old, new),
-    }
+fn between(of: Of, old: &Value, new: &Value) -> Diff {
+    let keys = changes(old, new);
+    let change = if keys.is_empty() {
+        Kind::Unchanged
+    } else {
+        Kind::Updated
+    };
+    Diff { of, change, keys }
 }
 
 fn show(diff: &Diff) {
-    if diff.created {
-        out::line(&format!("+ {}", diff.job_id));
-    } else if !diff.keys.is_empty() {
-        out::line(&format!("~ {}", diff.job_id));
+    let what = match &diff.of {
+        Of::JobId(name) => name.clone(),
+        Of::Pool(name) => format!("pool {name}"),
+        Of::Target(name) => format!("notify {name}"),
+    };
+    if diff.change != Kind::Unchanged {
+        out::line(&format!("{} {what}", diff.change.sign()));
     }
     for (key, change) in &diff.keys {
         out::line(&out::printable(&format!("  - {key} = {}", change.old)));
@@ -140,7 +219,7 @@ pub async fn rollback(db: &Db, args: &RollbackArgs, as_json: bool) -> Outcome {
             .why(error)
             .next("a newer version may have applied it: use that one")
     })?;
-    let diff = between(&args.name, &row.spec, &value_of(&spec));
+    let diff = between(Of::JobId(args.name.clone()), &row.spec, &value_of(&spec));
     if !as_json {
         show(&diff);
     }

@@ -21,6 +21,8 @@ pub enum Exit {
     RunTimedOut = 11,
     RunCancelled = 12,
     RunSkipped = 13,
+    /// `job diff --exit-code`.
+    Differs = 14,
     WaitExpired = 124,
     /// Ctrl-C.
     Interrupted = 130,

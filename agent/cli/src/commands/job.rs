@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use super::apply::{self, ApplyArgs};
 use super::follow::{Follow, follow};
 use super::{
-    DatabaseArgs, Exit, Failure, Outcome, backfill, completion, diff, out, remove, runs, sign, triggers,
+    DatabaseArgs, Exit, Failure, Outcome, backfill, check, completion, diff, out, remove, runs, sign,
+    triggers,
 };
 use farmhand_control::jobs::{all, one, pause, resume, spec};
 
@@ -28,6 +29,8 @@ pub struct JobArgs {
 enum JobCommand {
     /// Check job files, show what they change, and store their jobs
     Apply(ApplyArgs),
+    /// Check job files without a database; exit code 2 if they have mistakes
+    Check(check::CheckArgs),
     /// Sign the jobs of files, for nodes that execute only what a trusted key signed
     Sign(sign::SignArgs),
     /// What applying files would change, value by value; or what a revision changed
@@ -102,9 +105,12 @@ pub async fn run(args: &JobArgs, as_json: bool) -> Outcome {
     if let JobCommand::Sign(args) = &args.command {
         return sign::run(args, as_json);
     }
+    if let JobCommand::Check(args) = &args.command {
+        return check::run(args, as_json);
+    }
     let db = args.database.connect().await?;
     match &args.command {
-        JobCommand::Apply(_) | JobCommand::Sign(_) => Ok(Exit::Ok),
+        JobCommand::Apply(_) | JobCommand::Sign(_) | JobCommand::Check(_) => Ok(Exit::Ok),
         JobCommand::Diff(args) => diff::run(&db, args, as_json).await,
         JobCommand::Rollback(args) => diff::rollback(&db, args, as_json).await,
         JobCommand::Backfill(args) => backfill::run(&db, args, as_json).await,

@@ -69,18 +69,28 @@ fn files_of(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     } else {
         path.to_owned()
     };
+    walk(&within, &mut files)?;
+    files.sort();
+    Ok(files)
+}
+
+/// The job files in a directory and in those below it.
+fn walk(within: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in within.read_dir()? {
-        let file = entry?.path();
+        let entry = entry?;
+        let file = entry.path();
         // Hidden: editors' copies, and the directories that a ConfigMap's files are links into.
-        let hidden = file
-            .file_name()
-            .is_none_or(|n| n.to_string_lossy().starts_with('.'));
-        if !hidden && file.extension().is_some_and(|e| e == "toml") {
+        if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        // A link to a directory is none here, so that every walk ends.
+        if entry.file_type()?.is_dir() {
+            walk(&file, files)?;
+        } else if file.extension().is_some_and(|e| e == "toml") && !file.is_dir() {
             files.push(file);
         }
     }
-    files.sort();
-    Ok(files)
+    Ok(())
 }
 
 fn read(file: &Path) -> std::io::Result<String> {

@@ -7,6 +7,7 @@ mod apply_source;
 mod apply_targets;
 mod backfill;
 mod bulk;
+mod check;
 mod completion;
 mod database;
 mod dev;
@@ -66,7 +67,7 @@ pub use exit::{Exit, Failure, Outcome};
 macro_rules! exit_codes {
     () => {
         "Exit codes: 0 done; 1 error; 2 usage; 3 not found; 4 refused; 5 database out of reach; 6 denied; with --wait 10 failed, \
-         11 timed out, 12 cancelled, 13 skipped; 124 the waiting expired; 130 Ctrl-C."
+         11 timed out, 12 cancelled, 13 skipped; with --exit-code 14 differences; 124 the waiting expired; 130 Ctrl-C."
     };
 }
 

@@ -17,7 +17,7 @@ use farmhand_policy::trust::{self, DEFAULT_FILE, Document, PrivateKey, Trust};
 
 #[derive(Args, Debug)]
 pub struct SignArgs {
-    /// Job files; of a directory all *.toml in it. FILE.sig is written beside each
+    /// Job files; of a directory all *.toml in it and below it. FILE.sig is written beside each
     #[arg(required = true)]
     path: Vec<PathBuf>,
     /// The file of the private key

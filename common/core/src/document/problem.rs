@@ -41,12 +41,15 @@ pub struct Mistakes {
     problems: Vec<Problem>,
 }
 
-/// A mistake for programs. Line and column count from 1, the column in characters.
+/// A mistake for programs. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Located {
     pub file: String,
     pub line: usize,
     pub column: usize,
+    /// Behind the last character.
+    pub end_line: usize,
+    pub end_column: usize,
     pub what: String,
     pub mend: String,
 }
@@ -88,10 +91,13 @@ impl Mistakes {
             .map(|p| {
                 let source = &self.sources[p.source];
                 let (line, column) = place(&source.text, p.span.start);
+                let (end_line, end_column) = place(&source.text, p.span.end.max(p.span.start));
                 Located {
                     file: source.name.clone(),
                     line,
                     column,
+                    end_line,
+                    end_column,
                     what: p.what.clone(),
                     mend: p.mend.clone(),
                 }

@@ -1,0 +1,145 @@
+//! `farmhand job check`: the mistakes of job files, without a database.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use farmhand_core::definition::{Definitions, StoredJob, check_triggers, load_all};
+use farmhand_core::document::{Located, Mistakes, Source};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+
+use super::{Exit, Outcome, job_files, out};
+
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// Job files; of a directory all *.toml in it and below it; - is standard input
+    #[arg(required = true)]
+    path: Vec<PathBuf>,
+    /// How mistakes are written; json is what --json writes, sarif is SARIF 2.1.0
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Sarif,
+}
+
+/// Exit code 0 without mistakes, 2 with them.
+pub fn run(args: &CheckArgs, as_json: bool) -> Outcome {
+    let sources = job_files::read_all(&args.path)?;
+    let checked = load_all(&sources).and_then(|all| within(&sources, &all).map(|elsewhere| (all, elsewhere)));
+    let (mistakes, all) = match &checked {
+        Ok((all, _)) => (Vec::new(), Some(all)),
+        Err(mistakes) => (mistakes.located(), None),
+    };
+    match args.format {
+        Format::Sarif => out::json(&sarif(&mistakes)),
+        Format::Text if !as_json => text(&sources, &checked),
+        Format::Json | Format::Text => {
+            let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
+            let jobs = all.map(|all| all.jobs.len());
+            out::json(&json!({"files": names, "jobs": jobs, "mistakes": mistakes}));
+        }
+    }
+    Ok(if mistakes.is_empty() {
+        Exit::Ok
+    } else {
+        Exit::Usage
+    })
+}
+
+/// Circles of triggers. A parent that no file defines may be stored: it is named, and is no mistake.
+fn within(sources: &[Source], all: &Definitions) -> Result<BTreeSet<String>, Mistakes> {
+    let defined: BTreeSet<&str> = all.jobs.iter().map(|job| job.name.as_str()).collect();
+    let elsewhere: BTreeSet<String> = (all.jobs.iter().flat_map(|job| &job.spec.triggered_by))
+        .filter(|parent| !defined.contains(parent.as_str()))
+        .cloned()
+        .collect();
+    let stored = |name: &String| StoredJob {
+        name: name.clone(),
+        triggered_by: Vec::new(),
+        source: String::new(),
+    };
+    let stored: Vec<StoredJob> = elsewhere.iter().map(stored).collect();
+    check_triggers(sources, &all.jobs, &stored, &[]).map(|()| elsewhere)
+}
+
+fn text(sources: &[Source], checked: &Result<(Definitions, BTreeSet<String>), Mistakes>) {
+    let files = out::count(sources.len(), "file");
+    match checked {
+        Ok((all, elsewhere)) => {
+            for parent in elsewhere {
+                out::note(&format!(
+                    "job {parent} is in none of these files: `job apply` looks for it in the database"
+                ));
+            }
+            out::note(&format!(
+                "{} in {files}: no mistakes",
+                out::count(all.jobs.len(), "job")
+            ));
+        }
+        Err(mistakes) => {
+            let width = out::width().unwrap_or(120);
+            out::raw(mistakes.render(out::color(), width.into()).as_bytes());
+            out::note(&format!("{} in {files}", out::count(mistakes.len(), "mistake")));
+        }
+    }
+}
+
+/// As code scanners read it.
+fn sarif(mistakes: &[Located]) -> Value {
+    let result = |mistake: &Located| {
+        json!({
+            "ruleId": RULE,
+            "level": "error",
+            "message": {"text": format!("{}; {}", mistake.what, mistake.mend)},
+            "locations": [{"physicalLocation": {
+                "artifactLocation": {"uri": uri(&mistake.file)},
+                "region": {
+                    "startLine": mistake.line,
+                    "startColumn": mistake.column,
+                    "endLine": mistake.end_line,
+                    "endColumn": mistake.end_column,
+                },
+            }}],
+        })
+    };
+    let results: Vec<Value> = mistakes.iter().map(result).collect();
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {
+                "name": "farmhand",
+                "version": env!("CARGO_PKG_VERSION"),
+                "rules": [{
+                    "id": RULE,
+                    "shortDescription": {"text": "A job file that cannot be applied"},
+                }],
+            }},
+            "columnKind": "unicodeCodePoints",
+            "results": results,
+        }],
+    })
+}
+
+const RULE: &str = "job-file";
+
+/// A path as a relative or `file:` reference.
+fn uri(path: &str) -> String {
+    const KEPT: &AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'/')
+        .remove(b'.')
+        .remove(b'-')
+        .remove(b'_')
+        .remove(b'~');
+    let path = utf8_percent_encode(path, KEPT);
+    match path.to_string() {
+        path if path.starts_with('/') => format!("file://{path}"),
+        path => path,
+    }
+}
