@@ -138,3 +138,109 @@ fn a_dry_run_shows_both_sides_and_writes_nothing() {
     let hint = run(dir.path(), &[&sample("debian-mdadm.crontab")]).ok();
     assert!(hint.err.contains("import it with --system"), "{hint:?}");
 }
+
+/// `farmhand import systemd` or `k8s` in this directory.
+fn of(dir: &Path, args: &[&str]) -> Ran {
+    ran(command("", dir)
+        .current_dir(dir)
+        .env_remove("FARMHAND_DATABASE_URL")
+        .env("TZ", "America/New_York")
+        .arg("import")
+        .args(args))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn timers_with_their_services_become_a_job_file_that_applies() {
+    let farm = Farm::new().await;
+    let dir = farm.dir.path();
+    farm.file(
+        "units/report.timer",
+        "[Timer]\nOnCalendar=Mon..Fri 08:30\nPersistent=yes\n",
+    );
+    farm.file(
+        "units/report.service",
+        "[Service]\nType=oneshot\nExecStart=/bin/echo 'two words' $$\n",
+    );
+    farm.file(
+        "units/other.timer",
+        "[Timer]\nOnCalendar=daily\nUnit=backup@home.service\n",
+    );
+    farm.file("units/lost.timer", "[Timer]\nOnCalendar=daily\n");
+    farm.file(
+        "more/backup@.service",
+        "[Service]\nExecStart=/bin/echo %i\nProtectSystem=full\n",
+    );
+    let ran = of(
+        dir,
+        &["systemd", "units", "more", "--user", "", "-o", "jobs.toml"],
+    )
+    .ok();
+    for said in [
+        "units/lost.timer:1:1: not imported: its service, lost.service, is not among these files",
+        "more/backup@.service:3: ProtectSystem=full is not carried over",
+        "jobs.toml: 2 jobs",
+    ] {
+        assert!(ran.err.contains(said), "{said}: {ran:?}");
+    }
+    let out = dir.join("jobs.toml");
+    farm.run(&["job", "apply", out.to_str().unwrap()]).ok();
+    let spec = |job: &str| farm.run(&["job", "show", job, "--json"]).json()["job"]["spec"].clone();
+    let report = spec("report");
+    assert_eq!(report["command"], json!(["/bin/echo", "two words", "$"]));
+    assert_eq!(
+        (&report["timezone"], &report["user"]),
+        (&json!("America/New_York"), &json!(null))
+    );
+    assert_eq!(spec("other")["command"], json!(["/bin/echo", "home"]));
+    let shown = of(
+        dir,
+        &[
+            "systemd",
+            "units/report.timer",
+            "--dry-run",
+            "--tz",
+            "UTC",
+            "--json",
+        ],
+    )
+    .json();
+    assert_eq!(shown["jobs"][0]["farmhand"].as_array().unwrap().len(), 3);
+    let table = of(dir, &["systemd", "units/report.timer", "--dry-run"]).ok();
+    assert!(
+        table.out.contains("FARMHAND") && !table.out.contains("CRON"),
+        "{table:?}"
+    );
+    of(dir, &["systemd", "more"]).refused(2, &["no *.timer"]);
+    of(dir, &["systemd", "nowhere.timer"]).refused(2, &["nowhere.timer cannot be read"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cron_jobs_become_a_job_file_that_applies() {
+    let farm = Farm::new().await;
+    let dir = farm.dir.path();
+    let text = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: sa}\n---\napiVersion: batch/v1\nkind: CronJob\n\
+                metadata:\n  name: hello\nspec:\n  schedule: \"*/5 * * * *\"\n  timeZone: Etc/UTC\n  concurrencyPolicy: Forbid\n\
+                \x20 jobTemplate:\n    spec:\n      backoffLimit: 0\n      template:\n        spec:\n          containers:\n\
+                \x20         - name: hello\n            image: &image busybox:1.36\n            command: [\"/bin/sh\", -c]\n\
+                \x20           args:\n            - |\n              date; echo $(WHO)\n            env:\n\
+                \x20           - {name: WHO, value: *image}\n            - {name: N, value: \"5\"}\n";
+    farm.file("cronjob.yaml", text);
+    let ran = of(dir, &["k8s", "cronjob.yaml", "-o", "jobs.toml"]).ok();
+    assert!(
+        ran.err.contains("ServiceAccount sa: only CronJobs are imported"),
+        "{ran:?}"
+    );
+    let out = dir.join("jobs.toml");
+    farm.run(&["job", "apply", out.to_str().unwrap()]).ok();
+    let spec = farm.run(&["job", "show", "hello", "--json"]).json()["job"]["spec"].clone();
+    assert_eq!(
+        spec["command"],
+        json!(["/bin/sh", "-c", "date; echo busybox:1.36\n"])
+    );
+    assert_eq!(
+        (&spec["env"]["N"], &spec["overlap"]),
+        (&json!("5"), &json!("skip"))
+    );
+    farm.file("bad.yaml", "a: [\n");
+    of(dir, &["k8s", "bad.yaml"]).refused(2, &["bad.yaml is not YAML", "helm template"]);
+}

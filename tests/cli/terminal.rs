@@ -17,6 +17,10 @@ async fn every_command_answers_a_program_in_json() {
     let jobs = farm.dir.path().join("jobs.toml");
     let jobs = jobs.to_str().unwrap();
     let crontab = farm.file("tab", "0 4 * * * true\n");
+    let timer = farm.file("x.timer", "[Timer]\nOnCalendar=daily\n");
+    farm.file("x.service", "[Service]\nExecStart=/bin/true\n");
+    let manifest = farm.file("x.yaml", "kind: Service\n");
+    let (timer, manifest) = (timer.to_str().unwrap(), manifest.to_str().unwrap());
     let tasks = farm.file("flow.tsort", "a b\n");
     let man = farm.dir.path().join("man");
     let key = farm.dir.path().join("key");
@@ -77,6 +81,8 @@ async fn every_command_answers_a_program_in_json() {
         ("next", vec!["done"]),
         ("job rm", vec!["done", "--yes"]),
         ("import crontab", vec![crontab]),
+        ("import systemd", vec![timer]),
+        ("import k8s", vec![manifest]),
         ("job check", vec![jobs]),
         ("completion", vec!["bash"]),
         ("man", vec![man]),

@@ -67,7 +67,9 @@ fn unknown(root: &Command, call: &str) -> Option<String> {
                 None => return Some(format!("`{}` has no option {word}", command.get_name())),
             }
         } else if command.has_subcommands()
-            && word.chars().all(|c| c.is_ascii_lowercase() || c == '-')
+            && word
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
             && !word.is_empty()
         {
             match command.find_subcommand(word) {

@@ -6,7 +6,9 @@ mod describe;
 mod dst_vectors;
 mod due;
 mod grammar;
+mod kubernetes;
 mod oracle;
+mod systemd;
 mod vectors;
 
 use farmhand_core::definition::DstPolicy;

@@ -12,7 +12,9 @@ pub mod explain;
 pub mod flow;
 pub mod graph;
 pub mod health;
+pub mod import;
 pub mod input;
+pub mod kubernetes;
 pub mod lease;
 pub mod notify;
 pub mod redact;
@@ -22,6 +24,7 @@ pub mod sanitize;
 pub mod schedule;
 pub mod serde_time;
 pub mod stream;
+pub mod systemd;
 pub mod text;
 pub mod trigger;
 #[cfg(test)]

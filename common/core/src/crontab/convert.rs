@@ -5,9 +5,22 @@ use std::collections::BTreeMap;
 use jiff::tz::TimeZone;
 
 use super::line::expression;
-use super::name::Names;
-use super::write::{self, Draft, Piece};
-use super::{File, Import, Imported, Line, Machine, Note, Owner, Report, Task, parse};
+use super::{File, Import, Imported, Line, Machine, Owner, Report, Task, parse};
+use crate::import::{Draft, JobFile, Names, Piece, is_variable};
+
+/// How the file begins: what cron does and most jobs do not want.
+const DEFAULTS: &[(Option<&str>, &str)] = &[
+    (
+        None,
+        "# As cron does it: a job starts whatever else of it still runs, and nothing is made up for.",
+    ),
+    (
+        None,
+        "# \"skip\" and \"latest\", the defaults without these lines, are what most jobs want.",
+    ),
+    (Some("overlap"), "allow"),
+    (Some("missed"), "skip"),
+];
 
 /// Turns crontabs into one job file. Every line is in it: as a job, in the environment of the jobs below it, or
 /// as a comment that says why not.
@@ -21,14 +34,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
             zone: machine.timezone.to_owned(),
             env: BTreeMap::new(),
             spread: None,
-            report: Report {
-                file: file.name.clone(),
-                jobs: 0,
-                variables: 0,
-                comments: 0,
-                invalid: Vec::new(),
-                notes: Vec::new(),
-            },
+            report: Report::of(&file.name),
         };
         pieces.push(Piece::File(file.name.clone()));
         if !file.text.is_empty() && !file.text.ends_with('\n') {
@@ -77,8 +83,16 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
         }
         reports.push(state.report);
     }
+    let mut defaults = vec![(Some("timezone"), machine.timezone)];
+    defaults.extend(DEFAULTS);
+    let file = JobFile {
+        format: "crontab",
+        defaults: &defaults,
+        pieces: &pieces,
+        reports: &reports,
+    };
     Import {
-        toml: write::job_file(machine.timezone, &pieces, &reports),
+        toml: file.write(),
         jobs,
         files: reports,
     }
@@ -97,8 +111,7 @@ struct State<'a> {
 
 impl State<'_> {
     fn note(&mut self, line: usize, text: impl Into<String>) {
-        let text = text.into();
-        self.report.notes.push(Note { line, text });
+        self.report.note(line, text);
     }
 
     fn variable(&mut self, line: usize, name: &str, value: &str) {
@@ -240,27 +253,30 @@ impl State<'_> {
         }
         // An agent sets it so by itself.
         env.retain(|name, value| (name.as_str(), value.as_str()) != ("SHELL", "/bin/sh"));
-        let shell = env.get("SHELL").cloned();
-        Draft {
-            name,
-            line,
-            source: source.trim().to_owned(),
-            schedule: (!task.never).then(|| expression(&task.schedule).to_owned()),
-            written: task.schedule,
-            each_node: at_boot,
-            timezone: Some(self.zone.clone()).filter(|zone| zone != self.machine.timezone),
-            spread: self.spread.filter(|_| !at_boot),
-            user,
-            cwd: home.filter(|home| home.starts_with('/')),
-            shell,
-            command: task.command,
-            stdin: task.stdin,
-            env,
+        let mut draft = Draft::new(name, &format!("line {line}: {}", source.trim()));
+        if task.never {
+            draft.comment(&format!("# schedule = \"{}\" never fires", task.schedule));
+        } else {
+            draft.text("schedule", expression(&task.schedule));
         }
+        if at_boot {
+            draft.text("run_on", "each-node");
+        }
+        draft.maybe(
+            "timezone",
+            Some(self.zone.as_str()).filter(|zone| *zone != self.machine.timezone),
+        );
+        if let Some(minutes) = self.spread.filter(|_| !at_boot) {
+            draft.text("spread", &format!("{minutes}m"));
+        }
+        match env.get("SHELL") {
+            None => draft.text("command", &task.command),
+            Some(shell) => draft.argv(&[shell.clone(), "-c".to_owned(), task.command]),
+        }
+        draft.maybe("stdin", task.stdin.as_deref());
+        draft.maybe("user", user.as_deref());
+        draft.maybe("cwd", home.as_deref().filter(|home| home.starts_with('/')));
+        draft.table("env", &env);
+        draft
     }
-}
-
-fn is_variable(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }

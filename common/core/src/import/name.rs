@@ -11,7 +11,7 @@ const PASSED_OVER: &[&str] = &[
 ];
 
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(crate) struct Names {
     /// So far.
     given: BTreeSet<String>,
     /// How often a name was wanted that had been given.
@@ -32,7 +32,16 @@ impl Names {
             (false, false) => format!("{stem}-{program}"),
         };
         base.truncate(90);
-        let base = base.trim_end_matches(['-', '.', '_']).to_owned();
+        self.unique(base.trim_end_matches(['-', '.', '_']))
+    }
+
+    /// This name, or with a number behind it if it was given before.
+    pub fn unique(&mut self, name: &str) -> String {
+        let mut base = plain(name);
+        base.truncate(90);
+        if base.is_empty() {
+            "job".clone_into(&mut base);
+        }
         let mut name = base.clone();
         while !self.given.insert(name.clone()) {
             let times = self.times.entry(base.clone()).or_insert(1);

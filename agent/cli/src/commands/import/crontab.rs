@@ -1,0 +1,102 @@
+//! `farmhand import crontab`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use farmhand_core::crontab::{self, File, Import, Imported, Machine, Owner};
+use farmhand_core::definition::DstPolicy;
+use farmhand_core::schedule::{ParseContext, Schedule};
+use jiff::Timestamp;
+
+use super::{Failure, Outcome, Progress, Target, home, out, text_of, zone};
+
+#[derive(Args, Debug)]
+pub(super) struct CrontabArgs {
+    /// Crontabs; - is standard input
+    #[arg(required = true)]
+    file: Vec<PathBuf>,
+    /// They have a user before the command, as /etc/crontab and /etc/cron.d [default: by those paths]
+    #[arg(long, conflicts_with = "user")]
+    system: bool,
+    /// The user whose crontab it is
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// The zone of cron's clock, where no CRON_TZ names one [default: this machine's]
+    #[arg(long, value_name = "ZONE")]
+    tz: Option<String>,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(super) fn run(args: &CrontabArgs, as_json: bool) -> Outcome {
+    let files = read_all(args)?;
+    let timezone = zone(args.tz.as_deref())?;
+    let machine = Machine {
+        timezone: &timezone,
+        home: &home,
+    };
+    let import = crontab::import(&files, &machine);
+    hint(&import, &files);
+    args.target.take(&import, Some(line_times), as_json)
+}
+
+fn read_all(args: &CrontabArgs) -> Result<Vec<File>, Failure> {
+    let mut files = Vec::new();
+    let mut progress = Progress::default();
+    for (nth, path) in args.file.iter().enumerate() {
+        progress.say(|_| format!("reading {}, {nth} of {} files", path.display(), args.file.len()));
+        files.push(File {
+            name: path.display().to_string(),
+            text: text_of(path)?,
+            owner: owner(path, args),
+        });
+    }
+    Ok(files)
+}
+
+fn owner(path: &Path, args: &CrontabArgs) -> Owner {
+    let by_path = path == Path::new("/etc/crontab") || path.starts_with("/etc/cron.d");
+    if args.system || (by_path && args.user.is_none()) {
+        Owner::System
+    } else {
+        Owner::User(args.user.clone())
+    }
+}
+
+/// Says which crontabs look like a system's and were not read as such.
+fn hint(import: &Import, files: &[File]) {
+    for (report, file) in import.files.iter().zip(files) {
+        if matches!(file.owner, Owner::User(_)) && report.jobs > 0 && looks_like_system(file) {
+            out::note(&format!(
+                "{}: every command begins with a user's name; if this is a system crontab, import it with --system",
+                report.file
+            ));
+        }
+    }
+}
+
+fn looks_like_system(file: &File) -> bool {
+    let mut commands = crontab::parse(&file.text, false)
+        .into_iter()
+        .filter_map(|line| match line {
+            crontab::Line::Task(task) => Some(task.command),
+            _ => None,
+        });
+    commands.all(|command| {
+        let word = command.split_whitespace().next().unwrap_or_default();
+        word == "root" || home(word).is_some()
+    })
+}
+
+/// When cron fires the line.
+fn line_times(line: &Imported, now: Timestamp, count: u32) -> Vec<Timestamp> {
+    let context = ParseContext {
+        job: &line.name,
+        timezone: &line.timezone,
+        dst: DstPolicy::Once,
+        ..ParseContext::default()
+    };
+    Schedule::parse(&[line.expression()], &context)
+        .map(|schedule| schedule.iter_after(now).take(count as usize).collect())
+        .unwrap_or_default()
+}

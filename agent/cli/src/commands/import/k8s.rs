@@ -1,0 +1,63 @@
+//! `farmhand import k8s`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use farmhand_core::import::Machine;
+use farmhand_core::kubernetes::{self, File};
+use saphyr::{LoadableYamlNode, Scalar, Yaml};
+use serde_json::{Map, Value};
+
+use super::{Failure, Outcome, Target, text_of, zone};
+
+#[derive(Args, Debug)]
+pub(super) struct K8sArgs {
+    /// Manifests in YAML or JSON, as `kubectl get cronjob -o yaml` writes them; - is standard input
+    #[arg(required = true)]
+    file: Vec<PathBuf>,
+    /// The zone of the cluster's clock, where a CronJob names none
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
+    tz: String,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(super) fn run(args: &K8sArgs, as_json: bool) -> Outcome {
+    let timezone = zone(Some(&args.tz))?;
+    let machine = Machine {
+        timezone: &timezone,
+        home: &|_| None,
+    };
+    let mut files = Vec::new();
+    for path in &args.file {
+        let text = text_of(path)?;
+        let documents = Yaml::load_from_str(&text).map_err(|error| {
+            Failure::usage(format!("{} is not YAML; nothing was written", path.display()))
+                .why(error)
+                .next("render a template first, as with `helm template`")
+        })?;
+        files.push(File {
+            name: path.display().to_string(),
+            documents: documents.iter().map(value).collect(),
+        });
+    }
+    args.target
+        .take(&kubernetes::import(&files, &machine), None, as_json)
+}
+
+/// Tags and keys that are no text have no meaning in a manifest.
+fn value(yaml: &Yaml<'_>) -> Value {
+    match yaml {
+        Yaml::Value(Scalar::Boolean(on)) => Value::Bool(*on),
+        Yaml::Value(Scalar::Integer(n)) => Value::from(*n),
+        Yaml::Value(Scalar::FloatingPoint(n)) => Value::from(n.into_inner()),
+        Yaml::Value(Scalar::String(text)) => Value::from(text.as_ref()),
+        Yaml::Sequence(list) => list.iter().map(value).collect(),
+        Yaml::Mapping(map) => {
+            let entry = |(key, of): (&Yaml<'_>, &Yaml<'_>)| Some((key.as_str()?.to_owned(), value(of)));
+            Value::Object(map.iter().filter_map(entry).collect::<Map<String, Value>>())
+        }
+        Yaml::Tagged(_, of) => value(of),
+        _ => Value::Null,
+    }
+}

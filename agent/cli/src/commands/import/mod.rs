@@ -1,0 +1,249 @@
+//! `farmhand import`: what other schedulers did, as job files.
+
+mod crontab;
+mod k8s;
+mod systemd;
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use farmhand_core::definition::load;
+use farmhand_core::document::Source;
+use farmhand_core::due;
+use farmhand_core::import::{Import, Imported, OWN};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::json;
+
+use super::progress::Progress;
+use super::{Exit, Failure, Outcome, out};
+
+#[derive(Args, Debug)]
+pub struct ImportArgs {
+    #[command(subcommand)]
+    from: From,
+}
+
+#[derive(Subcommand, Debug)]
+enum From {
+    /// Crontabs become one commented job file; what cannot be carried over is listed
+    Crontab(crontab::CrontabArgs),
+    /// systemd's timers with their services become one commented job file; what cannot be carried over is listed
+    Systemd(systemd::SystemdArgs),
+    /// Kubernetes' CronJobs become one commented job file; what cannot be carried over is listed
+    K8s(k8s::K8sArgs),
+}
+
+/// Where the job file goes, and whether it is written at all.
+#[derive(Args, Debug)]
+struct Target {
+    /// Where the job file goes [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write over a file that this command did not make
+    #[arg(long)]
+    force: bool,
+    /// Write no file; show when each job fires next
+    #[arg(long)]
+    dry_run: bool,
+    /// With --dry-run, how many times of each
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    count: u32,
+}
+
+/// When the other scheduler fires what became a job.
+type Times = fn(&Imported, Timestamp, u32) -> Vec<Timestamp>;
+
+pub fn run(args: &ImportArgs, as_json: bool) -> Outcome {
+    match &args.from {
+        From::Crontab(args) => crontab::run(args, as_json),
+        From::Systemd(args) => systemd::run(args, as_json),
+        From::K8s(args) => k8s::run(args, as_json),
+    }
+}
+
+impl Target {
+    /// Says what was not carried over, then writes the file or shows when its jobs fire.
+    fn take(&self, import: &Import, times: Option<Times>, as_json: bool) -> Outcome {
+        report(import);
+        if self.dry_run {
+            return preview(import, self.count, times, as_json);
+        }
+        if let Some(path) = &self.output {
+            write(path, &import.toml, self.force)?;
+            out::note(&format!("{}: {} jobs", path.display(), import.jobs.len()));
+        }
+        if as_json {
+            let text = self.output.is_none().then_some(&import.toml);
+            out::json(
+                &json!({"jobs": import.jobs, "files": import.files, "output": self.output, "toml": text}),
+            );
+        } else if self.output.is_none() {
+            out::raw(import.toml.as_bytes());
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+/// The text of a file or of standard input.
+fn text_of(path: &Path) -> Result<String, Failure> {
+    let bytes = read(path).map_err(|error| {
+        Failure::usage(format!("{} cannot be read; nothing was written", path.display())).why(error)
+    })?;
+    Ok(String::from_utf8(bytes).unwrap_or_else(|error| {
+        out::note(&format!(
+            "{}: not all of it is UTF-8; other bytes are shown as \u{fffd}",
+            path.display()
+        ));
+        String::from_utf8_lossy(error.as_bytes()).into_owned()
+    }))
+}
+
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    if path != Path::new("-") {
+        return std::fs::read(path);
+    }
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The zone that is named, or this machine's.
+fn zone(named: Option<&str>) -> Result<String, Failure> {
+    match named {
+        Some(zone) if TimeZone::get(zone).is_err() => {
+            Err(Failure::usage(format!("--tz {zone:?} is not a valid time zone"))
+                .next("write one such as Europe/Berlin"))
+        }
+        Some(zone) => Ok(zone.to_owned()),
+        None => Ok(local_zone()),
+    }
+}
+
+fn local_zone() -> String {
+    let zone = TimeZone::try_system().ok();
+    match zone.as_ref().and_then(TimeZone::iana_name) {
+        Some(name) => name.to_owned(),
+        None => {
+            out::note("this machine's time zone has no name, so UTC is taken; --tz names another one");
+            "UTC".to_owned()
+        }
+    }
+}
+
+/// From /etc/passwd; users of a directory service are unknown.
+fn home(user: &str) -> Option<String> {
+    let passwd = std::fs::read_to_string("/etc/passwd").ok()?;
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(user)).then(|| fields.nth(4).map(str::to_owned))?
+    })
+}
+
+/// What did not become a job, and what became a different one, on stderr.
+fn report(import: &Import) {
+    for report in &import.files {
+        for bad in &report.invalid {
+            out::note(&out::printable(&format!(
+                "{}:{}:{}: not imported: {}; {}",
+                report.file, bad.line, bad.column, bad.problem, bad.mend
+            )));
+        }
+        for note in &report.notes {
+            let place = match note.line {
+                0 => report.file.clone(),
+                line => format!("{}:{line}", report.file),
+            };
+            out::note(&out::printable(&format!("{place}: {}", note.text)));
+        }
+    }
+}
+
+fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
+    let before = std::fs::read_to_string(path);
+    let own = match &before {
+        Ok(text) => text.is_empty() || text.starts_with(OWN),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    };
+    if !own && !force {
+        return Err(Failure::new(
+            Exit::Refused,
+            format!("{} exists, and this command did not make it", path.display()),
+        )
+        .next("choose another file, or add --force"));
+    }
+    let failed = |error: std::io::Error| {
+        Failure::new(Exit::Error, format!("{} cannot be written", path.display())).why(error)
+    };
+    let mut file = std::fs::File::create(path).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)
+}
+
+/// The next times of each job, beside those of what it was made of where these are known.
+fn preview(import: &Import, count: u32, times: Option<Times>, as_json: bool) -> Outcome {
+    let source = Source {
+        name: "imported".to_owned(),
+        text: import.toml.clone(),
+    };
+    let jobs = load(&[source]).map_err(|mistakes| {
+        Failure::new(
+            Exit::Error,
+            "the job file that was made cannot be applied; this is a defect worth reporting",
+        )
+        .why(mistakes)
+    })?;
+    let now = Timestamp::now();
+    let mut list = Vec::new();
+    let mut rows = Vec::new();
+    for imported in &import.jobs {
+        let job: Vec<Timestamp> = match jobs.iter().find(|job| job.name == imported.name) {
+            Some(job) => {
+                let (schedule, policy) = due::compile(&job.name, &job.spec)
+                    .map_err(|error| Failure::new(Exit::Error, format!("job {}", job.name)).why(error))?;
+                let next = |after: &Timestamp| due::next_run(&schedule, &policy, *after);
+                std::iter::successors(next(&now), next)
+                    .take(count as usize)
+                    .collect()
+            }
+            None => Vec::new(),
+        };
+        let cron = times.map(|times| times(imported, now, count));
+        let shown = |times: &[Timestamp]| match (times, imported.never) {
+            ([], true) => "never".to_owned(),
+            ([], false) => "at boot".to_owned(),
+            (times, _) => times
+                .iter()
+                .map(|at| out::time(*at))
+                .collect::<Vec<_>>()
+                .join(", "),
+        };
+        let mut row = vec![
+            format!("{}:{}", imported.file, imported.line),
+            imported.name.clone(),
+            imported.schedule.clone(),
+            imported.timezone.clone(),
+        ];
+        row.extend(cron.as_deref().map(shown));
+        row.push(match &cron {
+            Some(cron) if *cron == job => "the same".to_owned(),
+            _ => shown(&job),
+        });
+        rows.push(row);
+        list.push(
+            json!({"name": imported.name, "file": imported.file, "line": imported.line,
+            "schedule": imported.schedule, "timezone": imported.timezone, "cron": cron, "farmhand": job}),
+        );
+    }
+    if as_json {
+        out::json(&json!({"jobs": list, "files": import.files}));
+    } else {
+        let headers: &[&str] = match times {
+            Some(_) => &["LINE", "JOB", "SCHEDULE", "ZONE", "CRON", "FARMHAND"],
+            None => &["LINE", "JOB", "SCHEDULE", "ZONE", "FARMHAND"],
+        };
+        out::table(headers, rows);
+        out::note("nothing was written: --dry-run");
+    }
+    Ok(Exit::Ok)
+}

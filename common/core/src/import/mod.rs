@@ -1,0 +1,102 @@
+//! What the importers of other schedulers' files share: what they tell, names, and the writer of job files.
+
+mod name;
+mod write;
+
+use serde::Serialize;
+
+pub(crate) use name::Names;
+pub use write::OWN;
+pub(crate) use write::{Draft, JobFile, Piece};
+
+/// What was known of the machine and a job file must say.
+pub struct Machine<'a> {
+    /// IANA name of the zone that the other scheduler's clock shows.
+    pub timezone: &'a str,
+    /// A user's home directory, where known.
+    pub home: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// What came of a set of files.
+#[derive(Clone, Debug)]
+pub struct Import {
+    /// The text of the job file; valid whatever the files held.
+    pub toml: String,
+    pub jobs: Vec<Imported>,
+    pub files: Vec<Report>,
+}
+
+/// What became a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Imported {
+    pub name: String,
+    pub file: String,
+    /// From 1.
+    pub line: usize,
+    /// As in the file.
+    pub schedule: String,
+    /// The zone whose clock the schedule was read by.
+    pub timezone: String,
+    pub user: Option<String>,
+    /// It never fires: others accept such dates, a schedule here does not.
+    pub never: bool,
+}
+
+/// What was found in one file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    pub file: String,
+    pub jobs: usize,
+    pub variables: usize,
+    pub comments: usize,
+    pub invalid: Vec<Invalid>,
+    /// What a job file cannot say, or says differently.
+    pub notes: Vec<Note>,
+}
+
+/// What could not become a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Invalid {
+    /// Both from 1, the column in characters.
+    pub line: usize,
+    pub column: usize,
+    pub problem: String,
+    pub mend: String,
+    pub text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// 0 for the whole file.
+    pub line: usize,
+    pub text: String,
+}
+
+impl Report {
+    pub(crate) fn of(file: &str) -> Self {
+        Self {
+            file: file.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn note(&mut self, line: usize, text: impl Into<String>) {
+        let text = text.into();
+        self.notes.push(Note { line, text });
+    }
+
+    pub(crate) fn refuse(&mut self, line: usize, text: &str, problem: impl Into<String>, mend: &str) {
+        self.invalid.push(Invalid {
+            line,
+            column: 1,
+            problem: problem.into(),
+            mend: mend.to_owned(),
+            text: text.to_owned(),
+        });
+    }
+}
+
+pub(crate) fn is_variable(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}

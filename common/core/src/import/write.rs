@@ -1,0 +1,233 @@
+//! The job file.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::Report;
+use crate::definition::{Placeholder, placeholder};
+
+/// What the job file is made of, in the order of what was read.
+#[derive(Debug)]
+pub(crate) enum Piece {
+    File(String),
+    Blank,
+    Comment(String),
+    Job(Box<Draft>),
+}
+
+/// A job, ready to be written: its keys in order, each with its value as TOML, and comments between them.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub name: String,
+    lines: Vec<(Option<&'static str>, String)>,
+}
+
+impl Draft {
+    /// `origin` is the comment below the job's name: where it comes from.
+    pub fn new(name: impl Into<String>, origin: &str) -> Self {
+        let mut draft = Self {
+            name: name.into(),
+            lines: Vec::new(),
+        };
+        draft.comment(&format!("# {origin}"));
+        draft
+    }
+
+    pub fn comment(&mut self, text: &str) {
+        self.lines.push((None, text.to_owned()));
+    }
+
+    /// A number, a table or the like.
+    pub fn raw(&mut self, key: &'static str, value: impl Into<String>) {
+        self.lines.push((Some(key), value.into()));
+    }
+
+    pub fn text(&mut self, key: &'static str, value: &str) {
+        self.raw(key, quoted(value));
+    }
+
+    /// Only what is there.
+    pub fn maybe(&mut self, key: &'static str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.text(key, value);
+        }
+    }
+
+    /// One text alone, or a list of them.
+    pub fn texts(&mut self, key: &'static str, values: &[String]) {
+        match values {
+            [one] => self.text(key, one),
+            more => self.raw(key, list(more)),
+        }
+    }
+
+    /// A command that no shell reads.
+    pub fn argv(&mut self, argv: &[String]) {
+        let argv: Vec<String> = argv.iter().map(|word| literal(word)).collect();
+        self.raw("command", list(&argv));
+    }
+
+    pub fn table(&mut self, key: &'static str, values: &BTreeMap<String, String>) {
+        if values.is_empty() {
+            return;
+        }
+        let entries: Vec<String> = (values.iter())
+            .map(|(name, value)| format!("{} = {}", bare(name), quoted(value)))
+            .collect();
+        self.raw(key, format!("{{ {} }}", entries.join(", ")));
+    }
+}
+
+/// How every file that was made here begins.
+pub const OWN: &str = "# Made by `farmhand import ";
+
+/// A whole job file.
+pub(crate) struct JobFile<'a> {
+    /// As in `farmhand import crontab`.
+    pub format: &'a str,
+    /// Comments and keys of `[defaults]`.
+    pub defaults: &'a [(Option<&'a str>, &'a str)],
+    pub pieces: &'a [Piece],
+    pub reports: &'a [Report],
+}
+
+impl JobFile<'_> {
+    pub fn write(&self) -> String {
+        let mut out = String::new();
+        let head = format!("{OWN}{}`. Apply it with `farmhand job apply`.", self.format);
+        comment(&mut out, &head);
+        left_behind(&mut out, self.reports);
+        out.push_str("\n[defaults]\n");
+        for (name, value) in self.defaults {
+            match name {
+                Some(name) => key(&mut out, name, &quoted(value)),
+                None => comment(&mut out, value),
+            }
+        }
+        for piece in self.pieces {
+            match piece {
+                Piece::File(name) => comment(&mut out, &format!("\n# ---- {}", name)),
+                Piece::Blank if out.ends_with("\n\n") => {}
+                Piece::Blank => out.push('\n'),
+                Piece::Comment(text) => comment(&mut out, text),
+                Piece::Job(draft) => job(&mut out, draft),
+            }
+        }
+        out.truncate(out.trim_end().len());
+        out.push('\n');
+        out
+    }
+}
+
+fn left_behind(out: &mut String, reports: &[Report]) {
+    for report in reports {
+        let counts = [
+            (report.jobs, "jobs"),
+            (report.variables, "variables"),
+            (report.comments, "comments"),
+            (report.invalid.len(), "not imported"),
+        ];
+        let counts: Vec<String> = (counts.iter().enumerate())
+            .filter(|(at, (n, _))| *at == 0 || *n > 0)
+            .map(|(_, (n, what))| format!("{n} {what}"))
+            .collect();
+        comment(out, &format!("# {}: {}", report.file, counts.join(", ")));
+        for bad in &report.invalid {
+            let text = format!(
+                "#   line {}, column {}: NOT IMPORTED: {}",
+                bad.line, bad.column, bad.problem
+            );
+            comment(out, &text);
+        }
+        for note in &report.notes {
+            match note.line {
+                0 => comment(out, &format!("#   {}", note.text)),
+                line => comment(out, &format!("#   line {line}: {}", note.text)),
+            }
+        }
+    }
+}
+
+fn job(out: &mut String, job: &Draft) {
+    if !out.ends_with("\n\n") && !out.lines().next_back().is_some_and(|l| l.starts_with('#')) {
+        out.push('\n');
+    }
+    let _ = writeln!(out, "[job.{}]", bare(&job.name));
+    for (name, value) in &job.lines {
+        match name {
+            Some(name) => key(out, name, value),
+            None => comment(out, value),
+        }
+    }
+    out.push('\n');
+}
+
+fn key(out: &mut String, name: &str, value: &str) {
+    let _ = writeln!(out, "{name:8} = {value}");
+}
+
+/// A comment's text may hold nothing that ends it or that TOML forbids there.
+fn comment(out: &mut String, text: &str) {
+    let clean = |c: char| {
+        if c.is_control() && c != '\t' {
+            '\u{fffd}'
+        } else {
+            c
+        }
+    };
+    let (lead, text) = match text.strip_prefix('\n') {
+        Some(rest) => ("\n", rest),
+        None => ("", text),
+    };
+    out.push_str(lead);
+    out.extend(text.chars().map(clean));
+    out.push('\n');
+}
+
+/// An element of a command list that is not to be taken for a parameter, nor for how one is kept from being taken for it.
+fn literal(text: &str) -> String {
+    match placeholder(text) {
+        Placeholder::None => text.to_owned(),
+        Placeholder::Param(_) => format!("{{{text}}}"),
+        // No shell minds a blank at the end.
+        Placeholder::Literal(_) => format!("{text} "),
+    }
+}
+
+fn list(values: &[String]) -> String {
+    let values: Vec<String> = values.iter().map(quoted).collect();
+    format!("[{}]", values.join(", "))
+}
+
+fn bare(name: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    if !name.is_empty() && name.bytes().all(plain) {
+        name.to_owned()
+    } else {
+        quoted(name)
+    }
+}
+/// A TOML string; as it stands where TOML has a form for that.
+fn quoted(text: impl AsRef<str>) -> String {
+    let text = text.as_ref();
+    let plain = !text.contains(|c: char| c.is_control() && c != '\t');
+    if plain && text.contains(['"', '\\']) && !text.contains('\'') {
+        return format!("'{text}'");
+    }
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04X}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,344 @@
+//! From timers to jobs.
+
+use std::collections::BTreeMap;
+
+use super::calendar::{Calendar, Years, on_calendar};
+use super::service::Body;
+use super::span::span;
+use super::unit::{Entry, Unit};
+use super::{File, Timer};
+use crate::document::duration_text;
+use crate::import::{Draft, Import, Imported, JobFile, Machine, Names, Piece, Report};
+use crate::schedule::{ParseContext, Schedule};
+
+/// Keys of a timer that say nothing about when its job is due, or are read here.
+const READ: &[&str] = &[
+    "OnCalendar",
+    "OnBootSec",
+    "OnStartupSec",
+    "OnActiveSec",
+    "OnUnitActiveSec",
+    "OnUnitInactiveSec",
+    "Persistent",
+    "RandomizedDelaySec",
+    "FixedRandomDelay",
+    "Unit",
+    "AccuracySec",
+    "RemainAfterElapse",
+];
+
+/// How the file begins: what systemd does and most jobs do not want.
+const DEFAULTS: &[(Option<&str>, &str)] = &[
+    (
+        None,
+        "# As systemd does it: a service that still runs is not started again, what a timer without Persistent= missed is",
+    ),
+    (
+        None,
+        "# not made up for, and a time that a change of the clock removes is left out.",
+    ),
+    (Some("overlap"), "skip"),
+    (Some("missed"), "skip"),
+    (Some("dst"), "skip"),
+];
+
+/// Turns timers into one job file; `user` is whom their services run as where they do not say it.
+pub fn import(timers: &[Timer], machine: &Machine<'_>, user: &str) -> Import {
+    let mut names = Names::default();
+    let (mut jobs, mut reports, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
+    for timer in timers {
+        pieces.push(Piece::File(timer.timer.name.clone()));
+        let mut report = Report::of(&timer.timer.name);
+        let mut of_service = timer.service.as_ref().map(|file| Report::of(&file.name));
+        let made = one(timer, machine, user, (&mut report, of_service.as_mut()));
+        for Made {
+            schedule,
+            line,
+            zone,
+            mut draft,
+        } in made
+        {
+            draft.name = names.unique(&draft.name);
+            jobs.push(Imported {
+                name: draft.name.clone(),
+                file: timer.timer.name.clone(),
+                line,
+                schedule,
+                timezone: zone,
+                user: Some(user.to_owned()),
+                never: false,
+            });
+            report.jobs += 1;
+            pieces.push(Piece::Job(Box::new(draft)));
+        }
+        for bad in &report.invalid {
+            pieces.push(Piece::Comment(format!(
+                "# NOT IMPORTED, line {}: {}; {}",
+                bad.line, bad.problem, bad.mend
+            )));
+        }
+        reports.push(report);
+        reports.extend(of_service);
+    }
+    let mut defaults = vec![(Some("timezone"), machine.timezone)];
+    defaults.extend(DEFAULTS);
+    let file = JobFile {
+        format: "systemd",
+        defaults: &defaults,
+        pieces: &pieces,
+        reports: &reports,
+    };
+    Import {
+        toml: file.write(),
+        jobs,
+        files: reports,
+    }
+}
+
+struct Made {
+    schedule: String,
+    line: usize,
+    zone: String,
+    draft: Draft,
+}
+
+fn one(
+    timer: &Timer,
+    machine: &Machine<'_>,
+    user: &str,
+    (report, of_service): (&mut Report, Option<&mut Report>),
+) -> Vec<Made> {
+    let File { unit: name, text, .. } = &timer.timer;
+    let unit = Unit::parse(text);
+    for (line, text) in &unit.odd {
+        report.refuse(
+            *line,
+            text,
+            "neither a section nor NAME=VALUE",
+            "fix or remove the line",
+        );
+    }
+    let stem = name.trim_end_matches(".timer");
+    if stem.ends_with('@') {
+        let mend = "import an instance of it: name the file NAME@INSTANCE.timer, or link it so";
+        report.refuse(1, name, "a template has no instance to run", mend);
+        return Vec::new();
+    }
+    left_out(&unit, "Timer", READ, report);
+    let due = Due::read(&unit, report);
+    let (Some(service), Some(of_service)) = (&timer.service, of_service) else {
+        let problem = format!(
+            "its service, {}, is not among these files",
+            super::service_of(&timer.timer)
+        );
+        report.refuse(
+            1,
+            name,
+            problem,
+            "name the service's file too, or have it in the same directory",
+        );
+        return Vec::new();
+    };
+    let Some(body) = Body::read(service, user, machine, of_service) else {
+        return Vec::new();
+    };
+    if due.is_empty() && report.invalid.is_empty() {
+        report.refuse(1, name, "it names no time", "add OnCalendar= or OnUnitActiveSec=");
+    }
+    let several = due.len() > 1;
+    if several {
+        report.note(
+            0,
+            "it became several jobs, since a job has one time zone, one `start` and one `end`",
+        );
+    }
+    let made = due.into_iter().map(|group| {
+        let mut draft = Draft::new(
+            stem,
+            &format!("{}, line {}: {}", timer.timer.name, group.line, group.written),
+        );
+        draft.texts("schedule", &group.expressions);
+        if group.at_boot {
+            draft.text("run_on", "each-node");
+        }
+        let zone = group.zone.as_deref().filter(|zone| *zone != machine.timezone);
+        draft.maybe("timezone", zone);
+        if let Some((first, last)) = group.years {
+            draft.text("start", &format!("{first:04}-01-01"));
+            draft.maybe(
+                "end",
+                last.map(|last| format!("{:04}-01-01", last + 1)).as_deref(),
+            );
+        }
+        if group.persistent {
+            draft.text("missed", "latest");
+        }
+        draft.maybe("spread", group.spread.as_deref());
+        body.write(&mut draft);
+        Made {
+            schedule: group.written,
+            line: group.line,
+            zone: group.zone.unwrap_or_else(|| machine.timezone.to_owned()),
+            draft,
+        }
+    });
+    made.collect()
+}
+
+/// What becomes one job.
+#[derive(Default)]
+struct Due {
+    expressions: Vec<String>,
+    at_boot: bool,
+    zone: Option<String>,
+    years: Years,
+    persistent: bool,
+    spread: Option<String>,
+    /// As in the unit.
+    written: String,
+    line: usize,
+}
+
+impl Due {
+    fn read(unit: &Unit, report: &mut Report) -> Vec<Self> {
+        let persistent = unit.is_on("Timer", "Persistent");
+        let spread = spread(unit, report);
+        let mut groups: BTreeMap<(Option<String>, Years), Self> = BTreeMap::new();
+        for entry in unit.all("Timer", "OnCalendar") {
+            let Calendar {
+                expression,
+                timezone,
+                years,
+            } = match on_calendar(&entry.value) {
+                Ok(calendar) => calendar,
+                Err(problem) => {
+                    let mend = "write the `schedule` of the job by hand, see docs/reference/schedules.md";
+                    let problem = format!("OnCalendar={}: {problem}", entry.value);
+                    report.refuse(entry.line, &entry.value, problem, mend);
+                    continue;
+                }
+            };
+            if let Err(error) = Schedule::parse(&[&expression], &ParseContext::default()) {
+                let problem = format!("OnCalendar={} would never fire: {error}", entry.value);
+                report.refuse(entry.line, &entry.value, problem, "name a day that comes");
+                continue;
+            }
+            let group = groups.entry((timezone.clone(), years)).or_default();
+            group.add(entry, expression);
+            (group.zone, group.years) = (timezone, years);
+            (group.persistent, group.spread) = (persistent, spread.clone());
+        }
+        let mut groups: Vec<Self> = groups.into_values().collect();
+        for (key, what) in [
+            ("OnUnitActiveSec", "the service's last start"),
+            ("OnUnitInactiveSec", "its last end"),
+        ] {
+            for entry in unit.all("Timer", key) {
+                let every = span(&entry.value).filter(|span| (1..=366 * 86_400).contains(&span.as_secs()));
+                let Some(every) = every else {
+                    report.refuse(
+                        entry.line,
+                        &entry.value,
+                        format!("{key}={} is no time from 1s to 366d", entry.value),
+                        "write one",
+                    );
+                    continue;
+                };
+                report.note(
+                    entry.line,
+                    format!(
+                        "{key}={} counts from {what}; here the job is due at fixed instants so far apart",
+                        entry.value
+                    ),
+                );
+                let mut group = Self {
+                    spread: spread.clone(),
+                    ..Self::default()
+                };
+                group.add(entry, format!("@every {}s", every.as_secs()));
+                match groups
+                    .last_mut()
+                    .filter(|last| last.years.is_none() && last.zone.is_none())
+                {
+                    Some(last) => last.add(entry, group.expressions.remove(0)),
+                    None => groups.push(group),
+                }
+            }
+        }
+        Self::at_boot(unit, &mut groups, report);
+        groups
+    }
+
+    /// Once per boot of each node, if nothing else makes the job due.
+    fn at_boot(unit: &Unit, groups: &mut Vec<Self>, report: &mut Report) {
+        for key in ["OnBootSec", "OnStartupSec", "OnActiveSec"] {
+            for entry in unit.all("Timer", key) {
+                if !groups.is_empty() {
+                    report.note(
+                        entry.line,
+                        format!("{key}={} is left out: the job's other times stand alone. `@reboot` in a job of its own does it", entry.value),
+                    );
+                    continue;
+                }
+                report.note(
+                    entry.line,
+                    format!(
+                        "{key}={}: the job runs once per boot of each node, at once and not so much later",
+                        entry.value
+                    ),
+                );
+                let mut group = Self {
+                    at_boot: true,
+                    ..Self::default()
+                };
+                group.add(entry, "@reboot".to_owned());
+                groups.push(group);
+            }
+        }
+    }
+
+    fn add(&mut self, entry: &Entry, expression: String) {
+        if self.line == 0 {
+            self.line = entry.line;
+        } else {
+            self.written.push_str("; ");
+        }
+        self.written.push_str(&format!("{}={}", entry.key, entry.value));
+        if !self.expressions.contains(&expression) {
+            self.expressions.push(expression);
+        }
+    }
+}
+
+fn spread(unit: &Unit, report: &mut Report) -> Option<String> {
+    let entry = unit.last("Timer", "RandomizedDelaySec")?;
+    let Some(delay) = span(&entry.value) else {
+        report.note(
+            entry.line,
+            format!("RandomizedDelaySec={} is no time and is left out", entry.value),
+        );
+        return None;
+    };
+    if !unit.is_on("Timer", "FixedRandomDelay") {
+        report.note(
+            entry.line,
+            format!("RandomizedDelaySec={} became `spread`: the job is moved by the same time each time, not by another one", entry.value),
+        );
+    }
+    (delay.as_secs() > 0).then(|| duration_text(std::time::Duration::from_secs(delay.as_secs())))
+}
+
+/// Notes every key of a section that is not among these, and those of sections that order units.
+pub(super) fn left_out(unit: &Unit, section: &str, read: &[&str], report: &mut Report) {
+    const QUIET: &[&str] = &["Description", "Documentation"];
+    for entry in &unit.entries {
+        let mine = entry.section == section && !read.contains(&entry.key.as_str());
+        let general = entry.section == "Unit" && !QUIET.contains(&entry.key.as_str());
+        if (mine || general) && !entry.value.is_empty() && !entry.key.starts_with("X-") {
+            report.note(
+                entry.line,
+                format!("{}={} is not carried over", entry.key, entry.value),
+            );
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! systemd's timers with their services, and the job files that say the same.
+//!
+//! Pure: the texts come in, a job file and a report come out. The rules are those of systemd.timer(5), systemd.time(7),
+//! systemd.exec(5) and systemd.service(5).
+
+mod calendar;
+mod convert;
+mod exec;
+mod service;
+mod span;
+mod specifiers;
+#[cfg(test)]
+mod tests;
+mod unit;
+
+pub use calendar::{Calendar, on_calendar};
+pub use convert::import;
+
+use unit::Unit;
+
+/// A unit file.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// As people know it: its path.
+    pub name: String,
+    /// The unit: `backup@home.timer`, whichever file it is read from.
+    pub unit: String,
+    pub text: String,
+}
+
+/// A timer, and the service that it starts.
+#[derive(Clone, Debug)]
+pub struct Timer {
+    pub timer: File,
+    pub service: Option<File>,
+}
+
+/// The service that a timer starts: the one it names, or the one of its own name.
+pub fn service_of(timer: &File) -> String {
+    let unit = Unit::parse(&timer.text);
+    match unit.last("Timer", "Unit") {
+        Some(entry) => specifiers::Specifiers::of(&timer.unit).expand(&entry.value).0,
+        None => format!("{}.service", timer.unit.trim_end_matches(".timer")),
+    }
+}

@@ -1,0 +1,284 @@
+//! What a service does, as keys of a job.
+
+use std::collections::BTreeMap;
+
+use super::File;
+use super::convert::left_out;
+use super::exec::{self, Exec};
+use super::span::span;
+use super::specifiers::Specifiers;
+use super::unit::{Entry, Unit};
+use crate::document::duration_text;
+use crate::import::{Draft, Machine, Report, is_variable};
+
+/// Keys that are read here, and those that say nothing about the job.
+const READ: &[&str] = &[
+    "Type",
+    "ExecStart",
+    "ExecStartPre",
+    "ExecStartPost",
+    "Environment",
+    "EnvironmentFile",
+    "User",
+    "WorkingDirectory",
+    "UMask",
+    "Nice",
+    "TimeoutStartSec",
+    "TimeoutSec",
+    "TimeoutStopSec",
+    "RuntimeMaxSec",
+    "MemoryMax",
+    "MemoryLimit",
+    "TasksMax",
+    "SyslogIdentifier",
+];
+
+/// The keys of a job that follow from a service.
+pub(super) struct Body {
+    description: Option<String>,
+    command: Command,
+    user: Option<String>,
+    cwd: Option<String>,
+    umask: Option<String>,
+    nice: Option<i32>,
+    timeout: Option<String>,
+    grace: Option<String>,
+    limits: Vec<String>,
+    env: BTreeMap<String, String>,
+}
+
+enum Command {
+    Argv(Vec<String>),
+    Shell(String),
+}
+
+/// A service that is read, and what is said about it.
+struct Reading<'a> {
+    unit: &'a Unit,
+    specifiers: Specifiers,
+    report: &'a mut Report,
+}
+
+impl Body {
+    /// None for a service that no job can stand for; the report says why.
+    pub fn read(file: &File, user: &str, machine: &Machine<'_>, report: &mut Report) -> Option<Self> {
+        let unit = Unit::parse(&file.text);
+        left_out(&unit, "Service", READ, report);
+        let mut reading = Reading {
+            unit: &unit,
+            specifiers: Specifiers::of(&file.unit),
+            report,
+        };
+        let command = reading.command(file)?;
+        let kind = reading.last("Type").unwrap_or_default();
+        if !["", "simple", "exec", "oneshot"].contains(&kind.as_str()) {
+            reading.note(
+                "Type",
+                "a job ends when its command and all that it started have ended",
+            );
+        }
+        let user = match reading.last("User") {
+            Some(user) => user,
+            None if unit.is_on("Service", "DynamicUser") => {
+                reading.note("DynamicUser", "set `user` to an account of the nodes");
+                user.to_owned()
+            }
+            None => user.to_owned(),
+        };
+        // A oneshot unit is starting for as long as it runs.
+        let (limits, without) = match kind.as_str() {
+            "oneshot" => (["TimeoutStartSec", "TimeoutSec"].as_slice(), "RuntimeMaxSec"),
+            _ => (["RuntimeMaxSec"].as_slice(), "TimeoutStartSec"),
+        };
+        if unit.last("Service", without).is_some() {
+            reading.note(without, "it does not limit how long this type of service runs");
+        }
+        Some(Self {
+            description: unit.last("Unit", "Description").map(|entry| entry.value.clone()),
+            command,
+            cwd: reading.cwd(&user, machine),
+            user: Some(user).filter(|user| !user.is_empty()),
+            umask: reading
+                .last("UMask")
+                .filter(|mask| !["0022", "022", "22"].contains(&mask.as_str())),
+            nice: reading.last("Nice").and_then(|nice| nice.parse().ok()),
+            timeout: limits.iter().find_map(|key| reading.time(key)),
+            grace: reading.time("TimeoutStopSec"),
+            limits: reading.limits(),
+            env: reading.env(),
+        })
+    }
+
+    pub fn write(&self, draft: &mut Draft) {
+        draft.maybe("description", self.description.as_deref());
+        match &self.command {
+            Command::Argv(argv) => draft.argv(argv),
+            Command::Shell(line) => draft.text("command", line),
+        }
+        draft.maybe("user", self.user.as_deref());
+        draft.maybe("cwd", self.cwd.as_deref());
+        draft.maybe("umask", self.umask.as_deref());
+        if let Some(nice) = self.nice {
+            draft.raw("nice", nice.to_string());
+        }
+        draft.maybe("timeout", self.timeout.as_deref());
+        draft.maybe("grace", self.grace.as_deref());
+        if !self.limits.is_empty() {
+            draft.raw("limits", format!("{{ {} }}", self.limits.join(", ")));
+        }
+        draft.table("env", &self.env);
+    }
+}
+
+impl Reading<'_> {
+    /// What the key's last line says, with why that is not all of it.
+    fn note(&mut self, key: &str, text: &str) {
+        if let Some(entry) = self.unit.last("Service", key) {
+            self.report
+                .note(entry.line, format!("{key}={}: {text}", entry.value));
+        }
+    }
+
+    fn expand(&mut self, entry: &Entry) -> String {
+        let (text, unknown) = self.specifiers.expand(&entry.value);
+        for specifier in unknown {
+            self.report.note(
+                entry.line,
+                format!(
+                    "{}: {specifier} is known only to systemd: write what it stands for",
+                    entry.key
+                ),
+            );
+        }
+        text
+    }
+
+    fn last(&mut self, key: &str) -> Option<String> {
+        let entry = self.unit.last("Service", key)?;
+        Some(self.expand(entry))
+    }
+
+    fn time(&mut self, key: &str) -> Option<String> {
+        let entry = self.unit.last("Service", key)?;
+        let span = span(&entry.value).filter(|span| !span.is_zero())?;
+        Some(duration_text(span))
+    }
+
+    /// All commands that the service runs, one after the other.
+    fn command(&mut self, file: &File) -> Option<Command> {
+        let unit = self.unit;
+        if unit.all("Service", "ExecStart").is_empty() {
+            self.report.refuse(
+                1,
+                &file.unit,
+                "the service has no ExecStart=",
+                "write the job by hand",
+            );
+            return None;
+        }
+        let mut all: Vec<Exec> = Vec::new();
+        for key in ["ExecStartPre", "ExecStart", "ExecStartPost"] {
+            for entry in unit.all("Service", key) {
+                let text = self.expand(entry);
+                match exec::commands(&text) {
+                    Ok(execs) => all.extend(execs),
+                    Err(problem) => {
+                        let problem = format!("{key}={}: {problem}", entry.value);
+                        self.report
+                            .refuse(entry.line, &entry.value, problem, "fix the quotes");
+                        return None;
+                    }
+                }
+                if all.iter().any(|exec| exec.privileged) {
+                    let text = format!(
+                        "{key}={}: all of a job runs as one user, with that user's rights",
+                        entry.value
+                    );
+                    self.report.note(entry.line, text);
+                }
+            }
+        }
+        if let [exec] = &all[..]
+            && let (Some(argv), false) = (exec.argv(), exec.may_fail)
+        {
+            return Some(Command::Argv(argv));
+        }
+        let lines: Vec<String> = all.iter().map(Exec::shell).collect();
+        Some(Command::Shell(lines.join(" && ")))
+    }
+
+    /// systemd starts services of the system in `/`.
+    fn cwd(&mut self, user: &str, machine: &Machine<'_>) -> Option<String> {
+        let cwd = self.last("WorkingDirectory").unwrap_or_else(|| "/".to_owned());
+        match cwd.trim_start_matches('-') {
+            "~" => {
+                let home = (machine.home)(user);
+                if home.is_none() {
+                    self.note("WorkingDirectory", "set `cwd` to that user's home directory");
+                }
+                home
+            }
+            cwd => Some(cwd.to_owned()).filter(|cwd| cwd.starts_with('/')),
+        }
+    }
+
+    fn limits(&mut self) -> Vec<String> {
+        let mut limits = Vec::new();
+        for key in ["MemoryMax", "MemoryLimit"] {
+            let Some(value) = self.last(key).filter(|value| value != "infinity") else {
+                continue;
+            };
+            let digits = value.trim_end_matches(['K', 'M', 'G', 'T']);
+            let unit = match &value[digits.len()..] {
+                "" => "B".to_owned(),
+                letter => format!("{letter}iB"),
+            };
+            match digits.parse::<u64>() {
+                Ok(n) => limits.push(format!("memory = \"{n}{unit}\"")),
+                Err(_) => self.note(key, "it is not carried over; `limits` takes a size"),
+            }
+            break;
+        }
+        match self.last("TasksMax").map(|n| n.parse::<u32>()) {
+            Some(Ok(n)) => limits.push(format!("processes = {n}")),
+            Some(Err(_)) => self.note("TasksMax", "it is not carried over; `limits` takes a number"),
+            None => {}
+        }
+        limits
+    }
+
+    fn env(&mut self) -> BTreeMap<String, String> {
+        let unit = self.unit;
+        let mut env = BTreeMap::new();
+        for entry in unit.all("Service", "Environment") {
+            let text = self.expand(entry);
+            match exec::assignments(&text) {
+                Ok(list) => {
+                    for (name, value) in list {
+                        if is_variable(&name) && !name.starts_with("FARMHAND_") {
+                            env.insert(name, value);
+                        } else {
+                            let text =
+                                format!("`{name}` cannot be the name of a job's variable and is left out");
+                            self.report.note(entry.line, text);
+                        }
+                    }
+                }
+                Err(problem) => self.report.note(
+                    entry.line,
+                    format!("Environment={}: {problem}; the line is left out", entry.value),
+                ),
+            }
+        }
+        for entry in unit.all("Service", "EnvironmentFile") {
+            self.report.note(
+                entry.line,
+                format!(
+                    "EnvironmentFile={}: a job reads no such file: put its variables into `env`, and what is secret into `secrets`",
+                    entry.value
+                ),
+            );
+        }
+        env
+    }
+}

@@ -1,0 +1,87 @@
+//! Unit files: sections, keys, continued lines; systemd.syntax(7).
+
+/// One assignment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// From 1, where it begins.
+    pub line: usize,
+    pub section: String,
+    pub key: String,
+    pub value: String,
+}
+
+/// A unit file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unit {
+    pub entries: Vec<Entry>,
+    /// Lines that are neither a section nor an assignment.
+    pub odd: Vec<(usize, String)>,
+}
+
+impl Unit {
+    pub fn parse(text: &str) -> Self {
+        let mut unit = Self::default();
+        let mut section = String::new();
+        let mut lines = (1..).zip(text.trim_start_matches('\u{feff}').lines());
+        while let Some((number, line)) = lines.next() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with(['#', ';']) {
+                continue;
+            }
+            if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+                name.clone_into(&mut section);
+                continue;
+            }
+            let mut whole = line.to_owned();
+            while whole.ends_with('\\') {
+                whole.pop();
+                whole.push(' ');
+                // Comments between continued lines are none of the value.
+                let next = lines
+                    .by_ref()
+                    .map(|(_, line)| line.trim())
+                    .find(|line| !line.starts_with(['#', ';']));
+                match next {
+                    Some(next) => whole.push_str(next),
+                    None => break,
+                }
+            }
+            match whole.split_once('=') {
+                Some((key, value)) => unit.entries.push(Entry {
+                    line: number,
+                    section: section.clone(),
+                    key: key.trim().to_owned(),
+                    value: value.trim().to_owned(),
+                }),
+                None => unit.odd.push((number, whole)),
+            }
+        }
+        unit
+    }
+
+    /// All values of a key. An empty one takes back those before it.
+    pub fn all<'a>(&'a self, section: &str, key: &str) -> Vec<&'a Entry> {
+        let mut found: Vec<&Entry> = Vec::new();
+        for entry in &self.entries {
+            if entry.section == section && entry.key == key {
+                if entry.value.is_empty() {
+                    found.clear();
+                } else {
+                    found.push(entry);
+                }
+            }
+        }
+        found
+    }
+
+    /// The last value of a key.
+    pub fn last<'a>(&'a self, section: &str, key: &str) -> Option<&'a Entry> {
+        self.all(section, key).pop()
+    }
+
+    pub fn is_on(&self, section: &str, key: &str) -> bool {
+        let on =
+            |value: &str| ["1", "yes", "y", "true", "t", "on"].contains(&value.to_ascii_lowercase().as_str());
+        self.last(section, key).is_some_and(|entry| on(&entry.value))
+    }
+}
