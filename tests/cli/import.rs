@@ -75,36 +75,87 @@ async fn every_system_sample_applies_together() {
 }
 
 #[test]
-fn a_file_without_jobs_is_written_all_the_same_and_what_is_wrong_is_said() {
+fn a_file_without_jobs_is_written_and_the_exit_code_says_that_there_are_none() {
     let dir = tempfile::tempdir_in("/tmp").unwrap();
     let out = dir.path().join("jobs.toml");
     let out = out.to_str().unwrap();
-    run(
-        dir.path(),
-        &[&sample("debian-rsnapshot.crontab"), "--system", "-o", out],
-    )
-    .ok();
-    assert!(
-        std::fs::read_to_string(out)
-            .unwrap()
-            .contains("timezone = \"America/New_York\"")
-    );
+    let none = [&sample("debian-rsnapshot.crontab"), "--system", "-o", out];
+    run(dir.path(), &none).refused(4, &["no job was imported"]);
+    let text = std::fs::read_to_string(out).unwrap();
+    assert!(text.contains("timezone = \"America/New_York\""), "{text}");
 
     let bad = dir.path().join("bad");
     std::fs::write(&bad, "MAILTO=ops\n0 25 * * * x\n").unwrap();
-    // A file that this command made is written over, another one is not.
-    let ran = run(dir.path(), &[bad.to_str().unwrap(), "-o", out]).ok();
-    assert!(
-        ran.err
-            .contains("bad:2:3: not imported: hour: 25 is out of range"),
-        "{ran:?}"
-    );
-    assert!(ran.err.contains("bad:1: MAILTO=ops: no mail is sent"), "{ran:?}");
-    std::fs::write(out, "[job.precious]\n").unwrap();
     let args = [bad.to_str().unwrap(), "-o", out];
-    run(dir.path(), &args).refused(4, &["did not make it", "--force"]);
-    run(dir.path(), &[&args[..], &["--force"]].concat()).ok();
+    run(dir.path(), &args).refused(
+        4,
+        &[
+            "bad:2:3: not imported: hour: 25 is out of range",
+            "bad:1: MAILTO=ops: no mail is sent to it",
+            "no job was imported",
+        ],
+    );
     run(dir.path(), &["/nowhere/crontab"]).refused(2, &["/nowhere/crontab cannot be read"]);
+}
+
+#[test]
+fn a_job_file_that_was_edited_is_not_written_over() {
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    let (crontab, out) = (dir.path().join("tab"), dir.path().join("jobs.toml"));
+    std::fs::write(&crontab, "0 1 * * * x\n").unwrap();
+    let args = [crontab.to_str().unwrap(), "-o", out.to_str().unwrap()];
+    run(dir.path(), &args).ok();
+    std::fs::write(&crontab, "0 2 * * * x\n").unwrap();
+    run(dir.path(), &args).ok();
+    let made = std::fs::read_to_string(&out).unwrap();
+    assert!(
+        made.contains("0 2 * * *"),
+        "what was not edited is written over: {made}"
+    );
+    for edited in [
+        made.replace("0 2", "0 3"),
+        made.clone() + "# mine\n",
+        "[job.precious]\n".to_owned(),
+    ] {
+        std::fs::write(&out, &edited).unwrap();
+        run(dir.path(), &args).refused(4, &["did not make it as it is", "--force"]);
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), edited);
+    }
+    run(dir.path(), &[&args[..], &["--force"]].concat()).ok();
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), made);
+}
+
+#[test]
+fn a_job_file_with_a_secret_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    let (crontab, out) = (dir.path().join("tab"), dir.path().join("jobs.toml"));
+    let args = [crontab.to_str().unwrap(), "-o", out.to_str().unwrap()];
+    let mode = || std::fs::metadata(&out).unwrap().permissions().mode() & 0o777;
+    std::fs::write(&crontab, "0 1 * * * x\n").unwrap();
+    run(dir.path(), &args).ok();
+    assert_ne!(mode(), 0o600);
+    std::fs::write(&crontab, "DB_PASSWORD=geheim\n0 1 * * * x\n").unwrap();
+    let told = run(dir.path(), &args).ok();
+    assert_eq!(mode(), 0o600);
+    assert!(
+        told.err.contains("tab:1: DB_PASSWORD looks like a secret") && !told.err.contains("geheim"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_copy_of_a_systems_crontab_is_known_by_the_end_of_its_path() {
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    for name in ["hosts/web1/etc/cron.d/backup", "hosts/web1/etc/crontab"] {
+        let file = dir.path().join(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, "0 1 * * * root x\n").unwrap();
+        let told = run(dir.path(), &[file.to_str().unwrap(), "--json"]).json();
+        assert_eq!(told["jobs"][0]["user"], "root", "{name}");
+        let own = run(dir.path(), &[file.to_str().unwrap(), "--user", "me", "--json"]).json();
+        assert_eq!(own["jobs"][0]["user"], "me", "{name}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::at;
 
-fn file(name: &str, text: &str, owner: Owner) -> File {
+pub(super) fn file(name: &str, text: &str, owner: Owner) -> File {
     File {
         name: name.to_owned(),
         text: text.to_owned(),
@@ -18,7 +18,7 @@ fn file(name: &str, text: &str, owner: Owner) -> File {
     }
 }
 
-fn imported(files: &[File]) -> Import {
+pub(super) fn imported(files: &[File]) -> Import {
     let home = |user: &str| (user == "root").then(|| "/root".to_owned());
     import(
         files,
@@ -29,7 +29,7 @@ fn imported(files: &[File]) -> Import {
     )
 }
 
-fn specs(import: &Import) -> Vec<(String, JobSpec)> {
+pub(super) fn specs(import: &Import) -> Vec<(String, JobSpec)> {
     let source = Source {
         name: "imported.toml".to_owned(),
         text: import.toml.clone(),
@@ -42,7 +42,7 @@ fn specs(import: &Import) -> Vec<(String, JobSpec)> {
 }
 
 /// Imports one crontab with one job.
-fn one(text: &str, owner: Owner) -> (Import, JobSpec) {
+pub(super) fn one(text: &str, owner: Owner) -> (Import, JobSpec) {
     let import = imported(&[file("crontab", text, owner)]);
     let mut specs = specs(&import);
     assert_eq!(specs.len(), 1, "{}", import.toml);
@@ -50,7 +50,7 @@ fn one(text: &str, owner: Owner) -> (Import, JobSpec) {
     (import, spec)
 }
 
-fn shell(spec: &JobSpec) -> &str {
+pub(super) fn shell(spec: &JobSpec) -> &str {
     match &spec.command {
         Some(Command::Shell(text)) => text,
         other => panic!("{other:?}"),
@@ -215,7 +215,7 @@ fn what_cron_gives_a_job_its_job_gets() {
     assert!(
         notes
             .iter()
-            .any(|(line, text)| *line == 2 && text.starts_with("MAILTO=ops@example.com: no mail"))
+            .any(|(line, text)| *line == 2 && text.starts_with("MAILTO=ops@example.com became `notify`"))
     );
     assert!(
         notes

@@ -2,6 +2,7 @@
 
 mod calendar;
 mod crontab;
+mod crontab_beside;
 mod describe;
 mod dst_vectors;
 mod due;

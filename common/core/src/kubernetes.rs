@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::import::{Draft, Import, Imported, JobFile, Machine, Names, Piece, Report, is_variable};
+use crate::import::{
+    Draft, Import, Imported, JobFile, Machine, Names, Piece, Report, is_secret, is_variable, secret_note,
+};
 use crate::schedule::{ParseContext, Schedule};
 
 /// A file of manifests, a value for each document in it.
@@ -26,6 +28,7 @@ const GRACE_SECONDS: u64 = 30;
 pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
     let mut names = Names::default();
     let (mut jobs, mut reports, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
+    let mut secret = false;
     for file in files {
         pieces.push(Piece::File(file.name.clone()));
         let mut report = Report::of(&file.name);
@@ -63,6 +66,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                         never: false,
                     });
                     report.jobs += 1;
+                    secret |= draft.secret;
                     pieces.push(Piece::Job(Box::new(draft)));
                 }
                 Err((problem, mend)) => {
@@ -90,6 +94,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
     };
     Import {
         toml: file.write(),
+        secret,
         jobs,
         files: reports,
     }
@@ -215,6 +220,9 @@ impl Reading<'_> {
                 (None, false) => self.note(&format!("`{name}` cannot be the name of a job's variable and is left out")),
                 (None, true) => {
                     let value = expanded(variable["value"].as_str().unwrap_or_default(), &env);
+                    if is_secret(name, &value) {
+                        self.note(&secret_note(name));
+                    }
                     env.insert(name.to_owned(), value);
                 }
             }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use jiff::tz::TimeZone;
 
 use super::line::expression;
+use super::shell;
 use super::{File, Import, Imported, Line, Machine, Owner, Report, Task, parse};
-use crate::import::{Draft, JobFile, Names, Piece, is_variable};
+use crate::import::{Draft, JobFile, Names, Piece, is_secret, is_variable, secret_note};
 
 /// How the file begins: what cron does and most jobs do not want.
 const DEFAULTS: &[(Option<&str>, &str)] = &[
@@ -25,8 +26,20 @@ const DEFAULTS: &[(Option<&str>, &str)] = &[
 /// Turns crontabs into one job file. Every line is in it: as a job, in the environment of the jobs below it, or
 /// as a comment that says why not.
 pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
-    let mut names = Names::default();
+    let (mut names, mut targets) = (Names::default(), Names::default());
     let (mut jobs, mut reports, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut secret, mut mails) = (false, BTreeMap::new());
+    // A lock that several lines take is more than one job's overlap.
+    let mut locks: BTreeMap<String, usize> = BTreeMap::new();
+    for file in files {
+        for line in parse(&file.text, file.owner == Owner::System) {
+            if let Line::Task(task) = line
+                && let Some(guard) = shell::guarded(&task.command)
+            {
+                *locks.entry(guard.file).or_default() += 1;
+            }
+        }
+    }
     for file in files {
         let mut state = State {
             file,
@@ -34,6 +47,9 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
             zone: machine.timezone.to_owned(),
             env: BTreeMap::new(),
             spread: None,
+            mail: None,
+            homeless: Vec::new(),
+            locks: &locks,
             report: Report::of(&file.name),
         };
         pieces.push(Piece::File(file.name.clone()));
@@ -56,6 +72,17 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                     state.report.variables += 1;
                     state.variable(number, &name, &value);
                     pieces.push(Piece::Comment(format!("# cron: {}", source.trim())));
+                    if name == "MAILTO" {
+                        let mail = state.mailto(number, &value);
+                        state.mail = mail.map(|addresses| {
+                            let name = mails.entry(addresses.clone()).or_insert_with(|| {
+                                let name = targets.unique("cron-mail");
+                                pieces.push(Piece::Mail(name.clone(), addresses));
+                                name
+                            });
+                            name.clone()
+                        });
+                    }
                 }
                 Line::Invalid(invalid) => {
                     pieces.push(Piece::Comment(format!(
@@ -77,10 +104,13 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                         user: state.user(&task),
                         never: task.never,
                     });
-                    pieces.push(Piece::Job(Box::new(state.draft(number, name, task, source))));
+                    let draft = state.draft(number, name, task, source);
+                    secret |= draft.secret;
+                    pieces.push(Piece::Job(Box::new(draft)));
                 }
             }
         }
+        state.tell_homeless();
         reports.push(state.report);
     }
     let mut defaults = vec![(Some("timezone"), machine.timezone)];
@@ -93,24 +123,31 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
     };
     Import {
         toml: file.write(),
+        secret,
         jobs,
         files: reports,
     }
 }
 
 /// What the lines so far mean for the next one.
-struct State<'a> {
+pub(super) struct State<'a> {
     file: &'a File,
     machine: &'a Machine<'a>,
     zone: String,
     env: BTreeMap<String, String>,
     /// Minutes.
     spread: Option<u32>,
+    /// The target that is told of failures.
+    mail: Option<String>,
+    /// Jobs whose home directory is unknown, with their user.
+    pub(super) homeless: Vec<(String, Option<String>)>,
+    /// Lock files, and how many lines take each.
+    pub(super) locks: &'a BTreeMap<String, usize>,
     report: Report,
 }
 
 impl State<'_> {
-    fn note(&mut self, line: usize, text: impl Into<String>) {
+    pub(super) fn note(&mut self, line: usize, text: impl Into<String>) {
         self.report.note(line, text);
     }
 
@@ -119,13 +156,6 @@ impl State<'_> {
             "MAILTO" if value.is_empty() => {
                 self.note(line, "MAILTO is empty: no mail, and none is sent here either");
             }
-            "MAILTO" => self.note(
-                line,
-                format!(
-                    "MAILTO={value}: no mail is sent. Output is kept with each run (`farmhand run logs`); alert on failed \
-                     runs by the agents' metrics, or send the mail in the command"
-                ),
-            ),
             "MAILFROM" | "CONTENT_TYPE" | "CONTENT_TRANSFER_ENCODING" => {
                 self.note(line, format!("{name} shapes cron's mails, and no mail is sent"));
                 return;
@@ -144,16 +174,25 @@ impl State<'_> {
                             "RANDOM_DELAY became `spread`: each job is moved by the same amount every time, not by another one",
                         );
                     }
-                    None => self.note(line, format!("RANDOM_DELAY={value} is not a valid number of minutes and is left out")),
+                    None => self.note(
+                        line,
+                        format!("RANDOM_DELAY={value} is not a valid number of minutes and is left out"),
+                    ),
                 }
                 return;
             }
             "LOGNAME" | "USER" => {
-                self.note(line, format!("{name} cannot be changed in a crontab: cron ignores the line, and so does this"));
+                self.note(
+                    line,
+                    format!("{name} cannot be changed in a crontab: cron ignores the line, and so does this"),
+                );
                 return;
             }
             "HOME" if !value.starts_with('/') => {
-                self.note(line, format!("HOME={value} is not absolute, so jobs do not start there"));
+                self.note(
+                    line,
+                    format!("HOME={value} is not absolute, so jobs do not start there"),
+                );
             }
             "SHELL" if value.is_empty() => {
                 self.note(line, "SHELL is empty: jobs get /bin/sh");
@@ -161,7 +200,10 @@ impl State<'_> {
                 return;
             }
             "SHELL" if !value.starts_with('/') => {
-                self.note(line, format!("SHELL={value} is not absolute: it is looked for in PATH"));
+                self.note(
+                    line,
+                    format!("SHELL={value} is not absolute: it is looked for in PATH"),
+                );
             }
             _ => {}
         }
@@ -172,7 +214,9 @@ impl State<'_> {
             );
             return;
         }
-        if value.contains('$') {
+        if is_secret(name, value) {
+            self.note(line, secret_note(name));
+        } else if value.contains('$') {
             self.note(
                 line,
                 format!("{name}={value}: as in cron, nothing in the value of a variable is expanded"),
@@ -236,21 +280,10 @@ impl State<'_> {
         let mut env = self.env.clone();
         let known = user.as_deref().and_then(self.machine.home);
         let home = env.get("HOME").cloned().or(known);
-        match (&home, &user) {
-            (Some(_), _) => {}
-            (None, Some(user)) => self.note(
-                line,
-                format!(
-                    "{name}: cron starts it in the home of {user}, who is unknown on this machine: set `cwd`"
-                ),
-            ),
-            (None, None) => self.note(
-                line,
-                format!(
-                    "{name}: cron starts it in its user's home directory; set `cwd` if it relies on that"
-                ),
-            ),
+        if home.is_none() {
+            self.homeless.push((name.clone(), user.clone()));
         }
+        let (command, overlap) = self.unwrapped(line, &name, task.command);
         // An agent sets it so by itself.
         env.retain(|name, value| (name.as_str(), value.as_str()) != ("SHELL", "/bin/sh"));
         let mut draft = Draft::new(name, &format!("line {line}: {}", source.trim()));
@@ -270,9 +303,11 @@ impl State<'_> {
             draft.text("spread", &format!("{minutes}m"));
         }
         match env.get("SHELL") {
-            None => draft.text("command", &task.command),
-            Some(shell) => draft.argv(&[shell.clone(), "-c".to_owned(), task.command]),
+            None => draft.text("command", &command),
+            Some(shell) => draft.argv(&[shell.clone(), "-c".to_owned(), command]),
         }
+        draft.maybe("overlap", overlap);
+        draft.maybe("notify", self.mail.as_deref());
         draft.maybe("stdin", task.stdin.as_deref());
         draft.maybe("user", user.as_deref());
         draft.maybe("cwd", home.as_deref().filter(|home| home.starts_with('/')));

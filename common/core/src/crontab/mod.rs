@@ -3,8 +3,10 @@
 //! Pure: the texts and what is known of the machine come in, a job file and a report come out. The rules are
 //! those of cron(8) and crontab(5) as Debian and cronie ship them.
 
+mod beside;
 mod convert;
 mod line;
+mod shell;
 
 pub use convert::import;
 pub use line::{Line, Task, parse};

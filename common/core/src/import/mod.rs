@@ -6,7 +6,7 @@ mod write;
 use serde::Serialize;
 
 pub(crate) use name::Names;
-pub use write::OWN;
+pub use write::is_unedited;
 pub(crate) use write::{Draft, JobFile, Piece};
 
 /// What was known of the machine and a job file must say.
@@ -24,6 +24,8 @@ pub struct Import {
     pub toml: String,
     pub jobs: Vec<Imported>,
     pub files: Vec<Report>,
+    /// The text holds what looks like a password.
+    pub secret: bool,
 }
 
 /// What became a job.
@@ -94,6 +96,36 @@ impl Report {
             text: text.to_owned(),
         });
     }
+}
+
+/// Whether a variable looks like a password, by its name or by a password in a web address.
+pub(crate) fn is_secret(name: &str, value: &str) -> bool {
+    const WORDS: [&str; 7] = [
+        "PASS",
+        "SECRET",
+        "TOKEN",
+        "APIKEY",
+        "API_KEY",
+        "ACCESS_KEY",
+        "CREDENTIAL",
+    ];
+    let name = name.to_ascii_uppercase();
+    let user = value
+        .split_once("://")
+        .and_then(|(_, rest)| rest.split(['/', '?']).next()?.rsplit_once('@'));
+    let in_address =
+        user.is_some_and(|(user, _)| user.split_once(':').is_some_and(|(_, word)| !word.is_empty()));
+    !value.is_empty()
+        && !value.starts_with('/')
+        && (WORDS.iter().any(|word| name.contains(word)) || in_address)
+}
+
+/// What to say of such a variable.
+pub(crate) fn secret_note(name: &str) -> String {
+    format!(
+        "{name} looks like a secret: it stands in the job file, and after `job apply` in the database; put it into the nodes' store \
+         and name it in `secrets`"
+    )
 }
 
 pub(crate) fn is_variable(name: &str) -> bool {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::Report;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{Report, is_secret};
 use crate::definition::{Placeholder, placeholder};
 
 /// What the job file is made of, in the order of what was read.
@@ -12,6 +14,8 @@ pub(crate) enum Piece {
     File(String),
     Blank,
     Comment(String),
+    /// Mail for people: the target's name, and the addresses.
+    Mail(String, Vec<String>),
     Job(Box<Draft>),
 }
 
@@ -19,6 +23,8 @@ pub(crate) enum Piece {
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub name: String,
+    /// Its environment holds what looks like a password.
+    pub secret: bool,
     lines: Vec<(Option<&'static str>, String)>,
 }
 
@@ -27,6 +33,7 @@ impl Draft {
     pub fn new(name: impl Into<String>, origin: &str) -> Self {
         let mut draft = Self {
             name: name.into(),
+            secret: false,
             lines: Vec::new(),
         };
         draft.comment(&format!("# {origin}"));
@@ -71,6 +78,7 @@ impl Draft {
         if values.is_empty() {
             return;
         }
+        self.secret |= values.iter().any(|(name, value)| is_secret(name, value));
         let entries: Vec<String> = (values.iter())
             .map(|(name, value)| format!("{} = {}", bare(name), quoted(value)))
             .collect();
@@ -79,7 +87,24 @@ impl Draft {
 }
 
 /// How every file that was made here begins.
-pub const OWN: &str = "# Made by `farmhand import ";
+const OWN: &str = "# Made by `farmhand import ";
+/// The second line, and its end.
+const CHECKSUM: &str = "# Checksum of what follows: ";
+
+/// Whether this text was made here and nothing of it was changed since.
+pub fn is_unedited(text: &str) -> bool {
+    let Some((_, rest)) = text.strip_prefix(OWN).and_then(|rest| rest.split_once('\n')) else {
+        return false;
+    };
+    let Some((sum, body)) = rest.strip_prefix(CHECKSUM).and_then(|rest| rest.split_once('\n')) else {
+        return false;
+    };
+    sum == checksum(body)
+}
+
+fn checksum(text: &str) -> String {
+    format!("{:016x}", xxh3_64(text.as_bytes()))
+}
 
 /// A whole job file.
 pub(crate) struct JobFile<'a> {
@@ -94,8 +119,6 @@ pub(crate) struct JobFile<'a> {
 impl JobFile<'_> {
     pub fn write(&self) -> String {
         let mut out = String::new();
-        let head = format!("{OWN}{}`. Apply it with `farmhand job apply`.", self.format);
-        comment(&mut out, &head);
         left_behind(&mut out, self.reports);
         out.push_str("\n[defaults]\n");
         for (name, value) in self.defaults {
@@ -110,12 +133,21 @@ impl JobFile<'_> {
                 Piece::Blank if out.ends_with("\n\n") => {}
                 Piece::Blank => out.push('\n'),
                 Piece::Comment(text) => comment(&mut out, text),
+                Piece::Mail(name, addresses) => {
+                    let _ = writeln!(out, "[notify.{}]", bare(name));
+                    key(&mut out, "email", &list(addresses));
+                    key(&mut out, "on", "[\"failure\", \"recovery\"]");
+                }
                 Piece::Job(draft) => job(&mut out, draft),
             }
         }
         out.truncate(out.trim_end().len());
         out.push('\n');
-        out
+        let sum = checksum(&out);
+        format!(
+            "{OWN}{}`. Apply it with `farmhand job apply`.\n{CHECKSUM}{sum}\n{out}",
+            self.format
+        )
     }
 }
 

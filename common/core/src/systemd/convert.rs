@@ -46,6 +46,7 @@ const DEFAULTS: &[(Option<&str>, &str)] = &[
 pub fn import(timers: &[Timer], machine: &Machine<'_>, user: &str) -> Import {
     let mut names = Names::default();
     let (mut jobs, mut reports, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
+    let mut secret = false;
     for timer in timers {
         pieces.push(Piece::File(timer.timer.name.clone()));
         let mut report = Report::of(&timer.timer.name);
@@ -69,6 +70,7 @@ pub fn import(timers: &[Timer], machine: &Machine<'_>, user: &str) -> Import {
                 never: false,
             });
             report.jobs += 1;
+            secret |= draft.secret;
             pieces.push(Piece::Job(Box::new(draft)));
         }
         for bad in &report.invalid {
@@ -90,6 +92,7 @@ pub fn import(timers: &[Timer], machine: &Machine<'_>, user: &str) -> Import {
     };
     Import {
         toml: file.write(),
+        secret,
         jobs,
         files: reports,
     }

@@ -9,7 +9,7 @@ use super::span::span;
 use super::specifiers::Specifiers;
 use super::unit::{Entry, Unit};
 use crate::document::duration_text;
-use crate::import::{Draft, Machine, Report, is_variable};
+use crate::import::{Draft, Machine, Report, is_secret, is_variable, secret_note};
 
 /// Keys that are read here, and those that say nothing about the job.
 const READ: &[&str] = &[
@@ -256,6 +256,9 @@ impl Reading<'_> {
                 Ok(list) => {
                     for (name, value) in list {
                         if is_variable(&name) && !name.starts_with("FARMHAND_") {
+                            if is_secret(&name, &value) {
+                                self.report.note(entry.line, secret_note(&name));
+                            }
                             env.insert(name, value);
                         } else {
                             let text =

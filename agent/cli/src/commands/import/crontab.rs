@@ -15,7 +15,7 @@ pub(super) struct CrontabArgs {
     /// Crontabs; - is standard input
     #[arg(required = true)]
     file: Vec<PathBuf>,
-    /// They have a user before the command, as /etc/crontab and /etc/cron.d [default: by those paths]
+    /// They have a user before the command, as /etc/crontab and /etc/cron.d/* [default: where a path ends so]
     #[arg(long, conflicts_with = "user")]
     system: bool,
     /// The user whose crontab it is
@@ -55,7 +55,9 @@ fn read_all(args: &CrontabArgs) -> Result<Vec<File>, Failure> {
 }
 
 fn owner(path: &Path, args: &CrontabArgs) -> Owner {
-    let by_path = path == Path::new("/etc/crontab") || path.starts_with("/etc/cron.d");
+    // Copies of other machines' files too, as hosts/web1/etc/cron.d/x.
+    let by_path =
+        path.ends_with("etc/crontab") || path.parent().is_some_and(|dir| dir.ends_with("etc/cron.d"));
     if args.system || (by_path && args.user.is_none()) {
         Owner::System
     } else {

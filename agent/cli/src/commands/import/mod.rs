@@ -5,13 +5,14 @@ mod k8s;
 mod systemd;
 
 use std::io::{Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use farmhand_core::definition::load;
 use farmhand_core::document::Source;
 use farmhand_core::due;
-use farmhand_core::import::{Import, Imported, OWN};
+use farmhand_core::import::{Import, Imported, is_unedited};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::json;
@@ -41,7 +42,7 @@ struct Target {
     /// Where the job file goes [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write over a file that this command did not make
+    /// Write over a file that this command did not make, or that was edited since
     #[arg(long)]
     force: bool,
     /// Write no file; show when each job fires next
@@ -71,7 +72,7 @@ impl Target {
             return preview(import, self.count, times, as_json);
         }
         if let Some(path) = &self.output {
-            write(path, &import.toml, self.force)?;
+            write(path, import, self.force)?;
             out::note(&format!("{}: {} jobs", path.display(), import.jobs.len()));
         }
         if as_json {
@@ -81,6 +82,10 @@ impl Target {
             );
         } else if self.output.is_none() {
             out::raw(import.toml.as_bytes());
+        }
+        if import.jobs.is_empty() {
+            return Err(Failure::new(Exit::Refused, "no job was imported")
+                .next("read what is said above of each file"));
         }
         Ok(Exit::Ok)
     }
@@ -160,24 +165,43 @@ fn report(import: &Import) {
     }
 }
 
-fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
+/// A file with a secret in it is its owner's alone.
+fn write(path: &Path, import: &Import, force: bool) -> Result<(), Failure> {
     let before = std::fs::read_to_string(path);
     let own = match &before {
-        Ok(text) => text.is_empty() || text.starts_with(OWN),
+        Ok(text) => text.is_empty() || is_unedited(text),
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     };
     if !own && !force {
         return Err(Failure::new(
             Exit::Refused,
-            format!("{} exists, and this command did not make it", path.display()),
+            format!(
+                "{} exists, and this command did not make it as it is",
+                path.display()
+            ),
         )
-        .next("choose another file, or add --force"));
+        .why("what was edited in it would be lost")
+        .next("choose another file and compare them, or add --force"));
     }
     let failed = |error: std::io::Error| {
         Failure::new(Exit::Error, format!("{} cannot be written", path.display())).why(error)
     };
-    let mut file = std::fs::File::create(path).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    if import.secret {
+        options.mode(0o600);
+    }
+    let mut file = options.open(path).map_err(failed)?;
+    if import.secret {
+        // Also of one that was there.
+        file.set_permissions(std::fs::Permissions::from_mode(0o600))
+            .map_err(failed)?;
+        out::note(&format!(
+            "{}: it holds what looks like a secret, so only its owner may read it",
+            path.display()
+        ));
+    }
+    file.write_all(import.toml.as_bytes()).map_err(failed)
 }
 
 /// The next times of each job, beside those of what it was made of where these are known.

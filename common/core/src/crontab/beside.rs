@@ -1,0 +1,98 @@
+//! What a crontab does beside running commands: mail, locks, output, the directory it starts in.
+
+use std::collections::BTreeMap;
+
+use super::convert::State;
+use super::shell;
+use crate::notify::email_address;
+
+impl State<'_> {
+    /// The addresses that cron sends mail to. One without `@` is a mailbox of the machine itself.
+    pub(super) fn mailto(&mut self, line: usize, value: &str) -> Option<Vec<String>> {
+        let all = value
+            .split(',')
+            .map(str::trim)
+            .filter(|address| !address.is_empty());
+        let (good, bad): (Vec<&str>, Vec<&str>) = all.partition(|address| email_address(address).is_ok());
+        for address in bad {
+            self.note(
+                line,
+                format!(
+                    "MAILTO={address}: no mail is sent to it, since it is no address of the form name@host. Output is kept with \
+                     each run (`farmhand run logs`); name a `[notify.NAME]` in `notify` of the jobs below"
+                ),
+            );
+        }
+        if good.is_empty() {
+            return None;
+        }
+        self.note(
+            line,
+            format!(
+                "MAILTO={} became `notify`: mail when a job begins to fail and when it succeeds again, not with all output; the agents \
+                 need `[smtp]`",
+                good.join(",")
+            ),
+        );
+        Some(good.into_iter().map(str::to_owned).collect())
+    }
+
+    /// Cron starts a job in its user's home; one note for all jobs of which that is unknown.
+    pub(super) fn tell_homeless(&mut self) {
+        let mut by_user: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
+        for (job, user) in std::mem::take(&mut self.homeless) {
+            by_user.entry(user).or_default().push(job);
+        }
+        for (user, jobs) in by_user {
+            let whose = match user {
+                Some(user) => format!("the home of {user}, who is unknown on this machine: set `cwd`"),
+                None => "its user's home directory; set `cwd` if it relies on that".to_owned(),
+            };
+            self.note(0, format!("cron starts a job in {whose}: {}", jobs.join(", ")));
+        }
+    }
+
+    /// What the line does beside its command, taken off it or told; and the overlap rule that follows.
+    pub(super) fn unwrapped(
+        &mut self,
+        line: usize,
+        name: &str,
+        mut command: String,
+    ) -> (String, Option<&'static str>) {
+        if let Some(front) = shell::foreground(&command) {
+            command = front.to_owned();
+            self.note(
+                line,
+                format!("{name}: the `&` at the end is left out: what a command leaves behind is ended, and the run is over when it is"),
+            );
+        }
+        if let Some(file) = shell::redirected(&command) {
+            self.note(
+                line,
+                format!("{name}: output goes to {file} of whatever node runs it; without that it is kept with the run (`farmhand run logs`)"),
+            );
+        }
+        let Some(guard) = shell::guarded(&command) else {
+            return (command, None);
+        };
+        if self.locks.get(&guard.file).is_some_and(|lines| *lines > 1) {
+            self.note(
+                line,
+                format!(
+                    "{name}: other lines take {} too: it holds on one node alone; `locks` holds on the farm",
+                    guard.file
+                ),
+            );
+            return (command, None);
+        }
+        let rule = if guard.left_out { "skip" } else { "queue" };
+        self.note(
+            line,
+            format!(
+                "{name}: `flock` of {} became overlap = \"{rule}\", which holds on the whole farm",
+                guard.file
+            ),
+        );
+        (guard.command, Some(rule))
+    }
+}

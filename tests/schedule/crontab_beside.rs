@@ -1,0 +1,147 @@
+//! What crontabs do beside running commands: mail, locks, output, passwords.
+
+use farmhand_core::crontab::{Import, Owner};
+
+use super::crontab::{file, imported, one, shell, specs};
+
+fn texts(import: &Import) -> Vec<&str> {
+    import.files[0]
+        .notes
+        .iter()
+        .map(|note| note.text.as_str())
+        .collect()
+}
+
+#[test]
+fn mail_addresses_become_targets_and_other_mailboxes_are_told() {
+    let text = "MAILTO=a@example.com, b@example.com\n0 1 * * * one\nMAILTO=root\n0 2 * * * two\nMAILTO=c@example.com\n\
+                0 3 * * * three\nMAILTO=\"\"\n0 4 * * * four\n";
+    let other = "MAILTO=a@example.com,b@example.com\n0 5 * * * five\n";
+    let import = imported(&[
+        file("-", text, Owner::User(None)),
+        file("other", other, Owner::User(None)),
+    ]);
+    let specs = specs(&import);
+    let notify = |name: &str| {
+        specs
+            .iter()
+            .find(|(job, _)| job == name)
+            .unwrap()
+            .1
+            .notify
+            .clone()
+    };
+    assert_eq!(notify("one"), ["cron-mail"]);
+    assert_eq!(notify("other-five"), ["cron-mail"], "the same people");
+    assert_eq!(notify("three"), ["cron-mail-2"]);
+    assert!(notify("two").is_empty() && notify("four").is_empty());
+    assert!(
+        import
+            .toml
+            .contains("email    = [\"a@example.com\", \"b@example.com\"]"),
+        "{}",
+        import.toml
+    );
+    assert!(
+        texts(&import)
+            .iter()
+            .any(|text| text.starts_with("MAILTO=root: no mail is sent to it"))
+    );
+}
+
+#[test]
+fn what_a_line_does_beside_its_command_is_taken_off_or_told() {
+    let (import, spec) = one("@reboot /usr/bin/daemon --x &\n", Owner::User(None));
+    assert_eq!(shell(&spec), "/usr/bin/daemon --x");
+    assert!(
+        texts(&import)
+            .iter()
+            .any(|text| text.contains("the `&` at the end is left out"))
+    );
+    let (import, spec) = one(
+        "0 1 * * * backup >> /var/log/backup.log 2>&1\n",
+        Owner::User(None),
+    );
+    assert_eq!(shell(&spec), "backup >> /var/log/backup.log 2>&1");
+    assert!(
+        texts(&import)
+            .iter()
+            .any(|text| text.contains("output goes to /var/log/backup.log"))
+    );
+    for (line, rule) in [("flock -n", "skip"), ("/usr/bin/flock", "queue")] {
+        let (import, spec) = one(
+            &format!("0 1 * * * {line} /tmp/lock backup --all\n"),
+            Owner::User(None),
+        );
+        assert_eq!(shell(&spec), "backup --all");
+        assert_eq!(serde_json::to_value(spec.overlap).unwrap(), rule);
+        assert!(
+            texts(&import)
+                .iter()
+                .any(|text| text.contains("`flock` of /tmp/lock became"))
+        );
+    }
+    let two = "0 1 * * * flock -n /tmp/lock a\n0 2 * * * flock -n /tmp/lock b\n";
+    let import = imported(&[file("-", two, Owner::User(None))]);
+    assert!(
+        specs(&import)
+            .iter()
+            .all(|(_, spec)| shell(spec).starts_with("flock -n /tmp/lock"))
+    );
+    assert_eq!(
+        texts(&import)
+            .iter()
+            .filter(|text| text.contains("other lines take /tmp/lock too"))
+            .count(),
+        2
+    );
+}
+
+#[test]
+fn variables_that_look_like_passwords_are_told() {
+    for (line, secret) in [
+        ("DB_PASSWORD=geheim", true),
+        ("api_token=abc", true),
+        ("URL=postgresql://me:geheim@db/x", true),
+        ("URL=postgresql://me@db/x?a=b:c@d", false),
+        ("PASSWORD_FILE=/etc/pw", false),
+        ("SECRET=", false),
+        ("LANG=C", false),
+    ] {
+        let (import, _) = one(&format!("{line}\n0 1 * * * x\n"), Owner::User(None));
+        assert_eq!(import.secret, secret, "{line}");
+        assert_eq!(
+            texts(&import)
+                .iter()
+                .any(|text| text.contains("looks like a secret")),
+            secret,
+            "{line}"
+        );
+        assert!(
+            texts(&import).iter().all(|text| !text.contains("geheim")),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn the_hint_about_the_directory_is_one_for_all_jobs_of_a_user() {
+    let text = "0 1 * * * nix a\n0 2 * * * nix b\n0 3 * * * root c\n0 4 * * * nox d\n";
+    let import = imported(&[file("/etc/crontab", text, Owner::System)]);
+    let hints: Vec<(usize, &str)> = (import.files[0].notes.iter())
+        .map(|note| (note.line, note.text.as_str()))
+        .collect();
+    assert_eq!(
+        hints,
+        [
+            (
+                0,
+                "cron starts a job in the home of nix, who is unknown on this machine: set `cwd`: a, b"
+            ),
+            (
+                0,
+                "cron starts a job in the home of nox, who is unknown on this machine: set `cwd`: d"
+            ),
+        ]
+    );
+}
