@@ -18,6 +18,9 @@ const LEASE: Duration = Duration::from_secs(60);
 fn told() -> JobSpec {
     JobSpec {
         notify: vec!["ops".to_owned()],
+        owner: Some("payments".to_owned()),
+        description: Some("Pay the wages".to_owned()),
+        runbook: Some("https://wiki.example/payroll".to_owned()),
         ..spec()
     }
 }
@@ -114,8 +117,10 @@ async fn an_episode_is_told_once_at_its_begin_and_once_at_its_end() {
             "recovery webhook"
         ]
     );
-    let body = "SELECT body->>'failures' FROM farmhand.notification WHERE topic = 'recovery' LIMIT 1";
-    assert_eq!(farm.text(body).await.as_deref(), Some("3"));
+    let body = "SELECT concat_ws(', ', body->>'failures', body->>'owner', body->>'description', body->>'runbook') \
+                FROM farmhand.notification WHERE topic = 'recovery' LIMIT 1";
+    let said = "3, payments, Pay the wages, https://wiki.example/payroll";
+    assert_eq!(farm.text(body).await.as_deref(), Some(said));
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.notify_episode").await, 0);
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.notify_note").await, 0);
 }

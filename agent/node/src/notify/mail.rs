@@ -36,7 +36,7 @@ pub fn compose(delivery: &Delivery, from: &str, to: &[String], now: Timestamp) -
 }
 
 /// Of the body, in this order.
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 18] = [
     "event",
     "job",
     "run",
@@ -52,6 +52,9 @@ const KEYS: [&str; 15] = [
     "failures",
     "deadline",
     "last_success",
+    "owner",
+    "description",
+    "runbook",
 ];
 
 fn subject(delivery: &Delivery) -> String {
@@ -79,7 +82,7 @@ mod tests {
             topic: Topic::Failure,
             job_id: Some("payroll".to_owned()),
             run_id: Some(1),
-            body: json!({"text": text, "job": "payroll", "exit_code": 3, "signal": null}),
+            body: json!({"text": text, "job": "payroll", "exit_code": 3, "signal": null, "owner": "payments"}),
             created_at: Timestamp::UNIX_EPOCH,
             tries: 1,
             old: false,
@@ -96,6 +99,7 @@ mod tests {
             "Message-ID: <00000000-0000-0000-0000-000000000000@example.org>\r\n",
             "\r\n\r\nna=C3=AFve =3D a=3Db, and enough plain text ",
             "\r\nexit_code: 3\r\n",
+            "\r\nowner: payments\r\n",
         ] {
             assert!(mail.contains(part), "{part}\n{mail}");
         }

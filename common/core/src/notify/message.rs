@@ -32,6 +32,17 @@ pub struct Message {
     /// By when it should have succeeded.
     pub deadline: Option<Timestamp>,
     pub last_success: Option<Timestamp>,
+    #[serde(flatten)]
+    pub about: About,
+}
+
+/// What a job says of itself for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    pub owner: Option<String>,
+    pub description: Option<String>,
+    /// What to do when it fails.
+    pub runbook: Option<String>,
 }
 
 impl Message {
@@ -54,6 +65,7 @@ impl Message {
             failures: None,
             deadline: None,
             last_success: None,
+            about: About::default(),
         }
     }
 

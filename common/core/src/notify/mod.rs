@@ -9,5 +9,5 @@ mod target;
 
 pub use address::{Url, email_address};
 pub use episode::{End, Happening, Lost, State, Tell};
-pub use message::{Message, test_message};
+pub use message::{About, Message, test_message};
 pub use target::{Channel, TargetSpec, Topic, pause, stored};

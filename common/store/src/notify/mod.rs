@@ -20,7 +20,7 @@ pub use people::{NotificationRow, TargetRow, Trouble, notifications, submit_test
 use super::db::{Db, Transaction, stmt};
 use super::error::StoreError;
 use super::snapshot::JobPoint;
-use farmhand_core::notify::{Channel, End, Happening, Lost, State, TargetSpec, Tell, Topic, stored};
+use farmhand_core::notify::{About, Channel, End, Happening, Lost, State, TargetSpec, Tell, Topic, stored};
 
 /// Notes settled by one transaction at most.
 const SET: i64 = 500;
@@ -101,6 +101,8 @@ struct Job {
     job_id: String,
     #[serde(flatten)]
     state: State,
+    #[serde(flatten)]
+    about: About,
     targets: Vec<Target>,
 }
 
@@ -184,7 +186,8 @@ async fn write(
         }
         let (state, tell) = std::mem::take(&mut job.state).next(name, happening);
         job.state = state;
-        if let Some(tell) = tell {
+        if let Some(mut tell) = tell {
+            tell.message.about.clone_from(&job.about);
             outgoing.extend(addressed(name, &tell, &job.targets));
         }
     }
