@@ -36,6 +36,7 @@ async fn the_command_runs_as_the_user_in_the_directory_with_the_mask_and_environ
         "FARMHAND_ATTEMPT=1",
         "FARMHAND_NODE=n1",
         "FARMHAND_FENCE=",
+        "TRACEPARENT=00-",
         "FARMHAND_DUE=",
         "HOME=/nonexistent",
         "USER=nobody",

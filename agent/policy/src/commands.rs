@@ -103,6 +103,7 @@ fn harmless(name: &str, value: &str) -> bool {
     }
     match name {
         "PATH" => true,
+        "TRACEPARENT" => value.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-'),
         "TZ" => {
             let zone = value.strip_prefix(':').unwrap_or(value);
             !zone.starts_with('/') && !zone.contains("..") && zone.chars().all(|c| c.is_ascii_graphic())
@@ -253,6 +254,10 @@ mod tests {
             ("FARMHAND_PARAM_FILE", "/tmp/x"),
             ("FARMHAND_RUN", "7"),
             ("PATH", "/tmp"),
+            (
+                "TRACEPARENT",
+                "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            ),
         ] {
             assert_eq!(rules.environment(&env(name, value)), Ok(()), "{name}");
         }
@@ -269,6 +274,7 @@ mod tests {
             ("FARMHAND_DATABASE_URL", "postgresql://x"),
             ("FARMHAND_SECRET_X_FILE", "/etc/shadow"),
             ("MODE", "fast"),
+            ("TRACEPARENT", "/tmp/x"),
         ] {
             let why = rules.environment(&env(name, value)).unwrap_err();
             assert!(why.contains(name) && why.contains("env_keep"), "{why}");

@@ -11,6 +11,7 @@ use farmhand_core::definition::{Command, JobSpec, argv, param_text, param_variab
 use farmhand_core::input::flow;
 use farmhand_core::input::stream;
 use farmhand_core::lease::BootInstant;
+use farmhand_core::trace::traceparent;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -159,6 +160,15 @@ fn environment(
     slot: u32,
 ) -> BTreeMap<String, String> {
     let mut env = BTreeMap::from([("PATH".to_owned(), SECURE_PATH.to_owned())]);
+    let firing = claimed.firing.unwrap_or(claimed.run_id);
+    let trace = traceparent(
+        &claimed.job_id,
+        claimed.due_at,
+        firing,
+        claimed.run_id,
+        claimed.attempt,
+    );
+    env.insert("TRACEPARENT".to_owned(), trace);
     env.extend(spec.env.clone());
     for (name, value) in resolved {
         env.insert(param_variable(name), param_text(value));

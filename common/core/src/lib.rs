@@ -26,6 +26,7 @@ pub mod serde_time;
 pub mod stream;
 pub mod systemd;
 pub mod text;
+pub mod trace;
 pub mod trigger;
 #[cfg(test)]
 mod trigger_tests;
