@@ -9,6 +9,7 @@ mod check;
 mod epoch;
 mod farm;
 mod friction;
+mod gitops;
 mod import;
 mod pools;
 mod pty;
