@@ -177,3 +177,43 @@ async fn the_database_decides_a_firing_as_core_does() {
         }
     }
 }
+
+/// A set without a bad end is counted by a short query, any other by a long one: both say what one end after the other would.
+#[tokio::test]
+async fn a_set_of_ends_counts_as_its_ends_do_one_after_the_other() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let all = [RunState::Succeeded, RunState::Failed, RunState::Cancelled];
+    let mut counted = [("j", None, false, 0_i64), ("k", None, false, 0)];
+    for nth in 0..27 {
+        farm.due_runs("j", 3).await;
+        farm.due_runs("k", 1).await;
+        let mut runs = claim(&farm.db, &me, 9, None).await.unwrap();
+        runs.sort_by_key(|run| run.run_id);
+        let states = [nth, nth / 3, nth / 9, nth].map(|n| all[n % 3]);
+        let ends: Vec<_> = runs
+            .iter()
+            .zip(states)
+            .map(|(run, state)| ended(&me, run, state))
+            .collect();
+        assert_eq!(finish(&farm.db, &ends).await.unwrap().len(), 4);
+        for (run, state) in runs.iter().zip(states) {
+            let [j, k] = &mut counted;
+            let (_, last, good, bad) = if run.job_id == "j" { j } else { k };
+            *last = Some(state);
+            match state {
+                RunState::Succeeded => (*good, *bad) = (true, 0),
+                RunState::Failed => *bad += 1,
+                _ => {}
+            }
+        }
+        for (job, last, good, bad) in &counted {
+            let stored = format!(
+                "SELECT concat_ws(' ', last_state, last_success IS NOT NULL, consecutive_failures)
+                 FROM farmhand.job_stat WHERE job_id = '{job}' AND last_finished >= last_run_started"
+            );
+            let expected = format!("{} {} {bad}", last.unwrap(), if *good { "t" } else { "f" });
+            assert_eq!(farm.text(&stored).await, Some(expected), "{job} after {states:?}");
+        }
+    }
+}

@@ -1,8 +1,9 @@
 //! Statements that are prepared: on which connections, and that a plan made for empty tables is good for full ones.
 
 use farmhand_core::lease::MarksBelow;
+use farmhand_core::run::RunState;
 use farmhand_store::jobs::{JobChange, apply};
-use farmhand_store::protocol::{Started, Told, claim, finish, fire, look, open, renew, started};
+use farmhand_store::protocol::{Finish, Started, Told, claim, finish, fire, look, open, renew, started};
 use farmhand_store::{Me, protocol::Opened};
 use farmhand_tests::pg::{Options, PrivateServer};
 use serde_json::json;
@@ -11,10 +12,19 @@ use uuid::Uuid;
 use crate::fixture::{TTL, firing, info, past, spec, success};
 
 async fn server() -> PrivateServer {
+    server_that_logs(false).await
+}
+
+/// `nested`: what triggers execute, too.
+async fn server_that_logs(nested: bool) -> PrivateServer {
     let settings = [
         ("session_preload_libraries", "auto_explain"),
         ("auto_explain.log_min_duration", "0"),
         ("auto_explain.log_analyze", "on"),
+        (
+            "auto_explain.log_nested_statements",
+            if nested { "on" } else { "off" },
+        ),
         ("autovacuum", "off"),
     ];
     PrivateServer::start(Options {
@@ -119,6 +129,79 @@ async fn ends_are_found_one_by_one_however_many_and_whatever_statistics_say() {
         assert!(plans.contains("run_live_pkey"), "{plans}");
         // None of a set is compared with all of it.
         removes_fewer_than(u64::try_from(count).unwrap() + 1, plans);
+    }
+}
+
+#[tokio::test]
+async fn triggers_of_an_end_write_only_for_those_who_wait_for_it() {
+    let server = server_that_logs(true).await;
+    let (db, sql) = (server.db().await, server.client().await);
+    let life = Uuid::new_v4();
+    let Opened::Session(session) = open(&db, &info("a", life, json!({}))).await.unwrap() else {
+        panic!("a free address")
+    };
+    let me = Me {
+        address: "a".to_owned(),
+        session,
+        life,
+    };
+    // Others have what these jobs have not.
+    sql.batch_execute(
+        "INSERT INTO farmhand.trigger_edge (parent, child, nth, on_end, several)
+         VALUES ('parent', 'child', 0, 'finish', false);
+         INSERT INTO farmhand.notify_edge (job_id, target) VALUES ('told', 'people');
+         -- There are no definitions here, so none of a table.
+         ALTER TABLE farmhand.run_live DISABLE TRIGGER refuse_key",
+    )
+    .await
+    .unwrap();
+    let plans_of = async |jobs: &str, key: &str, count: i64, state: RunState| {
+        sql.batch_execute(&format!(
+            "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at, key)
+             SELECT {jobs}, 1, 'submitted', now(), now(), {key} FROM generate_series(1, {count}) i"
+        ))
+        .await
+        .unwrap();
+        let claimed = claim(&db, &me, 64, None).await.unwrap();
+        let ends: Vec<_> = claimed
+            .iter()
+            .map(|run| Finish {
+                state,
+                ..success(&me, run)
+            })
+            .collect();
+        let before = log(&server).len();
+        assert_eq!(i64::try_from(finish(&db, &ends).await.unwrap().len()), Ok(count));
+        log(&server)[before..].to_owned()
+    };
+    let work = [
+        "INSERT INTO farmhand.row_result",
+        "INSERT INTO farmhand.triggering",
+        "INSERT INTO farmhand.notify_note",
+        "WindowAgg",
+    ];
+    for count in [1, 64] {
+        let plans = plans_of("'j' || i % 10", "NULL", count, RunState::Succeeded).await;
+        assert!(plans.contains("INSERT INTO farmhand.job_stat"), "{plans}");
+        for work in work {
+            assert!(!plans.contains(work), "{work} at {count} ends:\n{plans}");
+        }
+    }
+    let asked = [
+        ("'j'", "'1'", RunState::Succeeded),
+        ("'parent'", "NULL", RunState::Succeeded),
+        ("'told'", "NULL", RunState::Succeeded),
+        ("'j'", "NULL", RunState::Failed),
+    ];
+    for ((job, key, state), expected) in asked.into_iter().zip(work) {
+        let plans = plans_of(job, key, 1, state).await;
+        for work in work {
+            assert_eq!(
+                plans.contains(work),
+                work == expected,
+                "{work} of {job}:\n{plans}"
+            );
+        }
     }
 }
 

@@ -94,6 +94,9 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF NOT EXISTS (SELECT FROM ended e JOIN farmhand.notify_edge t ON t.job_id = e.job_id) THEN
+        RETURN NULL;
+    END IF;
     INSERT INTO farmhand.notify_note (job_id, what, run_id, firing, attempt, outcome, reason, exit_code, signal, node,
         due_at)
     SELECT e.job_id, 'end', e.run_id, e.firing, e.attempt, e.state, e.reason, e.exit_code, e.signal, e.running_at,

@@ -196,6 +196,9 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF NOT EXISTS (SELECT FROM ended e WHERE e.key IS NOT NULL) THEN
+        RETURN NULL;
+    END IF;
     INSERT INTO farmhand.row_result (run_id, attempt, job_id, rev, key, started_at, finished_at, exit_code, message)
         SELECT e.run_id, e.attempt, e.job_id, e.rev, e.key, e.started_at, e.finished_at, e.exit_code,
             e.state || coalesce(': ' || e.reason, '')

@@ -37,6 +37,9 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF NOT EXISTS (SELECT FROM ended e JOIN farmhand.trigger_edge t ON t.parent = e.job_id) THEN
+        RETURN NULL;
+    END IF;
     INSERT INTO farmhand.triggering (child, parent, run_id, firing, due_at, by_hand)
     SELECT t.child, e.job_id, e.run_id, e.firing, e.due_at, e.by_hand
     FROM ended e
