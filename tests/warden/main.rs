@@ -2,6 +2,7 @@
 
 mod adopting;
 mod bounds;
+mod counting;
 mod ending;
 mod harness;
 mod killed;

@@ -18,6 +18,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, unlinkat};
 use super::paths::{Paths, named};
 use super::wire::AttemptId;
 use farmhand_os::path_hash::path_hash;
+use farmhand_os::process::read_small;
 
 struct Base {
     path: PathBuf,
@@ -159,7 +160,7 @@ pub fn kill(path: &Path) -> io::Result<()> {
 
 /// Whether any live process is in a cgroup or below it.
 pub fn populated(path: &Path) -> bool {
-    fs::read_to_string(path.join("cgroup.events")).is_ok_and(|t| t.lines().any(|l| l == "populated 1"))
+    read_small(path.join("cgroup.events")).is_ok_and(|t| t.lines().any(|l| l == "populated 1"))
 }
 
 /// Live processes in a cgroup and below it.
@@ -197,17 +198,40 @@ impl Entry {
     }
 }
 
+/// Where a warden makes one for each of its attempts.
+#[derive(Debug)]
+pub struct Parent {
+    path: PathBuf,
+    /// The kernel counts memory below it.
+    memory: bool,
+}
+
+impl Parent {
+    pub fn new(path: PathBuf) -> Parent {
+        let controllers = fs::read_to_string(path.join("cgroup.subtree_control")).unwrap_or_default();
+        Parent {
+            memory: controllers.split_ascii_whitespace().any(|name| name == "memory"),
+            path,
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 #[derive(Debug)]
 pub struct Group {
     path: PathBuf,
+    memory: bool,
     /// The kernel enforces the limit; else the warden watches.
     pub memory_enforced: bool,
     pub processes_enforced: bool,
 }
 
 impl Group {
-    pub fn create(parent: &Path, id: AttemptId, limits: &Limits) -> io::Result<Group> {
-        let path = parent.join(id.to_string());
+    pub fn create(parent: &Parent, id: AttemptId, limits: &Limits) -> io::Result<Group> {
+        let path = parent.path.join(id.to_string());
         match fs::create_dir(&path) {
             // Left by a warden before this one. It may still be busy with what has just died in it; nothing lives there.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && !populated(&path) => {
@@ -233,6 +257,7 @@ impl Group {
             .is_some_and(|count| set("pids.max", u64::from(count)));
         Ok(Group {
             path,
+            memory: parent.memory || memory_enforced,
             memory_enforced,
             processes_enforced,
         })
@@ -253,7 +278,7 @@ impl Group {
 
     /// CPU time of everything that ever ran in it: user and system microseconds.
     pub fn cpu_us(&self) -> Option<(u64, u64)> {
-        let text = fs::read_to_string(self.path.join("cpu.stat")).ok()?;
+        let text = read_small(self.path.join("cpu.stat")).ok()?;
         let field = |name| {
             text.lines()
                 .find_map(|l| l.strip_prefix(name)?.strip_prefix(' ')?.parse::<u64>().ok())
@@ -262,18 +287,16 @@ impl Group {
     }
 
     pub fn memory_peak(&self) -> Option<u64> {
-        fs::read_to_string(self.path.join("memory.peak"))
-            .ok()?
-            .trim()
-            .parse()
-            .ok()
+        let peak = self.memory.then(|| read_small(self.path.join("memory.peak")))?;
+        peak.ok()?.trim().parse().ok()
     }
 
     /// Whether the kernel ended it for its memory limit.
     pub fn out_of_memory(&self) -> bool {
-        fs::read_to_string(self.path.join("memory.events")).is_ok_and(|t| {
-            t.lines()
-                .any(|l| l.strip_prefix("oom_kill ").is_some_and(|n| n != "0"))
-        })
+        self.memory
+            && read_small(self.path.join("memory.events")).is_ok_and(|t| {
+                t.lines()
+                    .any(|l| l.strip_prefix("oom_kill ").is_some_and(|n| n != "0"))
+            })
     }
 }

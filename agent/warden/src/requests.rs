@@ -72,7 +72,7 @@ impl Warden {
             guard_pid,
             deadline_ns: self.deadline_ns,
             soft_ns: self.soft_ns,
-            cgroup: self.cgroup.as_ref().map(|p| p.display().to_string()),
+            cgroup: self.cgroup.as_ref().map(|p| p.path().display().to_string()),
             running: self.living.len() as u32,
             ended: self.ended.len() as u32,
             shutting_down: self.leaving,

@@ -1,6 +1,7 @@
 //! The warden's side of the socket: who may connect, frames in, frames out.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
+use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 
@@ -73,14 +74,14 @@ impl Connection {
 
     /// Takes in what has arrived; false when the peer is gone.
     pub fn fill(&mut self) -> bool {
-        let mut buffer = [0; 64 << 10];
-        match self.stream.read(&mut buffer) {
-            Ok(0) => false,
-            Ok(count) => {
-                self.input.extend_from_slice(&buffer[..count]);
-                true
+        // Not zeroed: after a fork each page of it that is written to is copied.
+        let mut buffer = [const { MaybeUninit::<u8>::uninit() }; 64 << 10];
+        match rustix::io::read(&self.stream, &mut buffer) {
+            Ok((read, _)) => {
+                self.input.extend_from_slice(read);
+                !read.is_empty()
             }
-            Err(e) => matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+            Err(e) => matches!(e, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR),
         }
     }
 

@@ -42,18 +42,18 @@ impl Signals {
 
     /// Takes all that arrived; true when SIGTERM was among them. The others are an agent's, not a warden's.
     pub fn asked_to_leave(&self) -> bool {
-        let mut leave = false;
-        loop {
-            // SAFETY: signalfd_siginfo is plain data and the buffer is as large as it.
-            unsafe {
-                let mut info: libc::signalfd_siginfo = std::mem::zeroed();
-                let size = size_of::<libc::signalfd_siginfo>();
-                let count = libc::read(self.fd.as_raw_fd(), (&raw mut info).cast(), size);
-                if count != size as isize {
-                    return leave;
-                }
-                leave |= info.ssi_signo == libc::SIGTERM as u32;
-            }
-        }
+        // More than there can be: of each blocked signal at most one is pending.
+        const MOST: usize = 8;
+        const SIZE: usize = size_of::<libc::signalfd_siginfo>();
+        // SAFETY: signalfd_siginfo is plain data and the buffer is as large as what is asked for.
+        let (infos, count) = unsafe {
+            let mut infos: [libc::signalfd_siginfo; MOST] = std::mem::zeroed();
+            let count = libc::read(self.fd.as_raw_fd(), (&raw mut infos).cast(), MOST * SIZE);
+            (infos, usize::try_from(count).unwrap_or(0) / SIZE)
+        };
+        infos
+            .iter()
+            .take(count)
+            .any(|info| info.ssi_signo == libc::SIGTERM as u32)
     }
 }

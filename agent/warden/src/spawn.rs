@@ -35,12 +35,22 @@ pub struct Started {
 pub struct Liveness {
     read: OwnedFd,
     _write: OwnedFd,
+    warden: i32,
+    identity: (u32, u32),
 }
 
 impl Liveness {
     pub fn new() -> io::Result<Liveness> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-        Ok(Liveness { read, _write: write })
+        Ok(Liveness {
+            read,
+            _write: write,
+            warden: std::process::id().cast_signed(),
+            identity: (
+                rustix::process::geteuid().as_raw(),
+                rustix::process::getegid().as_raw(),
+            ),
+        })
     }
 }
 
@@ -109,11 +119,8 @@ pub fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) -> Result
             ),
         ],
         secrets: secrets.is_some(),
-        warden: std::process::id().cast_signed(),
-        identity: (
-            rustix::process::geteuid().as_raw(),
-            rustix::process::getegid().as_raw(),
-        ),
+        warden: liveness.warden,
+        identity: liveness.identity,
     };
     // Nothing may fail behind the fork: an error says that no process was made.
     let ends = [&stdout, &stderr, &progress, &start_error];
@@ -277,20 +284,24 @@ impl ForChild {
 
     /// Puts the descriptors where the child expects them and closes every other one.
     fn number_descriptors(&self, isolated: bool) {
-        // First out of the way of the low numbers, then to them.
-        let mut high = [0; 8];
-        for (slot, (from, _)) in high.iter_mut().zip(self.numbered) {
-            // SAFETY: duplicates an open descriptor.
-            *slot = unsafe { libc::fcntl(from, libc::F_DUPFD_CLOEXEC, 64) };
-        }
         let count = match (self.secrets, isolated) {
             (true, _) => 8,
             (false, true) => 7,
             (false, false) => 5,
         };
-        for (from, (_, to)) in high.iter().zip(self.numbered).take(count) {
+        // First out of the way of the low numbers, where they are in it, then to them.
+        let mut wanted = self.numbered;
+        for (from, _) in wanted
+            .iter_mut()
+            .take(count)
+            .filter(|(from, _)| *from < fd::FIRST_FREE)
+        {
+            // SAFETY: duplicates an open descriptor.
+            *from = unsafe { libc::fcntl(*from, libc::F_DUPFD_CLOEXEC, fd::FIRST_FREE) };
+        }
+        for (from, to) in wanted.into_iter().take(count) {
             // SAFETY: overwrites descriptors that only this child has.
-            unsafe { libc::dup2(*from, to) };
+            unsafe { libc::dup2(from, to) };
         }
         // SAFETY: closes descriptors of this child only.
         unsafe {

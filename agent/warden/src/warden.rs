@@ -22,7 +22,7 @@ use farmhand_os::accounts::Listed;
 use farmhand_os::reap;
 use farmhand_policy::trust::Seen;
 use farmhand_warden_client::census::Census;
-use farmhand_warden_client::cgroup;
+use farmhand_warden_client::cgroup::{self, Parent};
 use farmhand_warden_client::clock::{MILLISECOND, SECOND, boottime_ns};
 use farmhand_warden_client::paths::Paths;
 use farmhand_warden_client::wire::*;
@@ -34,11 +34,13 @@ pub(super) const WATCH_LIMITS: u64 = SECOND;
 pub(super) struct Warden {
     pub(super) args: Args,
     pub(super) paths: Paths,
-    pub(super) cgroup: Option<PathBuf>,
+    pub(super) cgroup: Option<Parent>,
     pub(super) poller: Poller,
     pub(super) listener: UnixListener,
     signals: Signals,
     wake: Alarm,
+    /// What it was last set to.
+    wake_at: u64,
     fence: KernelFence,
     pub(super) liveness: Liveness,
     pub(super) restore: Restore,
@@ -130,13 +132,14 @@ impl Warden {
         poller.read(signals.fd(), Source::Signals)?;
         poller.read(wake.fd(), Source::Wake)?;
         Ok(Warden {
-            cgroup: args.cgroup.take(),
+            cgroup: args.cgroup.take().map(Parent::new),
             seen: Seen::new(paths.seen()),
             paths,
             poller,
             listener,
             signals,
             wake,
+            wake_at: 0,
             fence,
             liveness: Liveness::new()?,
             restore,
@@ -243,7 +246,12 @@ impl Warden {
         if !self.stale_groups.is_empty() {
             wake = wake.min(now + 5 * LOOK_AGAIN);
         }
-        self.wake.set(wake)
+        // One that has passed is set again: that is what makes it be quiet.
+        if wake != self.wake_at || wake <= now {
+            self.wake.set(wake)?;
+            self.wake_at = wake;
+        }
+        Ok(())
     }
 
     fn tick(&mut self) -> io::Result<()> {

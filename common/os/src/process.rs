@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -21,6 +22,25 @@ impl Stat {
     pub fn is_zombie(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
+}
+
+/// A file that the kernel makes as it is read, with as few calls as that takes: as a rule one to open, read and close it
+/// each. Such a file gives less than was asked for at its end, and where the next record does not fit.
+pub fn read_small(path: impl AsRef<Path>) -> io::Result<String> {
+    const SIZE: usize = 4096;
+    const LONGEST_RECORD: usize = 64;
+    let file = fs::File::open(path)?;
+    let mut text = Vec::new();
+    loop {
+        text.reserve(SIZE);
+        let room = text.capacity() - text.len();
+        match rustix::io::read(&file, rustix::buffer::spare_capacity(&mut text)) {
+            Ok(count) if count == 0 || room - count >= LONGEST_RECORD => break,
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 pub fn stat(pid: i32) -> Option<Stat> {
@@ -74,7 +94,7 @@ fn is_killed(pid: i32) -> bool {
 
 /// Children of this process, zombies included; it must have one thread.
 pub fn own_children() -> Vec<i32> {
-    match fs::read_to_string("/proc/thread-self/children") {
+    match read_small("/proc/thread-self/children") {
         Ok(text) => text
             .split_ascii_whitespace()
             .filter_map(|n| n.parse().ok())
