@@ -43,13 +43,25 @@ async fn after_an_agents_crash_the_next_one_finds_the_same_attempt_and_all_its_o
 #[tokio::test]
 async fn an_exit_is_told_to_every_new_agent_until_it_is_acknowledged() {
     let mut farmer = Farmer::new().await;
-    farmer.run(sh(id(1, 1), "exit 8")).await;
+    let mut request = sh(id(1, 1), "exit 8");
+    request.extra = serde_json::json!({ "job": "report" });
+    farmer.run(request).await;
     for _ in 0..2 {
         let found = WardenClient::connect_existing(farmer.dir.path(), Kind::Main, None)
             .await
             .unwrap();
         (farmer.client, farmer.notices) = found.unwrap();
-        assert_eq!(farmer.exited(id(1, 1)).await.exit_code(), Some(8));
+        let listed = farmer.client.list().await.unwrap();
+        assert_eq!(listed.find(id(1, 1)).unwrap().extra["job"], "report");
+        let Notice::Event(Event::Exited(told)) = farmer.notice().await else {
+            panic!("nothing else is to be told");
+        };
+        assert_eq!(told.result.unwrap().exit_code(), Some(8));
+        assert!(
+            told.extra.is_null(),
+            "what the list tells travels once: {:?}",
+            told.extra
+        );
     }
     farmer.client.ack(id(1, 1), false).await.unwrap();
     assert!(farmer.client.list().await.unwrap().attempts.is_empty());

@@ -334,16 +334,15 @@ impl Attempt {
             state: State::Ended,
             unkillable: false,
             result: Some(result),
+            extra: std::mem::take(&mut self.request.extra),
             ..self.report()
         }
     }
 
     fn ending(&self, reaped: Option<Reaped>) -> (Ending, Usage) {
         if let Ok(failure) = serde_json::from_slice::<StartFailure>(&self.start_error) {
-            return (
-                Ending::StartFailed(failure),
-                reaped.map(|r| r.usage).unwrap_or_default(),
-            );
+            let usage = reaped.map(|r| r.usage).unwrap_or_default();
+            return (Ending::StartFailed(failure), usage);
         }
         let (status, usage) = match (serde_json::from_slice::<InitReport>(&self.status), reaped) {
             (Ok(told), _) => {

@@ -214,7 +214,10 @@ impl Warden {
                 break;
             }
             ended.told = true;
+            // An agent that hears of an end has asked for the attempt, or has read of it in the list.
+            let extra = std::mem::take(&mut ended.report.extra);
             let event = Event::Exited(Box::new(ended.report.clone()));
+            ended.report.extra = extra;
             sent = sent.and(agent.send(&FromWarden::Event(event)));
         }
         match sent {

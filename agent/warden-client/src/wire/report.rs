@@ -32,6 +32,7 @@ pub struct AttemptReport {
     /// Not confirmed by any agent yet.
     #[serde(default)]
     pub child_kills: Vec<ChildKill>,
+    /// As it was given, in a listing; null in a notice.
     pub extra: serde_json::Value,
     /// When ended.
     pub result: Option<AttemptResult>,
