@@ -1,5 +1,6 @@
 //! What is accepted, what is refused, and where the error points.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use farmhand_core::definition::DstPolicy;
@@ -332,4 +333,35 @@ fn rare_days_are_found_decades_ahead() {
         after(&utc("0 0 29 2 *"), "2096-03-01T00:00:00Z", 1),
         ["2104-02-29T00:00:00Z"]
     );
+}
+
+#[test]
+fn a_spread_also_divides_a_second_among_jobs_and_no_instant_meets_the_next() {
+    let noon = at("2026-03-01T12:00:00Z");
+    let late = |job: &str, seconds, expression: &str| {
+        let context = ParseContext {
+            job,
+            spread: Duration::from_secs(seconds),
+            ..ParseContext::default()
+        };
+        let schedule = Schedule::parse(&[expression], &context).unwrap();
+        schedule.late_at(schedule.next_after(noon).unwrap())
+    };
+    let named: Vec<String> = (0..1_000).map(|n| format!("job-{n}")).collect();
+    let places: BTreeSet<Duration> = named.iter().map(|job| late(job, 5, "@every 5s")).collect();
+    let expected: BTreeSet<Duration> = (0..20).map(|n| Duration::from_millis(50 * n)).collect();
+    assert_eq!(places, expected);
+    for job in &named {
+        assert_eq!(
+            late(job, 5, "@every 5s"),
+            late(job, 600, "0 12 * * *"),
+            "fixed by its name"
+        );
+        assert_eq!(late(job, 0, "@every 5s"), Duration::ZERO, "without a spread");
+        assert_eq!(
+            late(job, 5, "@every 1s"),
+            Duration::ZERO,
+            "the next is due by then"
+        );
+    }
 }

@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use farmhand_core::definition::{JobSpec, Overlap};
-use farmhand_store::protocol::{SkipFold, claim, fire, fire_for, jobs_since, overdue};
+use farmhand_store::protocol::{Fire, SkipFold, claim, fire, fire_for, jobs_since, overdue};
 use farmhand_store::{Db, Note};
 use jiff::Timestamp;
 
@@ -331,4 +331,26 @@ async fn of_two_plans_of_one_job_in_a_set_the_one_for_what_is_due_is_carried_out
         assert_eq!(farm.i64(instants).await, made);
     }
     assert!(fire(&farm.db, &fires).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_run_of_a_job_with_a_spread_is_ready_when_it_fires_and_due_at_its_instant() {
+    let farm = Farm::new().await;
+    let (me, at) = (farm.node("a").await, past(60));
+    let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
+    farm.job("spread", spec(), Some(at)).await;
+    farm.job("soon", spec(), Some(now)).await;
+    let late = |job: &str, at: Timestamp, late_ms| Fire {
+        late_ms,
+        ..firing(job, 1, at, &[at])
+    };
+    // Whoever fires claims at once: what is fired too early is not kept back.
+    let fires = [late("spread", at, 350), late("soon", now, 600_000)];
+    assert_eq!(fire(&farm.db, &fires).await.unwrap().len(), 2);
+    let claimed = claim(&farm.db, &me, 9, None).await.unwrap();
+    let of = |job: &str| claimed.iter().find(|run| run.job_id == job).unwrap();
+    assert_eq!(of("spread").due_at, at);
+    assert_eq!(of("spread").ready_at, at + jiff::SignedDuration::from_millis(350));
+    assert_eq!(of("soon").due_at, now);
+    assert!(of("soon").ready_at <= Timestamp::now());
 }

@@ -187,6 +187,7 @@ pub fn firing(job_id: &str, rev: i64, at: Timestamp, due: &[Timestamp]) -> Fire 
         seen: at,
         following: Some(Timestamp::from_second(at.as_second() + 3600).unwrap()),
         due: due.to_vec(),
+        late_ms: 0,
         skipped: Vec::new(),
     }
 }

@@ -44,6 +44,7 @@ fn planned(row: &Listed, seen: Timestamp, plan: FirePlan) -> Fire {
         seen,
         following: plan.following,
         due: plan.due,
+        late_ms: 0,
         skipped: folds(&plan.skipped, None),
     }
 }

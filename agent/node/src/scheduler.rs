@@ -42,6 +42,16 @@ struct CachedJob {
     instances: usize,
 }
 
+impl CachedJob {
+    /// So long after it fires for its next instant, which a spread makes a little later than that.
+    fn late_by(&self, delay: Duration) -> Timestamp {
+        let late = self.schedule.late_at(self.next_run);
+        self.next_run
+            .saturating_add(late + delay)
+            .unwrap_or(self.next_run)
+    }
+}
+
 /// The jobs as this agent last saw them, and what it waits for.
 pub struct Claimer {
     me: String,
@@ -190,7 +200,8 @@ impl Claimer {
         for row in rows {
             if let Some(job) = self.jobs.get_mut(&row.job_id).filter(|j| j.rev == row.rev) {
                 self.wakes.remove(&(job.wake, row.job_id.clone()));
-                (job.next_run, job.wake) = (row.next_run, db_now.min(row.next_run));
+                job.next_run = row.next_run;
+                job.wake = db_now.min(row.next_run).max(job.late_by(Duration::ZERO));
                 (job.fires, job.over) = (true, false);
                 self.wakes.insert((job.wake, row.job_id.clone()));
             }
@@ -203,7 +214,7 @@ impl Claimer {
         }
     }
 
-    /// Waits for the job's next instant: to fire it if it is this agent's turn, or nearly; else to look
+    /// Waits until the job fires for its next instant: to fire it if it is this agent's turn, or nearly; else to look
     /// past it.
     fn arm(&mut self, job_id: &str) {
         let Some(job) = self.jobs.get_mut(job_id).filter(|j| !j.over) else {
@@ -217,7 +228,7 @@ impl Claimer {
         } else {
             LEFT_TO_OTHERS
         };
-        job.wake = job.next_run.saturating_add(delay).unwrap_or(job.next_run);
+        job.wake = job.late_by(delay);
         self.wakes.insert((job.wake, job_id.to_owned()));
     }
 
@@ -248,6 +259,7 @@ impl Claimer {
                 continue;
             }
             let seen = job.next_run;
+            let late = job.schedule.late_at(seen);
             let plan = due::plan(&job.schedule, &job.policy, seen, db_now);
             runs += plan.due.len() * job.instances;
             // Whoever fires it, this is what comes next; the look corrects it if nobody does, also after the last instant.
@@ -259,6 +271,7 @@ impl Claimer {
                 seen,
                 following: plan.following,
                 due: plan.due,
+                late_ms: i64::try_from(late.as_millis()).unwrap_or(0),
                 skipped: plan
                     .skipped
                     .iter()

@@ -233,6 +233,7 @@ impl Agent {
                 seen: turn.at,
                 following: Some(turn.at + SignedDuration::from_secs(EVERY)),
                 due: vec![turn.at],
+                late_ms: 0,
                 skipped: Vec::new(),
             })
             .collect();

@@ -244,3 +244,49 @@ fn a_database_that_lost_changes_is_read_anew() {
     c.caught_up(8);
     assert!(!c.starts_over(&rows, at(60)) && c.starts_over(&rows, at(62)));
 }
+
+/// A job with a spread of two minutes, `late` after its whole second.
+fn spread(name: &str) -> (Claimer, Timestamp, Duration) {
+    let row = JobRow {
+        job_id: name.to_owned(),
+        spec: json!({"schedule": ["0 12 * * *"], "spread": 120_000}),
+        ..row("2026-11-21T12:01:00Z")
+    };
+    let spec: JobSpec = serde_json::from_value(row.spec.clone()).unwrap();
+    let (schedule, _) = due::compile(name, &spec).unwrap();
+    let instant = schedule.next_after(ts("2026-11-21T00:00:00Z")).unwrap();
+    let mut c = Claimer::new("a");
+    c.learn(&JobRow {
+        next_run: Some(instant),
+        ..row
+    })
+    .unwrap();
+    (c, instant, schedule.late_at(instant))
+}
+
+#[test]
+fn jobs_of_one_second_fire_apart_from_each_other_and_no_look_makes_them_earlier() {
+    let named = (0..20).map(|n| format!("job{n}"));
+    let name = named
+        .into_iter()
+        .find(|name| spread(name).2 >= Duration::from_millis(100))
+        .unwrap();
+    let (mut c, instant, late) = spread(&name);
+    let at = instant + jiff::SignedDuration::try_from(late).unwrap();
+    assert_eq!(c.next_due(), Some(at));
+    let early = at - jiff::SignedDuration::from_millis(1);
+    let seen = [Overdue {
+        job_id: name.clone(),
+        rev: 1,
+        next_run: instant,
+    }];
+    c.overdue(&seen, early);
+    assert_eq!(c.next_due(), Some(at), "it is not overdue yet");
+    assert!(c.take_due(early).is_empty());
+    let fires = c.take_due(at);
+    assert_eq!(fires[0].due, [instant], "the instant is a whole second");
+    assert_eq!(u128::try_from(fires[0].late_ms), Ok(late.as_millis()));
+    // Missed by whoever should have fired it: at once.
+    c.overdue(&seen, instant + jiff::SignedDuration::from_secs(5));
+    assert!(c.next_due() < Some(instant + jiff::SignedDuration::from_secs(5)));
+}

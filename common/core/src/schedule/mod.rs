@@ -35,7 +35,14 @@ pub struct Schedule {
     dst: DstPolicy,
     /// Seconds added to every instant.
     spread: i64,
+    late: Duration,
 }
+
+/// A second is divided among jobs with a spread. Not finer, so that those of one place are fired by one statement.
+const LATE_STEP: Duration = Duration::from_millis(50);
+const LATE_STEPS: u32 = 20;
+/// A job whose instants are nearer to each other fires at them: later ones would meet the next.
+const LATE_FROM: i64 = 2;
 
 /// What an expression needs to know about its job.
 #[derive(Clone, Copy, Debug)]
@@ -86,11 +93,17 @@ impl Schedule {
             }
         }
         let limit = u32::try_from(context.spread.as_secs()).unwrap_or(u32::MAX);
+        let steps = if limit == 0 {
+            0
+        } else {
+            hash.below("late", LATE_STEPS)
+        };
         Ok(Self {
             rules: rules.into_boxed_slice(),
             zone: zone_named(context.timezone)?,
             dst: context.dst,
             spread: hash.below("spread", limit).into(),
+            late: LATE_STEP * steps,
         })
     }
 
@@ -157,6 +170,16 @@ impl Schedule {
     /// The zone whose wall clock the expressions speak of.
     pub fn timezone(&self) -> &TimeZone {
         &self.zone
+    }
+
+    /// How long after this instant the job fires: less than a second, and nothing without a spread. Instants stay whole
+    /// seconds; this only keeps the jobs of one second from starting all at once.
+    pub fn late_at(&self, instant: Timestamp) -> Duration {
+        let near = |next: Timestamp| next.as_second() - instant.as_second() < LATE_FROM;
+        if self.late.is_zero() || self.next_after(instant).is_some_and(near) {
+            return Duration::ZERO;
+        }
+        self.late
     }
 
     /// How much later than written the job fires, in whole seconds.

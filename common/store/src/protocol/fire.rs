@@ -29,6 +29,8 @@ pub struct Fire {
     pub following: Option<Timestamp>,
     /// Instants in [seen, following) to run, oldest first.
     pub due: Vec<Timestamp>,
+    /// How long after its instant the job fires, for its spread. A run is ready then, and not late.
+    pub late_ms: i64,
     /// The other instants in [seen, following), by reason.
     pub skipped: Vec<SkipFold>,
 }

@@ -1,8 +1,8 @@
 -- The array says it twice: jobs are found by it, however many there are, and a plan that is kept for a few never reads them all.
 WITH given AS MATERIALIZED (
-    SELECT j.*, g.following, g.due, g.skipped
+    SELECT j.*, g.following, g.due, g.late_ms, g.skipped
     FROM json_to_recordset($1)
-        AS g(job_id text, following timestamptz, due timestamptz[], skipped jsonb)
+        AS g(job_id text, following timestamptz, due timestamptz[], late_ms bigint, skipped jsonb)
     JOIN farmhand.job j ON j.job_id = g.job_id
     WHERE g.job_id = ANY ($2) AND j.job_id = ANY ($2)
 ), moved AS (
@@ -69,7 +69,9 @@ WITH given AS MATERIALIZED (
     SELECT CASE WHEN s.firing IS NOT NULL AND row_number() OVER (
                 PARTITION BY s.firing ORDER BY f.node, i) = 1 THEN s.firing
             ELSE nextval('farmhand.run_id_seq') END,
-        g.job_id, g.rev, 'scheduled', i, g.instances, f.node, f.due_at, f.due_at, f.gate,
+        g.job_id, g.rev, 'scheduled', i, g.instances, f.node, f.due_at,
+        -- Never ahead of now: whoever fires claims right afterwards.
+        greatest(f.due_at, least(f.due_at + g.late_ms * interval '1 millisecond', statement_timestamp())), f.gate,
         g.priority, g.placement, g.on_lost, g.hold_ms,
         CASE WHEN cardinality(g.due) > 1 AND g.overlap = 'skip' THEN 'queue' ELSE g.overlap END, g.hard_ms, s.firing
     FROM firing f
