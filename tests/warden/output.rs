@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use farmhand_warden_client::WardenClient;
 use farmhand_warden_client::wire::*;
 
 use super::harness::*;
@@ -111,4 +112,55 @@ async fn output_of_thousands_of_lines_on_both_streams_is_complete() {
             error: None
         }
     );
+}
+
+/// A tmpfs, for as long as it lives.
+struct InMemory(std::path::PathBuf);
+
+impl InMemory {
+    fn at(path: std::path::PathBuf) -> InMemory {
+        std::fs::create_dir(&path).unwrap();
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "mode=0711,size=64m", "tmpfs"]);
+        assert!(mount.arg(&path).status().unwrap().success(), "root may mount");
+        InMemory(path)
+    }
+}
+
+impl Drop for InMemory {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount")
+            .arg("-l")
+            .arg(&self.0)
+            .status();
+    }
+}
+
+#[tokio::test]
+async fn run_directories_may_be_on_a_file_system_of_their_own() {
+    needs_root();
+    let base = state_dir();
+    let _runs = InMemory::at(base.path().join("runs"));
+    let launch = launch(base.path());
+    let mut farmer = Farmer::start(state_dir(), &launch).await;
+    let (result, output) = farmer
+        .run(sh(id(1, 1), "mkdir -p a/b; echo kept >a/b/file; pwd"))
+        .await;
+    assert!(result.succeeded(), "{result:?}");
+    let run_dir = farmer.paths().run_dir(id(1, 1));
+    assert_eq!(output.stdout.trim(), run_dir.display().to_string());
+    // The next agent finds both.
+    let found = WardenClient::connect_existing(base.path(), Kind::Main, None).await;
+    (farmer.client, farmer.notices) = found.unwrap().unwrap();
+    assert_eq!(farmer.ended(id(1, 1)).await.1.stdout, output.stdout);
+    assert_eq!(
+        std::fs::read_to_string(run_dir.join("a/b/file")).unwrap(),
+        "kept\n"
+    );
+    farmer.client.ack(id(1, 1), true).await.unwrap();
+    assert_eq!(farmer.paths().attempts_on_disk().unwrap(), []);
+    // Empty ones, too.
+    farmer.run(sh(id(2, 1), "true")).await;
+    farmer.client.ack(id(2, 1), true).await.unwrap();
+    assert_eq!(farmer.paths().attempts_on_disk().unwrap(), []);
 }

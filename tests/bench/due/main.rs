@@ -1,11 +1,14 @@
 //! Lateness: from a due instant to the command's first instruction, for 1, 50 and 1,000 jobs due at once:
 //!
-//!     cargo run --release -p farmhand-tests --bin bench-due -- [ROUNDS]
+//!     cargo run --release -p farmhand-tests --bin bench-due -- [ROUNDS [SECONDS]]
 //!
 //! Two agents with enough slots, jobs that fire every five seconds, a PostgreSQL with `fsync`. A command reads the
 //! clock before its `main` and writes it down; the due instant is on the same clock, because the database is on the
-//! same machine. Then the same with APScheduler and a pool of processes, while the farm has nothing due.
+//! same machine. Then the same with APScheduler and a pool of processes, while the farm has nothing due. At last 4,000 jobs
+//! that are due every five seconds, for so many seconds.
 //! `docs/lab/performance.md` says more.
+
+mod steady;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -51,6 +54,7 @@ async fn main() {
     for (jobs, rounds) in [(1, rounds * 2), (50, rounds), (1_000, 1)] {
         measure(jobs, rounds).await;
     }
+    steady::measure(argument(2, 30)).await;
 }
 
 async fn measure(jobs: usize, rounds: usize) {

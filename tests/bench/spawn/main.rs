@@ -4,10 +4,15 @@
 //!
 //!     cargo run --release -p farmhand-tests --bin bench-spawn -- [RUNS [SLOTS]]
 //!
+//! With 8 slots and with 64, unless told. A figure says where the state directory is, since that is half of it:
+//! `FARMHAND_BENCH_DIR` chooses.
+//!
 //! `docs/lab/performance.md` says more.
 
 mod peers;
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use farmhand_tests::bench::{argument, cpu_time, durable, figure};
@@ -49,7 +54,7 @@ fn bare(runs: usize) -> f64 {
 }
 
 fn main() {
-    let (runs, slots) = (argument(1, 3_000), argument(2, 64));
+    let (runs, slots) = (argument(1, 3_000), argument(2, 0));
     // Before the server is a child of this process.
     figure(
         "spawn",
@@ -59,12 +64,28 @@ fn main() {
     );
     peers::measure(runs, IN_FLIGHT);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    runtime.block_on(measure(runs, slots));
+    let each: &[usize] = if slots == 0 { &[8, 64] } else { &[slots] };
+    for slots in each {
+        runtime.block_on(measure(runs, *slots));
+    }
+}
+
+fn place(dir: &Path) -> &'static str {
+    let path = std::ffi::CString::new(dir.as_os_str().as_bytes()).expect("a path");
+    // SAFETY: statfs is plain data; path and result outlive the call.
+    let (failed, found) = unsafe {
+        let mut found: libc::statfs = std::mem::zeroed();
+        (libc::statfs(path.as_ptr(), &raw mut found), found)
+    };
+    if failed == 0 && found.f_type == libc::TMPFS_MAGIC {
+        "tmpfs"
+    } else {
+        "disk"
+    }
 }
 
 async fn measure(runs: usize, slots: usize) {
     let server = PrivateServer::start(durable(&[])).await;
-    let postmaster = server.pid();
     let farm = Farm::new()
         .slots(u32::try_from(slots).expect("some slots"))
         .ttl(Duration::from_secs(30))
@@ -72,6 +93,7 @@ async fn measure(runs: usize, slots: usize) {
         .on(server)
         .start()
         .await;
+    let place = place(farm.dir());
     farm.apply("[job.true]\ncommand = ['/bin/true']\n[job.print]\ncommand = ['/bin/echo', 'hello']\n");
     for job in ["true", "print"] {
         // The first hundred find caches cold.
@@ -80,7 +102,7 @@ async fn measure(runs: usize, slots: usize) {
             if n == runs {
                 figure(
                     "spawn",
-                    &format!("farmhand, one agent, /bin/{job}"),
+                    &format!("farmhand, one agent, {slots} slots, /bin/{job}, {place}"),
                     n as f64 / took,
                     "runs/s",
                 );
@@ -88,18 +110,23 @@ async fn measure(runs: usize, slots: usize) {
         }
     }
     let agent = &farm.agents[0];
-    let before = used(agent, postmaster);
+    let before = used(agent);
     let took = through(&farm, "true", runs).await;
-    let after = used(agent, postmaster);
+    let after = used(agent);
     for ((who, before), (_, after)) in before.iter().zip(&after) {
         let each = (*after - *before).as_secs_f64() / runs as f64 * 1e6;
-        figure("spawn", &format!("CPU of {who} per run"), each, "µs");
+        figure(
+            "spawn",
+            &format!("CPU of {who} per run, {slots} slots, {place}"),
+            each,
+            "µs",
+        );
     }
     println!("    in {took:.2} s");
 }
 
 /// CPU time of the agent and of its warden, without commands.
-fn used(agent: &farmhand_tests::farm::Agent, _postmaster: i32) -> Vec<(&'static str, Duration)> {
+fn used(agent: &farmhand_tests::farm::Agent) -> Vec<(&'static str, Duration)> {
     let warden = agent.wardens().first().map(|p| cpu_time(p.pid));
     vec![
         ("the agent", cpu_time(agent.pid())),

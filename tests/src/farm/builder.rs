@@ -125,7 +125,7 @@ impl FarmBuilder {
         // Short, because of the sockets in it; passable, because jobs may run as other users.
         let dir = tempfile::Builder::new()
             .prefix("fh-farm-")
-            .tempdir_in("/tmp")
+            .tempdir_in(std::env::var_os("FARMHAND_BENCH_DIR").unwrap_or_else(|| "/tmp".into()))
             .expect("a temporary directory");
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
         let witness = Witness::new(&dir.path().join("witness"));
