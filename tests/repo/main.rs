@@ -4,6 +4,7 @@
 mod attacks;
 mod commands;
 mod crates;
+mod cycles;
 mod dependencies;
 mod documents;
 mod kinds;

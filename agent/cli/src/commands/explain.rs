@@ -52,7 +52,7 @@ pub async fn run(args: &ExplainArgs, as_json: bool) -> Outcome {
     let (name, at) = match (&args.what, &args.name) {
         (Some(What::Job { name, instant }), _) => (name.as_str(), instant.at.as_deref()),
         (Some(What::Run { run }), _) => {
-            let run = runs::number(&db, run).await?;
+            let run = runs::number(&db, run, None).await?;
             return told(&db, &about_run(&db, run).await?, true, as_json).await;
         }
         (None, name) => {

@@ -7,6 +7,7 @@ mod check;
 mod continuous;
 mod difference;
 mod flow;
+mod flow_spec;
 #[cfg(test)]
 mod flow_tests;
 mod job;
@@ -38,7 +39,7 @@ mod watched;
 pub(crate) use check::is_user_name;
 pub use check::variable_name;
 pub use difference::{Change, changes, differences};
-pub use flow::{FlowSpec, Resume, Scripts, TaskSpec};
+pub use flow_spec::{FlowSpec, Resume, Scripts, TaskSpec};
 pub use load::{Definitions, JobDefinition, load, load_all};
 pub use needs::{Needs, Rate};
 pub use notify::TargetDefinition;

@@ -12,7 +12,7 @@ pub use crate::schedule::DstPolicy;
 pub(super) use crate::serde_time::{millis, opt_millis};
 use serde::{Deserialize, Serialize};
 
-use super::flow::{FlowSpec, Resume};
+use super::flow_spec::{FlowSpec, Resume};
 use super::stream::StreamSpec;
 use super::table::TableSpec;
 
