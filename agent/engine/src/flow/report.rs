@@ -186,12 +186,14 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Shell functions, and of each: start, end and the mark that it made, in milliseconds.
-    fn path(text: &str, times: &[Option<(u32, u32, Option<(&str, u32)>)>]) -> (String, u128) {
+    /// Of a task: start, end and the mark that it made, in milliseconds; none where it did not run.
+    type Times = Option<(u32, u32, Option<(&'static str, u32)>)>;
+
+    fn path(text: &str, times: &[Times]) -> (String, u128) {
         let tasks = functions("all.sh", text, &Selection::default());
         let members: Vec<_> = tasks.iter().map(|t| &t.member).collect();
         let graph = Graph::new(&members);
-        let record = |time: &Option<(u32, u32, Option<(&str, u32)>)>| match time {
+        let record = |time: &Times| match time {
             None => Record::default(),
             Some((start, end, mark)) => Record {
                 started: Some(MS * *start),
