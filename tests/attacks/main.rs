@@ -9,6 +9,7 @@ mod keys;
 mod logins;
 mod notifications;
 mod parameters;
+mod positions;
 mod redaction;
 mod signatures;
 mod streams;
