@@ -26,7 +26,7 @@ impl Store {
         keep(&dir, "short", "abc", 0o600);
         std::os::unix::fs::symlink(dir.join("mail-out"), dir.join("link")).unwrap();
         let rules = format!(
-            "users = ['nobody']\nsecrets_dir = '{}'\nsecrets = ['mail-*', 'open', 'short', 'link', 'gone', '..']\n{extra}",
+            "users = ['nobody']\nsecrets_dir = '{}'\nsecrets = ['mail-*', 'open', 'short', 'link', 'gone', '..', '-*']\n{extra}",
             dir.display()
         );
         let rules = policy(farmer.dir.path(), &rules);
@@ -120,6 +120,7 @@ async fn a_secret_that_is_not_given_ends_the_start_with_the_reason() {
         ("short", "fewer than 6 bytes"),
         ("link", "symbolic links"),
         ("..", "no name of a secret"),
+        ("-rf", "no name of a secret"),
     ]
     .into_iter()
     .enumerate()
@@ -146,4 +147,14 @@ async fn a_command_of_the_node_may_be_the_store() {
     let script = "wc -c < $FARMHAND_SECRET_MAIL_FILE; cat $FARMHAND_SECRET_MAIL_FILE";
     let (_, output) = store.farmer.run(store.job(id(1, 1), "mail-out", script)).await;
     assert_eq!(output.stdout, "17\n***");
+    // An entry is an argument of that command, and never an option.
+    let (result, _) = store.farmer.run(store.job(id(2, 1), "-exec", script)).await;
+    let Ending::StartFailed(failure) = result.ending else {
+        panic!("{result:?}")
+    };
+    assert!(
+        failure.message.contains("no name of a secret"),
+        "{}",
+        failure.message
+    );
 }

@@ -209,6 +209,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn logs_are_for_their_owner_alone_those_of_an_earlier_release_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("1.log");
+        std::fs::write(&path, "before\n").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        for path in [&path, &dir.path().join("2.log")] {
+            let log = open_log(path).unwrap_or_else(|_| panic!("{}", path.display()));
+            assert_eq!(log.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
     fn a_taken_port_is_passed_over_and_the_first_agents_is_refused() {
         let taken = TcpListener::bind(local(0)).unwrap();
         let port = taken.local_addr().unwrap().port();
