@@ -3,6 +3,7 @@
 mod audit;
 mod credentials;
 mod database;
+mod directories;
 mod environment;
 mod files;
 mod keys;
