@@ -39,6 +39,7 @@ mod reading_questions;
 mod records;
 mod refusals;
 mod removed;
+mod rented;
 mod retention;
 mod rights;
 mod roles;

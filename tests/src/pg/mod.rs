@@ -5,6 +5,7 @@ mod cluster;
 mod private;
 mod replace;
 mod replica;
+pub mod services;
 mod shared;
 
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,0 +1,50 @@
+//! Databases as services set them up for those who rent one: nobody there is a superuser. From the services' documentation;
+//! no test has seen one of them.
+
+use super::{TestDb, config, connect};
+use farmhand_store::DbConfig;
+
+/// Each with what makes its roles. `:admin` is the login that a customer gets.
+pub const SERVICES: &[(&str, &str)] = &[
+    ("rds", include_str!("services/rds.sql")),
+    ("cloudsql", include_str!("services/cloudsql.sql")),
+    ("azure", include_str!("services/azure.sql")),
+    ("neon", include_str!("services/neon.sql")),
+    ("supabase", include_str!("services/supabase.sql")),
+    ("denied", include_str!("services/denied.sql")),
+];
+
+/// A database without the schema that belongs to a service's customer.
+pub struct Rented {
+    pub test: TestDb,
+    pub admin: String,
+}
+
+impl Rented {
+    /// The database of the service `name`, set up by `sql`.
+    pub async fn new(name: &str, sql: &str) -> Self {
+        let test = TestDb::empty().await;
+        let admin = format!("{name}_{}", std::process::id());
+        let own = format!("; ALTER DATABASE {} OWNER TO {admin}", test.name());
+        let made = sql.replace(":admin", &admin) + &own;
+        test.admin().await.batch_execute(&made).await.expect(name);
+        Self { test, admin }
+    }
+
+    pub fn url(&self) -> String {
+        self.test.url_as(&self.admin)
+    }
+
+    pub fn config(&self) -> DbConfig {
+        config(&self.url())
+    }
+
+    /// Has the customer make a login that is a member of this role, and returns its name.
+    pub async fn login(&self, name: &str, role: &str) -> String {
+        let login = format!("{}_login_{name}", self.admin);
+        let made = format!("CREATE ROLE {login} LOGIN; GRANT {role} TO {login}");
+        let customer = connect(&self.url()).await;
+        customer.batch_execute(&made).await.expect("a login");
+        login
+    }
+}
