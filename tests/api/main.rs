@@ -1,5 +1,7 @@
 //! The HTTP API of a live agent: what it does, whom it lets in, and what it makes of attacks.
 
+#![recursion_limit = "256"]
+
 mod actions;
 mod attacks;
 mod away;
