@@ -1,6 +1,6 @@
 //! Large farms whose nodes die at once: the shipped lease and failure detector, in simulated time.
 //!
-//! Each agent has a clock of its own, renews by `Keeper` and polls by `Silence`. Between them lies a database in
+//! Each agent has a clock of its own, renews by `Lease` and polls by `Silence`. Between them lies a database in
 //! which statements arrive, draw their number, commit and answer at their own times.
 
 use std::cmp::Reverse;
@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, HashSet};
 use std::time::Duration;
 
 use farmhand_core::lease::{BootInstant, LeaseTiming, MarksBelow, NodeKey, Silence, SilentNode, Stopwatch};
-use farmhand_node::lease::{Due, Keeper};
+use farmhand_node::lease::{Due, Lease};
 use farmhand_tests::chaos::random::Chance;
 use uuid::Uuid;
 
@@ -42,7 +42,7 @@ enum Watching {
 
 struct Agent {
     timing: LeaseTiming,
-    keeper: Keeper,
+    lease: Lease,
     silence: Silence,
     neighbours: Stopwatch<NodeKey>,
     seen: Vec<(NodeKey, u64)>,
@@ -84,7 +84,7 @@ impl Farm {
                 let timing = LeaseTiming::new(ttl).expect("a lease");
                 Agent {
                     timing,
-                    keeper: Keeper::new(timing, Duration::from_secs(5), BootInstant(0)),
+                    lease: Lease::new(timing, Duration::from_secs(5), BootInstant(0)),
                     silence: Silence::default(),
                     neighbours: Stopwatch::default(),
                     seen: Vec::new(),
@@ -123,7 +123,7 @@ impl Farm {
             farm.at(at, Step::Poll(n));
             let renewal = farm.agents[n].timing.renew_every().as_nanos();
             let renewal = u64::try_from(renewal).expect("a few seconds");
-            farm.agents[n].keeper.renew_now();
+            farm.agents[n].lease.renew_now();
             let at = farm.chance.below(renewal);
             farm.at(at, Step::Renew(n));
         }
@@ -177,13 +177,13 @@ impl Farm {
             }
             Step::Renew(n) if !self.agents[n].dead => {
                 let sent = self.local(n, now);
-                if self.agents[n].keeper.take_due(sent, true) == Due::Now {
+                if self.agents[n].lease.take_due(sent, true) == Due::Now {
                     let drawn = now + self.delay();
                     let number = self.next;
                     self.next += 1;
                     let committed = drawn + self.delay();
                     self.at(committed, Step::Commit(n, sent, number));
-                } else if let Some(due) = self.agents[n].keeper.next_wakeup() {
+                } else if let Some(due) = self.agents[n].lease.next_wakeup() {
                     self.at(self.true_time(n, due).max(now + 1), Step::Renew(n));
                 }
             }
@@ -196,8 +196,8 @@ impl Farm {
                 self.at(answered, Step::Renewed(n, sent));
             }
             Step::Renewed(n, sent) => {
-                self.agents[n].keeper.renewed(sent);
-                let due = self.agents[n].keeper.next_wakeup().expect("none is in flight");
+                self.agents[n].lease.renewed(sent);
+                let due = self.agents[n].lease.next_wakeup().expect("none is in flight");
                 self.at(self.true_time(n, due), Step::Renew(n));
             }
             Step::Poll(n) if !self.agents[n].dead => {
@@ -301,7 +301,7 @@ impl Farm {
         }
         assert!(self.agents[n].dead, "node {n} lives and was expired");
         // What its warden was told at most: the kernel's timer has rung, and all that ran is gone.
-        let gone = self.agents[n].keeper.deadline() + self.agents[n].timing.kill_allowance();
+        let gone = self.agents[n].lease.deadline() + self.agents[n].timing.kill_allowance();
         assert!(
             self.local(n, now) >= gone,
             "node {n} was expired before its processes were gone"

@@ -23,7 +23,7 @@ pub struct Context {
     /// The pool for everything but renewals.
     pub db: Db,
     /// A connection of its own, so that no slow statement delays a renewal.
-    pub keeper_db: Db,
+    pub lease_db: Db,
     pub events: Events,
     /// What it remembers of the database.
     pub memory: Memory,

@@ -19,7 +19,7 @@ pub struct Ripe {
 }
 
 /// One agent's view of the others.
-pub struct Watcher {
+pub struct FailureDetector {
     timing: LeaseTiming,
     slewed: bool,
     stopwatches: Stopwatches,
@@ -40,7 +40,7 @@ pub struct Watcher {
     compared: Option<EpochKey>,
 }
 
-impl Watcher {
+impl FailureDetector {
     /// `longest`: of the leases that the agent remembers.
     pub fn new(timing: LeaseTiming, slewed: bool, longest: Duration) -> Self {
         Self {
@@ -166,7 +166,7 @@ impl Watcher {
         (more && !self.slewed && look.database.open).then_some(held)
     }
 
-    /// What may be done now, each handed out once until [`Watcher::done`].
+    /// What may be done now, each handed out once until [`FailureDetector::done`].
     pub fn take_ripe(&mut self, now: BootInstant) -> Ripe {
         if self.slewed {
             return Ripe::default();
@@ -259,19 +259,19 @@ mod tests {
         BootInstant(s * 1_000_000_000)
     }
 
-    fn watcher() -> Watcher {
+    fn detector() -> FailureDetector {
         let short = LeaseTiming::new(Duration::from_secs(5)).expect("long enough");
-        Watcher::new(short, false, Duration::ZERO)
+        FailureDetector::new(short, false, Duration::ZERO)
     }
 
-    fn opens(w: &mut Watcher, now: u64, look: &Look) -> bool {
+    fn opens(w: &mut FailureDetector, now: u64, look: &Look) -> bool {
         w.looked("me", at(now), look);
         w.take_ripe(at(now)).open_epoch.is_some()
     }
 
     #[test]
     fn another_server_is_watched_for_the_longest_lease_that_was_ever_recorded() {
-        let mut w = watcher();
+        let mut w = detector();
         let new = look(2, 1, false, 60_000, 0);
         assert!(!opens(&mut w, 100, &new));
         assert!(!opens(&mut w, 159, &new));
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_server_that_is_replaced_while_it_is_watched_is_watched_anew() {
-        let mut w = watcher();
+        let mut w = detector();
         assert!(!opens(&mut w, 100, &look(2, 1, false, 5_000, 0)));
         assert!(!opens(&mut w, 110, &look(3, 1, false, 5_000, 0)));
         assert!(opens(&mut w, 116, &look(3, 1, false, 5_000, 0)));
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn what_a_failover_lost_of_it_is_remembered() {
-        let mut w = watcher();
+        let mut w = detector();
         w.looked("me", at(1), &look(1, 1, true, 60_000, i64::MAX));
         let new = look(2, 1, false, 5_000, 0);
         assert!(!opens(&mut w, 100, &new));
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn runs_are_claimed_once_what_runs_here_was_compared_with_this_very_server() {
-        let mut w = watcher();
+        let mut w = detector();
         let (one, two) = (look(1, 1, true, 5_000, 0), look(2, 1, true, 5_000, 0));
         w.looked("me", at(1), &one);
         assert!(!w.may_claim());
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_hold_is_known_to_be_over_after_lease_and_hold_in_the_new_epoch() {
-        let mut w = watcher();
+        let mut w = detector();
         let first = look(1, 1, true, 5_000, i64::MAX);
         w.looked("me", at(1), &first);
         assert_eq!(w.held(at(1_000), &first), None);

@@ -32,7 +32,7 @@ const STEP: Duration = Duration::from_secs(5);
 /// The running timetable.
 pub struct Housekeeper {
     stop: oneshot::Sender<()>,
-    keeper: JoinHandle<()>,
+    lease: JoinHandle<()>,
     /// None where nobody could fetch them.
     snapshots: Option<Arc<Snapshots>>,
 }
@@ -40,7 +40,7 @@ pub struct Housekeeper {
 impl Housekeeper {
     pub async fn stop(self, ctx: &Context) {
         let _ = self.stop.send(());
-        if let Err(e) = self.keeper.await {
+        if let Err(e) = self.lease.await {
             tracing::debug!("housekeeping did not stop: {e}");
         }
         if let Some(snapshots) = self.snapshots {
@@ -66,10 +66,10 @@ pub async fn start(ctx: Arc<Context>) -> Result<Housekeeper, JobSchedulerError> 
     });
     let (stop, stopped) = oneshot::channel();
     let first = timetable(&ctx, snapshots.as_ref()).await?;
-    let keeper = tokio::spawn(keep(ctx, snapshots.clone(), first, stopped));
+    let lease = tokio::spawn(keep(ctx, snapshots.clone(), first, stopped));
     Ok(Housekeeper {
         stop,
-        keeper,
+        lease,
         snapshots,
     })
 }

@@ -122,9 +122,9 @@ pub struct Watched {
 
 /// Where answers go: the session of the moment, if any.
 #[derive(Clone, Default)]
-pub struct Outlet(Arc<Mutex<Option<mpsc::Sender<Input>>>>);
+pub struct SessionHandle(Arc<Mutex<Option<mpsc::Sender<Input>>>>);
 
-impl Outlet {
+impl SessionHandle {
     pub fn set(&self, to: Option<mpsc::Sender<Input>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = to;
     }

@@ -27,7 +27,7 @@ pub enum Due {
 }
 
 /// One session's lease as its holder sees it.
-pub struct Keeper {
+pub struct Lease {
     timing: LeaseTiming,
     /// Between SIGTERM and the kernel's timer.
     grace: Duration,
@@ -44,7 +44,7 @@ pub struct Keeper {
     suspects: HashMap<Attempt, u64>,
 }
 
-impl Keeper {
+impl Lease {
     /// `opened_sent` was read before the statement that opened (or last renewed) the session was sent.
     pub fn new(timing: LeaseTiming, grace: Duration, opened_sent: BootInstant) -> Self {
         Self {
@@ -198,22 +198,22 @@ mod tests {
         BootInstant(ms * 1_000_000)
     }
 
-    fn keeper() -> Keeper {
-        Keeper::new(
+    fn lease() -> Lease {
+        Lease::new(
             LeaseTiming::new(Duration::from_secs(3)).unwrap(),
             Duration::from_secs(1),
             at(0),
         )
     }
 
-    fn due(k: &mut Keeper, now: BootInstant, told: BootInstant) -> Due {
+    fn due(k: &mut Lease, now: BootInstant, told: BootInstant) -> Due {
         let confirmed = told >= k.needed(Duration::ZERO);
         k.take_due(now, confirmed)
     }
 
     #[test]
     fn the_deadline_counts_from_sending_and_never_moves_back() {
-        let mut k = keeper();
+        let mut k = lease();
         k.renewed(at(1_000));
         let later = k.deadline();
         k.renewed(at(500));
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_claim_still_in_flight_is_no_orphan() {
-        let mut k = keeper();
+        let mut k = lease();
         assert!(k.orphans(&[ID], |_| false, 5, 4).is_empty());
         assert!(k.orphans(&[ID], |_| false, 5, 4).is_empty());
         assert_eq!(k.orphans(&[ID], |_| false, 5, 5), vec![ID]);
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn an_attempt_that_turns_up_is_forgotten_as_a_suspect() {
-        let mut k = keeper();
+        let mut k = lease();
         assert!(k.orphans(&[ID], |_| false, 1, 1).is_empty());
         assert!(k.orphans(&[ID], |_| true, 1, 1).is_empty());
         assert!(k.orphans(&[ID], |_| false, 1, 1).is_empty());
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_number_that_was_given_again_is_another_attempt() {
-        let mut k = keeper();
+        let mut k = lease();
         let again = Attempt { fence: 2, ..ID };
         let known = |of| of == ID;
         assert!(k.orphans(&[again], known, 1, 1).is_empty());
@@ -250,12 +250,12 @@ mod tests {
 
     #[test]
     fn a_session_begins_with_a_renewal() {
-        assert_eq!(keeper().take_due(at(0), true), Due::Now);
+        assert_eq!(lease().take_due(at(0), true), Due::Now);
     }
 
     #[test]
     fn one_renewal_is_in_flight_at_a_time() {
-        let mut k = keeper();
+        let mut k = lease();
         assert_eq!(k.take_due(at(2_000), true), Due::Now);
         assert_eq!(k.take_due(at(2_001), true), Due::Later);
         k.renewal_failed(at(2_100), 0);
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_warden_that_confirms_nothing_is_behind_after_two_renewals_and_its_lease_lapses() {
-        let mut k = keeper();
+        let mut k = lease();
         let told = k.deadline();
         for ms in [1_000, 2_000] {
             assert_eq!(due(&mut k, at(ms), told), Due::Now);
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_warden_that_is_one_renewal_late_keeps_its_lease_and_one_that_comes_back_has_it_renewed_at_once() {
-        let mut k = keeper();
+        let mut k = lease();
         let mut told = k.deadline();
         for ms in (1_000..20_000).step_by(1_000) {
             assert_eq!(due(&mut k, at(ms), told), Due::Now);

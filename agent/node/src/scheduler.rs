@@ -53,7 +53,7 @@ impl CachedJob {
 }
 
 /// The jobs as this agent last saw them, and what it waits for.
-pub struct Claimer {
+pub struct Scheduler {
     me: String,
     live: Vec<String>,
     jobs: HashMap<String, CachedJob>,
@@ -75,7 +75,7 @@ pub struct Claimer {
     answered: u64,
 }
 
-impl Claimer {
+impl Scheduler {
     pub fn new(me: &str) -> Self {
         Self {
             me: me.to_owned(),

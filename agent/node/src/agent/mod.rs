@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::bell::Bell;
 use crate::config::AgentConfig;
 use crate::context::{Context, Reload};
-use crate::inbox::{Input, Outlet};
+use crate::inbox::{Input, SessionHandle};
 use crate::memory::Memory;
 use crate::notify::Notifier;
 use crate::outage::Outage;
@@ -126,7 +126,7 @@ pub async fn run(
     metrics.slots.set(i64::from(config.slots));
     let (rows_tx, rows) = mpsc::channel(EVENT_ROWS);
     let events = Events::new(metrics.clone(), &config.address, rows_tx);
-    let (db, keeper_db, notes) = connect(&config, database, timing, &events);
+    let (db, lease_db, notes) = connect(&config, database, timing, &events);
     // Telling people is never in the way of anything else.
     let notify_db = Db::new(&db.config().clone().with_max_pool(1)).observed_by(events.statement_observer());
     // Users' tables and their triggers may be slow: they must not take the protocol's connections.
@@ -134,7 +134,7 @@ pub async fn run(
         Db::new(&db.config().clone().with_max_pool(tables::AT_ONCE)).observed_by(events.statement_observer());
     // Not observed: what a user's trigger raises is no failure of the database.
     let rows_db = Db::new(&db.config().clone().with_max_pool(1));
-    let outlet = Outlet::default();
+    let session_handle = SessionHandle::default();
     let (reports, reports_rx) = mpsc::unbounded_channel();
     let checkpoints = Checkpoints::default();
     let row_bell = RowBell::default();
@@ -143,7 +143,7 @@ pub async fn run(
         db.clone(),
         events.clone(),
         config.state_dir.clone(),
-        outlet.clone(),
+        session_handle.clone(),
         run_log,
         checkpoints.clone(),
         row_bell.clone(),
@@ -164,7 +164,7 @@ pub async fn run(
         tunable: RwLock::new(config.tunable()),
         config,
         db,
-        keeper_db,
+        lease_db,
         events,
         memory,
         outage: Outage::default(),
@@ -175,14 +175,14 @@ pub async fn run(
         reports,
         checkpoints,
     });
-    forward_notes(notes, outlet.clone());
+    forward_notes(notes, session_handle.clone());
     let housekeeper = housekeeping::start(ctx.clone())
         .await
         .map_err(|e| setup("housekeeping", e))?;
     let notifier = Notifier::start(ctx.clone(), notify_db);
     let row_writer = row_writer::start(ctx.row_bell.clone(), rows_db);
     let result = tokio::select! {
-        ended = live(&ctx, &outlet, &health, &mut signals) => ended,
+        ended = live(&ctx, &session_handle, &health, &mut signals) => ended,
         // As in a crash: the jobs go on, and the next agent, with a steward of its own, finds their wardens.
         () = steward_gone() => Err(setup("--user", "the steward is gone, without which nothing can be started here")),
     };
@@ -194,7 +194,7 @@ pub async fn run(
     notifier.stop().await;
     row_writer.abort();
     housekeeper.stop(&ctx).await;
-    outlet.set(None);
+    session_handle.set(None);
     drop(stop_reporter);
     // What is still to be written down: bounded, because the database may be away.
     let _ = tokio::time::timeout(Duration::from_secs(5), reporter).await;
@@ -248,19 +248,19 @@ fn connect(
     // A renewal that takes longer than this is tried again on a new connection while the lease still lives.
     let bound = timing.renew_every().min(Duration::from_secs(5));
     let db = Db::new(&db_config);
-    let (keeper_db, notes) = Db::dedicated(&db_config.clone().with_timeouts(bound, bound));
+    let (lease_db, notes) = Db::dedicated(&db_config.clone().with_timeouts(bound, bound));
     let observer = events.statement_observer();
     (
         db.observed_by(observer.clone()),
-        keeper_db.observed_by(observer),
+        lease_db.observed_by(observer),
         notes,
     )
 }
 
-fn forward_notes(mut notes: mpsc::Receiver<Note>, outlet: Outlet) {
+fn forward_notes(mut notes: mpsc::Receiver<Note>, session_handle: SessionHandle) {
     tokio::spawn(async move {
         while let Some(note) = notes.recv().await {
-            outlet.send(Input::Note(note)).await;
+            session_handle.send(Input::Note(note)).await;
         }
     });
 }
@@ -268,7 +268,7 @@ fn forward_notes(mut notes: mpsc::Receiver<Note>, outlet: Outlet) {
 /// One session after the other.
 async fn live(
     ctx: &Arc<Context>,
-    outlet: &Outlet,
+    session_handle: &SessionHandle,
     health: &Health,
     signals: &mut mpsc::Receiver<signals::Signal>,
 ) -> Result<Ended, AgentError> {
@@ -297,7 +297,7 @@ async fn live(
             }
         };
         last = Some(session.serving());
-        outlet.set(Some(tx.clone()));
+        session_handle.set(Some(tx.clone()));
         health.ready(true);
         systemd::ready(&session.status());
         let mut leaving = None;
@@ -316,7 +316,7 @@ async fn live(
             }
         };
         health.ready(false);
-        outlet.set(None);
+        session_handle.set(None);
         match end {
             // The session may have been too busy with its own end to hear of it.
             SessionEnd::Lost => {

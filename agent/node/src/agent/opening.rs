@@ -14,7 +14,7 @@ use super::{AgentError, retrying, setup};
 use crate::context::Context;
 use crate::discard::discard;
 use crate::inbox::Input;
-use crate::lease::Keeper;
+use crate::lease::Lease;
 use crate::session::{LEASE_GRACE, Session};
 use crate::wardens::{self, Wardens};
 use farmhand_os::clock::{self, boot_now};
@@ -344,5 +344,5 @@ fn new_wardens(ctx: &Context, me: &Me, tx: mpsc::Sender<Input>) -> Wardens {
 
 /// Kernel timer and SIGTERM time of a warden, for a lease confirmed at `sent`.
 fn deadlines(ctx: &Context, sent: BootInstant, kind: Kind) -> (BootInstant, BootInstant) {
-    Keeper::new(ctx.timing, LEASE_GRACE, sent).deadlines(kind.hold())
+    Lease::new(ctx.timing, LEASE_GRACE, sent).deadlines(kind.hold())
 }

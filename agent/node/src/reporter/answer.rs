@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::report::Ended;
 use crate::discard::discard;
-use crate::inbox::{Input, Outlet, Settled};
+use crate::inbox::{Input, SessionHandle, Settled};
 use crate::runlog::RunLog;
 use farmhand_telemetry::events::Events;
 use farmhand_warden_client::Paths;
@@ -15,7 +15,7 @@ pub(super) struct Answer {
     pub ended: Vec<Ended>,
     pub settled: Vec<Settled>,
     pub run_log: RunLog,
-    pub outlet: Outlet,
+    pub session_handle: SessionHandle,
     pub state_dir: PathBuf,
     pub events: Events,
 }
@@ -27,7 +27,7 @@ impl Answer {
         self.run_log.end(ids).await;
         let of = |(e, settled): (&Ended, Settled)| (e.assignment.id(), e.kind, settled);
         let answers = self.ended.iter().zip(self.settled).map(of).collect();
-        let taken = self.outlet.send(Input::Settled(answers)).await;
+        let taken = self.session_handle.send(Input::Settled(answers)).await;
         for e in &self.ended {
             // A living warden removes the directory when the end is acknowledged.
             if e.result.is_none() || !taken {

@@ -29,7 +29,7 @@ use self::report::{Ended, Followed};
 use self::rows::{finish_row, lose_row, op, retry_row};
 use self::tasks::RecordShippers;
 
-use crate::inbox::{Outlet, Settled};
+use crate::inbox::{SessionHandle, Settled};
 use crate::output::Shipper;
 use crate::row_writer::RowBell;
 use crate::runlog::{About, RunLog};
@@ -53,7 +53,7 @@ pub struct Reporter {
     db: Db,
     events: Events,
     state_dir: PathBuf,
-    outlet: Outlet,
+    session_handle: SessionHandle,
     shippers: HashMap<AttemptId, Shipper>,
     records: RecordShippers,
     checkpoints: Checkpoints,
@@ -68,7 +68,7 @@ impl Reporter {
         db: Db,
         events: Events,
         state_dir: PathBuf,
-        outlet: Outlet,
+        session_handle: SessionHandle,
         run_log: RunLog,
         checkpoints: Checkpoints,
         row_bell: RowBell,
@@ -77,7 +77,7 @@ impl Reporter {
             db,
             events,
             state_dir,
-            outlet,
+            session_handle,
             shippers: HashMap::new(),
             records: RecordShippers::default(),
             checkpoints,
@@ -319,7 +319,7 @@ impl Reporter {
             ended,
             settled,
             run_log: self.run_log.clone(),
-            outlet: self.outlet.clone(),
+            session_handle: self.session_handle.clone(),
             state_dir: self.state_dir.clone(),
             events: self.events.clone(),
         };

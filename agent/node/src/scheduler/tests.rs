@@ -21,8 +21,8 @@ fn row(next_run: &str) -> JobRow {
     }
 }
 
-fn alone() -> Claimer {
-    let mut c = Claimer::new("a");
+fn alone() -> Scheduler {
+    let mut c = Scheduler::new("a");
     c.learn(&row("2026-11-21T12:00:00Z")).unwrap();
     c
 }
@@ -155,7 +155,7 @@ fn what_is_overdue_under_another_definition_waits_for_that_one() {
 
 #[test]
 fn the_last_instant_is_fired_again_when_it_was_not_the_first_time() {
-    let mut c = Claimer::new("a");
+    let mut c = Scheduler::new("a");
     c.learn(&JobRow {
         spec: json!({"schedule": ["* * * * *"], "end": "2026-11-21T12:00:30Z"}),
         ..row("2026-11-21T12:00:00Z")
@@ -174,7 +174,7 @@ fn the_last_instant_is_fired_again_when_it_was_not_the_first_time() {
 
 #[test]
 fn a_job_is_in_one_statement_once_however_much_it_missed() {
-    let mut c = Claimer::new("a");
+    let mut c = Scheduler::new("a");
     let second = JobRow {
         spec: json!({"schedule": ["* * * * * *"]}),
         ..row("2026-11-09T12:00:00Z")
@@ -197,7 +197,7 @@ fn a_job_is_in_one_statement_once_however_much_it_missed() {
 
 #[test]
 fn a_statement_makes_so_many_runs_and_leaves_the_other_jobs_to_the_next() {
-    let mut c = Claimer::new("a");
+    let mut c = Scheduler::new("a");
     for n in 0..30 {
         c.learn(&JobRow {
             job_id: format!("j{n}"),
@@ -246,7 +246,7 @@ fn a_database_that_lost_changes_is_read_anew() {
 }
 
 /// A job with a spread of two minutes, `late` after its whole second.
-fn spread(name: &str) -> (Claimer, Timestamp, Duration) {
+fn spread(name: &str) -> (Scheduler, Timestamp, Duration) {
     let row = JobRow {
         job_id: name.to_owned(),
         spec: json!({"schedule": ["0 12 * * *"], "spread": 120_000}),
@@ -255,7 +255,7 @@ fn spread(name: &str) -> (Claimer, Timestamp, Duration) {
     let spec: JobSpec = serde_json::from_value(row.spec.clone()).unwrap();
     let (schedule, _) = due::compile(name, &spec).unwrap();
     let instant = schedule.next_after(ts("2026-11-21T00:00:00Z")).unwrap();
-    let mut c = Claimer::new("a");
+    let mut c = Scheduler::new("a");
     c.learn(&JobRow {
         next_run: Some(instant),
         ..row

@@ -64,12 +64,12 @@ impl Session {
 
     pub(super) fn fire_if_due(&mut self, now: BootInstant) {
         while self.may_fire(now) {
-            let fires = self.claimer.take_due(self.db_clock.at(now));
+            let fires = self.scheduler.take_due(self.db_clock.at(now));
             if fires.is_empty() {
                 return;
             }
             // What a claim or a firing under way will take is not known yet.
-            let free = self.fires_in_flight == 0 && self.claimer.is_idle() && self.may_claim(now);
+            let free = self.fires_in_flight == 0 && self.scheduler.is_idle() && self.may_claim(now);
             let room = if free && !self.leaves_runs_to_others() {
                 self.start_pause.bounds(self.free_slots.len())
             } else {
@@ -89,7 +89,7 @@ impl Session {
         self.note_db("fire", Unanswered::Slow, &result);
         let Ok(fired) = result else {
             // Nobody may have done it: the next look says what is overdue.
-            self.watcher.look_now();
+            self.detector.look_now();
             return;
         };
         let planned: HashMap<&str, &Fire> = fires.iter().map(|f| (f.job_id.as_str(), f)).collect();
@@ -107,12 +107,12 @@ impl Session {
         if fired.len() < fires.len() {
             self.emit(Event::ClaimLost { kind: "scheduled" });
             // Usually a later rank finds the work done. Alone, the clock was not there yet after all.
-            if self.claimer.live().len() == 1 {
-                self.watcher.look_now();
+            if self.scheduler.live().len() == 1 {
+                self.detector.look_now();
             }
         }
         if fired.iter().any(|f| !f.run_ids.is_empty()) {
-            self.claimer.hint();
+            self.scheduler.hint();
         }
     }
 
@@ -132,19 +132,19 @@ impl Session {
         let Ok(rows) = result else { return };
         // Not every change is one of a job: of pools alone, say.
         if let Some(newest) = newest {
-            self.claimer.caught_up(newest);
+            self.scheduler.caught_up(newest);
         }
         if after == 0 {
             let all = rows.iter().map(|row| row.job_id.as_str()).collect();
-            self.claimer.keep(&all);
+            self.scheduler.keep(&all);
             self.tables.keep(&all);
-            self.settler.keep(&all);
+            self.trigger_dispatcher.keep(&all);
         }
         for row in rows {
             self.tables.learn(&row, boot_now());
-            self.settler.learn(&row);
+            self.trigger_dispatcher.learn(&row);
             self.definition_seen(&row);
-            if let Err(error) = self.claimer.learn(&row) {
+            if let Err(error) = self.scheduler.learn(&row) {
                 self.emit(Event::BadDefinition {
                     job_id: row.job_id.clone(),
                     error,
@@ -156,10 +156,10 @@ impl Session {
     pub(super) fn on_overdue(&mut self, result: Result<Vec<Overdue>, StoreError>) {
         self.note_db("overdue", Unanswered::Slow, &result);
         let (rows, now) = (result.unwrap_or_default(), boot_now());
-        if !self.loading_jobs && self.claimer.starts_over(&rows, now) {
+        if !self.loading_jobs && self.scheduler.starts_over(&rows, now) {
             self.load_jobs(None);
         }
-        self.claimer.overdue(&rows, self.db_clock.at(now));
+        self.scheduler.overdue(&rows, self.db_clock.at(now));
     }
 
     pub(super) fn claim_if_wanted(&mut self, now: BootInstant) {
@@ -168,7 +168,7 @@ impl Session {
         }
         let free = self.start_pause.bounds(self.free_slots.len());
         let free = u32::try_from(free).unwrap_or(u32::MAX);
-        let Some(n) = self.claimer.take_claim(now, free) else {
+        let Some(n) = self.scheduler.take_claim(now, free) else {
             return;
         };
         let (ctx, me, gates) = (self.ctx.clone(), self.me.clone(), self.gates);
@@ -203,19 +203,19 @@ impl Session {
         };
         self.note_db("claim", Unanswered::Slow, &answered);
         self.emit(Event::ClaimTook { took });
-        self.claimer.claimed(answered.is_ok().then_some(claimed.len()));
+        self.scheduler.claimed(answered.is_ok().then_some(claimed.len()));
         match &answered {
             Ok(()) if claimed.is_empty() => self.emit(Event::ClaimLost { kind: "any" }),
             Ok(()) => {}
             Err(e) => {
                 // What it may have won beside that, a renewal will show.
                 self.alone.unsure(boot_now());
-                self.claimer.hint_at(boot_now() + Duration::from_millis(500));
+                self.scheduler.hint_at(boot_now() + Duration::from_millis(500));
                 self.emit(Event::ClaimFailed { error: e.to_string() });
             }
         }
         self.ctx.memory.claimed(&claimed);
-        if !self.keeper.may_claim(boot_now()) || self.mode != Mode::Working {
+        if !self.lease.may_claim(boot_now()) || self.mode != Mode::Working {
             for run in &claimed {
                 self.claimed_in_vain(run);
             }
@@ -227,7 +227,7 @@ impl Session {
             .any(|run| run.instances > 1 && run.firing.is_some())
         {
             // Shards that the nodes they were left to did not take.
-            self.claimer.hint_at(received + SHARDS_LEFT_TO_OTHERS);
+            self.scheduler.hint_at(received + SHARDS_LEFT_TO_OTHERS);
         }
         for run in claimed {
             self.start(run, sent, received);
@@ -322,7 +322,7 @@ impl Session {
         if refused {
             self.note_refusal();
         }
-        self.claimer.hint_if_backlog();
+        self.scheduler.hint_if_backlog();
         self.show_slots();
     }
 
@@ -341,15 +341,15 @@ impl Session {
                 self.ctx.row_bell.ring();
             }
             match how {
-                Settled::Again(delay) => self.claimer.hint_at(now + *delay + Duration::from_millis(5)),
+                Settled::Again(delay) => self.scheduler.hint_at(now + *delay + Duration::from_millis(5)),
                 Settled::Done => {
-                    self.settler.ended(&attempt.assignment.job_id);
+                    self.trigger_dispatcher.ended(&attempt.assignment.job_id);
                     if self.gates {
                         // Others may have waited for what it held.
-                        self.claimer.hint();
+                        self.scheduler.hint();
                     } else {
                         // Queued runs of the same job may have been let go.
-                        self.claimer.hint_if_backlog();
+                        self.scheduler.hint_if_backlog();
                     }
                 }
                 Settled::Fenced => {}

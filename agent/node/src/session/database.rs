@@ -30,7 +30,7 @@ impl Session {
         });
         let durable = memory.is_durable();
         if durable {
-            self.watcher.compared(key.clone());
+            self.detector.compared(key.clone());
         }
         let (ctx, tx) = (self.ctx.clone(), self.tx.clone());
         tokio::task::spawn_blocking(move || match ctx.memory.write() {
@@ -75,8 +75,8 @@ impl Session {
     pub(super) fn on_known(&mut self, shown: &Database, known: &Result<bool, StoreError>) {
         match known {
             Ok(true) => {
-                self.watcher.look_now();
-                self.keeper.renew_now();
+                self.detector.look_now();
+                self.lease.renew_now();
             }
             Ok(false) if self.unknown != Some(shown.key()) => {
                 self.unknown = Some(shown.key());

@@ -17,9 +17,9 @@ use farmhand_warden_client::wire::{AttemptId, KillReason};
 
 impl Session {
     pub(super) fn renew_if_due(&mut self, now: BootInstant) {
-        let keeper = &self.keeper;
-        let confirmed = self.wardens.have_confirmed(|kind| keeper.needed(kind.hold()));
-        match self.keeper.take_due(now, confirmed) {
+        let lease = &self.lease;
+        let confirmed = self.wardens.have_confirmed(|kind| lease.needed(kind.hold()));
+        match self.lease.take_due(now, confirmed) {
             Due::Later => return,
             Due::Withheld { first } => {
                 if first {
@@ -42,7 +42,7 @@ impl Session {
         self.spawn(async move {
             // The holder's rule: read before sending.
             let sent = boot_now();
-            let result = protocol::renew(&ctx.keeper_db, &me, ctx.timing.ttl(), &told).await;
+            let result = protocol::renew(&ctx.lease_db, &me, ctx.timing.ttl(), &told).await;
             Input::Renewed { sent, result }
         });
     }
@@ -52,8 +52,8 @@ impl Session {
         let slewed = clock::slewed_beyond(clock::SLEW_LIMIT);
         if slewed != self.slewed {
             self.slewed = slewed;
-            self.keeper.set_slewed(slewed);
-            self.watcher.set_slewed(slewed);
+            self.lease.set_slewed(slewed);
+            self.detector.set_slewed(slewed);
             self.emit(Event::ClockSlewed { slewed });
         }
     }
@@ -75,13 +75,13 @@ impl Session {
                 beat,
                 database,
             }) => {
-                self.keeper.renewed(sent);
+                self.lease.renewed(sent);
                 self.db_clock.observe(sent, now, db_now);
                 self.emit(Event::ClockOffset {
                     seconds: self.db_clock.offset_from_wall(now),
                 });
                 self.emit(Event::Renewed {
-                    remaining: self.keeper.remaining(now),
+                    remaining: self.lease.remaining(now),
                     ttl: self.ctx.timing.ttl(),
                 });
                 self.ordered(cordoned, draining.then_some(drain_until), db_now, now);
@@ -112,7 +112,7 @@ impl Session {
             }
             Ok(Renewed::Lost) => Some(self.lost().await),
             Err(e) => {
-                self.keeper.renewal_failed(now, random());
+                self.lease.renewal_failed(now, random());
                 self.emit(Event::RenewalFailed { error: e.to_string() });
                 None
             }
@@ -121,13 +121,13 @@ impl Session {
 
     /// Not of a warden that still runs something which the database does not show as ours.
     pub(super) fn tell_deadlines(&mut self, whose: Whose) {
-        let (keeper, attempts) = (&self.keeper, &self.attempts);
+        let (lease, attempts) = (&self.lease, &self.attempts);
         let unheld = |kind| {
             let mut of = attempts.values().filter(|a| a.warden == kind);
             of.any(|a| a.fenced && a.phase.may_live())
         };
         self.wardens.set_deadlines(whose, |kind| {
-            (!unheld(kind)).then(|| keeper.deadlines(kind.hold()))
+            (!unheld(kind)).then(|| lease.deadlines(kind.hold()))
         });
     }
 
@@ -137,13 +137,13 @@ impl Session {
     /// something is held that this agent cannot have asked for.
     fn reconcile(&mut self, sent: BootInstant, held: &[Attempt], now: BootInstant) -> bool {
         self.forget_left_behind(held);
-        let (claims_sent, claims_answered) = self.claimer.serials();
+        let (claims_sent, claims_answered) = self.scheduler.serials();
         let attempts = &self.attempts;
         let known = |of: Attempt| {
             let here = attempts.get(&of.into());
             here.is_some_and(|a| a.assignment.fence == of.fence)
         };
-        let mut orphans = self.keeper.orphans(held, known, claims_sent, claims_answered);
+        let mut orphans = self.lease.orphans(held, known, claims_sent, claims_answered);
         let seen = orphans.len();
         if !self.alone.may_have_claimed(now) {
             orphans.retain(|of| self.left_behind.contains_key(&AttemptId::from(*of)));
@@ -191,7 +191,7 @@ impl Session {
 
     /// The wardens have recorded that these never start here.
     pub(super) fn on_forbidden(&mut self, ids: &[AttemptId]) {
-        let unknown = self.keeper.still_unknown(ids);
+        let unknown = self.lease.still_unknown(ids);
         let (begun, never) = self.begun_before(unknown);
         self.lose_left_behind(&begun);
         self.give_back(never, "a claim's reply was lost");

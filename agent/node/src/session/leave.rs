@@ -31,9 +31,9 @@ impl Session {
             }
             Signal::Reload => self.reload(),
             Signal::Look => {
-                self.claimer.hint();
+                self.scheduler.hint();
                 self.tables.look_now(boot_now());
-                self.watcher.look_now();
+                self.detector.look_now();
             }
         }
         None
@@ -63,13 +63,13 @@ impl Session {
         self.spawn(
             async move { Input::Reopened(protocol::readopt(&ctx.db, session, &info).await.map(drop)) },
         );
-        self.claimer.hint();
+        self.scheduler.hint();
     }
 
     /// The labels are those of the node's row from here on: what they let in was not there for an earlier claim.
     pub(super) fn on_reopened(&mut self, result: Result<(), StoreError>) {
         match result {
-            Ok(()) => self.claimer.hint(),
+            Ok(()) => self.scheduler.hint(),
             Err(e) => self.emit(Event::ReloadFailed { error: e.to_string() }),
         }
     }
@@ -112,7 +112,7 @@ impl Session {
             Mode::Working => return None,
             Mode::Draining { until } => {
                 // What a claim under way wins is to be known before the session is closed.
-                if self.attempts.is_empty() && self.claimer.is_idle() {
+                if self.attempts.is_empty() && self.scheduler.is_idle() {
                     return Some(self.close().await);
                 }
                 if until.is_some_and(|until| now >= until) {
@@ -121,7 +121,7 @@ impl Session {
             }
             // With the database away what ended cannot be written down; the lease then says it.
             Mode::Killing { give_up }
-                if self.attempts.is_empty() && self.claimer.is_idle() || now > give_up =>
+                if self.attempts.is_empty() && self.scheduler.is_idle() || now > give_up =>
             {
                 return Some(self.close().await);
             }
@@ -169,7 +169,7 @@ impl Session {
                 });
             }
             Ok(Closed::Already) => {}
-            Ok(Closed::Shared) if !self.claimer.is_idle() || self.alone.may_have_claimed(boot_now()) => {
+            Ok(Closed::Shared) if !self.scheduler.is_idle() || self.alone.may_have_claimed(boot_now()) => {
                 tracing::warn!(
                     "session {} is left to lapse: it holds a run whose claim had no answer here",
                     self.me.session

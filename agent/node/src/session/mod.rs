@@ -31,11 +31,11 @@ use tokio::sync::mpsc;
 use crate::alone::Alone;
 use crate::context::Context;
 use crate::dbclock::DbClock;
-use crate::failure_detector::Watcher;
+use crate::failure_detector::FailureDetector;
 use crate::inbox::Input;
-use crate::lease::Keeper;
+use crate::lease::Lease;
 use crate::outage::Unanswered;
-use crate::scheduler::Claimer;
+use crate::scheduler::Scheduler;
 use crate::start_pause::StartPause;
 use crate::tables::Tables;
 use crate::wardens::Wardens;
@@ -128,11 +128,11 @@ enum Mode {
 pub struct Session {
     ctx: Arc<Context>,
     me: Me,
-    keeper: Keeper,
+    lease: Lease,
     alone: Alone,
-    claimer: Claimer,
+    scheduler: Scheduler,
     tables: Tables,
-    watcher: Watcher,
+    detector: FailureDetector,
     wardens: Wardens,
     attempts: HashMap<AttemptId, Attempt>,
     slots: u32,
@@ -156,8 +156,8 @@ pub struct Session {
     /// What is being loaded is of a database that was replaced since.
     jobs_outdated: bool,
     fires_in_flight: usize,
-    settler: triggers::Settler,
-    trusting: signature_sync::Trusting,
+    trigger_dispatcher: triggers::TriggerDispatcher,
+    signature_sync: signature_sync::SignatureSync,
     /// What wardens that were dead at the adoption had begun: lost, not "never started".
     left_behind: HashMap<AttemptId, Kind>,
     inputs: mpsc::Receiver<Input>,
@@ -179,11 +179,11 @@ impl Session {
         let longest = ctx.memory.latest().map_or(0, |m| m.longest_lease_ms);
         let longest = Duration::from_millis(u64::try_from(longest).unwrap_or(0));
         let mut session = Self {
-            keeper: Keeper::new(timing, LEASE_GRACE, opened_sent),
+            lease: Lease::new(timing, LEASE_GRACE, opened_sent),
             alone: Alone::default(),
-            claimer: Claimer::new(&me.address),
+            scheduler: Scheduler::new(&me.address),
             tables: Tables::default(),
-            watcher: Watcher::new(timing, slewed, longest),
+            detector: FailureDetector::new(timing, slewed, longest),
             wardens,
             attempts: HashMap::new(),
             free_slots: (1..=ctx.tunable().slots).collect(),
@@ -201,8 +201,8 @@ impl Session {
             loading_jobs: false,
             jobs_outdated: false,
             fires_in_flight: 0,
-            settler: triggers::Settler::default(),
-            trusting: signature_sync::Trusting::default(),
+            trigger_dispatcher: triggers::TriggerDispatcher::default(),
+            signature_sync: signature_sync::SignatureSync::default(),
             left_behind: HashMap::new(),
             inputs: channel.1,
             tx: channel.0,
@@ -270,7 +270,7 @@ impl Session {
             Input::GivenBack(ids) => self.on_given_back(&ids),
             Input::Warden(input) => return self.on_warden(input).await,
             Input::Settled(settled) => self.on_settled(&settled),
-            Input::Remembered(key) => self.watcher.compared(key),
+            Input::Remembered(key) => self.detector.compared(key),
             Input::Known { shown, known } => self.on_known(&shown, &known),
             Input::Watched(watched) => self.on_watched(watched),
             Input::Note(note) => self.on_note(&note),
@@ -296,14 +296,14 @@ impl Session {
     /// Only of what [`Self::act`] would do: a time that passes without it would be waited for in a tight loop.
     fn next_wakeup(&self, now: BootInstant) -> BootInstant {
         let mut wakes = vec![now + crate::systemd::sign_every()];
-        wakes.extend(self.keeper.next_wakeup());
-        wakes.extend(self.watcher.next_wakeup());
+        wakes.extend(self.lease.next_wakeup());
+        wakes.extend(self.detector.next_wakeup());
         if self.may_claim(now) {
-            wakes.extend(self.claimer.next_hint());
+            wakes.extend(self.scheduler.next_hint());
         }
         wakes.extend(self.start_pause.ends_after(now));
         if self.may_fire(now) {
-            wakes.extend(self.claimer.next_due().map(|at| self.db_clock.boot_at(at, now)));
+            wakes.extend(self.scheduler.next_due().map(|at| self.db_clock.boot_at(at, now)));
         }
         if self.may_work(now) {
             wakes.extend(self.tables.next_look());
@@ -333,8 +333,8 @@ impl Session {
             && !self.withheld
             && !self.ctx.outage.lasts()
             && self.db_clock.known()
-            && self.keeper.may_claim(now)
-            && self.watcher.may_claim()
+            && self.lease.may_claim(now)
+            && self.detector.may_claim()
     }
 
     /// Runs `work` beside the loop; its input comes back to it.
@@ -359,8 +359,8 @@ impl Session {
             Ok(_) => {
                 // Another task of this agent may have seen the end of the outage first.
                 if std::mem::take(&mut self.was_away) {
-                    self.watcher.reconnected();
-                    self.claimer.hint();
+                    self.detector.reconnected();
+                    self.scheduler.hint();
                 }
                 if let Some(away) = self.ctx.outage.end(boot_now()) {
                     self.emit(Event::DatabaseUp { away: Some(away) });

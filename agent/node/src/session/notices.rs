@@ -31,12 +31,12 @@ impl Session {
             }
             WardenInput::Told(kind, confirmed) => {
                 self.wardens.answered(kind, confirmed);
-                self.keeper.confirmed();
+                self.lease.confirmed();
             }
             WardenInput::Disconnected(kind) => self.wardens.disconnected(kind),
             WardenInput::Dead(kind, gone) => {
                 self.note_gone(kind, &gone);
-                let lapsed = self.keeper.lapsed(boot_now());
+                let lapsed = self.lease.lapsed(boot_now());
                 let why = if lapsed { LostWhy::Lease } else { LostWhy::Warden };
                 // What the kernel cannot end, or nobody could look for, stays held: an alert, and no second attempt.
                 let lost = if matches!(gone, Ok(Gone::Empty { .. })) {
@@ -50,12 +50,12 @@ impl Session {
                         attempts: lost,
                     });
                 }
-                let deadlines = self.keeper.deadlines(kind.hold());
+                let deadlines = self.lease.deadlines(kind.hold());
                 self.wardens.dead(kind, deadlines);
                 self.show_slots();
             }
             WardenInput::Started(kind, Ok((client, notices))) => {
-                let deadlines = self.keeper.deadlines(kind.hold());
+                let deadlines = self.lease.deadlines(kind.hold());
                 self.wardens.insert(kind, client, notices, deadlines);
             }
             WardenInput::Started(kind, Err(e)) => {

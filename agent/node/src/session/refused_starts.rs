@@ -26,7 +26,7 @@ impl Session {
         why = why.chars().take(WHY_MAX).collect();
         if self.start_pause.refused(boot_now(), random(), &why) {
             self.emit(Event::StartsRefused { why });
-            self.keeper.renew_now();
+            self.lease.renew_now();
         }
         self.show_slots();
     }
@@ -48,7 +48,7 @@ impl Session {
     pub(super) fn start_succeeded(&mut self) {
         if let Some(after) = self.start_pause.started(boot_now(), self.slots) {
             self.emit(Event::StartsResumed { after });
-            self.keeper.renew_now();
+            self.lease.renew_now();
         }
     }
 
@@ -92,7 +92,7 @@ impl Session {
         self.wardens.ack(attempt.warden, id);
         self.forget(id);
         // Nobody else may want it.
-        self.claimer.hint();
+        self.scheduler.hint();
         true
     }
 }

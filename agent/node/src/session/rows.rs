@@ -14,14 +14,14 @@ use farmhand_telemetry::events::Event;
 impl Session {
     /// How many agents come before this one in looking for rows of a job.
     pub(super) fn table_rank(&self, job_id: &str) -> usize {
-        rank(job_id, 0, &self.me.address, self.claimer.live())
+        rank(job_id, 0, &self.me.address, self.scheduler.live())
     }
 
     pub(super) fn dispatch_if_due(&mut self, now: BootInstant) {
         if !self.may_work(now) {
             return;
         }
-        let (own, live) = (&self.me.address, self.claimer.live());
+        let (own, live) = (&self.me.address, self.scheduler.live());
         let due = self.tables.take_due(now, |job| rank(job, 0, own, live), random);
         for job_id in due {
             let ctx = self.ctx.clone();
@@ -44,7 +44,7 @@ impl Session {
             self.ctx.row_bell.ring();
         }
         if result.is_ok_and(|answer| answer.made > 0) {
-            self.claimer.hint();
+            self.scheduler.hint();
         }
     }
 }

@@ -30,7 +30,7 @@ type Version = Option<(u64, u64, i64, i64)>;
 type Revision = (String, i64);
 
 #[derive(Debug, Default)]
-pub(super) struct Trusting {
+pub(super) struct SignatureSync {
     /// The list as it was when the refusals before were forgotten; unknown to a new session.
     asked_with: Option<Version>,
     /// The revision of each job that was seen last.
@@ -46,24 +46,24 @@ pub(super) struct Trusting {
 
 impl Session {
     pub(super) fn note_refusal(&mut self) {
-        self.trusting.refused_at = Some(boot_now());
+        self.signature_sync.refused_at = Some(boot_now());
     }
 
     /// Whether runs may be left to others here, who then have to be told of them.
     pub(super) fn leaves_runs_to_others(&self) -> bool {
-        let at = self.trusting.refused_at;
+        let at = self.signature_sync.refused_at;
         at.is_some_and(|at| boot_now().saturating_since(at) < LEFT_TO_OTHERS)
             || self.start_pause.why().is_some()
     }
 
     /// With each look.
     pub(super) fn forget_refusals_if_changed(&mut self) {
-        self.trusting.later = false;
+        self.signature_sync.later = false;
         let now = self.ctx.config.trusted_keys.as_deref().and_then(version);
-        if self.trusting.asked_with == Some(now) {
+        if self.signature_sync.asked_with == Some(now) {
             return;
         }
-        self.trusting.asked_with = Some(now);
+        self.signature_sync.asked_with = Some(now);
         let (ctx, me) = (self.ctx.clone(), self.me.clone());
         self.spawn(async move {
             Input::RefusalsForgotten(signatures::forget_refusals(&ctx.db, &me.address).await)
@@ -74,9 +74,9 @@ impl Session {
         self.note_db("forget_refusals", Unanswered::Slow, &result);
         match result {
             Ok(0) => {}
-            Ok(_) => self.claimer.hint(),
+            Ok(_) => self.scheduler.hint(),
             // The next look tries again.
-            Err(_) => self.trusting.asked_with = None,
+            Err(_) => self.signature_sync.asked_with = None,
         }
     }
 
@@ -85,25 +85,29 @@ impl Session {
             return;
         }
         if row.deleted {
-            self.trusting.seen.remove(&row.job_id);
-        } else if self.trusting.seen.insert(row.job_id.clone(), row.rev) != Some(row.rev) {
-            self.trusting.untold.insert(row.job_id.clone(), row.rev);
+            self.signature_sync.seen.remove(&row.job_id);
+        } else if self.signature_sync.seen.insert(row.job_id.clone(), row.rev) != Some(row.rev) {
+            self.signature_sync.untold.insert(row.job_id.clone(), row.rev);
         }
     }
 
     /// One set at a time.
     pub(super) fn tell_serials(&mut self) {
-        let trusting = &mut self.trusting;
-        if trusting.telling || trusting.later || trusting.untold.is_empty() || self.ctx.outage.lasts() {
+        let signature_sync = &mut self.signature_sync;
+        if signature_sync.telling
+            || signature_sync.later
+            || signature_sync.untold.is_empty()
+            || self.ctx.outage.lasts()
+        {
             return;
         }
         let (Some(keys), Some(warden)) = (self.ctx.config.trusted_keys.clone(), self.wardens.note_taker())
         else {
             return;
         };
-        let next = std::iter::from_fn(|| trusting.untold.pop_first());
+        let next = std::iter::from_fn(|| signature_sync.untold.pop_first());
         let set: Vec<Revision> = next.take(READ_AT_ONCE).collect();
-        trusting.telling = true;
+        signature_sync.telling = true;
         let ctx = self.ctx.clone();
         self.spawn(async move {
             match tell(&ctx.db, &warden, &keys, &set).await {
@@ -118,10 +122,10 @@ impl Session {
 
     /// `left`: what failed.
     pub(super) fn on_serials_told(&mut self, left: Vec<Revision>) {
-        self.trusting.telling = false;
-        self.trusting.later = !left.is_empty();
+        self.signature_sync.telling = false;
+        self.signature_sync.later = !left.is_empty();
         for (job_id, rev) in left {
-            self.trusting.untold.entry(job_id).or_insert(rev);
+            self.signature_sync.untold.entry(job_id).or_insert(rev);
         }
     }
 }

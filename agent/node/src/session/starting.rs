@@ -100,7 +100,7 @@ impl Session {
                 .reports
                 .send(Report::follow(&attempt.assignment, warden, true));
         }
-        let deadlines = self.keeper.deadlines(warden.hold());
+        let deadlines = self.lease.deadlines(warden.hold());
         self.wardens.spawn(warden, request, deadlines);
     }
 

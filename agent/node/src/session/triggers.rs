@@ -11,7 +11,7 @@ use farmhand_telemetry::events::Event;
 
 /// Who triggers whom, as this agent last saw it, and what is to be settled.
 #[derive(Default)]
-pub struct Settler {
+pub struct TriggerDispatcher {
     parents: HashMap<String, Vec<String>>,
     /// Parents that ended here.
     ended: BTreeSet<String>,
@@ -20,7 +20,7 @@ pub struct Settler {
     busy: bool,
 }
 
-impl Settler {
+impl TriggerDispatcher {
     pub fn learn(&mut self, row: &JobRow) {
         let list = row.spec["triggered_by"].as_array().into_iter().flatten();
         let parents: Vec<String> = list.filter_map(|p| p.as_str().map(str::to_owned)).collect();
@@ -60,7 +60,7 @@ impl Settler {
 
 impl Session {
     pub(super) fn settle_if_wanted(&mut self) {
-        let Some(parents) = self.settler.take() else {
+        let Some(parents) = self.trigger_dispatcher.take() else {
             return;
         };
         let ctx = self.ctx.clone();
@@ -68,7 +68,7 @@ impl Session {
     }
 
     pub(super) fn on_triggered(&mut self, result: Result<Vec<Triggered>, StoreError>) {
-        self.settler.busy = false;
+        self.trigger_dispatcher.busy = false;
         self.note_db("settle", Unanswered::Slow, &result);
         // After an error the next look shows what is left.
         for firing in result.unwrap_or_default() {
@@ -81,7 +81,7 @@ impl Session {
                 });
             }
             if !firing.run_ids.is_empty() {
-                self.claimer.hint();
+                self.scheduler.hint();
             }
         }
     }
@@ -110,20 +110,20 @@ mod tests {
 
     #[test]
     fn only_the_ends_of_jobs_that_trigger_others_are_settled_and_one_statement_at_a_time() {
-        let mut settler = Settler::default();
-        settler.learn(&row("child", &["a", "b"]));
-        settler.ended("child");
-        assert_eq!(settler.take(), None);
-        settler.ended("b");
-        assert_eq!(settler.take(), Some(Some(vec!["b".to_owned()])));
-        settler.ended("a");
-        settler.left_behind();
-        assert_eq!(settler.take(), None);
-        settler.busy = false;
-        assert_eq!(settler.take(), Some(None));
-        settler.busy = false;
-        settler.learn(&row("child", &[]));
-        settler.ended("a");
-        assert_eq!(settler.take(), None);
+        let mut trigger_dispatcher = TriggerDispatcher::default();
+        trigger_dispatcher.learn(&row("child", &["a", "b"]));
+        trigger_dispatcher.ended("child");
+        assert_eq!(trigger_dispatcher.take(), None);
+        trigger_dispatcher.ended("b");
+        assert_eq!(trigger_dispatcher.take(), Some(Some(vec!["b".to_owned()])));
+        trigger_dispatcher.ended("a");
+        trigger_dispatcher.left_behind();
+        assert_eq!(trigger_dispatcher.take(), None);
+        trigger_dispatcher.busy = false;
+        assert_eq!(trigger_dispatcher.take(), Some(None));
+        trigger_dispatcher.busy = false;
+        trigger_dispatcher.learn(&row("child", &[]));
+        trigger_dispatcher.ended("a");
+        assert_eq!(trigger_dispatcher.take(), None);
     }
 }

@@ -18,11 +18,11 @@ use farmhand_warden_client::wire::AttemptId;
 
 impl Session {
     pub(super) fn look_if_due(&mut self, now: BootInstant) {
-        if !self.watcher.take_due(now) {
+        if !self.detector.take_due(now) {
             return;
         }
-        let below = self.watcher.ask(now);
-        self.claimer.looks();
+        let below = self.detector.ask(now);
+        self.scheduler.looks();
         let (ctx, me) = (self.ctx.clone(), self.me.clone());
         self.spawn(async move {
             let sent = boot_now();
@@ -46,18 +46,18 @@ impl Session {
         let look = match result {
             Ok(look) => look,
             Err(_) => {
-                self.watcher.look_failed(received);
+                self.detector.look_failed(received);
                 return;
             }
         };
         self.db_clock.observe(sent, received, look.db_now);
-        let from = self.watcher.looked(&self.me.address, received, &look);
+        let from = self.detector.looked(&self.me.address, received, &look);
         if let Some(from) = from {
             let to = look.database.epoch;
             self.emit(Event::EpochChanged { from, to });
         }
         self.know(&look.database);
-        if let Some(held) = self.watcher.held(received, &look) {
+        if let Some(held) = self.detector.held(received, &look) {
             let (ctx, epoch) = (self.ctx.clone(), look.database.id);
             tokio::spawn(async move {
                 // The next look tries again.
@@ -66,13 +66,13 @@ impl Session {
                 }
             });
         }
-        self.claimer.set_live(look.live_addresses);
-        let anew = from.is_some() || self.claimer.was_set_back(look.job_seq);
+        self.scheduler.set_live(look.live_addresses);
+        let anew = from.is_some() || self.scheduler.was_set_back(look.job_seq);
         if anew {
-            self.claimer.start_over();
+            self.scheduler.start_over();
             self.jobs_outdated = self.loading_jobs;
         }
-        if self.claimer.is_behind(look.job_seq) || anew {
+        if self.scheduler.is_behind(look.job_seq) || anew {
             self.load_jobs(Some(look.job_seq));
         }
         // What has just become due is somebody's turn; left alone for longer, it is everybody's.
@@ -83,10 +83,10 @@ impl Session {
             self.load_overdue();
         }
         if look.unsettled {
-            self.settler.left_behind();
+            self.trigger_dispatcher.left_behind();
         }
         if let Some(ready) = look.earliest_ready {
-            self.claimer.hint_at(self.db_clock.boot_at(ready, received));
+            self.scheduler.hint_at(self.db_clock.boot_at(ready, received));
         }
         self.gates = look.gates;
         self.ctx.bell.looked(look.notifies, look.to_tell);
@@ -110,17 +110,17 @@ impl Session {
     fn hint_gated(&mut self, at: jiff::Timestamp, received: BootInstant) {
         let mut at_boot = self.db_clock.boot_at(at, received);
         if at_boot > received {
-            let rank = rank("", at.as_microsecond(), &self.me.address, self.claimer.live());
+            let rank = rank("", at.as_microsecond(), &self.me.address, self.scheduler.live());
             if rank >= TRYING_RANKS {
                 return;
             }
             at_boot = at_boot + claim_delay(rank);
         }
-        self.claimer.hint_at(at_boot);
+        self.scheduler.hint_at(at_boot);
     }
 
     fn act_on_ripe(&mut self, now: BootInstant) {
-        let ripe = self.watcher.take_ripe(now);
+        let ripe = self.detector.take_ripe(now);
         for (key, silent) in ripe.expire {
             self.expire(key, silent);
         }
@@ -197,12 +197,12 @@ impl Session {
     }
 
     pub(super) fn on_watched(&mut self, watched: Watched) {
-        self.watcher.done(&watched.token);
+        self.detector.done(&watched.token);
         if let Some(event) = watched.event {
             self.emit(event);
         }
         if watched.freed {
-            self.claimer.hint();
+            self.scheduler.hint();
             // Some of it may have ended runs of rows.
             self.ctx.row_bell.ring();
         }
@@ -212,7 +212,7 @@ impl Session {
         if std::mem::replace(&mut self.loading_jobs, true) {
             return;
         }
-        let (ctx, after) = (self.ctx.clone(), self.claimer.seq());
+        let (ctx, after) = (self.ctx.clone(), self.scheduler.seq());
         self.spawn(async move {
             Input::JobsLoaded {
                 after,
@@ -232,14 +232,14 @@ impl Session {
         match note {
             Note::Due { run_id, job, runs } => {
                 let job = job.as_deref().unwrap_or_default();
-                let rank = rank(job, *run_id, &self.me.address, self.claimer.live());
+                let rank = rank(job, *run_id, &self.me.address, self.scheduler.live());
                 // The others' looks tell them of what these leave undone.
                 let wanted = usize::try_from(*runs).unwrap_or(TRYING_RANKS);
                 if rank < TRYING_RANKS {
-                    self.claimer.hint_at(boot_now() + claim_delay(rank));
+                    self.scheduler.hint_at(boot_now() + claim_delay(rank));
                 } else if rank < wanted {
                     // Several runs: more nodes, not later ones.
-                    self.claimer.hint_at(boot_now() + claim_delay(TRYING_RANKS - 1));
+                    self.scheduler.hint_at(boot_now() + claim_delay(TRYING_RANKS - 1));
                 }
             }
             Note::Rows { job } => {
@@ -248,15 +248,15 @@ impl Session {
                     self.tables.look_at(job, boot_now() + claim_delay(rank));
                 }
             }
-            Note::Jobs { seq } if *seq <= self.claimer.seq() => {}
+            Note::Jobs { seq } if *seq <= self.scheduler.seq() => {}
             Note::Cancel { node, .. } if *node != self.me.address => {}
             Note::Node { address } if *address != self.me.address => {}
-            Note::Node { .. } => self.keeper.renew_now(),
+            Note::Node { .. } => self.lease.renew_now(),
             Note::Jobs { .. } => self.load_jobs(None),
-            Note::Cancel { .. } => self.watcher.look_now(),
+            Note::Cancel { .. } => self.detector.look_now(),
             Note::Reconnected { direct } => {
-                self.watcher.told(*direct);
-                self.watcher.look_now();
+                self.detector.told(*direct);
+                self.detector.look_now();
             }
         }
     }
