@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_store::Me;
+use farmhand_store::LeaseIdentity;
 use farmhand_store::protocol::{NodeInfo, Opened, claim, jobs_since, open};
 use serde_json::json;
 use uuid::Uuid;
@@ -34,7 +34,7 @@ async fn a_time_that_no_client_could_read_stops_neither_claims_nor_schedules() {
     let Opened::Session(session) = open(&db, &node).await.expect("a session") else {
         panic!("no session")
     };
-    let me = Me {
+    let me = LeaseIdentity {
         address: node.address,
         session,
         life: node.life,

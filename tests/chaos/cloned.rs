@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use farmhand_store::protocol::{self, Renewed, Told};
-use farmhand_store::{Db, Me};
+use farmhand_store::{Db, LeaseIdentity};
 use farmhand_tests::farm::{Farm, SOON, TTL};
 use farmhand_tests::pg;
 use uuid::Uuid;
@@ -22,7 +22,7 @@ const BOUND: Duration = Duration::from_secs(30);
 
 struct Copy {
     db: Db,
-    me: Me,
+    me: LeaseIdentity,
 }
 
 impl Copy {
@@ -41,7 +41,7 @@ impl Copy {
         let address = address.to_owned();
         Self {
             db: Db::connect(&config).await.expect("the database"),
-            me: Me {
+            me: LeaseIdentity {
                 address,
                 session,
                 life,

@@ -1,7 +1,7 @@
 //! Which database it is: claims are open on the one that the agents know.
 
 use farmhand_core::lease::{Closed, Database, EpochKey, Remembered};
-use farmhand_store::Me;
+use farmhand_store::LeaseIdentity;
 use farmhand_store::protocol::{self, Opened, Renewed, claim, vouch};
 use farmhand_store::{Db, StoreError};
 use farmhand_store::{epochs, notify, query, reading, snapshot};
@@ -9,7 +9,7 @@ use farmhand_store::{epochs, notify, query, reading, snapshot};
 use crate::fixture::{Farm, TTL, info};
 
 /// What the agent of `me` keeps of a renewal.
-pub async fn renewed(farm: &Farm, me: &Me, pulse: i64) -> Remembered {
+pub async fn renewed(farm: &Farm, me: &LeaseIdentity, pulse: i64) -> Remembered {
     let Renewed::Alive {
         beat, database: d, ..
     } = protocol::renew(

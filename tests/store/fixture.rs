@@ -9,7 +9,7 @@ use farmhand_store::jobs::{ApplyOutcome, JobChange, apply};
 use farmhand_store::protocol::{
     Claimed, Finish, FinishResult, Fire, Fired, NodeInfo, Opened, Retry, claim, expire, finish, fire, open,
 };
-use farmhand_store::{AttemptOutcome, Db, Me};
+use farmhand_store::{AttemptOutcome, Db, LeaseIdentity};
 use farmhand_tests::pg::TestDb;
 use jiff::Timestamp;
 use serde_json::json;
@@ -36,17 +36,17 @@ impl Farm {
     }
 
     /// Opens a session under `address`.
-    pub async fn node(&self, address: &str) -> Me {
+    pub async fn node(&self, address: &str) -> LeaseIdentity {
         self.node_with(address, json!({})).await
     }
 
-    pub async fn node_with(&self, address: &str, labels: serde_json::Value) -> Me {
+    pub async fn node_with(&self, address: &str, labels: serde_json::Value) -> LeaseIdentity {
         self.opens(info(address, Uuid::new_v4(), labels)).await
     }
 
-    pub async fn opens(&self, node: NodeInfo) -> Me {
+    pub async fn opens(&self, node: NodeInfo) -> LeaseIdentity {
         match open(&self.db, &node).await.unwrap() {
-            Opened::Session(session) => Me {
+            Opened::Session(session) => LeaseIdentity {
                 address: node.address,
                 session,
                 life: node.life,
@@ -78,7 +78,7 @@ impl Farm {
     }
 
     /// A job with one due run that `me` then holds.
-    pub async fn held_run(&self, me: &Me, job_id: &str, spec: JobSpec) -> Claimed {
+    pub async fn held_run(&self, me: &LeaseIdentity, job_id: &str, spec: JobSpec) -> Claimed {
         let at = past(60);
         self.job(job_id, spec, Some(at)).await;
         let fired = self.fire_at(job_id, at, &[at]).await;
@@ -192,7 +192,7 @@ pub fn firing(job_id: &str, rev: i64, at: Timestamp, due: &[Timestamp]) -> Fire 
     }
 }
 
-pub fn success(me: &Me, run: &Claimed) -> Finish {
+pub fn success(me: &LeaseIdentity, run: &Claimed) -> Finish {
     Finish {
         run_id: run.run_id,
         attempt: run.attempt,
@@ -212,7 +212,7 @@ pub fn success(me: &Me, run: &Claimed) -> Finish {
     }
 }
 
-pub fn failure(me: &Me, run: &Claimed, delay: Duration) -> Retry {
+pub fn failure(me: &LeaseIdentity, run: &Claimed, delay: Duration) -> Retry {
     Retry {
         run_id: run.run_id,
         attempt: run.attempt,
@@ -233,7 +233,7 @@ pub fn failure(me: &Me, run: &Claimed, delay: Duration) -> Retry {
 }
 
 /// As a challenger whose stopwatch ran out.
-pub async fn expire_now(farm: &Farm, me: &Me) {
+pub async fn expire_now(farm: &Farm, me: &LeaseIdentity) {
     let beat = farm.beat(&me.address).await;
     expire(&farm.db, &me.address, me.session, me.life, beat)
         .await

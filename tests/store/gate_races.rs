@@ -8,7 +8,7 @@ use farmhand_core::definition::JobSpec;
 use farmhand_store::jobs::submit;
 use farmhand_store::pools::set_pool;
 use farmhand_store::protocol::{Claimed, Opened, claim_any, expire, finish, open};
-use farmhand_store::{Db, Me};
+use farmhand_store::{Db, LeaseIdentity};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -21,7 +21,7 @@ use crate::gates::{locked, pooled};
 struct Ledger(Arc<Mutex<HashMap<String, i64>>>);
 
 impl Ledger {
-    fn change(&self, me: &Me, run: &Claimed, by: i64) {
+    fn change(&self, me: &LeaseIdentity, run: &Claimed, by: i64) {
         let spec: JobSpec = serde_json::from_value((*run.spec).clone()).unwrap();
         let node_pool = spec.node_pool.map(|p| format!("{p} of {}", me.address));
         let names = spec.pool.into_iter().chain(node_pool).chain(spec.locks);
@@ -39,10 +39,10 @@ impl Ledger {
     }
 }
 
-async fn session(db: &Db, address: &str) -> Me {
+async fn session(db: &Db, address: &str) -> LeaseIdentity {
     let life = Uuid::new_v4();
     match open(db, &info(address, life, json!({}))).await.unwrap() {
-        Opened::Session(session) => Me {
+        Opened::Session(session) => LeaseIdentity {
             address: address.to_owned(),
             session,
             life,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use farmhand_core::definition::{JobSpec, Overlap};
-use farmhand_store::Me;
+use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{
     ApplyOutcome, Blocked, JobChange, PoolChange, apply_all, backfill, cancel, retry_run, submit,
 };
@@ -50,7 +50,7 @@ pub fn locked(locks: &[&str]) -> JobSpec {
     }
 }
 
-pub async fn gated(farm: &Farm, me: &Me, limit: i64) -> Vec<Claimed> {
+pub async fn gated(farm: &Farm, me: &LeaseIdentity, limit: i64) -> Vec<Claimed> {
     claim_gated(&farm.db, me, limit).await.unwrap()
 }
 

@@ -6,7 +6,7 @@ use farmhand_core::trigger::FiringEnd;
 use farmhand_store::jobs::{Retried, retry_run};
 use farmhand_store::protocol::{Claimed, Finish, claim, finish};
 use farmhand_store::reading::{JobsFilter, Paging, farm as moment, jobs};
-use farmhand_store::{Me, query};
+use farmhand_store::{LeaseIdentity, query};
 
 use crate::fixture::{Farm, one, spec, success};
 
@@ -14,7 +14,7 @@ fn shards(instances: u32) -> JobSpec {
     JobSpec { instances, ..spec() }
 }
 
-fn ended(me: &Me, run: &Claimed, state: RunState) -> Finish {
+fn ended(me: &LeaseIdentity, run: &Claimed, state: RunState) -> Finish {
     Finish {
         state,
         ..success(me, run)
@@ -22,7 +22,7 @@ fn ended(me: &Me, run: &Claimed, state: RunState) -> Finish {
 }
 
 /// Submits `j` and claims all of its runs, in the order of their shards.
-async fn fired(farm: &Farm, me: &Me) -> Vec<Claimed> {
+async fn fired(farm: &Farm, me: &LeaseIdentity) -> Vec<Claimed> {
     farm.i64("SELECT farmhand.submit('j')").await;
     let mut runs = claim(&farm.db, me, 9, None).await.unwrap();
     runs.sort_by_key(|run| run.instance);

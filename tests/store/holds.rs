@@ -18,7 +18,7 @@ fn holding() -> JobSpec {
     }
 }
 
-async fn expire_now(farm: &Farm, me: &farmhand_store::Me) {
+async fn expire_now(farm: &Farm, me: &farmhand_store::LeaseIdentity) {
     let beat = farm.beat(&me.address).await;
     let done = expire(&farm.db, &me.address, me.session, me.life, beat)
         .await

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use farmhand_core::definition::JobSpec;
-use farmhand_store::Me;
+use farmhand_store::LeaseIdentity;
 use farmhand_store::progress::{Progress, record_progress};
 use farmhand_store::protocol::{
     Attempt, Claimed, FinishResult, Lose, LostWhy, Now, Release, Renewed, Started, Told, claim, lose,
@@ -15,7 +15,7 @@ use crate::fixture::{Farm, TTL, failure, one, past, spec, success};
 use crate::rounds::{done, looping};
 
 /// Two claims of one run by one session with one number: what a standby that had not yet got the first makes of it.
-async fn claimed_twice(farm: &Farm, me: &Me, spec: JobSpec) -> (Claimed, Claimed) {
+async fn claimed_twice(farm: &Farm, me: &LeaseIdentity, spec: JobSpec) -> (Claimed, Claimed) {
     farm.job("j", spec, None).await;
     if farm.i64("SELECT count(*) FROM farmhand.run_live").await == 0 {
         let submit = farm.sql.query("SELECT farmhand.submit('j')", &[]).await;
@@ -35,7 +35,7 @@ async fn claimed_twice(farm: &Farm, me: &Me, spec: JobSpec) -> (Claimed, Claimed
     (first, second)
 }
 
-fn refused(me: &Me, run: &Claimed) -> FinishResult {
+fn refused(me: &LeaseIdentity, run: &Claimed) -> FinishResult {
     FinishResult::Fenced {
         now: Now::Running {
             attempt: run.attempt,

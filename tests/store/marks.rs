@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use farmhand_core::lease::MarksBelow;
-use farmhand_store::Me;
+use farmhand_store::LeaseIdentity;
 use farmhand_store::protocol::{Look, NodeInfo, Told, close, look, renew};
 use serde_json::json;
 use tokio_postgres::types::Type;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::fixture::{Farm, TTL, info};
 
 impl Farm {
-    async fn below(&self, me: &Me, classes: &[(i64, i64)]) -> Look {
+    async fn below(&self, me: &LeaseIdentity, classes: &[(i64, i64)]) -> Look {
         let (ttls, marks) = classes.iter().copied().unzip();
         look(&self.db, me, &MarksBelow { ttls, marks }).await.unwrap()
     }

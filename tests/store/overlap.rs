@@ -1,5 +1,5 @@
 use farmhand_core::definition::{JobSpec, Overlap};
-use farmhand_store::Me;
+use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{Cancelled, cancel};
 use farmhand_store::protocol::{Claimed, claim, finish, fire, left_over, promote, sweep};
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ async fn due_again(farm: &Farm, at: Timestamp) {
         .unwrap();
 }
 
-async fn claims(farm: &Farm, me: &Me) -> Vec<Claimed> {
+async fn claims(farm: &Farm, me: &LeaseIdentity) -> Vec<Claimed> {
     claim(&farm.db, me, 99, None).await.unwrap()
 }
 

@@ -4,7 +4,7 @@ use farmhand_core::lease::MarksBelow;
 use farmhand_core::run::RunState;
 use farmhand_store::jobs::{JobChange, apply};
 use farmhand_store::protocol::{Finish, Started, Told, claim, finish, fire, look, open, renew, started};
-use farmhand_store::{Me, protocol::Opened};
+use farmhand_store::{LeaseIdentity, protocol::Opened};
 use farmhand_tests::pg::{Options, PrivateServer};
 use serde_json::json;
 use uuid::Uuid;
@@ -46,7 +46,7 @@ async fn a_plan_made_while_nothing_was_due_does_not_read_whole_tables_when_much_
     let Opened::Session(session) = open(&db, &info("a", life, json!({}))).await.unwrap() else {
         panic!("a free address")
     };
-    let me = Me {
+    let me = LeaseIdentity {
         address: "a".to_owned(),
         session,
         life,
@@ -95,7 +95,7 @@ async fn ends_are_found_one_by_one_however_many_and_whatever_statistics_say() {
     let Opened::Session(session) = open(&db, &info("a", life, json!({}))).await.unwrap() else {
         panic!("a free address")
     };
-    let me = Me {
+    let me = LeaseIdentity {
         address: "a".to_owned(),
         session,
         life,
@@ -140,7 +140,7 @@ async fn triggers_of_an_end_write_only_for_those_who_wait_for_it() {
     let Opened::Session(session) = open(&db, &info("a", life, json!({}))).await.unwrap() else {
         panic!("a free address")
     };
-    let me = Me {
+    let me = LeaseIdentity {
         address: "a".to_owned(),
         session,
         life,
@@ -282,7 +282,7 @@ async fn a_claim_names_its_statement_on_a_connection_of_its_own() {
     })
     .await;
     let db = server.db().await;
-    let me = Me {
+    let me = LeaseIdentity {
         address: "a".to_owned(),
         session: 1,
         life: Uuid::new_v4(),

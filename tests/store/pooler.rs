@@ -4,7 +4,7 @@ use farmhand_core::lease::MarksBelow;
 use farmhand_store::protocol::{
     Expired, FinishResult, Renewed, Told, claim, expire, finish, fire, jobs_since, look, open, renew,
 };
-use farmhand_store::{Db, Me};
+use farmhand_store::{Db, LeaseIdentity};
 use farmhand_tests::outside::Pooler;
 use farmhand_tests::pg::config;
 use serde_json::json;
@@ -36,7 +36,7 @@ async fn the_protocol_works_behind_a_transaction_pooler() {
         tokio::spawn(async move {
             let (address, life) = (format!("n{n}"), Uuid::new_v4());
             open(&db, &info(&address, life, json!({}))).await.unwrap();
-            let me = Me {
+            let me = LeaseIdentity {
                 address,
                 session: 1,
                 life,

@@ -1,13 +1,13 @@
 use std::time::Duration;
 
-use farmhand_store::Me;
+use farmhand_store::LeaseIdentity;
 use farmhand_store::progress::{MAX_CHECKPOINT, Progress, drop_older_than, progress, record_progress};
 use farmhand_store::protocol::Claimed;
 use farmhand_store::protocol::{claim, retry};
 
 use crate::fixture::{Farm, expire_now, failure, one, spec, success, until_blocked};
 
-fn report(me: &Me, run: &Claimed, checkpoint: Option<&str>) -> Progress {
+fn report(me: &LeaseIdentity, run: &Claimed, checkpoint: Option<&str>) -> Progress {
     Progress {
         run_id: run.run_id,
         attempt: run.attempt,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_store::Me;
+use farmhand_store::LeaseIdentity;
 use farmhand_store::protocol::{
     Attempt, Expired, FinishResult, FreedTo, Now, Renewed, Told, claim, close, expire, finish, left_over,
     renew, sweep,
@@ -15,7 +15,7 @@ use crate::fixture::{Farm, TTL, past, spec, success, until_blocked};
 const CLAIM: &str = include_str!("../../common/store/src/sql/claim.sql");
 
 /// A claim whose transaction stays open.
-async fn claim_in_flight(client: &Client, me: &Me, statement: &str) -> usize {
+async fn claim_in_flight(client: &Client, me: &LeaseIdentity, statement: &str) -> usize {
     client.batch_execute("BEGIN").await.unwrap();
     let none: Option<Vec<i64>> = None;
     let rows = client

@@ -1,7 +1,7 @@
 //! What a node would not run it leaves to the others, for as long as one of them might.
 
 use farmhand_core::definition::JobSpec;
-use farmhand_store::Me;
+use farmhand_store::LeaseIdentity;
 use farmhand_store::protocol::{Claimed, GiveBack, claim, claim_any, finish, give_back};
 use farmhand_store::signatures::{forget_refusals, refuse};
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::fixture::{Farm, expire_now, spec, success};
 use crate::gates::pooled;
 
 /// Refuses a run that `me` holds; gives it back when another node might run it, which is the answer.
-async fn refuses(farm: &Farm, me: &Me, run: &Claimed) -> bool {
+async fn refuses(farm: &Farm, me: &LeaseIdentity, run: &Claimed) -> bool {
     let others = refuse(&farm.db, run.run_id, run.attempt, &me.address, "not signed")
         .await
         .unwrap();
@@ -29,12 +29,12 @@ async fn refuses(farm: &Farm, me: &Me, run: &Claimed) -> bool {
     others
 }
 
-async fn claims(farm: &Farm, me: &Me) -> Vec<Claimed> {
+async fn claims(farm: &Farm, me: &LeaseIdentity) -> Vec<Claimed> {
     claim_any(&farm.db, me, 8, true).await.unwrap()
 }
 
 /// Two nodes, a job, and a run of it that `a` has refused and given back.
-async fn refused(spec: JobSpec) -> (Farm, Me, Me) {
+async fn refused(spec: JobSpec) -> (Farm, LeaseIdentity, LeaseIdentity) {
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);
     farm.pool("p", 3).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use farmhand_core::definition::{JobSpec, OnLost};
 use farmhand_core::run::RunState;
-use farmhand_store::Me;
+use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{cancel, delete, pause, resume};
 use farmhand_store::protocol::{
     Claimed, Finish, FinishResult, Freed, Lose, LostWhy, claim, finish, left_over, lose, sweep,
@@ -21,7 +21,7 @@ pub fn looping(instances: u32) -> JobSpec {
 }
 
 /// The end of a round, with the next one due after `again`.
-fn round(me: &Me, run: &Claimed, state: RunState, again: Duration) -> Finish {
+fn round(me: &LeaseIdentity, run: &Claimed, state: RunState, again: Duration) -> Finish {
     Finish {
         state,
         again: Some(again),
@@ -30,15 +30,15 @@ fn round(me: &Me, run: &Claimed, state: RunState, again: Duration) -> Finish {
     }
 }
 
-pub fn done(me: &Me, run: &Claimed) -> Finish {
+pub fn done(me: &LeaseIdentity, run: &Claimed) -> Finish {
     round(me, run, RunState::Succeeded, Duration::ZERO)
 }
 
-pub async fn claimed(farm: &Farm, me: &Me) -> Vec<Claimed> {
+pub async fn claimed(farm: &Farm, me: &LeaseIdentity) -> Vec<Claimed> {
     claim(&farm.db, me, 99, None).await.unwrap()
 }
 
-pub async fn one_claimed(farm: &Farm, me: &Me) -> Claimed {
+pub async fn one_claimed(farm: &Farm, me: &LeaseIdentity) -> Claimed {
     let mut runs = claimed(farm, me).await;
     assert_eq!(runs.len(), 1, "{runs:?}");
     runs.remove(0)

@@ -11,7 +11,7 @@ use farmhand_store::protocol::{
     Attempt, Claimed, Expired, FinishResult, Opened, Release, Renewed, Told, claim, close, expire, finish,
     fire, look, open, overdue, release, renew, retry, sweep,
 };
-use farmhand_store::{Db, Me};
+use farmhand_store::{Db, LeaseIdentity};
 use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
@@ -33,10 +33,10 @@ impl Chance {
 
 struct Agent {
     db: Db,
-    me: Me,
+    me: LeaseIdentity,
     held: Vec<Claimed>,
     /// Attempts of ended sessions, whose holder does not know yet.
-    stale: Vec<(Me, Claimed)>,
+    stale: Vec<(LeaseIdentity, Claimed)>,
     finished: Vec<(i64, i64)>,
     fences: Vec<(i64, i64)>,
 }
@@ -166,10 +166,10 @@ impl Agent {
     }
 }
 
-async fn session(db: &Db, address: &str) -> Option<Me> {
+async fn session(db: &Db, address: &str) -> Option<LeaseIdentity> {
     let life = Uuid::new_v4();
     match open(db, &info(address, life, json!({}))).await.unwrap() {
-        Opened::Session(session) => Some(Me {
+        Opened::Session(session) => Some(LeaseIdentity {
             address: address.to_owned(),
             session,
             life,

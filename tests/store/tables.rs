@@ -6,7 +6,7 @@ use farmhand_store::jobs::{Retried, cancel, pause, retry_run, submit};
 use farmhand_store::protocol::{Claimed, Finish, claim, finish, retry};
 use farmhand_store::row_writer::RowWriter;
 use farmhand_store::tables::{Dispatched, dispatch, survey};
-use farmhand_store::{Kind, Me, StoreError};
+use farmhand_store::{Kind, LeaseIdentity, StoreError};
 use serde_json::json;
 
 use crate::fixture::{Farm, expire_now, failure, one, spec, success};
@@ -41,7 +41,7 @@ pub(crate) fn job(table: TableSpec) -> JobSpec {
     }
 }
 
-pub(crate) async fn farm_with(rows: i64, max_running: u32) -> (Farm, Me) {
+pub(crate) async fn farm_with(rows: i64, max_running: u32) -> (Farm, LeaseIdentity) {
     let farm = Farm::new().await;
     farm.sql.batch_execute(ORDERS).await.unwrap();
     insert(&farm, rows).await;
@@ -77,7 +77,7 @@ pub(crate) async fn write(farm: &Farm) {
 }
 
 /// Claims everything.
-pub(crate) async fn take(farm: &Farm, me: &Me) -> Vec<Claimed> {
+pub(crate) async fn take(farm: &Farm, me: &LeaseIdentity) -> Vec<Claimed> {
     claim(&farm.db, me, 1000, None).await.unwrap()
 }
 

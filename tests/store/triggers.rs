@@ -3,7 +3,7 @@
 use farmhand_core::definition::{JobSpec, Overlap, TriggerFault, TriggerOn};
 use farmhand_core::lease::MarksBelow;
 use farmhand_core::run::RunState;
-use farmhand_store::Me;
+use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, cancel, pause, submit};
 use farmhand_store::protocol::{Claimed, Finish, Triggered, claim, finish, look, settle};
 use farmhand_store::query;
@@ -33,7 +33,7 @@ pub async fn fired(farm: &Farm, jobs: &[&str], at: Timestamp) {
     }
 }
 
-pub async fn take(farm: &Farm, me: &Me, job: &str) -> Claimed {
+pub async fn take(farm: &Farm, me: &LeaseIdentity, job: &str) -> Claimed {
     let ids = farm
         .sql
         .query(
@@ -48,7 +48,7 @@ pub async fn take(farm: &Farm, me: &Me, job: &str) -> Claimed {
     claimed.remove(0)
 }
 
-pub fn failed(me: &Me, run: &Claimed) -> Finish {
+pub fn failed(me: &LeaseIdentity, run: &Claimed) -> Finish {
     Finish {
         state: RunState::Failed,
         exit_code: Some(1),

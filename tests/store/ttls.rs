@@ -86,7 +86,7 @@ async fn a_new_session_keeps_the_ttl_that_a_held_over_run_was_started_under() {
     assert_eq!(seen.orphans.len(), 1);
     assert_eq!(seen.orphans[0].ttl_ms, 60_000);
     // It stays so through the ends of sessions that did not hold it.
-    let again = farmhand_store::Me {
+    let again = farmhand_store::LeaseIdentity {
         session,
         life,
         ..me.clone()
@@ -118,7 +118,7 @@ async fn the_longest_lease_stays_recorded_when_its_session_is_over() {
     };
     // The other one's.
     assert_eq!(longest().await, 30_000);
-    let me = farmhand_store::Me {
+    let me = farmhand_store::LeaseIdentity {
         address: "a".to_owned(),
         session: 1,
         life,

@@ -7,7 +7,7 @@ use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, submit};
 use farmhand_store::protocol::{
     self, Attempt, Closed, Expired, Finish, FinishResult, Freed, NodeInfo, Opened, Release, Renewed, Retry,
 };
-use farmhand_store::{AttemptOutcome, Db, Me};
+use farmhand_store::{AttemptOutcome, Db, LeaseIdentity};
 use farmhand_tests::pg::TestDb;
 use serde_json::json;
 use tokio_postgres::Client;
@@ -315,8 +315,8 @@ fn uuid(life: u8) -> Uuid {
     Uuid::from_u128(u128::from(life))
 }
 
-fn me(address: u8, session: u8, life: u8) -> Me {
-    Me {
+fn me(address: u8, session: u8, life: u8) -> LeaseIdentity {
+    LeaseIdentity {
         address: name_of(address).to_owned(),
         session: i64::from(session),
         life: uuid(life),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use farmhand_core::lease::BootInstant;
-use farmhand_store::Me;
+use farmhand_store::LeaseIdentity;
 use tokio::sync::mpsc;
 
 use crate::confirmations::Confirmations;
@@ -50,7 +50,7 @@ pub struct Wardens {
 impl Wardens {
     pub fn new(
         state_dir: PathBuf,
-        me: &Me,
+        me: &LeaseIdentity,
         max_attempts: u32,
         events: Events,
         tx: mpsc::Sender<Input>,

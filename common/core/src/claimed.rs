@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 /// One life of a node's lease, as every write about it names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Me {
+pub struct LeaseIdentity {
     pub address: String,
     pub session: i64,
     pub life: Uuid,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use farmhand_core::lease::{LeaseTiming, MarksBelow, claim_delay};
 use farmhand_core::retry::full_jitter;
 use farmhand_store::protocol::{Fire, Told, claim, close, finish, fire_for, look, renew};
-use farmhand_store::{Db, DbConfig, Me, Note};
+use farmhand_store::{Db, DbConfig, LeaseIdentity, Note};
 use farmhand_tests::bench::queue::{end, session};
 use farmhand_tests::pg::PrivateServer;
 use jiff::{SignedDuration, Timestamp};
@@ -63,7 +63,7 @@ type Turns = Arc<Vec<Vec<Turn>>>;
 
 struct Agent {
     db: Db,
-    me: Me,
+    me: LeaseIdentity,
     counts: Arc<Counts>,
     notes: mpsc::Receiver<Note>,
     number: usize,
@@ -75,7 +75,7 @@ struct Agent {
 
 pub struct Fleet {
     tasks: Vec<JoinHandle<()>>,
-    sessions: Vec<(Db, Me)>,
+    sessions: Vec<(Db, LeaseIdentity)>,
     turns: watch::Sender<Turns>,
     renewed: Vec<Arc<AtomicU64>>,
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use farmhand_store::protocol::{Finish, NodeInfo, Opened, claim, finish, open};
-use farmhand_store::{Db, Me};
+use farmhand_store::{Db, LeaseIdentity};
 use farmhand_tests::bench::queue::end;
 use farmhand_tests::farm::Farm;
 use farmhand_tests::pg::config;
@@ -60,7 +60,7 @@ fn list(rates: &[f64]) -> String {
     words.join(" ")
 }
 
-async fn session(db: &Db) -> Me {
+async fn session(db: &Db) -> LeaseIdentity {
     let life = Uuid::new_v4();
     let info = NodeInfo {
         address: "bench".to_owned(),
@@ -73,7 +73,7 @@ async fn session(db: &Db) -> Me {
         last_session: 0,
     };
     match open(db, &info).await.expect("a session") {
-        Opened::Session(session) => Me {
+        Opened::Session(session) => LeaseIdentity {
             address: info.address,
             session,
             life,
@@ -83,7 +83,7 @@ async fn session(db: &Db) -> Me {
 }
 
 /// Runs per second of one round.
-async fn round(farm: &Farm, db: &Db, me: &Me) -> f64 {
+async fn round(farm: &Farm, db: &Db, me: &LeaseIdentity) -> f64 {
     let made = format!(
         "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at, placement) \
          SELECT 'job-00008', 2, 'submitted', now(), now(), '{{\"role\": \"bench\"}}' FROM generate_series(1, {RUNS})"

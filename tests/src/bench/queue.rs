@@ -6,7 +6,7 @@ use farmhand_core::definition::{Command, JobSpec};
 use farmhand_core::run::RunState;
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply};
 use farmhand_store::protocol::{Claimed, Finish, FinishResult, NodeInfo, Opened, claim, finish, open};
-use farmhand_store::{Db, DbConfig, Me};
+use farmhand_store::{Db, DbConfig, LeaseIdentity};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -80,7 +80,7 @@ pub async fn drain(config: &DbConfig, runs: usize, claimers: usize, set: i64) ->
     }
 }
 
-async fn worker(db: Db, me: Me, set: i64) -> (usize, Duration, Duration) {
+async fn worker(db: Db, me: LeaseIdentity, set: i64) -> (usize, Duration, Duration) {
     let (mut done, mut claiming, mut finishing) = (0, Duration::ZERO, Duration::ZERO);
     loop {
         let began = Instant::now();
@@ -113,7 +113,7 @@ fn change(n: usize) -> JobChange {
 ///
 /// # Panics
 /// When it is not.
-pub async fn session(db: &Db, address: &str) -> Me {
+pub async fn session(db: &Db, address: &str) -> LeaseIdentity {
     let life = Uuid::new_v4();
     let node = NodeInfo {
         address: address.to_owned(),
@@ -126,7 +126,7 @@ pub async fn session(db: &Db, address: &str) -> Me {
         last_session: 0,
     };
     match open(db, &node).await.expect("a session") {
-        Opened::Session(session) => Me {
+        Opened::Session(session) => LeaseIdentity {
             address: address.to_owned(),
             session,
             life,
@@ -136,7 +136,7 @@ pub async fn session(db: &Db, address: &str) -> Me {
 }
 
 /// How a run ends that did nothing.
-pub fn end(me: &Me, run: &Claimed) -> Finish {
+pub fn end(me: &LeaseIdentity, run: &Claimed) -> Finish {
     Finish {
         run_id: run.run_id,
         attempt: run.attempt,

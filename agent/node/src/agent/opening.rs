@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use farmhand_core::lease::{BootInstant, EpochKey, LeaseTiming};
-use farmhand_store::Me;
+use farmhand_store::LeaseIdentity;
 use farmhand_store::protocol::{self, Opened};
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -75,7 +75,7 @@ pub(super) async fn begin(
 }
 
 /// Also when adopting: the agent before may have been killed before it came to this. Each boot is fired once.
-fn spawn_boot(ctx: &Arc<Context>, me: &Me) {
+fn spawn_boot(ctx: &Arc<Context>, me: &LeaseIdentity) {
     let (ctx, me) = (ctx.clone(), me.clone());
     tokio::spawn(async move {
         if let Err(e) = fire_boot(&ctx, &me).await {
@@ -118,7 +118,7 @@ fn left_behind(ctx: &Context, alive: &[Kind]) -> HashMap<AttemptId, Kind> {
 }
 
 /// What this machine's boot fires.
-async fn fire_boot(ctx: &Context, me: &Me) -> Result<(), AgentError> {
+async fn fire_boot(ctx: &Context, me: &LeaseIdentity) -> Result<(), AgentError> {
     let boot_id = match std::fs::read_to_string(BOOT_ID) {
         Ok(id) => id.trim().to_owned(),
         Err(error) => {
@@ -178,8 +178,8 @@ fn common_serving(found: &[(Kind, WardenClient, Notices)]) -> Option<Serving> {
         .then_some(serving)
 }
 
-fn of(ctx: &Context, serving: Serving) -> Me {
-    Me {
+fn of(ctx: &Context, serving: Serving) -> LeaseIdentity {
+    LeaseIdentity {
         address: ctx.config.address.clone(),
         session: serving.session,
         life: serving.life,
@@ -222,7 +222,7 @@ async fn adopt(
 }
 
 /// Opens a new session, expiring a dead one of the same address by the challenger's rule.
-async fn open(ctx: &Context) -> Result<(Me, BootInstant), AgentError> {
+async fn open(ctx: &Context) -> Result<(LeaseIdentity, BootInstant), AgentError> {
     let life = Uuid::new_v4();
     let info = ctx.node_info(life);
     let mut watched: Option<(i64, Uuid, i64, BootInstant)> = None;
@@ -233,7 +233,7 @@ async fn open(ctx: &Context) -> Result<(Me, BootInstant), AgentError> {
         let now = boot_now();
         match opened {
             Opened::Session(session) => {
-                let me = Me {
+                let me = LeaseIdentity {
                     address: info.address.clone(),
                     session,
                     life,
@@ -335,7 +335,7 @@ async fn wait_for_claims(ctx: &Context) -> Result<(), AgentError> {
     }
 }
 
-fn new_wardens(ctx: &Context, me: &Me, tx: mpsc::Sender<Input>) -> Wardens {
+fn new_wardens(ctx: &Context, me: &LeaseIdentity, tx: mpsc::Sender<Input>) -> Wardens {
     // Ended attempts stay with the warden until they are written down.
     let max_attempts = ctx.tunable().slots.saturating_mul(4).saturating_add(1_024);
     let (dir, events) = (ctx.config.state_dir.clone(), ctx.events.clone());

@@ -18,7 +18,7 @@ use farmhand_core::retry::full_jitter;
 use farmhand_store::events::{Event as EventRow, record_events};
 use farmhand_store::logs::{append_log, log_end, trim_log};
 use farmhand_store::protocol::{self, Finish, FinishResult, Lose, Retry};
-use farmhand_store::{Db, Me, StoreError};
+use farmhand_store::{Db, LeaseIdentity, StoreError};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
@@ -58,7 +58,7 @@ pub struct Reporter {
     records: RecordShippers,
     checkpoints: Checkpoints,
     /// Starts to be shown to people; those that end within a tick never are.
-    starts: HashMap<AttemptId, (Me, i64, Timestamp)>,
+    starts: HashMap<AttemptId, (LeaseIdentity, i64, Timestamp)>,
     run_log: RunLog,
     row_bell: RowBell,
 }

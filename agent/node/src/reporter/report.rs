@@ -1,6 +1,6 @@
 //! What a session tells the reporter.
 
-use farmhand_store::Me;
+use farmhand_store::LeaseIdentity;
 use farmhand_store::progress::Progress;
 use farmhand_store::protocol;
 use jiff::Timestamp;
@@ -15,7 +15,7 @@ pub enum Report {
     Follow(Followed),
     /// The warden has started it.
     Started {
-        me: Me,
+        me: LeaseIdentity,
         attempt: protocol::Attempt,
         at: Timestamp,
     },
@@ -78,7 +78,7 @@ impl Report {
     }
 
     pub fn ended(
-        me: &Me,
+        me: &LeaseIdentity,
         assignment: &Assignment,
         kind: Kind,
         result: Option<AttemptResult>,

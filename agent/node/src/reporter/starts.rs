@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use farmhand_store::Me;
+use farmhand_store::LeaseIdentity;
 use farmhand_store::protocol::{self, Started};
 
 use super::Reporter;
@@ -10,7 +10,7 @@ use super::Reporter;
 impl Reporter {
     /// For people only: a failure costs a time in a table.
     pub(super) async fn show_starts(&mut self) {
-        let mut by_session: HashMap<Me, Vec<Started>> = HashMap::new();
+        let mut by_session: HashMap<LeaseIdentity, Vec<Started>> = HashMap::new();
         for (id, (me, fence, started_at)) in self.starts.drain() {
             let started = Started {
                 run_id: id.run_id,

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use farmhand_core::lease::{BootInstant, EpochKey};
-use farmhand_store::{Me, StoreError};
+use farmhand_store::{LeaseIdentity, StoreError};
 use tokio::sync::mpsc;
 
 use crate::alone::Alone;
@@ -127,7 +127,7 @@ enum Mode {
 /// One session's whole state.
 pub struct Session {
     ctx: Arc<Context>,
-    me: Me,
+    me: LeaseIdentity,
     lease: Lease,
     alone: Alone,
     scheduler: Scheduler,
@@ -168,7 +168,7 @@ impl Session {
     /// `opened_sent` was read before the statement that opened or adopted the session was sent.
     pub fn new(
         ctx: Arc<Context>,
-        me: Me,
+        me: LeaseIdentity,
         opened_sent: BootInstant,
         wardens: Wardens,
         adopted: Vec<(Kind, AttemptReport)>,

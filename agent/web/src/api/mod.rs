@@ -38,7 +38,7 @@ pub fn router() -> Routes {
 
 /// Who is asking.
 #[derive(Serialize, ToSchema)]
-struct Me {
+struct LeaseIdentity {
     /// The token's name.
     name: String,
     /// viewer, submitter, operator or admin.
@@ -48,9 +48,9 @@ struct Me {
 }
 
 /// The caller and its role
-#[utoipa::path(get, path = "/api/v1/me", tag = "api", responses((status = 200, body = Me)))]
-async fn me(caller: Caller) -> Json<Me> {
-    Json(Me {
+#[utoipa::path(get, path = "/api/v1/me", tag = "api", responses((status = 200, body = LeaseIdentity)))]
+async fn me(caller: Caller) -> Json<LeaseIdentity> {
+    Json(LeaseIdentity {
         who: caller.who(),
         role: caller.role.to_string(),
         name: caller.name,

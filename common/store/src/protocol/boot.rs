@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio_postgres::types::Type;
 
 use super::session::set;
-use crate::Me;
+use crate::LeaseIdentity;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use farmhand_core::definition::JobSpec;
@@ -25,7 +25,7 @@ pub struct Booted {
 ///
 /// Like cron's, a job that is applied later waits for the next boot. Each job's boot ends in a run or in a
 /// recorded skip. Nothing happens for a session that is over.
-pub async fn fire_boot(db: &Db, me: &Me, boot_id: &str) -> Result<Booted, StoreError> {
+pub async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Booted, StoreError> {
     #[derive(Deserialize)]
     struct Job {
         job_id: String,

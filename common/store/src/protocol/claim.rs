@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio_postgres::types::Type;
 
 use super::session::set;
-use crate::Me;
+use crate::LeaseIdentity;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 
@@ -18,7 +18,12 @@ use crate::error::StoreError;
 ///
 /// Nothing is claimed unless the caller's session is open, and neither cordoned nor
 /// draining, and claims are open. Labels are those the session was opened with.
-pub async fn claim(db: &Db, me: &Me, limit: i64, only: Option<&[i64]>) -> Result<Vec<Claimed>, StoreError> {
+pub async fn claim(
+    db: &Db,
+    me: &LeaseIdentity,
+    limit: i64,
+    only: Option<&[i64]>,
+) -> Result<Vec<Claimed>, StoreError> {
     let mut claimed: Vec<Claimed> = db
         .rows(
             stmt!("claim", often),
@@ -67,7 +72,7 @@ pub struct Begun {
 }
 
 /// Records when attempts of this session were started, for people; returns those that still run.
-pub async fn started(db: &Db, me: &Me, starts: &[Started]) -> Result<Vec<Begun>, StoreError> {
+pub async fn started(db: &Db, me: &LeaseIdentity, starts: &[Started]) -> Result<Vec<Begun>, StoreError> {
     db.rows(
         stmt!("started", often),
         &[

@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::fire::promote;
-use crate::Me;
+use crate::LeaseIdentity;
 use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;
 use farmhand_core::run::RunState;
@@ -135,14 +135,18 @@ pub enum Closed {
 }
 
 /// Ends the caller's own session. Only for a holder with nothing left alive.
-pub async fn close(db: &Db, me: &Me) -> Result<Closed, StoreError> {
+pub async fn close(db: &Db, me: &LeaseIdentity) -> Result<Closed, StoreError> {
     close_if(db, me, |_| true).await
 }
 
 /// The same, unless it holds an attempt that the caller does not know: somebody else may run that under this session.
 ///
 /// To be told by its fence: after an attempt was given back, the next one of its run may be somebody else's.
-pub async fn close_if(db: &Db, me: &Me, may_free: impl Fn(&Freed) -> bool) -> Result<Closed, StoreError> {
+pub async fn close_if(
+    db: &Db,
+    me: &LeaseIdentity,
+    may_free: impl Fn(&Freed) -> bool,
+) -> Result<Closed, StoreError> {
     let mut tx = db.transaction("close").await?;
     let ended: Option<Ended> = tx
         .row(

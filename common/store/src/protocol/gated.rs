@@ -4,7 +4,7 @@ use serde::Deserialize;
 use tokio_postgres::types::Type;
 
 use super::claim::{Claimed, claim};
-use crate::Me;
+use crate::LeaseIdentity;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 
@@ -12,7 +12,7 @@ use crate::error::StoreError;
 ///
 /// Places are left to runs without needs that come before. The function in the database says in which order,
 /// and how no two callers take the same place.
-pub async fn claim_gated(db: &Db, me: &Me, limit: i64) -> Result<Vec<Claimed>, StoreError> {
+pub async fn claim_gated(db: &Db, me: &LeaseIdentity, limit: i64) -> Result<Vec<Claimed>, StoreError> {
     #[derive(Deserialize)]
     struct Won {
         run_id: i64,
@@ -53,7 +53,12 @@ pub struct PartialClaim {
 }
 
 /// Claims up to `limit` runs of any kind; with `gates`, also of those with needs.
-pub async fn claim_any(db: &Db, me: &Me, limit: i64, gates: bool) -> Result<Vec<Claimed>, PartialClaim> {
+pub async fn claim_any(
+    db: &Db,
+    me: &LeaseIdentity,
+    limit: i64,
+    gates: bool,
+) -> Result<Vec<Claimed>, PartialClaim> {
     let mut won = Vec::new();
     let answered = async {
         if gates {

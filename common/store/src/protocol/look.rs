@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use crate::Me;
+use crate::LeaseIdentity;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use farmhand_core::lease::{Database, MarksBelow};
@@ -84,7 +84,7 @@ pub struct HeldOver {
 }
 
 /// Looks at the farm, at the nodes with a mark below these among it.
-pub async fn look(db: &Db, me: &Me, below: &MarksBelow) -> Result<Look, StoreError> {
+pub async fn look(db: &Db, me: &LeaseIdentity, below: &MarksBelow) -> Result<Look, StoreError> {
     let row: Option<Look> = db
         .row(
             stmt!("look", often),

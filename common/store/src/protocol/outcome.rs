@@ -10,7 +10,7 @@ use super::fenced::{FinishResult, Key, Now, Wanted, write};
 use super::session::millis;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
-use crate::{AttemptOutcome, Me};
+use crate::{AttemptOutcome, LeaseIdentity};
 use farmhand_core::run::RunState;
 
 /// The end of a run, as its holder saw it.
@@ -116,7 +116,7 @@ pub enum Release {
 /// Gives held runs back; they are due at once. Neither a retry nor a takeover is counted.
 pub async fn release(
     db: &Db,
-    me: &Me,
+    me: &LeaseIdentity,
     attempts: &[Attempt],
     why: Release,
 ) -> Result<Vec<(Attempt, FinishResult)>, StoreError> {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 use uuid::Uuid;
 
-use crate::Me;
+use crate::LeaseIdentity;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 
@@ -155,7 +155,7 @@ pub struct Told {
 }
 
 /// One renewal, however many runs are held.
-pub async fn renew(db: &Db, me: &Me, ttl: Duration, told: &Told) -> Result<Renewed, StoreError> {
+pub async fn renew(db: &Db, me: &LeaseIdentity, ttl: Duration, told: &Told) -> Result<Renewed, StoreError> {
     #[derive(Deserialize)]
     struct Row {
         held: Vec<Held>,
