@@ -11,7 +11,7 @@ await script(async () => {
   await eventually("it says that the database is away", async () =>
     (await box.isVisible()) && /The database has not answered since/.test(await box.innerText()));
   await picture(page, "database-away");
-  await please("mend");
+  await please("fix");
   await eventually("it is live again", async () => !(await box.isVisible()) && (await link.innerText()) === "live");
   await please("kill n3");
   await eventually("it says that the agent is gone, and names others", async () =>

@@ -99,6 +99,6 @@ await script(async () => {
     await lost.goto(`${base}/`);
   });
   await accessible(lost, "the database is away");
-  await please("mend");
+  await please("fix");
   await eventually("and comes back by itself", async () => (await lost.locator("#verdict").count()) === 1);
 });

@@ -102,7 +102,7 @@ async fn grant(farm: &mut Farm, wish: &str) -> String {
             agent.expect("an agent of the farm").start().await;
             "started".to_owned()
         }
-        "cut" | "mend" => {
+        "cut" | "fix" => {
             for agent in &farm.agents {
                 if verb == "cut" {
                     agent.proxy().cut();

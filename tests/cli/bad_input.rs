@@ -1,4 +1,4 @@
-//! What is wrong is said clearly, with a mend, and with the right exit code.
+//! What is wrong is said clearly, with a fix, and with the right exit code.
 
 use std::io::Write;
 

@@ -88,7 +88,7 @@ async fn a_server_that_forgets_commits_is_refused() {
     let report = doctor(&server.url());
     assert_eq!(report.level("synchronous commit"), "failure");
     assert!(
-        report.check("synchronous commit")["cost"]
+        report.check("synchronous commit")["impact"]
             .as_str()
             .unwrap()
             .contains("twice")
@@ -125,7 +125,7 @@ async fn it_tells_what_a_failover_would_lose_and_which_server_is_which() {
     let report = doctor(&standby.tcp_url());
     assert_eq!(report.code, 5);
     assert!(
-        report.check("database")["mend"]
+        report.check("database")["fix"]
             .as_str()
             .unwrap()
             .contains("no writes")
@@ -136,7 +136,7 @@ async fn it_tells_what_a_failover_would_lose_and_which_server_is_which() {
     assert_eq!(report.code, 5);
     assert_eq!(report.level("servers"), "failure");
     assert!(
-        report.check("servers")["mend"]
+        report.check("servers")["fix"]
             .as_str()
             .unwrap()
             .contains("pg_promote")
@@ -176,7 +176,7 @@ async fn a_database_without_the_schema_is_told_to_migrate() {
     let report = doctor(&db.url());
     assert_eq!(report.level("schema"), "failure");
     assert!(
-        report.check("schema")["mend"]
+        report.check("schema")["fix"]
             .as_str()
             .unwrap()
             .contains("farmhand migrate")

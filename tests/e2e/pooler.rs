@@ -97,9 +97,9 @@ async fn a_farm_works_behind_a_transaction_pooler() {
     let told: serde_json::Value = serde_json::from_slice(&told.expect("doctor").stdout).expect("JSON");
     let mut checks = told["checks"].as_array().expect("a list").iter();
     let told_of = checks.find(|c| c["check"] == "pooler").expect("a word about it");
-    let (found, mend) = (told_of["found"].to_string(), told_of["mend"].to_string());
+    let (found, fix) = (told_of["found"].to_string(), told_of["fix"].to_string());
     assert!(
-        found.contains("transaction mode") && mend.contains("--notify off"),
+        found.contains("transaction mode") && fix.contains("--notify off"),
         "{told_of}"
     );
     drop(farm);

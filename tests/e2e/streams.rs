@@ -12,8 +12,8 @@ grace = '1s'
 command = '''
 read -r line
 case $line in
-    hang) [ -e @DIR@/mended ] || exec sleep 600 ;;
-    bad) [ -e @DIR@/mended ] || { echo "cannot do $line"; exit 3; } ;;
+    hang) [ -e @DIR@/fixed ] || exec sleep 600 ;;
+    bad) [ -e @DIR@/fixed ] || { echo "cannot do $line"; exit 3; } ;;
     die) kill -9 $$ ;;
     slow) for i in 1 2 3 4 5 6 7 8; do sleep 0.3; echo "still there" >&$FARMHAND_PROGRESS_FD; done ;;
 esac
@@ -135,8 +135,8 @@ async fn a_growing_list_is_handled_by_several_workers_and_what_hangs_or_fails_is
     // The engine gives signs of life of its own while there is nothing to do.
     assert_eq!((over.state.as_str(), over.attempt), ("cancelled", 1));
 
-    // Once what was wrong is mended, they are run again.
-    append(&farm, "mended", b"");
+    // Once what was wrong is fixed, they are run again.
+    append(&farm, "fixed", b"");
     let replayed = farm.ok(&["run", "replay", &run, "--item", "2", "--item", "3", "--json"]);
     let replayed: Value = serde_json::from_str(&replayed).expect("JSON");
     assert_eq!(replayed[0]["items"].as_i64(), Some(2));

@@ -280,12 +280,12 @@ fn what_succeeded_is_not_run_again_when_a_flow_resumes() {
     let run_dir = run_dir.to_str().unwrap();
     let dir = scripts(&[
         ("a", "# PROVIDE: a\n"),
-        ("b", "# PROVIDE: b\n# REQUIRE: a\n[ -e \"$0.mended\" ]"),
+        ("b", "# PROVIDE: b\n# REQUIRE: a\n[ -e \"$0.fixed\" ]"),
         ("c", "# REQUIRE: b\n"),
     ]);
     let (_, code, _) = run(&["--run-dir", run_dir, path(&dir)]);
     assert_eq!(code, 1);
-    fs::write(dir.path().join("b.mended"), "").unwrap();
+    fs::write(dir.path().join("b.fixed"), "").unwrap();
     let (log, code, err) = run(&["--run-dir", run_dir, "--resume", path(&dir)]);
     assert_eq!(code, 0, "{err}");
     assert_eq!(log.times.keys().collect::<Vec<_>>(), ["b", "c"]);

@@ -8,20 +8,20 @@ use farmhand_core::schedule::{ParseContext, Schedule};
 
 use super::{after, at, parse_in, utc};
 
-/// (field, column, mend contains) of the error.
+/// (field, column, fix contains) of the error.
 fn refused(expression: &str) -> (Option<&'static str>, usize, String) {
     let error = parse_in(expression, "UTC", DstPolicy::Once).expect_err(expression);
     let error = error.expression().expect("not a zone error").clone();
     assert_eq!(error.expression, expression);
-    assert!(!error.mend.is_empty());
-    (error.field, error.column, error.mend)
+    assert!(!error.fix.is_empty());
+    (error.field, error.column, error.fix)
 }
 
 #[test]
 fn an_error_names_field_column_and_mend() {
-    let (field, column, mend) = refused("0 25 * * *");
+    let (field, column, fix) = refused("0 25 * * *");
     assert_eq!((field, column), (Some("hour"), 3));
-    assert_eq!(mend, "hours are 0-23");
+    assert_eq!(fix, "hours are 0-23");
     assert_eq!(refused("* * 1,2,32 * *").1, 9);
     assert_eq!(refused("* * * JAN-FOO *").1, 11);
     assert_eq!(refused("*/0 * * * *").1, 3);
@@ -70,9 +70,9 @@ fn what_can_never_fire_is_refused() {
         "0 0 31 4 */2",
         "0 0 0 31 2 *",
     ] {
-        let (field, _, mend) = refused(expression);
+        let (field, _, fix) = refused(expression);
         assert_eq!(field, Some("day-of-month"), "{expression}");
-        assert!(mend.contains('L'), "{expression}");
+        assert!(fix.contains('L'), "{expression}");
     }
     for expression in [
         "0 0 31 2 1",

@@ -119,8 +119,8 @@ async fn runs_by_hand_meet_on_the_latest_run_of_each() {
     );
     // Repeating the failed one by hand is how an operator goes on.
     retry_run(&farm.db, bad.run_id, "eve", false, None).await.unwrap();
-    let mended = take(&farm, &me, "q").await;
-    assert_eq!(ends(&farm, success(&me, &mended)).await[0].run_ids.len(), 1);
+    let fixed = take(&farm, &me, "q").await;
+    assert_eq!(ends(&farm, success(&me, &fixed)).await[0].run_ids.len(), 1);
 }
 
 #[tokio::test]

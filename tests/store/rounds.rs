@@ -263,11 +263,11 @@ async fn a_new_revision_does_not_wait_for_the_old_ones_back_off() {
         round(&me, &run, RunState::Failed, Duration::from_secs(300)),
     )
     .await;
-    let mended = JobSpec {
+    let fixed = JobSpec {
         priority: 1,
         ..looping(1)
     };
-    farm.job("loop", mended, None).await;
+    farm.job("loop", fixed, None).await;
     let next = one_claimed(&farm, &me).await;
     assert_eq!((next.rev, next.retries), (2, 0));
 }

@@ -104,7 +104,7 @@ async fn what_is_wrong_with_a_table_is_said_with_what_mends_it() {
         ..orders(1)
     };
     assert_eq!(
-        problems(elsewhere).await[0].mend,
+        problems(elsewhere).await[0].fix,
         "write the schema before the name: there is shop.orders"
     );
     let view = TableSpec {
@@ -141,7 +141,7 @@ async fn what_is_wrong_with_a_table_is_said_with_what_mends_it() {
             ),
         ]
     );
-    for statement in [&all[0].mend, &all[3].mend, &all[4].mend] {
+    for statement in [&all[0].fix, &all[3].fix, &all[4].fix] {
         farm.sql.batch_execute(statement).await.unwrap();
     }
     assert_eq!(problems(orders(1)).await.len(), 2);
@@ -178,7 +178,7 @@ async fn a_dispatch_column_that_cannot_hold_the_number_of_a_run_is_refused() {
             "{}",
             found.problem
         );
-        farm.sql.batch_execute(&found.mend).await.unwrap();
+        farm.sql.batch_execute(&found.fix).await.unwrap();
         assert!(problem("narrow", dispatch).await.is_none(), "{dispatch}");
     }
 }
@@ -202,7 +202,7 @@ async fn the_rights_that_are_asked_for_are_all_that_is_needed() {
     admin.batch_execute("SET ROLE fh_rows").await.unwrap();
     let rows = admin
         .query(
-            "SELECT problem, mend FROM farmhand.check_table($1)",
+            "SELECT problem, fix FROM farmhand.check_table($1)",
             &[&json!(orders(1))],
         )
         .await

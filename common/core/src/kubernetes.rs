@@ -69,10 +69,10 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                     secret |= draft.secret;
                     pieces.push(Piece::Job(Box::new(draft)));
                 }
-                Err((problem, mend)) => {
+                Err((problem, fix)) => {
                     let problem = format!("CronJob {}: {problem}", name_of(object));
-                    pieces.push(Piece::Comment(format!("# NOT IMPORTED: {problem}; {mend}")));
-                    report.refuse(1, name_of(object), problem, mend);
+                    pieces.push(Piece::Comment(format!("# NOT IMPORTED: {problem}; {fix}")));
+                    report.refuse(1, name_of(object), problem, fix);
                 }
             }
         }

@@ -53,7 +53,7 @@ $$;
 
 -- What keeps a table job from working, the first things first; not fatal: what makes it slow. Rights are
 -- those of the role that asks.
-CREATE FUNCTION farmhand.check_table(tbl jsonb) RETURNS TABLE (problem text, mend text, fatal boolean)
+CREATE FUNCTION farmhand.check_table(tbl jsonb) RETURNS TABLE (problem text, fix text, fatal boolean)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -67,17 +67,17 @@ BEGIN
         WHERE n.nspname = (tbl->>'schema')::name AND k.relname = (tbl->>'name')::name;
     IF NOT FOUND THEN
         problem := format('there is no table %s', t);
-        mend := coalesce((SELECT 'write the schema before the name: there is '
+        fix := coalesce((SELECT 'write the schema before the name: there is '
                 || string_agg(format('%I.%I', n.nspname, k.relname), ', ' ORDER BY n.nspname)
             FROM pg_class k JOIN pg_namespace n ON n.oid = k.relnamespace
             WHERE k.relname = (tbl->>'name')::name AND k.relkind IN ('r', 'p')
                 AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'),
-            'create it, or mend `name`; a name without a schema is one of the schema public');
+            'create it, or fix `name`; a name without a schema is one of the schema public');
         RETURN NEXT;
         RETURN;
     ELSIF c.relkind NOT IN ('r', 'p') THEN
         problem := format('%s is no table', t);
-        mend := 'name a plain or partitioned table: rows of others cannot be locked';
+        fix := 'name a plain or partitioned table: rows of others cannot be locked';
         RETURN NEXT;
         RETURN;
     END IF;
@@ -98,7 +98,7 @@ BEGIN
                     (SELECT m[1]::integer - m[2]::integer FROM regexp_match(r.base, '^numeric\((\d+),(-?\d+)\)$') m), 19) < 19 THEN
                 format('column %I of %s (`%s`) is of type %s, too narrow for the number of a run', r.name, t, r.role, r.type)
             END;
-        mend := CASE
+        fix := CASE
             WHEN r.num IS NULL THEN 'names are taken as they are written, upper and lower case included'
             WHEN r.generated THEN 'name another column'
             WHEN NOT r.nullable THEN format('ALTER TABLE %s ALTER COLUMN %I DROP NOT NULL;', t, r.name)
@@ -127,13 +127,13 @@ BEGIN
     INTO r FROM farmhand.table_columns(tbl) m;
     IF NOT r.may_use THEN
         problem := format('the role %I may not use the schema %I', current_user, tbl->>'schema');
-        mend := format('GRANT USAGE ON SCHEMA %I TO %I;', tbl->>'schema', current_user);
+        fix := format('GRANT USAGE ON SCHEMA %I TO %I;', tbl->>'schema', current_user);
         RETURN NEXT;
     END IF;
     IF r.unread IS NOT NULL OR r.unwritten IS NOT NULL THEN
         problem := format('the role %I may not %s of %s', current_user, concat_ws(', nor ',
             'read ' || r.unread, 'update ' || r.unwritten), t);
-        mend := format('GRANT SELECT (%s), UPDATE (%s) ON %s TO %I;', r.reads, r.writes, t, current_user);
+        fix := format('GRANT SELECT (%s), UPDATE (%s) ON %s TO %I;', r.reads, r.writes, t, current_user);
         RETURN NEXT;
     END IF;
 
@@ -141,7 +141,7 @@ BEGIN
             WHERE m.role = 'key' AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
                 AND i.indnkeyatts = 1 AND i.indkey[0] = m.num) THEN
         problem := format('column %I of %s (`key`) is not unique: no unique index has it alone', tbl->>'key', t);
-        mend := format('CREATE UNIQUE INDEX %sON %s (%I);', CASE c.relkind WHEN 'r' THEN 'CONCURRENTLY ' ELSE '' END,
+        fix := format('CREATE UNIQUE INDEX %sON %s (%I);', CASE c.relkind WHEN 'r' THEN 'CONCURRENTLY ' ELSE '' END,
             t, tbl->>'key');
         RETURN NEXT;
     END IF;
@@ -151,7 +151,7 @@ BEGIN
                     OR i.indpred IS NULL AND i.indkey[0] = m.num)) THEN
         fatal := false;
         problem := format('%s has no index on the rows to be run: every look reads the whole table', t);
-        mend := format('CREATE INDEX %sON %s (%I) WHERE %I IS NULL;',
+        fix := format('CREATE INDEX %sON %s (%I) WHERE %I IS NULL;',
             CASE c.relkind WHEN 'r' THEN 'CONCURRENTLY ' ELSE '' END, t, tbl->>'key', tbl->>'dispatch');
         RETURN NEXT;
     END IF;
@@ -181,7 +181,7 @@ DECLARE
 BEGIN
     SELECT * INTO c FROM farmhand.check_table(NEW.spec->'table') k WHERE k.fatal LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION 'job "%": %', NEW.job_id, c.problem USING ERRCODE = '42501', HINT = c.mend;
+        RAISE EXCEPTION 'job "%": %', NEW.job_id, c.problem USING ERRCODE = '42501', HINT = c.fix;
     END IF;
     RETURN NEW;
 END
@@ -386,7 +386,7 @@ BEGIN
             problem := SQLERRM;
     END;
     IF problem IS NOT NULL THEN
-        problem := coalesce((SELECT c.problem || ' (' || c.mend || ')' FROM farmhand.check_table(tbl) c
+        problem := coalesce((SELECT c.problem || ' (' || c.fix || ')' FROM farmhand.check_table(tbl) c
             WHERE c.fatal LIMIT 1), problem);
     END IF;
     RETURN NEXT;

@@ -85,7 +85,8 @@ impl Conn {
         limit: Duration,
     ) -> Result<Self, StoreError> {
         let attempt = async {
-            let (client, mut connection) = config.log_in(limit).await?;
+            // Boxed: a future of its own, whose layout those around it need not know.
+            let (client, mut connection) = Box::pin(config.log_in(limit)).await?;
             let unconfirmed = Arc::new(AtomicBool::new(false));
             let warned = Arc::clone(&unconfirmed);
             let forward = notes.clone();

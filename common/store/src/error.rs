@@ -94,7 +94,7 @@ impl StoreError {
         )
     }
 
-    /// Whether trying again cannot help until somebody mends something.
+    /// Whether trying again cannot help until somebody fixes something.
     pub fn is_permanent(&self) -> bool {
         matches!(
             self,
@@ -125,7 +125,7 @@ impl StoreError {
     }
 
     /// Whether the database understood the statement and would refuse it again as it is. Everything else passes, or
-    /// somebody mends it: an outage, a deadlock, a full disk, a right that was taken away.
+    /// somebody fixes it: an outage, a deadlock, a full disk, a right that was taken away.
     pub fn is_refusal(&self) -> bool {
         match self {
             Self::Sql { code, .. } => !PASSING.iter().any(|class| code.starts_with(class)),

@@ -42,7 +42,7 @@ pub async fn dispatch(db: &Db, job_id: &str) -> Result<Dispatched, StoreError> {
 pub struct TableProblem {
     pub problem: String,
     /// What to do; often a statement to be pasted.
-    pub mend: String,
+    pub fix: String,
     /// Otherwise it works, slowly.
     pub fatal: bool,
 }

@@ -54,7 +54,7 @@ pub fn run(data: &[u8]) {
                     (1..=expression.chars().count() + 1).contains(&at.column),
                     "{at:?}"
                 );
-                assert!(!at.mend.is_empty() && !at.problem.is_empty());
+                assert!(!at.fix.is_empty() && !at.problem.is_empty());
                 let _ = at.caret();
             }
         }

@@ -89,7 +89,7 @@ fn refused(mistakes: &Mistakes, sources: &[Source], seed: u64) {
             (1..=line.chars().count() + 1).contains(&at.column),
             "{at:?} in {line:?}"
         );
-        assert!(!at.what.is_empty() && !at.mend.is_empty(), "{at:?}");
+        assert!(!at.what.is_empty() && !at.fix.is_empty(), "{at:?}");
     }
     let shown = mistakes.render(seed & 1 == 1, 20 + (seed >> 8) as usize % 180);
     assert!(!shown.is_empty() && !mistakes.to_string().is_empty());

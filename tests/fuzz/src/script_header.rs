@@ -31,7 +31,7 @@ pub fn run(data: &[u8]) {
             Ok(mut tasks) => {
                 graph(&tasks);
                 if let Err(wrong) = add_pairs(&mut tasks, "pairs", text(parts[parts.len() - 1]), true) {
-                    assert!(wrong.at.line >= 1 && !wrong.mend.is_empty());
+                    assert!(wrong.at.line >= 1 && !wrong.fix.is_empty());
                 }
                 graph(&tasks);
             }

@@ -159,7 +159,7 @@ async fn check_tables(db: &Db, wanted: &[Wanted]) -> Result<(), Failure> {
             continue;
         };
         for found in tables::check(db, table).await? {
-            let text = format!("job {}: {}\n  {}", job.name, found.problem, found.mend);
+            let text = format!("job {}: {}\n  {}", job.name, found.problem, found.fix);
             if found.fatal {
                 let so_far = failure.take();
                 let so_far = so_far

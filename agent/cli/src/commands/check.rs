@@ -96,7 +96,7 @@ fn sarif(mistakes: &[Located]) -> Value {
         json!({
             "ruleId": RULE,
             "level": "error",
-            "message": {"text": format!("{}; {}", mistake.what, mistake.mend)},
+            "message": {"text": format!("{}; {}", mistake.what, mistake.fix)},
             "locations": [{"physicalLocation": {
                 "artifactLocation": {"uri": uri(&mistake.file)},
                 "region": {

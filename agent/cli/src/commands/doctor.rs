@@ -174,7 +174,7 @@ fn print(checks: &[Check]) {
             "{mark:<8} {:<19} {}",
             check.check, check.found
         )));
-        for (name, text) in [("cost", &check.cost), ("mend", &check.mend)] {
+        for (name, text) in [("impact", &check.impact), ("fix", &check.fix)] {
             if let Some(text) = text {
                 let indented = text.replace('\n', "\n                                   ");
                 out::line(&out::printable(&format!("{:<28} {name}: {indented}", "")));

@@ -111,7 +111,7 @@ fn pointed(error: &ExpressionError) -> Failure {
         "this schedule cannot be used: {field}column {}: {}",
         error.column, error.problem
     );
-    Failure::usage(what).why(error.caret()).next(error.mend.clone())
+    Failure::usage(what).why(error.caret()).next(error.fix.clone())
 }
 
 /// `in 3h 5m`, `2d 4h ago`: the two largest units.

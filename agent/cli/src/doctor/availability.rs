@@ -75,7 +75,7 @@ pub fn pooler(server: &Server, link: &Link) -> Check {
     if !lent && !link.shared_backend {
         return Check::ok("pooler", "none in between");
     }
-    let (mode, cost) = if link.shared_backend {
+    let (mode, impact) = if link.shared_backend {
         (
             "in transaction mode: two connections shared one server process",
             "hints by NOTIFY do not get through: submitted runs start up to 2.5 s later",
@@ -90,7 +90,7 @@ pub fn pooler(server: &Server, link: &Link) -> Check {
         Level::Note,
         "pooler",
         mode,
-        cost,
+        impact,
         "start agents with --notify off, or connect them directly; migrate over a direct connection",
     )
 }

@@ -21,7 +21,7 @@ pub fn judge(newest: &Epoch) -> Check {
         }
         return Check::ok("epoch", format!("epoch {epoch} is open"));
     };
-    let mend = match (newest.open_nodes, closed.may_lack_epochs()) {
+    let fix = match (newest.open_nodes, closed.may_lack_epochs()) {
         (0, true) => format!("start an agent; no agent is here that could remember. {BUMP}"),
         (0, false) => "start an agent".to_owned(),
         _ => "wait; when it lasts, see that an agent runs and reaches this server".to_owned(),
@@ -31,7 +31,7 @@ pub fn judge(newest: &Epoch) -> Check {
         "epoch",
         format!("epoch {epoch} is closed: {}", closed.because()),
         "nothing is claimed until an agent has watched the database for the longest lease",
-        mend,
+        fix,
     )
 }
 
@@ -62,7 +62,7 @@ mod tests {
             ("bumped a", "7", false, 0, Level::Warning, false),
         ] {
             let check = judge(&newest(server, cluster, guessed, open_nodes));
-            let named = check.mend.is_some_and(|mend| mend.contains("bump --above"));
+            let named = check.fix.is_some_and(|fix| fix.contains("bump --above"));
             assert_eq!(
                 (check.level, named),
                 (level, bump),

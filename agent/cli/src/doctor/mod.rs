@@ -16,7 +16,7 @@ use serde::Serialize;
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     Ok,
-    /// Good to know; nothing to mend unless wanted.
+    /// Good to know; nothing to fix unless wanted.
     Note,
     /// It works, with less than is promised elsewhere.
     Warning,
@@ -32,9 +32,9 @@ pub struct Check {
     pub found: String,
     /// What does not work, or works worse.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cost: Option<String>,
+    pub impact: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mend: Option<String>,
+    pub fix: Option<String>,
 }
 
 impl Check {
@@ -43,8 +43,8 @@ impl Check {
             check,
             level: Level::Ok,
             found: found.into(),
-            cost: None,
-            mend: None,
+            impact: None,
+            fix: None,
         }
     }
 
@@ -53,13 +53,13 @@ impl Check {
         level: Level,
         check: &'static str,
         found: impl Into<String>,
-        cost: impl Into<String>,
-        mend: impl Into<String>,
+        impact: impl Into<String>,
+        fix: impl Into<String>,
     ) -> Self {
         Self {
             level,
-            cost: Some(cost.into()),
-            mend: Some(mend.into()),
+            impact: Some(impact.into()),
+            fix: Some(fix.into()),
             ..Self::ok(check, found)
         }
     }

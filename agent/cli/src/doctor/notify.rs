@@ -27,13 +27,13 @@ pub fn judge(target: &TargetRow) -> Check {
         "{name}: {by} could not deliver by {}: {}",
         trouble.channel, trouble.error
     );
-    let cost = format!(
+    let impact = format!(
         "{} messages wait, {} were given up within a day",
         target.waiting, target.failed
     );
-    let mend =
+    let fix =
         format!("fix what it says, then `farmhand notify test {name}`; what waits is tried again by itself");
-    Check::bad(Level::Warning, "notify", tried, cost, mend)
+    Check::bad(Level::Warning, "notify", tried, impact, fix)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub fn judge(job: &TableSurvey) -> Vec<Check> {
             format!("{}: its table is as it wants it", job.job_id),
         ),
         Some(p) => {
-            let (level, cost) = if p.fatal {
+            let (level, impact) = if p.fatal {
                 (Level::Failure, "its rows are not run")
             } else {
                 (
@@ -21,7 +21,7 @@ pub fn judge(job: &TableSurvey) -> Vec<Check> {
                 )
             };
             let found = format!("{}: {}", job.job_id, p.problem);
-            Check::bad(level, "table job", found, cost, p.mend.clone())
+            Check::bad(level, "table job", found, impact, p.fix.clone())
         }
     }];
     if let Some(error) = &job.error {
@@ -48,7 +48,7 @@ mod tests {
             table: serde_json::Value::Null,
             problem: problem.map(|fatal| TableProblem {
                 problem: "p".to_owned(),
-                mend: "m".to_owned(),
+                fix: "m".to_owned(),
                 fatal,
             }),
             unwritten: 1,

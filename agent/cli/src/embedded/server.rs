@@ -67,7 +67,7 @@ impl Embedded {
         Some(status)
     }
 
-    /// Ends the server: fast, and if that takes longer than `patience`, at once, which the next start mends.
+    /// Ends the server: fast, and if that takes longer than `patience`, at once, which the next start fixes.
     pub fn stop(mut self, patience: Duration) {
         self.end(patience);
     }

@@ -343,7 +343,7 @@ async fn leave_signal(signals: &mut mpsc::Receiver<signals::Signal>) -> signals:
     }
 }
 
-/// Waits for the database; errors only for what waiting would not mend.
+/// Waits for the database; errors only for what waiting would not fix.
 async fn database_ready(ctx: &Context) -> Result<(), AgentError> {
     retrying(ctx, "connect", || migrate::check(&ctx.db)).await?;
     ctx.events.emit(Event::DatabaseUp { away: None });

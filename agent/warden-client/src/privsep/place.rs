@@ -8,7 +8,7 @@ use std::path::Path;
 use farmhand_policy::{only_roots, trusted};
 
 /// # Errors
-/// What others than root could change, and how to mend that.
+/// What others than root could change, and how to fix that.
 pub fn check(state_dir: &Path) -> Result<(), String> {
     let wrong = |why: String| {
         format!(
@@ -18,7 +18,7 @@ pub fn check(state_dir: &Path) -> Result<(), String> {
     };
     let above = state_dir.ancestors().skip(1);
     let above = above.into_iter().find(|dir| fs::symlink_metadata(dir).is_ok());
-    let above = only_roots(above.unwrap_or(Path::new("/"))).map_err(|why| wrong(mend(why)))?;
+    let above = only_roots(above.unwrap_or(Path::new("/"))).map_err(|why| wrong(fix(why)))?;
     if !own(state_dir).map_err(wrong)? {
         // Somebody else could be first to make it.
         let found = fs::metadata(&above).map_err(|e| wrong(format!("{}: {e}", above.display())))?;
@@ -55,11 +55,11 @@ fn own(path: &Path) -> Result<bool, String> {
     if !found.is_dir() {
         return Err(format!("{shown} is not a directory"));
     }
-    trusted(&found).map_err(|why| mend(format!("{shown} {why}")))?;
+    trusted(&found).map_err(|why| fix(format!("{shown} {why}")))?;
     Ok(true)
 }
 
-fn mend(why: String) -> String {
+fn fix(why: String) -> String {
     format!("{why}; fix it with `chown root:root` and `chmod go-w`, or choose another --state-dir")
 }
 

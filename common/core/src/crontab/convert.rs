@@ -87,7 +87,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                 Line::Invalid(invalid) => {
                     pieces.push(Piece::Comment(format!(
                         "# NOT IMPORTED, line {number}, column {}: {}; {}",
-                        invalid.column, invalid.problem, invalid.mend
+                        invalid.column, invalid.problem, invalid.fix
                     )));
                     pieces.push(Piece::Comment(format!("#   {}", source.trim())));
                     state.report.invalid.push(invalid);

@@ -57,7 +57,7 @@ fn read(line: &str, number: usize, system: bool) -> Line {
             line: number,
             column: line[..at].chars().count() + 1,
             problem: "a NUL byte".to_owned(),
-            mend: "remove it: no command and no variable can hold one".to_owned(),
+            fix: "remove it: no command and no variable can hold one".to_owned(),
             text: line.to_owned(),
         });
     }
@@ -70,7 +70,7 @@ fn read(line: &str, number: usize, system: bool) -> Line {
             line: number,
             column: wrong.column,
             problem: wrong.problem,
-            mend: wrong.mend,
+            fix: wrong.fix,
             text: line.to_owned(),
         }),
     }
@@ -102,15 +102,15 @@ fn variable(body: &str) -> Option<(String, String)> {
 struct Wrong {
     column: usize,
     problem: String,
-    mend: String,
+    fix: String,
 }
 
 fn task(line: &str, body: &str, system: bool) -> Result<Task, Wrong> {
     let column = |rest: &str| line.chars().count() - rest.chars().count() + 1;
-    let wrong = |rest: &str, problem: &str, mend: &str| Wrong {
+    let wrong = |rest: &str, problem: &str, fix: &str| Wrong {
         column: column(rest),
         problem: problem.to_owned(),
-        mend: mend.to_owned(),
+        fix: fix.to_owned(),
     };
     let (quiet, body) = match body.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -217,7 +217,7 @@ fn check(schedule: &str, fields: &[&str], line: &str, body: &str) -> Result<bool
                 problem: at
                     .field
                     .map_or_else(|| at.problem.clone(), |f| format!("{f}: {}", at.problem)),
-                mend: at.mend.clone(),
+                fix: at.fix.clone(),
             });
         }
         joined += length + 1;
@@ -227,7 +227,7 @@ fn check(schedule: &str, fields: &[&str], line: &str, body: &str) -> Result<bool
     Err(Wrong {
         column: place + 1,
         problem: at.problem.clone(),
-        mend: at.mend.clone(),
+        fix: at.fix.clone(),
     })
 }
 

@@ -74,14 +74,14 @@ impl Calendars {
         let mut days: Vec<String> = Vec::new();
         for name in names {
             let Some(found) = self.0.get(&name.value).and_then(|all| all.first()) else {
-                let mend = match closest(&name.value, self.0.keys().map(String::as_str)) {
+                let fix = match closest(&name.value, self.0.keys().map(String::as_str)) {
                     Some(near) => format!("did you mean \"{near}\"?"),
                     None => format!(
                         "define [calendar.{}] in one of the files that are applied together",
                         name.value
                     ),
                 };
-                let wrong = Wrong::new(format!("there is no calendar \"{}\"", name.value), mend);
+                let wrong = Wrong::new(format!("there is no calendar \"{}\"", name.value), fix);
                 return Err((name.span.clone(), wrong));
             };
             days.extend(found.exclude.iter().cloned());
@@ -109,7 +109,7 @@ fn days(value: &DeValue<'_>) -> Result<String, Wrong> {
         Err(errors) => Err(errors
             .into_iter()
             .next()
-            .map(|e| Wrong::new(format!("\"{entry}\" {}", e.problem), e.mend))
+            .map(|e| Wrong::new(format!("\"{entry}\" {}", e.problem), e.fix))
             .unwrap_or_else(|| Wrong::new("it is not a valid day", "write it as 2026-12-24"))),
     }
 }

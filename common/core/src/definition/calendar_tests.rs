@@ -40,7 +40,7 @@ fn a_calendar_with_a_mistake_says_where() {
     ])
     .unwrap_err();
     let found: Vec<_> = (error.located().into_iter())
-        .map(|l| (l.file, l.line, l.column, l.what, l.mend))
+        .map(|l| (l.file, l.line, l.column, l.what, l.fix))
         .collect();
     let wanted = [
         (
@@ -79,8 +79,6 @@ fn a_calendar_with_a_mistake_says_where() {
             "rename one of them, or delete one",
         ),
     ]
-    .map(|(file, line, column, what, mend)| {
-        (file.to_owned(), line, column, what.to_owned(), mend.to_owned())
-    });
+    .map(|(file, line, column, what, fix)| (file.to_owned(), line, column, what.to_owned(), fix.to_owned()));
     assert_eq!(found, wanted);
 }

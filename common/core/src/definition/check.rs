@@ -17,12 +17,12 @@ pub(super) fn timezone(value: &DeValue<'_>) -> Result<String, Wrong> {
         return Ok(name);
     }
     let known: Vec<String> = jiff::tz::db().available().map(|n| n.to_string()).collect();
-    let mend = match closest(&name, known.iter().map(String::as_str)) {
+    let fix = match closest(&name, known.iter().map(String::as_str)) {
         Some(near) => format!("did you mean \"{near}\"?"),
         None if known.is_empty() => "this machine has no time zones: install tzdata".to_owned(),
         None => "use an IANA name such as \"Europe/Berlin\" or \"UTC\"".to_owned(),
     };
-    Err(Wrong::new(format!("unknown time zone \"{name}\""), mend))
+    Err(Wrong::new(format!("unknown time zone \"{name}\""), fix))
 }
 
 /// One cron expression, macro or interval. Each is checked by itself, so that every wrong one is reported.
@@ -46,7 +46,7 @@ fn faulty(text: &str, error: &ScheduleError) -> Wrong {
         .unwrap_or(text.len() - start);
     Wrong {
         what: format!("{field}column {}: {}", at.column, at.problem),
-        mend: at.mend.clone(),
+        fix: at.fix.clone(),
         within: Some(start..start + length),
     }
 }
@@ -312,8 +312,8 @@ fn command(job: &mut Reader<'_>, spec: &JobSpec) {
         return;
     }
     for (i, element) in elements.iter().enumerate().skip(1) {
-        if let Some((what, mend)) = argument(element, spec) {
-            sink.report(place(i), what, mend);
+        if let Some((what, fix)) = argument(element, spec) {
+            sink.report(place(i), what, fix);
         }
     }
 }
@@ -324,13 +324,13 @@ pub(super) fn argument(element: &str, spec: &JobSpec) -> Option<(String, String)
         Placeholder::Literal(_) => None,
         Placeholder::Param(name) => match spec.params.get(name) {
             None => {
-                let mend = match closest(name, spec.params.keys().map(String::as_str)) {
+                let fix = match closest(name, spec.params.keys().map(String::as_str)) {
                     Some(near) => format!("did you mean {{{near}}}?"),
                     None => format!(
                         "declare it: params = {{ {name} = {{ type = \"string\" }} }}; a literal is written {{{{{name}}}}}"
                     ),
                 };
-                Some((format!("there is no parameter `{name}`"), mend))
+                Some((format!("there is no parameter `{name}`"), fix))
             }
             Some(param) if may_be_absent(param) => Some((
                 format!("parameter `{name}` may be absent, its argument not"),
@@ -374,11 +374,11 @@ fn params(job: &mut Reader<'_>, spec: &JobSpec) {
         (None, false) => Some(("the schedule", "give it a default, or leave the schedule out")),
         (None, true) => None,
     };
-    if let (Some((name, _)), Some((who, mend))) = (needed, nobody) {
+    if let (Some((name, _)), Some((who, fix))) = (needed, nobody) {
         sink.report(
             span,
             format!("parameter `{name}` is required, and {who} gives none"),
-            mend,
+            fix,
         );
     }
 }

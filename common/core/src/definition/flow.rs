@@ -183,14 +183,14 @@ fn read_tasks(job: &mut Reader<'_>, spec: &mut JobSpec, pools: &Pools) {
     let span = |place: &Place| spans.get(place.line as usize).cloned().unwrap_or_default();
     for missing in graph.missing() {
         let near = crate::document::closest(&missing.name, graph.names().keys().map(|name| &**name));
-        let mend = near.map_or_else(
+        let fix = near.map_or_else(
             || "a task or one of its `provides` must have that name".to_owned(),
             |near| format!("did you mean \"{near}\"?"),
         );
         sink.report(
             span(&missing.at),
             format!("nobody provides `{}`", missing.name),
-            mend,
+            fix,
         );
     }
     for cycle in graph.cycles() {

@@ -182,7 +182,7 @@ fn read_what(job: &mut Reader<'_>, spec: &mut JobSpec) {
         }
         Some(_) => job.maybe("command", &mut spec.command, |v| {
             filled(v).map(Command::Shell).map_err(|wrong| Wrong {
-                mend: "write [\"program\", \"argument\"], or a string for /bin/sh -c".to_owned(),
+                fix: "write [\"program\", \"argument\"], or a string for /bin/sh -c".to_owned(),
                 ..wrong
             })
         }),

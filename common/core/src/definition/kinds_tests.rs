@@ -68,10 +68,9 @@ fn each_mistake_about_a_kind_of_job_names_its_place_and_its_mend() {
             "leave it out",
         ),
     ];
-    for (keys, place, what, mend) in cases {
+    for (keys, place, what, fix) in cases {
         let found = mistakes(keys);
-        let fits =
-            |l: &Located| (l.line, l.column) == place && l.what.contains(what) && l.mend.contains(mend);
+        let fits = |l: &Located| (l.line, l.column) == place && l.what.contains(what) && l.fix.contains(fix);
         assert!(found.iter().any(fits), "{keys}: {found:#?}");
     }
 }

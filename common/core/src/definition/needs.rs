@@ -126,9 +126,9 @@ pub(super) fn is_resource_name(name: &str) -> bool {
 
 /// What to say about a name that nobody defines.
 pub(super) fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Wrong {
-    let mend = match closest(name, known) {
+    let fix = match closest(name, known) {
         Some(near) => format!("did you mean \"{near}\"?"),
         None => format!("define [{what}.{name}] in one of the files that are applied together"),
     };
-    Wrong::new(format!("there is no {what} \"{name}\""), mend)
+    Wrong::new(format!("there is no {what} \"{name}\""), fix)
 }

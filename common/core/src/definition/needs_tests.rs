@@ -51,10 +51,10 @@ fn an_unknown_pool_is_shown_where_it_is_named() {
     let found = mistake("[pool.mailer]\nsize = 4\n[job.a]\ncommand = 'x'\npool = \"mialer\"\n");
     assert_eq!((found.line, found.column), (5, 8));
     assert_eq!(found.what, "`pool`: there is no pool \"mialer\"");
-    assert_eq!(found.mend, "did you mean \"mailer\"?");
+    assert_eq!(found.fix, "did you mean \"mailer\"?");
     let found = mistake("[job.a]\ncommand = 'x'\nnode_pool = 'disk'\n");
     assert_eq!(found.what, "`node_pool`: there is no pool \"disk\"");
-    assert!(found.mend.contains("[pool.disk]"), "{}", found.mend);
+    assert!(found.fix.contains("[pool.disk]"), "{}", found.fix);
 }
 
 #[test]

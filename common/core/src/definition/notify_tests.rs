@@ -40,9 +40,9 @@ fn an_unknown_target_is_shown_where_it_is_named() {
     let found = mistake("[notify.ops]\nemail = 'a@b'\n[job.a]\ncommand = 'x'\nnotify = [\"opps\"]\n");
     assert_eq!((found.line, found.column), (5, 11));
     assert_eq!(found.what, "`notify`: there is no target \"opps\"");
-    assert_eq!(found.mend, "did you mean \"ops\"?");
+    assert_eq!(found.fix, "did you mean \"ops\"?");
     let found = mistake("[job.a]\ncommand = 'x'\nnotify = 'ops'\n");
-    assert!(found.mend.contains("[notify.ops]"), "{}", found.mend);
+    assert!(found.fix.contains("[notify.ops]"), "{}", found.fix);
 }
 
 #[test]

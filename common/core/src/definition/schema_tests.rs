@@ -17,7 +17,7 @@ fn mistakes(text: &str) -> Vec<Located> {
 fn known(text: &str) -> BTreeSet<String> {
     let found = mistakes(text);
     let (_, list) = (found.iter())
-        .find_map(|l| l.mend.split_once("the keys here are "))
+        .find_map(|l| l.fix.split_once("the keys here are "))
         .unwrap_or_else(|| panic!("{text}: {found:#?}"));
     list.split(", ").map(str::to_owned).collect()
 }

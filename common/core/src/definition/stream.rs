@@ -95,12 +95,12 @@ pub(super) fn read_stream(job: &mut Reader<'_>, spec: &mut JobSpec) {
                     "begin with the program",
                 );
             }
-            for (what, mend) in words
+            for (what, fix) in words
                 .iter()
                 .skip(1)
                 .filter_map(|word| check::argument(word, spec))
             {
-                sink.report(list_span.clone().unwrap_or_default(), what, mend);
+                sink.report(list_span.clone().unwrap_or_default(), what, fix);
             }
             read.list = Some(Command::Argv(words));
         }
@@ -192,7 +192,7 @@ fn file(value: &DeValue<'_>) -> Result<String, Wrong> {
 /// What a stream has no use for.
 fn exclusive(job: &mut Reader<'_>, spec: &JobSpec, stream: &StreamSpec) {
     let mut found: Vec<(Range<usize>, &str, &str)> = Vec::new();
-    for (key, mend) in [
+    for (key, fix) in [
         (
             "flow",
             "a line is handled by a command: leave it out, or make two jobs",
@@ -204,22 +204,22 @@ fn exclusive(job: &mut Reader<'_>, spec: &JobSpec, stream: &StreamSpec) {
         ("table", "a list or a table: make two jobs"),
         ("stdin", "the command reads its line on stdin"),
     ] {
-        found.extend(job.key_span(key).map(|span| (span, key, mend)));
+        found.extend(job.key_span(key).map(|span| (span, key, fix)));
     }
     if spec.instances > 1 {
-        let mend = "each run would handle every line: `workers` handle several at a time";
-        found.extend(job.key_span("instances").map(|span| (span, "instances", mend)));
+        let fix = "each run would handle every line: `workers` handle several at a time";
+        found.extend(job.key_span("instances").map(|span| (span, "instances", fix)));
     }
     if spec.overlap == Overlap::Skip && stream.follow && is_scheduled(spec) {
-        let mend = "a run follows its file until the next instant, which would then be skipped: write overlap = \"queue\"";
+        let fix = "a run follows its file until the next instant, which would then be skipped: write overlap = \"queue\"";
         found.extend(
             job.own_span("overlap")
-                .map(|span| (span, "overlap = \"skip\"", mend)),
+                .map(|span| (span, "overlap = \"skip\"", fix)),
         );
     }
-    for (span, key, mend) in found {
+    for (span, key, fix) in found {
         let what = format!("`{key}` and `stream` exclude each other");
-        job.sink().report(span, what, mend);
+        job.sink().report(span, what, fix);
     }
 }
 

@@ -145,20 +145,20 @@ fn exclusive(job: &mut Reader<'_>, spec: &JobSpec, overlap: Overlap) {
         found.extend(job.own_span(key).map(|span| (span, key, ROWS)));
     }
     if overlap != Overlap::Allow {
-        let mend = "each row runs once at a time; `max_running` bounds how many rows do";
-        found.extend(job.own_span("overlap").map(|span| (span, "overlap", mend)));
+        let fix = "each row runs once at a time; `max_running` bounds how many rows do";
+        found.extend(job.own_span("overlap").map(|span| (span, "overlap", fix)));
     }
     if spec.run_on == RunOn::EachNode {
-        let mend = "a row is run once, on one node";
-        found.extend(job.key_span("run_on").map(|span| (span, "run_on", mend)));
+        let fix = "a row is run once, on one node";
+        found.extend(job.key_span("run_on").map(|span| (span, "run_on", fix)));
     }
     if spec.instances > 1 {
-        let mend = "a row is run once; `max_running` bounds how many rows run";
-        found.extend(job.key_span("instances").map(|span| (span, "instances", mend)));
+        let fix = "a row is run once; `max_running` bounds how many rows run";
+        found.extend(job.key_span("instances").map(|span| (span, "instances", fix)));
     }
-    for (span, key, mend) in found {
+    for (span, key, fix) in found {
         let what = format!("`{key}` and `table` exclude each other");
-        job.sink().report(span, what, mend);
+        job.sink().report(span, what, fix);
     }
 }
 

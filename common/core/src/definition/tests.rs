@@ -68,7 +68,7 @@ fn a_spec_survives_its_json() {
     assert_eq!(serde_json::from_value::<JobSpec>(json).unwrap(), jobs[0].spec);
 }
 
-/// Every row: a job's lines, the line and column of the mistake, a part of what it says, a part of the mend.
+/// Every row: a job's lines, the line and column of the mistake, a part of what it says, a part of the fix.
 #[test]
 fn each_mistake_names_its_place_and_its_mend() {
     let table: &[(&str, (usize, usize), &str, &str)] = &[
@@ -288,14 +288,14 @@ fn each_mistake_names_its_place_and_its_mend() {
             "merge",
         ),
     ];
-    for (lines, (line, column), what, mend) in table {
+    for (lines, (line, column), what, fix) in table {
         let text = format!("[job.a]\n{lines}\n");
         let found = mistakes(&text).located();
         assert!(
             found.iter().any(|l| (l.line, l.column) == (*line, *column)
                 && l.what.contains(what)
-                && l.mend.contains(mend)),
-            "{text}\nwanted {line}:{column} {what} / {mend}\nfound {found:#?}"
+                && l.fix.contains(fix)),
+            "{text}\nwanted {line}:{column} {what} / {fix}\nfound {found:#?}"
         );
     }
 }

@@ -139,7 +139,7 @@ pub fn check_triggers(
                 source: job.source,
                 span: place(job, &parent),
                 what: format!("job `{child}` is triggered by `{parent}`, and there is no such job"),
-                mend: if pruned.contains(&parent) {
+                fix: if pruned.contains(&parent) {
                     format!("--prune would delete `{parent}`, which is in none of these files: add it to them, or take it out of `triggered_by`")
                 } else {
                     match closest(&parent, parents.keys().copied()) {
@@ -192,7 +192,7 @@ fn round(
             steps.join(" is triggered by "),
             circle[0]
         ),
-        mend: "take one of them out of a `triggered_by`".to_owned(),
+        fix: "take one of them out of a `triggered_by`".to_owned(),
         related: second.map(|other| Related {
             source: other.source,
             span: place(other, circle.get(2).unwrap_or(&circle[0])),

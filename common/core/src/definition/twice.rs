@@ -33,7 +33,7 @@ pub(super) fn defined_twice<'a>(
                 "{kind} `{}` is already defined in {}",
                 place.name, sources[earlier.source].name
             ),
-            mend: "rename one of them, or delete one".to_owned(),
+            fix: "rename one of them, or delete one".to_owned(),
             related: Some(Related {
                 source: earlier.source,
                 span: earlier.span.clone(),

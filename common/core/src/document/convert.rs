@@ -11,16 +11,16 @@ use super::{closest, parse_duration, parse_size};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     pub what: String,
-    pub mend: String,
+    pub fix: String,
     /// The offending bytes of a string's value, when it is not all of it.
     pub within: Option<Range<usize>>,
 }
 
 impl Wrong {
-    pub fn new(what: impl Into<String>, mend: impl Into<String>) -> Self {
+    pub fn new(what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             what: what.into(),
-            mend: mend.into(),
+            fix: fix.into(),
             within: None,
         }
     }
@@ -48,7 +48,7 @@ pub fn text(value: &DeValue<'_>) -> Result<String, Wrong> {
     match s.find('\0') {
         Some(at) => Err(Wrong {
             what: "a NUL character".to_owned(),
-            mend: "the operating system cannot pass it on: leave it out".to_owned(),
+            fix: "the operating system cannot pass it on: leave it out".to_owned(),
             within: Some(at..at + 1),
         }),
         None => Ok(s.to_owned()),
@@ -101,7 +101,7 @@ pub fn duration(value: &DeValue<'_>) -> Result<Duration, Wrong> {
     let Some(s) = value.as_str() else {
         let mut wrong = Wrong::kind("a duration", value, "\"90s\", \"5m\", \"1h30m\"");
         if let Some(n) = value.as_integer() {
-            wrong.mend = format!("say the unit: \"{n}s\", \"{n}m\", \"{n}h\"");
+            wrong.fix = format!("say the unit: \"{n}s\", \"{n}m\", \"{n}h\"");
         }
         return Err(wrong);
     };
@@ -132,7 +132,7 @@ pub fn size(value: &DeValue<'_>) -> Result<u64, Wrong> {
     let Some(s) = value.as_str() else {
         let mut wrong = Wrong::kind("a size", value, "\"512MiB\"");
         if let Some(n) = value.as_integer() {
-            wrong.mend = format!("say the unit: \"{n}B\", \"{n}KiB\", \"{n}MiB\"");
+            wrong.fix = format!("say the unit: \"{n}B\", \"{n}KiB\", \"{n}MiB\"");
         }
         return Err(wrong);
     };
@@ -157,10 +157,10 @@ pub fn one_of<T: Copy>(words: &[(&str, T)]) -> impl Fn(&DeValue<'_>) -> Result<T
         if let Some((_, found)) = words.iter().find(|(word, _)| *word == s) {
             return Ok(*found);
         }
-        let mend = match closest(s, words.iter().map(|(w, _)| *w)) {
+        let fix = match closest(s, words.iter().map(|(w, _)| *w)) {
             Some(near) => format!("did you mean \"{near}\"? It is one of {}", all()),
             None => format!("it is one of {}", all()),
         };
-        Err(Wrong::new(format!("unknown value \"{s}\""), mend))
+        Err(Wrong::new(format!("unknown value \"{s}\""), fix))
     }
 }

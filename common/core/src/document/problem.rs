@@ -22,7 +22,7 @@ pub struct Problem {
     pub span: Range<usize>,
     pub what: String,
     /// What to write instead.
-    pub mend: String,
+    pub fix: String,
     pub related: Option<Related>,
 }
 
@@ -51,7 +51,7 @@ pub struct Located {
     pub end_line: usize,
     pub end_column: usize,
     pub what: String,
-    pub mend: String,
+    pub fix: String,
 }
 
 impl Mistakes {
@@ -99,7 +99,7 @@ impl Mistakes {
                     end_line,
                     end_column,
                     what: p.what.clone(),
-                    mend: p.mend.clone(),
+                    fix: p.fix.clone(),
                 }
             })
             .collect()
@@ -142,7 +142,7 @@ impl Mistakes {
         if let Some(second) = second {
             group = group.element(second);
         }
-        renderer.render(&[group.element(Level::HELP.message(&problem.mend))])
+        renderer.render(&[group.element(Level::HELP.message(&problem.fix))])
     }
 }
 
@@ -152,7 +152,7 @@ impl fmt::Display for Mistakes {
             if i > 0 {
                 writeln!(f)?;
             }
-            write!(f, "{}:{}:{}: {} ({})", p.file, p.line, p.column, p.what, p.mend)?;
+            write!(f, "{}:{}:{}: {} ({})", p.file, p.line, p.column, p.what, p.fix)?;
         }
         Ok(())
     }

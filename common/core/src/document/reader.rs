@@ -26,12 +26,12 @@ impl<'s> Sink<'s> {
         }
     }
 
-    pub fn report(&self, span: Range<usize>, what: impl Into<String>, mend: impl Into<String>) {
+    pub fn report(&self, span: Range<usize>, what: impl Into<String>, fix: impl Into<String>) {
         self.problems.borrow_mut().push(Problem {
             source: self.source,
             span,
             what: what.into(),
-            mend: mend.into(),
+            fix: fix.into(),
             related: None,
         });
     }
@@ -42,7 +42,7 @@ impl<'s> Sink<'s> {
             .within
             .and_then(|within| self.inside(&span, &within))
             .unwrap_or(span);
-        self.report(at, format!("`{key}`: {}", wrong.what), wrong.mend);
+        self.report(at, format!("`{key}`: {}", wrong.what), wrong.fix);
     }
 
     pub fn into_problems(self) -> Vec<Problem> {
@@ -68,13 +68,13 @@ impl<'s> Sink<'s> {
 pub fn parse_table<'i>(sink: &Sink<'_>, text: &'i str) -> DeTable<'i> {
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in errors {
-        let mend = if error.message().contains("duplicate") {
+        let fix = if error.message().contains("duplicate") {
             "each name may stand here once: rename one of them, or merge the two"
         } else {
             "see toml.io for how TOML is written"
         };
         let span = error.span().unwrap_or(0..0);
-        sink.report(span, error.message().trim().to_owned(), mend);
+        sink.report(span, error.message().trim().to_owned(), fix);
     }
     table.into_inner()
 }
@@ -291,7 +291,7 @@ impl<'a> Reader<'a> {
                 }
                 let hint = hints.iter().find(|(word, _)| *word == name);
                 let near = closest(name, self.known.iter().copied());
-                let mend = match (hint, near) {
+                let fix = match (hint, near) {
                     (Some((_, hint)), _) => (*hint).to_owned(),
                     (None, Some(near)) => format!("did you mean `{near}`?"),
                     (None, None) => {
@@ -301,8 +301,7 @@ impl<'a> Reader<'a> {
                         format!("the keys here are {}", known.join(", "))
                     }
                 };
-                self.sink
-                    .report(key.span(), format!("unknown key `{name}`"), mend);
+                self.sink.report(key.span(), format!("unknown key `{name}`"), fix);
             }
         }
     }

@@ -61,7 +61,7 @@ pub(super) fn header(
             line: begin,
         },
         what: format!("`{BEGIN}` has no `{END}`"),
-        mend: format!("put `{END}` on a line of its own after the last comment line of the block"),
+        fix: format!("put `{END}` on a line of its own after the last comment line of the block"),
     })
 }
 
@@ -108,7 +108,7 @@ pub(super) fn misspelt(file: &str, text: &str) -> Vec<Malformed> {
                 line: number,
             },
             what: format!("`{key}` is not a key of an LSB header"),
-            mend: format!("write `# {meant}:`"),
+            fix: format!("write `# {meant}:`"),
         })
     };
     block.filter_map(wrong).collect()

@@ -140,7 +140,7 @@ pub struct Malformed {
     pub at: Place,
     pub what: String,
     /// What to do about it.
-    pub mend: String,
+    pub fix: String,
 }
 
 /// What a script says about itself.

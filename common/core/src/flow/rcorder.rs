@@ -115,7 +115,7 @@ pub(super) fn misspelt(file: &str, text: &str, first: u32) -> Vec<Malformed> {
                 line: number,
             },
             what: format!("`{key}` is not an annotation"),
-            mend: format!("write `# {meant}:`"),
+            fix: format!("write `# {meant}:`"),
         })
     };
     lines.filter_map(wrong).collect()

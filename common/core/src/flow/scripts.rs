@@ -81,7 +81,7 @@ pub fn doubtful(scripts: &[Script], selection: &Selection) -> Vec<Malformed> {
                 line: 1,
             },
             what: "the numbers in the names are not used: not all scripts are numbered, or some have annotations".to_owned(),
-            mend: "number all of them, or annotate all of them".to_owned(),
+            fix: "number all of them, or annotate all of them".to_owned(),
         });
     }
     found

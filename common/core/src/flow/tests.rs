@@ -273,7 +273,7 @@ fn a_name_that_is_provided_means_its_providers_and_not_the_script_of_that_name()
 fn misspelt_annotations_are_told_with_their_line() {
     let text = "#!/bin/sh\n# PROVIDE: a\n# REQURE: b\n# NOTE: not an annotation\n\n# REQURE: code follows\nrun\n# BEFROE: c\n";
     let found = doubtful(&[script("a", text)], &Selection::default());
-    let said: Vec<_> = found.iter().map(|m| format!("{m}: {}", m.mend)).collect();
+    let said: Vec<_> = found.iter().map(|m| format!("{m}: {}", m.fix)).collect();
     assert_eq!(
         said,
         [
@@ -290,7 +290,7 @@ fn misspelt_keys_of_an_lsb_header_are_told() {
         "# Requird-Start: b\n# Default-Strat: S\n# X-Interactive: true\n# Description: one\n#  Provide: two",
     );
     let found = doubtful(&[script("a", &text)], &Selection::default());
-    let said: Vec<_> = found.iter().map(|m| format!("{m}: {}", m.mend)).collect();
+    let said: Vec<_> = found.iter().map(|m| format!("{m}: {}", m.fix)).collect();
     assert_eq!(
         said,
         [
@@ -304,7 +304,7 @@ fn misspelt_keys_of_an_lsb_header_are_told() {
 fn misspelt_annotations_of_every_function_are_told() {
     let text = "# PROVIDE: a\na() { :; }\nb=1\n# REQURE: lost\n\n# REQURE: a\n# BEFORE: c\nb() {\n # BEFROE: x\n :\n}\n";
     let found = doubtful_functions(&script("all", text));
-    let said: Vec<_> = found.iter().map(|m| format!("{m}: {}", m.mend)).collect();
+    let said: Vec<_> = found.iter().map(|m| format!("{m}: {}", m.fix)).collect();
     assert_eq!(
         said,
         ["/etc/rc.d/all:6: `REQURE` is not an annotation: write `# REQUIRE:`"]

@@ -25,7 +25,7 @@ pub fn add_pairs(tasks: &mut Vec<Task>, file: &str, text: &str, create: bool) ->
         return Err(Malformed {
             at: at.clone(),
             what: format!("`{word}` stands alone: names come in pairs"),
-            mend: format!("write `{word} {word}` to name it, or `dependency dependent`"),
+            fix: format!("write `{word} {word}` to name it, or `dependency dependent`"),
         });
     }
     let mut index: BTreeMap<String, usize> = tasks

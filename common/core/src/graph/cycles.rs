@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{Edge, Graph, Node, Place};
 
-/// More than anybody mends in one sitting.
+/// More than anybody fixes in one sitting.
 const MAX_CYCLES: usize = 100;
 
 /// A cycle: each step comes before the next, the last before the first.

@@ -63,7 +63,7 @@ pub struct Invalid {
     pub line: usize,
     pub column: usize,
     pub problem: String,
-    pub mend: String,
+    pub fix: String,
     pub text: String,
 }
 
@@ -87,12 +87,12 @@ impl Report {
         self.notes.push(Note { line, text });
     }
 
-    pub(crate) fn refuse(&mut self, line: usize, text: &str, problem: impl Into<String>, mend: &str) {
+    pub(crate) fn refuse(&mut self, line: usize, text: &str, problem: impl Into<String>, fix: &str) {
         self.invalid.push(Invalid {
             line,
             column: 1,
             problem: problem.into(),
-            mend: mend.to_owned(),
+            fix: fix.to_owned(),
             text: text.to_owned(),
         });
     }

@@ -13,13 +13,13 @@ pub struct CalendarDates {
 
 /// An entry of a calendar that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{entry:?} {problem}; {mend}")]
+#[error("{entry:?} {problem}; {fix}")]
 pub struct CalendarError {
     /// Position in the list, from 0.
     pub index: usize,
     pub entry: String,
     pub problem: String,
-    pub mend: String,
+    pub fix: String,
 }
 
 impl CalendarDates {
@@ -34,12 +34,12 @@ impl CalendarDates {
             let entry = entry.as_ref();
             match range(entry) {
                 Ok(range) => ranges.push(range),
-                Err((problem, mend)) => {
+                Err((problem, fix)) => {
                     errors.push(CalendarError {
                         index,
                         entry: entry.to_owned(),
                         problem,
-                        mend,
+                        fix,
                     });
                 }
             }
@@ -116,18 +116,18 @@ fn range(entry: &str) -> Result<(Date, Date), (String, String)> {
 
 fn date(text: &str) -> Result<Date, (String, String)> {
     let text = text.trim();
-    let mend = "write a day as 2026-12-24, a range as 2026-12-24..2026-12-26";
+    let fix = "write a day as 2026-12-24, a range as 2026-12-24..2026-12-26";
     // jiff also reads a date out of a date-time; a calendar has whole days.
     if text.len() != 10 {
         return Err((
             format!("holds {text:?}, which is not a valid day"),
-            mend.to_owned(),
+            fix.to_owned(),
         ));
     }
     text.parse().map_err(|_| {
         (
             format!("holds {text:?}, which is not a valid day"),
-            mend.to_owned(),
+            fix.to_owned(),
         )
     })
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a schedule, where, and how to mend it.
+//! What is wrong with a schedule, where, and how to fix it.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub struct ExpressionError {
     pub column: usize,
     pub problem: String,
     /// What to write instead.
-    pub mend: String,
+    pub fix: String,
 }
 
 impl fmt::Display for ExpressionError {
@@ -38,7 +38,7 @@ impl fmt::Display for ExpressionError {
         if let Some(field) = self.field {
             write!(f, "{field}, ")?;
         }
-        write!(f, "column {}: {}; {}", self.column, self.problem, self.mend)
+        write!(f, "column {}: {}; {}", self.column, self.problem, self.fix)
     }
 }
 
@@ -79,16 +79,16 @@ pub(super) struct Fault {
     /// Characters from 0.
     pub at: usize,
     pub problem: String,
-    pub mend: String,
+    pub fix: String,
 }
 
 impl Fault {
-    pub fn whole(at: usize, problem: impl Into<String>, mend: impl Into<String>) -> Self {
+    pub fn whole(at: usize, problem: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             field: None,
             at,
             problem: problem.into(),
-            mend: mend.into(),
+            fix: fix.into(),
         }
     }
 
@@ -99,7 +99,7 @@ impl Fault {
             field: self.field,
             column: self.at + 1,
             problem: self.problem,
-            mend: self.mend,
+            fix: self.fix,
         })
     }
 }

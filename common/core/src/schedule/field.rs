@@ -172,15 +172,15 @@ impl Item<'_> {
         }
         // Months and weekdays go round; hours do not, because "9-5" is more often a slip than a night.
         if self.kind.names.is_empty() {
-            let mend = format!(
+            let fix = format!(
                 "ranges go up; for one that goes round write {low}-{},{}-{high}",
                 self.kind.high, self.kind.low
             );
-            return Err(self.fault(0, format!("the range {} goes backwards", self.text), mend));
+            return Err(self.fault(0, format!("the range {} goes backwards", self.text), fix));
         }
         if step.is_some() {
-            let mend = "list the values instead; cron implementations disagree on what this means";
-            return Err(self.fault(0, "a range that goes round takes no step", mend));
+            let fix = "list the values instead; cron implementations disagree on what this means";
+            return Err(self.fault(0, "a range that goes round takes no step", fix));
         }
         self.fill(field, low, self.last(), 1);
         self.fill(field, self.kind.low, high, 1);
@@ -213,8 +213,8 @@ impl Item<'_> {
             low = self.value(a, 2)?;
             high = self.value(b, 3 + a.chars().count())?;
             if low > high {
-                let mend = format!("write H({high}-{low})");
-                return Err(self.fault(2, format!("the range {a}-{b} goes backwards"), mend));
+                let fix = format!("write H({high}-{low})");
+                return Err(self.fault(2, format!("the range {a}-{b} goes backwards"), fix));
             }
         }
         let choices = step.unwrap_or(u32::MAX).min(high - low + 1);
@@ -296,25 +296,25 @@ impl Item<'_> {
             return Ok(true);
         }
         if text.contains(['L', 'W', '#']) {
-            let mend = "L, L-1 to L-30, 1W to 31W and LW stand alone or in a list, not in ranges or steps";
-            return Err(self.fault(0, format!("{:?} is not understood", self.text), mend));
+            let fix = "L, L-1 to L-30, 1W to 31W and LW stand alone or in a list, not in ranges or steps";
+            return Err(self.fault(0, format!("{:?} is not understood", self.text), fix));
         }
         Ok(false)
     }
 
     fn special_day_of_week(&self, text: &str, days: &mut Days) -> Result<bool, Fault> {
         if text == "L" {
-            let mend = "write 6L for the last Saturday of the month, SAT for every one";
-            return Err(self.fault(0, "a bare L is ambiguous here", mend));
+            let fix = "write 6L for the last Saturday of the month, SAT for every one";
+            return Err(self.fault(0, "a bare L is ambiguous here", fix));
         }
         if let Some(dow) = text.strip_suffix('L').filter(|d| !d.contains(['-', '/', '#'])) {
             days.dow_last |= 1 << (self.value(dow, 0)? % 7);
             return Ok(true);
         }
         if let Some((dow, nth)) = text.split_once('#') {
-            let mend = "write n#1 to n#5, as in MON#1; it takes no range and no step";
+            let fix = "write n#1 to n#5, as in MON#1; it takes no range and no step";
             if dow.contains(['-', '/']) {
-                return Err(self.fault(0, format!("{:?} is not understood", self.text), mend));
+                return Err(self.fault(0, format!("{:?} is not understood", self.text), fix));
             }
             let dow_value = self.value(dow, 0)? % 7;
             return match nth.as_bytes() {
@@ -325,23 +325,23 @@ impl Item<'_> {
                 _ => Err(self.fault(
                     dow.chars().count() + 1,
                     format!("{nth:?} is not a valid week of a month"),
-                    mend,
+                    fix,
                 )),
             };
         }
         if text.contains('L') {
-            let mend = "nL and n#k stand alone or in a list, not in ranges or steps";
-            return Err(self.fault(0, format!("{:?} is not understood", self.text), mend));
+            let fix = "nL and n#k stand alone or in a list, not in ranges or steps";
+            return Err(self.fault(0, format!("{:?} is not understood", self.text), fix));
         }
         Ok(false)
     }
 
-    fn fault(&self, offset: usize, problem: impl Into<String>, mend: impl Into<String>) -> Fault {
+    fn fault(&self, offset: usize, problem: impl Into<String>, fix: impl Into<String>) -> Fault {
         Fault {
             field: Some(self.kind.name),
             at: self.at + offset,
             problem: problem.into(),
-            mend: mend.into(),
+            fix: fix.into(),
         }
     }
 }

@@ -11,14 +11,14 @@ const UNITS: &[(&[&str], u64)] = &[
     (&["w", "week", "weeks"], 7 * 86_400),
 ];
 
-const MEND: &str = "write a duration such as 90s, 15m, 1h30m or 2d, in whole seconds, at most 366d";
+const FIX: &str = "write a duration such as 90s, 15m, 1h30m or 2d, in whole seconds, at most 366d";
 const LONGEST: u64 = 366 * 86_400;
 
 /// Whole seconds, 1 to 366 days. `at` is the text's place in its expression, in characters.
 pub(super) fn parse(text: &str, at: usize) -> Result<i64, Fault> {
     let mut rest = text.trim();
     if rest.is_empty() {
-        return Err(Fault::whole(at, "the interval is missing", MEND));
+        return Err(Fault::whole(at, "the interval is missing", FIX));
     }
     let mut thousandths: u64 = 0;
     while !rest.is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn parse(text: &str, at: usize) -> Result<i64, Fault> {
             .unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(letters);
         let amount = in_thousandths(amount)
-            .ok_or_else(|| Fault::whole(place, format!("{text:?} is not a valid duration"), MEND))?;
+            .ok_or_else(|| Fault::whole(place, format!("{text:?} is not a valid duration"), FIX))?;
         let seconds = UNITS
             .iter()
             .find(|(names, _)| names.contains(&unit))
@@ -42,7 +42,7 @@ pub(super) fn parse(text: &str, at: usize) -> Result<i64, Fault> {
             return Err(Fault::whole(
                 place,
                 format!("{unit:?} is not a valid unit of time"),
-                MEND,
+                FIX,
             ));
         };
         thousandths = amount
@@ -56,7 +56,7 @@ pub(super) fn parse(text: &str, at: usize) -> Result<i64, Fault> {
         return Err(Fault::whole(
             at,
             format!("an interval of {} cannot be used", text.trim()),
-            MEND,
+            FIX,
         ));
     }
     // At most LONGEST.

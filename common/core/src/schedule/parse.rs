@@ -111,7 +111,7 @@ fn cron(text: &str, words: &[(usize, &str)], hash: &JobHash) -> Result<Cron, Fau
             field: Some(DAY_OF_MONTH.name),
             at,
             problem: format!("{NEVER}: no month it names has such a day ({day})"),
-            mend: "use L for the last day of a month, or name a month that has the day".to_owned(),
+            fix: "use L for the last day of a month, or name a month that has the day".to_owned(),
         });
     }
     Ok(cron)

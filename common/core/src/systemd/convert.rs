@@ -76,7 +76,7 @@ pub fn import(timers: &[Timer], machine: &Machine<'_>, user: &str) -> Import {
         for bad in &report.invalid {
             pieces.push(Piece::Comment(format!(
                 "# NOT IMPORTED, line {}: {}; {}",
-                bad.line, bad.problem, bad.mend
+                bad.line, bad.problem, bad.fix
             )));
         }
         reports.push(report);
@@ -123,8 +123,8 @@ fn one(
     }
     let stem = name.trim_end_matches(".timer");
     if stem.ends_with('@') {
-        let mend = "import an instance of it: name the file NAME@INSTANCE.timer, or link it so";
-        report.refuse(1, name, "a template has no instance to run", mend);
+        let fix = "import an instance of it: name the file NAME@INSTANCE.timer, or link it so";
+        report.refuse(1, name, "a template has no instance to run", fix);
         return Vec::new();
     }
     left_out(&unit, "Timer", READ, report);
@@ -215,9 +215,9 @@ impl Due {
             } = match on_calendar(&entry.value) {
                 Ok(calendar) => calendar,
                 Err(problem) => {
-                    let mend = "write the `schedule` of the job by hand, see docs/reference/schedules.md";
+                    let fix = "write the `schedule` of the job by hand, see docs/reference/schedules.md";
                     let problem = format!("OnCalendar={}: {problem}", entry.value);
-                    report.refuse(entry.line, &entry.value, problem, mend);
+                    report.refuse(entry.line, &entry.value, problem, fix);
                     continue;
                 }
             };

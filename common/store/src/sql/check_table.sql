@@ -1,1 +1,1 @@
-SELECT problem, mend, fatal FROM farmhand.check_table($1)
+SELECT problem, fix, fatal FROM farmhand.check_table($1)

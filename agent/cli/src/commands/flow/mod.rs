@@ -206,7 +206,7 @@ impl SourceArgs {
         };
         let (tasks, doubtful) = load(&source, &self.selection()?)?;
         for found in doubtful {
-            out::note(&format!("warning: {found}: {}", found.mend));
+            out::note(&format!("warning: {found}: {}", found.fix));
         }
         Ok(tasks)
     }
@@ -355,8 +355,8 @@ impl From<LoadError> for Failure {
         match error {
             LoadError::Io { source, .. } => failure.why(source),
             LoadError::Malformed(list) => {
-                let mend = list.first().map(|m| m.mend.clone()).unwrap_or_default();
-                list.into_iter().fold(failure, Failure::why).next(mend)
+                let fix = list.first().map(|m| m.fix.clone()).unwrap_or_default();
+                list.into_iter().fold(failure, Failure::why).next(fix)
             }
             LoadError::Empty { .. } => failure
                 .why("there is neither an executable file nor one with annotations")

@@ -152,7 +152,7 @@ fn report(import: &Import) {
         for bad in &report.invalid {
             out::note(&out::printable(&format!(
                 "{}:{}:{}: not imported: {}; {}",
-                report.file, bad.line, bad.column, bad.problem, bad.mend
+                report.file, bad.line, bad.column, bad.problem, bad.fix
             )));
         }
         for note in &report.notes {
