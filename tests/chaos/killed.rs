@@ -224,6 +224,40 @@ async fn without_agent_warden_and_guard_processes_live_on_until_the_next_agent_e
     assert!(!farm.processes_of_run(run_id).is_empty());
 }
 
+/// Found by `tests/chaos/run` (seed 9203): the agent that came back waited for the end of its last lease first, and so
+/// did its neighbour, who then ran the run beside what was left of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_left_behind_is_ended_before_the_agent_waits_for_its_last_lease() {
+    let mut farm = Farm::new()
+        .ttl(Duration::from_secs(30))
+        .jobs("[job.long]\ncommand = [WITNESS, '60000', 'daemon']\n")
+        .start()
+        .await;
+    let run_id = farm.submit("long").await;
+    farm.lives(run_id, 1).await;
+    farm.eventually("the daemon beats", SOON, async || {
+        match farm.witness.life(run_id, 1).pids.len() {
+            2 => Ok(()),
+            pids => Err(format!("{pids} processes")),
+        }
+    })
+    .await;
+    farm.agents[0].kill_with_guards();
+    assert!(
+        !farm.processes_of_run(run_id).is_empty(),
+        "nothing was left behind"
+    );
+    farm.agents[0].spawn();
+    farm.eventually("it is ended", SOON, async || {
+        match farm.processes_of_run(run_id).len() {
+            0 => Ok(()),
+            left => Err(format!("{left} processes")),
+        }
+    })
+    .await;
+    assert_eq!(farm.value::<i64>("SELECT session FROM farmhand.node").await, 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn with_a_pid_namespace_nothing_survives_agent_warden_and_guard() {
     let mut farm = Farm::new()

@@ -1,5 +1,8 @@
 use super::*;
 
+/// What the farm is like, and what its verdict says.
+type Row<'a> = (FarmFacts, Level, Vec<(&'a str, About)>);
+
 fn well() -> FarmFacts {
     FarmFacts {
         claims_open: true,
@@ -56,7 +59,7 @@ fn a_farm_has_one_verdict() {
         change(&mut facts);
         facts
     };
-    let table: Vec<(FarmFacts, Level, Vec<(&str, About)>)> = vec![
+    let table: Vec<Row> = vec![
         (well(), Well, vec![]),
         (
             FarmFacts {

@@ -21,7 +21,10 @@ use farmhand_os::clock::{self, boot_now};
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::privsep;
 use farmhand_warden_client::wire::{AttemptId, AttemptReport, Kind, Refusal, Serving};
-use farmhand_warden_client::{Gone, Notices, Paths, WardenClient, WardenError};
+use farmhand_warden_client::{Gone, Notices, Paths, WardenClient, WardenError, nobody_lives};
+
+/// A sweep gives up what the kernel cannot end after ten seconds.
+const SWEPT_WITHIN: Duration = Duration::from_secs(12);
 
 /// Random, made by the kernel at each boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -147,7 +150,8 @@ async fn existing_wardens(ctx: &Context) -> Result<Vec<(Kind, WardenClient, Noti
         loop {
             match WardenClient::connect_existing(dir, kind, Some(&ctx.config.address)).await {
                 Ok(Some((client, notices))) => found.push((kind, client, notices)),
-                Ok(None) => {}
+                // Before the session is opened, which may have to wait for the end of the last one.
+                Ok(None) => sweep(&Paths::new(dir, kind)).await,
                 // Stopped, or its guard is still ending processes: its kernel timer is running out.
                 Err(e @ (WardenError::NoAnswer { .. } | WardenError::Busy(_) | WardenError::Gone)) => {
                     tracing::warn!("waiting for the {} warden: {e}", kind.name());
@@ -167,6 +171,17 @@ async fn existing_wardens(ctx: &Context) -> Result<Vec<(Kind, WardenClient, Noti
         }
     }
     Ok(found)
+}
+
+/// Ends what a warden left behind that was killed together with its reaper.
+async fn sweep(paths: &Paths) {
+    let kind = paths.kind().name();
+    match tokio::time::timeout(SWEPT_WITHIN, nobody_lives(paths)).await {
+        Ok(Ok(Gone::Empty { swept: 0 })) => {}
+        Ok(Ok(gone)) => tracing::warn!("the {kind} warden and its reaper were killed together: {gone:?}"),
+        Ok(Err(e)) => tracing::error!("looking for what the {kind} warden left: {e}"),
+        Err(_) => tracing::error!("what the {kind} warden left could not be ended within {SWEPT_WITHIN:?}"),
+    }
 }
 
 /// The lease that all of them serve.
