@@ -148,7 +148,7 @@ fn each_mistake_names_its_place_and_its_mend() {
         (
             "command = ['x']\ntimeout = '90 s'",
             (3, 11),
-            "no duration",
+            "not a valid duration",
             "largest first",
         ),
         (
@@ -173,7 +173,7 @@ fn each_mistake_names_its_place_and_its_mend() {
             "command = ['x']\nlimits = 5",
             (3, 10),
             "expected a table",
-            "[limits]",
+            "limits = { … }",
         ),
         (
             "command = ['x']\ntimezone = 'Europe/Berlni'",
@@ -200,8 +200,8 @@ fn each_mistake_names_its_place_and_its_mend() {
             "at least as long",
         ),
         ("command = ['x']\ncwd = 'tmp'", (3, 7), "not absolute", "/"),
-        ("command = ['x']\numask = '888'", (3, 9), "no umask", "\"022\""),
-        ("command = ['x']\numask = 22", (3, 9), "no umask", "\"022\""),
+        ("command = ['x']\numask = '888'", (3, 9), "not a valid umask", "\"022\""),
+        ("command = ['x']\numask = 22", (3, 9), "not a valid umask", "\"022\""),
         (
             "command = ['x']\nenv = { FARMHAND_JOB = 'x' }",
             (3, 9),

@@ -287,7 +287,7 @@ const CASES: &[Case] = &[
         "nothing is due",
         |f, _| f.at = None,
         Some(Gate::Schedule),
-        "its next instant is 2027-03-11T12:00:00Z",
+        "next run at 2027-03-11T12:00:00Z",
     ),
     (
         "running",
