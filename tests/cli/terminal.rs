@@ -23,6 +23,8 @@ async fn every_command_answers_a_program_in_json() {
     let (timer, manifest) = (timer.to_str().unwrap(), manifest.to_str().unwrap());
     let tasks = farm.file("flow.tsort", "a b\n");
     let man = farm.dir.path().join("man");
+    let names = farm.dir.path().join("names");
+    let names = names.to_str().unwrap();
     let key = farm.dir.path().join("key");
     let key = key.to_str().unwrap();
     let (crontab, tasks, man) = (
@@ -70,6 +72,7 @@ async fn every_command_answers_a_program_in_json() {
         ("lease release", vec!["n1", "--force", "--confirm", "n1"]),
         ("node rm", vec!["n1"]),
         ("flow plan", vec!["--edges", tasks]),
+        ("flow init", vec![names, "db"]),
         ("flow graph", vec!["--edges", tasks]),
         ("status", vec![]),
         ("top", vec![]),

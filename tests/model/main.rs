@@ -9,6 +9,7 @@ mod actions;
 mod agent;
 mod clones;
 mod config;
+mod copies;
 mod db;
 mod fire;
 mod locks;

@@ -4,6 +4,7 @@ use stateright::{Checker, HasDiscoveries, Model};
 
 use crate::actions::Protocol;
 use crate::config::{Config, Features, Guard, tight_ticks};
+use crate::copies::*;
 use crate::properties::*;
 use crate::scenarios::*;
 use crate::ttls::*;

@@ -6,6 +6,7 @@ use stateright::{Checker, HasDiscoveries, Model};
 
 use crate::actions::Protocol;
 use crate::config::{Config, Faults, Features, Start, tight_ticks};
+use crate::copies::{cloned, cloned_losing_replies};
 use crate::state::{HOSTS, RUNS, State};
 
 /// The second host watches the first, takes over, and neither opens a session twice.
@@ -303,34 +304,6 @@ pub fn refused_starts() -> Config {
             ..Faults::default()
         },
         ..takeover()
-    }
-}
-
-/// The first host is copied while it runs nothing; both go on with one session.
-pub fn cloned() -> Config {
-    Config {
-        name: "cloned",
-        faults: Faults {
-            clones: 1,
-            ..Faults::default()
-        },
-        ..same_address()
-    }
-}
-
-/// A claim's reply is lost, and that of its release: then the copy may run the next attempt.
-pub fn cloned_losing_replies() -> Config {
-    Config {
-        name: "cloned, losing replies",
-        runs: 1,
-        max_session: [3, 3],
-        max_attempts: 2,
-        faults: Faults {
-            clones: 1,
-            lost_replies: 2,
-            ..Faults::default()
-        },
-        ..same_address()
     }
 }
 

@@ -19,6 +19,8 @@ use farmhand_os::process::{self, Stat};
 
 /// Longest a reader can be on its way to a FIFO on a machine that still does anything.
 const BOUND: Duration = Duration::from_secs(30);
+/// The first part of that, in which no engine may resume the flow.
+const ALONE: Duration = Duration::from_secs(1);
 /// For who was woken to look at the status.
 const READ_WITHIN: Duration = Duration::from_secs(10);
 /// Between two looks at what still lives.
@@ -116,9 +118,15 @@ fn guard(line: OwnedFd, dir: &RunDir, session: i32, spared: Spared, locks: &Lock
     }
     let _ = (&lock).write_all(RunDir::ENDING);
     end_tasks(dir, (spared == Spared::Daemons).then_some(&sessions));
-    drop((lock, held));
-    if let Ok(mut fifos) = Directory::open(&dir.deps()).and_then(Fifos::new) {
+    drop(held);
+    let mut fifos = Directory::open(&dir.deps()).and_then(Fifos::new);
+    if let Ok(fifos) = &mut fifos {
         let _ = fifos.recover();
+        fifos.settle(ALONE);
+    }
+    // An engine that resumes the flow does the same with these FIFOs.
+    drop(lock);
+    if let Ok(fifos) = &mut fifos {
         fifos.settle(BOUND);
     }
     if let Some(memory) = dir.memory() {

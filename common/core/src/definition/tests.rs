@@ -200,8 +200,18 @@ fn each_mistake_names_its_place_and_its_mend() {
             "at least as long",
         ),
         ("command = ['x']\ncwd = 'tmp'", (3, 7), "not absolute", "/"),
-        ("command = ['x']\numask = '888'", (3, 9), "not a valid umask", "\"022\""),
-        ("command = ['x']\numask = 22", (3, 9), "not a valid umask", "\"022\""),
+        (
+            "command = ['x']\numask = '888'",
+            (3, 9),
+            "not a valid umask",
+            "\"022\"",
+        ),
+        (
+            "command = ['x']\numask = 22",
+            (3, 9),
+            "not a valid umask",
+            "\"022\"",
+        ),
         (
             "command = ['x']\nenv = { FARMHAND_JOB = 'x' }",
             (3, 9),

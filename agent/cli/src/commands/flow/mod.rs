@@ -111,7 +111,7 @@ pub fn run(args: &FlowArgs, json: bool) -> Outcome {
     match &args.command {
         FlowCommand::Plan(args) => show_plan(args, json),
         FlowCommand::Run(args) => run::run(args, json),
-        FlowCommand::Init(args) => wait::run_init(args),
+        FlowCommand::Init(args) => wait::run_init(args, json),
         FlowCommand::Wait(args) => wait::run_wait(args, json),
         FlowCommand::Mark(args) => wait::run_mark(args),
         FlowCommand::Graph(args) => {

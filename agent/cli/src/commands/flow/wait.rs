@@ -50,8 +50,11 @@ pub struct MarkArgs {
     task: Option<String>,
 }
 
-pub fn run_init(args: &InitArgs) -> Outcome {
+pub fn run_init(args: &InitArgs, json: bool) -> Outcome {
     alone::init(&args.dir, &args.names, args.again).map_err(|e| cannot(&args.dir, e))?;
+    if json {
+        out::json(&serde_json::json!({"dir": args.dir, "names": args.names}));
+    }
     Ok(Exit::Ok)
 }
 
