@@ -22,12 +22,7 @@ impl State {
         if !cfg.has(Guard::CloseNamesItsOwn) {
             return [ANY; RUNS];
         }
-        let by_attempt = cfg.has(Guard::CloseNamesAttempts);
-        std::array::from_fn(|r| match self.knows(h, a, r) {
-            Some(_) if !by_attempt => ANY,
-            Some(attempt) => attempt,
-            None => 0,
-        })
+        std::array::from_fn(|r| self.knows(h, a, r).unwrap_or(0))
     }
 
     fn knows(&self, h: usize, a: &Agent, r: usize) -> Option<u8> {

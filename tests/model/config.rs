@@ -40,7 +40,6 @@ pub enum Guard {
     TreeEmptyBeforeClose,
     OnlyOwnGivenBack,
     CloseNamesItsOwn,
-    CloseNamesAttempts,
     CloseFreesItsOwn,
     LateClaimReleased,
     LateOpenClosed,

@@ -9,7 +9,6 @@ mod actions;
 mod agent;
 mod clones;
 mod config;
-mod copies;
 mod db;
 mod fire;
 mod locks;

@@ -4,7 +4,6 @@ use stateright::{Checker, HasDiscoveries, Model};
 
 use crate::actions::Protocol;
 use crate::config::{Config, Features, Guard, tight_ticks};
-use crate::copies::*;
 use crate::properties::*;
 use crate::scenarios::*;
 use crate::ttls::*;
@@ -110,7 +109,6 @@ missed! {
     tombstone_before_release: TombstoneBeforeRelease in lost_replies() => TWO_LIVE;
     only_own_given_back: OnlyOwnGivenBack in cloned() => TWO_LIVE;
     close_names_its_own: CloseNamesItsOwn in cloned() => TWO_LIVE;
-    close_names_attempts: CloseNamesAttempts in cloned_losing_replies() => FREED;
     tombstone_of_refused: TombstoneBeforeRelease in refused_starts() => TWO_LIVE;
     tree_empty_before_close: TreeEmptyBeforeClose in killed_warden() => TWO_LIVE;
     warden_serves_one_session: WardenServesOneSession in lost_replies() => TWO_LIVE;

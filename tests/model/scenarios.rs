@@ -6,7 +6,6 @@ use stateright::{Checker, HasDiscoveries, Model};
 
 use crate::actions::Protocol;
 use crate::config::{Config, Faults, Features, Start, tight_ticks};
-use crate::copies::{cloned, cloned_losing_replies};
 use crate::state::{HOSTS, RUNS, State};
 
 /// The second host watches the first, takes over, and neither opens a session twice.
@@ -307,6 +306,18 @@ pub fn refused_starts() -> Config {
     }
 }
 
+/// The first host is copied while it runs nothing; both go on with one session.
+pub fn cloned() -> Config {
+    Config {
+        name: "cloned",
+        faults: Faults {
+            clones: 1,
+            ..Faults::default()
+        },
+        ..same_address()
+    }
+}
+
 /// Breadth first from the start: everything, or in the daily run the first `daily` million states.
 /// Fails with the shortest path to the first thing found.
 pub fn explore(cfg: Config, daily: Option<usize>) {
@@ -386,5 +397,4 @@ holds! {
     stuck_warden;
     refused_starts;
     cloned;
-    cloned_losing_replies;
 }
