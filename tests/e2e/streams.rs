@@ -232,7 +232,7 @@ async fn lists_that_are_wrong_end_with_a_sentence_that_says_so() {
     };
     let wrong = [
         ("absent", "absent does not exist"),
-        ("directory", "is no file"),
+        ("directory", "is not a file"),
         (
             "breaks",
             "the command that prints the list ended with exit code 5",
