@@ -119,8 +119,8 @@ async fn a_secret_that_is_not_given_ends_the_start_with_the_reason() {
         ("open", "its owner alone"),
         ("short", "fewer than 6 bytes"),
         ("link", "symbolic links"),
-        ("..", "no name of a secret"),
-        ("-rf", "no name of a secret"),
+        ("..", "not a valid secret name"),
+        ("-rf", "not a valid secret name"),
     ]
     .into_iter()
     .enumerate()
@@ -153,7 +153,7 @@ async fn a_command_of_the_node_may_be_the_store() {
         panic!("{result:?}")
     };
     assert!(
-        failure.message.contains("no name of a secret"),
+        failure.message.contains("not a valid secret name"),
         "{}",
         failure.message
     );
