@@ -216,7 +216,7 @@ pub struct Finding {
     pub about: About,
 }
 
-/// Everything that is not well, the worst first; each thing once.
+/// All problems, the worst first; each once.
 pub fn judge(facts: &FarmFacts) -> Vec<Finding> {
     let mut found = trouble(facts);
     found.extend(attention(facts));

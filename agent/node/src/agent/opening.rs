@@ -57,7 +57,7 @@ pub(super) async fn begin(
         empty &= matches!(gone, Gone::Empty { .. });
     }
     if let Some(serving) = late.filter(|_| empty) {
-        // Confirmed too late to be used. Where it holds nothing, nobody need wait for its end.
+        // Confirmed too late to be used. If it holds nothing, it is closed, so that no node waits for its end.
         let me = of(ctx, serving);
         retrying(ctx, "close", || protocol::close_if(&ctx.db, &me, |_| false)).await?;
     }

@@ -10,8 +10,8 @@ use farmhand_core::flow::{Extras, Task};
 
 use crate::commands::{Exit, Failure, job_files, out};
 
-/// Keys of a job that only an agent can follow. When a job runs and where is not among them: that is said by who
-/// calls this command.
+/// Keys of a job that only an agent can follow. Keys that say when and where a job runs are not among them: whoever
+/// calls this command decides that.
 const AGENTS: [&str; 18] = [
     "child_limits",
     "cwd",
