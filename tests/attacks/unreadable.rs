@@ -30,6 +30,7 @@ async fn a_time_that_no_client_could_read_stops_neither_claims_nor_schedules() {
         labels: json!({}),
         version: "1".to_owned(),
         last_session: 0,
+        machine: None,
     };
     let Opened::Session(session) = open(&db, &node).await.expect("a session") else {
         panic!("no session")

@@ -106,3 +106,39 @@ async fn what_a_copy_claimed_is_not_given_back_while_the_copy_may_run_it() {
     said.await;
     farm.check().await;
 }
+
+/// The second agent's mounts show it another machine id, another boot id, or both.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_finds_its_address_taken_says_on_which_machine_the_holder_runs() {
+    let farm = Farm::new().agents(1).jobs(JOBS).start().await;
+    let dir = farm.dir();
+    let (machine, boot) = (dir.join("machine-id"), dir.join("boot-id"));
+    std::fs::write(&machine, "0123456789abcdef0123456789abcdef\n").expect("a file");
+    std::fs::write(&boot, "00000000-1111-2222-3333-444444444444\n").expect("a file");
+    let machine = format!("mount --bind {} /etc/machine-id && ", machine.display());
+    let boot = format!(
+        "mount --bind {} /proc/sys/kernel/random/boot_id && ",
+        boot.display()
+    );
+    for (mounts, said) in [
+        (String::new(), "on this machine, or on a copy of it"),
+        (boot.clone(), "one is a copy of the other"),
+        (format!("{machine}{boot}"), "on another machine"),
+    ] {
+        let plain = farm.agents[0].double(dir).command();
+        let mut command = std::process::Command::new("unshare");
+        command
+            .args(["--mount", "sh", "-c", &format!("{mounts}exec \"$@\""), "sh"])
+            .arg(plain.get_program())
+            .args(plain.get_args())
+            .envs(plain.get_envs().filter_map(|(k, v)| Some((k, v?))));
+        let second = tokio::task::spawn_blocking(move || command.output());
+        let second = tokio::time::timeout(SOON, second).await.expect("its end");
+        let log = String::from_utf8_lossy(&second.expect("a thread").expect("unshare").stderr).into_owned();
+        assert!(
+            log.contains("belongs to another live agent") && log.contains(said),
+            "{said}: {log}"
+        );
+    }
+    farm.check().await;
+}

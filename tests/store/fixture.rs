@@ -162,6 +162,7 @@ pub fn info(address: &str, life: Uuid, labels: serde_json::Value) -> NodeInfo {
         labels,
         version: "test".to_owned(),
         last_session: 0,
+        machine: None,
     }
 }
 

@@ -30,7 +30,8 @@ async fn a_second_life_under_an_open_address_is_told_who_holds_it() {
             session: me.session,
             life: me.life,
             beat,
-            ttl_ms: 30_000
+            ttl_ms: 30_000,
+            machine: None
         }
     );
 }

@@ -337,6 +337,7 @@ fn info(address: u8, life: u8, longer: u8) -> NodeInfo {
         labels: json!({}),
         version: "test".to_owned(),
         last_session: 0,
+        machine: None,
     }
 }
 

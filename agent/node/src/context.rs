@@ -71,6 +71,7 @@ impl Context {
             labels: json!(tunable.labels),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             last_session: last.map_or(0, |m| m.session),
+            machine: farmhand_os::machine::identity(),
         }
     }
 }

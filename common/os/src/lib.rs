@@ -3,6 +3,7 @@
 pub mod accounts;
 pub mod clock;
 pub mod fork;
+pub mod machine;
 pub mod path_hash;
 pub mod process;
 pub mod random;

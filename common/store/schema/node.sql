@@ -114,6 +114,8 @@ CREATE TABLE farmhand.node (
     slots integer NOT NULL CHECK (slots >= 0),
     labels jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(labels) = 'object'),
     version text NOT NULL,
+    -- Which machine, and which boot of it, opened the session: told to another agent of the same address. NULL where unknown.
+    machine text,
     started_at timestamptz NOT NULL,
     state text NOT NULL GENERATED ALWAYS AS (CASE
         WHEN NOT open THEN 'closed'

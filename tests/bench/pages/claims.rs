@@ -71,6 +71,7 @@ async fn session(db: &Db) -> LeaseIdentity {
         labels: serde_json::json!({"role": "bench"}),
         version: "bench".to_owned(),
         last_session: 0,
+        machine: None,
     };
     match open(db, &info).await.expect("a session") {
         Opened::Session(session) => LeaseIdentity {

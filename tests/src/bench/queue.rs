@@ -124,6 +124,7 @@ pub async fn session(db: &Db, address: &str) -> LeaseIdentity {
         labels: serde_json::json!({}),
         version: "bench".to_owned(),
         last_session: 0,
+        machine: None,
     };
     match open(db, &node).await.expect("a session") {
         Opened::Session(session) => LeaseIdentity {

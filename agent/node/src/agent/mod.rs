@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use farmhand_core::lease::LeaseTiming;
+use farmhand_core::lease::{LeaseTiming, Relation};
 use farmhand_core::retry::full_jitter;
 use farmhand_store::{Db, DbConfig, Note, StoreError, migrate};
 use tokio::sync::{mpsc, oneshot};
@@ -49,10 +49,15 @@ pub enum AgentError {
     Store(#[from] StoreError),
     /// Another agent lives under this address.
     #[error(
-        "the address {address} belongs to another live agent (session {session}); give this one an --address of \
-         its own, or stop the other"
+        "the address {address} belongs to another live agent (session {session}{}); give this one an --address of \
+         its own, or stop the other", holder.map_or("", Relation::of_the_holder)
     )]
-    AddressTaken { address: String, session: i64 },
+    AddressTaken {
+        address: String,
+        session: i64,
+        /// Its machine, compared with this one.
+        holder: Option<Relation>,
+    },
     /// Its warden lives.
     #[error(
         "the state directory {} belongs to the node {address}, whose jobs run under session {session}; start this agent \

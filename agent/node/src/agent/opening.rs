@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farmhand_core::lease::{BootInstant, EpochKey, LeaseTiming};
+use farmhand_core::lease::{BootInstant, EpochKey, LeaseTiming, Relation};
 use farmhand_store::LeaseIdentity;
 use farmhand_store::protocol::{self, Opened};
 use tokio::sync::mpsc;
@@ -18,6 +18,7 @@ use crate::lease::Lease;
 use crate::session::{LEASE_GRACE, Session};
 use crate::wardens::{self, Wardens};
 use farmhand_os::clock::{self, boot_now};
+use farmhand_os::machine;
 use farmhand_telemetry::events::Event;
 use farmhand_warden_client::privsep;
 use farmhand_warden_client::wire::{AttemptId, AttemptReport, Kind, Refusal, Serving};
@@ -25,9 +26,6 @@ use farmhand_warden_client::{Gone, Notices, Paths, WardenClient, WardenError, no
 
 /// A sweep gives up what the kernel cannot end after ten seconds.
 const SWEPT_WITHIN: Duration = Duration::from_secs(12);
-
-/// Random, made by the kernel at each boot.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// A session of this node: the one its warden serves, or a new one.
 pub(super) async fn begin(
@@ -122,10 +120,13 @@ fn left_behind(ctx: &Context, alive: &[Kind]) -> HashMap<AttemptId, Kind> {
 
 /// What this machine's boot fires.
 async fn fire_boot(ctx: &Context, me: &LeaseIdentity) -> Result<(), AgentError> {
-    let boot_id = match std::fs::read_to_string(BOOT_ID) {
-        Ok(id) => id.trim().to_owned(),
+    let boot_id = match machine::boot_id() {
+        Ok(id) => id,
         Err(error) => {
-            tracing::warn!("cannot read {BOOT_ID}, so @reboot fires nothing here: {error}");
+            tracing::warn!(
+                "cannot read {}, so @reboot fires nothing here: {error}",
+                machine::BOOT_ID
+            );
             return Ok(());
         }
     };
@@ -264,6 +265,7 @@ async fn open(ctx: &Context) -> Result<(LeaseIdentity, BootInstant), AgentError>
                 life,
                 beat,
                 ttl_ms,
+                machine,
             } => {
                 let since = match watched {
                     Some((s, l, b, since)) if (s, l, b) == (session, life, beat) => since,
@@ -273,6 +275,7 @@ async fn open(ctx: &Context) -> Result<(LeaseIdentity, BootInstant), AgentError>
                             return Err(AgentError::AddressTaken {
                                 address: info.address.clone(),
                                 session,
+                                holder: Relation::between(info.machine.as_deref(), machine.as_deref()),
                             });
                         }
                         now

@@ -4,6 +4,7 @@
 
 mod closed;
 mod epoch;
+mod machine;
 #[cfg(test)]
 mod orders;
 mod silence;
@@ -13,6 +14,7 @@ mod turns;
 
 pub use closed::Closed;
 pub use epoch::{Database, EpochKey, FENCE_BITS, Remembered};
+pub use machine::Relation;
 pub use silence::{EXPIRE_SPREAD, MarksBelow, Silence, SilentNode};
 pub use stopwatch::{HeldOverKey, NodeKey, Stopwatch, Stopwatches};
 pub use timing::{BootInstant, CLOCK_RATE_TOLERANCE_PPM, LeaseTiming, MIN_TTL, TAKEOVER_MARGIN, TtlTooShort};

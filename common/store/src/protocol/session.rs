@@ -27,6 +27,8 @@ pub struct NodeInfo {
     pub version: String,
     /// The highest session of this address that the agent remembers; 0 for none.
     pub last_session: i64,
+    /// The machine and its boot, as [`farmhand_core::lease::Relation`] compares them.
+    pub machine: Option<String>,
 }
 
 /// The answer to `open`.
@@ -40,6 +42,8 @@ pub enum Opened {
         life: Uuid,
         beat: i64,
         ttl_ms: i64,
+        /// Of the agent that opened it.
+        machine: Option<String>,
     },
     /// Claims are not open: the database was restarted or replaced.
     Closed,
@@ -63,6 +67,7 @@ pub async fn open(db: &Db, node: &NodeInfo) -> Result<Opened, StoreError> {
                 (&node.labels, Type::JSONB),
                 (&node.version, Type::TEXT),
                 (&node.last_session, Type::INT8),
+                (&node.machine, Type::TEXT),
             ],
         )
         .await?;
@@ -74,6 +79,7 @@ pub async fn open(db: &Db, node: &NodeInfo) -> Result<Opened, StoreError> {
                 life: row.life,
                 beat: row.beat,
                 ttl_ms: row.ttl_ms,
+                machine: row.machine,
             }),
             None => Ok(Opened::Closed),
         },
@@ -106,6 +112,7 @@ struct NodeRow {
     life: Uuid,
     beat: i64,
     ttl_ms: i64,
+    machine: Option<String>,
 }
 
 /// The open session of an address, while claims are open.

@@ -7,9 +7,9 @@ WITH recorded AS (
     WHERE epoch = (SELECT e.epoch FROM farmhand.current_epoch e WHERE e.open) AND longest_lease_ms < $4
 )
 INSERT INTO farmhand.node AS n (address, name, session, life, open, beat, ttl_ms, lease_until, slots, labels,
-    version, started_at, mark)
+    version, started_at, mark, machine)
 SELECT $1, $2, $8 + 1, $3, true, 1, $4, clock_timestamp() + $4 * interval '1 millisecond', $5, $6, $7, clock_timestamp(),
-    pg_current_xact_id()::text::bigint
+    pg_current_xact_id()::text::bigint, $9
 WHERE (SELECT e.open FROM farmhand.current_epoch e)
 ON CONFLICT (address) DO UPDATE SET
     session = CASE WHEN n.open THEN n.session ELSE greatest(n.session, $8) + 1 END, lost_at = NULL,
@@ -20,6 +20,6 @@ ON CONFLICT (address) DO UPDATE SET
             WHERE r.state = 'running' AND r.running_at = n.address AND r.session <= n.session)
         THEN greatest(n.ttl_ms, excluded.ttl_ms) ELSE excluded.ttl_ms END,
     lease_until = excluded.lease_until, slots = excluded.slots, labels = excluded.labels,
-    version = excluded.version
+    version = excluded.version, machine = excluded.machine
 WHERE NOT n.open OR n.life = excluded.life
 RETURNING n.session
