@@ -186,3 +186,37 @@ async fn waiting_for_a_drain_can_expire_and_ends_when_somebody_takes_it_back() {
     assert_eq!(farm.over(long, late).await.state, "succeeded");
     farm.check().await;
 }
+
+/// The row of the run is locked, so that its end waits in the agent.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_not_closed_before_the_ends_of_its_attempts_are_recorded() {
+    let mut farm = Farm::new().agents(1).jobs(JOBS).start().await;
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+    let lock = farm.database.client().await;
+    let sql = format!("BEGIN; SELECT FROM farmhand.run_live WHERE run_id = {long} FOR UPDATE");
+    lock.batch_execute(&sql).await.expect("a lock");
+    farm.agents[0].signal(libc::SIGINT);
+    let ended = |farm: &Farm| farm.processes_of_run(long).is_empty();
+    farm.eventually("the command has ended", SOON, async || {
+        if ended(&farm) {
+            Ok(())
+        } else {
+            Err("it lives".to_owned())
+        }
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(
+        farm.agents[0].exited().is_none(),
+        "{}",
+        farm.agents[0].log_tail(10)
+    );
+    assert!(farm.value::<bool>("SELECT open FROM farmhand.node").await);
+    lock.batch_execute("COMMIT").await.expect("an end");
+    let done = farm.succeeds(long).await;
+    assert_eq!(done.attempt, 1, "{done:?}");
+    assert!(farm.agents[0].exit(SOON).await.success());
+    assert!(!farm.value::<bool>("SELECT open FROM farmhand.node").await);
+    farm.check().await;
+}

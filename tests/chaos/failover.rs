@@ -173,17 +173,95 @@ async fn an_attempt_whose_claim_the_failover_lost_is_ended_and_its_end_fits_no_o
     assert_eq!(run.state, "succeeded", "{run:?}");
     assert!(run.fence.is_some_and(|f| f >= SECOND), "{run:?}");
     works(&farm).await;
-    // By fences, for a number may come twice: the first is over before the second begins, and only the second ends.
-    let mut lives: BTreeMap<i64, (u64, u64, bool)> = BTreeMap::new();
-    for line in farm.witness.lines().iter().filter(|l| l.run == long) {
-        let life = lives.entry(line.fence).or_insert((line.at, line.at, false));
-        life.1 = line.at;
-        life.2 |= line.what == What::End;
-    }
-    let lives: Vec<_> = lives.into_iter().collect();
+    let lives = lives_by_fence(&farm, long);
     let [(one, first), (two, second)] = lives.as_slice() else {
         panic!("two lives: {lives:?}")
     };
     assert_eq!((*one, Some(*two)), (lost, run.fence));
     assert!(!first.2 && second.2 && first.1 < second.0, "{lives:?}");
+}
+
+/// When each life of a run began and was last seen, and whether it ended. By fences, for a number may come twice.
+fn lives_by_fence(farm: &Farm, run_id: i64) -> Vec<(i64, (u64, u64, bool))> {
+    let mut lives: BTreeMap<i64, (u64, u64, bool)> = BTreeMap::new();
+    for line in farm.witness.lines().iter().filter(|l| l.run == run_id) {
+        let life = lives.entry(line.fence).or_insert((line.at, line.at, false));
+        life.1 = line.at;
+        life.2 |= line.what == What::End;
+    }
+    lives.into_iter().collect()
+}
+
+/// The standby lacks the claim, and the agent that made it never reaches the standby: its attempt lives for as long as its
+/// lease allows. An agent with the shortest lease opens the next epoch.
+async fn the_next_life_waits_for_one_that_the_failover_lost(job: &str, first_ttl: &str, lives_for: Duration) {
+    let primary = PrivateServer::start(Options::default()).await;
+    let standby = primary.replica("s1").await;
+    let (only_primary, both) = (url_of(&[&primary]), url_of(&[&primary, &standby]));
+    let mut farm = Farm::new()
+        .agents(2)
+        .on(primary)
+        .url(both)
+        .jobs(
+            "[job.plain]\ncommand = [WITNESS, '60000']\n
+             [job.held]\nhold = '8s'\ncommand = [WITNESS, '60000']\n",
+        )
+        .prepare()
+        .await;
+    farm.agents[0].arguments[1] = first_ttl.to_owned();
+    farm.agents[0]
+        .env
+        .push(("FARMHAND_DATABASE_URL".to_owned(), only_primary));
+    farm.agents[0].start().await;
+    let sql = "SELECT farmhand.submit($1, '{}', clock_timestamp() + interval '6 seconds')";
+    let run_id: i64 = farm.sql.query_one(sql, &[&job]).await.expect("a run").get(0);
+    let replica = standby.client().await;
+    let there = "SELECT count(*) FROM farmhand.run_live WHERE run_id = $1 AND state = 'due'";
+    farm.eventually("the standby has the run", SOON, async || {
+        match replica
+            .query_one(there, &[&run_id])
+            .await
+            .expect("a count")
+            .get::<_, i64>(0)
+        {
+            1 => Ok(()),
+            _ => Err("not yet".to_owned()),
+        }
+    })
+    .await;
+    drop(replica);
+    standby.cut_off().await;
+    farm.lives(run_id, 1).await;
+    farm.agents[1].start().await;
+    farm.database.server().kill();
+    let killed = boot_ns();
+    fail_over(&mut farm, standby).await;
+    let lives = farm
+        .eventually("the run lives again", lives_for + SOON, async || {
+            let lives = lives_by_fence(&farm, run_id);
+            if lives.len() == 2 {
+                Ok(lives)
+            } else {
+                Err(format!("{lives:?}"))
+            }
+        })
+        .await;
+    let (first, second) = (lives[0].1, lives[1].1);
+    assert!(lives[1].0 >= SECOND, "{lives:?}");
+    assert!(first.1 < second.0, "{lives:?}");
+    // Else the test shows nothing: the first life has to last for longer than the short lease.
+    let lasted = Duration::from_nanos(first.1 - killed);
+    assert!(lasted > TTL + MARGIN && lasted < lives_for, "{lasted:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_epoch_is_not_opened_before_the_longest_lease_of_a_lost_claim_has_passed() {
+    let longest = Duration::from_secs(14);
+    the_next_life_waits_for_one_that_the_failover_lost("plain", "14s", longest).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_run_is_not_claimed_in_a_new_epoch_before_the_hold_of_a_lost_claim_has_passed() {
+    let hold = Duration::from_secs(8);
+    the_next_life_waits_for_one_that_the_failover_lost("held", "3s", TTL + hold).await;
 }

@@ -251,3 +251,32 @@ async fn a_held_run_of_a_node_that_was_cut_off_is_never_run_twice() {
     assert_eq!(done.state, "succeeded", "{done:?}");
     farm.check().await;
 }
+
+/// By the timers of the server's sockets: Linux asks after two hours where nobody says otherwise.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_asks_within_seconds_whether_an_agents_machine_is_still_there() {
+    let farm = Farm::new().proxied().jobs(JOBS).start().await;
+    let port = farm.database.port();
+    farm.eventually("short timers on every session", SOON, async || {
+        let sessions = "SELECT array_agg(pid) FROM pg_stat_activity
+            WHERE application_name = 'farmhand n1' AND datname = current_database()";
+        let sessions: Vec<i32> = farm.value(sessions).await;
+        let shown = std::process::Command::new("ss")
+            .args(["-Htnop", "sport", "=", &format!(":{port}")])
+            .output()
+            .expect("ss, of the package iproute2");
+        let shown = String::from_utf8(shown.stdout).expect("text");
+        let asks = |pid: &i32| {
+            let of_it = |line: &&str| line.contains(&format!("pid={pid},"));
+            let line = shown.lines().find(of_it).unwrap_or_default();
+            line.contains("timer:(keepalive,") && !line.contains("min,")
+        };
+        if sessions.iter().all(asks) {
+            Ok(())
+        } else {
+            Err(format!("{sessions:?}\n{shown}"))
+        }
+    })
+    .await;
+    farm.check().await;
+}

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use farmhand_tests::farm::Farm;
+use farmhand_tests::farm::{Farm, SOON, TAKEOVER};
+use farmhand_tests::witness::boot_ns;
 
 const ROWS: i64 = 40;
 
@@ -98,4 +99,74 @@ async fn with_on_lost_rerun_every_row_is_run_and_only_what_was_lost_is_repeated(
         );
     }
     farm.check().await;
+}
+
+/// Whatever is written to the table waits for a lock that the test has: dispatch and ends alike.
+const HANGS: &str = "
+    CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN PERFORM pg_advisory_xact_lock_shared(7); RETURN NEW; END $$;";
+
+const HANGING: &str =
+    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 7 AND NOT granted
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_that_hang_delay_no_other_job_and_no_takeover() {
+    let mut farm = Farm::new()
+        .agents(2)
+        .jobs("[job.short]\ncommand = [WITNESS, '50']\n[job.long]\ncommand = [WITNESS, '3000']\n")
+        .start()
+        .await;
+    farm.sql.batch_execute(HANGS).await.expect("a function");
+    let lock = farm.database.client().await;
+    lock.batch_execute("SELECT pg_advisory_lock(7)")
+        .await
+        .expect("a lock");
+    for table in ["one", "two", "three", "four"] {
+        let made = format!(
+            "CREATE TABLE {table} (id bigint PRIMARY KEY, sent timestamptz, done timestamptz);
+             CREATE INDEX ON {table} (id) WHERE sent IS NULL;
+             INSERT INTO {table} SELECT generate_series(1, 5);
+             CREATE TRIGGER hang BEFORE UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION hang()"
+        );
+        farm.sql.batch_execute(&made).await.expect("a table");
+        farm.apply(&format!(
+            "[job.{table}]\ncommand = 'true'\n
+             [job.{table}.table]\nname = '{table}'\nkey = 'id'\ndispatch = 'sent'\nfinished = 'done'\npoll = '1s'\n"
+        ));
+    }
+    let hanging = async |farm: &Farm| {
+        farm.eventually("dispatch hangs", SOON, async || {
+            match farm.value::<i64>(HANGING).await {
+                0 => Err("not yet".to_owned()),
+                _ => Ok(()),
+            }
+        })
+        .await;
+    };
+    hanging(&farm).await;
+    for _ in 0..5 {
+        let run_id = farm.submit("short").await;
+        farm.succeeds(run_id).await;
+    }
+    hanging(&farm).await;
+    let long = farm.submit("long").await;
+    let home = farm.lives(long, 1).await.running_at.expect("a node");
+    let killed = boot_ns();
+    farm.agent(&home).kill_with_wardens();
+    farm.lives(long, 2).await;
+    let delay = Duration::from_nanos(farm.witness.life(long, 2).first - killed);
+    assert!(delay <= TAKEOVER, "{delay:?}");
+    farm.succeeds(long).await;
+    hanging(&farm).await;
+    drop(lock);
+    farm.eventually("every row has an end", Duration::from_secs(60), async || {
+        let left = "SELECT count(*) FROM (SELECT done FROM one UNION ALL SELECT done FROM two
+            UNION ALL SELECT done FROM three UNION ALL SELECT done FROM four) r WHERE done IS NULL";
+        match farm.value::<i64>(left).await {
+            0 => Ok(()),
+            left => Err(format!("{left} rows left")),
+        }
+    })
+    .await;
 }

@@ -11,7 +11,7 @@ use tokio_postgres::{Client, Row as SqlRow};
 
 use super::field::Field;
 use super::jobs;
-use super::oracle::{self, Done, Row};
+use super::oracle::{self, Done, OTHER, Row};
 use super::targets::{Record, Trouble};
 use crate::farm::TAKEOVER;
 use crate::witness::{Seen, What, boot_ns, parse};
@@ -157,7 +157,8 @@ pub fn relabelled(field: &Field) -> Vec<(String, Timestamp)> {
     let changed = field.relabelled.lock().expect("no panic under it");
     changed
         .iter()
-        .map(|(node, at)| (node.clone(), clocks.wall(*at)))
+        // Also under the other address that it has at times: its label is the same.
+        .flat_map(|(node, at)| [node.clone(), format!("{node}{OTHER}")].map(|name| (name, clocks.wall(*at))))
         .collect()
 }
 

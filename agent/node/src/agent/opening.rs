@@ -35,7 +35,7 @@ pub(super) async fn begin(
 ) -> Result<Session, AgentError> {
     let mut found = existing_wardens(ctx).await?;
     let mut late = None;
-    if adoptable && let Some(serving) = common_serving(&found) {
+    while adoptable && let Some(serving) = common_serving(&found) {
         let sent = boot_now();
         let info = ctx.node_info(serving.life);
         let goes_on = retrying(ctx, "readopt", || {
@@ -43,9 +43,16 @@ pub(super) async fn begin(
         })
         .await?;
         if goes_on && boot_now() < ctx.timing.holder_deadline(sent) {
-            return adopt(ctx, serving, sent, found, channel).await;
+            let Some(adopted) = listed(&found).await? else {
+                // One of them died meanwhile. Its processes are ended first, and its attempts are known by their directories.
+                drop(found);
+                found = existing_wardens(ctx).await?;
+                continue;
+            };
+            return adopt(ctx, serving, sent, found, adopted, channel);
         }
         late = goes_on.then_some(serving);
+        break;
     }
     let mut empty = true;
     for (kind, client, _) in found.drain(..) {
@@ -202,23 +209,33 @@ fn of(ctx: &Context, serving: Serving) -> LeaseIdentity {
     }
 }
 
-async fn adopt(
+/// What the wardens run; None when one of them has died.
+async fn listed(
+    found: &[(Kind, WardenClient, Notices)],
+) -> Result<Option<Vec<(Kind, AttemptReport)>>, AgentError> {
+    let mut attempts = Vec::new();
+    for (kind, client, _) in found {
+        match client.list().await {
+            Ok(listing) => attempts.extend(listing.attempts.into_iter().map(|a| (*kind, a))),
+            Err(WardenError::Gone) => return Ok(None),
+            Err(e) => return Err(setup(format!("the {} warden", kind.name()), e)),
+        }
+    }
+    Ok(Some(attempts))
+}
+
+fn adopt(
     ctx: &Arc<Context>,
     serving: Serving,
     sent: BootInstant,
     found: Vec<(Kind, WardenClient, Notices)>,
+    adopted: Vec<(Kind, AttemptReport)>,
     channel: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
 ) -> Result<Session, AgentError> {
     let me = of(ctx, serving);
     let mut wardens = new_wardens(ctx, &me, channel.0.clone());
-    let mut adopted: Vec<(Kind, AttemptReport)> = Vec::new();
     let alive: Vec<Kind> = found.iter().map(|(kind, ..)| *kind).collect();
     for (kind, client, notices) in found {
-        let listing = client
-            .list()
-            .await
-            .map_err(|e| setup(format!("the {} warden", kind.name()), e))?;
-        adopted.extend(listing.attempts.into_iter().map(|a| (kind, a)));
         // They move with the first renewal, which shows whether what runs there is still held.
         let identity = client.identity();
         let standing = (BootInstant(identity.deadline_ns), BootInstant(identity.soft_ns));
