@@ -236,17 +236,24 @@ async fn the_next_life_waits_for_one_that_the_failover_lost(job: &str, first_ttl
     farm.database.server().kill();
     let killed = boot_ns();
     fail_over(&mut farm, standby).await;
-    let lives = farm
-        .eventually("the run lives again", lives_for + SOON, async || {
-            let lives = lives_by_fence(&farm, run_id);
-            if lives.len() == 2 {
-                Ok(lives)
-            } else {
-                Err(format!("{lives:?}"))
-            }
-        })
-        .await;
+    farm.eventually("the run lives again", lives_for + SOON, async || {
+        let lives = lives_by_fence(&farm, run_id);
+        if lives.len() == 2 {
+            Ok(())
+        } else {
+            Err(format!("{lives:?}"))
+        }
+    })
+    .await;
+    let over = Duration::from_nanos(killed) + lives_for;
+    tokio::time::sleep(over.saturating_sub(Duration::from_nanos(boot_ns()))).await;
+    let lives = lives_by_fence(&farm, run_id);
     let (first, second) = (lives[0].1, lives[1].1);
+    eprintln!(
+        "the first life lasted for {:?}, the second began after {:?}",
+        Duration::from_nanos(first.1 - killed),
+        Duration::from_nanos(second.0.saturating_sub(killed))
+    );
     assert!(lives[1].0 >= SECOND, "{lives:?}");
     assert!(first.1 < second.0, "{lives:?}");
     // Else the test shows nothing: the first life has to last for longer than the short lease.

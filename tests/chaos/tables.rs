@@ -101,14 +101,23 @@ async fn with_on_lost_rerun_every_row_is_run_and_only_what_was_lost_is_repeated(
     farm.check().await;
 }
 
-/// Whatever is written to the table waits for a lock that the test has: dispatch and ends alike.
+/// Whatever is written to the table hangs for as long as the test has a lock: dispatch and ends alike. No lock is waited for,
+/// so that no limit of such waits helps.
 const HANGS: &str = "
-    CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS
-        $$ BEGIN PERFORM pg_advisory_xact_lock_shared(7); RETURN NEW; END $$;";
+    CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            WHILE NOT pg_try_advisory_xact_lock_shared(7) LOOP PERFORM pg_sleep(0.05); END LOOP;
+            RETURN NEW;
+        END $$;";
 
 const HANGING: &str =
-    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 7 AND NOT granted
-    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
+
+/// More than two agents have connections for.
+const TABLES: usize = 12;
+
+/// Half of what a statement may take: who waits for a hanging one takes longer.
+const AT_ONCE: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_that_hang_delay_no_other_job_and_no_takeover() {
@@ -122,7 +131,7 @@ async fn tables_that_hang_delay_no_other_job_and_no_takeover() {
     lock.batch_execute("SELECT pg_advisory_lock(7)")
         .await
         .expect("a lock");
-    for table in ["one", "two", "three", "four"] {
+    for table in (0..TABLES).map(|n| format!("table_{n}")) {
         let made = format!(
             "CREATE TABLE {table} (id bigint PRIMARY KEY, sent timestamptz, done timestamptz);
              CREATE INDEX ON {table} (id) WHERE sent IS NULL;
@@ -147,7 +156,8 @@ async fn tables_that_hang_delay_no_other_job_and_no_takeover() {
     hanging(&farm).await;
     for _ in 0..5 {
         let run_id = farm.submit("short").await;
-        farm.succeeds(run_id).await;
+        let done = farm.over(run_id, AT_ONCE).await;
+        assert_eq!(done.state, "succeeded", "{done:?}");
     }
     hanging(&farm).await;
     let long = farm.submit("long").await;
@@ -161,9 +171,14 @@ async fn tables_that_hang_delay_no_other_job_and_no_takeover() {
     hanging(&farm).await;
     drop(lock);
     farm.eventually("every row has an end", Duration::from_secs(60), async || {
-        let left = "SELECT count(*) FROM (SELECT done FROM one UNION ALL SELECT done FROM two
-            UNION ALL SELECT done FROM three UNION ALL SELECT done FROM four) r WHERE done IS NULL";
-        match farm.value::<i64>(left).await {
+        let tables: Vec<_> = (0..TABLES)
+            .map(|n| format!("SELECT done FROM table_{n}"))
+            .collect();
+        let left = format!(
+            "SELECT count(*) FROM ({}) r WHERE done IS NULL",
+            tables.join(" UNION ALL ")
+        );
+        match farm.value::<i64>(&left).await {
             0 => Ok(()),
             left => Err(format!("{left} rows left")),
         }
