@@ -122,3 +122,31 @@ async fn a_directory_flow_on_the_farm_does_what_the_options_of_flow_run_do() {
     assert!(!ran.contains("+ c"), "{ran}");
     farm.check().await;
 }
+
+/// The reason is in the run's history; what does not take part runs to its end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadlock_of_a_flow_on_the_farm_is_told_with_its_chain() {
+    let job = "[job.f]\ntimeout = '60s'\n\
+        [job.f.task.a]\ncommand = 'true < \"$FARMHAND_DEPS/b\"'\n\
+        [job.f.task.b]\nrequires = ['a']\ncommand = 'true'\n\
+        [job.f.task.c]\ncommand = 'sleep 2'\n";
+    let farm = Farm::new().agents(1).jobs(job).start().await;
+    let run_id = farm.submit("f").await;
+    let run = farm.over(run_id, std::time::Duration::from_secs(45)).await;
+    assert_eq!(run.state.as_str(), "failed", "{}", farm.output(run_id, 1).await);
+    let shown = farm.ok(&["run", "show", &run_id.to_string(), "--json"]);
+    let shown: Value = serde_json::from_str(&shown).expect("JSON");
+    let ended = |name: &str| {
+        let tasks = shown["tasks"].as_array().expect("tasks");
+        let task = tasks.iter().find(|t| t["task"] == name);
+        let task = task.unwrap_or_else(|| panic!("no {name}: {shown}"));
+        (task["outcome"].clone(), task["reason"].clone())
+    };
+    let chain = "deadlock: a waits for b, b waits for a";
+    assert_eq!(ended("a"), ("failed".into(), chain.into()));
+    assert_eq!(
+        (ended("b").0, ended("c").0),
+        ("skipped".into(), "succeeded".into())
+    );
+    farm.check().await;
+}

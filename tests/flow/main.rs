@@ -3,6 +3,7 @@
 mod alone;
 mod bad_inputs;
 mod bench;
+mod deadlock;
 mod fifo;
 mod fixture;
 mod guides;

@@ -1,5 +1,6 @@
 //! Flows on one node: tasks read from the disk, planned, and run in dependency order.
 
+pub mod asleep;
 pub mod engine;
 pub mod events;
 pub mod fifo;

@@ -2,6 +2,8 @@
 //!
 //! Pure: time comes in as the time since the flow began.
 
+mod deadlock;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,6 +15,8 @@ use crate::continuous::after_round;
 use crate::graph::{Graph, Node};
 use crate::retry::delay;
 use crate::run::{AttemptEnd, Outcome};
+
+pub use deadlock::Deadlock;
 
 /// How a task ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -202,13 +206,15 @@ impl<'f> Course<'f> {
     fn is_free(&self, task: usize) -> bool {
         let locks = &self.tasks[task].extras.locks;
         let running = |other: &usize| self.states[*other] == State::Running;
-        let full = |pool: &String| {
-            let used = self.used.get(pool.as_str()).copied().unwrap_or(0);
-            self.pools.get(pool).is_some_and(|size| used >= *size)
-        };
-        !self.tasks[task].extras.pool.as_ref().is_some_and(full)
+        let pool = self.tasks[task].extras.pool.as_ref();
+        !pool.is_some_and(|pool| self.is_full(pool))
             && !locks.iter().any(|l| self.held.contains_key(l.as_str()))
             && !self.graph.conflicts(task).iter().any(running)
+    }
+
+    fn is_full(&self, pool: &str) -> bool {
+        let used = self.used.get(pool).copied().unwrap_or(0);
+        self.pools.get(pool).is_some_and(|size| used >= *size)
     }
 
     /// A running task ended. Returns whether it is run again; `random` is uniform over all of `u64`.
@@ -284,12 +290,6 @@ impl<'f> Course<'f> {
             self.release(task, |to| to == target);
         }
         provides
-    }
-
-    /// Whether everything that waited for a task has been let go by a mark.
-    pub fn is_marked(&self, task: usize) -> bool {
-        let edges = self.graph.edges_out(task);
-        self.states[task] == State::Running && edges.iter().all(|e| self.released.contains(e))
     }
 
     fn release(&mut self, from: usize, which: impl Fn(usize) -> bool) {

@@ -25,7 +25,7 @@ use super::continuous::Rounds;
 use super::graph::{Member, Place, Reference, Relation};
 use super::retry::Retry;
 
-pub use course::{Again, Course, End};
+pub use course::{Again, Course, Deadlock, End};
 pub use facilities::Facilities;
 pub use functions::{doubtful_functions, functions};
 pub use names::encode_name;

@@ -282,6 +282,11 @@ impl Graph {
         self.out.of(node)
     }
 
+    /// Likewise.
+    pub fn edges_into(&self, node: usize) -> &[u32] {
+        self.into.of(node)
+    }
+
     pub fn into(&self, node: usize) -> impl Iterator<Item = &Edge> {
         self.into.of(node).iter().map(|e| &self.edges[*e as usize])
     }

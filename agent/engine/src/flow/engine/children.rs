@@ -56,6 +56,7 @@ impl Engine<'_> {
 
     fn start(&mut self, task: usize) -> bool {
         let began = self.began;
+        self.looks.soon();
         let definition = &self.tasks[task];
         self.record(task).started.get_or_insert_with(|| began.elapsed());
         let attempt = self.course.tries(task);
@@ -255,6 +256,9 @@ impl Engine<'_> {
         let end = match (running.killed, exit.shell_code()) {
             (Some(Killed::Timeout), _) => End::TimedOut,
             (Some(Killed::Stop), _) => End::Cancelled,
+            (Some(Killed::Deadlock), code) => End::Failed {
+                exit_code: code.max(1),
+            },
             (None, 0) => End::Succeeded,
             (None, exit_code) => End::Failed { exit_code },
         };

@@ -1,6 +1,7 @@
 //! The engine: one thread, one loop; a task that waits is a number in memory.
 
 mod children;
+mod deadlock;
 mod tell;
 
 use std::collections::BTreeMap;
@@ -82,6 +83,7 @@ struct Forked(Option<OwnedFd>);
 enum Killed {
     Timeout,
     Stop,
+    Deadlock,
 }
 
 #[derive(Debug)]
@@ -103,6 +105,8 @@ pub struct Engine<'f> {
     kill_at: Option<Instant>,
     /// When the output of what runs is next looked at.
     look_at: Instant,
+    /// Looks for deadlocks.
+    looks: deadlock::Looks,
     /// Until when what runs may come to its end.
     drain_until: Option<Instant>,
     /// A task waits for a lock that another process holds.
@@ -139,6 +143,7 @@ impl<'f> Engine<'f> {
             told: vec![false; graph.nodes().len()],
             kill_at: None,
             look_at: Instant::now(),
+            looks: deadlock::Looks::new(),
             drain_until: None,
             locked_out: false,
             interrupted: false,
@@ -164,6 +169,7 @@ impl<'f> Engine<'f> {
             self.reap();
             self.reap_forked();
             self.enforce_time();
+            self.look_for_deadlock();
         }
         self.finish()
     }
@@ -233,6 +239,7 @@ impl<'f> Engine<'f> {
         let mut next = self.tools.fifos.tick(now);
         let mut sooner = |at: Option<Instant>| next = [next, at].into_iter().flatten().min();
         sooner(self.kill_at);
+        sooner(self.next_look());
         sooner(self.drain_until);
         sooner(self.locked_out.then(|| now + locks::LOOK));
         let shown = self.running.values().any(|r| r.output.is_some());
