@@ -3,6 +3,7 @@
 //! Pure: time comes in as the time since the flow began.
 
 mod deadlock;
+mod settle;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -329,65 +330,5 @@ impl<'f> Course<'f> {
             next = self.blame[node];
         }
         chain
-    }
-
-    /// All that a node waited for has ended: it becomes ready, or ends without being executed.
-    fn arrive(&mut self, node: usize) {
-        match self.end_at_once(node) {
-            Some(end) => self.settle(node, end),
-            None => self.enqueue(node),
-        }
-    }
-
-    fn end_at_once(&self, node: usize) -> Option<End> {
-        match self.graph.nodes()[node] {
-            // What came before it may run again, and what comes after it still comes after that.
-            Node::Task(task) if self.done[task] => Some(End::Done),
-            _ if self.blame[node].is_some() => Some(End::Skipped),
-            Node::Task(task) => self.tasks[task].left_out.is_some().then_some(End::LeftOut),
-            Node::Begin(_) | Node::End(_) => Some(End::Succeeded),
-        }
-    }
-
-    fn enqueue(&mut self, task: usize) {
-        self.states[task] = State::Ready;
-        self.ready.insert((Reverse(self.ranks[task]), task));
-    }
-
-    /// A node has ended; so have all marks and skipped tasks that waited for nothing else. Without recursion:
-    /// a chain of skipped tasks may be long.
-    fn settle(&mut self, node: usize, end: End) {
-        let mut queue = vec![(node, end)];
-        while let Some((node, end)) = queue.pop() {
-            let good = end.is_good();
-            self.states[node] = State::Ended(end);
-            self.left -= 1;
-            self.news.push(node);
-            for &index in self.graph.edges_out(node) {
-                if self.released.contains(&index) {
-                    continue;
-                }
-                let edge = &self.graph.edges()[index as usize];
-                if edge.hard && !good && self.blame[edge.to].is_none() {
-                    self.blame[edge.to] = Some(node);
-                }
-                self.waits[edge.to] -= 1;
-                if self.waits[edge.to] > 0 || self.states[edge.to] != State::Waiting {
-                    continue;
-                }
-                let to = edge.to;
-                match self.end_at_once(to) {
-                    Some(end) => queue.push((to, end)),
-                    None => self.enqueue(to),
-                }
-            }
-        }
-    }
-
-    fn let_go(&mut self, node: usize) {
-        self.waits[node] -= 1;
-        if self.waits[node] == 0 && self.states[node] == State::Waiting {
-            self.arrive(node);
-        }
     }
 }

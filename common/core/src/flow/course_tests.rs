@@ -202,3 +202,77 @@ fn no_more_tasks_of_a_pool_run_than_it_has_places_and_others_go_on() {
     c.ended(1, End::Failed { exit_code: 1 }, NOW, 0);
     assert_eq!(started(&mut c), [2]);
 }
+
+#[test]
+fn an_alternative_waits_for_the_first_success_and_fails_with_the_last() {
+    let tasks = tasks(&["a:", "b:", "c: >a|b", "d: ~a|b", "e: >c"]);
+    let graph = graph(&tasks);
+    let failed = || End::Failed { exit_code: 1 };
+    let mut c = course(&tasks, &graph);
+    assert_eq!(started(&mut c), [0, 1]);
+    c.ended(0, failed(), NOW, 0);
+    assert!(started(&mut c).is_empty());
+    c.ended(1, End::Succeeded, NOW, 0);
+    assert_eq!(started(&mut c), [2, 3]);
+
+    let mut c = course(&tasks, &graph);
+    started(&mut c);
+    c.ended(1, End::Succeeded, NOW, 0);
+    assert_eq!(started(&mut c), [2, 3], "it waits for no other");
+    c.ended(0, failed(), NOW, 0);
+    c.ended(2, End::Succeeded, NOW, 0);
+    c.ended(3, End::Succeeded, NOW, 0);
+    assert_eq!(started(&mut c), [4]);
+    c.ended(4, End::Succeeded, NOW, 0);
+    assert!(c.is_over());
+
+    let mut c = course(&tasks, &graph);
+    started(&mut c);
+    c.ended(1, failed(), NOW, 0);
+    c.ended(0, failed(), NOW, 0);
+    assert_eq!(started(&mut c), [3], "who comes after it comes after all");
+    assert_eq!(c.end(2), Some(&End::Skipped));
+    assert_eq!(c.chain_of_blame(4), [2, 1]);
+    c.ended(3, End::Succeeded, NOW, 0);
+    assert!(c.is_over());
+}
+
+#[test]
+fn of_alternatives_a_mark_counts_and_what_is_left_out_does_not() {
+    let tasks = tasks(&["a: +m !", "b:", "c: >m|b", "d: >a|m"]);
+    let graph = graph(&tasks);
+    let mut c = course(&tasks, &graph);
+    assert_eq!(
+        started(&mut c),
+        [1, 3],
+        "without any other, left out is as good as ended"
+    );
+    assert!(c.mark(1, "b"));
+    assert_eq!(started(&mut c), [2]);
+    for task in [1, 2, 3] {
+        c.ended(task, End::Succeeded, NOW, 0);
+    }
+    assert!(c.is_over());
+}
+
+#[test]
+fn a_deadlock_is_named_as_a_circle_from_its_first_sleeper_on() {
+    let tasks = tasks(&["a:", "b: >a|c +m", "c: @l", "d: @l"]);
+    let graph = graph(&tasks);
+    let mut c = course(&tasks, &graph);
+    assert_eq!(started(&mut c), [0, 2]);
+    let asleep = |list: &[(usize, &str)]| {
+        let nodes = list
+            .iter()
+            .map(|(task, name)| (*task, vec![graph.names()[*name]]));
+        nodes.collect::<BTreeMap<_, _>>()
+    };
+    assert_eq!(c.deadlock(&asleep(&[(0, "m")])), None, "c may succeed");
+    let found = c.deadlock(&asleep(&[(2, "d")])).unwrap();
+    assert_eq!(found.chain, "c waits for d, d waits for c to release a lock");
+    assert_eq!(found.running, [2]);
+    c.ended(2, End::Failed { exit_code: 1 }, NOW, 0);
+    started(&mut c);
+    let found = c.deadlock(&asleep(&[(0, "m"), (3, "d")])).unwrap();
+    assert_eq!(found.chain, "a waits for b (m), b waits for a (a|c)");
+}

@@ -97,6 +97,7 @@ impl Graph {
         let label = |node: usize| match self.nodes[node] {
             Node::Task(_) => self.label(node).to_owned(),
             Node::Begin(_) | Node::End(_) => format!("mark {}", self.label(node)),
+            Node::Any(_) => format!("one of {}", self.label(node)),
         };
         let step = |edge: &Edge| Step {
             from: label(edge.from),

@@ -7,6 +7,7 @@
 mod collisions;
 mod cycles;
 mod lists;
+mod names;
 mod order;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 
 use lists::Lists;
+use names::{Providers, alternatives, providers};
 
 pub use collisions::Collision;
 pub use cycles::{Cycle, Step};
@@ -84,6 +86,9 @@ pub enum Node {
     Begin(usize),
     /// Has ended when all providers of the mark have.
     End(usize),
+    /// `a|b`: succeeds with the first of them that succeeds, and fails when all have ended and none succeeded. Index of its name
+    /// among the marks.
+    Any(usize),
 }
 
 /// `to` starts after `from` has ended. Indices of nodes.
@@ -149,25 +154,33 @@ impl Graph {
             .collect();
         let targets = graph.resolve_names(&providers, &bare);
         let mut conflicts = BTreeSet::new();
+        let mut anys = BTreeMap::new();
         for (task, member) in members.iter().enumerate() {
             for reference in &member.references {
-                match targets.get(reference.name.as_str()) {
-                    Some(target) if reference.relation != Relation::Conflicts => {
-                        graph.relate(task, *target, reference);
-                    }
-                    Some(_) => {
-                        let others = providers.get(reference.name.as_str()).into_iter().flatten();
-                        for (other, _) in others.filter(|(other, _)| *other != task) {
-                            conflicts.extend([(task, *other), (*other, task)]);
-                        }
-                    }
-                    None if reference.optional => {}
-                    None => graph.missing.push(Missing {
+                let found = alternatives(&targets, &reference.name);
+                match found.as_slice() {
+                    [] if reference.optional => {}
+                    [] => graph.missing.push(Missing {
                         name: reference.name.clone(),
                         task: member.name.to_string(),
                         relation: reference.relation,
                         at: reference.at.clone(),
                     }),
+                    all if reference.relation == Relation::Conflicts => {
+                        let others = all.iter().filter_map(|(name, _)| providers.get(name)).flatten();
+                        for (other, _) in others.filter(|(other, _)| *other != task) {
+                            conflicts.extend([(task, *other), (*other, task)]);
+                        }
+                    }
+                    several @ [_, _, ..] if reference.relation != Relation::Before => {
+                        let any = *anys
+                            .entry(reference.name.as_str())
+                            .or_insert_with(|| graph.any(several, reference));
+                        graph.relate(task, Target { begin: any, end: any }, reference);
+                    }
+                    all => all
+                        .iter()
+                        .for_each(|(_, target)| graph.relate(task, *target, reference)),
                 }
             }
         }
@@ -226,6 +239,16 @@ impl Graph {
             targets.insert(*name, target);
         }
         targets
+    }
+
+    fn any(&mut self, names: &[(&str, Target)], reference: &Reference) -> usize {
+        let any = self.nodes.len();
+        self.nodes.push(Node::Any(self.marks.len()));
+        self.marks.push(reference.name.as_str().into());
+        for (_, target) in names {
+            self.edge(target.end, any, false, &reference.at);
+        }
+        any
     }
 
     fn relate(&mut self, task: usize, target: Target, r: &Reference) {
@@ -309,7 +332,7 @@ impl Graph {
     pub fn label(&self, node: usize) -> &str {
         match self.nodes[node] {
             Node::Task(task) => &self.labels[task],
-            Node::Begin(mark) | Node::End(mark) => &self.marks[mark],
+            Node::Begin(mark) | Node::End(mark) | Node::Any(mark) => &self.marks[mark],
         }
     }
 
@@ -342,31 +365,4 @@ impl Graph {
         found.dedup();
         found
     }
-}
-
-type Providers = Vec<(usize, Place)>;
-
-fn providers<'m>(members: &[&'m Member]) -> BTreeMap<&'m str, Providers> {
-    let mut providers: BTreeMap<&str, Providers> = BTreeMap::new();
-    for (task, member) in members.iter().enumerate() {
-        for (name, at) in &member.provides {
-            let list = providers.entry(name).or_default();
-            if list.last().is_none_or(|(last, _)| *last != task) {
-                list.push((task, at.clone()));
-            }
-        }
-    }
-    let mut aliases: BTreeMap<&str, Providers> = BTreeMap::new();
-    for (task, member) in members.iter().enumerate() {
-        for name in &member.aliases {
-            if !providers.contains_key(name.as_str()) {
-                let at = member.provides.first().map(|(_, at)| at.clone());
-                let file = member.name.clone();
-                let at = at.unwrap_or(Place { file, line: 1 });
-                aliases.entry(name).or_default().push((task, at));
-            }
-        }
-    }
-    providers.extend(aliases);
-    providers
 }

@@ -59,6 +59,40 @@ fn a_mark_stands_for_all_its_providers() {
 }
 
 #[test]
+fn an_alternative_comes_after_all_that_there_are_and_requires_none_of_them() {
+    let g = graph(&[
+        "a:",
+        "b: +m",
+        "c: >a|m|nobody",
+        "d: >nobody|a",
+        "e: <a|b",
+        "f: xa|b",
+        "g: >x|y",
+    ]);
+    let expected = [("a", "c"), ("a", "d"), ("b", "c"), ("e", "a"), ("e", "b")];
+    assert_eq!(pairs(&g), expected);
+    assert!(g.dependencies(2, true).is_empty());
+    assert_eq!(g.dependencies(3, true), [0], "the only one there is");
+    assert_eq!(g.conflicts(5), [0, 1]);
+    let missing: Vec<_> = g.missing().iter().map(|m| m.name.as_str()).collect();
+    assert_eq!(missing, ["x|y"]);
+    assert!(!g.names().contains_key("a|m|nobody"));
+}
+
+#[test]
+fn a_cycle_through_an_alternative_is_a_cycle() {
+    let g = graph(&["a: >c", "b:", "c: >a|b"]);
+    let cycles: Vec<_> = g.cycles().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        cycles,
+        ["a before one of a|b (c.sh:7)\none of a|b before c (c.sh:7)\nc before a (a.sh:7)"]
+    );
+    let mut soft = graph(&["a: ~c", "b:", "c: ~a|b"]);
+    assert_eq!(soft.break_soft_cycles().len(), 1);
+    assert!(soft.order().is_some());
+}
+
+#[test]
 fn a_name_that_a_task_has_and_others_provide_is_told_and_the_task_keeps_one_of_its_own() {
     let g = graph(&["x: +y", "y:", "z: >y", "alone: +alone"]);
     assert_eq!(pairs(&g), [("x", "z"), ("y", "z")]);

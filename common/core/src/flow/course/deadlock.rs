@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Course, State};
+use super::{Course, End, State};
 use crate::graph::Node;
 
 /// Tasks none of which can come to its end before the next one has, in a circle.
@@ -68,9 +68,13 @@ impl Course<'_> {
             State::Ready => self.kept_out(node, ends),
             State::Waiting => {
                 let edges = self.graph.edges_into(node).iter();
-                let mut before = edges.filter(|e| !self.released.contains(e));
-                let from = |e: &u32| self.graph.edges()[*e as usize].from;
-                before.find(|e| !ends[from(e)]).map(|e| (from(e), ""))
+                let from = edges.filter(|e| !self.released.contains(e));
+                let mut from = from.map(|e| self.graph.edges()[*e as usize].from);
+                if self.is_any(node) {
+                    let good = |n: &usize| self.end(*n).is_none_or(End::is_good);
+                    return one_of(&from.filter(good).collect::<Vec<_>>());
+                }
+                from.find(|from| !ends[*from]).map(|from| (from, ""))
             }
         }
     }
