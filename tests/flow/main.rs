@@ -4,6 +4,7 @@ mod alone;
 mod bad_inputs;
 mod bench;
 mod deadlock;
+mod extract;
 mod fifo;
 mod fixture;
 mod guides;

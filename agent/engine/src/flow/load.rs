@@ -10,6 +10,8 @@ use farmhand_core::flow::{
     Malformed, Script, Selection, Task, add_pairs, doubtful, doubtful_functions, functions, scripts,
 };
 
+use super::extract::extract;
+
 /// Where the tasks of a flow come from.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
@@ -17,6 +19,8 @@ pub struct Source {
     pub path: Option<PathBuf>,
     /// Pairs in tsort's form; `-` is stdin.
     pub edges: Option<PathBuf>,
+    /// Called with each script of the directory, prints its annotations.
+    pub extract: Option<String>,
 }
 
 /// Why there is no flow.
@@ -26,6 +30,12 @@ pub enum LoadError {
     Io { path: PathBuf, source: io::Error },
     #[error("{} of the flow cannot be understood", if .0.len() == 1 { "a file" } else { "some files" })]
     Malformed(Vec<Malformed>),
+    #[error("the annotations of {script} cannot be extracted with `{command}`")]
+    Extract {
+        command: String,
+        script: String,
+        why: String,
+    },
     #[error("{} holds no task", path.display())]
     Empty { path: PathBuf },
 }
@@ -35,11 +45,20 @@ pub enum LoadError {
 /// # Errors
 /// What cannot be read or understood, or that there is nothing to do.
 pub fn load(source: &Source, selection: &Selection) -> Result<(Vec<Task>, Vec<Malformed>), LoadError> {
-    let found = match &source.path {
+    let mut found = match &source.path {
         Some(path) if path.is_dir() => directory(path)?,
         Some(path) => vec![file(path)?],
         None => Vec::new(),
     };
+    if let Some(command) = &source.extract {
+        for script in &mut found {
+            extract(command, script).map_err(|why| LoadError::Extract {
+                command: command.clone(),
+                script: script.path.clone(),
+                why,
+            })?;
+        }
+    }
     let mut tasks = match found.as_slice() {
         [one] => functions(&one.path, &one.text, selection),
         _ => Vec::new(),

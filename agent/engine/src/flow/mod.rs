@@ -3,6 +3,7 @@
 pub mod asleep;
 pub mod engine;
 pub mod events;
+mod extract;
 pub mod fifo;
 pub mod guardian;
 pub mod load;

@@ -119,6 +119,7 @@ fn read_dir(mut table: Reader<'_>, span: Range<usize>) -> FlowSpec {
     }
     let facilities = table.list("facilities", true, check::absolute_path);
     scripts.facilities = facilities.into_iter().flatten().map(|f| f.value).collect();
+    table.maybe("extract", &mut scripts.extract, filled);
     let missing = one_of(&[("error", false), ("warn", true)]);
     table.set("missing", &mut scripts.missing_warns, missing);
     table.maybe("jobs", &mut scripts.jobs, |value| match count(65_535)(value)? {

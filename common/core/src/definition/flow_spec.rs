@@ -41,6 +41,9 @@ pub struct Scripts {
     /// Files in the form of insserv.conf.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub facilities: Vec<String>,
+    /// Called with each script, prints its annotations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extract: Option<String>,
     /// At most so many at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jobs: Option<u32>,

@@ -91,7 +91,7 @@ fn the_pool_of_a_task_must_be_defined_and_have_a_place() {
 #[test]
 fn a_directory_flow_says_what_the_options_of_flow_run_say() {
     let spec = read(
-        "[job.n]\nflow = { dir = '/etc/rc.d', stop = true, skip = 'nostart', keep = ['a', 'b'], missing = 'warn', facilities = '/etc/f', jobs = 3 }\n",
+        "[job.n]\nflow = { dir = '/etc/rc.d', stop = true, skip = 'nostart', keep = ['a', 'b'], missing = 'warn', facilities = '/etc/f', extract = 'x -h', jobs = 3 }\n",
     )
     .unwrap();
     let flow = spec.flow.clone().unwrap();
@@ -102,6 +102,7 @@ fn a_directory_flow_says_what_the_options_of_flow_run_say() {
         keep: words(&["a", "b"]),
         missing_warns: true,
         facilities: words(&["/etc/f"]),
+        extract: Some("x -h".to_owned()),
         jobs: Some(3),
     };
     assert_eq!(

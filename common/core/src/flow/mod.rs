@@ -29,6 +29,7 @@ pub use course::{Again, Course, Deadlock, End};
 pub use facilities::Facilities;
 pub use functions::{doubtful_functions, functions};
 pub use names::encode_name;
+pub use rcorder::is_annotation;
 pub use scripts::{Script, Selection, doubtful, scripts};
 pub use tsort::add_pairs;
 

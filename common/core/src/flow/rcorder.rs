@@ -34,6 +34,11 @@ fn annotation(line: &str) -> Option<Line<'_>> {
     })
 }
 
+/// Whether a line is an annotation.
+pub fn is_annotation(line: &str) -> bool {
+    annotation(line).is_some()
+}
+
 impl Line<'_> {
     /// Whether it says what comes before what, or names something that does.
     fn orders(&self) -> bool {

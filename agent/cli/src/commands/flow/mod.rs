@@ -67,6 +67,9 @@ pub struct SourceArgs {
     /// More `$facilities`, in the form of insserv.conf
     #[arg(long, value_name = "FILE")]
     facilities: Vec<PathBuf>,
+    /// For other annotations than ours: called as `CMD SCRIPT` for each script of a directory, prints `KEY: value` lines
+    #[arg(long, value_name = "CMD")]
+    extract: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -167,9 +170,14 @@ impl SourceArgs {
         let source = self.with(&flow.scripts);
         let tasks = match &flow.dir {
             Some(dir) => source.tasks_of(Some(dir.into()))?,
-            None if self.stop || self.edges.is_some() || !self.skip.is_empty() || !self.keep.is_empty() => {
+            None if self.stop
+                || self.extract.is_some()
+                || self.edges.is_some()
+                || !self.skip.is_empty()
+                || !self.keep.is_empty() =>
+            {
                 return Err(
-                    Failure::usage("--stop, --skip, --keep and --edges are for scripts").why(
+                    Failure::usage("--stop, --skip, --keep, --extract and --edges are for scripts").why(
                         "the tasks of a job file say their order themselves, and are neither started nor stopped",
                     ),
                 );
@@ -193,6 +201,7 @@ impl SourceArgs {
         all.keep.extend(scripts.keep.iter().cloned());
         all.facilities
             .extend(scripts.facilities.iter().map(PathBuf::from));
+        all.extract = all.extract.or_else(|| scripts.extract.clone());
         if scripts.missing_warns {
             all.missing = MissingNames::Warn;
         }
@@ -200,9 +209,13 @@ impl SourceArgs {
     }
 
     fn tasks_of(&self, path: Option<PathBuf>) -> Result<Vec<Task>, Failure> {
+        if self.extract.is_some() && !path.as_ref().is_some_and(|path| path.is_dir()) {
+            return Err(Failure::usage("--extract is for directories of scripts"));
+        }
         let source = Source {
             path,
             edges: self.edges.clone(),
+            extract: self.extract.clone(),
         };
         let (tasks, doubtful) = load(&source, &self.selection()?)?;
         for found in doubtful {
@@ -358,6 +371,9 @@ impl From<LoadError> for Failure {
                 let fix = list.first().map(|m| m.fix.clone()).unwrap_or_default();
                 list.into_iter().fold(failure, Failure::why).next(fix)
             }
+            LoadError::Extract { why, .. } => failure.why(why).next(
+                "it is called with a script, and prints lines such as `PROVIDE: net` and `REQUIRE: disk`",
+            ),
             LoadError::Empty { .. } => failure
                 .why("there is neither an executable file nor one with annotations")
                 .next("annotate scripts with `# PROVIDE:` and `# REQUIRE:`, or make them executable"),

@@ -100,5 +100,10 @@ pub(super) const FLOW: &[Key] = &[
         Kind::Texts("/etc/insserv.conf"),
         "More `$facilities`: files in the form of insserv.conf.",
     ),
+    key(
+        "extract",
+        Kind::TextLike("describe-script"),
+        "Called as `CMD SCRIPT` for each script, prints its annotations, one `KEY: value` a line.",
+    ),
     key("jobs", Kind::Integer(1, 65_535), "At most so many at a time."),
 ];
