@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::import::{
-    Draft, Import, Imported, JobFile, Machine, Names, Piece, Report, is_secret, is_variable, secret_note,
+    Draft, Import, Imported, Machine, Names, Piece, Report, is_secret, is_variable, secret_note,
 };
 use crate::schedule::{ParseContext, Schedule};
 
@@ -86,18 +86,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
         ),
         (Some("missed"), "latest"),
     ];
-    let file = JobFile {
-        format: "k8s",
-        defaults: &defaults,
-        pieces: &pieces,
-        reports: &reports,
-    };
-    Import {
-        toml: file.write(),
-        secret,
-        jobs,
-        files: reports,
-    }
+    Import::new("k8s", &defaults, &pieces, reports, jobs, secret)
 }
 
 /// The objects of a list, as `kubectl get` prints it, or the one itself.

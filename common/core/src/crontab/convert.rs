@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use super::line::expression;
 use super::shell;
 use super::{File, Import, Imported, Line, Machine, Owner, Report, Task, parse};
-use crate::import::{Draft, JobFile, Names, Piece, is_secret, is_variable, secret_note};
+use crate::import::{Draft, Names, Piece, is_secret, is_variable, secret_note};
 
 /// How the file begins: what cron does and most jobs do not want.
 const DEFAULTS: &[(Option<&str>, &str)] = &[
@@ -115,18 +115,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
     }
     let mut defaults = vec![(Some("timezone"), machine.timezone)];
     defaults.extend(DEFAULTS);
-    let file = JobFile {
-        format: "crontab",
-        defaults: &defaults,
-        pieces: &pieces,
-        reports: &reports,
-    };
-    Import {
-        toml: file.write(),
-        secret,
-        jobs,
-        files: reports,
-    }
+    Import::new("crontab", &defaults, &pieces, reports, jobs, secret)
 }
 
 /// What the lines so far mean for the next one.

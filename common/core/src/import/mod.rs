@@ -7,7 +7,7 @@ use serde::Serialize;
 
 pub(crate) use name::Names;
 pub use write::is_unedited;
-pub(crate) use write::{Draft, JobFile, Piece};
+pub(crate) use write::{Draft, Piece};
 
 /// What was known of the machine and a job file must say.
 pub struct Machine<'a> {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Report, is_secret};
+use super::{Import, Imported, Report, is_secret};
 use crate::definition::{Placeholder, placeholder};
 
 /// What the job file is made of, in the order of what was read.
@@ -106,28 +106,26 @@ fn checksum(text: &str) -> String {
     format!("{:016x}", xxh3_64(text.as_bytes()))
 }
 
-/// A whole job file.
-pub(crate) struct JobFile<'a> {
-    /// As in `farmhand import crontab`.
-    pub format: &'a str,
-    /// Comments and keys of `[defaults]`.
-    pub defaults: &'a [(Option<&'a str>, &'a str)],
-    pub pieces: &'a [Piece],
-    pub reports: &'a [Report],
-}
-
-impl JobFile<'_> {
-    pub fn write(&self) -> String {
+impl Import {
+    /// Writes the job file. `format` as in `farmhand import crontab`; `defaults` are comments and keys of `[defaults]`.
+    pub(crate) fn new(
+        format: &str,
+        defaults: &[(Option<&str>, &str)],
+        pieces: &[Piece],
+        files: Vec<Report>,
+        jobs: Vec<Imported>,
+        secret: bool,
+    ) -> Self {
         let mut out = String::new();
-        left_behind(&mut out, self.reports);
+        left_behind(&mut out, &files);
         out.push_str("\n[defaults]\n");
-        for (name, value) in self.defaults {
+        for (name, value) in defaults {
             match name {
                 Some(name) => key(&mut out, name, &quoted(value)),
                 None => comment(&mut out, value),
             }
         }
-        for piece in self.pieces {
+        for piece in pieces {
             match piece {
                 Piece::File(name) => comment(&mut out, &format!("\n# ---- {}", name)),
                 Piece::Blank if out.ends_with("\n\n") => {}
@@ -144,10 +142,12 @@ impl JobFile<'_> {
         out.truncate(out.trim_end().len());
         out.push('\n');
         let sum = checksum(&out);
-        format!(
-            "{OWN}{}`. Apply it with `farmhand job apply`.\n{CHECKSUM}{sum}\n{out}",
-            self.format
-        )
+        Self {
+            toml: format!("{OWN}{format}`. Apply it with `farmhand job apply`.\n{CHECKSUM}{sum}\n{out}"),
+            jobs,
+            files,
+            secret,
+        }
     }
 }
 

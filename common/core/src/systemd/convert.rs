@@ -8,7 +8,7 @@ use super::span::span;
 use super::unit::{Entry, Unit};
 use super::{File, Timer};
 use crate::document::duration_text;
-use crate::import::{Draft, Import, Imported, JobFile, Machine, Names, Piece, Report};
+use crate::import::{Draft, Import, Imported, Machine, Names, Piece, Report};
 use crate::schedule::{ParseContext, Schedule};
 
 /// Keys of a timer that say nothing about when its job is due, or are read here.
@@ -84,18 +84,7 @@ pub fn import(timers: &[Timer], machine: &Machine<'_>, user: &str) -> Import {
     }
     let mut defaults = vec![(Some("timezone"), machine.timezone)];
     defaults.extend(DEFAULTS);
-    let file = JobFile {
-        format: "systemd",
-        defaults: &defaults,
-        pieces: &pieces,
-        reports: &reports,
-    };
-    Import {
-        toml: file.write(),
-        secret,
-        jobs,
-        files: reports,
-    }
+    Import::new("systemd", &defaults, &pieces, reports, jobs, secret)
 }
 
 struct Made {
