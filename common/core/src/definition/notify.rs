@@ -1,13 +1,10 @@
 //! `[notify.NAME]`: targets of messages, defined once for all files read together.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
-
 use toml::de::DeValue;
 
 use super::JobSpec;
-use super::needs::{NAME_RULE, is_resource_name, resource_name, unknown};
-use super::twice::{Place, defined_twice};
+use super::needs::{is_resource_name, resource_name, unknown};
+use super::twice::Defined;
 use crate::document::{Found, Problem, Reader, Source, Wrong, filled, one_of};
 use crate::notify::{TargetSpec, Topic, Url, email_address};
 
@@ -22,50 +19,23 @@ pub struct TargetDefinition {
 
 /// The targets of all files.
 #[derive(Debug, Default)]
-pub(super) struct Targets(BTreeMap<String, Vec<(TargetDefinition, Range<usize>)>>);
+pub(super) struct Targets(Defined<TargetDefinition>);
 
 impl Targets {
     /// Reads the `[notify]` table of one file.
     pub fn read(&mut self, source: usize, table: &Reader<'_>) {
-        let sink = table.sink();
-        for (name, value) in table.entries() {
-            if !is_resource_name(name.value) {
-                sink.report(
-                    name.span.clone(),
-                    format!("`{}` is not a valid target name", name.value),
-                    NAME_RULE,
-                );
-            }
-            let Some(own) = value.value.as_table() else {
-                sink.report(
-                    value.span,
-                    format!("target `{}`: expected a table", name.value),
-                    "write [notify.NAME] on a line of its own, and webhook = \"https://…\" below it",
-                );
-                continue;
-            };
-            let target = TargetDefinition {
+        let fix = "write [notify.NAME] on a line of its own, and webhook = \"https://…\" below it";
+        self.0
+            .read(("target", fix), source, table, |reader, name| TargetDefinition {
                 name: name.value.to_owned(),
-                spec: read_target(Reader::new(vec![own], sink), &name),
+                spec: read_target(reader, name),
                 source,
-            };
-            self.0
-                .entry(name.value.to_owned())
-                .or_default()
-                .push((target, name.span));
-        }
+            });
     }
 
     /// Targets that two files define.
     pub fn duplicates(&self, sources: &[Source]) -> Vec<Problem> {
-        let places = self.0.iter().flat_map(|(name, all)| {
-            all.iter().map(move |(target, span)| Place {
-                name,
-                source: target.source,
-                span,
-            })
-        });
-        defined_twice("target", places, sources)
+        self.0.duplicates("target", sources)
     }
 
     /// Reads the targets that a job names, and reports those that no file defines.
@@ -77,8 +47,8 @@ impl Targets {
                     .report(name.span, what, "once is enough: it is told once");
                 continue;
             }
-            if !self.0.contains_key(&name.value) {
-                let wrong = unknown("notify", &name.value, self.0.keys().map(String::as_str));
+            if self.0.get(&name.value).is_none() {
+                let wrong = unknown("notify", &name.value, self.0.names());
                 let what = format!("there is no target \"{}\"", name.value);
                 job.sink().wrong(name.span, "notify", Wrong { what, ..wrong });
             }
@@ -90,10 +60,7 @@ impl Targets {
 
     /// Each target once, by name.
     pub fn into_definitions(self) -> Vec<TargetDefinition> {
-        self.0
-            .into_values()
-            .filter_map(|all| all.into_iter().next().map(|(target, _)| target))
-            .collect()
+        self.0.into_definitions()
     }
 }
 

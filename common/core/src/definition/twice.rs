@@ -1,9 +1,75 @@
-//! Names that files read together define more than once.
+//! Names that files read together define, each with a table: once, or more than once.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::document::{Problem, Related, Source};
+use super::needs::{NAME_RULE, is_resource_name};
+use crate::document::{Found, Problem, Reader, Related, Source};
+
+/// What all files define below `[pool.NAME]`, say.
+#[derive(Debug)]
+pub(super) struct Defined<T>(BTreeMap<String, Vec<(T, usize, Range<usize>)>>);
+
+impl<T> Default for Defined<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T> Defined<T> {
+    /// Reads the table of one file. A `kind` is what people call such a thing; `fix` is for one that is no table.
+    pub fn read(
+        &mut self,
+        (kind, fix): (&str, &str),
+        source: usize,
+        table: &Reader<'_>,
+        one: impl Fn(Reader<'_>, &Found<&str>) -> T,
+    ) {
+        let sink = table.sink();
+        for (name, value) in table.entries() {
+            if !is_resource_name(name.value) {
+                let what = format!("`{}` is not a valid {kind} name", name.value);
+                sink.report(name.span.clone(), what, NAME_RULE);
+            }
+            let Some(own) = value.value.as_table() else {
+                let what = format!("{kind} `{}`: expected a table", name.value);
+                sink.report(value.span, what, fix);
+                continue;
+            };
+            let defined = one(Reader::new(vec![own], sink), &name);
+            let all = self.0.entry(name.value.to_owned()).or_default();
+            all.push((defined, source, name.span));
+        }
+    }
+
+    /// Those that two files define.
+    pub fn duplicates(&self, kind: &str, sources: &[Source]) -> Vec<Problem> {
+        let places = self.0.iter().flat_map(|(name, all)| {
+            all.iter().map(move |(_, source, span)| Place {
+                name,
+                source: *source,
+                span,
+            })
+        });
+        defined_twice(kind, places, sources)
+    }
+
+    /// The first of this name.
+    pub fn get(&self, name: &str) -> Option<&T> {
+        Some(&self.0.get(name)?.first()?.0)
+    }
+
+    /// All of them.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Each once, by name.
+    pub fn into_definitions(self) -> Vec<T> {
+        let all = self.0.into_values();
+        all.filter_map(|all| Some(all.into_iter().next()?.0)).collect()
+    }
+}
 
 /// Where a name is defined.
 pub(super) struct Place<'a> {
