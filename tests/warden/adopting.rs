@@ -153,7 +153,7 @@ async fn nobody_is_there_is_certain() {
     );
     // And a new one can serve there.
     let next = launch(farmer.dir.path());
-    let (client, _notices) = WardenClient::connect_or_spawn(&next).await.unwrap();
+    let (client, _notices) = next.start().await.unwrap();
     assert_eq!(client.identity().serving, next.serving);
     client.proof().kill_warden().unwrap();
     client.proof().tree_gone().await.unwrap();
@@ -164,7 +164,7 @@ async fn main_and_hold_wardens_live_side_by_side() {
     let farmer = Farmer::new().await;
     let mut hold = launch(farmer.dir.path());
     hold.kind = Kind::Hold { ms: 600_000 };
-    let (client, _notices) = WardenClient::connect_or_spawn(&hold).await.unwrap();
+    let (client, _notices) = hold.start().await.unwrap();
     let held = client.spawn(sh(id(1, 1), "sleep 1000")).await.unwrap().0;
     farmer.kill_warden().await;
     assert!(alive(held), "the other warden's sweep leaves it alone");

@@ -84,7 +84,7 @@ impl Farmer {
 
     /// `launch.state_dir` is `dir` or in it.
     pub async fn start(dir: TempDir, launch: &Launch) -> Farmer {
-        let started = WardenClient::connect_or_spawn(launch).await;
+        let started = launch.start().await;
         let state_dir = launch.state_dir.clone();
         let (client, notices) =
             started.unwrap_or_else(|e| panic!("{e}\n{}", log(&Paths::new(&state_dir, Kind::Main))));

@@ -173,9 +173,7 @@ async fn a_state_directory_with_a_very_long_path_works() {
     let long = dir.path().join("a".repeat(100)).join("b".repeat(100));
     std::fs::create_dir_all(&long).unwrap();
     let launch = launch(&long);
-    let (client, _notices) = farmhand_warden_client::WardenClient::connect_or_spawn(&launch)
-        .await
-        .unwrap();
+    let (client, _notices) = launch.start().await.unwrap();
     assert!(client.list().await.unwrap().attempts.is_empty());
     client.proof().kill_warden().unwrap();
     client.proof().tree_gone().await.unwrap();

@@ -1,8 +1,8 @@
 //! What may start, how often, and what is said when it cannot.
 
 use farmhand_core::definition::Isolation;
-use farmhand_warden_client::WardenError;
 use farmhand_warden_client::wire::*;
+use farmhand_warden_client::{WardenClient, WardenError};
 
 use super::harness::*;
 
@@ -154,7 +154,9 @@ async fn a_user_who_may_not_pass_to_the_run_directory_is_told_where() {
 async fn a_second_warden_of_a_kind_is_refused() {
     let farmer = Farmer::new().await;
     let other = launch(farmer.dir.path());
-    let refused = farmhand_warden_client::WardenClient::connect_or_spawn(&other).await;
+    let paths = farmer.paths();
+    let stream = WardenClient::dial_living(&paths).await.unwrap().unwrap();
+    let refused = WardenClient::hello(stream, &paths, Some(other.serving), None).await;
     assert!(
         matches!(refused, Err(WardenError::Refused(Refusal::WrongLife { serving })) if serving.session == 7)
     );

@@ -192,9 +192,7 @@ async fn an_old_signature_is_refused_once_a_newer_one_was_seen_and_by_the_next_w
     assert!(node.refused(crossed).await.contains("another attempt"));
     node.farmer.kill_warden().await;
     let launch = crate::harness::launch(node.farmer.dir.path());
-    let (client, notices) = farmhand_warden_client::WardenClient::connect_or_spawn(&launch)
-        .await
-        .unwrap();
+    let (client, notices) = launch.start().await.unwrap();
     (node.farmer.client, node.farmer.notices) = (client, notices);
     let again = node.order(id(6, 1), "a", &stored("echo old"), Some(old));
     assert!(node.refused(again).await.contains("seen 6"));

@@ -153,18 +153,3 @@ fn open_log(paths: &Paths) -> io::Result<std::fs::File> {
     }
     options.open(&path).map_err(|e| named(e, &path))
 }
-
-impl WardenClient {
-    /// Adopts the warden of this very (session, life) when it lives, else starts one. A warden of another
-    /// life is refused with [`super::wire::Refusal::WrongLife`]: look at it with
-    /// [`WardenClient::connect_existing`] first.
-    pub async fn connect_or_spawn(launch: &Launch) -> Result<(WardenClient, Notices), WardenError> {
-        let paths = Paths::new(&launch.state_dir, launch.kind);
-        match dial(&paths).await {
-            Ok(stream) => {
-                WardenClient::hello(stream, &paths, Some(launch.serving), launch.address.as_deref()).await
-            }
-            Err(_) => launch.start().await,
-        }
-    }
-}

@@ -108,18 +108,6 @@ impl std::fmt::Display for JobHealth {
     }
 }
 
-impl JobFacts {
-    /// The failures that people are told of, and that metrics count: none of a job that is paused or disabled. The
-    /// database decides the same with `farmhand.active`.
-    pub fn told_failures(&self) -> i32 {
-        if self.enabled && !self.paused {
-            self.failures
-        } else {
-            0
-        }
-    }
-}
-
 impl JobHealth {
     pub const ALL: [JobHealth; 7] = [
         JobHealth::Late,

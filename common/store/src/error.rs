@@ -86,14 +86,6 @@ impl StoreError {
         }
     }
 
-    /// Whether the statement may have taken effect all the same.
-    pub fn outcome_unknown(&self) -> bool {
-        matches!(
-            self,
-            Self::TimedOut { .. } | Self::ConnectionLost { .. } | Self::NotConfirmed { .. }
-        )
-    }
-
     /// Whether trying again cannot help until somebody fixes something.
     pub fn is_permanent(&self) -> bool {
         matches!(
@@ -273,7 +265,7 @@ mod tests {
     async fn a_pooler_that_lost_the_server_is_an_outage_and_no_answer() {
         for (severity, code) in [("FATAL", "08P01"), ("FATAL", "57P05"), ("ERROR", "08006")] {
             let error = told(severity, code).await;
-            assert!(error.is_away() && error.outcome_unknown(), "{code}: {error}");
+            assert!(error.is_away(), "{code}: {error}");
         }
     }
 

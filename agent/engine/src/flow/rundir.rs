@@ -171,11 +171,6 @@ impl RunDir {
         Ok(finished)
     }
 
-    /// Whether it goes when the flow has succeeded.
-    pub fn is_temporary(&self) -> bool {
-        self.temporary
-    }
-
     /// The FIFOs are of no use any more; the output is.
     pub fn forget_memory(&mut self) {
         if let Some(memory) = self.memory.take() {

@@ -148,11 +148,6 @@ impl LeaseTiming {
     pub fn challenge_after(&self) -> Duration {
         self.ttl + TAKEOVER_MARGIN
     }
-
-    /// How long a challenger sees a run held over by an ended session before it may release it.
-    pub fn release_held_after(&self, hold: Duration) -> Duration {
-        self.challenge_after() + hold
-    }
 }
 
 fn nanos(d: Duration) -> u64 {
@@ -204,7 +199,7 @@ mod tests {
             for hold in [1, 60, 600, 86_400, 604_800].map(Duration::from_secs) {
                 let life = t.held_deadline(sent, hold).saturating_since(sent);
                 assert!(
-                    challenger_is_later(t.release_held_after(hold), life, t.kill_allowance()),
+                    challenger_is_later(t.challenge_after() + hold, life, t.kill_allowance()),
                     "{t:?}"
                 );
             }

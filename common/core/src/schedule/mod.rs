@@ -181,11 +181,6 @@ impl Schedule {
         }
         self.late
     }
-
-    /// How much later than written the job fires, in whole seconds.
-    pub fn spread_offset(&self) -> Duration {
-        Duration::from_secs(self.spread.unsigned_abs())
-    }
 }
 
 /// The due instants of a schedule, ascending. See [`Schedule::iter_after`].
