@@ -4,11 +4,13 @@ pub use farmhand_core::claimed::Items;
 pub use farmhand_core::stream::ItemEnd;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tokio_postgres::types::{Json, Type};
+use serde_json::Value;
+use tokio_postgres::types::Type;
 
 use super::conn::Param;
 use super::db::{Db, stmt};
 use super::error::StoreError;
+use super::tasks::record;
 use farmhand_core::claimed::Attempt;
 
 /// Lines that one run replays at most, and their bytes: they go through its standard input.
@@ -66,28 +68,10 @@ pub enum Replayed {
     NoStream,
 }
 
-#[derive(Deserialize)]
-struct Item {
-    #[expect(dead_code, reason = "only counted")]
-    item: i64,
-}
-
 /// Records ends of an attempt that `session` holds; returns how many were taken. Nothing is recorded when the
 /// run has moved on.
 pub async fn record_items(db: &Db, of: Attempt, session: i64, ends: &[ItemEnd]) -> Result<usize, StoreError> {
-    let rows: Vec<Item> = db
-        .rows(
-            stmt!("record_items"),
-            &[
-                (&of.run_id, Type::INT8),
-                (&of.attempt, Type::INT4),
-                (&of.fence, Type::INT8),
-                (&session, Type::INT8),
-                (&Json(ends), Type::JSONB),
-            ],
-        )
-        .await?;
-    Ok(rows.len())
+    record(db, stmt!("record_items"), of, session, ends).await
 }
 
 /// Recorded lines of a run, in the order of the list.
@@ -152,6 +136,6 @@ pub async fn replay_items(
 
 /// Deletes up to 10,000 lines older than `days` of runs that have ended; returns how many.
 pub async fn drop_older_than(db: &Db, days: i32) -> Result<usize, StoreError> {
-    let rows: Vec<Item> = db.rows(stmt!("drop_items"), &[(&days, Type::INT4)]).await?;
+    let rows: Vec<Value> = db.rows(stmt!("drop_items"), &[(&days, Type::INT4)]).await?;
     Ok(rows.len())
 }

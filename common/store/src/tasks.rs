@@ -1,11 +1,14 @@
 //! Ends of a flow's tasks.
 
+use std::fmt::Debug;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 use utoipa::ToSchema;
 
-use super::db::{Db, stmt};
+use super::db::{Db, Stmt, stmt};
 use super::error::StoreError;
 use farmhand_core::claimed::Attempt;
 
@@ -34,18 +37,23 @@ pub struct TaskRow {
     pub end: TaskEnd,
 }
 
-#[derive(Deserialize)]
-struct Named {
-    #[expect(dead_code, reason = "only counted")]
-    task: String,
-}
-
 /// Records ends of an attempt that `session` holds; returns how many were new. Nothing is recorded when the
 /// run has moved on.
 pub async fn record_tasks(db: &Db, of: Attempt, session: i64, ends: &[TaskEnd]) -> Result<usize, StoreError> {
-    let rows: Vec<Named> = db
+    record(db, stmt!("record_tasks"), of, session, ends).await
+}
+
+/// Ends of parts of an attempt that `session` holds; how many were new.
+pub(crate) async fn record<T: Serialize + Debug + Sync>(
+    db: &Db,
+    statement: Stmt,
+    of: Attempt,
+    session: i64,
+    ends: &[T],
+) -> Result<usize, StoreError> {
+    let rows: Vec<Value> = db
         .rows(
-            stmt!("record_tasks"),
+            statement,
             &[
                 (&of.run_id, Type::INT8),
                 (&of.attempt, Type::INT4),
@@ -65,6 +73,6 @@ pub async fn tasks(db: &Db, run_id: i64) -> Result<Vec<TaskRow>, StoreError> {
 
 /// Deletes up to 10,000 ends older than `days` of runs that have ended; returns how many.
 pub async fn drop_older_than(db: &Db, days: i32) -> Result<usize, StoreError> {
-    let rows: Vec<Named> = db.rows(stmt!("drop_tasks"), &[(&days, Type::INT4)]).await?;
+    let rows: Vec<Value> = db.rows(stmt!("drop_tasks"), &[(&days, Type::INT4)]).await?;
     Ok(rows.len())
 }

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use farmhand_core::definition::Command;
 use farmhand_core::flow::{Action, Direction};
+use farmhand_os::process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -301,20 +302,10 @@ fn terminal() -> io::Result<(OwnedFd, CString)> {
 fn kill_session(session: i32) {
     for _ in 0..10 {
         let mut found = false;
-        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else {
-                continue;
-            };
-            let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-            // After the name, which may hold anything: state, parent, group, session.
-            let fields = stat.rsplit(')').next().unwrap_or_default();
-            let mut fields = fields.split_whitespace();
-            let state = fields.next();
-            let own = fields.nth(2).and_then(|s| s.parse().ok());
-            if own == Some(session) && state != Some("Z") {
+        for stat in process::all() {
+            if stat.session == session && !stat.is_zombie() {
                 found = true;
-                // SAFETY: a process that was in the session a moment ago.
-                unsafe { libc::kill(pid, libc::SIGKILL) };
+                let _ = process::signal(&stat, rustix::process::Signal::KILL);
             }
         }
         if !found {

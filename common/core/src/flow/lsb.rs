@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::{Facilities, Header, Malformed, reference};
-use crate::document::closest;
 use crate::graph::{Place, Relation};
 
 const BEGIN: &str = "### BEGIN INIT INFO";
@@ -101,15 +100,7 @@ pub(super) fn misspelt(file: &str, text: &str) -> Vec<Malformed> {
         if key.starts_with(char::is_whitespace) || KEYS.iter().any(|k| k.eq_ignore_ascii_case(key)) {
             return None;
         }
-        let meant = closest(key, KEYS)?;
-        Some(Malformed {
-            at: Place {
-                file: file.into(),
-                line: number,
-            },
-            what: format!("`{key}` is not a key of an LSB header"),
-            fix: format!("write `# {meant}:`"),
-        })
+        Malformed::misspelt(file, number, key, &KEYS, "a key of an LSB header")
     };
     block.filter_map(wrong).collect()
 }

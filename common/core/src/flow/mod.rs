@@ -22,6 +22,7 @@ use serde::Serialize;
 
 use super::command::Command;
 use super::continuous::Rounds;
+use super::document::closest;
 use super::graph::{Member, Place, Reference, Relation};
 use super::retry::Retry;
 
@@ -142,6 +143,21 @@ pub struct Malformed {
     pub what: String,
     /// What to do about it.
     pub fix: String,
+}
+
+impl Malformed {
+    /// A key that may have been meant to be one of these.
+    fn misspelt(file: &str, line: u32, key: &str, keys: &[&'static str], what: &str) -> Option<Self> {
+        let meant = closest(key, keys.iter().copied())?;
+        Some(Self {
+            at: Place {
+                file: file.into(),
+                line,
+            },
+            what: format!("`{key}` is not {what}"),
+            fix: format!("write `# {meant}:`"),
+        })
+    }
 }
 
 /// What a script says about itself.

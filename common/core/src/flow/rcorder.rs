@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use super::{Header, Malformed, reference};
-use crate::document::closest;
 use crate::graph::{Place, Reference, Relation};
 
 /// What a misspelt annotation may have been meant to be.
@@ -113,15 +112,7 @@ pub(super) fn misspelt(file: &str, text: &str, first: u32) -> Vec<Malformed> {
         if !capitals || annotation(line).is_some() {
             return None;
         }
-        let meant = closest(key, KEYS)?;
-        Some(Malformed {
-            at: Place {
-                file: file.into(),
-                line: number,
-            },
-            what: format!("`{key}` is not an annotation"),
-            fix: format!("write `# {meant}:`"),
-        })
+        Malformed::misspelt(file, number, key, &KEYS, "an annotation")
     };
     lines.filter_map(wrong).collect()
 }
