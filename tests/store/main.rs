@@ -63,3 +63,4 @@ mod tls;
 mod told;
 mod triggers;
 mod ttls;
+mod words;

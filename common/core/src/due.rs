@@ -25,7 +25,7 @@ const NODES: u32 = 100;
 const CHUNK: usize = 1_000_000;
 
 crate::words! {
-    /// Why a due instant was recorded without a run.
+    /// Why a due instant was recorded without a run, or a run ended before it began. Details may follow it, after a colon.
     SkipReason {
         /// It was not fired in time and `missed` does not ask for it.
         Missed = "missed",
@@ -38,6 +38,19 @@ crate::words! {
         Dst = "dst",
         /// Outside the job's `start` and `end`.
         Ended = "ended",
+        /// Too many runs of the job were waiting.
+        QueueFull = "queue_full",
+        /// A later instant took its place.
+        Replaced = "replaced",
+        /// No node was ready to run it.
+        NoNode = "no_node",
+        /// Its job was changed, disabled or deleted.
+        Withdrawn = "withdrawn",
+        /// Its triggers did not meet.
+        Trigger = "trigger",
+        /// A parent's parameter does not fit.
+        Params = "params",
+        Disabled = "disabled",
     }
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::definition::{JobSpec, TriggerOn, check_param};
-use super::due;
+use super::due::{self, SkipReason};
 use super::run::RunState;
 
 /// Ends of one parent that wait for another parent at most, for each child; older ones are given up.
@@ -205,7 +205,7 @@ impl Child {
             })
         });
         if let Some(missed) = missed {
-            return Decision::Fire(self.skipped(end, format!("trigger: {missed}")));
+            return Decision::Fire(self.skipped(end, format!("{}: {missed}", SkipReason::Trigger)));
         }
         let waits = || end.others.iter().filter(|other| other.wait.is_some());
         if waits().next().is_some() {
@@ -214,7 +214,12 @@ impl Child {
             }
             let newer = (self.ends.iter()).find(|e| e.id > end.id && e.by_hand && e.parent == end.parent);
             if let (true, Some(newer)) = (end.by_hand, newer) {
-                let why = format!("trigger: run {} of {} came after it", newer.run_id, newer.parent);
+                let why = format!(
+                    "{}: run {} of {} came after it",
+                    SkipReason::Trigger,
+                    newer.run_id,
+                    newer.parent
+                );
                 return Decision::Fire(self.skipped(end, why));
             }
             return Decision::Wait(waits().map(|other| other.parent.clone()).collect());
@@ -268,14 +273,17 @@ impl Child {
     /// Why the job does not run at that instant, whatever its parents did.
     fn refusal(&self, spec: &JobSpec, end: &End) -> Option<String> {
         if !self.enabled {
-            return Some("disabled".to_owned());
+            return Some(SkipReason::Disabled.to_string());
         }
         if self.paused {
-            return Some("paused".to_owned());
+            return Some(SkipReason::Paused.to_string());
         }
         match due::compile(&self.job_id, spec) {
             Ok((_, policy)) => due::skipped_at(&policy, end.due_at).map(|reason| reason.to_string()),
-            Err(error) => Some(format!("trigger: its definition cannot be used: {error}")),
+            Err(error) => Some(format!(
+                "{}: its definition cannot be used: {error}",
+                SkipReason::Trigger
+            )),
         }
     }
 
@@ -295,13 +303,16 @@ impl Child {
                 // Kept even when it does not fit: the record then shows it.
                 firing.params.insert(name.clone(), value.clone());
                 check_param(name, declared.kind, value)
-                    .map_err(|error| format!("params: {error}, from {}", parent.job_id))?;
+                    .map_err(|error| format!("{}: {error}, from {}", SkipReason::Params, parent.job_id))?;
             }
         }
         let missing = (spec.params.iter())
             .find(|(name, p)| p.required && p.default.is_none() && !firing.params.contains_key(*name));
         match missing {
-            Some((name, _)) => Err(format!("params: no parent has the parameter `{name}`")),
+            Some((name, _)) => Err(format!(
+                "{}: no parent has the parameter `{name}`",
+                SkipReason::Params
+            )),
             None => Ok(()),
         }
     }

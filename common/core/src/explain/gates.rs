@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::{Explanation, Facts, Finding, Gate, Known, Outcome, subject};
 use crate::definition::Missed;
+use crate::due::SkipReason;
 use crate::run::RunState;
 
 /// Walks the gates.
@@ -161,29 +162,29 @@ impl Walk {
         }
         let skipped = outcomes.iter().find(|o| o.state == RunState::Skipped)?;
         let reason = skipped.reason.as_deref().unwrap_or("no reason");
-        let word = reason.split(':').next().unwrap_or(reason);
+        let word = reason.split(':').next().unwrap_or(reason).parse();
         let (gate, what, frees) = match word {
-            "calendar" => (
+            Ok(SkipReason::Calendar) => (
                 Gate::Calendar,
                 "a calendar excluded the day",
                 "take the day out of the calendar, and backfill",
             ),
-            "paused" => (
+            Ok(SkipReason::Paused) => (
                 Gate::Paused,
                 "the job was paused",
                 "`farmhand job resume`, and backfill",
             ),
-            "ended" => (
+            Ok(SkipReason::Ended) => (
                 Gate::Window,
                 "it was outside `start` and `end`",
                 "move them, and backfill",
             ),
-            "dst" => (
+            Ok(SkipReason::Dst) => (
                 Gate::Dst,
                 "a clock change removed the time",
                 "dst = \"once\" runs it after the change",
             ),
-            "missed" => (
+            Ok(SkipReason::Missed) => (
                 Gate::Fired,
                 match known.spec.missed {
                     Missed::Latest => {
@@ -196,47 +197,47 @@ impl Walk {
                 },
                 "`farmhand job backfill` runs it now; missed = \"all\" runs all that is missed",
             ),
-            "overlap" => (
+            Ok(SkipReason::Overlap) => (
                 Gate::Overlap,
                 "an earlier run had not ended",
                 "overlap = \"queue\" or \"allow\"; or a shorter run",
             ),
-            "queue_full" => (
+            Ok(SkipReason::QueueFull) => (
                 Gate::Overlap,
                 "a thousand runs were waiting already",
                 "a shorter run, or a schedule that fires less",
             ),
-            "replaced" => (
+            Ok(SkipReason::Replaced) => (
                 Gate::Overlap,
                 "a later instant replaced it",
                 "overlap = \"queue\" runs every one",
             ),
-            "no_node" => (
+            Ok(SkipReason::NoNode) => (
                 Gate::Nodes,
                 "no node was ready to run it",
                 "start an agent with the labels it wants",
             ),
-            "withdrawn" => (
+            Ok(SkipReason::Withdrawn) => (
                 Gate::Fired,
                 "its job was changed, disabled or deleted before it began",
                 "`farmhand job show` lists the revisions",
             ),
-            "trigger" => (
+            Ok(SkipReason::Trigger) => (
                 Gate::Trigger,
                 "its triggers did not meet",
                 "`farmhand run retry` of the one that did not, or another `trigger_on`",
             ),
-            "params" => (
+            Ok(SkipReason::Params) => (
                 Gate::Trigger,
                 "a parent's parameter does not fit",
                 "declare it with the parent's type, or run the parent with one that fits",
             ),
-            "disabled" => (
+            Ok(SkipReason::Disabled) => (
                 Gate::Enabled,
                 "its definition said enabled = false",
                 "apply it with enabled = true",
             ),
-            _ => (Gate::Fired, "it was skipped", "`farmhand run show` tells more"),
+            Err(_) => (Gate::Fired, "it was skipped", "`farmhand run show` tells more"),
         };
         let since = Some(skipped.first_due);
         self.closed(gate, format!("skipped ({reason}): {what}"), since, frees);
