@@ -2,7 +2,9 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 #[derive(Debug)]
 pub struct Signals(OwnedFd);
@@ -40,6 +42,16 @@ impl Signals {
 
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+
+    /// Sleeps until one of them arrives, one of `others` is readable, or it is `until`. Whatever ends the sleep, everything is to
+    /// be looked at.
+    pub fn sleep<'f>(&'f self, until: Option<Instant>, others: impl IntoIterator<Item = BorrowedFd<'f>>) {
+        let left = until.map(|at| at.saturating_duration_since(Instant::now()));
+        let time: Option<Timespec> = left.and_then(|left| left.try_into().ok());
+        let fds = std::iter::once(self.fd()).chain(others);
+        let fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let _ = poll(&mut fds.collect::<Vec<_>>(), time.as_ref());
     }
 
     /// Takes all that arrived; those that ask to stop.
@@ -138,6 +150,45 @@ fn own_peak() -> libc::c_long {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
         usage.ru_maxrss
+    }
+}
+
+/// Until when a process may run, and why it was asked to end.
+#[derive(Debug)]
+pub struct Limit<W> {
+    pub at: Option<Instant>,
+    pub over: Option<W>,
+}
+
+/// Between two SIGKILLs, should the kernel be slow with the first.
+const AGAIN: Duration = Duration::from_secs(1);
+
+impl<W> Limit<W> {
+    pub fn new(at: Option<Instant>) -> Self {
+        Self { at, over: None }
+    }
+
+    /// Signals the process's group; it is killed within `grace`.
+    pub fn end(&mut self, leader: i32, signal: i32, why: W, grace: Duration) {
+        let by = Instant::now() + grace;
+        let sooner = self.at.filter(|at| self.over.is_some() && *at < by);
+        self.at = Some(sooner.unwrap_or(by));
+        self.over.get_or_insert(why);
+        signal_group(leader, signal);
+    }
+
+    /// At its time, asks the process to end, then kills it.
+    pub fn enforce(&mut self, leader: i32, why: W, grace: Duration) {
+        let now = Instant::now();
+        if self.at.is_none_or(|at| at > now) {
+            return;
+        }
+        if self.over.is_some() {
+            self.at = Some(now + AGAIN);
+            signal_group(leader, libc::SIGKILL);
+        } else {
+            self.end(leader, libc::SIGTERM, why, grace);
+        }
     }
 }
 

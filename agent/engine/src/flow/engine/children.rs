@@ -15,7 +15,7 @@ use super::{Engine, Forked, Killed, Running, micros};
 use crate::flow::events::Event;
 use crate::flow::output::Output;
 use crate::flow::preload;
-use crate::flow::signals::{Ended, Exit, signal_group};
+use crate::flow::signals::{Ended, Exit, Limit, signal_group};
 
 impl Engine<'_> {
     /// Starts all that may start. Whether something ended at once.
@@ -55,6 +55,10 @@ impl Engine<'_> {
     }
 
     fn start(&mut self, task: usize) -> bool {
+        if self.stopping {
+            self.end(task, None, End::Cancelled);
+            return true;
+        }
         let began = self.began;
         self.looks.soon();
         let definition = &self.tasks[task];
@@ -92,8 +96,7 @@ impl Engine<'_> {
                     task,
                     forked,
                     output,
-                    deadline: timeout.map(|t| Instant::now() + t),
-                    killed: None,
+                    limit: Limit::new(timeout.map(|t| Instant::now() + t)),
                 };
                 self.running.insert(pid, running);
                 false
@@ -170,7 +173,7 @@ impl Engine<'_> {
 
     pub(super) fn reap(&mut self) {
         while let Some(ended) = Ended::next() {
-            let over = |r: &Running| r.killed.is_some() || self.tasks[r.task].extras.rounds.is_some();
+            let over = |r: &Running| r.limit.over.is_some() || self.tasks[r.task].extras.rounds.is_some();
             if self.running.get(&ended.pid()).is_some_and(over) {
                 // What it left in its group goes with it, while the number is still its.
                 signal_group(ended.pid(), libc::SIGKILL);
@@ -199,7 +202,7 @@ impl Engine<'_> {
                 return self.lose_shell();
             };
             if let Some(running) = self.running.remove(&pid) {
-                if running.killed.is_some() {
+                if running.limit.over.is_some() {
                     // Numbers come round after all others only, and while one of its group lives it is taken.
                     signal_group(pid, libc::SIGKILL);
                 }
@@ -253,7 +256,7 @@ impl Engine<'_> {
 
     fn ended(&mut self, mut running: Running, exit: Exit) {
         self.show(&mut running, true);
-        let end = match (running.killed, exit.shell_code()) {
+        let end = match (running.limit.over, exit.shell_code()) {
             (Some(Killed::Timeout), _) => End::TimedOut,
             (Some(Killed::Stop), _) => End::Cancelled,
             (Some(Killed::Deadlock), code) => End::Failed {
@@ -267,7 +270,7 @@ impl Engine<'_> {
 }
 
 impl Running {
-    fn watch(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+    pub(super) fn watch(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         Some(self.forked.as_ref()?.0.as_ref()?.as_fd())
     }
 }

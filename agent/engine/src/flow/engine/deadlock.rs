@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use super::{Engine, Killed};
+use super::{Engine, Killed, Running};
 use crate::flow::asleep::{Asleep, asleep};
 use crate::flow::fifo::file_name;
-use crate::flow::signals::signal_group;
 
 /// After a start: shorter waits are none that anybody minds.
 const FIRST: Duration = Duration::from_secs(1);
@@ -41,17 +40,15 @@ impl Looks {
 }
 
 impl Engine<'_> {
-    /// By leader of their groups: tasks that come to an end by themselves.
-    fn leaders(&self) -> BTreeMap<i32, &str> {
-        let tasks = self.tasks;
-        let ends = |r: &super::Running| r.killed.is_none() && tasks[r.task].extras.rounds.is_none();
-        let leaders = self.running.iter().filter(|(_, r)| ends(r));
-        leaders.map(|(pid, r)| (*pid, tasks[r.task].name())).collect()
+    /// Whether it comes to an end by itself, and is not being ended.
+    fn may_sleep(&self, running: &Running) -> bool {
+        running.limit.over.is_none() && self.tasks[running.task].extras.rounds.is_none()
     }
 
     /// When to call [`Self::look_for_deadlock`] again.
     pub(super) fn next_look(&self) -> Option<Instant> {
-        (!self.leaders().is_empty()).then_some(self.looks.next)
+        let any = self.running.values().any(|r| self.may_sleep(r));
+        any.then_some(self.looks.next)
     }
 
     pub(super) fn look_for_deadlock(&mut self) {
@@ -59,7 +56,9 @@ impl Engine<'_> {
         if self.looks.next > now {
             return;
         }
-        let seen = asleep(&self.tools.dir.deps(), &self.leaders());
+        let running = self.running.iter().filter(|(_, r)| self.may_sleep(r));
+        let leaders = running.map(|(pid, r)| (*pid, self.tasks[r.task].name()));
+        let seen = asleep(&self.tools.dir.deps(), &leaders.collect());
         let before = std::mem::take(&mut self.looks.seen);
         let unchanged = seen.iter().filter(|(pid, a)| before.get(pid) == Some(a));
         let unchanged: BTreeMap<_, _> = unchanged.map(|(pid, a)| (*pid, a.clone())).collect();
@@ -80,7 +79,7 @@ impl Engine<'_> {
         let nodes: BTreeMap<OsString, usize> = names.map(|(name, node)| (file_name(name), *node)).collect();
         let known = |files: &BTreeSet<OsString>| files.iter().map(|file| nodes.get(file).copied()).collect();
         let sleeper = |(pid, asleep): (&i32, &Asleep)| {
-            let running = self.running.get(pid).filter(|r| r.killed.is_none())?;
+            let running = self.running.get(pid).filter(|r| r.limit.over.is_none())?;
             let waited_for: Option<Vec<usize>> = known(&asleep.files);
             Some((running.task, waited_for?))
         };
@@ -88,11 +87,9 @@ impl Engine<'_> {
     }
 
     fn end_all(&mut self, tasks: &[usize], reason: &str) {
-        let deadline = Instant::now() + self.options.grace;
         for (pid, running) in self.running.iter_mut().filter(|(_, r)| tasks.contains(&r.task)) {
-            running.killed = Some(Killed::Deadlock);
-            running.deadline = Some(deadline);
-            signal_group(*pid, libc::SIGTERM);
+            let grace = self.options.grace;
+            running.limit.end(*pid, libc::SIGTERM, Killed::Deadlock, grace);
         }
         for task in tasks {
             self.record(*task).reason = Some(reason.to_owned());

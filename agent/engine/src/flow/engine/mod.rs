@@ -5,14 +5,13 @@ mod deadlock;
 mod tell;
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use farmhand_core::document::duration_text;
 use farmhand_core::flow::{Course, Direction, End, Task};
 use farmhand_core::graph::Graph;
 use jiff::Timestamp;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::flow::events::{Event, Reporter};
 use crate::flow::fifo::Fifos;
@@ -21,7 +20,7 @@ use crate::flow::output::Output;
 use crate::flow::preload::Preload;
 use crate::flow::report::{Record, Report};
 use crate::flow::rundir::RunDir;
-use crate::flow::signals::{Exit, Signals, signal_group};
+use crate::flow::signals::{Exit, Limit, Signals};
 use crate::flow::spawn::Spawner;
 use crate::locks::{self, Locks};
 
@@ -71,8 +70,7 @@ struct Running {
     forked: Option<Forked>,
     /// None where it goes elsewhere.
     output: Option<Output>,
-    deadline: Option<Instant>,
-    killed: Option<Killed>,
+    limit: Limit<Killed>,
 }
 
 /// Readable when it has ended; none when it had before it could be opened.
@@ -101,8 +99,8 @@ pub struct Engine<'f> {
     names: Vec<(usize, &'f str)>,
     /// By node: whether its names have been told.
     told: Vec<bool>,
-    /// When what was asked to end is killed.
-    kill_at: Option<Instant>,
+    /// What runs was asked to end.
+    stopping: bool,
     /// When the output of what runs is next looked at.
     look_at: Instant,
     /// Looks for deadlocks.
@@ -141,7 +139,7 @@ impl<'f> Engine<'f> {
             records: vec![None; tasks.len()],
             names,
             told: vec![false; graph.nodes().len()],
-            kill_at: None,
+            stopping: false,
             look_at: Instant::now(),
             looks: deadlock::Looks::new(),
             drain_until: None,
@@ -183,18 +181,16 @@ impl<'f> Engine<'f> {
     }
 
     fn stop(&mut self) {
-        let now = Instant::now();
         self.course.cancel();
-        let signal = if self.kill_at.is_some() {
+        let signal = if self.stopping {
             libc::SIGKILL
         } else {
             libc::SIGTERM
         };
         for (pid, running) in &mut self.running {
-            running.killed = running.killed.or(Some(Killed::Stop));
-            signal_group(*pid, signal);
+            running.limit.end(*pid, signal, Killed::Stop, self.options.grace);
         }
-        self.kill_at = Some(now + self.options.grace);
+        self.stopping = true;
     }
 
     fn record(&mut self, task: usize) -> &mut Record {
@@ -238,46 +234,31 @@ impl<'f> Engine<'f> {
         let now = Instant::now();
         let mut next = self.tools.fifos.tick(now);
         let mut sooner = |at: Option<Instant>| next = [next, at].into_iter().flatten().min();
-        sooner(self.kill_at);
         sooner(self.next_look());
         sooner(self.drain_until);
         sooner(self.locked_out.then(|| now + locks::LOOK));
         let shown = self.running.values().any(|r| r.output.is_some());
         sooner(shown.then_some(self.look_at));
-        self.running.values().for_each(|r| sooner(r.deadline));
+        self.running.values().for_each(|r| sooner(r.limit.at));
         sooner(self.course.wake(self.began.elapsed()).map(|at| self.began + at));
-        let time: Option<Timespec> = next.and_then(|at| at.saturating_duration_since(now).try_into().ok());
-        let signals = self.tools.signals.fd();
-        let mut fds = vec![PollFd::from_borrowed_fd(signals, PollFlags::IN)];
-        fds.extend(
-            self.tools
-                .fifos
-                .inotify()
-                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
-        );
-        let forked = self
-            .running
-            .values()
-            .filter_map(|r| r.forked.as_ref()?.0.as_ref());
-        fds.extend(forked.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
-        // Whatever ends the sleep, everything is looked at.
-        let _ = poll(&mut fds, time.as_ref());
+        let forked = self.running.values().filter_map(Running::watch);
+        let inotify = self.tools.fifos.inotify();
+        self.tools.signals.sleep(next, inotify.into_iter().chain(forked));
     }
 
     fn look_at_signals(&mut self) {
         for signal in self.tools.signals.take() {
-            let now = Instant::now();
             match self.options.drain {
                 Some(_) if signal == libc::SIGQUIT => {
-                    self.kill_at.get_or_insert(now);
+                    self.stopping = true;
                     self.interrupt();
                 }
-                Some(within) if self.drain_until.is_none() && self.kill_at.is_none() => {
+                Some(within) if self.drain_until.is_none() && !self.stopping => {
                     let left = self.course.cancel().len();
                     let within_text = duration_text(within);
                     let said = format!("stopping: {left} still run, for {within_text} at most");
                     self.tools.reporter.say(&said);
-                    self.drain_until = Some(now + within);
+                    self.drain_until = Some(Instant::now() + within);
                 }
                 _ => self.interrupt(),
             }
@@ -294,18 +275,10 @@ impl<'f> Engine<'f> {
         let now = Instant::now();
         let grace = self.options.grace;
         for (pid, running) in &mut self.running {
-            if running.deadline.is_some_and(|at| at <= now) {
-                let again = running.killed.is_some();
-                signal_group(*pid, if again { libc::SIGKILL } else { libc::SIGTERM });
-                running.killed = running.killed.or(Some(Killed::Timeout));
-                running.deadline = Some(now + grace);
-            }
+            running.limit.enforce(*pid, Killed::Timeout, grace);
         }
         if self.drain_until.is_some_and(|at| at <= now) && !self.running.is_empty() {
             self.interrupt();
-        }
-        if self.kill_at.is_some_and(|at| at <= now) {
-            self.stop();
         }
         if now < self.look_at {
             return;

@@ -11,13 +11,12 @@ use std::time::{Duration, Instant};
 
 use farmhand_core::stream::{BadCheckpoint, Checkpoint, Course, Line, Step};
 use jiff::Timestamp;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use self::tell::Teller;
 use super::list::{self, List, Next};
 use super::record::Place;
 use crate::flow::output::Output;
-use crate::flow::signals::{Signals, signal_group};
+use crate::flow::signals::{Limit, Signals};
 use crate::flow::spawn::Spawner;
 use farmhand_core::input::stream::Handed;
 
@@ -95,9 +94,7 @@ struct Worker {
     /// Where the command may say that it lives; none once that is closed.
     progress: Option<OwnedFd>,
     began: Timestamp,
-    deadline: Option<Instant>,
-    kill_at: Option<Instant>,
-    killed: Option<Killed>,
+    limit: Limit<Killed>,
 }
 
 #[derive(Debug)]
@@ -259,27 +256,15 @@ impl Engine {
             self.waiting.iter().for_each(|waiting| sooner(Some(waiting.at)));
         }
         for worker in self.workers.values() {
-            sooner(worker.deadline);
-            sooner(worker.kill_at);
+            sooner(worker.limit.at);
         }
         sooner((!self.workers.is_empty()).then_some(self.look_at));
-        let time = next.map(|at| {
-            let left = at.saturating_duration_since(now);
-            Timespec {
-                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: left.subsec_nanos().into(),
-            }
-        });
-        let mut fds = vec![PollFd::from_borrowed_fd(self.signals.fd(), PollFlags::IN)];
         let list = self.list.fd().filter(|_| self.hungry);
-        fds.extend(list.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let reports = self
             .workers
             .values()
-            .filter_map(|worker| worker.progress.as_ref());
-        fds.extend(reports.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
-        // Whatever ends the sleep, everything is looked at.
-        let _ = poll(&mut fds, time.as_ref());
+            .filter_map(|w| Some(w.progress.as_ref()?.as_fd()));
+        self.signals.sleep(next, list.into_iter().chain(reports));
     }
 
     fn look_at_signals(&mut self) {
@@ -293,9 +278,7 @@ impl Engine {
             self.list.signal(signal);
             let grace = Duration::from_millis(self.handed.grace_ms);
             for (pid, worker) in &mut self.workers {
-                worker.killed.get_or_insert(Killed::Stop);
-                worker.kill_at.get_or_insert(Instant::now() + grace);
-                signal_group(*pid, signal);
+                worker.limit.end(*pid, signal, Killed::Stop, grace);
             }
         }
     }
@@ -304,17 +287,7 @@ impl Engine {
         let now = Instant::now();
         let grace = Duration::from_millis(self.handed.grace_ms);
         for (pid, worker) in &mut self.workers {
-            if worker.deadline.is_some_and(|at| at <= now) {
-                worker.deadline = None;
-                worker.killed.get_or_insert(Killed::Silence);
-                worker.kill_at.get_or_insert(now + grace);
-                signal_group(*pid, libc::SIGTERM);
-            }
-            if worker.kill_at.is_some_and(|at| at <= now) {
-                // Again, should the kernel be slow with it.
-                worker.kill_at = Some(now + Duration::from_secs(1));
-                signal_group(*pid, libc::SIGKILL);
-            }
+            worker.limit.enforce(*pid, Killed::Silence, grace);
         }
         if now < self.look_at {
             return;

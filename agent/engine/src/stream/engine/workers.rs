@@ -12,7 +12,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::{Engine, Item, Killed, MAX_GIVEN_UP, Waiting, Worker};
 use crate::flow::output::Output;
-use crate::flow::signals::{Ended, Exit, signal_group};
+use crate::flow::signals::{Ended, Exit, Limit, signal_group};
 use crate::stream::list::argv;
 use crate::stream::record::MAX_OUTPUT;
 use farmhand_core::stream::PROGRESS_FD;
@@ -37,9 +37,7 @@ impl Engine {
                     output,
                     progress: Some(progress),
                     began: Timestamp::now(),
-                    deadline: silence.map(|silence| now + silence),
-                    kill_at: None,
-                    killed: None,
+                    limit: Limit::new(silence.map(|silence| now + silence)),
                 };
                 self.workers.insert(pid, worker);
             }
@@ -103,7 +101,7 @@ impl Engine {
         let terminated = |exit: &Exit| exit.signal == Some(libc::SIGTERM);
         if ended
             .iter()
-            .any(|(worker, exit)| worker.killed.is_none() && terminated(exit))
+            .any(|(worker, exit)| worker.limit.over.is_none() && terminated(exit))
         {
             let _ = poll(
                 &mut [PollFd::from_borrowed_fd(self.signals.fd(), PollFlags::IN)],
@@ -124,8 +122,8 @@ impl Engine {
             let Some(fd) = &worker.progress else { continue };
             match rustix::io::read(fd.as_fd(), &mut chunk) {
                 Ok(0) => worker.progress = None,
-                Ok(_) if worker.killed.is_none() => {
-                    worker.deadline = silence.map(|silence| Instant::now() + silence);
+                Ok(_) if worker.limit.over.is_none() => {
+                    worker.limit.at = silence.map(|silence| Instant::now() + silence);
                 }
                 _ => {}
             }
@@ -135,8 +133,8 @@ impl Engine {
     fn judge(&mut self, mut worker: Worker, exit: Exit) {
         self.teller.show(worker.item.number, &mut worker.output, true);
         let Item { index, number, .. } = worker.item;
-        let by_itself = worker.killed.is_none();
-        let why = match (worker.killed, exit.signal, exit.shell_code()) {
+        let by_itself = worker.limit.over.is_none();
+        let why = match (worker.limit.over, exit.signal, exit.shell_code()) {
             // It was done in time all the same.
             (None | Some(Killed::Stop), None, 0) => {
                 if self.handed.only.is_none() || self.write_down(&worker, exit, "succeeded", None) {
