@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use super::db::{Db, stmt};
 use super::error::StoreError;
+use farmhand_core::explain::Held;
 
 /// A pool and who is in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +60,7 @@ pub async fn set_pool(db: &Db, name: &str, size: u32, by: &str) -> Result<bool, 
 }
 
 /// What the runs of one revision of a job need, and who has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct GateFacts {
     pub pool: Option<String>,
     pub node_pool: Option<String>,
@@ -71,24 +72,12 @@ pub struct GateFacts {
     pub node_pool_size: Option<i64>,
     /// When the next run may start; None: now.
     pub rate_free_at: Option<Timestamp>,
-    pub holders: Vec<GateHolder>,
+    pub holders: Vec<Held>,
     /// The first waiting run of each kind that comes before and wants one of the locks.
     pub before: Vec<GateWaiter>,
 }
 
-/// A running run and what it holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GateHolder {
-    pub run_id: i64,
-    pub job_id: String,
-    pub node: String,
-    pub since: Timestamp,
-    pub pool: Option<String>,
-    pub node_pool: Option<String>,
-    pub locks: Vec<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct GateWaiter {
     pub run_id: i64,
     pub job_id: String,

@@ -13,6 +13,7 @@ use super::Kind;
 use super::db::{Db, stmt};
 use super::error::StoreError;
 use super::reading::BarEnd;
+use farmhand_core::explain::Live;
 use farmhand_core::run::RunState;
 
 /// A run, live or finished, as the view `farmhand.run` shows it.
@@ -90,25 +91,8 @@ pub async fn runs_at(db: &Db, job_id: &str, due_at: Timestamp) -> Result<Vec<Run
     .await
 }
 
-/// A run that has not ended, as far as it matters to what waits for it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LiveRun {
-    pub run_id: i64,
-    pub rev: i64,
-    pub due_at: Timestamp,
-    pub ready_at: Timestamp,
-    pub created_at: Timestamp,
-    /// Why it cannot be claimed, if so.
-    pub gate: Option<String>,
-    pub reason: Option<String>,
-    pub running_at: Option<String>,
-    pub claimed_at: Option<Timestamp>,
-    /// The node that an each-node run belongs to.
-    pub node: Option<String>,
-}
-
 /// The runs of a job that have not ended, the oldest instant first; at most 1,000.
-pub async fn live_runs(db: &Db, job_id: &str) -> Result<Vec<LiveRun>, StoreError> {
+pub async fn live_runs(db: &Db, job_id: &str) -> Result<Vec<Live>, StoreError> {
     db.rows(stmt!("live_runs"), &[(&job_id, Type::TEXT)]).await
 }
 

@@ -17,7 +17,7 @@ mod trigger;
 mod trigger_tests;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::definition::JobSpec;
 use super::run::RunState;
@@ -110,7 +110,7 @@ pub struct Needed {
 }
 
 /// A running run, with what it holds of that.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Held {
     pub run_id: i64,
     pub job_id: String,
@@ -176,7 +176,7 @@ pub struct Outcome {
 }
 
 /// A run that has not ended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct Live {
     pub run_id: i64,
     /// The revision it was made from.

@@ -13,7 +13,7 @@ use crate::query::RunRow;
 use crate::{protocol, query};
 use farmhand_core::definition::{JobSpec, Rate};
 use farmhand_core::explain::{
-    Explanation, Facts, Held, Known, Live, Needed, Node, Outcome, Paused, TriggerWait, Triggering, subject,
+    Explanation, Facts, Known, Needed, Node, Outcome, Paused, TriggerWait, Triggering, subject,
 };
 
 /// Revisions looked through for the first one.
@@ -101,20 +101,7 @@ async fn known(db: &Db, row: &Listed, at: Option<Timestamp>, now: Timestamp) -> 
         Some(at) => query::runs_at(db, &row.job_id, at).await?,
         None => Vec::new(),
     };
-    let live: Vec<Live> = (query::live_runs(db, &row.job_id).await?.into_iter())
-        .map(|run| Live {
-            run_id: run.run_id,
-            rev: run.rev,
-            due_at: run.due_at,
-            ready_at: run.ready_at,
-            created_at: run.created_at,
-            gate: run.gate,
-            reason: run.reason,
-            running_at: run.running_at,
-            claimed_at: run.claimed_at,
-            node: run.node,
-        })
-        .collect();
+    let live = query::live_runs(db, &row.job_id).await?;
     let needed = match subject(&live, at) {
         Some(run) => gate_facts(db, &row.job_id, run.rev, run.run_id).await?,
         None => None,
@@ -174,17 +161,7 @@ pub(super) fn need(facts: GateFacts, now: Timestamp) -> Needed {
         locks: facts.locks,
         rate,
         rate_free_at: facts.rate_free_at,
-        holders: (facts.holders.into_iter())
-            .map(|holder| Held {
-                run_id: holder.run_id,
-                job_id: holder.job_id,
-                node: holder.node,
-                since: holder.since,
-                pool: holder.pool,
-                node_pool: holder.node_pool,
-                locks: holder.locks,
-            })
-            .collect(),
+        holders: facts.holders,
         before: (facts.before.into_iter())
             .map(|run| (run.run_id, run.job_id))
             .next(),
