@@ -133,9 +133,11 @@ pub fn subject(live: &[Live], at: Option<Timestamp>) -> Option<&Live> {
 }
 
 /// A job that triggers the one in question.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Triggering {
-    pub job: String,
+    pub job_id: String,
+    /// success, failure or finish.
+    pub on: String,
     /// enabled, disabled, paused, deleted.
     pub state: String,
     pub next_run: Option<Timestamp>,
@@ -147,12 +149,12 @@ pub struct Triggering {
 }
 
 /// The end of a parent that has led to nothing yet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TriggerWait {
     pub parent: String,
     pub run_id: i64,
     pub due_at: Timestamp,
-    pub since: Timestamp,
+    pub ended_at: Timestamp,
     /// The other parents it waits for; empty when nobody has looked at it.
     pub waits: Vec<String>,
 }

@@ -28,7 +28,7 @@ impl Walk {
     }
 
     fn meeting(&mut self, known: &Known, wait: &TriggerWait) {
-        let since = Some(wait.since);
+        let since = Some(wait.ended_at);
         let met = format!("run {} of {} ended", wait.run_id, wait.parent);
         if wait.waits.is_empty() {
             let frees = "an agent looks at it; `farmhand node ls` shows the agents";
@@ -40,7 +40,7 @@ impl Walk {
             );
             return;
         }
-        let others = || known.triggers.iter().filter(|p| wait.waits.contains(&p.job));
+        let others = || known.triggers.iter().filter(|p| wait.waits.contains(&p.job_id));
         self.closed(
             Gate::Trigger,
             format!("{met}, and it waits for {}", list(others().map(stands))),
@@ -51,12 +51,12 @@ impl Walk {
 }
 
 fn names(known: &Known) -> String {
-    list(known.triggers.iter().map(|p| p.job.clone()))
+    list(known.triggers.iter().map(|p| p.job_id.clone()))
 }
 
 /// A parent, and why it has not ended.
 fn stands(parent: &Triggering) -> String {
-    let job = &parent.job;
+    let job = &parent.job_id;
     if let Some(run) = parent.running.first() {
         let at = parent
             .running_at
@@ -82,9 +82,9 @@ fn ends<'a>(known: &Known, parents: impl Iterator<Item = &'a Triggering>) -> Str
         TriggerOn::Finish => "ends",
     };
     list(parents.map(|p| match (p.running.first(), p.state.as_str()) {
-        (Some(run), _) => format!("run {run} of {} {how}", p.job),
-        (None, "paused") => format!("`farmhand job resume {}`, and it {how}", p.job),
-        (None, _) => format!("{} {how} (`farmhand job run {}`)", p.job, p.job),
+        (Some(run), _) => format!("run {run} of {} {how}", p.job_id),
+        (None, "paused") => format!("`farmhand job resume {}`, and it {how}", p.job_id),
+        (None, _) => format!("{} {how} (`farmhand job run {}`)", p.job_id, p.job_id),
     }))
 }
 

@@ -3,7 +3,8 @@ use super::*;
 
 fn parent(job: &str, running: &[i64]) -> Triggering {
     Triggering {
-        job: job.to_owned(),
+        job_id: job.to_owned(),
+        on: "success".to_owned(),
         state: "enabled".to_owned(),
         next_run: None,
         running: running.to_vec(),
@@ -31,7 +32,7 @@ fn a_triggered_job_says_for_which_parent_it_waits_since_when_and_what_would_free
         parent: "a".to_owned(),
         run_id: 8,
         due_at: at(NOON),
-        since: at("2027-03-10T12:10:00Z"),
+        ended_at: at("2027-03-10T12:10:00Z"),
         waits: vec!["b".to_owned()],
     }];
     let meeting = explain(&facts);

@@ -30,4 +30,4 @@ pub use session::{
     Held, NewEpoch, NodeInfo, Opened, Renewed, Told, database, doubt, open, open_epoch, raise_held, readopt,
     remind, renew, vouch,
 };
-pub use trigger::{ParentRow, Triggered, Triggers, Waiting, settle, triggers};
+pub use trigger::{Triggered, Triggers, settle, triggers};

@@ -12,6 +12,7 @@ use tokio_postgres::types::{Json, Type};
 
 use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;
+use farmhand_core::explain::{TriggerWait, Triggering};
 use farmhand_core::trigger::{Child, Decision, Firing};
 
 /// Jobs settled by one transaction at most.
@@ -108,36 +109,11 @@ async fn rounds(
     Ok(true)
 }
 
-/// Why a triggered job waits, for people.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Waiting {
-    pub parent: String,
-    pub run_id: i64,
-    pub due_at: jiff::Timestamp,
-    pub ended_at: jiff::Timestamp,
-    /// The parents that it waits for; empty when nobody has looked at it yet.
-    pub waits: Vec<String>,
-}
-
-/// A job that triggers another, as it stands.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ParentRow {
-    pub job_id: String,
-    /// success, failure or finish.
-    pub on: String,
-    pub state: String,
-    pub next_run: Option<jiff::Timestamp>,
-    pub running: Vec<i64>,
-    pub running_at: Option<String>,
-    pub last_state: Option<String>,
-    pub last_finished: Option<jiff::Timestamp>,
-}
-
 /// What triggers a job, what waits for it, and what it triggers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Triggers {
-    pub parents: Vec<ParentRow>,
-    pub waiting: Vec<Waiting>,
+    pub parents: Vec<Triggering>,
+    pub waiting: Vec<TriggerWait>,
     /// Names, with `trigger_on`.
     pub children: BTreeMap<String, String>,
 }

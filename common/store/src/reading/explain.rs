@@ -12,9 +12,7 @@ use crate::pools::{GateFacts, gate_facts};
 use crate::query::RunRow;
 use crate::{protocol, query};
 use farmhand_core::definition::{JobSpec, Rate};
-use farmhand_core::explain::{
-    Explanation, Facts, Known, Needed, Node, Outcome, Paused, TriggerWait, Triggering, subject,
-};
+use farmhand_core::explain::{Explanation, Facts, Known, Needed, Node, Outcome, Paused, subject};
 
 /// Revisions looked through for the first one.
 const REVISIONS: i64 = 10_000;
@@ -121,26 +119,8 @@ async fn known(db: &Db, row: &Listed, at: Option<Timestamp>, now: Timestamp) -> 
         outcomes: outcomes.into_iter().map(outcome).collect(),
         live,
         needed: needed.map(|facts| need(facts, now)),
-        triggers: (triggers.parents.into_iter())
-            .map(|parent| Triggering {
-                job: parent.job_id,
-                state: parent.state,
-                next_run: parent.next_run,
-                running: parent.running,
-                running_at: parent.running_at,
-                last_state: parent.last_state,
-                last_finished: parent.last_finished,
-            })
-            .collect(),
-        waiting: (triggers.waiting.into_iter())
-            .map(|wait| TriggerWait {
-                parent: wait.parent,
-                run_id: wait.run_id,
-                due_at: wait.due_at,
-                since: wait.ended_at,
-                waits: wait.waits,
-            })
-            .collect(),
+        triggers: triggers.parents,
+        waiting: triggers.waiting,
     })
 }
 
