@@ -56,6 +56,7 @@ mod storm;
 mod streams;
 mod submit;
 mod table_deferred;
+mod table_rows;
 mod table_shapes;
 mod tables;
 mod tasks;

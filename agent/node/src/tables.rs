@@ -35,6 +35,7 @@ struct Watched {
     asked: bool,
     in_flight: bool,
     problem: Option<String>,
+    keyless: bool,
 }
 
 /// The table jobs of the farm.
@@ -60,6 +61,7 @@ impl Tables {
             asked: false,
             in_flight: false,
             problem: None,
+            keyless: false,
         });
         watched.poll = table.poll;
         watched.next = now;
@@ -156,6 +158,13 @@ impl Tables {
         watched.problem.clone_from(&answer.problem);
         answer.problem.clone().filter(|_| news)
     }
+
+    /// Whether it is news that rows without a key wait.
+    pub fn lacks_keys(&mut self, job_id: &str, answer: &Dispatched) -> bool {
+        let before = self.jobs.get_mut(job_id).filter(|_| answer.problem.is_none());
+        before
+            .is_some_and(|watched| !std::mem::replace(&mut watched.keyless, answer.keyless) && answer.keyless)
+    }
 }
 
 /// Between 80 and 120 % of `poll`, so that tables of one poll do not come all at once.
@@ -222,6 +231,7 @@ mod tests {
                     asked: false,
                     in_flight: false,
                     problem: None,
+                    keyless: false,
                 },
             );
         }
@@ -284,6 +294,17 @@ mod tests {
         assert_eq!(take(&mut tables, later, 0), 1);
         assert_eq!(tables.looked("t", &wrong, later), None);
         assert!(tables.next_look() >= Some(later + SECOND * 15));
+    }
+
+    #[test]
+    fn rows_without_keys_are_news_once_until_there_are_none() {
+        let mut tables = tables();
+        let answer = |keyless| Dispatched {
+            keyless,
+            ..Dispatched::default()
+        };
+        let news = [false, true, true, false, true].map(|keyless| tables.lacks_keys("t", &answer(keyless)));
+        assert_eq!(news, [false, true, false, false, true]);
     }
 
     #[test]

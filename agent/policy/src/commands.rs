@@ -14,7 +14,7 @@ use super::{UserRules, matches};
 pub const SECURE_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// What a run is told about itself. Parameters are `FARMHAND_PARAM_…`.
-const OF_THE_RUN: [&str; 14] = [
+const OF_THE_RUN: [&str; 15] = [
     "JOB",
     "RUN",
     "ATTEMPT",
@@ -26,6 +26,7 @@ const OF_THE_RUN: [&str; 14] = [
     "SLOT",
     "PARAMS",
     "KEY",
+    "ROW",
     "CHECKPOINT",
     "PARENT_RUN",
     "PARENT_RUNS",

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use farmhand_core::claimed::{AttemptRef, Claimed, Kind};
-use farmhand_core::definition::{Command, JobSpec, argv, param_text, param_variable, resolve_params};
+use farmhand_core::definition::{
+    Command, Filling, JobSpec, argv, fill, param_text, param_variable, resolve_params,
+};
 use farmhand_core::input::flow;
 use farmhand_core::input::stream;
 use farmhand_core::lease::BootInstant;
@@ -17,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::command::key_fits;
-use self::command::{well_formed, with_key};
+use self::command::{key_is_safe, row, well_formed};
 use crate::wire::{AttemptId, MAX_STDIN, SpawnRequest};
 use farmhand_policy::SECURE_PATH;
 
@@ -101,39 +103,47 @@ pub fn request(
         other => return Err(format!("parameters must be a JSON object, not {other}")),
     };
     well_formed(spec)?;
+    // What a row's run was given are columns of its row.
+    let (row, given) = match &spec.table {
+        Some(_) => (row(spec, &given)?, serde_json::Map::new()),
+        None => (None, given),
+    };
     let resolved = resolve_params(spec, &given).map_err(|e| e.to_string())?;
+    key_fits(spec, claimed.key.as_deref())?;
+    let filling = filling(claimed, resolved, slot)?;
     let stdin = spec.stdin.clone().map(String::into_bytes);
     let (command, stdin) = match (&spec.flow, &spec.stream, &spec.command) {
         (Some(tasks), ..) => {
             let handed = flow::Handed {
-                flow: tasks.clone(),
+                flow: tasks.clone().filled(&filling),
                 done: claimed.done.iter().flatten().cloned().collect(),
             };
             let text = serde_json::to_vec(&handed).map_err(|e| e.to_string())?;
             (flow::command(), Some(text))
         }
         (None, Some(list), _) => {
-            let handed = stream::Handed::new(claimed, spec, list, &resolved, now)?;
+            let handed = stream::Handed::new(claimed, spec, list, filling.clone(), now)?;
             let text = serde_json::to_vec(&handed).map_err(|e| e.to_string())?;
             (stream::command(), Some(text))
         }
-        (None, None, Some(command @ Command::Argv(_))) => {
-            let argv = argv(command, &resolved).map_err(|e| e.to_string())?;
-            (Command::Argv(argv), stdin)
-        }
-        (None, None, Some(command)) => (command.clone(), stdin),
+        (None, None, Some(command)) => match &filling.key {
+            Some(key) => {
+                key_is_safe(command, key)?;
+                let argv = argv(command, &filling).map_err(|e| e.to_string())?;
+                (Command::Argv(argv), stdin)
+            }
+            None => (fill(command, &filling).map_err(|e| e.to_string())?, stdin),
+        },
         (None, None, None) => return Err("the job has no command".to_owned()),
-    };
-    key_fits(spec, claimed.key.as_deref())?;
-    let command = match &claimed.key {
-        Some(key) => with_key(command, key)?,
-        None => command,
     };
     if stdin.as_ref().is_some_and(|s| s.len() > MAX_STDIN) {
         return Err(format!("stdin is longer than {MAX_STDIN} bytes"));
     }
     let mut request = SpawnRequest::new(assignment.id(), assignment.fence, command);
-    request.env = environment(claimed, spec, &resolved, address, slot);
+    request.env = environment(claimed, spec, &filling, address);
+    request
+        .env
+        .extend(row.map(|row| ("FARMHAND_ROW".to_owned(), row)));
     request.secrets.clone_from(&spec.secrets);
     request.cwd.clone_from(&spec.cwd);
     request.umask = spec.umask;
@@ -152,12 +162,26 @@ pub fn request(
     Ok(request)
 }
 
+/// What the command's placeholders stand for. Numbers and times of the database, so that none can be an option.
+fn filling(claimed: &Claimed, params: serde_json::Map<String, Value>, slot: u32) -> Result<Filling, String> {
+    let due = claimed.due_at.to_string();
+    let instance = u32::try_from(claimed.instance)
+        .ok()
+        .filter(|_| !due.starts_with('-'));
+    Ok(Filling {
+        instance: instance.ok_or("the run's instance or its due instant is negative")?,
+        params,
+        slot,
+        due,
+        key: claimed.key.clone(),
+    })
+}
+
 fn environment(
     claimed: &Claimed,
     spec: &JobSpec,
-    resolved: &serde_json::Map<String, Value>,
+    filling: &Filling,
     address: &str,
-    slot: u32,
 ) -> BTreeMap<String, String> {
     let mut env = BTreeMap::from([("PATH".to_owned(), SECURE_PATH.to_owned())]);
     let firing = claimed.firing.unwrap_or(claimed.run_id);
@@ -170,7 +194,7 @@ fn environment(
     );
     env.insert("TRACEPARENT".to_owned(), trace);
     env.extend(spec.env.clone());
-    for (name, value) in resolved {
+    for (name, value) in &filling.params {
         env.insert(param_variable(name), param_text(value));
     }
     let mut set = |name: &str, value: String| env.insert(format!("FARMHAND_{name}"), value);
@@ -179,11 +203,11 @@ fn environment(
     set("ATTEMPT", claimed.attempt.to_string());
     set("FENCE", claimed.fence.to_string());
     set("NODE", address.to_owned());
-    set("DUE", claimed.due_at.to_string());
-    set("INSTANCE", claimed.instance.to_string());
+    set("DUE", filling.due.clone());
+    set("INSTANCE", filling.instance.to_string());
     set("INSTANCES", claimed.instances.to_string());
-    set("SLOT", slot.to_string());
-    set("PARAMS", Value::Object(resolved.clone()).to_string());
+    set("SLOT", filling.slot.to_string());
+    set("PARAMS", Value::Object(filling.params.clone()).to_string());
     if let Some(key) = &claimed.key {
         set("KEY", key.clone());
     }

@@ -30,24 +30,32 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$ SELECT format('%I.%I', tbl->>'schema', tbl->>'name') $$;
 
--- The columns that a definition names, and what the table has under these names (NULL: nothing).
+-- The columns that a definition names, and what the table has under these names (NULL: nothing). Those of `order_by` and
+-- `row` are in the order of their lists.
 CREATE FUNCTION farmhand.table_columns(tbl jsonb)
 RETURNS TABLE (role text, name text, rel oid, num smallint, type text, base text, category "char", nullable boolean,
-    generated boolean)
+    generated boolean, written boolean)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-SELECT w.role, tbl->>w.role, c.oid, a.attnum, format_type(a.atttypid, a.atttypmod),
+SELECT w.role, w.name, c.oid, a.attnum, format_type(a.atttypid, a.atttypmod),
     CASE WHEN b.typtype = 'd' THEN format_type(b.typbasetype, b.typtypmod) ELSE format_type(a.atttypid, a.atttypmod) END,
     CASE WHEN a.atttypid IN ('smallint'::regtype, 'integer'::regtype) THEN 'i' ELSE t.typcategory END,
-    NOT a.attnotnull, a.attgenerated <> '' OR a.attidentity = 'a'
-FROM unnest(ARRAY['key', 'dispatch', 'started', 'finished', 'exit_code', 'message']) WITH ORDINALITY AS w(role, nth)
+    NOT a.attnotnull, a.attgenerated <> '' OR a.attidentity = 'a', w.role NOT IN ('key', 'order_by', 'row')
+FROM (
+    SELECT s.role, tbl->>s.role AS name, s.nth
+    FROM unnest(ARRAY['key', 'dispatch', 'started', 'finished', 'exit_code', 'message']) WITH ORDINALITY AS s(role, nth)
+    UNION ALL
+    SELECT l.role, e.name, 100 * l.nth + e.nth
+    FROM unnest(ARRAY['order_by', 'row']) WITH ORDINALITY AS l(role, nth),
+        jsonb_array_elements_text(coalesce(tbl->l.role, '[]')) WITH ORDINALITY AS e(name, nth)
+) w
 LEFT JOIN pg_namespace n ON n.nspname = (tbl->>'schema')::name
 LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = (tbl->>'name')::name
-LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = (tbl->>w.role)::name AND a.attnum > 0 AND NOT a.attisdropped
+LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = w.name::name AND a.attnum > 0 AND NOT a.attisdropped
 LEFT JOIN pg_type b ON b.oid = a.atttypid
 LEFT JOIN pg_type t ON t.oid = CASE WHEN b.typtype = 'd' THEN b.typbasetype ELSE b.oid END
-WHERE tbl->>w.role IS NOT NULL
+WHERE w.name IS NOT NULL
 ORDER BY w.nth
 $$;
 
@@ -61,6 +69,7 @@ DECLARE
     t text := farmhand.table_name(tbl);
     c record;
     r record;
+    waiting bigint;
 BEGIN
     fatal := true;
     SELECT k.oid, k.relkind INTO c FROM pg_class k JOIN pg_namespace n ON n.oid = k.relnamespace
@@ -84,9 +93,9 @@ BEGIN
     FOR r IN SELECT * FROM farmhand.table_columns(tbl) LOOP
         problem := CASE
             WHEN r.num IS NULL THEN format('the table %s has no column %I (`%s`)', t, r.name, r.role)
-            WHEN r.role <> 'key' AND r.generated THEN
+            WHEN r.written AND r.generated THEN
                 format('column %I of %s (`%s`) is generated and cannot be set', r.name, t, r.role)
-            WHEN r.role <> 'key' AND NOT r.nullable THEN
+            WHEN r.written AND NOT r.nullable THEN
                 format('column %I of %s (`%s`) is NOT NULL: it has to be empty until the row was run', r.name, t, r.role)
             WHEN r.role = 'dispatch' AND r.category NOT IN ('D', 'B', 'N', 'S', 'i') OR
                 r.role IN ('started', 'finished') AND r.category <> 'D' OR
@@ -117,14 +126,18 @@ BEGIN
         RETURN;
     END IF;
 
-    SELECT string_agg(format('%I', m.name), ', ') FILTER (WHERE m.role IN ('key', 'dispatch')) AS reads,
-        string_agg(format('%I', m.name), ', ') FILTER (WHERE m.role <> 'key') AS writes,
+    SELECT string_agg(format('%I', m.name), ', ') FILTER (WHERE m.read) AS reads,
+        string_agg(format('%I', m.name), ', ') FILTER (WHERE m.written) AS writes,
         has_schema_privilege(tbl->>'schema', 'USAGE') AS may_use,
-        string_agg(format('%I', m.name), ', ') FILTER (WHERE m.role IN ('key', 'dispatch')
+        string_agg(format('%I', m.name), ', ') FILTER (WHERE m.read
             AND NOT has_column_privilege(m.rel, m.num, 'SELECT')) AS unread,
-        string_agg(format('%I', m.name), ', ') FILTER (WHERE m.role <> 'key'
-            AND NOT has_column_privilege(m.rel, m.num, 'UPDATE')) AS unwritten
-    INTO r FROM farmhand.table_columns(tbl) m;
+        string_agg(format('%I', m.name), ', ') FILTER (WHERE m.written
+            AND NOT has_column_privilege(m.rel, m.num, 'UPDATE')) AS unwritten,
+        string_agg(format('t.%I', m.name), ', ') FILTER (WHERE m.role = 'order_by') AS ordered,
+        string_agg(format('%I, ', m.name), '') FILTER (WHERE m.role = 'order_by') AS indexed,
+        coalesce(min(m.num) FILTER (WHERE m.role = 'order_by' AND m.name = tbl->'order_by'->>0), 0) AS first_of_order,
+        bool_or(m.role = 'key' AND m.nullable) AS may_lack_key
+    INTO r FROM (SELECT k.*, k.role IN ('key', 'dispatch', 'order_by', 'row') AS read FROM farmhand.table_columns(tbl) k) m;
     IF NOT r.may_use THEN
         problem := format('the role %I may not use the schema %I', current_user, tbl->>'schema');
         fix := format('GRANT USAGE ON SCHEMA %I TO %I;', tbl->>'schema', current_user);
@@ -137,6 +150,15 @@ BEGIN
         RETURN NEXT;
     END IF;
 
+    IF r.ordered IS NOT NULL AND r.may_use AND r.unread IS NULL THEN
+        BEGIN
+            EXECUTE format('SELECT FROM %s t ORDER BY %s LIMIT 0', t, r.ordered);
+        EXCEPTION WHEN undefined_function THEN
+            problem := format('rows of %s have no order by `order_by`: %s', t, SQLERRM);
+            fix := 'name columns of types that have an order, such as a time or a number';
+            RETURN NEXT;
+        END;
+    END IF;
     IF NOT EXISTS (SELECT FROM farmhand.table_columns(tbl) m JOIN pg_index i ON i.indrelid = m.rel
             WHERE m.role = 'key' AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
                 AND i.indnkeyatts = 1 AND i.indkey[0] = m.num) THEN
@@ -145,28 +167,49 @@ BEGIN
             t, tbl->>'key');
         RETURN NEXT;
     END IF;
+    fatal := false;
+    IF r.may_lack_key AND r.may_use AND r.unread IS NULL THEN
+        EXECUTE format('SELECT count(*) FROM (SELECT FROM %s t WHERE t.%I IS NULL AND t.%I IS NULL LIMIT 1000) w',
+            t, tbl->>'key', tbl->>'dispatch') INTO waiting;
+        IF waiting > 0 THEN
+            problem := format('%s of %s wait and are never run: their %I (`key`) is NULL',
+                CASE waiting WHEN 1000 THEN 'at least 1000 rows' WHEN 1 THEN '1 row' ELSE waiting || ' rows' END, t, tbl->>'key');
+            fix := format('give them keys, and then: ALTER TABLE %s ALTER COLUMN %I SET NOT NULL;', t, tbl->>'key');
+            RETURN NEXT;
+        END IF;
+    END IF;
+    -- One in the order of `order_by` spares sorting all rows that wait at every look.
     IF NOT EXISTS (SELECT FROM farmhand.table_columns(tbl) m JOIN pg_index i ON i.indrelid = m.rel
             WHERE m.role = 'dispatch' AND i.indisvalid
                 AND (pg_get_expr(i.indpred, i.indrelid) = format('(%I IS NULL)', m.name)
-                    OR i.indpred IS NULL AND i.indkey[0] = m.num)) THEN
-        fatal := false;
-        problem := format('%s has no index on the rows to be run: every look reads the whole table', t);
-        fix := format('CREATE INDEX %sON %s (%I) WHERE %I IS NULL;',
-            CASE c.relkind WHEN 'r' THEN 'CONCURRENTLY ' ELSE '' END, t, tbl->>'key', tbl->>'dispatch');
+                        AND r.first_of_order IN (0, i.indkey[0])
+                    OR i.indpred IS NULL AND i.indkey[0] = m.num AND r.first_of_order IN (0, coalesce(i.indkey[1], 0)))) THEN
+        problem := format('%s has no index on the rows to be run%s: every look reads %s', t,
+            CASE WHEN r.indexed IS NULL THEN '' ELSE ' in the order of `order_by`' END,
+            CASE WHEN r.indexed IS NULL THEN 'the whole table' ELSE 'all of them, or the whole table' END);
+        fix := format('CREATE INDEX %sON %s (%s%I) WHERE %I IS NULL;', CASE c.relkind WHEN 'r' THEN 'CONCURRENTLY ' ELSE '' END,
+            t, coalesce(r.indexed, ''), tbl->>'key', tbl->>'dispatch');
         RETURN NEXT;
     END IF;
 END
 $$;
 
--- The look for rows to be run: $1 how many, $2 the keys that are not to be taken.
+-- The look for rows to be run: $1 how many, $2 the keys that are not to be taken. `given` are the columns of `row`, a numeric
+-- as its text: few readers of JSON keep all of its digits.
 CREATE FUNCTION farmhand.rows_due_sql(tbl jsonb) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-SELECT format('SELECT t.%1$I::text AS key FROM %2$s t WHERE t.%3$I IS NULL AND t.%1$I IS NOT NULL '
-        'AND t.%1$I <> ALL ($2::text[]::%4$s[]) ORDER BY t.%1$I LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED',
-    k.name, farmhand.table_name(tbl), tbl->>'dispatch', format_type(a.atttypid, -1))
-FROM farmhand.table_columns(tbl) k JOIN pg_attribute a ON a.attrelid = k.rel AND a.attnum = k.num
+SELECT format('SELECT t.%1$I::text AS key, %5$s AS given FROM %2$s t WHERE t.%3$I IS NULL AND t.%1$I IS NOT NULL '
+        'AND t.%1$I <> ALL ($2::text[]::%4$s[]) ORDER BY %6$st.%1$I LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED',
+    k.name, farmhand.table_name(tbl), tbl->>'dispatch', format_type(a.atttypid, -1),
+    format('pg_catalog.jsonb_build_object(%s)', m.given), m.ordered)
+FROM farmhand.table_columns(tbl) k
+CROSS JOIN (SELECT string_agg(format('t.%I, ', c.name), '') FILTER (WHERE c.role = 'order_by') AS ordered,
+        string_agg(format('%L::text, t.%I%s', c.name, c.name,
+            CASE WHEN c.category = 'N' AND c.base LIKE 'numeric%' THEN '::text' END), ', ') FILTER (WHERE c.role = 'row') AS given
+    FROM farmhand.table_columns(tbl) c) m
+JOIN pg_attribute a ON a.attrelid = k.rel AND a.attnum = k.num
 WHERE k.role = 'key'
 $$;
 
@@ -274,10 +317,10 @@ BEGIN
     -- Of the key without its length: comparing must not cut anything.
     SELECT max(format_type(a.atttypid, -1)) FILTER (WHERE m.role = 'key'),
         string_agg(format('%I = m.%I::%s', m.name, m.role, m.type), ', ')
-            FILTER (WHERE m.role NOT IN ('key', 'dispatch') AND (ended OR m.role = 'started'))
+            FILTER (WHERE m.written AND m.role <> 'dispatch' AND (ended OR m.role = 'started'))
     INTO kind, sets
     FROM farmhand.table_columns(tbl) m LEFT JOIN pg_attribute a ON a.attrelid = m.rel AND a.attnum = m.num;
-    IF kind IS NULL OR EXISTS (SELECT FROM farmhand.table_columns(tbl) m WHERE m.num IS NULL) THEN
+    IF kind IS NULL OR EXISTS (SELECT FROM farmhand.table_columns(tbl) m WHERE m.num IS NULL AND m.written) THEN
         RAISE EXCEPTION 'the table % or a column of it is gone', farmhand.table_name(tbl);
     END IF;
     -- Only `key` and `dispatch` are named: there is nothing to be told. NULL is left out of what is executed.
@@ -293,7 +336,7 @@ $$;
 -- Makes runs for rows whose dispatch column is NULL, at most as many as may still be live, and sets the column:
 -- both or neither. The job's row is locked meanwhile, so that who counts what is live counts alone.
 CREATE FUNCTION farmhand.dispatch_rows(wanted text)
-RETURNS TABLE (made integer, room integer, more boolean, busy boolean, unwritten boolean, problem text)
+RETURNS TABLE (made integer, room integer, more boolean, busy boolean, unwritten boolean, keyless boolean, problem text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '1s'
@@ -305,6 +348,7 @@ DECLARE
     taken text[];
     live integer;
     keys text[];
+    given jsonb[];
     runs bigint[];
     kind text;
     mark text;
@@ -317,6 +361,7 @@ BEGIN
     more := false;
     busy := false;
     unwritten := false;
+    keyless := false;
     BEGIN
         PERFORM FROM farmhand.job WHERE job_id = wanted FOR NO KEY UPDATE;
         SELECT job.*, v.spec->'table' AS tbl INTO j FROM farmhand.job JOIN farmhand.job_revision v USING (job_id, rev)
@@ -341,8 +386,13 @@ BEGIN
         room := least(room, 500);
         look := farmhand.rows_due_sql(tbl);
         SET LOCAL search_path TO DEFAULT;
-        EXECUTE 'SELECT pg_catalog.array_agg(d.key) FROM (' || look || ') d' INTO keys USING room, coalesce(taken, '{}');
+        EXECUTE 'SELECT pg_catalog.array_agg(d.key), pg_catalog.array_agg(d.given) FROM (' || look || ') d'
+            INTO keys, given USING room, coalesce(taken, '{}');
         SET LOCAL search_path = pg_catalog, pg_temp;
+        IF EXISTS (SELECT FROM farmhand.table_columns(tbl) c WHERE c.role = 'key' AND c.nullable) THEN
+            EXECUTE format('SELECT EXISTS (SELECT FROM %s t WHERE t.%I IS NULL AND t.%I IS NULL)',
+                farmhand.table_name(tbl), tbl->>'key', tbl->>'dispatch') INTO keyless;
+        END IF;
         IF keys IS NULL THEN
             RETURN NEXT;
             RETURN;
@@ -350,10 +400,12 @@ BEGIN
         -- A run that somebody just made by hand for one of them is its run: the row stays as it is until then.
         WITH new AS (
             INSERT INTO farmhand.run_live AS r (job_id, rev, kind, due_at, ready_at, priority, placement, on_lost,
-                hold_ms, overlap, hard_ms, key)
+                hold_ms, overlap, hard_ms, params, key)
             SELECT j.job_id, j.rev, 'table', statement_timestamp(), statement_timestamp(), j.priority, j.placement,
-                j.on_lost, j.hold_ms, 'allow', j.hard_ms, w.key
-            FROM unnest(keys) WITH ORDINALITY AS w(key, nth) ORDER BY w.nth
+                j.on_lost, j.hold_ms, 'allow', j.hard_ms,
+                -- What fits into no variable is not kept; the run says so.
+                CASE WHEN octet_length(w.given::text) <= 65536 THEN w.given ELSE '{}' END, w.key
+            FROM unnest(keys, given) WITH ORDINALITY AS w(key, given, nth) ORDER BY w.nth
             ON CONFLICT DO NOTHING
             RETURNING r.run_id, r.key
         )
@@ -361,7 +413,7 @@ BEGIN
         SELECT max(format_type(a.atttypid, -1)) FILTER (WHERE m.role = 'key'),
             max(format('%I = %s::%s', m.name, CASE m.category WHEN 'D' THEN 'pg_catalog.clock_timestamp()' WHEN 'B' THEN 'true'
                 WHEN 'i' THEN '1' ELSE 'm.run_id' END, m.type)) FILTER (WHERE m.role = 'dispatch'),
-            string_agg(format(', %I = NULL', m.name), '') FILTER (WHERE m.role NOT IN ('key', 'dispatch'))
+            string_agg(format(', %I = NULL', m.name), '') FILTER (WHERE m.written AND m.role <> 'dispatch')
         INTO kind, mark, clear
         FROM farmhand.table_columns(tbl) m JOIN pg_attribute a ON a.attrelid = m.rel AND a.attnum = m.num;
         change := format('UPDATE %s t SET %s%s FROM ROWS FROM (pg_catalog.unnest($1::text[]::%s[]),

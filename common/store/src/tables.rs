@@ -7,6 +7,7 @@ use tokio_postgres::types::{Json, Type};
 use super::db::{Db, stmt};
 use super::error::StoreError;
 use farmhand_core::definition::TableSpec;
+use farmhand_core::import::Column;
 
 /// The answer to `dispatch`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +22,8 @@ pub struct Dispatched {
     pub busy: bool,
     /// Something is to be written into rows of this job.
     pub unwritten: bool,
+    /// Rows wait whose key is NULL: they are never run.
+    pub keyless: bool,
     /// What the table refused; nothing was done then.
     pub problem: Option<String>,
 }
@@ -51,6 +54,15 @@ pub struct TableProblem {
 pub async fn check(db: &Db, table: &TableSpec) -> Result<Vec<TableProblem>, StoreError> {
     db.rows(stmt!("check_table"), &[(&Json(table), Type::JSONB)])
         .await
+}
+
+/// The columns of a table, in their order; none when there is no such table.
+pub async fn describe(db: &Db, schema: &str, name: &str) -> Result<Vec<Column>, StoreError> {
+    db.rows(
+        stmt!("describe_table"),
+        &[(&schema, Type::TEXT), (&name, Type::TEXT)],
+    )
+    .await
 }
 
 /// A table job as `farmhand doctor` sees it.

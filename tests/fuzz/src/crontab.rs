@@ -1,9 +1,8 @@
 //! Crontabs: a user's own and the system's, together. Whatever is in them, the job file is a good one and runs the same.
 
 use farmhand_core::crontab::{File, Line, Machine, Owner, import, parse};
-use farmhand_core::definition::{Command, Overlap, argv, load};
+use farmhand_core::definition::{Command, Filling, Overlap, argv, load};
 use farmhand_core::document::Source;
-use serde_json::Map;
 
 use super::input::{parts, text};
 
@@ -58,7 +57,7 @@ pub fn run(data: &[u8]) {
             .expect("the job");
         assert_eq!(job.spec.schedule.is_empty(), task.never, "{}", made.toml);
         let command = job.spec.command.as_ref().expect("a command");
-        let words = argv(command, &Map::new()).expect("no parameters are in it");
+        let words = argv(command, &Filling::default()).expect("no parameters are in it");
         // `flock` becomes the job's own overlap, and an `&` at the end is left out.
         let runs = words[words.len() - 1].trim_end();
         let unlocked = job.spec.overlap != Overlap::Allow && task.command.contains("flock");

@@ -1,6 +1,6 @@
 //! Job files. What is accepted is stored as JSON, signed, planned and started; what is refused says where.
 
-use farmhand_core::definition::{JobSpec, argv, differences, load_all, resolve_params};
+use farmhand_core::definition::{Filling, JobSpec, argv, differences, load_all, resolve_params};
 use farmhand_core::document::{Mistakes, Source};
 use farmhand_core::schedule::{ParseContext, Schedule};
 use farmhand_policy::trust::Document;
@@ -61,7 +61,11 @@ fn accepted(name: &str, spec: &JobSpec) {
     assert!(schedule.next_after(from).is_none_or(|next| next > from));
     if let (Some(command), Ok(params)) = (&spec.command, resolve_params(spec, &Map::new())) {
         // Only optional parameters can lack a value, and those may not be arguments.
-        let words = argv(command, &params).expect("its arguments");
+        let filling = Filling {
+            params,
+            ..Filling::default()
+        };
+        let words = argv(command, &filling).expect("its arguments");
         assert!(
             !words.is_empty() && words.iter().all(|word| !word.contains('\0')),
             "{words:?}"

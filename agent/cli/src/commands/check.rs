@@ -14,8 +14,12 @@ use super::{Exit, Outcome, job_files, out};
 #[derive(Args, Debug)]
 pub struct CheckArgs {
     /// Job files; of a directory all *.toml in it and below it; - is standard input
-    #[arg(required = true)]
+    #[arg(required_unless_present = "table")]
     path: Vec<PathBuf>,
+    /// Instead of files: a table of the database (SCHEMA.NAME); a table job for it is proposed, and what it lacks is told.
+    /// Exit code 4 if it lacks something
+    #[arg(long, value_name = "TABLE", conflicts_with = "path")]
+    pub(super) table: Option<String>,
     /// How mistakes are written; json is what --json writes, sarif is SARIF 2.1.0
     #[arg(long, value_name = "FORM", default_value = "text")]
     format: Format,

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::apply::{self, ApplyArgs};
 use super::follow::{Follow, follow};
 use super::{
-    DatabaseArgs, Exit, Failure, Outcome, backfill, check, completion, diff, out, remove, runs, sign,
-    triggers,
+    DatabaseArgs, Exit, Failure, Outcome, backfill, check, check_table, completion, diff, out, remove, runs,
+    sign, triggers,
 };
 use farmhand_control::jobs::{all, one, pause, resume, spec};
 
@@ -29,7 +29,7 @@ pub struct JobArgs {
 enum JobCommand {
     /// Check job files, show what they change, and store their jobs
     Apply(ApplyArgs),
-    /// Check job files without a database; exit code 2 if they have mistakes
+    /// Check job files, without a database; exit code 2 if they have mistakes. Or propose a job for a table
     Check(check::CheckArgs),
     /// Sign the jobs of files, for nodes that execute only what a trusted key signed
     Sign(sign::SignArgs),
@@ -105,8 +105,11 @@ pub async fn run(args: &JobArgs, as_json: bool) -> Outcome {
     if let JobCommand::Sign(args) = &args.command {
         return sign::run(args, as_json);
     }
-    if let JobCommand::Check(args) = &args.command {
-        return check::run(args, as_json);
+    if let JobCommand::Check(check) = &args.command {
+        return match &check.table {
+            Some(table) => check_table::run(&args.database, table, as_json).await,
+            None => check::run(check, as_json),
+        };
     }
     let db = args.database.connect().await?;
     match &args.command {

@@ -8,6 +8,7 @@ mod apply_targets;
 mod backfill;
 mod bulk;
 mod check;
+mod check_table;
 mod completion;
 mod database;
 mod dev;

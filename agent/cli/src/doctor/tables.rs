@@ -17,7 +17,7 @@ pub fn judge(job: &TableSurvey) -> Vec<Check> {
             } else {
                 (
                     Level::Warning,
-                    "a big table slows the farm down, the more often the shorter `poll`",
+                    "some of its rows are not run, or each look takes long",
                 )
             };
             let found = format!("{}: {}", job.job_id, p.problem);

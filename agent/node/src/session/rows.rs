@@ -40,6 +40,13 @@ impl Session {
                 error,
             });
         }
+        if let Ok(answer) = &result
+            && self.tables.lacks_keys(job_id, answer)
+        {
+            self.emit(Event::RowsWithoutKey {
+                job_id: job_id.to_owned(),
+            });
+        }
         if result.as_ref().is_ok_and(|answer| answer.unwritten) {
             self.ctx.row_bell.ring();
         }

@@ -3,6 +3,7 @@
 mod measure;
 mod record;
 mod refused;
+mod severity;
 mod text;
 mod told;
 
@@ -20,6 +21,7 @@ pub use told::Told;
 
 pub use farmhand_core::claimed::AttemptRef;
 
+use self::severity::severity;
 use crate::metrics::Metrics;
 
 /// Everything worth a log line, a metric or a row in `farmhand.event`.
@@ -230,6 +232,10 @@ pub enum Event {
         job_id: String,
         error: String,
     },
+    /// Rows of a table job wait whose key is NULL.
+    RowsWithoutKey {
+        job_id: String,
+    },
     /// The configuration was read again; what is named waits for a restart.
     Reloaded {
         restart_needed: Vec<&'static str>,
@@ -347,53 +353,5 @@ impl Events {
                 }
             }
         }
-    }
-}
-
-fn severity(event: &Event) -> Severity {
-    match event {
-        Event::Unkillable { .. }
-        | Event::BadDefinition { .. }
-        | Event::SessionShared { .. }
-        | Event::TableRefused { .. }
-        | Event::DatabaseDown { .. } => Severity::Error,
-        Event::SessionLost { .. }
-        | Event::LeaseLapsed { .. }
-        | Event::RenewalFailed { .. }
-        | Event::ClaimFailed { .. }
-        | Event::Claimed {
-            takeover: Some(_), ..
-        }
-        | Event::AttemptLost { .. }
-        | Event::DrainDeadline { .. }
-        | Event::TimedOut { .. }
-        | Event::ChildKilled { .. }
-        | Event::UserRefused { .. }
-        | Event::DefinitionRefused { .. }
-        | Event::Fenced { .. }
-        | Event::FenceKill { .. }
-        | Event::Expired { .. }
-        | Event::RenewalWithheld { .. }
-        | Event::StartsRefused { .. }
-        | Event::HoldReleased { .. }
-        | Event::Swept { .. }
-        | Event::Abandoned { .. }
-        | Event::Superseded
-        | Event::NotRemoved { .. }
-        | Event::OutputDropped { .. }
-        | Event::DatabaseUnknown { .. }
-        | Event::EpochChanged { .. }
-        | Event::ReloadFailed { .. }
-        | Event::DatabaseAway
-        | Event::DatabaseUp { away: Some(_) }
-        | Event::Refused(_)
-        | Event::ClockSlewed { .. } => Severity::Warning,
-        Event::Told(told) => told.severity(),
-        Event::RunLog { trouble: Some(_), .. } | Event::Housekeeping { error: Some(_), .. } => {
-            Severity::Warning
-        }
-        Event::Claimed { .. } | Event::Started { .. } | Event::Housekeeping { .. } => Severity::Debug,
-        Event::Ended { outcome, .. } if *outcome == "succeeded" => Severity::Debug,
-        _ => Severity::Info,
     }
 }

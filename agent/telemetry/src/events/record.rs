@@ -166,6 +166,7 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
             row.job_id = Some(job_id.clone());
             row.detail = json!({"error": error});
         }
+        Event::RowsWithoutKey { job_id } => row.job_id = Some(job_id.clone()),
         Event::DatabaseUp { away: Some(away) } => row.detail = json!({"away_ms": away.as_millis() as u64}),
         Event::Draining { why } => row.detail = json!({"why": why}),
         Event::DrainDeadline { attempts } => row.detail = json!({"attempts": attempts}),
@@ -224,6 +225,7 @@ fn kind(event: &Event) -> Option<&'static str> {
         Event::OutputDropped { .. } => "output_dropped",
         Event::BadDefinition { .. } => "bad_definition",
         Event::TableRefused { .. } => "table_refused",
+        Event::RowsWithoutKey { .. } => "rows_without_key",
         Event::DatabaseUp { away: Some(away) } if *away >= OUTAGE => "database_back",
         Event::Draining { .. } => "draining",
         Event::DrainDeadline { .. } => "drain_deadline",

@@ -251,6 +251,10 @@ impl std::fmt::Display for Text<'_> {
             } => write!(f, "the runs' lines go to {socket} again"),
             Event::BadDefinition { job_id, error } => write!(f, "job {job_id} cannot be used: {error}"),
             Event::TableRefused { job_id, error } => write!(f, "no rows of job {job_id} can be run: {error}"),
+            Event::RowsWithoutKey { job_id } => write!(
+                f,
+                "rows of job {job_id} wait and are never run: their key is NULL; `farmhand doctor` says how many"
+            ),
             Event::Reloaded { restart_needed } if restart_needed.is_empty() => {
                 write!(f, "configuration read again")
             }

@@ -1,6 +1,7 @@
 //! What a definition says to execute, as far as anything could.
 
-use farmhand_core::definition::{Command, JobSpec, variable_name};
+use farmhand_core::definition::{Command, JobSpec, MAX_ROW, variable_name};
+use serde_json::{Map, Value};
 
 /// The kernel takes 128 KiB for one argument or variable, `FARMHAND_KEY=` and a NUL included.
 const MAX_KEY: usize = 128 * 1024 - 16;
@@ -33,20 +34,50 @@ pub fn key_fits(spec: &JobSpec, key: Option<&str>) -> Result<(), &'static str> {
     }
 }
 
-/// A row's key is the last argument, `$1` of a script.
-pub(super) fn with_key(command: Command, key: &str) -> Result<Command, String> {
+/// A row's key is data: nothing that the command, as its definition has it, could take for an option.
+pub(super) fn key_is_safe(command: &Command, key: &str) -> Result<(), String> {
     if key.len() > MAX_KEY {
         return Err(format!(
             "the row's key has {} bytes, {MAX_KEY} is the most that a command can be given",
             key.len()
         ));
     }
-    let mut argv = match command {
-        Command::Argv(argv) => argv,
-        Command::Shell(script) => ["/bin/sh", "-c", &script, "/bin/sh"].map(str::to_owned).to_vec(),
+    if let Command::Argv(argv) = command
+        && key.starts_with('-')
+        && !argv
+            .iter()
+            .take_while(|word| *word != "{key}")
+            .any(|word| word == "--")
+    {
+        return Err(
+            "the row's key begins with `-`, and the command could take it for an option: put \"--\" before it \
+             in `command`"
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
+/// The columns of the row that the definition names, as JSON; none where it names none.
+pub(super) fn row(spec: &JobSpec, given: &Map<String, Value>) -> Result<Option<String>, String> {
+    let Some(table) = spec.table.as_ref().filter(|table| !table.row.is_empty()) else {
+        return Ok(None);
     };
-    argv.push(key.to_owned());
-    Ok(Command::Argv(argv))
+    let named = table
+        .row
+        .iter()
+        .map(|name| Some((name.clone(), given.get(name)?.clone())));
+    named
+        .collect::<Option<Map<String, Value>>>()
+        .map(|row| Value::Object(row).to_string())
+        .filter(|text| text.len() <= MAX_ROW)
+        .map(Some)
+        .ok_or_else(|| {
+            format!(
+                "the run does not have the columns of the row that `row` names: together they have more than {MAX_ROW} \
+                 bytes, or the job named others when the row was taken up; set its `dispatch` column to NULL"
+            )
+        })
 }
 
 #[cfg(test)]

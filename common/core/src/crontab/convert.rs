@@ -292,7 +292,7 @@ impl State<'_> {
             draft.text("spread", &format!("{minutes}m"));
         }
         match env.get("SHELL") {
-            None => draft.text("command", &command),
+            None => draft.script(&command),
             Some(shell) => draft.argv(&[shell.clone(), "-c".to_owned(), command]),
         }
         draft.maybe("overlap", overlap);

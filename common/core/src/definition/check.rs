@@ -5,8 +5,9 @@ use std::ops::Range;
 use jiff::tz::TimeZone;
 use toml::de::DeValue;
 
-use super::params::{Placeholder, is_param_name, may_be_absent, param_variable, placeholder};
-use super::{Command, JobSpec, ParamSpec, ParamType, RunOn, check_param, continuous, secrets};
+use super::filling::OWN;
+use super::params::{is_param_name, param_variable};
+use super::{JobSpec, ParamSpec, ParamType, RunOn, check_param};
 use crate::document::{Found, Reader, Wrong, boolean, closest, filled, one_of, size, text};
 use crate::schedule::{ParseContext, Schedule, ScheduleError};
 
@@ -158,6 +159,13 @@ pub(super) fn param(mut table: Reader<'_>, name: &Found<&str>) -> ParamSpec {
             "use letters, digits, `_` and `-`, a letter first",
         );
     }
+    if OWN.contains(&name.value) {
+        sink.report(
+            name.span.clone(),
+            format!("`{{{}}}` stands for something else in every job", name.value),
+            "rename the parameter",
+        );
+    }
     let kind = table.read(
         "type",
         one_of(&[
@@ -239,9 +247,6 @@ pub(super) fn whole(job: &mut Reader<'_>, spec: &JobSpec, name: &Range<usize>) {
         );
     }
     boot(job, spec);
-    secrets::check(job, spec);
-    continuous::check(job, spec);
-    command(job, spec);
     params(job, spec);
 }
 
@@ -262,100 +267,18 @@ fn boot(job: &mut Reader<'_>, spec: &JobSpec) {
     }
 }
 
-fn command(job: &mut Reader<'_>, spec: &JobSpec) {
-    let sink = job.sink();
-    let Some(command) = &spec.command else { return };
-    let Some(found) = job.raw("command") else { return };
-    let elements = match command {
-        Command::Shell(script) => {
-            let used = spec.params.keys().find(|p| script.contains(&format!("{{{p}}}")));
-            if let Some(param) = used {
-                sink.report(
-                    found.span,
-                    format!("`{{{param}}}` would not be substituted in a string"),
-                    format!("write \"${}\" in it, or use a list", param_variable(param)),
-                );
-            }
-            return;
-        }
-        Command::Argv(elements) => elements,
-    };
-    let spans: Vec<Range<usize>> = match found.value {
-        DeValue::Array(items) => items.iter().map(toml::Spanned::span).collect(),
-        _ => Vec::new(),
-    };
-    let place = |i: usize| spans.get(i).unwrap_or(&found.span).clone();
-    match elements.first() {
-        None if spans.is_empty() => {
-            sink.report(
-                found.span.clone(),
-                "`command`: it is empty",
-                "begin with the program",
-            );
-        }
-        Some(program) if program.is_empty() => {
-            sink.report(
-                place(0),
-                "`command`: the program is empty",
-                "begin with the program",
-            );
-        }
-        Some(program) if matches!(placeholder(program), Placeholder::Param(_)) => sink.report(
-            place(0),
-            "`command`: the program cannot be a parameter",
-            "name the program; parameters are arguments",
-        ),
-        _ => {}
-    }
-    // A wrong element has been reported and is missing here, so the places no longer match.
-    if elements.len() != spans.len() {
-        return;
-    }
-    for (i, element) in elements.iter().enumerate().skip(1) {
-        if let Some((what, fix)) = argument(element, spec) {
-            sink.report(place(i), what, fix);
-        }
-    }
-}
-
-/// What is wrong with an element of a list, and what to do about it.
-pub(super) fn argument(element: &str, spec: &JobSpec) -> Option<(String, String)> {
-    match placeholder(element) {
-        Placeholder::Literal(_) => None,
-        Placeholder::Param(name) => match spec.params.get(name) {
-            None => {
-                let fix = match closest(name, spec.params.keys().map(String::as_str)) {
-                    Some(near) => format!("did you mean {{{near}}}?"),
-                    None => format!(
-                        "declare it: params = {{ {name} = {{ type = \"string\" }} }}; a literal is written {{{{{name}}}}}"
-                    ),
-                };
-                Some((format!("there is no parameter `{name}`"), fix))
-            }
-            Some(param) if may_be_absent(param) => Some((
-                format!("parameter `{name}` may be absent, its argument not"),
-                "give it a default, or required = true".to_owned(),
-            )),
-            Some(_) => None,
-        },
-        Placeholder::None => spec
-            .params
-            .keys()
-            .find(|p| element.contains(&format!("{{{p}}}")))
-            .map(|p| {
-                (
-                    format!("`{{{p}}}` is only part of an argument and would not be substituted"),
-                    format!("make it an argument of its own: \"{{{p}}}\""),
-                )
-            }),
-    }
-}
-
 fn params(job: &mut Reader<'_>, spec: &JobSpec) {
     let sink = job.sink();
     let Some(span) = job.key_span("params") else {
         return;
     };
+    if spec.table.is_some() && spec.params.contains_key("key") {
+        sink.report(
+            span.clone(),
+            "`{key}` is the row's key in a table job",
+            "rename the parameter",
+        );
+    }
     let mut variables: Vec<String> = spec.params.keys().map(|p| param_variable(p)).collect();
     variables.sort_unstable();
     if let Some(twice) = variables.windows(2).find(|w| w[0] == w[1]) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use toml::de::DeValue;
 
+use super::filling::Filling;
 use super::flow_spec::{FlowSpec, Resume, TaskSpec};
 use super::pools::Pools;
 use super::spec::{Command, JobSpec};
@@ -15,6 +16,17 @@ use crate::flow::{Action, Extras, Task};
 use crate::graph::{Graph, Place, Reference, Relation};
 
 impl FlowSpec {
+    /// With `{instance}`, `{slot}` and `{due}` of lists filled in.
+    #[must_use]
+    pub fn filled(mut self, with: &Filling) -> Self {
+        for task in self.tasks.values_mut() {
+            if let Some(Command::Argv(argv)) = &mut task.command {
+                argv.iter_mut().for_each(|word| *word = with.within(word));
+            }
+        }
+        self
+    }
+
     /// The tasks of the job file, in the order of their names. Places say the task and no line.
     pub fn tasks(&self) -> Vec<Task> {
         let place = |name: &str| Place {

@@ -10,7 +10,7 @@ use super::calendar::Calendars;
 use super::notify::Targets;
 use super::pools::Pools;
 use super::spec::*;
-use super::{check, continuous, flow, needs, retry, secrets, stream, table, triggers, watched};
+use super::{arguments, check, continuous, flow, needs, retry, secrets, stream, table, triggers, watched};
 use crate::document::{
     Found, Reader, Wrong, boolean, duration, filled, integer, one_of, positive_duration, size, text,
 };
@@ -107,6 +107,9 @@ pub(super) fn read_job(mut job: Reader<'_>, layer: &JobLayer, shared: &Shared) -
     stream::read_stream(&mut job, &mut spec);
     if let JobLayer::Job { name } = layer {
         check::whole(&mut job, &spec, name);
+        secrets::check(&mut job, &spec);
+        continuous::check(&mut job, &spec);
+        arguments::check(&mut job, &spec);
         triggers::check_job(&mut job, &spec);
     }
     job.finish(HINTS);

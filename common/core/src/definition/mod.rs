@@ -1,11 +1,13 @@
 //! What a job is: job files, and the validated form of a definition as stored in `job.spec`.
 
+mod arguments;
 mod calendar;
 #[cfg(test)]
 mod calendar_tests;
 mod check;
 mod continuous;
 mod difference;
+mod filling;
 mod flow;
 mod flow_spec;
 #[cfg(test)]
@@ -39,17 +41,18 @@ mod watched;
 pub(crate) use check::is_user_name;
 pub use check::variable_name;
 pub use difference::{Change, changes, differences};
+pub use filling::{Filling, argv, fill};
+pub(crate) use filling::{Placeholder, escape, placeholder};
 pub use flow_spec::{FlowSpec, Resume, Scripts, TaskSpec};
 pub use load::{Definitions, JobDefinition, load, load_all};
 pub use needs::{Needs, Rate};
 pub use notify::TargetDefinition;
 pub use params::{
-    ParamError, ParamErrors, argv, check_param, param_text, param_variable, parse_params, resolve_params,
+    ParamError, ParamErrors, check_param, param_text, param_variable, parse_params, resolve_params,
 };
-pub(crate) use params::{Placeholder, placeholder};
 pub use pools::PoolDefinition;
 pub use schema::json_schema;
 pub use spec::*;
 pub use stream::StreamSpec;
-pub use table::TableSpec;
+pub use table::{MAX_ROW, TableSpec, parse_table_name};
 pub use triggers::{StoredJob, TriggerFault, check_triggers, trigger_faults, trigger_text};

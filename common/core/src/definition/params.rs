@@ -1,11 +1,11 @@
-//! Parameters of a run: checked against the job's definition, then put into its argument vector.
+//! Parameters of a run, checked against the job's definition.
 
 use std::fmt;
 
 use jiff::civil::Date;
 use serde_json::{Map, Value};
 
-use super::{Command, JobSpec, ParamSpec, ParamType};
+use super::{JobSpec, ParamSpec, ParamType};
 use crate::document::{closest, parse_duration};
 
 /// One parameter that does not do.
@@ -171,72 +171,6 @@ pub fn param_variable(name: &str) -> String {
     format!("FARMHAND_PARAM_{}", name.replace('-', "_").to_ascii_uppercase())
 }
 
-/// What to execute, with `params` as [`resolve_params`] returned them. A string runs under `/bin/sh -c` and
-/// never gets anything substituted. In an argument vector an element that is wholly `{name}` becomes the
-/// parameter's value; `{{name}}` is how a literal `{name}` is written.
-///
-/// # Errors
-/// `ParamError::Missing` for a parameter without a value.
-pub fn argv(command: &Command, params: &Map<String, Value>) -> Result<Vec<String>, ParamErrors> {
-    let elements = match command {
-        Command::Shell(script) => {
-            return Ok(vec!["/bin/sh".to_owned(), "-c".to_owned(), script.clone()]);
-        }
-        Command::Argv(elements) => elements,
-    };
-    let mut errors = Vec::new();
-    let filled = elements
-        .iter()
-        .map(|element| match placeholder(element) {
-            Placeholder::None => element.clone(),
-            Placeholder::Literal(text) => text.to_owned(),
-            Placeholder::Param(name) => params.get(name).map_or_else(
-                || {
-                    errors.push(ParamError::Missing {
-                        name: name.to_owned(),
-                    });
-                    String::new()
-                },
-                param_text,
-            ),
-        })
-        .collect();
-    if errors.is_empty() {
-        Ok(filled)
-    } else {
-        Err(ParamErrors(errors))
-    }
-}
-
-pub(crate) enum Placeholder<'a> {
-    None,
-    Literal(&'a str),
-    Param(&'a str),
-}
-
-/// What an element of an argument vector stands for. Braces around anything but a name are left alone, so
-/// that `find -exec … {} ;` and awk programs pass unharmed.
-pub(crate) fn placeholder(element: &str) -> Placeholder<'_> {
-    let inner = |s: &'_ str| -> Option<usize> {
-        s.strip_prefix('{')
-            .and_then(|s| s.strip_suffix('}'))
-            .map(str::len)
-    };
-    match inner(element) {
-        Some(_) if is_param_name(&element[1..element.len() - 1]) => {
-            Placeholder::Param(&element[1..element.len() - 1])
-        }
-        Some(len)
-            if len >= 2
-                && inner(&element[1..element.len() - 1]).is_some()
-                && is_param_name(&element[2..element.len() - 2]) =>
-        {
-            Placeholder::Literal(&element[1..element.len() - 1])
-        }
-        _ => Placeholder::None,
-    }
-}
-
 pub(super) fn is_param_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name
@@ -302,53 +236,5 @@ mod tests {
         assert_eq!(parse_params(&spec(), &given).unwrap(), map(json!({"count": 7})));
         let given = [("count".to_owned(), "7.5".to_owned())];
         assert!(parse_params(&spec(), &given).is_err());
-    }
-
-    #[test]
-    fn only_a_whole_element_is_a_parameter() {
-        let command = Command::Argv(
-            [
-                "find",
-                "{count}",
-                "x{count}",
-                "{}",
-                "{print $1}",
-                "{{count}}",
-                "{ count }",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-        );
-        assert_eq!(
-            argv(&command, &map(json!({"count": 3}))).unwrap(),
-            [
-                "find",
-                "3",
-                "x{count}",
-                "{}",
-                "{print $1}",
-                "{count}",
-                "{ count }"
-            ]
-        );
-    }
-
-    #[test]
-    fn a_value_is_never_split_or_interpreted() {
-        let command = Command::Argv(vec!["echo".to_owned(), "{a}".to_owned()]);
-        let params = map(json!({"a": "x; rm -rf / {b} $(id)"}));
-        assert_eq!(
-            argv(&command, &params).unwrap(),
-            ["echo", "x; rm -rf / {b} $(id)"]
-        );
-    }
-
-    #[test]
-    fn a_shell_string_gets_nothing_substituted() {
-        let command = Command::Shell("echo {a}".to_owned());
-        assert_eq!(
-            argv(&command, &map(json!({"a": 1}))).unwrap(),
-            ["/bin/sh", "-c", "echo {a}"]
-        );
     }
 }

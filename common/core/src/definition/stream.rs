@@ -8,8 +8,8 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use toml::de::DeValue;
 
-use super::check;
 use super::spec::{Command, JobSpec, Overlap, opt_millis};
+use super::{arguments, check};
 use crate::document::{Found, Reader, Wrong, boolean, filled, integer, positive_duration, text};
 
 /// Where the list comes from, and how its lines are treated. Either `file` or `list` is there.
@@ -98,7 +98,7 @@ pub(super) fn read_stream(job: &mut Reader<'_>, spec: &mut JobSpec) {
             for (what, fix) in words
                 .iter()
                 .skip(1)
-                .filter_map(|word| check::argument(word, spec))
+                .filter_map(|word| arguments::argument(word, spec))
             {
                 sink.report(list_span.clone().unwrap_or_default(), what, fix);
             }

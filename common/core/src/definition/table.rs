@@ -21,6 +21,12 @@ pub struct TableSpec {
     pub key: String,
     /// NULL: the row is to be run.
     pub dispatch: String,
+    /// Columns by which rows are taken, before their key.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub order_by: Vec<String>,
+    /// Columns that the command finds in `FARMHAND_ROW`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub row: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,6 +49,8 @@ impl Default for TableSpec {
             name: String::new(),
             key: String::new(),
             dispatch: String::new(),
+            order_by: Vec::new(),
+            row: Vec::new(),
             started: None,
             finished: None,
             exit_code: None,
@@ -55,6 +63,12 @@ impl Default for TableSpec {
 
 /// The most runs that a table job may have under way.
 pub(super) const MAX_RUNNING: i64 = 10_000;
+
+/// Bytes of `FARMHAND_ROW`: a variable has 128 KiB at most.
+pub const MAX_ROW: usize = 65_536;
+
+/// A function of PostgreSQL makes JSON of that many names and values.
+const MAX_COLUMNS: usize = 50;
 
 const POLL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(86_400));
 
@@ -69,8 +83,16 @@ pub(super) fn read_table(job: &mut Reader<'_>, spec: &mut JobSpec) {
     if let Some(name) = table.read("name", qualified) {
         (read.schema, read.name) = name.value;
     }
-    table.set("key", &mut read.key, column);
+    table.set("key", &mut read.key, key_column);
     table.set("dispatch", &mut read.dispatch, column);
+    for (key, into) in [("order_by", &mut read.order_by), ("row", &mut read.row)] {
+        let found = table.list(key, true, column).unwrap_or_default();
+        if let Some(more) = found.get(MAX_COLUMNS) {
+            let what = format!("`{key}` has more than {MAX_COLUMNS} columns");
+            sink.report(more.span.clone(), what, "name fewer");
+        }
+        into.extend(found.into_iter().map(|found| found.value));
+    }
     for (key, into) in [
         ("started", &mut read.started),
         ("finished", &mut read.finished),
@@ -127,6 +149,8 @@ pub(super) fn read_table(job: &mut Reader<'_>, spec: &mut JobSpec) {
         ("limit", "did you mean `max_running`?"),
         ("interval", "did you mean `poll`?"),
         ("id", "did you mean `key`?"),
+        ("order", "did you mean `order_by`?"),
+        ("columns", "did you mean `row`?"),
         ("schema", "write name = \"SCHEMA.TABLE\""),
     ]);
     spec.table = Some(read);
@@ -162,9 +186,15 @@ fn exclusive(job: &mut Reader<'_>, spec: &JobSpec, overlap: Overlap) {
     }
 }
 
-/// `table` or `schema.table`; a name with a dot in it stands in double quotes.
 fn qualified(value: &DeValue<'_>) -> Result<(String, String), Wrong> {
-    let text = filled(value)?;
+    parse_table_name(&filled(value)?)
+}
+
+/// The schema and name of `table` or `schema.table`; a name with a dot in it stands in double quotes.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_table_name(text: &str) -> Result<(String, String), Wrong> {
     let wrong = |what: &str| {
         Wrong::new(
             what,
@@ -172,7 +202,7 @@ fn qualified(value: &DeValue<'_>) -> Result<(String, String), Wrong> {
         )
     };
     let mut parts = Vec::new();
-    let mut rest = text.as_str();
+    let mut rest = text;
     loop {
         let part;
         (part, rest) = match rest.strip_prefix('"') {
@@ -213,6 +243,18 @@ fn unquote(text: &str) -> Option<(String, &str)> {
             None => return Some((name, rest)),
         }
     }
+}
+
+/// One column is what a command can be given, and what has an index of its own.
+fn key_column(value: &DeValue<'_>) -> Result<String, Wrong> {
+    if let DeValue::Array(_) = value {
+        return Err(Wrong::new(
+            "a key is one column",
+            "add one that has them all, with a unique index: ALTER TABLE t ADD COLUMN row_key text GENERATED ALWAYS AS \
+             (a::text || '/' || b::text) STORED UNIQUE",
+        ));
+    }
+    column(value)
 }
 
 fn column(value: &DeValue<'_>) -> Result<String, Wrong> {
@@ -319,6 +361,10 @@ mod tests {
             (
                 "name = 'a'\nkey = 'k'\ndispatch = 'd'\nlimit = 3\n",
                 "unknown key `limit`",
+            ),
+            (
+                "name = 'a'\nkey = ['k', 'l']\ndispatch = 'd'\n",
+                "a key is one column",
             ),
             (
                 "name = 'a'\nkey = 'k'\ndispatch = 'd'\nmax_running = 0\n",

@@ -1,11 +1,14 @@
-//! What the importers of other schedulers' files share: what they tell, names, and the writer of job files.
+//! What the importers of other schedulers' files share: what they tell, names, and the writer of job files. Jobs proposed for
+//! tables.
 
 mod name;
+mod proposal;
 mod write;
 
 use serde::Serialize;
 
 pub(crate) use name::Names;
+pub use proposal::{Column, Proposal};
 pub use write::is_unedited;
 pub(crate) use write::{Draft, Piece};
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Import, Imported, Report, is_secret};
-use crate::definition::{Placeholder, placeholder};
+use crate::definition::{Placeholder, escape, placeholder};
 
 /// What the job file is made of, in the order of what was read.
 #[derive(Debug)]
@@ -72,6 +72,14 @@ impl Draft {
     pub fn argv(&mut self, argv: &[String]) {
         let argv: Vec<String> = argv.iter().map(|word| literal(word)).collect();
         self.raw("command", list(&argv));
+    }
+
+    /// A command for a shell; as a list where a job file's string may not have what it holds.
+    pub fn script(&mut self, script: &str) {
+        match escape(script) == script {
+            true => self.text("command", script),
+            false => self.argv(&["/bin/sh", "-c", script].map(str::to_owned)),
+        }
     }
 
     pub fn table(&mut self, key: &'static str, values: &BTreeMap<String, String>) {
@@ -218,6 +226,10 @@ fn comment(out: &mut String, text: &str) {
 
 /// An element of a command list that is not to be taken for a parameter, nor for how one is kept from being taken for it.
 fn literal(text: &str) -> String {
+    let escaped = escape(text);
+    if escaped != text {
+        return escaped;
+    }
     match placeholder(text) {
         Placeholder::None => text.to_owned(),
         Placeholder::Param(_) => format!("{{{text}}}"),
@@ -240,7 +252,7 @@ fn bare(name: &str) -> String {
     }
 }
 /// A TOML string; as it stands where TOML has a form for that.
-fn quoted(text: impl AsRef<str>) -> String {
+pub(super) fn quoted(text: impl AsRef<str>) -> String {
     let text = text.as_ref();
     let plain = !text.contains(|c: char| c.is_control() && c != '\t');
     if plain && text.contains(['"', '\\']) && !text.contains('\'') {

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use crate::claimed::Claimed;
-use crate::definition::{Command, JobSpec, StreamSpec, argv};
+use crate::definition::{Command, Filling, JobSpec, StreamSpec, fill};
 use crate::due;
 use crate::stream::Checkpoint;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 /// The engine's exit code when it came to the end of the list and lines of it failed.
 pub const ITEMS_FAILED: i32 = 10;
@@ -16,8 +15,10 @@ pub const ITEMS_FAILED: i32 = 10;
 /// On the engine's stdin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Handed {
-    /// Run for each line.
+    /// Run for each line, with its placeholders: `{slot}` is the number of who handles it.
     pub command: Command,
+    #[serde(default)]
+    pub filling: Filling,
     pub from: From,
     pub workers: u32,
     pub progress_timeout_ms: Option<u64>,
@@ -69,16 +70,12 @@ impl Handed {
         claimed: &Claimed,
         spec: &JobSpec,
         stream: &StreamSpec,
-        params: &Map<String, Value>,
+        filling: Filling,
         now: Timestamp,
     ) -> Result<Self, String> {
-        let filled = |command: &Command| match command {
-            Command::Argv(_) => argv(command, params)
-                .map(Command::Argv)
-                .map_err(|e| e.to_string()),
-            shell => Ok(shell.clone()),
-        };
+        let filled = |command: &Command| fill(command, &filling).map_err(|e| e.to_string());
         let command = spec.command.as_ref().ok_or("the job has no command")?;
+        filled(command)?;
         let items = claimed.items.clone().unwrap_or_default();
         let path = stream.path_at(claimed.due_at, &spec.timezone);
         let from = match (&stream.list, &items.replay) {
@@ -92,7 +89,8 @@ impl Handed {
             },
         };
         Ok(Self {
-            command: filled(command)?,
+            command: command.clone(),
+            filling,
             checkpoint: claimed.checkpoint.clone().filter(|_| items.replay.is_none()),
             from,
             only: items.replay,

@@ -113,7 +113,7 @@ impl Body {
         draft.maybe("description", self.description.as_deref());
         match &self.command {
             Command::Argv(argv) => draft.argv(argv),
-            Command::Shell(line) => draft.text("command", line),
+            Command::Shell(line) => draft.script(line),
         }
         draft.maybe("user", self.user.as_deref());
         draft.maybe("cwd", self.cwd.as_deref());

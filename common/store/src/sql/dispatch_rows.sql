@@ -1,1 +1,1 @@
-SELECT made, room, more, busy, unwritten, problem FROM farmhand.dispatch_rows($1)
+SELECT made, room, more, busy, unwritten, keyless, problem FROM farmhand.dispatch_rows($1)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use farmhand_core::definition::{FlowSpec, JobDefinition, JobSpec, differences, load};
+use farmhand_core::definition::{Filling, FlowSpec, JobDefinition, JobSpec, differences, load};
 use farmhand_core::document::closest;
 use farmhand_core::flow::{Extras, Task};
 
@@ -60,8 +60,13 @@ pub(super) fn read(path: &Path, name: Option<&str>) -> Result<Described, Failure
             job.name
         ));
     }
+    // The only instance, in no agent's slot, due now.
+    let filling = Filling {
+        due: jiff::Timestamp::now().to_string(),
+        ..Filling::default()
+    };
     Ok(Described {
-        flow: job.spec.flow.unwrap_or_default(),
+        flow: job.spec.flow.unwrap_or_default().filled(&filling),
         env: job.spec.env,
     })
 }

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use farmhand_core::definition::{Filling, fill};
 use farmhand_core::stream::ItemEnd;
 use jiff::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -71,7 +72,12 @@ impl Engine {
             ("FARMHAND_ITEM".to_owned(), item.number.to_string()),
             ("FARMHAND_SLOT".to_owned(), (slot + 1).to_string()),
         ];
-        let argv = argv(&self.handed.command);
+        let filling = Filling {
+            slot: u32::try_from(slot + 1).unwrap_or(0),
+            ..self.handed.filling.clone()
+        };
+        let command = fill(&self.handed.command, &filling).map_err(io::Error::other)?;
+        let argv = argv(&command);
         let descriptors = [(&stdin, 0), (&write, PROGRESS_FD)];
         let pid = self
             .spawner

@@ -21,6 +21,16 @@ pub(super) const TABLE: &[Key] = &[
         "The column that is NULL while a row waits.",
     ),
     key(
+        "order_by",
+        Kind::Texts("created_at"),
+        "Columns by which rows are taken, smallest first; their key alone by default.",
+    ),
+    key(
+        "row",
+        Kind::Texts("address"),
+        "Columns that the command finds in FARMHAND_ROW, as JSON.",
+    ),
+    key(
         "started",
         Kind::TextLike("started_at"),
         "Set when the row was run.",

@@ -1,0 +1,94 @@
+//! Table jobs on a farm: in which order rows are run, what their commands are told of them, and rows without a key.
+
+use farmhand_tests::farm::{Farm, SOON};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_are_run_oldest_first_with_their_columns_also_after_a_kill() {
+    let mut farm = Farm::new().agents(2).start().await;
+    farm.sql
+        .batch_execute(
+            "CREATE TABLE mail (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), created_at timestamptz NOT NULL, n int, price numeric(30, 3),
+                address text, sent boolean, said text);
+             INSERT INTO mail (created_at, n, price, address)
+                SELECT now() - n * interval '1 hour', n, 12345678901234567890.125, E'it''s \"' || n || E'\"\n$(id)' FROM generate_series(1, 6) n",
+        )
+        .await
+        .unwrap();
+    farm.apply(
+        r#"
+[job.mail]
+command = ["sh", "-c", 'printf "%s\n" "$FARMHAND_ROW" >> @DIR@/out; [ -e @DIR@/go ] || exec sleep 600', "sh", "--", "{key}"]
+[job.mail.table]
+name = "mail"
+key = "id"
+dispatch = "sent"
+order_by = "created_at"
+row = ["n", "price", "address"]
+message = "said"
+max_running = 1
+"#,
+    );
+    farm.eventually("the first one runs", SOON, async || {
+        let said = std::fs::read_to_string(farm.dir().join("out"));
+        said.map(|_| ()).map_err(|e| e.to_string())
+    })
+    .await;
+    let at = farm.runs("mail").await[0].running_at.clone().unwrap();
+    std::fs::write(farm.dir().join("go"), "").unwrap();
+    farm.agent(&at).kill_with_wardens();
+    let told = farm
+        .eventually("all rows are run", SOON * 2, async || {
+            let waits: i64 = farm
+                .value("SELECT count(*) FROM mail WHERE said IS DISTINCT FROM 'succeeded'")
+                .await;
+            let out = std::fs::read_to_string(farm.dir().join("out")).unwrap_or_default();
+            if waits == 0 {
+                Ok(out)
+            } else {
+                Err(format!("{waits} wait\n{out}"))
+            }
+        })
+        .await;
+    let rows: Vec<serde_json::Value> = told
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let order: Vec<i64> = rows.iter().map(|row| row["n"].as_i64().unwrap()).collect();
+    assert_eq!(order, [6, 6, 5, 4, 3, 2, 1], "the first one twice, its node died");
+    assert_eq!(rows[0], rows[1]);
+    assert_eq!(rows[0]["price"], "12345678901234567890.125");
+    assert_eq!(rows[0]["address"], "it's \"6\"\n$(id)");
+    farm.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_without_a_key_are_told_of_by_an_event_by_doctor_and_at_apply() {
+    let farm = Farm::new().start().await;
+    farm.sql
+        .batch_execute(
+            "CREATE TABLE odd (id uuid UNIQUE, d boolean);
+             CREATE INDEX ON odd (id) WHERE d IS NULL;
+             GRANT SELECT, UPDATE ON odd TO farm_operator",
+        )
+        .await
+        .unwrap();
+    let job = "[job.odd]\ncommand = ['true']\ntable = { name = 'odd', key = 'id', dispatch = 'd', poll = '200ms' }\n";
+    farm.apply(job);
+    assert_eq!(farm.events("rows_without_key").await, 0);
+    farm.sql
+        .batch_execute("INSERT INTO odd VALUES (NULL), (gen_random_uuid()), (NULL)")
+        .await
+        .unwrap();
+    farm.event("rows_without_key").await;
+    let run = farm.first_run("odd").await;
+    farm.succeeds(run.run_id).await;
+    let doctor = farm.farmhand(&["doctor"]);
+    let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    let wait = "2 rows of public.odd wait and are never run: their id (`key`) is NULL";
+    assert!(said.contains(wait), "{said}");
+    let file = farm.dir().join("odd.toml");
+    std::fs::write(&file, job).unwrap();
+    let again = farm.farmhand(&["job", "apply", &file.display().to_string()]);
+    let said = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(said.contains(wait), "{said}");
+}

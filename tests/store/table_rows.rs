@@ -1,0 +1,167 @@
+//! Table jobs: the order of rows, their columns, and those without a key.
+
+use farmhand_core::definition::TableSpec;
+use farmhand_store::tables::{check, dispatch};
+use serde_json::json;
+
+use crate::fixture::Farm;
+use crate::tables::{job, take};
+
+fn queue(order_by: &[&str], row: &[&str]) -> TableSpec {
+    let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect();
+    TableSpec {
+        name: "queue".to_owned(),
+        key: "id".to_owned(),
+        dispatch: "d".to_owned(),
+        order_by: names(order_by),
+        row: names(row),
+        ..TableSpec::default()
+    }
+}
+
+async fn farm() -> Farm {
+    let farm = Farm::new().await;
+    farm.sql
+        .batch_execute(
+            "CREATE TABLE queue (id text UNIQUE, d bigint, \"At Night\" boolean, age int, body text, doc json, price numeric);
+             CREATE INDEX ON queue (id) WHERE d IS NULL;
+             INSERT INTO queue (id, \"At Night\", age) VALUES ('a', true, 1), ('b', false, 9), ('c', false, 1), ('d', false, NULL)",
+        )
+        .await
+        .unwrap();
+    farm
+}
+
+#[tokio::test]
+async fn rows_are_taken_in_the_order_of_columns_and_equal_ones_in_that_of_their_keys() {
+    let farm = farm().await;
+    let me = farm.node("a").await;
+    let mut table = queue(&["At Night", "age"], &[]);
+    table.max_running = 3;
+    farm.job("queue", job(table), None).await;
+    assert_eq!(dispatch(&farm.db, "queue").await.unwrap().made, 3);
+    let mut runs = take(&farm, &me).await;
+    runs.sort_by_key(|run| run.run_id);
+    let keys: Vec<&str> = runs.iter().filter_map(|run| run.key.as_deref()).collect();
+    assert_eq!(keys, ["c", "b", "d"]);
+    assert_eq!(runs[0].params, json!({}));
+}
+
+#[tokio::test]
+async fn an_order_that_there_is_not_is_refused_and_its_index_is_asked_for() {
+    let farm = farm().await;
+    let problems = async |table: TableSpec| check(&farm.db, &table).await.unwrap();
+    let found = problems(queue(&["doc"], &[])).await;
+    assert!(
+        found[0].fatal
+            && found[0]
+                .problem
+                .starts_with("rows of public.queue have no order by `order_by`"),
+        "{found:?}"
+    );
+    let found = problems(queue(&["aeg"], &[])).await;
+    assert_eq!(
+        found[0].problem,
+        "the table public.queue has no column aeg (`order_by`)"
+    );
+    assert_eq!(problems(queue(&[], &[])).await, []);
+    let found = problems(queue(&["age"], &[])).await;
+    assert_eq!(
+        found[0].fix,
+        "CREATE INDEX CONCURRENTLY ON public.queue (age, id) WHERE d IS NULL;"
+    );
+    assert!(!found[0].fatal);
+    farm.sql.batch_execute(&found[0].fix).await.unwrap();
+    assert_eq!(problems(queue(&["age"], &[])).await, []);
+}
+
+#[tokio::test]
+async fn a_run_is_given_the_columns_that_are_named_when_they_fit() {
+    let farm = farm().await;
+    let me = farm.node("a").await;
+    farm.sql
+        .batch_execute(
+            "UPDATE queue SET body = 'b', doc = '{\"a\": [1]}', price = 0.10 WHERE id = 'a';
+             UPDATE queue SET body = repeat('x', 70000) WHERE id = 'b';
+             DELETE FROM queue WHERE id > 'b'",
+        )
+        .await
+        .unwrap();
+    let row = ["id", "At Night", "age", "body", "doc", "price"];
+    farm.job("queue", job(queue(&[], &row)), None).await;
+    assert_eq!(dispatch(&farm.db, "queue").await.unwrap().made, 2);
+    let runs = take(&farm, &me).await;
+    let of = |key: &str| {
+        &runs
+            .iter()
+            .find(|run| run.key.as_deref() == Some(key))
+            .unwrap()
+            .params
+    };
+    assert_eq!(
+        *of("a"),
+        json!({"id": "a", "At Night": true, "age": 1, "body": "b", "doc": {"a": [1]}, "price": "0.10"})
+    );
+    assert_eq!(*of("b"), json!({}));
+}
+
+#[tokio::test]
+async fn columns_that_the_role_may_not_read_are_refused_with_the_right_that_is_missing() {
+    let farm = farm().await;
+    farm.sql
+        .batch_execute(
+            "DO $$ BEGIN CREATE ROLE fh_columns LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;
+             GRANT fh_columns TO CURRENT_USER;
+             GRANT farmhand_operator TO fh_columns;
+             GRANT SELECT (id, d), UPDATE (d) ON queue TO fh_columns;
+             SET ROLE fh_columns",
+        )
+        .await
+        .unwrap();
+    let sql = "SELECT problem, fix FROM farmhand.check_table($1) WHERE fatal";
+    let refused = farm
+        .sql
+        .query_one(sql, &[&json!(queue(&["age"], &["body"]))])
+        .await
+        .unwrap();
+    assert_eq!(
+        refused.get::<_, &str>(0),
+        "the role fh_columns may not read age, body of public.queue"
+    );
+    farm.sql.batch_execute("RESET ROLE").await.unwrap();
+    farm.sql.batch_execute(refused.get(1)).await.unwrap();
+    farm.sql.batch_execute("SET ROLE fh_columns").await.unwrap();
+    assert!(
+        farm.sql
+            .query_opt(sql, &[&json!(queue(&["age"], &["body"]))])
+            .await
+            .unwrap()
+            .is_none()
+    );
+}
+
+#[tokio::test]
+async fn rows_without_a_key_are_counted_and_the_others_run() {
+    let farm = farm().await;
+    farm.sql
+        .batch_execute("INSERT INTO queue (id, d) VALUES (NULL, 1)")
+        .await
+        .unwrap();
+    farm.job("queue", job(queue(&[], &[])), None).await;
+    let found = dispatch(&farm.db, "queue").await.unwrap();
+    assert_eq!((found.made, found.keyless), (4, false), "that one does not wait");
+    farm.sql
+        .batch_execute("UPDATE queue SET d = NULL WHERE id IS NULL")
+        .await
+        .unwrap();
+    let found = dispatch(&farm.db, "queue").await.unwrap();
+    assert_eq!((found.made, found.keyless), (0, true));
+    let found = check(&farm.db, &queue(&[], &[])).await.unwrap();
+    assert_eq!(
+        (found[0].problem.as_str(), found[0].fatal),
+        (
+            "1 row of public.queue wait and are never run: their id (`key`) is NULL",
+            false
+        )
+    );
+}
