@@ -3,6 +3,7 @@
 mod attempts;
 mod continuous;
 mod credentials;
+mod dispatcher_guide;
 mod flows;
 mod gates;
 mod leaving;
