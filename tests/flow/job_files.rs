@@ -57,6 +57,17 @@ command = ['true']
 ";
 
 #[test]
+fn tasks_without_an_agent_are_the_only_instance_and_due_now() {
+    let place = tempfile::tempdir().unwrap();
+    let job = "[job.f.task.a]\ncommand = ['printf', '%s|', 'i={instance}', '{slot}', '{due}', '{{due}}', '${slot}', '{since}']\n";
+    let out = flow(&place, job, &["run"]);
+    good(&out);
+    let said = text(&out.stdout);
+    let rest = said.split("i=0|0|2").nth(1).unwrap_or_else(|| panic!("{said}"));
+    assert!(rest.contains("Z|{due}|${slot}|{since}|"), "{said}");
+}
+
+#[test]
 fn a_flow_of_a_job_file_runs_without_a_database() {
     let place = tempfile::tempdir().unwrap();
     let out = flow(&place, ALL, &["run"]);

@@ -63,6 +63,7 @@ fn accepted(name: &str, spec: &JobSpec) {
         // Only optional parameters can lack a value, and those may not be arguments.
         let filling = Filling {
             params,
+            key: spec.table.as_ref().map(|_| "k".to_owned()),
             ..Filling::default()
         };
         let words = argv(command, &filling).expect("its arguments");

@@ -2,7 +2,8 @@
 //! patterns. Each line is tried as each of them.
 
 use farmhand_core::definition::{
-    Command, JobSpec, ParamSpec, ParamType, argv, param_text, param_variable, parse_params, resolve_params,
+    Command, Filling, JobSpec, ParamSpec, ParamType, argv, param_text, param_variable, parse_params,
+    resolve_params,
 };
 use farmhand_core::document::{duration_text, parse_duration, parse_size, size_text};
 use farmhand_core::notify::Url;
@@ -103,9 +104,13 @@ fn parameter(name: &str, value: &str) {
             serde_json::from_str(&serde_json::to_string(&params).expect("JSON")).expect("JSON");
         assert_eq!(resolve_params(&spec, &stored).as_ref(), Ok(&stored));
         let command = Command::Argv(["run", "{p}", "x{p}"].map(str::to_owned).to_vec());
-        let words = argv(&command, &params).expect("it has a value");
+        let filling = Filling {
+            params,
+            ..Filling::default()
+        };
+        let words = argv(&command, &filling).expect("it has a value");
         assert_eq!((words.len(), words[2].as_str()), (3, "x{p}"));
-        assert_eq!(words[1], param_text(&params["p"]));
+        assert_eq!(words[1], param_text(&filling.params["p"]));
         assert!(!words[1].contains('\0'));
         if kind == ParamType::String {
             assert_eq!(words[1], value);

@@ -59,7 +59,7 @@ impl Proposal {
                     .filter(fits)
                     .find(|c| c.name.to_lowercase().contains(*word))
             };
-            let found = words.iter().find_map(|word| has(word))?.name.clone();
+            let found = words.iter().find_map(has)?.name.clone();
             used.push(found.clone());
             Some(found)
         };
