@@ -86,9 +86,42 @@ async fn rows_without_a_key_are_told_of_by_an_event_by_doctor_and_at_apply() {
     let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
     let wait = "2 rows of public.odd wait and are never run: their id (`key`) is NULL";
     assert!(said.contains(wait), "{said}");
-    let file = farm.dir().join("odd.toml");
-    std::fs::write(&file, job).unwrap();
+    let file = farm.dir().join("jobs.toml");
     let again = farm.farmhand(&["job", "apply", &file.display().to_string()]);
     let said = String::from_utf8_lossy(&again.stderr).into_owned();
     assert!(said.contains(wait), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_triggered_job_is_given_columns_that_it_declares_and_a_row_that_is_too_large_fails_and_says_so() {
+    let farm = Farm::new().start().await;
+    farm.sql
+        .batch_execute("CREATE TABLE r (id int PRIMARY KEY, n int, body text, d boolean, said text); INSERT INTO r VALUES (1, 7, 'b')")
+        .await
+        .unwrap();
+    farm.apply(
+        r#"
+[job.row]
+command = '''[ "$FARMHAND_ROW" = '{"body":"b","n":7}' ]'''
+table = { name = "r", key = "id", dispatch = "d", row = ["n", "body"], message = "said", poll = "200ms" }
+[job.child]
+command = ["printf", "%s", "{n}"]
+params = { n = { type = "integer", required = true } }
+triggered_by = "row"
+"#,
+    );
+    let child = farm.first_run("child").await;
+    farm.succeeds(child.run_id).await;
+    assert_eq!(farm.output(child.run_id, 1).await, "7");
+    farm.sql
+        .batch_execute("UPDATE r SET body = repeat('x', 70000), d = NULL")
+        .await
+        .unwrap();
+    farm.eventually("the row is told", SOON, async || {
+        let said: Option<String> = farm.value("SELECT said FROM r").await;
+        let said = said.unwrap_or_default();
+        let told = said.starts_with("failed:") && said.contains("more than 65536 bytes");
+        told.then_some(()).ok_or(said)
+    })
+    .await;
 }
