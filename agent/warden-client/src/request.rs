@@ -2,6 +2,8 @@
 //! signed definition.
 
 mod command;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
