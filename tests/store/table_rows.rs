@@ -165,3 +165,37 @@ async fn rows_without_a_key_are_counted_and_the_others_run() {
         )
     );
 }
+
+#[tokio::test]
+async fn with_the_index_that_is_asked_for_a_look_sorts_nothing_and_reads_no_more_than_it_takes() {
+    let farm = farm().await;
+    farm.sql
+        .batch_execute(
+            "DELETE FROM queue;
+             INSERT INTO queue (id, d, age, body) SELECT md5(n::text), CASE WHEN n % 10 > 0 THEN 1 END, n, 'b' FROM generate_series(1, 50000) n",
+        )
+        .await
+        .unwrap();
+    let table = queue(&["age"], &["body"]);
+    let found = check(&farm.db, &table).await.unwrap();
+    farm.sql.batch_execute(&found[0].fix).await.unwrap();
+    farm.sql.batch_execute("VACUUM ANALYZE queue").await.unwrap();
+    let row = farm
+        .sql
+        .query_one("SELECT farmhand.rows_due_sql($1)", &[&json!(table)])
+        .await
+        .unwrap();
+    let look = row
+        .get::<_, String>(0)
+        .replace("$1", "500")
+        .replace("$2", "'{a,b}'");
+    let lines = farm
+        .sql
+        .query(&format!("EXPLAIN (ANALYZE, BUFFERS) {look}"), &[])
+        .await
+        .unwrap();
+    let plan: Vec<String> = lines.iter().map(|line| line.get(0)).collect();
+    let plan = plan.join("\n");
+    assert!(plan.contains("Index Scan using queue_age_id_idx"), "{plan}");
+    assert!(!plan.contains("Sort") && plan.contains("rows=500 "), "{plan}");
+}
