@@ -101,17 +101,35 @@ async fn what_runs_is_what_was_signed_whatever_the_agent_made_of_it() {
     assert!(node.refused(stripped).await.contains("no signature"));
 }
 
-/// The key of a row is an argument, so it may be none of a definition that was not signed for rows.
+/// The key of a row is an argument, so it may be none of a definition that was not signed for rows, and no option of one that was.
 #[tokio::test]
 async fn a_rows_key_is_an_argument_of_a_signed_table_job_alone() {
     let mut node = Node::new().await;
-    let table = json!({"command": ["echo", "signed"], "table": {
-        "name": "orders", "key": "id", "dispatch": "at", "max_running": 1}});
-    let argv = json!({"command": ["echo", "signed"]});
-    let flow = json!({"command": "echo a", "flow": {"dir": "/srv/flow"}});
-    for (nth, (spec, allowed)) in [(table, true), (argv, false), (flow, false)]
-        .into_iter()
-        .enumerate()
+    let table = json!({"name": "orders", "key": "id", "dispatch": "at", "max_running": 1, "row": ["a"]});
+    let argv = json!(["echo", "signed"]);
+    let given = json!([
+        "sh",
+        "-c",
+        "echo $2 $3 $FARMHAND_ROW",
+        "sh",
+        "--",
+        "{key}",
+        "n={instance}"
+    ]);
+    for (nth, (spec, said)) in [
+        (
+            json!({"command": given, "table": table}),
+            Ok("--evil n=0 {\"a\":\"$b\"}\n"),
+        ),
+        (json!({"command": argv, "table": table}), Err("begins with `-`")),
+        (json!({"command": argv}), Err("not a table job")),
+        (
+            json!({"command": "echo a", "flow": {"dir": "/srv/flow"}}),
+            Err("not a table job"),
+        ),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let Ok(parsed) = serde_json::from_value::<JobSpec>(spec.clone()) else {
             panic!("{spec}")
@@ -119,12 +137,17 @@ async fn a_rows_key_is_an_argument_of_a_signed_table_job_alone() {
         let stored = serde_json::to_value(&parsed).unwrap();
         let signed = node.sign("a", nth as u64 + 1, &parsed);
         let mut request = node.order(id(nth as i64 + 1, 1), "a", &stored, Some(signed));
-        request.order.as_mut().unwrap().claimed.key = Some("--evil".to_owned());
-        if allowed {
-            assert_eq!(node.says(request).await, "signed --evil\n");
-        } else {
-            let why = node.refused(request).await;
-            assert!(why.contains("not a table job"), "{why}");
+        let claimed = &mut request.order.as_mut().unwrap().claimed;
+        claimed.key = Some("--evil".to_owned());
+        if spec.get("table").is_some() {
+            claimed.params = json!({"a": "$b", "not_named": 1});
+        }
+        match said {
+            Ok(said) => assert_eq!(node.says(request).await, said),
+            Err(why) => {
+                let said = node.refused(request).await;
+                assert!(said.contains(why), "{said}");
+            }
         }
     }
 }
