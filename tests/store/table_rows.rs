@@ -23,7 +23,7 @@ async fn farm() -> Farm {
     let farm = Farm::new().await;
     farm.sql
         .batch_execute(
-            "CREATE TABLE queue (id text UNIQUE, d bigint, \"At Night\" boolean, age int, body text, doc json, price numeric);
+            "CREATE TABLE queue (id text UNIQUE, d bigint, \"At Night\" boolean, age int, body text, doc json, price numeric, at timestamptz, tags int[]);
              CREATE INDEX ON queue (id) WHERE d IS NULL;
              INSERT INTO queue (id, \"At Night\", age) VALUES ('a', true, 1), ('b', false, 9), ('c', false, 1), ('d', false, NULL)",
         )
@@ -81,13 +81,13 @@ async fn a_run_is_given_the_columns_that_are_named_when_they_fit() {
     let me = farm.node("a").await;
     farm.sql
         .batch_execute(
-            "UPDATE queue SET body = 'b', doc = '{\"a\": [1]}', price = 0.10 WHERE id = 'a';
+            "UPDATE queue SET body = 'b', doc = '{\"a\": [1]}', price = 0.10, at = '2026-11-25 01:00Z', tags = '{1,2}' WHERE id = 'a';
              UPDATE queue SET body = repeat('x', 70000) WHERE id = 'b';
              DELETE FROM queue WHERE id > 'b'",
         )
         .await
         .unwrap();
-    let row = ["id", "At Night", "age", "body", "doc", "price"];
+    let row = ["id", "At Night", "age", "body", "doc", "price", "at", "tags"];
     farm.job("queue", job(queue(&[], &row)), None).await;
     assert_eq!(dispatch(&farm.db, "queue").await.unwrap().made, 2);
     let runs = take(&farm, &me).await;
@@ -100,7 +100,8 @@ async fn a_run_is_given_the_columns_that_are_named_when_they_fit() {
     };
     assert_eq!(
         *of("a"),
-        json!({"id": "a", "At Night": true, "age": 1, "body": "b", "doc": {"a": [1]}, "price": "0.10"})
+        json!({"id": "a", "At Night": true, "age": 1, "body": "b", "doc": {"a": [1]}, "price": "0.10",
+            "at": "2026-11-25T01:00:00+00:00", "tags": [1, 2]})
     );
     assert_eq!(*of("b"), json!({}));
 }
