@@ -125,3 +125,50 @@ triggered_by = "row"
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_row_runs_once_while_agents_that_take_rows_up_are_killed() {
+    let mut farm = Farm::new().agents(2).start().await;
+    farm.sql
+        .batch_execute(
+            "CREATE TABLE q (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int, d timestamptz, said text);
+             CREATE INDEX ON q (n, id) WHERE d IS NULL;
+             INSERT INTO q (n) SELECT generate_series(1, 200)",
+        )
+        .await
+        .unwrap();
+    farm.apply(
+        r#"
+[job.q]
+command = ["sh", "-c", 'echo "$FARMHAND_ROW $1" >> @DIR@/out', "sh", "{key}"]
+table = { name = "q", key = "id", dispatch = "d", order_by = "n", row = "n", message = "said", poll = "100ms" }
+"#,
+    );
+    let lines = |farm: &Farm| {
+        let text = std::fs::read_to_string(farm.dir().join("out")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (nth, agent) in ["n1", "n2", "n1"].into_iter().enumerate() {
+        let some = 30 * (nth + 1);
+        farm.eventually("rows are run", SOON, async || {
+            let count = lines(&farm).len();
+            (count >= some).then_some(()).ok_or(count.to_string())
+        })
+        .await;
+        farm.agent(agent).kill();
+        farm.agent(agent).start().await;
+    }
+    farm.eventually("every row is told", SOON * 3, async || {
+        let waits: i64 = farm
+            .value("SELECT count(*) FROM q WHERE said IS DISTINCT FROM 'succeeded'")
+            .await;
+        (waits == 0).then_some(()).ok_or(waits.to_string())
+    })
+    .await;
+    let mut seen = lines(&farm);
+    assert_eq!(seen.len(), 200, "each row once: its warden outlives the agent");
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 200);
+    farm.check().await;
+}
