@@ -13,6 +13,7 @@ mod db;
 mod fire;
 mod locks;
 mod mutations;
+mod named;
 mod offers;
 mod progress;
 mod properties;
