@@ -7,6 +7,7 @@ mod dispatcher_guide;
 mod flows;
 mod gates;
 mod leaving;
+mod locks;
 mod many;
 mod notify;
 mod placeholders;

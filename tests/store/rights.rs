@@ -269,8 +269,11 @@ async fn every_function_says_where_it_looks_for_names() {
             "note_rows",
             "note_runs",
             "raise_sequences",
+            "release",
+            "renew",
             "submit",
             "trim_history",
+            "try_acquire",
             "waits_for"
         ]
     );

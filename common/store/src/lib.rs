@@ -18,6 +18,7 @@ pub mod events;
 mod files;
 mod hosts;
 pub mod jobs;
+pub mod leases;
 mod link;
 mod login;
 pub mod logs;

@@ -102,6 +102,7 @@ BEGIN
             ('database', 'r', 'r', 'r'),
             ('run', 'r', 'r', 'r'),
             ('job_status', 'r', 'r', 'r'),
+            ('lease_holder', 'r', 'r', 'r'),
             ('holding', 'r', 'r', 'r'),
             ('waiting', 'r', 'r', 'r'),
             ('history_partition', 'r', 'r', 'r')
@@ -124,6 +125,10 @@ BEGIN
         SELECT 'FUNCTION', p.oid::regprocedure::text, w.who, 'EXECUTE'
         FROM (VALUES
             ('submit', ARRAY['agent', 'submitter', 'operator']),
+            ('acquire', ARRAY['submitter', 'operator']),
+            ('try_acquire', ARRAY['submitter', 'operator']),
+            ('renew', ARRAY['submitter', 'operator']),
+            ('release', ARRAY['submitter', 'operator']),
             ('server', ARRAY['agent', 'operator', 'viewer']),
             ('system_id', ARRAY['agent', 'operator', 'viewer']),
             ('raise_sequences', ARRAY['agent']),

@@ -1,4 +1,6 @@
-//! `farmhand lock`: a command that holds named locks; needs no database.
+//! `farmhand lock`: a command that holds named locks; with `--local` it needs no database.
+
+mod farm;
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
@@ -12,17 +14,23 @@ use farmhand_engine::flow::signals::Signals;
 use farmhand_engine::locks::{self, LockError, Locks, VARIABLE};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::{Exit, Failure, Outcome, out};
+use super::{DatabaseArgs, Exit, Failure, Outcome, out};
 
-/// Holds the locks until the command and all that has inherited them has ended, also after kill -9. Tasks of flows with
-/// `# LOCK:` or `locks` take the same locks. The exit code is the command's.
+/// On the whole farm: a lease in the database, under one name. The command's standard input is empty. When the lease cannot be
+/// renewed, or after kill -9 of this process, the command and all that it started are killed before another gets the lock;
+/// then the exit code is 5. FARMHAND_FENCE is a number that grows each time the lock is taken.
+///
+/// With --local: among this user's processes on this machine, without a database. The command and all that has inherited
+/// the locks hold them, also after kill -9. Tasks of flows with `# LOCK:` or `locks` take the same locks.
+///
+/// The exit code is the command's.
 #[derive(Args, Debug)]
 pub struct LockArgs {
-    /// All of them are taken at once. =SEATS: so many may hold it at a time, each with a number from 1 in FARMHAND_SLOT
+    /// With --local several, all of them at once. =SEATS: so many may hold it at a time, each with a number from 1 in FARMHAND_SLOT
     #[arg(required = true, value_name = "NAME[=SEATS]", value_parser = name)]
     names: Vec<(String, u32)>,
     /// Among this user's processes on this machine
-    #[arg(long, required = true)]
+    #[arg(long)]
     local: bool,
     /// Do not wait for locks that are held
     #[arg(short = 'n', long, conflicts_with = "wait")]
@@ -33,6 +41,11 @@ pub struct LockArgs {
     /// The exit code when the locks are held by others
     #[arg(short = 'E', long, value_name = "CODE", default_value = "1")]
     conflict_exit_code: u8,
+    /// How long the lease lasts after a renewal, 3s to 1m: so long after kill -9 another waits
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, conflicts_with = "local")]
+    ttl: Duration,
+    #[command(flatten)]
+    database: DatabaseArgs,
     /// The command
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
@@ -65,6 +78,20 @@ pub fn run(args: &LockArgs) -> Outcome {
             "`{}` is named with two numbers of seats",
             twice[0].0
         )));
+    }
+    if !args.local {
+        let [(name, 1)] = names.as_slice() else {
+            return Err(
+                Failure::usage("a lock of the whole farm has one name and no seats").next(
+                    "name one, or add --local; as many runs as a pool has places: `pool` in a job file",
+                ),
+            );
+        };
+        let threads = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()?;
+        std::process::exit(threads.block_on(farm::run(args, name))?);
     }
     let locks = Locks::open(names.iter().map(|(name, seats)| (name.as_str(), *seats)))?;
     let Some(places) = take(args, &names, &locks)? else {

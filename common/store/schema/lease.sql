@@ -1,0 +1,159 @@
+-- Named leases, for programs of others and for `farmhand lock`. Fenced, not exclusive: docs/internals/lease.md.
+
+CREATE TABLE farmhand.lease (
+    name text PRIMARY KEY,
+    fence bigint NOT NULL,
+    -- A renewal adds one. No clock says that a lease has ended: who takes it over has seen (fence, beat) stand still for its TTL.
+    beat bigint NOT NULL DEFAULT 0,
+    ttl_ms bigint NOT NULL,
+    login text NOT NULL,
+    -- For people, from here on.
+    client text NOT NULL,
+    acquired_at timestamptz NOT NULL,
+    renewed_at timestamptz NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+
+CREATE VIEW farmhand.lease_holder AS
+SELECT l.name, l.fence, l.login, l.client, l.ttl_ms * interval '1 millisecond' AS ttl, l.acquired_at, l.renewed_at,
+    l.beat AS renewals
+FROM farmhand.lease l;
+
+-- Whether the caller may renew, release and take over what this login holds: its own, an operator's every login's.
+CREATE FUNCTION farmhand.leases_of(login text) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT login = session_user OR EXISTS (SELECT FROM pg_roles r
+        WHERE (r.rolname = (SELECT p.prefix || '_operator' FROM farmhand.role_prefix p)
+                OR r.oid = (SELECT c.relowner FROM pg_class c WHERE c.oid = 'farmhand.lease'::regclass))
+            AND pg_has_role(session_user, r.oid, 'MEMBER'))
+$$;
+
+-- Takes the name if it is free, or if what holds it is `seen`: what an earlier call returned as `held`, and what the caller has
+-- seen unchanged for `held_ttl` and 0.2 s by its own stopwatch. Both NULL: claims are closed.
+CREATE FUNCTION farmhand.try_acquire(name text, ttl interval, seen text DEFAULT NULL,
+    OUT fence bigint, OUT held text, OUT held_ttl interval)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    own_ms bigint := round(extract(epoch FROM ttl) * 1000);
+    found_row farmhand.lease;
+BEGIN
+    IF (name <> '' AND octet_length(name) <= 200) IS NOT TRUE THEN
+        RAISE EXCEPTION 'a lease has a name of 1 to 200 bytes' USING ERRCODE = '22023';
+    END IF;
+    -- After a replacement of the database the whole farm waits for the longest lease, so it is bounded.
+    IF (own_ms BETWEEN 3000 AND 60000) IS NOT TRUE THEN
+        RAISE EXCEPTION 'the lease "%" cannot have a TTL of %', name, coalesce(ttl::text, 'NULL') USING ERRCODE = '22023',
+            HINT = 'Write an interval from 3 s to 1 min, such as ''30 s''.';
+    END IF;
+    LOOP
+        SELECT l.* INTO found_row FROM farmhand.lease l WHERE l.name = try_acquire.name;
+        held := NULL;
+        held_ttl := NULL;
+        IF FOUND THEN
+            -- What was seen on one server says nothing on another, which may be an older copy.
+            held := concat_ws(' ', found_row.fence, found_row.beat, farmhand.server());
+            held_ttl := found_row.ttl_ms * interval '1 millisecond';
+            IF seen IS DISTINCT FROM held THEN
+                RETURN;
+            END IF;
+            IF NOT farmhand.leases_of(found_row.login) THEN
+                RAISE EXCEPTION 'the lease "%" was not released by the login "%"', name, found_row.login
+                    USING ERRCODE = '42501', HINT = format(
+                        'That login may take it over. An operator may free it: SELECT farmhand.release(%L, %s)', name, found_row.fence);
+            END IF;
+        END IF;
+        INSERT INTO farmhand.lease AS l (name, fence, ttl_ms, login, client, acquired_at, renewed_at)
+        SELECT try_acquire.name, e.epoch * 1099511627776 + nextval('farmhand.fence_seq'), own_ms, session_user,
+            left(concat_ws(' ', nullif(current_setting('application_name', true), ''), inet_client_addr()), 200),
+            clock_timestamp(), clock_timestamp()
+        FROM farmhand.current_epoch e WHERE e.open
+        ON CONFLICT ON CONSTRAINT lease_pkey DO UPDATE SET fence = excluded.fence, beat = 0, ttl_ms = excluded.ttl_ms,
+            login = excluded.login, client = excluded.client, acquired_at = excluded.acquired_at,
+            renewed_at = excluded.renewed_at
+            WHERE l.fence = found_row.fence AND l.beat = found_row.beat
+        RETURNING l.fence INTO fence;
+        IF FOUND THEN
+            UPDATE farmhand.epoch e SET longest_lease_ms = own_ms
+            WHERE e.epoch = (SELECT c.epoch FROM farmhand.current_epoch c) AND e.longest_lease_ms < own_ms;
+        END IF;
+        IF fence IS NOT NULL OR NOT (SELECT c.open FROM farmhand.current_epoch c) THEN
+            held := NULL;
+            held_ttl := NULL;
+            RETURN;
+        END IF;
+        -- Somebody came in between: look again.
+    END LOOP;
+END
+$$;
+REVOKE ALL ON FUNCTION farmhand.try_acquire(text, interval, text) FROM PUBLIC;
+
+-- The fence, or NULL. It looks ten times a second and counts its own pauses, so a clock that is set changes nothing. Without
+-- `wait` it returns NULL as soon as the holder is seen to renew, and after the holder's TTL it takes what stood still.
+CREATE FUNCTION farmhand.acquire(name text, ttl interval, wait interval DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    pause CONSTANT interval := '100 milliseconds';
+    waited interval := '0';
+    -- For how long `seen` has stood still, and for how long it must.
+    stood interval := '0';
+    needed interval;
+    seen text;
+    look record;
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'the lease "%" cannot be watched in a transaction that sees one instant', name
+            USING ERRCODE = '25001', HINT = 'Call it in a transaction of its own, READ COMMITTED.';
+    END IF;
+    -- The call holds a snapshot, which keeps vacuum from removing rows.
+    IF wait > interval '10 minutes' THEN
+        RAISE EXCEPTION 'one call waits for the lease "%" for 10 minutes at most, not %', name, wait
+            USING ERRCODE = '22023', HINT = 'Call again.';
+    END IF;
+    LOOP
+        SELECT t.* INTO look FROM farmhand.try_acquire(name, ttl, CASE WHEN stood >= needed THEN seen END) t;
+        IF look.fence IS NOT NULL THEN
+            RETURN look.fence;
+        END IF;
+        IF seen IS NULL OR look.held IS DISTINCT FROM seen THEN
+            IF wait IS NULL AND (seen IS NOT NULL OR look.held IS NULL) THEN
+                RETURN NULL;
+            END IF;
+            seen := look.held;
+            stood := '0';
+            needed := look.held_ttl + interval '200 milliseconds';
+        END IF;
+        IF waited >= wait THEN
+            RETURN NULL;
+        END IF;
+        PERFORM pg_sleep_for(pause);
+        waited := waited + pause;
+        stood := stood + pause;
+    END LOOP;
+END
+$$;
+REVOKE ALL ON FUNCTION farmhand.acquire(text, interval, interval) FROM PUBLIC;
+
+-- False: it is no longer the caller's. While claims are closed a holder goes on.
+CREATE FUNCTION farmhand.renew(name text, fence bigint) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    UPDATE farmhand.lease l SET beat = l.beat + 1, renewed_at = clock_timestamp()
+    WHERE l.name = renew.name AND l.fence = renew.fence AND farmhand.leases_of(l.login);
+    RETURN FOUND;
+END
+$$;
+REVOKE ALL ON FUNCTION farmhand.renew(text, bigint) FROM PUBLIC;
+
+-- False: it was no longer the caller's.
+CREATE FUNCTION farmhand.release(name text, fence bigint) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM farmhand.lease l
+    WHERE l.name = release.name AND l.fence = release.fence AND farmhand.leases_of(l.login);
+    RETURN FOUND;
+END
+$$;
+REVOKE ALL ON FUNCTION farmhand.release(text, bigint) FROM PUBLIC;

@@ -1,0 +1,78 @@
+//! Named leases, for `farmhand lock`: what others call as `farmhand.acquire`, with the stopwatch on this side.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio_postgres::types::Type;
+
+use super::db::{Db, Stmt, stmt};
+use super::error::StoreError;
+
+/// What became of the wish for a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// It is the caller's, under this fence.
+    Granted(i64),
+    /// `key` is another after each renewal. Whoever has seen it unchanged for as long as it takes to challenge a lease of this
+    /// `ttl` asks again with it.
+    Held { key: String, ttl: Duration },
+    /// Claims are closed.
+    Closed,
+}
+
+/// # Errors
+/// The database is away or denies it; or the lease is another login's, or its TTL cannot be.
+pub async fn acquire(db: &Db, name: &str, ttl: Duration, seen: Option<&str>) -> Result<Asked, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        fence: Option<i64>,
+        held: Option<String>,
+        held_ttl_ms: Option<u64>,
+    }
+    let ttl_ms = i32::try_from(ttl.as_millis()).unwrap_or(i32::MAX);
+    let row: Option<Row> = db
+        .row(
+            stmt!("lease_acquire"),
+            &[(&name, Type::TEXT), (&ttl_ms, Type::INT4), (&seen, Type::TEXT)],
+        )
+        .await?;
+    Ok(match row {
+        Some(Row {
+            fence: Some(fence), ..
+        }) => Asked::Granted(fence),
+        Some(Row {
+            held: Some(key),
+            held_ttl_ms: Some(ms),
+            ..
+        }) => Asked::Held {
+            key,
+            ttl: Duration::from_millis(ms),
+        },
+        _ => Asked::Closed,
+    })
+}
+
+/// False: it is no longer the caller's.
+///
+/// # Errors
+/// The database is away or denies it.
+pub async fn renew(db: &Db, name: &str, fence: i64) -> Result<bool, StoreError> {
+    own(db, stmt!("lease_renew"), name, fence).await
+}
+
+/// False: it was no longer the caller's.
+///
+/// # Errors
+/// The database is away or denies it.
+pub async fn release(db: &Db, name: &str, fence: i64) -> Result<bool, StoreError> {
+    own(db, stmt!("lease_release"), name, fence).await
+}
+
+async fn own(db: &Db, stmt: Stmt, name: &str, fence: i64) -> Result<bool, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        own: bool,
+    }
+    let row: Option<Row> = db.row(stmt, &[(&name, Type::TEXT), (&fence, Type::INT8)]).await?;
+    Ok(row.is_some_and(|row| row.own))
+}

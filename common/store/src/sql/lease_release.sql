@@ -1,0 +1,1 @@
+SELECT farmhand.release($1, $2) AS own

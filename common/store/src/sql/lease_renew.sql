@@ -1,0 +1,1 @@
+SELECT farmhand.renew($1, $2) AS own

@@ -1,0 +1,205 @@
+//! `farmhand lock NAME -- CMD`: a lock of the whole farm, whose command dies with its lease.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use farmhand_tests::bin::farmhand;
+use farmhand_tests::pg::{Options, PrivateServer, TestDb};
+use farmhand_tests::wait::eventually;
+use tempfile::TempDir;
+
+const TTL: f64 = 3.0;
+const BOUND: Duration = Duration::from_secs(20);
+
+/// Beats until it is killed, and so does a child that left its session.
+const BEATS: &str = "beat() { while :; do read -r up rest < /proc/uptime; echo \"$FARMHAND_FENCE $up\" >> $PLACE/beats; \
+     sleep 0.05; done; }; export PLACE FARMHAND_FENCE; setsid sh -c \"$(command -v true); while :; do read -r up rest < \
+     /proc/uptime; echo \\\"\\$FARMHAND_FENCE \\$up\\\" >> \\$PLACE/beats; sleep 0.05; done\" & beat";
+
+struct Place {
+    dir: TempDir,
+    url: String,
+}
+
+impl Place {
+    fn new(url: String) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self { dir, url }
+    }
+
+    fn lock(&self, args: &[&str], script: &str) -> Command {
+        let mut command = Command::new(farmhand());
+        command.arg("lock").args(args).args(["--", "sh", "-c", script]);
+        command.env("FARMHAND_DATABASE_URL", &self.url);
+        command
+            .env("PLACE", self.dir.path())
+            .env("TMPDIR", self.dir.path());
+        command.current_dir(self.dir.path()).stdin(Stdio::null());
+        command
+    }
+
+    fn output(&self, args: &[&str], script: &str) -> Output {
+        self.lock(args, script).output().unwrap()
+    }
+
+    fn beating(&self) -> Child {
+        self.lock(&["--ttl", "3s", "report"], BEATS).spawn().unwrap()
+    }
+
+    fn beats_file(&self) -> PathBuf {
+        self.dir.path().join("beats")
+    }
+
+    /// The first and last beat under each fence, by the lowest fence.
+    fn beats(&self) -> Vec<(i64, f64, f64)> {
+        let text = fs::read_to_string(self.beats_file()).unwrap_or_default();
+        let mut found: Vec<(i64, f64, f64)> = Vec::new();
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        for line in whole.lines() {
+            let (fence, at) = line.split_once(' ').unwrap();
+            let (fence, at): (i64, f64) = (fence.parse().unwrap(), at.parse().unwrap());
+            match found.iter_mut().find(|life| life.0 == fence) {
+                Some(life) => *life = (fence, life.1.min(at), life.2.max(at)),
+                None => found.push((fence, at, at)),
+            }
+        }
+        found.sort_by_key(|life| life.0);
+        found
+    }
+
+    fn until_lives(&self, count: usize) -> Vec<(i64, f64, f64)> {
+        eventually("it runs", BOUND, || {
+            let beats = self.beats();
+            (beats.len() >= count)
+                .then_some(beats.clone())
+                .ok_or(format!("{beats:?}"))
+        })
+    }
+}
+
+fn uptime() -> f64 {
+    let text = fs::read_to_string("/proc/uptime").unwrap();
+    text.split(' ').next().unwrap().parse().unwrap()
+}
+
+fn signal(child: &Child, signal: i32) {
+    // SAFETY: a child of this test that it has not waited for.
+    assert_eq!(unsafe { libc::kill(child.id().cast_signed(), signal) }, 0);
+}
+
+/// Of two, each life's last beat is before the next one's first.
+fn never_overlap(beats: &[(i64, f64, f64)]) {
+    for pair in beats.windows(2) {
+        assert!(pair[0].2 < pair[1].1, "{beats:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_or_stopped_clients_command_is_dead_before_another_gets_the_lock() {
+    for how in [libc::SIGKILL, libc::SIGSTOP] {
+        let db = TestDb::new().await;
+        let place = Place::new(db.operator_url());
+        let mut first = place.beating();
+        place.until_lives(1);
+        let mut second = place.beating();
+        tokio::time::sleep(Duration::from_secs_f64(TTL * 1.5)).await;
+        assert_eq!(place.beats().len(), 1, "it is renewed");
+        let at = uptime();
+        signal(&first, how);
+        let beats = place.until_lives(2);
+        assert!(beats[1].1 - at < TTL * 1.1 + 2.0, "{at} {beats:?}");
+        if how == libc::SIGSTOP {
+            signal(&first, libc::SIGCONT);
+            assert_eq!(first.wait().unwrap().code(), Some(5));
+        } else {
+            first.wait().unwrap();
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        never_overlap(&place.beats());
+        // The command has 10 seconds to end, and the lock is free at once.
+        signal(&second, libc::SIGTERM);
+        assert_eq!(second.wait().unwrap().code(), Some(128 + libc::SIGTERM));
+        assert_eq!(place.output(&["-n", "report"], "true").status.code(), Some(0));
+        never_overlap(&place.beats());
+        assert_eq!(place.beats().len(), 2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_database_is_away_the_command_ends_before_the_lock_can_be_taken() {
+    let server = PrivateServer::start(Options::default()).await;
+    let place = Place::new(server.operator_url());
+    let mut first = place.beating();
+    place.until_lives(1);
+    let mut second = place.beating();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let at = uptime();
+    server.signal(libc::SIGSTOP);
+    assert_eq!(first.wait().unwrap().code(), Some(5));
+    let last = place.beats()[0].2;
+    assert!(last - at < TTL, "{last} {at}");
+    tokio::time::sleep(Duration::from_secs_f64(TTL)).await;
+    server.signal(libc::SIGCONT);
+    place.until_lives(2);
+    never_overlap(&place.beats());
+    signal(&second, libc::SIGTERM);
+    second.wait().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_of_the_farm_says_what_the_command_says_and_who_waits_what_it_was_told() {
+    let db = TestDb::new().await;
+    let place = Place::new(db.url_as("farm_submitter"));
+    let script = "echo out; echo err >&2; echo $FARMHAND_FENCE > fence; umask; pwd; exit 7";
+    let ran = place.output(&["backup"], script);
+    assert_eq!(ran.status.code(), Some(7), "{ran:?}");
+    let out = String::from_utf8(ran.stdout).unwrap();
+    let here = fs::canonicalize(place.dir.path()).unwrap();
+    assert_eq!(out, format!("out\n0022\n{}\n", here.display()));
+    assert_eq!(ran.stderr, b"err\n");
+    let fence = fs::read_to_string(place.dir.path().join("fence")).unwrap();
+    assert!(fence.trim().parse::<i64>().unwrap() > 1 << 40);
+    let mut missing = Command::new(farmhand());
+    missing
+        .args(["lock", "backup", "--", "no-such-program"])
+        .env("FARMHAND_DATABASE_URL", &place.url);
+    assert_eq!(missing.output().unwrap().status.code(), Some(127));
+
+    let mut holder = place
+        .lock(&["backup"], "touch held; exec sleep 60")
+        .spawn()
+        .unwrap();
+    eventually("it runs", BOUND, || {
+        let held = place.dir.path().join("held");
+        held.exists().then_some(()).ok_or(String::new())
+    });
+    assert_eq!(place.output(&["-n", "backup"], "true").status.code(), Some(1));
+    let refused = place.output(&["-w", "0.5", "-E", "9", "backup"], "true");
+    assert_eq!(refused.status.code(), Some(9), "{refused:?}");
+    signal(&holder, libc::SIGTERM);
+    assert_eq!(holder.wait().unwrap().code(), Some(143));
+    for (args, said) in [
+        (vec!["a", "b"], "one name"),
+        (vec!["a=2"], "no seats"),
+        (vec!["--ttl", "1s", "a"], "shorter than 3s"),
+    ] {
+        let refused = place.output(&args, "true");
+        let err = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{err}");
+        assert!(err.contains(said), "{err}");
+    }
+    // Nothing is left behind.
+    let left: Vec<_> = fs::read_dir(place.dir.path())
+        .unwrap()
+        .flatten()
+        .map(|e| e.file_name())
+        .collect();
+    assert!(
+        !left
+            .iter()
+            .any(|n| n.to_string_lossy().starts_with("farmhand-lock-")),
+        "{left:?}"
+    );
+}
