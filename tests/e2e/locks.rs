@@ -14,9 +14,8 @@ const TTL: f64 = 3.0;
 const BOUND: Duration = Duration::from_secs(20);
 
 /// Beats until it is killed, and so does a child that left its session.
-const BEATS: &str = "beat() { while :; do read -r up rest < /proc/uptime; echo \"$FARMHAND_FENCE $up\" >> $PLACE/beats; \
-     sleep 0.05; done; }; export PLACE FARMHAND_FENCE; setsid sh -c \"$(command -v true); while :; do read -r up rest < \
-     /proc/uptime; echo \\\"\\$FARMHAND_FENCE \\$up\\\" >> \\$PLACE/beats; sleep 0.05; done\" & beat";
+const BEATS: &str = "beat='while :; do read -r up rest < /proc/uptime; echo \"$FARMHAND_FENCE $up\" >> $PLACE/beats; sleep \
+     0.05; done'; setsid sh -c \"$beat\" & eval \"$beat\"";
 
 struct Place {
     dir: TempDir,
@@ -89,6 +88,14 @@ fn signal(child: &Child, signal: i32) {
     assert_eq!(unsafe { libc::kill(child.id().cast_signed(), signal) }, 0);
 }
 
+/// A server that neither answers nor refuses.
+fn stopped(server: &PrivateServer, signal: i32) {
+    for pid in server.family() {
+        // SAFETY: a process of this test's server.
+        unsafe { libc::kill(pid, signal) };
+    }
+}
+
 /// Of two, each life's last beat is before the next one's first.
 fn never_overlap(beats: &[(i64, f64, f64)]) {
     for pair in beats.windows(2) {
@@ -136,12 +143,12 @@ async fn while_the_database_is_away_the_command_ends_before_the_lock_can_be_take
     let mut second = place.beating();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let at = uptime();
-    server.signal(libc::SIGSTOP);
+    stopped(&server, libc::SIGSTOP);
     assert_eq!(first.wait().unwrap().code(), Some(5));
     let last = place.beats()[0].2;
     assert!(last - at < TTL, "{last} {at}");
     tokio::time::sleep(Duration::from_secs_f64(TTL)).await;
-    server.signal(libc::SIGCONT);
+    stopped(&server, libc::SIGCONT);
     place.until_lives(2);
     never_overlap(&place.beats());
     signal(&second, libc::SIGTERM);

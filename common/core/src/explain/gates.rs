@@ -110,9 +110,7 @@ impl Walk {
         let due = live.filter(|live| live.running_at.is_none());
         self.overlap(due, known);
         let ready = due.filter(|live| live.ready_at <= facts.now);
-        if let (Some(live), Some(needed)) = (ready, &known.needed) {
-            self.needs(live, needed);
-        }
+        self.needs(&known.spec, ready.zip(known.needed.as_ref()));
         if let Some(live) = due.filter(|live| !live.queued() && live.ready_at > facts.now) {
             self.closed(
                 Gate::Ready,

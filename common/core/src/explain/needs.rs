@@ -1,19 +1,49 @@
 //! Pools, locks and rates: who holds what a run waits for.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
 use super::gates::Walk;
 use super::{Gate, Held, Live, Needed, Node};
+use crate::definition::JobSpec;
 
 /// As many holders are named.
 const NAMED: usize = 5;
 
 impl Walk {
-    /// The gates that a run with needs meets before it may be claimed.
-    pub(super) fn needs(&mut self, live: &Live, needed: &Needed) {
-        self.pool(live, needed);
-        self.locks(live, needed);
-        self.rate(live, needed);
+    /// The gates that a run with needs meets before it may be claimed; `waits`: the run that meets them now.
+    pub(super) fn needs(&mut self, spec: &JobSpec, waits: Option<(&Live, &Needed)>) {
+        if let Some((live, needed)) = waits {
+            self.pool(live, needed);
+        }
+        self.lock_scopes(spec);
+        if let Some((live, needed)) = waits {
+            self.locks(live, needed);
+            self.rate(live, needed);
+        }
+    }
+
+    /// Where the locks of the job and of its tasks hold.
+    fn lock_scopes(&mut self, spec: &JobSpec) {
+        if !spec.locks.is_empty() {
+            let named: Vec<&str> = spec.locks.iter().map(String::as_str).collect();
+            let what = format!(
+                "{} of its runs: on the whole farm, among runs of jobs",
+                locks(&named)
+            );
+            self.open(Gate::Lock, what);
+        }
+        let tasks = spec.flow.iter().flat_map(|flow| flow.tasks.values());
+        let named: BTreeSet<&str> = tasks.flat_map(|task| &task.locks).map(String::as_str).collect();
+        if !named.is_empty() {
+            let named: Vec<&str> = named.into_iter().collect();
+            let what = format!(
+                "{} of its tasks: on the node that runs it, among flows and `farmhand lock --local` of its user",
+                locks(&named)
+            );
+            self.open(Gate::Lock, what);
+        }
     }
 
     fn pool(&mut self, live: &Live, needed: &Needed) {
@@ -100,7 +130,7 @@ impl Walk {
             );
             return;
         }
-        self.open(Gate::Lock, "its locks are free on the whole farm");
+        self.open(Gate::Lock, "its locks are free");
     }
 
     fn rate(&mut self, live: &Live, needed: &Needed) {

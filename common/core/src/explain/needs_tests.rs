@@ -1,5 +1,6 @@
 use super::sample::{Case, at, check, held, live};
 use super::*;
+use crate::definition::{FlowSpec, TaskSpec};
 
 const CASES: &[Case] = &[
     (
@@ -129,4 +130,33 @@ const CASES: &[Case] = &[
 #[test]
 fn who_holds_a_pool_or_a_lock_and_what_frees_it_is_said() {
     check(CASES);
+}
+
+#[test]
+fn where_the_locks_of_a_job_and_of_its_tasks_hold_is_said_whether_it_waits_or_not() {
+    let mut facts = sample::facts();
+    let known = facts.known.as_mut().unwrap();
+    known.spec.locks = vec!["db".to_owned(), "tape".to_owned()];
+    let task = |locks: &[&str]| TaskSpec {
+        locks: locks.iter().map(|l| (*l).to_owned()).collect(),
+        ..TaskSpec::default()
+    };
+    known.spec.flow = Some(FlowSpec {
+        tasks: [("a", task(&["disk"])), ("b", task(&["disk"]))]
+            .map(|(n, t)| (n.to_owned(), t))
+            .into(),
+        ..FlowSpec::default()
+    });
+    let explanation = explain(&facts);
+    let said: Vec<&str> = (explanation.gates.iter())
+        .filter(|finding| finding.gate == Gate::Lock)
+        .map(|finding| finding.what.as_str())
+        .collect();
+    assert_eq!(
+        said,
+        [
+            "the locks db, tape of its runs: on the whole farm, among runs of jobs",
+            "the lock disk of its tasks: on the node that runs it, among flows and `farmhand lock --local` of its user",
+        ]
+    );
 }
