@@ -1,11 +1,13 @@
 //! `farmhand lock NAME -- CMD`: a lock of the whole farm, whose command dies with its lease.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use farmhand_tests::bin::farmhand;
+use farmhand_tests::guides::{blocks, shell};
 use farmhand_tests::pg::{Options, PrivateServer, TestDb};
 use farmhand_tests::wait::eventually;
 use tempfile::TempDir;
@@ -209,4 +211,61 @@ async fn a_lock_of_the_farm_says_what_the_command_says_and_who_waits_what_it_was
             .any(|n| n.to_string_lossy().starts_with("farmhand-lock-")),
         "{left:?}"
     );
+}
+
+/// Each old line and what stands for it call the same program with the same words.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_commands_of_the_watchdog_guide_run_as_they_stand_there() {
+    let blocks = blocks("watchdog.md");
+    assert_eq!(blocks.len(), 6);
+    let db = TestDb::new().await;
+    let table = "CREATE TABLE lease (job_id text PRIMARY KEY, running_at text, until timestamptz);
+        INSERT INTO lease VALUES ('report', NULL, '2000-01-01')";
+    db.client().await.batch_execute(table).await.unwrap();
+    let run = |nth: usize, url: String| {
+        let place = tempfile::tempdir().unwrap();
+        for name in ["report", "mailer"] {
+            let path = place.path().join(name);
+            fs::write(
+                &path,
+                format!(
+                    "#!/bin/sh\necho {name} \"$@\" >> {}/calls\n",
+                    place.path().display()
+                ),
+            )
+            .unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let mut shell = shell(&blocks[nth], place.path());
+        shell.env("DATABASE_URL", url).stdout(Stdio::null());
+        (place, shell)
+    };
+    let calls = |place: &TempDir| fs::read_to_string(place.path().join("calls")).unwrap_or_default();
+    for nth in [0, 1, 2, 5] {
+        let (place, mut shell) = run(nth, if nth < 2 { db.url() } else { db.operator_url() });
+        assert!(shell.status().unwrap().success(), "{}", blocks[nth]);
+        match nth {
+            0 | 1 => assert_eq!(calls(&place), "report --all\n", "{}", blocks[nth]),
+            2 => {}
+            _ => assert!(
+                calls(&place).starts_with("report --fence 1099511"),
+                "{}",
+                calls(&place)
+            ),
+        }
+    }
+    for nth in [3, 4] {
+        let (place, mut shell) = run(nth, db.operator_url());
+        let mut looping = shell.stderr(Stdio::null()).spawn().unwrap();
+        eventually("it is started again", BOUND, || {
+            let calls = calls(&place);
+            calls
+                .starts_with("mailer --queue\nmailer --queue\n")
+                .then_some(())
+                .ok_or(calls)
+        });
+        // SAFETY: the group of a child that was not waited for.
+        unsafe { libc::kill(-looping.id().cast_signed(), libc::SIGKILL) };
+        looping.wait().unwrap();
+    }
 }

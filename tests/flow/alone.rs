@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use farmhand_tests::guides::blocks;
 use farmhand_tests::wait::eventually;
 
 use super::fixture::{flow, text};
-use super::guides::blocks;
 
 const BOUND: Duration = Duration::from_secs(20);
 

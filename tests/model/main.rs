@@ -14,6 +14,7 @@ mod fire;
 mod locks;
 mod mutations;
 mod named;
+mod named_steps;
 mod offers;
 mod progress;
 mod properties;

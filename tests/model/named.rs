@@ -10,14 +10,10 @@
 //! - A's command ends, A releases, and what the command left behind still runs.
 //! - The database is replaced by an older copy: it lacks A's grant, or has a heartbeat that B saw on the old one.
 
-use stateright::{Checker, HasDiscoveries, Model, Property};
-
-use crate::config::tight_ticks;
-
-const CLIENTS: usize = 2;
+pub const CLIENTS: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Guard {
+pub enum Guard {
     /// The warden is ended at its deadline.
     KernelTimer,
     /// The deadline counts from the instant before the request was sent.
@@ -44,26 +40,26 @@ enum Guard {
 }
 
 /// Epoch and number.
-type Fence = (u8, u8);
+pub type Fence = (u8, u8);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Row {
-    fence: Fence,
-    beat: u8,
+pub struct Row {
+    pub fence: Fence,
+    pub beat: u8,
 }
 
 /// The row and the number of the next fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Database {
-    row: Option<Row>,
-    next: u8,
+pub struct Database {
+    pub row: Option<Row>,
+    pub next: u8,
 }
 
 /// A row, and the server that showed it.
-type Key = (Row, u8);
+pub type Key = (Row, u8);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Stmt {
+pub enum Stmt {
     /// Takes the name when it is free, or when the row is still the one that was seen.
     Acquire(Option<Key>),
     Renew(Fence),
@@ -71,7 +67,7 @@ enum Stmt {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Reply {
+pub enum Reply {
     Granted(Fence),
     HeldBy(Key),
     Closed,
@@ -80,80 +76,64 @@ enum Reply {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Op {
-    stmt: Stmt,
+pub struct Op {
+    pub stmt: Stmt,
     /// Since it was sent.
-    age: u8,
-    reply: Option<Reply>,
+    pub age: u8,
+    pub reply: Option<Reply>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Knows {
+pub enum Knows {
     Gone,
     Waits(Option<(Key, u8)>),
     Holds(Fence),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Client {
-    knows: Knows,
-    op: Option<Op>,
+pub struct Client {
+    pub knows: Knows,
+    pub op: Option<Op>,
     /// Sent by one that is gone, or on a connection that was lost.
-    adrift: Option<Stmt>,
+    pub adrift: Option<Stmt>,
     /// The warden's age: since the last confirmed request was sent.
-    command: Option<u8>,
+    pub command: Option<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct World {
-    db: Database,
+pub struct World {
+    pub db: Database,
     /// What a replacement would show.
-    copy: Option<Database>,
-    server: u8,
-    epoch: u8,
+    pub copy: Option<Database>,
+    pub server: u8,
+    pub epoch: u8,
     /// Since when the new server is watched, while claims are closed.
-    closed: Option<u8>,
-    clients: [Client; CLIENTS],
-    highest: Fence,
-    fell: bool,
-    taken_over: bool,
-    starts: u8,
-    renewals: u8,
-    kills: u8,
-    lost: u8,
-    copies: u8,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Step {
-    Tick,
-    Start(usize),
-    Send(usize, Stmt),
-    Serve(usize),
-    ServeAdrift(usize),
-    Deliver(usize),
-    LoseConnection(usize),
-    KillClient(usize),
-    CommandEnds(usize),
-    Copy,
-    Replace,
-    OpenEpoch,
+    pub closed: Option<u8>,
+    pub clients: [Client; CLIENTS],
+    pub highest: Fence,
+    pub fell: bool,
+    pub taken_over: bool,
+    pub starts: u8,
+    pub renewals: u8,
+    pub kills: u8,
+    pub lost: u8,
+    pub copies: u8,
 }
 
 #[derive(Clone)]
-struct Named {
-    removed: Vec<Guard>,
-    copies: u8,
-    lease: u8,
-    wait: u8,
+pub struct Named {
+    pub removed: Vec<Guard>,
+    pub copies: u8,
+    pub lease: u8,
+    pub wait: u8,
 }
 
 impl Named {
-    fn has(&self, guard: Guard) -> bool {
+    pub fn has(&self, guard: Guard) -> bool {
         !self.removed.contains(&guard)
     }
 
-    fn serve(&self, s: &mut World, stmt: Stmt) -> Reply {
+    pub fn serve(&self, s: &mut World, stmt: Stmt) -> Reply {
         let fits = |guard, a: Fence, b: Fence| a == b || !self.has(guard);
         match (stmt, s.db.row) {
             (Stmt::Acquire(_), _) if s.closed.is_some() && self.has(Guard::ClosedTakesNothing) => {
@@ -197,7 +177,7 @@ impl Named {
         Reply::Granted(fence)
     }
 
-    fn deliver(&self, c: &mut Client, op: Op, reply: Reply) {
+    pub fn deliver(&self, c: &mut Client, op: Op, reply: Reply) {
         match (reply, c.knows) {
             (Reply::HeldBy(key), Knows::Waits(seen)) => {
                 let same = |then: &(Key, u8)| {
@@ -241,257 +221,4 @@ impl Named {
             _ => {}
         }
     }
-}
-
-impl Model for Named {
-    type State = World;
-    type Action = Step;
-
-    fn init_states(&self) -> Vec<World> {
-        let client = Client {
-            knows: Knows::Gone,
-            op: None,
-            adrift: None,
-            command: None,
-        };
-        let db = Database { row: None, next: 1 };
-        vec![World {
-            db,
-            copy: None,
-            server: 0,
-            epoch: 1,
-            closed: None,
-            clients: [client; CLIENTS],
-            highest: (0, 0),
-            fell: false,
-            taken_over: false,
-            starts: if self.copies > 0 { 2 } else { 3 },
-            renewals: 2,
-            kills: 1,
-            lost: 1,
-            copies: self.copies,
-        }]
-    }
-
-    fn actions(&self, s: &World, out: &mut Vec<Step>) {
-        out.push(Step::Tick);
-        for (i, c) in s.clients.iter().enumerate() {
-            match (c.op, c.knows) {
-                (Some(op), _) => {
-                    out.push(if op.reply.is_some() {
-                        Step::Deliver(i)
-                    } else {
-                        Step::Serve(i)
-                    });
-                    if s.lost > 0 && c.adrift.is_none() {
-                        out.push(Step::LoseConnection(i));
-                    }
-                }
-                // A killed client's command may live on; the next one is another process.
-                (None, Knows::Gone) if s.starts > 0 && c.command.is_none() => out.push(Step::Start(i)),
-                (None, Knows::Gone) => {}
-                (None, Knows::Waits(seen)) => {
-                    let ripe = seen.filter(|(_, age)| *age >= self.wait).map(|(key, _)| key);
-                    out.push(Step::Send(i, Stmt::Acquire(ripe)));
-                }
-                (None, Knows::Holds(fence)) => {
-                    if c.command.is_some_and(|age| age > 0) && s.renewals > 0 {
-                        out.push(Step::Send(i, Stmt::Renew(fence)));
-                    }
-                    if c.command.is_none() || !self.has(Guard::TreeGoneBeforeRelease) {
-                        out.push(Step::Send(i, Stmt::Release(fence)));
-                    }
-                }
-            }
-            if s.kills > 0 && c.knows != Knows::Gone && c.adrift.is_none() {
-                out.push(Step::KillClient(i));
-            }
-            out.extend(c.adrift.map(|_| Step::ServeAdrift(i)));
-            out.extend(c.command.map(|_| Step::CommandEnds(i)));
-        }
-        if s.copies > 0 {
-            out.push(if s.copy.is_none() {
-                Step::Copy
-            } else {
-                Step::Replace
-            });
-        }
-        let ripe = |age: u8| age >= self.wait || !self.has(Guard::ServerWatchedForW);
-        out.extend(s.closed.filter(|age| ripe(*age)).map(|_| Step::OpenEpoch));
-    }
-
-    fn next_state(&self, last: &World, step: Step) -> Option<World> {
-        let mut s = *last;
-        match step {
-            Step::Tick => {
-                let older = |age: u8| (age + 1).min(self.wait);
-                s.closed = s.closed.map(older);
-                for c in &mut s.clients {
-                    c.command = c.command.map(older);
-                    c.command = c
-                        .command
-                        .filter(|age| *age < self.lease || !self.has(Guard::KernelTimer));
-                    if let Knows::Waits(Some((_, age))) = &mut c.knows {
-                        *age = older(*age);
-                    }
-                    if let Some(op) = &mut c.op {
-                        op.age = older(op.age);
-                    }
-                }
-            }
-            Step::Start(i) => {
-                s.starts -= 1;
-                s.clients[i].knows = Knows::Waits(None);
-            }
-            Step::Send(i, stmt) => {
-                s.renewals -= u8::from(matches!(stmt, Stmt::Renew(_)));
-                s.clients[i].op = Some(Op {
-                    stmt,
-                    age: 0,
-                    reply: None,
-                });
-            }
-            Step::Serve(i) => {
-                let op = s.clients[i].op?;
-                let reply = self.serve(&mut s, op.stmt);
-                s.clients[i].op = Some(Op {
-                    reply: Some(reply),
-                    ..op
-                });
-            }
-            Step::ServeAdrift(i) => {
-                let stmt = s.clients[i].adrift.take()?;
-                self.serve(&mut s, stmt);
-            }
-            Step::Deliver(i) => {
-                let op = s.clients[i].op.take()?;
-                self.deliver(&mut s.clients[i], op, op.reply?);
-            }
-            Step::LoseConnection(i) => {
-                s.lost -= 1;
-                let c = &mut s.clients[i];
-                let op = c.op.take()?;
-                c.adrift = op.reply.is_none().then_some(op.stmt);
-                if let Knows::Waits(seen) = &mut c.knows {
-                    *seen = None;
-                }
-            }
-            Step::KillClient(i) => {
-                s.kills -= 1;
-                let c = &mut s.clients[i];
-                c.adrift = c.op.take().filter(|op| op.reply.is_none()).map(|op| op.stmt);
-                c.knows = Knows::Gone;
-            }
-            Step::CommandEnds(i) => s.clients[i].command = None,
-            Step::Copy => s.copy = Some(s.db),
-            Step::Replace => {
-                s.copies -= 1;
-                s.db = s.copy.take()?;
-                s.server += 1;
-                s.closed = Some(0);
-                // What was under way on the old server is lost, or its reply is.
-                for c in &mut s.clients {
-                    c.adrift = None;
-                    if let Some(op) = &mut c.op
-                        && op.reply.is_none()
-                    {
-                        c.op = None;
-                    }
-                }
-            }
-            Step::OpenEpoch => {
-                s.epoch += 1;
-                s.closed = None;
-            }
-        }
-        (s != *last).then_some(s)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        vec![
-            Property::always("commands never overlap", |_, s: &World| {
-                s.clients.iter().filter(|c| c.command.is_some()).count() < 2
-            }),
-            Property::always("fences grow", |_, s: &World| !s.fell),
-            Property::sometimes("a name is taken over", |_, s: &World| {
-                s.taken_over && s.clients.iter().any(|c| c.command.is_some())
-            }),
-        ]
-    }
-}
-
-fn explore(removed: &[Guard], copies: u8) -> Option<(&'static str, usize)> {
-    let (lease, wait) = tight_ticks(2);
-    let model = Named {
-        removed: removed.to_vec(),
-        copies,
-        lease,
-        wait,
-    };
-    let checker = model
-        .checker()
-        .finish_when(HasDiscoveries::AnyFailures)
-        .spawn_bfs()
-        .join();
-    let (taken, broken): (Vec<_>, Vec<_>) = checker
-        .discoveries()
-        .into_iter()
-        .partition(|f| f.0 == "a name is taken over");
-    assert!(
-        !removed.is_empty() || !taken.is_empty(),
-        "nobody takes a name over"
-    );
-    let broken = broken.into_iter().next().map(|(property, path)| {
-        let steps = path.into_actions();
-        if std::env::var_os("FARMHAND_MODEL_PATHS").is_some() {
-            println!("{steps:#?}");
-        }
-        (property, steps.len())
-    });
-    println!(
-        "named leases without {removed:?}: {broken:?}, {} states, depth {}",
-        checker.unique_state_count(),
-        checker.max_depth()
-    );
-    broken
-}
-
-#[test]
-fn commands_of_one_name_never_overlap() {
-    assert_eq!(explore(&[], 0), None);
-}
-
-#[test]
-fn nor_when_an_older_copy_replaces_the_database() {
-    assert_eq!(explore(&[], 1), None);
-}
-
-macro_rules! missed {
-    ($($test:ident: $guard:ident, $copies:literal => $property:literal;)*) => {
-        $(#[test] fn $test() {
-            assert_eq!(explore(&[Guard::$guard], $copies).map(|f| f.0), Some($property));
-        })*
-    };
-}
-
-missed! {
-    kernel_timer: KernelTimer, 0 => "commands never overlap";
-    deadline_from_sending: DeadlineFromSending, 0 => "commands never overlap";
-    stopwatch_from_receipt: StopwatchFromReceipt, 0 => "commands never overlap";
-    beat_in_take: BeatInTake, 0 => "commands never overlap";
-    late_grant_is_released: LateGrantIsReleased, 0 => "commands never overlap";
-    tree_gone_before_release: TreeGoneBeforeRelease, 0 => "commands never overlap";
-    fence_in_release: FenceInRelease, 0 => "commands never overlap";
-    closed_takes_nothing: ClosedTakesNothing, 1 => "fences grow";
-    server_watched_for_w: ServerWatchedForW, 1 => "commands never overlap";
-    seen_names_the_server: SeenNamesTheServer, 1 => "commands never overlap";
-    epoch_in_fence: EpochInFence, 1 => "fences grow";
-}
-
-/// Where the command has the lease's deadline, these are missed by nobody; where a program holds the lease, the fence is all
-/// that there is.
-#[test]
-fn the_kernels_timer_makes_up_for_renewals_that_name_no_fence_or_end_nothing() {
-    assert_eq!(explore(&[Guard::FenceInRenew], 0), None);
-    assert_eq!(explore(&[Guard::LostEndsTheCommand], 1), None);
 }

@@ -7,6 +7,7 @@ pub mod cgroup_v1;
 pub mod chaos;
 pub mod farm;
 pub mod freezer;
+pub mod guides;
 pub mod no_forks;
 pub mod outside;
 pub mod pg;
