@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -211,6 +212,30 @@ async fn a_lock_of_the_farm_says_what_the_command_says_and_who_waits_what_it_was
             .any(|n| n.to_string_lossy().starts_with("farmhand-lock-")),
         "{left:?}"
     );
+}
+
+/// It needs no rights on its machine: no cgroup, no state directory of the agent's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_without_rights_locks_and_is_killed_with_the_lease() {
+    farmhand_tests::needs_root();
+    let db = TestDb::new().await;
+    let place = Place::new(db.operator_url());
+    fs::set_permissions(place.dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let beating = || {
+        let mut command = place.lock(&["--ttl", "3s", "report"], BEATS);
+        command.uid(65534).gid(65534).spawn().unwrap()
+    };
+    let mut first = beating();
+    place.until_lives(1);
+    let mut second = beating();
+    let at = uptime();
+    signal(&first, libc::SIGKILL);
+    first.wait().unwrap();
+    let beats = place.until_lives(2);
+    assert!(beats[1].1 - at < TTL * 1.1 + 2.0, "{at} {beats:?}");
+    signal(&second, libc::SIGTERM);
+    second.wait().unwrap();
+    never_overlap(&place.beats());
 }
 
 /// Each old line and what stands for it call the same program with the same words.

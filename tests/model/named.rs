@@ -133,25 +133,50 @@ impl Named {
         !self.removed.contains(&guard)
     }
 
+    /// Nobody holds the name, and nobody asks for it.
+    pub fn start(&self) -> World {
+        let client = Client {
+            knows: Knows::Gone,
+            op: None,
+            adrift: None,
+            command: None,
+        };
+        let db = Database { row: None, next: 1 };
+        World {
+            db,
+            copy: None,
+            server: 0,
+            epoch: 1,
+            closed: None,
+            clients: [client; CLIENTS],
+            highest: (0, 0),
+            fell: false,
+            taken_over: false,
+            starts: if self.copies > 0 { 2 } else { 3 },
+            renewals: 2,
+            kills: 1,
+            lost: 1,
+            copies: self.copies,
+        }
+    }
+
     pub fn serve(&self, s: &mut World, stmt: Stmt) -> Reply {
         let fits = |guard, a: Fence, b: Fence| a == b || !self.has(guard);
         match (stmt, s.db.row) {
-            (Stmt::Acquire(_), _) if s.closed.is_some() && self.has(Guard::ClosedTakesNothing) => {
-                Reply::Closed
-            }
-            (Stmt::Acquire(seen), Some(row)) => {
-                let same = |(then, server): Key| {
+            (Stmt::Acquire(seen), row) => {
+                let same = |row: Row, (then, server): Key| {
                     (then == row || !self.has(Guard::BeatInTake) && then.fence == row.fence)
                         && (server == s.server || !self.has(Guard::SeenNamesTheServer))
                 };
-                if seen.is_some_and(same) {
-                    s.taken_over = true;
-                    self.grant(s)
-                } else {
-                    Reply::HeldBy((row, s.server))
+                if let Some(row) = row.filter(|row| !seen.is_some_and(|key| same(*row, key))) {
+                    return Reply::HeldBy((row, s.server));
                 }
+                if s.closed.is_some() && self.has(Guard::ClosedTakesNothing) {
+                    return Reply::Closed;
+                }
+                s.taken_over |= row.is_some();
+                self.grant(s)
             }
-            (Stmt::Acquire(_), None) => self.grant(s),
             (Stmt::Renew(fence), Some(row)) if fits(Guard::FenceInRenew, row.fence, fence) => {
                 s.db.row = Some(Row {
                     beat: row.beat + 1,

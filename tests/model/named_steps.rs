@@ -26,29 +26,7 @@ impl Model for Named {
     type Action = Step;
 
     fn init_states(&self) -> Vec<World> {
-        let client = Client {
-            knows: Knows::Gone,
-            op: None,
-            adrift: None,
-            command: None,
-        };
-        let db = Database { row: None, next: 1 };
-        vec![World {
-            db,
-            copy: None,
-            server: 0,
-            epoch: 1,
-            closed: None,
-            clients: [client; CLIENTS],
-            highest: (0, 0),
-            fell: false,
-            taken_over: false,
-            starts: if self.copies > 0 { 2 } else { 3 },
-            renewals: 2,
-            kills: 1,
-            lost: 1,
-            copies: self.copies,
-        }]
+        vec![self.start()]
     }
 
     fn actions(&self, s: &World, out: &mut Vec<Step>) {

@@ -15,6 +15,9 @@ mod config;
 mod db;
 #[path = "../model/locks.rs"]
 mod locks;
+#[path = "../model/named.rs"]
+#[expect(dead_code, reason = "the model's own tests use the rest")]
+mod named;
 #[path = "../model/size.rs"]
 mod size;
 #[path = "../model/start.rs"]
@@ -23,6 +26,7 @@ mod start;
 #[expect(dead_code, reason = "the model's own tests use the rest")]
 mod state;
 
+mod leases;
 mod real;
 
 use config::{Config, Faults, Features, Start};
