@@ -217,7 +217,7 @@ async fn a_lock_of_the_farm_says_what_the_command_says_and_who_waits_what_it_was
 /// It needs no rights on its machine: no cgroup, no state directory of the agent's.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_without_rights_locks_and_is_killed_with_the_lease() {
-    farmhand_tests::needs_root();
+    super::user::needs_root();
     let db = TestDb::new().await;
     let place = Place::new(db.operator_url());
     fs::set_permissions(place.dir.path(), fs::Permissions::from_mode(0o777)).unwrap();

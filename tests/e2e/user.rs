@@ -35,7 +35,7 @@ const JOBS: &str = "
     after = ['a']
 ";
 
-fn needs_root() {
+pub fn needs_root() {
     // SAFETY: only asks.
     let own = unsafe { libc::geteuid() };
     assert_eq!(own, 0, "this test needs root: run it as root or in a container");

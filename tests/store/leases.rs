@@ -108,7 +108,7 @@ async fn while_claims_are_closed_a_holder_goes_on_and_nobody_acquires() {
     let a = farm.test.client().await;
     let first = number(&a, TAKE).await.unwrap();
     assert_eq!(
-        farm.i64("SELECT longest_lease_ms FROM farmhand.epoch").await,
+        farm.i64("SELECT longest_lease_ms FROM farmhand.database").await,
         3000,
         "another server is watched for as long"
     );

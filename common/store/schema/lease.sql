@@ -13,6 +13,9 @@ CREATE TABLE farmhand.lease (
     renewed_at timestamptz NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
+-- For farmhand.database, which each renewal of each agent reads.
+CREATE INDEX lease_ttl ON farmhand.lease (ttl_ms);
+
 CREATE VIEW farmhand.lease_holder AS
 SELECT l.name, l.fence, l.login, l.client, l.ttl_ms * interval '1 millisecond' AS ttl, l.acquired_at, l.renewed_at,
     l.beat AS renewals
@@ -72,10 +75,6 @@ BEGIN
             renewed_at = excluded.renewed_at
             WHERE l.fence = found_row.fence AND l.beat = found_row.beat
         RETURNING l.fence INTO fence;
-        IF FOUND THEN
-            UPDATE farmhand.epoch e SET longest_lease_ms = own_ms
-            WHERE e.epoch = (SELECT c.epoch FROM farmhand.current_epoch c) AND e.longest_lease_ms < own_ms;
-        END IF;
         IF fence IS NOT NULL OR NOT (SELECT c.open FROM farmhand.current_epoch c) THEN
             held := NULL;
             held_ttl := NULL;

@@ -43,9 +43,9 @@ const SCHEMA: &str = concat!(
     include_str!("../schema/trust.sql"),
     include_str!("../schema/audit.sql"),
     include_str!("../schema/partition.sql"),
-    include_str!("../schema/view.sql"),
     include_str!("../schema/role.sql"),
     include_str!("../schema/lease.sql"),
+    include_str!("../schema/view.sql"),
 );
 
 /// A step as the database remembers it.
@@ -74,7 +74,7 @@ pub async fn check(db: &Db) -> Result<(), StoreError> {
     let applied = applied(db).await.map_err(|error| match error {
         // Whoever may use the schema and not read it is a submitter.
         StoreError::Denied(why) if why.contains("schema_version") => StoreError::Denied(
-            "this login may not read the farm, only submit: run a job with SELECT farmhand.submit('JOB'), or use a login \
+            "this login may not read the farm, only submit and lock: run a job with SELECT farmhand.submit('JOB'), or use a login \
              that has the role farmhand_operator or farmhand_viewer"
                 .to_owned(),
         ),
