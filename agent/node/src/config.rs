@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use farmhand_store::proxy::TrustedProxy;
+
 pub use crate::notify::Outside;
 use crate::runlog::RunLogConfig;
 
@@ -33,6 +35,8 @@ pub struct AgentConfig {
     pub metrics_token: bool,
     /// What they are served with; always there when the API can be reached from elsewhere.
     pub tls: Option<TlsFiles>,
+    /// Who may sign people in before it.
+    pub proxy: Option<TrustedProxy>,
     pub state_dir: PathBuf,
     /// From 3 s up.
     pub lease_ttl: Duration,
@@ -85,6 +89,7 @@ impl AgentConfig {
             ("api", self.api != new.api),
             ("metrics_token", self.metrics_token != new.metrics_token),
             ("tls_cert", self.tls != new.tls),
+            ("trusted_proxy", self.proxy != new.proxy),
             (
                 "state_dir",
                 std::path::absolute(&new.state_dir).is_ok_and(|dir| self.state_dir != dir),

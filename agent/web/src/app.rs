@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use farmhand_store::Db;
+use farmhand_store::proxy::TrustedProxy;
 use farmhand_store::reading::Reading;
 use farmhand_telemetry::Health;
 use farmhand_telemetry::events::Events;
@@ -32,6 +33,8 @@ pub struct Parts {
     pub address: String,
     /// Whether browsers reach it by TLS.
     pub tls: bool,
+    /// Who may sign people in before it.
+    pub(crate) proxy: Option<TrustedProxy>,
     pub(crate) auth: auth::Auth,
     pub(crate) refusals: refusals::Refusals,
     acting: Semaphore,
@@ -46,7 +49,14 @@ impl Deref for App {
 }
 
 impl App {
-    pub fn new(events: Events, db: Db, health: Health, address: &str, tls: bool) -> Self {
+    pub fn new(
+        events: Events,
+        db: Db,
+        health: Health,
+        address: &str,
+        tls: bool,
+        proxy: Option<TrustedProxy>,
+    ) -> Self {
         let reading = Reading::new(db.config()).observed_by(events.statement_observer());
         Self(Arc::new(Parts {
             refusals: refusals::Refusals::new(events.clone()),
@@ -57,6 +67,7 @@ impl App {
             health,
             address: address.to_owned(),
             tls,
+            proxy,
             auth: auth::Auth::default(),
             acting: Semaphore::new(ACTIONS),
         }))

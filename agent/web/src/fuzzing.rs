@@ -13,6 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
+use super::auth::token::Shown;
 use super::serve::{Terms, requests};
 use super::{Access, App, Caller, dress, plain, routes};
 use farmhand_telemetry::Health;
@@ -56,7 +57,7 @@ impl Served {
         let metrics = Arc::new(Metrics::new().map_err(|e| said(&e))?);
         let (sender, rows) = mpsc::channel(64);
         let events = Events::new(metrics, "n1", sender);
-        let app = App::new(events, db, Health::default(), "n1", false);
+        let app = App::new(events, db, Health::default(), "n1", false, None);
         let answers = Arc::default();
         let guarded = dress::dress(routes().build(&app).merge(plain::router(&app, false)), &app);
         let handlers = dress::dress(routes().unguarded(&app), &app).layer(middleware::from_fn(let_in));
@@ -159,7 +160,7 @@ async fn let_in(mut request: Request, next: Next) -> axum::response::Response {
         role: Role::Admin,
         remote: [192, 0, 2, 1].into(),
         token_id: 1,
-        by_cookie: false,
+        shown: Shown::Token,
     });
     next.run(request).await
 }

@@ -31,6 +31,7 @@ mod password;
 pub mod pools;
 pub mod progress;
 pub mod protocol;
+pub mod proxy;
 pub mod query;
 pub mod reading;
 pub mod retention;

@@ -165,10 +165,17 @@ async fn compose(config: AgentConfig, database: DbConfig, reload: Reload) -> Res
         .map_err(|why| farmhand_node::setup("--tls-cert", why))?
         .map(Arc::new);
     let (api, metrics_token) = (config.api, config.metrics_token);
-    let served = tls.clone();
+    let (served, proxy) = (tls.clone(), config.proxy.clone());
     let serve = Box::new(move |with: Served| {
         let Some(listener) = listener else { return };
-        let app = App::new(with.events, with.db, with.health, &with.address, served.is_some());
+        let app = App::new(
+            with.events,
+            with.db,
+            with.health,
+            &with.address,
+            served.is_some(),
+            proxy,
+        );
         let serving = Serving {
             api,
             metrics_token,

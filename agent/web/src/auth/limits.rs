@@ -16,14 +16,14 @@ const REMEMBERED: usize = 4_096;
 /// Of all requests.
 #[derive(Default)]
 pub struct Limits {
-    requests: Buckets<i64>,
+    requests: Buckets<(i64, String)>,
     guesses: Buckets<IpAddr>,
 }
 
 impl Limits {
-    /// Takes one of the requests of a token; false when there is none left.
-    pub fn request(&self, token: i64) -> bool {
-        self.requests.take(token, REQUESTS, Instant::now())
+    /// Takes one of the requests of a token and, behind a trusted proxy, a user; false when there is none left.
+    pub fn request(&self, caller: (i64, String)) -> bool {
+        self.requests.take(caller, REQUESTS, Instant::now())
     }
 
     /// Whether an address may show a credential that is not known yet.
@@ -53,7 +53,7 @@ impl<K> Default for Buckets<K> {
     }
 }
 
-impl<K: Hash + Eq + Copy> Buckets<K> {
+impl<K: Hash + Eq + Clone> Buckets<K> {
     fn left(&self, key: &K, (size, rate): (f64, f64), now: Instant) -> f64 {
         let buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         refilled(buckets.get(key), size, rate, now)
@@ -64,7 +64,7 @@ impl<K: Hash + Eq + Copy> Buckets<K> {
         if buckets.len() >= REMEMBERED && !buckets.contains_key(&key) {
             let full = |b: &(f64, Instant)| refilled(Some(b), size, rate, now);
             let fullest = buckets.iter().max_by(|a, b| full(a.1).total_cmp(&full(b.1)));
-            if let Some(key) = fullest.map(|(key, _)| *key) {
+            if let Some(key) = fullest.map(|(key, _)| key.clone()) {
                 buckets.remove(&key);
             }
         }

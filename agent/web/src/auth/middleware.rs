@@ -35,13 +35,32 @@ pub struct Guard {
 pub enum Refusal {
     NoToken,
     BadToken,
-    Stale { name: String, standing: Standing },
-    Role { name: String, has: Role, needs: Role },
-    CrossSite { name: Option<String> },
-    TooMany { name: Option<String> },
+    Stale {
+        name: String,
+        standing: Standing,
+    },
+    Role {
+        name: String,
+        has: Role,
+        needs: Role,
+    },
+    CrossSite {
+        name: Option<String>,
+    },
+    TooMany {
+        name: Option<String>,
+    },
     TooLarge,
     TooSlow,
     BadLogin,
+    /// The trusted proxy's token from elsewhere.
+    NotTheProxy {
+        name: String,
+    },
+    /// The trusted proxy names nobody, or a user without a role.
+    UnknownUser {
+        name: Option<String>,
+    },
     Unavailable(Problem),
 }
 
@@ -61,14 +80,16 @@ impl Refusal {
             Self::TooLarge => "body_size",
             Self::TooSlow => "body_time",
             Self::BadLogin => "bad_login",
+            Self::NotTheProxy { .. } => "not_the_proxy",
+            Self::UnknownUser { .. } => "unknown_user",
             Self::Unavailable(_) => "unavailable",
         }
     }
 
     fn name(&self) -> Option<&str> {
         match self {
-            Self::Stale { name, .. } | Self::Role { name, .. } => Some(name),
-            Self::CrossSite { name } | Self::TooMany { name } => name.as_deref(),
+            Self::Stale { name, .. } | Self::Role { name, .. } | Self::NotTheProxy { name } => Some(name),
+            Self::CrossSite { name } | Self::TooMany { name } | Self::UnknownUser { name } => name.as_deref(),
             _ => None,
         }
     }
@@ -82,13 +103,17 @@ impl Refusal {
         match self {
             Self::NoToken => unauthenticated("this needs a token"),
             // Whoever shows an old token learns no more than whoever makes one up.
-            Self::BadToken | Self::Stale { .. } | Self::BadLogin => {
+            Self::BadToken | Self::Stale { .. } | Self::BadLogin | Self::NotTheProxy { .. } => {
                 unauthenticated("this token is not good, or not any more")
             }
             Self::Role { has, needs, .. } => {
                 Problem::new(StatusCode::FORBIDDEN, format!("this needs the role {needs}"))
-                    .detail(format!("the token's role is {has}"))
-                    .hint(format!("use a token with --role {needs}"))
+                    .detail(format!("the caller's role is {has}"))
+                    .hint(format!("use a token with --role {needs}, or behind a trusted proxy a user with this role"))
+            }
+            Self::UnknownUser { .. } => {
+                Problem::new(StatusCode::FORBIDDEN, "the proxy names no user who has a role here")
+                    .hint("the agent's configuration lists users and groups: [trusted_proxy.users], [trusted_proxy.groups]")
             }
             Self::CrossSite { .. } => {
                 Problem::new(StatusCode::FORBIDDEN, "the request came from another site")
@@ -157,7 +182,8 @@ async fn admitted(guard: &Guard, request: &mut Request) -> Result<(), Refusal> {
         Access::Api(needs) | Access::Page(needs) => {
             let caller = caller(app, request.headers(), remote(request)).await?;
             let name = &caller.name;
-            if caller.by_cookie && unsafe_method && !origin::is_own(request.headers()) {
+            // A browser sends a cookie by itself, and to the proxy what the proxy goes by.
+            if caller.shown != Shown::Token && unsafe_method && !origin::is_own(request.headers()) {
                 return Err(Refusal::CrossSite {
                     name: Some(name.clone()),
                 });
@@ -169,7 +195,7 @@ async fn admitted(guard: &Guard, request: &mut Request) -> Result<(), Refusal> {
                     needs,
                 });
             }
-            if !app.auth.limits.request(caller.token_id) {
+            if !app.auth.limits.request((caller.token_id, name.clone())) {
                 return Err(Refusal::TooMany {
                     name: Some(name.clone()),
                 });
@@ -202,7 +228,7 @@ async fn caller(app: &App, headers: &HeaderMap, remote: IpAddr) -> Result<Caller
             session::cookie(app, headers).ok_or(Refusal::NoToken)?,
         ),
     };
-    token::known(app, shown, &text, remote).await
+    token::known(app, shown, &text, headers, remote).await
 }
 
 fn bearer(value: &header::HeaderValue) -> Option<String> {

@@ -3,6 +3,7 @@
 mod limits;
 pub(super) mod middleware;
 mod origin;
+mod proxy;
 pub(super) mod session;
 pub mod token;
 
@@ -18,7 +19,7 @@ use super::Problem;
 use self::limits::Limits;
 pub(super) use self::limits::network;
 pub(super) use self::middleware::Refusal;
-use self::token::Cache;
+use self::token::{Cache, Shown};
 
 /// Where a connection comes from; the listener puts it into each request.
 #[derive(Clone, Copy, Debug)]
@@ -27,19 +28,22 @@ pub struct Remote(pub IpAddr);
 /// Who asks. A handler that takes it cannot be reached without.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The token's name.
+    /// The token's name, or that of the user whom the trusted proxy names.
     pub name: String,
     pub role: Role,
     pub remote: IpAddr,
     pub(super) token_id: i64,
-    /// Whether a browser sent it by itself.
-    pub(super) by_cookie: bool,
+    pub(super) shown: Shown,
 }
 
 impl Caller {
     /// As actions and events name whoever did it.
     pub fn who(&self) -> String {
-        format!("api:{}@{}", self.name, self.remote)
+        let kind = match self.shown {
+            Shown::User => "header",
+            Shown::Token | Shown::Session => "api",
+        };
+        format!("{kind}:{}@{}", self.name, self.remote)
     }
 
     /// Whether they may do what needs this role.

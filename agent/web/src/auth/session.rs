@@ -79,7 +79,8 @@ pub async fn login(State(app): State<App>, request: Request) -> Response {
 }
 
 async fn begin(app: &App, text: &str, remote: IpAddr) -> Result<Response, Refusal> {
-    token::known(app, Shown::Token, text, remote).await?;
+    // Without headers: the trusted proxy's token begins no session.
+    token::known(app, Shown::Token, text, &HeaderMap::new(), remote).await?;
     let no_randomness = |_| {
         Refusal::Unavailable(Problem::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -103,7 +104,7 @@ async fn begin(app: &App, text: &str, remote: IpAddr) -> Result<Response, Refusa
 /// `POST /logout`: ends the session in the database, so on every agent.
 pub async fn logout(State(app): State<App>, caller: Caller, headers: HeaderMap) -> Result<Response, Problem> {
     if let (true, Some(hash)) = (
-        caller.by_cookie,
+        caller.shown == Shown::Session,
         cookie(&app, &headers).and_then(|text| token::hash(&text)),
     ) {
         app.acting(async |db| tokens::end_session(db, &hash).await)

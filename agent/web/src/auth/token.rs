@@ -5,13 +5,14 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::http::HeaderMap;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use farmhand_store::tokens::{self, Known, Standing};
 use ring::rand::{SecureRandom, SystemRandom};
 use subtle::ConstantTimeEq;
 
-use super::{Caller, Refusal};
+use super::{Caller, Refusal, proxy};
 use crate::{App, Problem};
 
 const PREFIX: &str = "fh_";
@@ -49,6 +50,8 @@ pub enum Shown {
     Token,
     /// The page's cookie. It is no token.
     Session,
+    /// The trusted proxy's token, with the name of a user.
+    User,
 }
 
 /// Credentials that were good a moment ago, so that a page with twenty requests asks the database once.
@@ -83,8 +86,14 @@ impl Cache {
     }
 }
 
-/// Whose credential it is, if it is good.
-pub async fn known(app: &App, shown: Shown, text: &str, remote: IpAddr) -> Result<Caller, Refusal> {
+/// Whose credential it is, if it is good. The trusted proxy's own is good only for the user whom `headers` name.
+pub async fn known(
+    app: &App,
+    shown: Shown,
+    text: &str,
+    headers: &HeaderMap,
+    remote: IpAddr,
+) -> Result<Caller, Refusal> {
     let now = Instant::now();
     let hash = hash(text).ok_or(Refusal::BadToken)?;
     let believed = app.auth.known.get(&(shown, hash), now);
@@ -101,7 +110,7 @@ pub async fn known(app: &App, shown: Shown, text: &str, remote: IpAddr) -> Resul
             };
             let found = app
                 .acting(async |db| match shown {
-                    Shown::Token => tokens::find_token(db, &hash).await,
+                    Shown::Token | Shown::User => tokens::find_token(db, &hash).await,
                     Shown::Session => tokens::find_session(db, &hash).await,
                 })
                 .await;
@@ -131,12 +140,15 @@ pub async fn known(app: &App, shown: Shown, text: &str, remote: IpAddr) -> Resul
     if fresh {
         app.auth.known.put((shown, hash), row.clone(), now);
     }
+    if let Some(proxy) = app.proxy.as_ref().filter(|proxy| proxy.token_name == row.name) {
+        return proxy::user(proxy, &row, shown, headers, remote);
+    }
     let caller = Caller {
         name: row.name.clone(),
         role: row.role,
         remote,
         token_id: row.token_id,
-        by_cookie: shown == Shown::Session,
+        shown,
     };
     Ok(caller)
 }

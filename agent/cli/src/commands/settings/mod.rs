@@ -1,6 +1,7 @@
 //! Flags over `FARMHAND_*` over the configuration file over defaults, checked, every mistake at once.
 
 mod outside;
+mod proxy;
 mod serving;
 #[cfg(test)]
 mod tests;
@@ -181,11 +182,13 @@ impl Merge<'_> {
         }
         let labels = self.labels();
         let outside = self.outside();
+        let proxy = self.trusted_proxy();
         let (api, tls) = serving?;
         Some(AgentConfig {
             api,
             metrics_token: metrics_token?,
             tls,
+            proxy: proxy?,
             database_url: database_url?,
             node_name: node_name?,
             address: address?,

@@ -176,3 +176,42 @@ fn the_example_of_an_agent_that_tells_people_is_taken() {
     let outside = load(&args, &env(&[])).unwrap().outside;
     assert!(outside.smtp.is_some() && outside.ping.is_some(), "{outside:?}");
 }
+
+#[test]
+fn a_trusted_proxy_is_off_by_default_and_named_in_full() {
+    assert_eq!(load(&AgentArgs::default(), &env(&[])).unwrap().proxy, None);
+    let with = |text: &str| {
+        let file = file(text);
+        let args = AgentArgs {
+            config: Some(file.path().to_owned()),
+            ..AgentArgs::default()
+        };
+        load(&args, &env(&[]))
+    };
+    let needed = "[trusted_proxy]\naddresses = ['10.0.0.5/32']\ntoken_name = 'sso'\nuser_header = 'X-Forwarded-User'\n";
+    let proxy = with(&format!(
+        "{needed}[trusted_proxy.users]\n'ann@example.org' = 'operator'\n"
+    ));
+    let proxy = proxy.unwrap().proxy.unwrap();
+    assert_eq!(proxy.user_header, "x-forwarded-user");
+    assert_eq!(proxy.users["ann@example.org"], farmhand_store::Role::Operator);
+    for line in needed.lines().skip(1) {
+        assert!(with(&needed.replace(line, "")).is_err(), "without {line}");
+    }
+    for more in [
+        "groups_header = 'X-Groups'",
+        "[trusted_proxy.groups]\nfarm = 'admin'",
+        "[trusted_proxy.users]\nann = 'root'",
+        "user = 'ann'",
+    ] {
+        assert!(with(&format!("{needed}{more}\n")).is_err(), "{more}");
+    }
+    for (good, bad) in [
+        ("10.0.0.5/32", "0.0.0.0/0"),
+        ("'sso'", "'fh_AAAA'"),
+        ("X-Forwarded-User", "Sec-Fetch-Site"),
+        ("X-Forwarded-User", "X User"),
+    ] {
+        assert!(with(&needed.replace(good, bad)).is_err(), "{bad}");
+    }
+}
