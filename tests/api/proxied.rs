@@ -160,8 +160,8 @@ async fn groups_give_the_highest_of_their_roles_and_a_users_own_entry_counts_mor
     }
     let twice = [
         ("X-Forwarded-User", "bob"),
-        ("X-Forwarded-Groups", "x"),
         ("X-Forwarded-Groups", "staff"),
+        ("X-Forwarded-Groups", "x"),
     ];
     b.from(PROXY, "GET", ME, &twice).await.problem(403);
 }
