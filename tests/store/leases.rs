@@ -102,6 +102,41 @@ async fn of_what_was_seen_only_the_same_heartbeat_is_taken_and_once() {
     assert_eq!(number(&b, &take(&elsewhere)).await, None);
 }
 
+/// Two find the name free, and the second one's transaction goes on, as that of `acquire` does while it waits.
+#[tokio::test]
+async fn who_came_second_does_not_keep_the_holder_from_renewing() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.test.client().await, farm.test.client().await);
+    let take = "SELECT fence FROM farmhand.try_acquire('report', '3 s')";
+    a.batch_execute("BEGIN; SET LOCAL lock_timeout = '1 s'")
+        .await
+        .unwrap();
+    let fence = number(&a, take).await.unwrap();
+    b.batch_execute("BEGIN").await.unwrap();
+    let (second, ()) = tokio::join!(number(&b, take), async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        a.batch_execute("COMMIT; SET lock_timeout = '1 s'").await.unwrap();
+    });
+    assert_eq!(second, None);
+    let renew = |fence: i64| format!("SELECT farmhand.renew('report', {fence})");
+    assert!(is(&a, &renew(fence)).await);
+    // The same when both take what stood still.
+    b.batch_execute("COMMIT").await.unwrap();
+    let look = "SELECT held FROM farmhand.try_acquire('report', '3 s')";
+    let seen: String = b.query_one(look, &[]).await.unwrap().get(0);
+    let take = format!("SELECT fence FROM farmhand.try_acquire('report', '3 s', '{seen}')");
+    a.batch_execute("BEGIN").await.unwrap();
+    let fence = number(&a, &take).await.unwrap();
+    b.batch_execute("BEGIN").await.unwrap();
+    let (second, ()) = tokio::join!(number(&b, &take), async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        a.batch_execute("COMMIT").await.unwrap();
+    });
+    assert_eq!(second, None);
+    assert!(is(&a, &renew(fence)).await);
+    assert!(is(&a, &format!("SELECT farmhand.release('report', {fence})")).await);
+}
+
 #[tokio::test]
 async fn while_claims_are_closed_a_holder_goes_on_and_nobody_acquires() {
     let farm = Farm::new().await;

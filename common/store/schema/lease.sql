@@ -65,16 +65,25 @@ BEGIN
                         'That login may take it over. An operator may free it: SELECT farmhand.release(%L, %s)', name, found_row.fence);
             END IF;
         END IF;
-        INSERT INTO farmhand.lease AS l (name, fence, ttl_ms, login, client, acquired_at, renewed_at)
-        SELECT try_acquire.name, e.epoch * 1099511627776 + nextval('farmhand.fence_seq'), own_ms, session_user,
-            left(concat_ws(' ', nullif(current_setting('application_name', true), ''), inet_client_addr()), 200),
-            clock_timestamp(), clock_timestamp()
-        FROM farmhand.current_epoch e WHERE e.open
-        ON CONFLICT ON CONSTRAINT lease_pkey DO UPDATE SET fence = excluded.fence, beat = 0, ttl_ms = excluded.ttl_ms,
-            login = excluded.login, client = excluded.client, acquired_at = excluded.acquired_at,
-            renewed_at = excluded.renewed_at
-            WHERE l.fence = found_row.fence AND l.beat = found_row.beat
-        RETURNING l.fence INTO fence;
+        -- What came in between is locked, though it is not changed. The savepoint unlocks it: this transaction may last, as
+        -- that of `acquire` does, and the holder could not renew.
+        BEGIN
+            INSERT INTO farmhand.lease AS l (name, fence, ttl_ms, login, client, acquired_at, renewed_at)
+            SELECT try_acquire.name, e.epoch * 1099511627776 + nextval('farmhand.fence_seq'), own_ms, session_user,
+                left(concat_ws(' ', nullif(current_setting('application_name', true), ''), inet_client_addr()), 200),
+                clock_timestamp(), clock_timestamp()
+            FROM farmhand.current_epoch e WHERE e.open
+            ON CONFLICT ON CONSTRAINT lease_pkey DO UPDATE SET fence = excluded.fence, beat = 0, ttl_ms = excluded.ttl_ms,
+                login = excluded.login, client = excluded.client, acquired_at = excluded.acquired_at,
+                renewed_at = excluded.renewed_at
+                WHERE l.fence = found_row.fence AND l.beat = found_row.beat
+            RETURNING l.fence INTO fence;
+            IF fence IS NULL THEN
+                RAISE no_data_found;
+            END IF;
+        EXCEPTION
+            WHEN no_data_found THEN NULL;
+        END;
         IF fence IS NOT NULL OR NOT (SELECT c.open FROM farmhand.current_epoch c) THEN
             held := NULL;
             held_ttl := NULL;
