@@ -214,6 +214,29 @@ async fn a_lock_of_the_farm_says_what_the_command_says_and_who_waits_what_it_was
     );
 }
 
+/// Nobody reads what the command prints, as in `farmhand lock … | head -1`: it ends, and only then the lock is free.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_whose_output_nobody_reads_is_dead_before_another_gets_the_lock() {
+    let db = TestDb::new().await;
+    let place = Place::new(db.operator_url());
+    let talking = format!("echo begun; {BEATS} & while sleep 0.2; do echo more; done");
+    let mut first = place
+        .lock(&["report"], &talking)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    place.until_lives(1);
+    drop(first.stdout.take());
+    let code = first.wait().unwrap().code();
+    let mut second = place.beating();
+    place.until_lives(2);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    never_overlap(&place.beats());
+    assert_eq!(code, Some(1));
+    signal(&second, libc::SIGTERM);
+    second.wait().unwrap();
+}
+
 /// It needs no rights on its machine: no cgroup, no state directory of the agent's.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_without_rights_locks_and_is_killed_with_the_lease() {

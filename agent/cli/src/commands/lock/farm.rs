@@ -58,19 +58,18 @@ pub async fn run(args: &LockArgs, name: &str) -> Result<i32, Failure> {
         return Ok(args.conflict_exit_code.into());
     };
     let fence = granted.fence;
-    let ended = Held::start(args, granted, timing).await;
-    let (dir, code) = match ended {
-        Ok(held) => {
-            let dir = held.dir.clone();
-            (Some(dir), held.watch(&db, name, fence, timing).await)
+    let code = match Held::start(args, granted, timing).await {
+        Ok(mut held) => {
+            let code = held.run(&db, name, fence, timing).await;
+            // Where that cannot be said, the lease lapses after the warden's deadline.
+            held.end().await?;
+            let _ = std::fs::remove_dir_all(&held.dir);
+            code
         }
-        Err(failure) => (None, Err(failure)),
+        Err(failure) => Err(failure),
     };
     // Nothing of the command lives. Unconfirmed, it lapses.
     let _ = leases::release(&db, name, fence).await;
-    if let Some(dir) = dir {
-        let _ = std::fs::remove_dir_all(dir);
-    }
     code
 }
 
@@ -127,11 +126,12 @@ struct Held {
     client: WardenClient,
     notices: Notices,
     output: OutputReader,
+    request: SpawnRequest,
 }
 
 impl Held {
     async fn start(args: &LockArgs, granted: Granted, timing: LeaseTiming) -> Result<Self, Failure> {
-        let not_started = |e: WardenError| Failure::new(Exit::Error, "the command was not started").why(e);
+        let request = request(args, granted.fence)?;
         let dir = state_dir()?;
         let serving = Serving {
             session: granted.fence,
@@ -141,22 +141,21 @@ impl Held {
         let soft = timing.soft_deadline(granted.sent, GRACE);
         let launch = Launch::new(dir.clone(), Kind::Main, serving, deadline.0, soft.0);
         let (client, notices) = launch.start().await.map_err(not_started)?;
-        let held = Self {
+        Ok(Self {
             output: OutputReader::new(Paths::new(&dir, Kind::Main).attempt_dir(COMMAND), 0),
             dir,
             client,
             notices,
-        };
-        let request = request(args, granted.fence)?;
-        if let Err(error) = held.client.spawn(request).await {
-            held.end().await?;
-            return Err(not_started(error));
-        }
-        Ok(held)
+            request,
+        })
     }
 
-    /// Until the command has ended, by itself or with the lease.
-    async fn watch(mut self, db: &Db, name: &str, fence: i64, timing: LeaseTiming) -> Result<i32, Failure> {
+    /// Until the command has ended, by itself or with the lease; or cannot be watched any more, and then it may live.
+    async fn run(&mut self, db: &Db, name: &str, fence: i64, timing: LeaseTiming) -> Result<i32, Failure> {
+        self.client
+            .spawn(self.request.clone())
+            .await
+            .map_err(not_started)?;
         let mut signals = [
             signal(SignalKind::terminate())?,
             signal(SignalKind::hangup())?,
@@ -186,7 +185,6 @@ impl Held {
             }
             let _ = self.client.shutdown(Duration::ZERO).await;
         }
-        self.end().await?;
         match result {
             Some(result) if result.killed != Some(KillReason::Lease) => Ok(code(&result)),
             _ => Err(Failure::new(
@@ -285,6 +283,10 @@ fn code(result: &AttemptResult) -> i32 {
     }
     let signal = || result.signal().map(|signal| 128 + signal);
     result.exit_code().or_else(signal).unwrap_or(1)
+}
+
+fn not_started(error: WardenError) -> Failure {
+    Failure::new(Exit::Error, "the command was not started").why(error)
 }
 
 /// A new one of this user's alone. What clients left behind that were killed is removed.
