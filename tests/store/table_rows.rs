@@ -2,6 +2,7 @@
 
 use farmhand_core::definition::TableSpec;
 use farmhand_store::tables::{check, dispatch};
+use farmhand_tests::pg::connect;
 use serde_json::json;
 
 use crate::fixture::Farm;
@@ -139,6 +140,48 @@ async fn columns_that_the_role_may_not_read_are_refused_with_the_right_that_is_m
             .unwrap()
             .is_none()
     );
+}
+
+/// A policy, an index or statistics of a table's owner call its functions with the rights of who reads the table.
+#[tokio::test]
+async fn an_operator_who_checks_a_table_executes_no_function_of_its_owner() {
+    let farm = farm().await;
+    farm.sql
+        .batch_execute(
+            "CREATE TABLE seen (who text);
+             CREATE FUNCTION see() RETURNS boolean LANGUAGE plpgsql AS
+                 $$ BEGIN INSERT INTO public.seen VALUES (session_user); RETURN true; END $$;
+             CREATE FUNCTION sees(int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS
+                 $$ BEGIN RETURN public.see(); END $$;
+             GRANT INSERT ON seen TO PUBLIC;
+             GRANT SELECT, UPDATE ON queue TO farm_operator;
+             INSERT INTO queue VALUES (NULL)",
+        )
+        .await
+        .unwrap();
+    let operator = connect(&farm.test.url_as("farm_operator")).await;
+    let sql = "SELECT problem FROM farmhand.check_table($1)";
+    let table = json!(queue(&["age"], &[]));
+    for (make, remove) in [
+        (
+            "CREATE POLICY p ON queue USING (see()); ALTER TABLE queue ENABLE ROW LEVEL SECURITY",
+            "DROP POLICY p ON queue; ALTER TABLE queue DISABLE ROW LEVEL SECURITY",
+        ),
+        ("CREATE INDEX i ON queue (age) WHERE sees(1)", "DROP INDEX i"),
+        ("CREATE INDEX i ON queue ((sees(1)))", "DROP INDEX i"),
+        (
+            "CREATE STATISTICS s ON age, (sees(1)) FROM queue",
+            "DROP STATISTICS s",
+        ),
+    ] {
+        farm.sql.batch_execute(make).await.unwrap();
+        operator.query(sql, &[&table]).await.unwrap();
+        let seen = "SELECT count(*) FROM seen WHERE who = 'farm_operator'";
+        assert_eq!(farm.i64(seen).await, 0, "{make}");
+        farm.sql.batch_execute(remove).await.unwrap();
+    }
+    let found = operator.query(sql, &[&table]).await.unwrap();
+    assert!(found[0].get::<_, &str>(0).contains("are never run"));
 }
 
 #[tokio::test]
