@@ -107,6 +107,28 @@ async fn a_run_is_given_the_columns_that_are_named_when_they_fit() {
     assert_eq!(*of("b"), json!({}));
 }
 
+/// PostgreSQL takes them into `json` columns, and as nothing else. Who fills a queue stops no other row by them.
+#[tokio::test]
+async fn a_row_whose_json_cannot_be_handed_over_holds_no_other_row_up() {
+    let farm = farm().await;
+    let me = farm.node("a").await;
+    farm.sql
+        .batch_execute(
+            r#"UPDATE queue SET doc = '{"a": "\u0000"}' WHERE id = 'b';
+               UPDATE queue SET doc = '"\ud800"' WHERE id = 'c';
+               UPDATE queue SET doc = '1e999999' WHERE id = 'd'"#,
+        )
+        .await
+        .unwrap();
+    farm.job("queue", job(queue(&[], &["doc"])), None).await;
+    let found = dispatch(&farm.db, "queue").await.unwrap();
+    assert_eq!((found.made, found.problem), (4, None));
+    let mut runs = take(&farm, &me).await;
+    runs.sort_by_key(|run| run.run_id);
+    assert_eq!(runs[0].params, json!({"doc": null}));
+    assert!(runs[1..].iter().all(|run| run.params == json!({})));
+}
+
 #[tokio::test]
 async fn columns_that_the_role_may_not_read_are_refused_with_the_right_that_is_missing() {
     let farm = farm().await;

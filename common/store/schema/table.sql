@@ -212,7 +212,7 @@ AS $$
 SELECT format('SELECT t.%1$I::text AS key, %5$s AS given FROM %2$s t WHERE t.%3$I IS NULL AND t.%1$I IS NOT NULL '
         'AND t.%1$I <> ALL ($2::text[]::%4$s[]) ORDER BY %6$st.%1$I LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED',
     k.name, farmhand.table_name(tbl), tbl->>'dispatch', format_type(a.atttypid, -1),
-    format('pg_catalog.jsonb_build_object(%s)', m.given), m.ordered)
+    format('pg_catalog.json_build_object(%s)', m.given), m.ordered)
 FROM farmhand.table_columns(tbl) k
 CROSS JOIN (SELECT string_agg(format('t.%I, ', c.name), '') FILTER (WHERE c.role = 'order_by') AS ordered,
         string_agg(format('%L::text, t.%I%s', c.name, c.name,
@@ -357,7 +357,8 @@ DECLARE
     taken text[];
     live integer;
     keys text[];
-    given jsonb[];
+    read json[];
+    given jsonb[] := '{}';
     runs bigint[];
     kind text;
     mark text;
@@ -396,8 +397,16 @@ BEGIN
         look := farmhand.rows_due_sql(tbl);
         SET LOCAL search_path TO DEFAULT;
         EXECUTE 'SELECT pg_catalog.array_agg(d.key), pg_catalog.array_agg(d.given) FROM (' || look || ') d'
-            INTO keys, given USING room, coalesce(taken, '{}');
+            INTO keys, read USING room, coalesce(taken, '{}');
         SET LOCAL search_path = pg_catalog, pg_temp;
+        -- Not all that a `json` column holds can be kept. That is one row's mistake, and its run says so.
+        FOR nth IN 1..coalesce(cardinality(read), 0) LOOP
+            BEGIN
+                given[nth] := read[nth]::jsonb;
+            EXCEPTION
+                WHEN data_exception OR program_limit_exceeded THEN given[nth] := '{}';
+            END;
+        END LOOP;
         IF EXISTS (SELECT FROM farmhand.table_columns(tbl) c WHERE c.role = 'key' AND c.nullable) THEN
             EXECUTE format('SELECT EXISTS (SELECT FROM %s t WHERE t.%I IS NULL AND t.%I IS NULL)',
                 farmhand.table_name(tbl), tbl->>'key', tbl->>'dispatch') INTO keyless;
@@ -412,7 +421,7 @@ BEGIN
                 hold_ms, overlap, hard_ms, params, key)
             SELECT j.job_id, j.rev, 'table', statement_timestamp(), statement_timestamp(), j.priority, j.placement,
                 j.on_lost, j.hold_ms, 'allow', j.hard_ms,
-                -- What fits into no variable is not kept; the run says so.
+                -- What fits into no variable is not kept either.
                 CASE WHEN octet_length(w.given::text) <= 65536 THEN w.given ELSE '{}' END, w.key
             FROM unnest(keys, given) WITH ORDINALITY AS w(key, given, nth) ORDER BY w.nth
             ON CONFLICT DO NOTHING

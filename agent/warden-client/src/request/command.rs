@@ -75,7 +75,8 @@ pub(super) fn row(spec: &JobSpec, given: &Map<String, Value>) -> Result<Option<S
         .ok_or_else(|| {
             format!(
                 "the run does not have the columns of the row that `row` names: together they have more than {MAX_ROW} \
-                 bytes, or the job named others when the row was taken up; set its `dispatch` column to NULL"
+                 bytes, a `json` value among them is one that `jsonb` refuses, or the job named others when the row was \
+                 taken up; set its `dispatch` column to NULL"
             )
         })
 }
