@@ -88,8 +88,8 @@ async fn works(farm: &Farm) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_outlives_a_failover_goes_on_and_nothing_is_lost_or_runs_twice() {
-    // Long enough for a promotion on a busy machine.
-    let ttl = Duration::from_secs(12);
+    // Long enough for a promotion on a busy machine: of 12 s, a lease leaves 6 s until commands are asked to end.
+    let ttl = Duration::from_secs(24);
     let (mut farm, standby) = farm(2, ttl, true).await;
     let done = farm.submit("short").await;
     farm.succeeds(done).await;

@@ -143,10 +143,13 @@ async fn an_end_that_is_refused_while_the_session_is_being_lost_leaves_no_files(
     farm.lives(short, 1).await;
     farm.agents[0].stop();
     farm.eventually("it ends", SOON, async || {
-        let life = farm.witness.life(short, 1);
-        life.ended.then_some(()).ok_or_else(|| format!("{life:?}"))
+        let (life, left) = (farm.witness.life(short, 1), farm.processes_of_run(short));
+        let over = life.ended && left.is_empty();
+        over.then_some(()).ok_or_else(|| format!("{life:?} {left:?}"))
     })
     .await;
+    // The warden has to report it before it hangs.
+    tokio::time::sleep(Duration::from_millis(300)).await;
     // A warden that hangs in the kernel keeps the session from ending at once. The answer to the end comes meanwhile.
     let frozen = Frozen::new(farm.agents[0].wardens()[0].pid);
     farm.add_agent("n2").await;

@@ -22,7 +22,7 @@ pub fn identity() -> Option<String> {
         return None;
     }
     let derived = Sha256::new()
-        .chain_update("farmhand machine ")
+        .chain_update("the machine of a node: ")
         .chain_update(id)
         .finalize();
     let machine: String = derived[..8].iter().map(|byte| format!("{byte:02x}")).collect();

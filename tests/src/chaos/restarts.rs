@@ -6,6 +6,7 @@ use super::field::{Field, lives};
 use super::oracle::OTHER;
 use super::place::Place;
 use super::site::Site;
+use crate::farm::send;
 use crate::freezer::Frozen;
 use crate::no_forks::NoForks;
 use crate::witness::boot_ns;
@@ -155,5 +156,14 @@ async fn leave(site: &Site, whole: bool) {
     let until = Instant::now() + GUARDS;
     while keepers.iter().any(|p| lives(p.pid)) && Instant::now() < until {
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // A warden that the agent was just starting shows itself a moment later.
+    let mut calm = 0;
+    while calm < 5 && Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(40)).await;
+        let agent = site.agent.lock().await;
+        let late: Vec<_> = agent.guards().into_iter().chain(agent.wardens()).collect();
+        late.iter().for_each(|p| send(p.pid, libc::SIGKILL));
+        calm = if late.is_empty() { calm + 1 } else { 0 };
     }
 }
