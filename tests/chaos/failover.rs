@@ -138,31 +138,29 @@ async fn after_a_failover_that_took_longer_than_the_lease_runs_are_taken_over_on
     farm.check().await;
 }
 
-/// The standby lacks the claim: the number of the attempt that runs is free again, and its end must fit nothing.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_whose_claim_the_failover_lost_is_ended_and_its_end_fits_no_other() {
-    let ttl = Duration::from_secs(12);
-    let (mut farm, standby) = farm(1, ttl, false).await;
-    let row = farm.sql.query_one(
-        "SELECT farmhand.submit('long', '{}', clock_timestamp() + interval '6 seconds')",
-        &[],
-    );
-    let long: i64 = row.await.expect("a run").get(0);
+/// Submits a run that is due in a moment, and waits until the standby has it.
+async fn due_on_both(farm: &Farm, standby: &PrivateServer, job: &str) -> i64 {
+    let sql = "SELECT farmhand.submit($1, '{}', clock_timestamp() + interval '6 seconds')";
+    let run_id: i64 = farm.sql.query_one(sql, &[&job]).await.expect("a run").get(0);
     let replica = standby.client().await;
     let there = "SELECT count(*) FROM farmhand.run_live WHERE run_id = $1 AND state = 'due'";
     farm.eventually("the standby has the run", SOON, async || {
-        match replica
-            .query_one(there, &[&long])
-            .await
-            .expect("a count")
-            .get::<_, i64>(0)
-        {
+        let row = replica.query_one(there, &[&run_id]).await.expect("a count");
+        match row.get::<_, i64>(0) {
             1 => Ok(()),
             _ => Err("not yet".to_owned()),
         }
     })
     .await;
-    drop(replica);
+    run_id
+}
+
+/// The standby lacks the claim: the number of the attempt that runs is free again, and its end must fit nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_whose_claim_the_failover_lost_is_ended_and_its_end_fits_no_other() {
+    let ttl = Duration::from_secs(12);
+    let (mut farm, standby) = farm(1, ttl, false).await;
+    let long = due_on_both(&farm, &standby, "long").await;
     standby.cut_off().await;
     let lost = farm.lives(long, 1).await.fence.expect("a fence");
     farm.database.server().kill();
@@ -213,23 +211,7 @@ async fn the_next_life_waits_for_one_that_the_failover_lost(job: &str, first_ttl
         .env
         .push(("FARMHAND_DATABASE_URL".to_owned(), only_primary));
     farm.agents[0].start().await;
-    let sql = "SELECT farmhand.submit($1, '{}', clock_timestamp() + interval '6 seconds')";
-    let run_id: i64 = farm.sql.query_one(sql, &[&job]).await.expect("a run").get(0);
-    let replica = standby.client().await;
-    let there = "SELECT count(*) FROM farmhand.run_live WHERE run_id = $1 AND state = 'due'";
-    farm.eventually("the standby has the run", SOON, async || {
-        match replica
-            .query_one(there, &[&run_id])
-            .await
-            .expect("a count")
-            .get::<_, i64>(0)
-        {
-            1 => Ok(()),
-            _ => Err("not yet".to_owned()),
-        }
-    })
-    .await;
-    drop(replica);
+    let run_id = due_on_both(&farm, &standby, job).await;
     standby.cut_off().await;
     farm.lives(run_id, 1).await;
     farm.agents[1].start().await;

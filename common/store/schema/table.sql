@@ -73,7 +73,7 @@ DECLARE
 BEGIN
     fatal := true;
     -- Policies, indexes, constraints and statistics call functions of the table's owner with the rights of who reads the table. So
-    -- nobody but the owner reads such a table here.
+    -- only the owner reads such a table here.
     SELECT k.oid, k.relkind, pg_get_userbyid(k.relowner) = current_user OR NOT k.relrowsecurity AND NOT k.relhassubclass
         AND NOT EXISTS (SELECT FROM pg_depend d
             JOIN (SELECT 'pg_class'::regclass, i.indexrelid FROM pg_index i WHERE i.indrelid = k.oid

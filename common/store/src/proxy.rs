@@ -10,7 +10,7 @@ use super::tokens::Role;
 pub struct TrustedProxy {
     /// Where it connects from.
     pub addresses: Vec<Network>,
-    /// The name of the API token that it shows. Nobody gets a higher role than this token has.
+    /// The name of the API token that it sends. No user gets a higher role than this token has.
     pub token_name: String,
     /// The header with the user's name, in lower case.
     pub user_header: String,

@@ -1,4 +1,4 @@
-//! Who sleeps until names of the flow have ended, as /proc shows it: a shell in the open of a FIFO tells nobody.
+//! Which tasks wait for names of the flow. Read from /proc, because a shell that opens a FIFO does not report that it waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};

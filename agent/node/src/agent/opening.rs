@@ -209,6 +209,9 @@ fn of(ctx: &Context, serving: Serving) -> LeaseIdentity {
     }
 }
 
+/// How long a warden that is gone has to be seen dead. One that lives obeys a newer agent, which is left to it.
+const SEEN_DEAD_WITHIN: Duration = Duration::from_secs(1);
+
 /// What the wardens run; None when one of them has died.
 async fn listed(
     found: &[(Kind, WardenClient, Notices)],
@@ -217,8 +220,17 @@ async fn listed(
     for (kind, client, _) in found {
         match client.list().await {
             Ok(listing) => attempts.extend(listing.attempts.into_iter().map(|a| (*kind, a))),
-            Err(WardenError::Gone) => return Ok(None),
-            Err(e) => return Err(setup(format!("the {} warden", kind.name()), e)),
+            Err(e) => {
+                let dead = matches!(e, WardenError::Gone)
+                    && tokio::time::timeout(SEEN_DEAD_WITHIN, client.proof().warden_dead())
+                        .await
+                        .is_ok();
+                return if dead {
+                    Ok(None)
+                } else {
+                    Err(setup(format!("the {} warden", kind.name()), e))
+                };
+            }
         }
     }
     Ok(Some(attempts))

@@ -57,7 +57,7 @@ pub enum Refusal {
     NotTheProxy {
         name: String,
     },
-    /// The trusted proxy names nobody, or a user without a role.
+    /// The trusted proxy sent no user, or one without a role.
     UnknownUser {
         name: Option<String>,
     },

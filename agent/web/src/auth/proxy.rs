@@ -12,7 +12,7 @@ use super::{Caller, Refusal};
 /// Longest name of a user.
 const NAME: usize = 200;
 
-/// The user for whom the proxy asks. The proxy's token is good nowhere else, and for nobody by itself.
+/// The user for whom the proxy asks. The proxy's token is valid only from the proxy's addresses, and only together with a user.
 pub fn user(
     proxy: &TrustedProxy,
     token: &Known,
