@@ -159,7 +159,7 @@ async fn a_job_is_shown_as_it_was_written() {
     for line in [
         "timeout = \"1m30s\"",
         "base = \"1m\"",
-        "limits = { memory = \"512MiB\" }",
+        "[limits]\nmemory = \"512MiB\"",
         "umask = \"077\"",
     ] {
         assert!(shown.contains(line), "{line}: {shown}");

@@ -216,3 +216,41 @@ async fn prune_does_not_delete_a_pool_or_a_target_that_jobs_of_another_source_ne
         serde_json::json!([])
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_exported_defines_the_same_jobs() {
+    let farm = Farm::new().await;
+    let jobs = "[pool.mail]\nsize = 2\n[notify.ops]\nemail = 'ops@example.org'\n[calendar.de]\nexclude = '2026-12-24..2026-12-26'\n\
+                [job.mail]\ncommand = ['send']\nschedule = '@daily'\ntimeout = '90s'\npool = 'mail'\nnotify = 'ops'\ncalendars = 'de'\n\
+                [job.flow.task.a]\ncommand = 'true'\n[job.flow.task.b]\ncommand = 'true'\nrequires = 'a'\n";
+    farm.apply(jobs);
+    let other = farm.file("other.toml", &job("other"));
+    farm.run(&["job", "apply", "--source", "else", other.to_str().unwrap()])
+        .ok();
+    let all = farm.run(&["job", "export"]).ok();
+    assert_eq!(all.err, "");
+    let exported = farm.file("exported.toml", &all.out);
+    let path = exported.to_str().unwrap();
+    farm.run(&["job", "diff", "--exit-code", path]).ok();
+    let one = farm.run(&["job", "export", "mail"]).ok().out;
+    assert!(
+        one.contains("[pool.mail]") && one.contains("[notify.ops]") && !one.contains("flow"),
+        "{one}"
+    );
+    let named = farm.run(&["job", "export", "--source", "else"]).ok().out;
+    assert!(named.starts_with("[job.other]"), "{named}");
+    farm.run(&["job", "export", "nix"]).refused(3, &["no job nix"]);
+    farm.run(&["job", "export", "--source", "nix"])
+        .refused(3, &["there is no job of the source nix"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_says_what_of_a_newer_version_it_cannot_hold() {
+    let farm = Farm::new().await;
+    farm.apply(&job("a"));
+    let client = farm.db.client().await;
+    let later = "UPDATE farmhand.job_revision SET spec = spec || '{\"later\": true}'";
+    client.batch_execute(later).await.unwrap();
+    farm.run(&["job", "export"])
+        .refused(1, &["cannot be written", "later"]);
+}

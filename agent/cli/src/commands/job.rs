@@ -1,19 +1,17 @@
 //! `farmhand job`: definitions, and what people do with them.
 
-use std::time::Duration;
-
 use clap::{Args, Subcommand};
-use farmhand_core::definition::{Command, JobSpec, Overlap, parse_params, trigger_text};
-use farmhand_core::document::{duration_text, size_text};
+use farmhand_core::definition::{Overlap, job_keys, parse_params, trigger_text};
 use farmhand_store::jobs::{self, Listed, Submission};
 use farmhand_store::{Db, protocol};
 use serde_json::{Value, json};
 
 use super::apply::{self, ApplyArgs};
+use super::export::ExportArgs;
 use super::follow::{Follow, follow};
 use super::{
-    DatabaseArgs, Exit, Failure, Outcome, backfill, check, check_table, completion, diff, out, remove, runs,
-    sign, triggers,
+    DatabaseArgs, Exit, Failure, Outcome, backfill, check, check_table, completion, diff, export, out,
+    remove, runs, sign, triggers,
 };
 use farmhand_control::jobs::{all, one, pause, resume, spec};
 
@@ -47,6 +45,8 @@ enum JobCommand {
         #[arg(long)]
         yes: bool,
     },
+    /// Write jobs as a job file, with the pools and targets that they name
+    Export(ExportArgs),
     /// One job: its definition, state and revisions
     Show {
         #[arg(add = completion::job_names())]
@@ -119,6 +119,7 @@ pub async fn run(args: &JobArgs, as_json: bool) -> Outcome {
         JobCommand::Backfill(args) => backfill::run(&db, args, as_json).await,
         JobCommand::Ls => list(&db, as_json).await,
         JobCommand::Rm { name, yes } => remove::run(&db, name, *yes, as_json).await,
+        JobCommand::Export(args) => export::run(&db, args, as_json).await,
         JobCommand::Show { name } => show(&db, name, as_json).await,
         JobCommand::Run(args) => submit(&db, args, as_json).await,
         JobCommand::Pause { name, reason } => {
@@ -192,19 +193,10 @@ async fn show(db: &Db, name: &str, as_json: bool) -> Outcome {
         ("last success", out::maybe_time(job.last_success)),
         ("runs", out::maybe(trigger_text(&job.spec))),
         ("triggers", triggers::after(&links)),
-        ("command", command(&job.spec)),
     ]);
     out::line("");
-    // What differs from the defaults is what the file said.
-    let plain = serde_json::to_value(JobSpec::default()).unwrap_or(Value::Null);
-    if let Value::Object(spec) = &job.spec {
-        for (key, value) in spec
-            .iter()
-            .filter(|(k, v)| *k != "command" && plain.get(k) != Some(*v))
-        {
-            out::line(&out::printable(&format!("{key} = {}", as_written(key, value))));
-        }
-    }
+    let keys = job_keys(&job.spec);
+    keys.lines().for_each(|line| out::line(&out::printable(line)));
     out::line("");
     let rows = revisions.iter().map(|revision| {
         vec![
@@ -269,32 +261,6 @@ async fn history(db: &Db, name: &str, limit: i64, as_json: bool) -> Outcome {
     runs::list(db, &args, as_json).await
 }
 
-/// Durations are stored in milliseconds and sizes in bytes; people wrote them with units.
-fn as_written(key: &str, value: &Value) -> String {
-    match (key, value) {
-        ("timeout" | "grace" | "hold" | "spread" | "missed_within" | "base" | "cap", Value::Number(n)) => {
-            format!(
-                "\"{}\"",
-                duration_text(Duration::from_millis(n.as_u64().unwrap_or(0)))
-            )
-        }
-        ("memory" | "keep" | "local", Value::Number(n)) => {
-            format!("\"{}\"", size_text(n.as_u64().unwrap_or(0)))
-        }
-        ("umask", Value::Number(n)) => format!("\"{:03o}\"", n.as_u64().unwrap_or(0)),
-        ("env" | "where", Value::Object(_)) => value.to_string(),
-        (_, Value::Object(map)) => {
-            let pairs: Vec<_> = map
-                .iter()
-                .filter(|(_, value)| !value.is_null())
-                .map(|(key, value)| format!("{key} = {}", as_written(key, value)))
-                .collect();
-            format!("{{ {} }}", pairs.join(", "))
-        }
-        _ => value.to_string(),
-    }
-}
-
 fn state(job: &Listed) -> &'static str {
     match (job.enabled, job.paused) {
         (false, _) => "disabled",
@@ -336,13 +302,6 @@ fn schedule(spec: &Value) -> String {
         (false, None) => fires,
         (false, Some(after)) => format!("{fires}; {after}"),
         (true, after) => out::maybe(after),
-    }
-}
-
-fn command(spec: &Value) -> String {
-    match serde_json::from_value::<Option<Command>>(spec["command"].clone()) {
-        Ok(Some(Command::Shell(script))) => script,
-        _ => spec["command"].to_string(),
     }
 }
 

@@ -19,6 +19,7 @@ mod epoch;
 mod events;
 mod exit;
 mod explain;
+mod export;
 mod flow;
 mod follow;
 mod hints;

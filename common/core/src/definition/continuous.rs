@@ -32,7 +32,7 @@ pub(super) fn read(job: &mut Reader<'_>, spec: &mut JobSpec) {
 }
 
 /// As those, but harmless where a job inherits them.
-const OWN_ABOUT_INSTANTS: &[&str] = &[
+pub(super) const OWN_ABOUT_INSTANTS: &[&str] = &[
     "overlap",
     "missed",
     "missed_within",

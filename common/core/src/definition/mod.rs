@@ -37,6 +37,9 @@ mod tests;
 mod triggers;
 mod twice;
 mod watched;
+mod written;
+#[cfg(test)]
+mod written_tests;
 
 pub(crate) use check::is_user_name;
 pub use check::variable_name;
@@ -54,5 +57,7 @@ pub use pools::PoolDefinition;
 pub use schema::json_schema;
 pub use spec::*;
 pub use stream::StreamSpec;
+pub(crate) use table::table_name;
 pub use table::{MAX_ROW, TableSpec, parse_table_name};
 pub use triggers::{StoredJob, TriggerFault, check_triggers, trigger_faults, trigger_text};
+pub use written::{job_file, job_keys};

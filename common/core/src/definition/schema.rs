@@ -8,10 +8,11 @@ use serde_json::{Map, Value, json};
 use super::JobSpec;
 use super::job::OWN_KEYS;
 use rows::{FLOW, STREAM, TABLE};
-use shared::{CALENDAR, NOTIFY, POOL};
+pub(super) use shared::NOTIFY;
+use shared::{CALENDAR, POOL};
 
 /// What a value looks like.
-enum Kind {
+pub(super) enum Kind {
     Text,
     /// With an example of it.
     TextLike(&'static str),
@@ -38,9 +39,9 @@ enum Kind {
     Params,
 }
 
-struct Key {
-    name: &'static str,
-    kind: Kind,
+pub(super) struct Key {
+    pub name: &'static str,
+    pub kind: Kind,
     doc: &'static str,
 }
 
@@ -118,7 +119,7 @@ const TASK: &[Key] = &[
     ),
 ];
 
-const JOB: &[Key] = &[
+pub(super) const JOB: &[Key] = &[
     key(
         "table",
         Kind::Table(TABLE),

@@ -227,6 +227,15 @@ pub fn parse_table_name(text: &str) -> Result<(String, String), Wrong> {
     }
 }
 
+/// As [`parse_table_name`] reads it.
+pub(crate) fn table_name(schema: &str, name: &str) -> String {
+    let part = |name: &str| match name.contains(['.', '"']) {
+        true => format!("\"{}\"", name.replace('"', "\"\"")),
+        false => name.to_owned(),
+    };
+    format!("{}.{}", part(schema), part(name))
+}
+
 /// The name up to the closing quote, and what follows it.
 fn unquote(text: &str) -> Option<(String, &str)> {
     let mut name = String::new();

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::write::quoted;
-use crate::definition::TableSpec;
+use crate::definition::{TableSpec, table_name};
 
 /// A column of a user's table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,7 +120,7 @@ impl Proposal {
         let job = Some(job.trim_matches('-'))
             .filter(|job| !job.is_empty())
             .unwrap_or("rows");
-        let name = format!("{}.{}", dotted(&table.schema), dotted(&table.name));
+        let name = table_name(&table.schema, &table.name);
         let mut lines = vec![
             format!("[job.{job}]"),
             "command = [\"echo\", \"--\", \"{key}\"]".to_owned(),
@@ -158,14 +158,6 @@ fn identifier(name: &str) -> String {
     match name.chars().all(plain) && !name.starts_with(|c: char| c.is_ascii_digit()) {
         true => name.to_owned(),
         false => format!("\"{}\"", name.replace('"', "\"\"")),
-    }
-}
-
-/// For `name`.
-fn dotted(name: &str) -> String {
-    match name.contains(['.', '"']) {
-        true => format!("\"{}\"", name.replace('"', "\"\"")),
-        false => name.to_owned(),
     }
 }
 

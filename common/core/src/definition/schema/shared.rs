@@ -14,7 +14,7 @@ pub(super) const POOL: &[Key] = &[key(
     "Places; with 0 nothing of it starts.",
 )];
 
-pub(super) const NOTIFY: &[Key] = &[
+pub(in super::super) const NOTIFY: &[Key] = &[
     key(
         "webhook",
         Kind::TextLike("https://hooks.example.org/farm"),
