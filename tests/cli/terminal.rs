@@ -40,6 +40,7 @@ async fn every_command_answers_a_program_in_json() {
         ("job sign", vec![jobs, "--key", key]),
         ("job diff", vec![jobs]),
         ("job ls", vec![]),
+        ("job export", vec!["done"]),
         ("job show", vec!["done"]),
         ("job run", vec!["stuck"]),
         ("job pause", vec!["done", "--reason", "a test"]),
