@@ -169,3 +169,38 @@ fn collect(dir: &Path, told: &mut BTreeSet<(Vec<String>, Vec<String>)>) {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn times_are_those_of_the_machine_or_utc_when_asked() {
+    let farm = Farm::new().await;
+    farm.apply("[job.a]\ncommand = 'true'\nschedule = '0 3 * * *'\n");
+    let there = |arguments: &[&str]| {
+        let out = farm
+            .command()
+            .env("TZ", "Asia/Kolkata")
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "{out:?}");
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let next = there(&["job", "ls"]);
+    assert!(next.contains(" 08:30:00+05:30"), "{next}");
+    let next = there(&["job", "ls", "--utc"]);
+    assert!(next.contains(" 03:00:00Z"), "{next}");
+    let json = there(&["job", "ls", "--json"]);
+    assert!(json.contains("T03:00:00Z"), "{json}");
+    // What is typed without an offset is read on the same clock.
+    let client = farm.db.client().await;
+    client
+        .batch_execute("UPDATE farmhand.event SET at = '2026-01-01 00:00:00Z'")
+        .await
+        .unwrap();
+    let within = |until: &str, more: &[&str]| {
+        let mut ask = vec!["events", "--since", "2025-12-01", "--until", until];
+        ask.extend(more);
+        there(&ask).contains("2026-01-01")
+    };
+    assert!(!within("2026-01-01T05:29", &[]) && within("2026-01-01T05:31", &[]));
+    assert!(!within("2026-01-01T00:00", &["--utc"]) && within("2026-01-01T00:01", &["--utc"]));
+}

@@ -20,13 +20,13 @@ pub fn moment(flag: &str, text: &str, zone: &TimeZone) -> Result<Timestamp, Refu
 }
 
 /// As [`moment`], or a duration: so long ago.
-pub fn past_moment(flag: &str, text: &str, now: Timestamp) -> Result<Timestamp, Refusal> {
+pub fn past_moment(flag: &str, text: &str, now: Timestamp, zone: &TimeZone) -> Result<Timestamp, Refusal> {
     match parse_duration(text) {
         Ok(ago) => now
             .checked_sub(ago)
             .map_err(|_| Refusal::usage(format!("{flag} {text:?} is too long ago"))),
-        Err(_) => moment(flag, text, &TimeZone::UTC).map_err(|refusal| {
-            refusal.next("write how long ago (8h, 3d), or a time in UTC: 2026-03-29T01:00 or 2026-03-29")
+        Err(_) => moment(flag, text, zone).map_err(|refusal| {
+            refusal.next("write how long ago (8h, 3d), or a time: 2026-03-29T01:00 or 2026-03-29")
         }),
     }
 }

@@ -28,7 +28,7 @@ pub struct Chosen {
     #[arg(long, value_name = "ADDRESS", add = completion::node_names())]
     node: Option<String>,
     /// All runs since this time, by their end or, if they have not ended, by their due instant: RFC 3339, a date or time
-    /// in UTC, or how long ago (8h)
+    /// (local, or in UTC with --utc), or how long ago (8h)
     #[arg(long, value_name = "T")]
     since: Option<String>,
     /// All runs before this time
@@ -94,7 +94,8 @@ impl Chosen {
         let now = query::now(db).await?;
         let time = |flag, text: &Option<String>| {
             let text = text.as_deref();
-            text.map(|text| past_moment(flag, text, now)).transpose()
+            text.map(|text| past_moment(flag, text, now, out::zone()))
+                .transpose()
         };
         let (since, until) = (time("--since", &self.since)?, time("--until", &self.until)?);
         // The list knows ends alone; runs that have not ended are chosen by their instant below.

@@ -35,7 +35,7 @@ pub struct EventsArgs {
     /// Events of this kind only
     #[arg(long)]
     kind: Option<String>,
-    /// Since this time: RFC 3339, a date or time in UTC, or how long ago (8h)
+    /// Since this time: RFC 3339, a date or time (local, or in UTC with --utc), or how long ago (8h)
     #[arg(long, value_name = "T")]
     since: Option<String>,
     /// Before this time
@@ -63,7 +63,8 @@ pub async fn run(args: &EventsArgs, as_json: bool) -> Outcome {
     let now = query::now(&db).await?;
     let time = |flag, text: &Option<String>| {
         let text = text.as_deref();
-        text.map(|text| past_moment(flag, text, now)).transpose()
+        text.map(|text| past_moment(flag, text, now, out::zone()))
+            .transpose()
     };
     let filter = EventFilter {
         job_id: args.job.clone(),

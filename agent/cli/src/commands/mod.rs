@@ -99,6 +99,9 @@ pub struct Cli {
     /// Data as JSON, times in RFC 3339 UTC
     #[arg(long, global = true)]
     json: bool,
+    /// Show times, and read those without an offset, in UTC; else in the zone of TZ or of this machine
+    #[arg(long, global = true)]
+    utc: bool,
 }
 
 #[derive(Subcommand, Debug)]
@@ -180,6 +183,9 @@ pub fn main() -> ExitCode {
 
 fn dispatch(cli: &Cli) -> Outcome {
     let json = cli.json;
+    if cli.utc {
+        out::in_utc();
+    }
     match &cli.command {
         Command::Dev(args) => dev::run(args),
         Command::Agent(args) => agent::run(args, json),

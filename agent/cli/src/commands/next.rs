@@ -4,6 +4,7 @@ use clap::Args;
 use farmhand_control::moment;
 use farmhand_core::definition::DstPolicy;
 use farmhand_core::schedule::{ExpressionError, ParseContext, Schedule, ScheduleError};
+use farmhand_core::text;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{DatabaseArgs, Exit, Failure, Outcome, completion, out};
@@ -83,7 +84,7 @@ pub fn show(schedule: &Schedule, instants: &[Timestamp], now: Timestamp, as_json
         headers.insert(0, name);
     }
     let rows = instants.iter().map(|at| {
-        let mut row = vec![out::time(*at), distance(now, *at)];
+        let mut row = vec![text::time(*at), distance(now, *at)];
         if local {
             row.insert(
                 0,

@@ -122,7 +122,7 @@ async fn all(db: &Db, args: &NextArgs, now: Timestamp, as_json: bool) -> Outcome
     let rows = next
         .into_iter()
         .map(|(at, name)| vec![out::time(at), distance(now, at), name]);
-    out::table(&["UTC", "IN", "JOB"], rows.collect());
+    out::table(&["TIME", "IN", "JOB"], rows.collect());
     Ok(Exit::Ok)
 }
 

@@ -1,12 +1,14 @@
 //! Data on stdout, messages on stderr.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::sync::OnceLock;
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 pub use farmhand_core::sanitize::printable;
-pub use farmhand_core::text::{span, time};
+pub use farmhand_core::text::span;
 pub use farmhand_os::terminal::width;
 use jiff::Timestamp;
+use jiff::tz::{Offset, TimeZone};
 use serde::Serialize;
 
 /// Exit code of a process that SIGPIPE ended, which Rust programs ignore.
@@ -190,6 +192,27 @@ fn wrapped(text: &str, room: usize) -> Vec<String> {
 pub fn color() -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     !refused && io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+}
+
+static ZONE: OnceLock<TimeZone> = OnceLock::new();
+
+/// From here on times are shown, and read, in UTC.
+pub fn in_utc() {
+    let _ = ZONE.set(TimeZone::UTC);
+}
+
+/// The zone of people's times: that of TZ or of this machine.
+pub fn zone() -> &'static TimeZone {
+    ZONE.get_or_init(|| TimeZone::try_system().unwrap_or(TimeZone::UTC))
+}
+
+/// A moment for people, to the second, with its offset.
+pub fn time(at: Timestamp) -> String {
+    let zoned = at.to_zoned(zone().clone());
+    if zoned.offset() == Offset::UTC {
+        return farmhand_core::text::time(at);
+    }
+    zoned.strftime("%Y-%m-%d %H:%M:%S%:z").to_string()
 }
 
 /// As [`time`], or a dash.

@@ -31,7 +31,7 @@ pub struct ListArgs {
     /// Runs for the row with this key only; of the table job that --job names
     #[arg(long, requires = "job")]
     pub key: Option<String>,
-    /// Ended at this time or later: RFC 3339, a date or time in UTC, or how long ago (8h); shows ended runs alone
+    /// Ended at this time or later: RFC 3339, a date or time (local, or in UTC with --utc), or how long ago (8h); shows ended runs alone
     #[arg(long, value_name = "T")]
     pub since: Option<String>,
     /// Ended before this time; shows ended runs alone
@@ -92,7 +92,8 @@ pub async fn list(db: &Db, args: &ListArgs, as_json: bool) -> Outcome {
     let now = query::now(db).await?;
     let time = |flag, text: &Option<String>| {
         let text = text.as_deref();
-        text.map(|text| past_moment(flag, text, now)).transpose()
+        text.map(|text| past_moment(flag, text, now, out::zone()))
+            .transpose()
     };
     let filter = RunFilter {
         job: args.job.clone(),

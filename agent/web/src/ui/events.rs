@@ -7,6 +7,7 @@ use farmhand_store::events::Recorded;
 use farmhand_store::query;
 use farmhand_store::reading::{self, EventsFilter, Paging};
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
@@ -128,7 +129,11 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
         ),
         None => None,
     };
-    let time = |name, text: &str| chosen(text).map(|text| past_moment(name, &text, now)).transpose();
+    let time = |name, text: &str| {
+        chosen(text)
+            .map(|text| past_moment(name, &text, now, &TimeZone::UTC))
+            .transpose()
+    };
     let filter = EventsFilter {
         job: chosen(&ask.job),
         node: chosen(&ask.node),

@@ -7,6 +7,7 @@ use farmhand_core::run::RunState;
 use farmhand_store::query;
 use farmhand_store::reading::{self, Paging, RunFilter, RunItem};
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -55,7 +56,11 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     let now = query::now(db).await?;
     let states = CHOICES.iter().find(|(value, ..)| *value == ask.state);
     let chosen = |text: &str| Some(text.trim().to_owned()).filter(|t| !t.is_empty());
-    let time = |name, text: &str| chosen(text).map(|text| past_moment(name, &text, now)).transpose();
+    let time = |name, text: &str| {
+        chosen(text)
+            .map(|text| past_moment(name, &text, now, &TimeZone::UTC))
+            .transpose()
+    };
     let filter = RunFilter {
         job: chosen(&ask.job),
         states: states.map_or(Vec::new(), |(.., states)| states.to_vec()),
