@@ -7,6 +7,8 @@ await script(async () => {
   const pages = {
     now: "/",
     jobs: "/jobs",
+    ahead: "/ahead",
+    "ahead-week": "/ahead?by=day",
     job: "/jobs/shards",
     "job-failing": "/jobs/broken",
     runs: "/runs?state=bad",

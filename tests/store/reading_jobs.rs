@@ -185,3 +185,39 @@ async fn the_tasks_of_a_flow_are_read_with_what_they_wait_for() {
     let plain = submitted(&farm, "plain").await;
     assert!(reading::flow(&db, plain).await.unwrap().is_none());
 }
+
+#[tokio::test]
+async fn the_schedule_ahead_has_what_is_due_by_hour_and_how_long_it_usually_takes() {
+    let (farm, db) = farm().await;
+    let me = farm.node("n1").await;
+    let scheduled = |text: &str| JobSpec {
+        schedule: vec![text.to_owned()],
+        ..spec()
+    };
+    let soon = Some(past(-60));
+    farm.job("hourly", scheduled("30 * * * *"), soon).await;
+    farm.job("often", scheduled("@every 1s"), soon).await;
+    farm.job("paused", scheduled("@hourly"), soon).await;
+    farm.job("next-year", scheduled("@yearly"), Some(past(-30 * 86_400)))
+        .await;
+    farm.job("by-hand", spec(), None).await;
+    pause(&farm.db, "paused", "somebody", None, None).await.unwrap();
+    for _ in 0..5 {
+        submitted(&farm, "hourly").await;
+        let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
+        one(&farm, success(&me, &run)).await;
+    }
+    let now = farmhand_store::query::now(&db).await.unwrap();
+    let ahead = reading::ahead(&db, now, reading::Step::Hour).await.unwrap();
+    let names: Vec<_> = ahead.jobs.iter().map(|job| job.job_id.as_str()).collect();
+    assert_eq!((names, ahead.left_out), (vec!["hourly", "often"], 0));
+    let hourly = &ahead.jobs[0];
+    let counts = hourly.counts.as_ref().unwrap();
+    assert_eq!(counts.len(), 24);
+    assert!(counts[1..].iter().all(|n| *n == 1), "{counts:?}");
+    assert_eq!(hourly.usual.map(|usual| usual.count), Some(5));
+    assert_eq!((&ahead.jobs[1].counts, ahead.jobs[1].usual), (&None, None));
+    let week = reading::ahead(&db, now, reading::Step::Day).await.unwrap();
+    assert_eq!(week.edges.len(), 8);
+    assert_eq!(week.jobs[0].counts.as_ref().unwrap()[1], 24);
+}

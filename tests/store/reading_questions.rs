@@ -192,6 +192,10 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
             ]),
         ),
         (
+            "reading_lasted",
+            ways(&[&["ARRAY['job-00500', 'job-00007']::text[]"]]),
+        ),
+        (
             "reading_jobs",
             ways(&[
                 &[none, none, none, none, "NULL::jsonb", none, "51::bigint"],

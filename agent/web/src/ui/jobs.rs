@@ -76,7 +76,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     let next = page.next.as_deref().map(here);
     let any = [&ask.name, &ask.state, &ask.kind, &ask.label, &ask.cursor];
     let content = html! {
-        div class="head" { h1 class="grow" { "Jobs" } }
+        div class="head" { h1 class="grow" { "Jobs" } a href="/ahead" { "Schedule ahead" } }
         section class="card" {
             header { (filter_form(ask)) }
             div id="jobs" data-live {

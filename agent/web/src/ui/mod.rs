@@ -2,6 +2,7 @@
 //! it current.
 
 mod act;
+mod ahead;
 mod assets;
 mod error;
 mod events;
@@ -40,6 +41,7 @@ pub fn router() -> Routes {
         .page(Access::Open, Method::GET, "/login", get(login::page))
         .page(look, Method::GET, "/", get(now::page))
         .page(look, Method::GET, "/jobs", get(jobs::page))
+        .page(look, Method::GET, "/ahead", get(ahead::page))
         .page(look, Method::GET, "/jobs/{name}", get(job::page))
         .page(look, Method::GET, "/runs", get(runs::page))
         .page(look, Method::GET, "/runs/{id}", get(run::page))

@@ -94,7 +94,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
                 @else { (brief(&running.items, now)) }
             }
             section class="card" id="next" data-live {
-                header { h2 { "Next due" } span class="push" { a href="/jobs" { "Jobs" } } }
+                header { h2 { "Next due" } span class="push" { a href="/ahead" { "Schedule ahead" } } }
                 (next(&farm))
             }
             section class="card" id="unwell" data-live {

@@ -2,6 +2,7 @@
 //! never slows claiming, and is bounded: lists come in pages of at most [`MOST`], found by key and never by counting;
 //! a filter that no index serves looks at a bounded stretch of rows per page and says where the next page goes on.
 
+mod ahead;
 mod events;
 mod explain;
 mod farm;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use super::{Db, DbConfig};
 
+pub use ahead::{Ahead, JobAhead, Step, ahead};
 pub use events::{EventsFilter, events};
 pub use explain::{explain, explain_run};
 pub use farm::{FarmNow, LeaseTrouble, LostNode, OverdueJob, StuckLease, WaitingRun, farm};

@@ -1,0 +1,187 @@
+//! The schedule ahead: which jobs are due in which hour or on which day, and how long they usually take.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use farmhand_core::due::{self, DuePolicy};
+use farmhand_core::schedule::Schedule;
+use farmhand_core::usual::Usual;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, Unit, Zoned};
+use serde::Deserialize;
+use tokio_postgres::types::Type;
+
+use crate::StoreError;
+use crate::db::{Db, stmt};
+use crate::jobs::{Listed, list_jobs};
+
+/// Rows of one answer.
+const JOBS: usize = 100;
+/// A job that is due more often than so many times an hour, on average, is not counted but described.
+const OFTEN: usize = 12;
+
+/// The columns' width.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Step {
+    /// 24 of them.
+    #[default]
+    Hour,
+    /// 7 of them.
+    Day,
+}
+
+/// The table, of enabled jobs that have a schedule and are not paused.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ahead {
+    /// Where columns begin, and where the last one ends.
+    pub edges: Vec<Timestamp>,
+    /// Those that are due first come first; last those that are not counted.
+    pub jobs: Vec<JobAhead>,
+    /// Jobs that have no row, for want of room.
+    pub left_out: usize,
+}
+
+/// A job's row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobAhead {
+    pub job_id: String,
+    /// In words, with the zone.
+    pub schedule: String,
+    pub first: Timestamp,
+    /// Due instants for each column; None of a job that is due too often for that.
+    pub counts: Option<Vec<usize>>,
+    pub usual: Option<Usual>,
+}
+
+/// The hours or days that begin with the present one, in UTC.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn ahead(db: &Db, now: Timestamp, step: Step) -> Result<Ahead, StoreError> {
+    const PAGE: i64 = 1_000;
+    let edges = edges(now, step);
+    let end = edges.last().copied().unwrap_or(now);
+    let mut found: Vec<(Timestamp, Listed)> = Vec::new();
+    let mut after: Option<String> = None;
+    loop {
+        let page = list_jobs(db, after.as_deref(), PAGE).await?;
+        after = page.last().map(|job| job.job_id.clone());
+        let full = i64::try_from(page.len()) == Ok(PAGE);
+        found.extend(page.into_iter().filter_map(|job| match job.next_run {
+            Some(at) if at < end && job.enabled && !job.paused && job.scheduled => Some((at, job)),
+            _ => None,
+        }));
+        if !full {
+            break;
+        }
+    }
+    found.sort_by(|a, b| (a.0, &a.1.job_id).cmp(&(b.0, &b.1.job_id)));
+    let left_out = found.len().saturating_sub(JOBS);
+    found.truncate(JOBS);
+    let mut usual = usual(db, found.iter().map(|(_, job)| job.job_id.as_str()).collect()).await?;
+    let mut jobs: Vec<JobAhead> = found
+        .into_iter()
+        .filter_map(|(first, job)| {
+            // A definition of a newer version has instants that this one cannot tell.
+            let spec = serde_json::from_value(job.spec).ok()?;
+            let (schedule, policy) = due::compile(&job.job_id, &spec).ok()?;
+            (!schedule.is_continuous()).then(|| JobAhead {
+                schedule: schedule.describe(),
+                first,
+                counts: counts(&schedule, &policy, now, &edges),
+                usual: usual.remove(&job.job_id),
+                job_id: job.job_id,
+            })
+        })
+        .collect();
+    jobs.sort_by_key(|job| job.counts.is_none());
+    Ok(Ahead {
+        edges,
+        jobs,
+        left_out,
+    })
+}
+
+fn edges(now: Timestamp, step: Step) -> Vec<Timestamp> {
+    let (unit, width, columns) = match step {
+        Step::Hour => (Unit::Hour, SignedDuration::from_hours(1), 24),
+        Step::Day => (Unit::Day, SignedDuration::from_hours(24), 7),
+    };
+    let round = jiff::ZonedRound::new()
+        .smallest(unit)
+        .mode(jiff::RoundMode::Trunc);
+    let start: Zoned = now.to_zoned(TimeZone::UTC);
+    let start = start.round(round).map_or(now, |start| start.timestamp());
+    (0..=columns).map(|column| start + width * column).collect()
+}
+
+fn counts(
+    schedule: &Schedule,
+    policy: &DuePolicy,
+    now: Timestamp,
+    edges: &[Timestamp],
+) -> Option<Vec<usize>> {
+    let (start, end) = (*edges.first()?, *edges.last()?);
+    let hours = usize::try_from(end.duration_since(start).as_hours()).unwrap_or(0);
+    let most = hours * OFTEN;
+    let mut instants = due::upcoming(schedule, policy, now, most + 1);
+    instants.retain(|at| *at < end);
+    let of = |column: &[Timestamp]| {
+        let inside = |at: &&Timestamp| column[0] <= **at && **at < column[1];
+        instants.iter().filter(inside).count()
+    };
+    (instants.len() <= most).then(|| edges.windows(2).map(of).collect())
+}
+
+#[derive(Deserialize)]
+struct Lasted {
+    job_id: String,
+    millis: Vec<i64>,
+}
+
+async fn usual(db: &Db, jobs: Vec<&str>) -> Result<HashMap<String, Usual>, StoreError> {
+    let rows: Vec<Lasted> = db
+        .rows(stmt!("reading_lasted"), &[(&jobs, Type::TEXT_ARRAY)])
+        .await?;
+    let usual = rows.into_iter().filter_map(|row| {
+        let lasted = row
+            .millis
+            .into_iter()
+            .map(|ms| Duration::from_millis(ms.unsigned_abs()));
+        Some((row.job_id, Usual::of(lasted)?))
+    });
+    Ok(usual.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farmhand_core::definition::load;
+    use farmhand_core::document::Source;
+
+    fn counted(schedule: &str, step: Step) -> Option<Vec<usize>> {
+        let text = format!("[job.a]\ncommand = 'x'\nschedule = '{schedule}'\n");
+        let source = Source {
+            name: "j".to_owned(),
+            text,
+        };
+        let jobs = load(&[source]).unwrap();
+        let (schedule, policy) = due::compile("a", &jobs[0].spec).unwrap();
+        let now: Timestamp = "2026-11-25T06:10:00Z".parse().unwrap();
+        counts(&schedule, &policy, now, &edges(now, step))
+    }
+
+    #[test]
+    fn instants_are_counted_by_hour_and_by_day_from_now_on() {
+        let hours = counted("0,30 6-7 * * *", Step::Hour).unwrap();
+        assert_eq!((hours.len(), hours[0], hours[1], hours[2]), (24, 1, 2, 0));
+        assert_eq!(counted("0 3 * * *", Step::Day), Some(vec![0, 1, 1, 1, 1, 1, 1]));
+    }
+
+    #[test]
+    fn what_is_due_every_few_minutes_is_not_counted() {
+        assert_eq!(counted("*/5 * * * *", Step::Hour).map(|h| h[1]), Some(12));
+        assert_eq!(counted("*/4 * * * *", Step::Hour), None);
+        assert_eq!(counted("@every 1s", Step::Day), None);
+    }
+}
