@@ -131,9 +131,9 @@ async fn each_row_runs_once_while_agents_that_take_rows_up_are_killed() {
     let mut farm = Farm::new().agents(2).start().await;
     farm.sql
         .batch_execute(
-            "CREATE TABLE q (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int, d timestamptz, said text);
-             CREATE INDEX ON q (n, id) WHERE d IS NULL;
-             INSERT INTO q (n) SELECT generate_series(1, 200)",
+            "CREATE TABLE q (half int, id uuid DEFAULT gen_random_uuid(), n int, d timestamptz, said text, PRIMARY KEY (half, id));
+             CREATE INDEX ON q (n, half, id) WHERE d IS NULL;
+             INSERT INTO q (half, n) SELECT n % 2, n FROM generate_series(1, 200) n",
         )
         .await
         .unwrap();
@@ -141,7 +141,7 @@ async fn each_row_runs_once_while_agents_that_take_rows_up_are_killed() {
         r#"
 [job.q]
 command = ["sh", "-c", 'echo "$FARMHAND_ROW $1" >> @DIR@/out', "sh", "{key}"]
-table = { name = "q", key = "id", dispatch = "d", order_by = "n", row = "n", message = "said", poll = "100ms" }
+table = { name = "q", key = ["half", "id"], dispatch = "d", order_by = "n", row = "n", message = "said", poll = "100ms" }
 "#,
     );
     let lines = |farm: &Farm| {
@@ -170,5 +170,10 @@ table = { name = "q", key = "id", dispatch = "d", order_by = "n", row = "n", mes
     seen.sort();
     seen.dedup();
     assert_eq!(seen.len(), 200);
+    let key: String = farm
+        .value("SELECT format('[\"1\", \"%s\"]', id) FROM q WHERE n = 7")
+        .await;
+    assert!(seen.contains(&format!("{{\"n\":7}} {key}")), "{key}: {seen:?}");
+    farm.ok(&["run", "logs", "q", "--key", &key]);
     farm.check().await;
 }

@@ -57,6 +57,7 @@ mod storm;
 mod streams;
 mod submit;
 mod table_deferred;
+mod table_keys;
 mod table_rows;
 mod table_shapes;
 mod tables;

@@ -12,7 +12,7 @@ fn queue(order_by: &[&str], row: &[&str]) -> TableSpec {
     let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect();
     TableSpec {
         name: "queue".to_owned(),
-        key: "id".to_owned(),
+        key: vec!["id".to_owned()],
         dispatch: "d".to_owned(),
         order_by: names(order_by),
         row: names(row),

@@ -31,7 +31,7 @@ async fn keys_of_any_type_with_quotes_and_newlines_come_through() {
     }
     let named = |name: &str, key: &str, dispatch: &str| TableSpec {
         name: name.to_owned(),
-        key: key.to_owned(),
+        key: vec![key.to_owned()],
         dispatch: dispatch.to_owned(),
         ..TableSpec::default()
     };
@@ -113,7 +113,7 @@ async fn what_is_wrong_with_a_table_is_said_with_what_mends_it() {
     };
     assert_eq!(problems(view).await[0].problem, "shop.seen is no table");
     let column = TableSpec {
-        key: "Id".to_owned(),
+        key: vec!["Id".to_owned()],
         ..orders(1)
     };
     assert_eq!(
@@ -161,7 +161,7 @@ async fn a_dispatch_column_that_cannot_hold_the_number_of_a_run_is_refused() {
     let problem = async |table: &str, dispatch: char| {
         let table = TableSpec {
             name: table.to_owned(),
-            key: "k".to_owned(),
+            key: vec!["k".to_owned()],
             dispatch: dispatch.to_string(),
             ..TableSpec::default()
         };

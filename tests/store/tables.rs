@@ -22,7 +22,7 @@ pub(crate) fn orders(max_running: u32) -> TableSpec {
     TableSpec {
         schema: "shop".to_owned(),
         name: "orders".to_owned(),
-        key: "id".to_owned(),
+        key: vec!["id".to_owned()],
         dispatch: "sent_at".to_owned(),
         started: Some("began".to_owned()),
         finished: Some("done".to_owned()),

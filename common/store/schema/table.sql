@@ -30,8 +30,8 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$ SELECT format('%I.%I', tbl->>'schema', tbl->>'name') $$;
 
--- The columns that a definition names, and what the table has under these names (NULL: nothing). Those of `order_by` and
--- `row` are in the order of their lists.
+-- The columns that a definition names, and what the table has under these names (NULL: nothing). Those of `key`, `order_by`
+-- and `row` are in the order of their lists.
 CREATE FUNCTION farmhand.table_columns(tbl jsonb)
 RETURNS TABLE (role text, name text, rel oid, num smallint, type text, base text, category "char", nullable boolean,
     generated boolean, written boolean)
@@ -43,12 +43,13 @@ SELECT w.role, w.name, c.oid, a.attnum, format_type(a.atttypid, a.atttypmod),
     CASE WHEN a.atttypid IN ('smallint'::regtype, 'integer'::regtype) THEN 'i' ELSE t.typcategory END,
     NOT a.attnotnull, a.attgenerated <> '' OR a.attidentity = 'a', w.role NOT IN ('key', 'order_by', 'row')
 FROM (
-    SELECT s.role, tbl->>s.role AS name, s.nth
-    FROM unnest(ARRAY['key', 'dispatch', 'started', 'finished', 'exit_code', 'message']) WITH ORDINALITY AS s(role, nth)
+    SELECT s.role, tbl->>s.role AS name, 100 + s.nth AS nth
+    FROM unnest(ARRAY['dispatch', 'started', 'finished', 'exit_code', 'message']) WITH ORDINALITY AS s(role, nth)
     UNION ALL
-    SELECT l.role, e.name, 100 * l.nth + e.nth
-    FROM unnest(ARRAY['order_by', 'row']) WITH ORDINALITY AS l(role, nth),
-        jsonb_array_elements_text(coalesce(tbl->l.role, '[]')) WITH ORDINALITY AS e(name, nth)
+    SELECT l.role, e.name, 200 * (l.nth - 1) + e.nth
+    FROM unnest(ARRAY['key', 'order_by', 'row']) WITH ORDINALITY AS l(role, nth),
+        jsonb_array_elements_text(CASE jsonb_typeof(tbl->l.role) WHEN 'array' THEN tbl->l.role
+            WHEN 'string' THEN jsonb_build_array(tbl->l.role) ELSE '[]' END) WITH ORDINALITY AS e(name, nth)
 ) w
 LEFT JOIN pg_namespace n ON n.nspname = (tbl->>'schema')::name
 LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = (tbl->>'name')::name
@@ -57,6 +58,26 @@ LEFT JOIN pg_type b ON b.oid = a.atttypid
 LEFT JOIN pg_type t ON t.oid = CASE WHEN b.typtype = 'd' THEN b.typbasetype ELSE b.oid END
 WHERE w.name IS NOT NULL
 ORDER BY w.nth
+$$;
+
+-- Of the columns of `key`: their names; the text of a row's key, which is that of its column or, of several, a JSON array of their
+-- texts; whether the key is NULL; whether a row has the key `m.key`. Rows are those of `t`.
+CREATE FUNCTION farmhand.key_columns(tbl jsonb, OUT names text, OUT shown text, OUT missing text, OUT matches text, OUT n bigint)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+SELECT string_agg(format('%I', k.name), ', ' ORDER BY k.nth),
+    CASE count(*) WHEN 1 THEN format('t.%I::text', min(k.name))
+        ELSE format('pg_catalog.jsonb_build_array(%s)::text', string_agg(format('t.%I::text', k.name), ', ' ORDER BY k.nth)) END,
+    string_agg(format('t.%I IS NULL', k.name), ' OR '),
+    -- Of the type without its length: comparing must not cut anything.
+    CASE count(*) WHEN 1 THEN format('t.%I = m.key::%s', min(k.name), min(k.kind))
+        ELSE string_agg(format('t.%I = (m.key::pg_catalog.jsonb OPERATOR(pg_catalog.->>) %s)::%s', k.name, k.nth - 1, k.kind),
+            ' AND ' ORDER BY k.nth) END,
+    count(*)
+FROM (SELECT c.name, format_type(a.atttypid, -1) AS kind, c.ordinality AS nth
+    FROM farmhand.table_columns(tbl) WITH ORDINALITY c LEFT JOIN pg_attribute a ON a.attrelid = c.rel AND a.attnum = c.num
+    WHERE c.role = 'key') k
 $$;
 
 -- What keeps a table job from working, the first things first; not fatal: what makes it slow. Rights are
@@ -69,9 +90,11 @@ DECLARE
     t text := farmhand.table_name(tbl);
     c record;
     r record;
+    keyed record;
     waiting bigint;
 BEGIN
     fatal := true;
+    keyed := farmhand.key_columns(tbl);
     -- Policies, indexes, constraints and statistics call functions of the table's owner with the rights of who reads the table. So
     -- only the owner reads such a table here.
     SELECT k.oid, k.relkind, pg_get_userbyid(k.relowner) = current_user OR NOT k.relrowsecurity AND NOT k.relhassubclass
@@ -168,22 +191,25 @@ BEGIN
             RETURN NEXT;
         END;
     END IF;
-    IF NOT EXISTS (SELECT FROM farmhand.table_columns(tbl) m JOIN pg_index i ON i.indrelid = m.rel
-            WHERE m.role = 'key' AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
-                AND i.indnkeyatts = 1 AND i.indkey[0] = m.num) THEN
-        problem := format('column %I of %s (`key`) is not unique: no unique index has it alone', tbl->>'key', t);
-        fix := format('CREATE UNIQUE INDEX %sON %s (%I);', CASE c.relkind WHEN 'r' THEN 'CONCURRENTLY ' ELSE '' END,
-            t, tbl->>'key');
+    IF NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
+            AND ARRAY(SELECT x FROM unnest((i.indkey::smallint[])[0:i.indnkeyatts - 1]) x ORDER BY x)
+                = ARRAY(SELECT m.num FROM farmhand.table_columns(tbl) m WHERE m.role = 'key' ORDER BY m.num)) THEN
+        problem := CASE keyed.n WHEN 1 THEN format('column %s of %s (`key`) is not unique: no unique index has it alone', keyed.names, t)
+            ELSE format('columns %s of %s (`key`) are not unique: no unique index has them and no other', keyed.names, t) END;
+        fix := format('CREATE UNIQUE INDEX %sON %s (%s);', CASE c.relkind WHEN 'r' THEN 'CONCURRENTLY ' ELSE '' END,
+            t, keyed.names);
         RETURN NEXT;
     END IF;
     fatal := false;
     IF r.may_lack_key AND r.may_use AND r.unread IS NULL AND c.plain THEN
-        EXECUTE format('SELECT count(*) FROM (SELECT FROM %s t WHERE t.%I IS NULL AND t.%I IS NULL LIMIT 1000) w',
-            t, tbl->>'key', tbl->>'dispatch') INTO waiting;
+        EXECUTE format('SELECT count(*) FROM (SELECT FROM %s t WHERE (%s) AND t.%I IS NULL LIMIT 1000) w',
+            t, keyed.missing, tbl->>'dispatch') INTO waiting;
         IF waiting > 0 THEN
-            problem := format('%s of %s wait and are never run: their %I (`key`) is NULL',
-                CASE waiting WHEN 1000 THEN 'at least 1000 rows' WHEN 1 THEN '1 row' ELSE waiting || ' rows' END, t, tbl->>'key');
-            fix := format('give them keys, and then: ALTER TABLE %s ALTER COLUMN %I SET NOT NULL;', t, tbl->>'key');
+            problem := format('%s of %s wait and are never run: %s (`key`) is NULL',
+                CASE waiting WHEN 1000 THEN 'at least 1000 rows' WHEN 1 THEN '1 row' ELSE waiting || ' rows' END, t,
+                CASE keyed.n WHEN 1 THEN 'their ' || keyed.names ELSE 'one of their ' || keyed.names END);
+            fix := format('give them keys, and then: ALTER TABLE %s %s;', t, (SELECT string_agg(
+                format('ALTER COLUMN %I SET NOT NULL', m.name), ', ') FROM farmhand.table_columns(tbl) m WHERE m.role = 'key'));
             RETURN NEXT;
         END IF;
     END IF;
@@ -196,8 +222,8 @@ BEGIN
         problem := format('%s has no index on the rows to be run%s: every look reads %s', t,
             CASE WHEN r.indexed IS NULL THEN '' ELSE ' in the order of `order_by`' END,
             CASE WHEN r.indexed IS NULL THEN 'the whole table' ELSE 'all of them, or the whole table' END);
-        fix := format('CREATE INDEX %sON %s (%s%I) WHERE %I IS NULL;', CASE c.relkind WHEN 'r' THEN 'CONCURRENTLY ' ELSE '' END,
-            t, coalesce(r.indexed, ''), tbl->>'key', tbl->>'dispatch');
+        fix := format('CREATE INDEX %sON %s (%s%s) WHERE %I IS NULL;', CASE c.relkind WHEN 'r' THEN 'CONCURRENTLY ' ELSE '' END,
+            t, coalesce(r.indexed, ''), keyed.names, tbl->>'dispatch');
         RETURN NEXT;
     END IF;
 END
@@ -209,17 +235,18 @@ CREATE FUNCTION farmhand.rows_due_sql(tbl jsonb) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-SELECT format('SELECT t.%1$I::text AS key, %5$s AS given FROM %2$s t WHERE t.%3$I IS NULL AND t.%1$I IS NOT NULL '
-        'AND t.%1$I <> ALL ($2::text[]::%4$s[]) ORDER BY %6$st.%1$I LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED',
-    k.name, farmhand.table_name(tbl), tbl->>'dispatch', format_type(a.atttypid, -1),
-    format('pg_catalog.json_build_object(%s)', m.given), m.ordered)
-FROM farmhand.table_columns(tbl) k
-CROSS JOIN (SELECT string_agg(format('t.%I, ', c.name), '') FILTER (WHERE c.role = 'order_by') AS ordered,
+SELECT format('SELECT %s AS key, pg_catalog.json_build_object(%s) AS given FROM %s t WHERE t.%I IS NULL AND NOT (%s) '
+        'AND %s ORDER BY %s LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED',
+    k.shown, m.given, farmhand.table_name(tbl), tbl->>'dispatch', k.missing,
+    CASE k.n WHEN 1 THEN format('t.%s <> ALL ($2::text[]::%s[])', k.names, m.kind)
+        ELSE format('%s <> ALL ($2::text[])', k.shown) END, m.ordered)
+FROM farmhand.key_columns(tbl) k
+CROSS JOIN (SELECT string_agg(format('t.%I', c.name), ', ' ORDER BY c.role = 'key', c.ordinality) FILTER (WHERE c.role IN ('key', 'order_by'))
+        AS ordered,
         string_agg(format('%L::text, t.%I%s', c.name, c.name,
-            CASE WHEN c.category = 'N' AND c.base LIKE 'numeric%' THEN '::text' END), ', ') FILTER (WHERE c.role = 'row') AS given
-    FROM farmhand.table_columns(tbl) c) m
-JOIN pg_attribute a ON a.attrelid = k.rel AND a.attnum = k.num
-WHERE k.role = 'key'
+            CASE WHEN c.category = 'N' AND c.base LIKE 'numeric%' THEN '::text' END), ', ') FILTER (WHERE c.role = 'row') AS given,
+        max(format_type(a.atttypid, -1)) FILTER (WHERE c.role = 'key') AS kind
+    FROM farmhand.table_columns(tbl) WITH ORDINALITY c LEFT JOIN pg_attribute a ON a.attrelid = c.rel AND a.attnum = c.num) m
 $$;
 
 -- A definition is stored by somebody who may read and write that table: agents do so for it with their own rights. Asked of
@@ -320,16 +347,13 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    kind text;
     sets text;
 BEGIN
-    -- Of the key without its length: comparing must not cut anything.
-    SELECT max(format_type(a.atttypid, -1)) FILTER (WHERE m.role = 'key'),
-        string_agg(format('%I = m.%I::%s', m.name, m.role, m.type), ', ')
+    SELECT string_agg(format('%I = m.%I::%s', m.name, m.role, m.type), ', ')
             FILTER (WHERE m.written AND m.role <> 'dispatch' AND (ended OR m.role = 'started'))
-    INTO kind, sets
-    FROM farmhand.table_columns(tbl) m LEFT JOIN pg_attribute a ON a.attrelid = m.rel AND a.attnum = m.num;
-    IF kind IS NULL OR EXISTS (SELECT FROM farmhand.table_columns(tbl) m WHERE m.num IS NULL AND m.written) THEN
+    INTO sets
+    FROM farmhand.table_columns(tbl) m;
+    IF EXISTS (SELECT FROM farmhand.table_columns(tbl) m WHERE m.num IS NULL AND (m.written OR m.role = 'key')) THEN
         RAISE EXCEPTION 'the table % or a column of it is gone', farmhand.table_name(tbl);
     END IF;
     -- Only `key` and `dispatch` are named: there is nothing to be told. NULL is left out of what is executed.
@@ -337,8 +361,8 @@ BEGIN
         RETURN NULL;
     END IF;
     RETURN format('UPDATE %s t SET %s FROM (VALUES %s) AS m(key, started, finished, exit_code, message)
-        WHERE t.%I = m.key::%s AND t.%I IS NOT NULL', farmhand.table_name(tbl), sets, entries, tbl->>'key', kind,
-        tbl->>'dispatch');
+        WHERE %s AND t.%I IS NOT NULL', farmhand.table_name(tbl), sets, entries,
+        (farmhand.key_columns(tbl)).matches, tbl->>'dispatch');
 END
 $$;
 
@@ -360,7 +384,6 @@ DECLARE
     read json[];
     given jsonb[] := '{}';
     runs bigint[];
-    kind text;
     mark text;
     clear text;
     look text;
@@ -408,8 +431,8 @@ BEGIN
             END;
         END LOOP;
         IF EXISTS (SELECT FROM farmhand.table_columns(tbl) c WHERE c.role = 'key' AND c.nullable) THEN
-            EXECUTE format('SELECT EXISTS (SELECT FROM %s t WHERE t.%I IS NULL AND t.%I IS NULL)',
-                farmhand.table_name(tbl), tbl->>'key', tbl->>'dispatch') INTO keyless;
+            EXECUTE format('SELECT EXISTS (SELECT FROM %s t WHERE (%s) AND t.%I IS NULL)',
+                farmhand.table_name(tbl), (farmhand.key_columns(tbl)).missing, tbl->>'dispatch') INTO keyless;
         END IF;
         IF keys IS NULL THEN
             RETURN NEXT;
@@ -428,15 +451,14 @@ BEGIN
             RETURNING r.run_id, r.key
         )
         SELECT array_agg(n.run_id ORDER BY n.run_id), array_agg(n.key ORDER BY n.run_id) INTO runs, keys FROM new n;
-        SELECT max(format_type(a.atttypid, -1)) FILTER (WHERE m.role = 'key'),
-            max(format('%I = %s::%s', m.name, CASE m.category WHEN 'D' THEN 'pg_catalog.clock_timestamp()' WHEN 'B' THEN 'true'
+        SELECT max(format('%I = %s::%s', m.name, CASE m.category WHEN 'D' THEN 'pg_catalog.clock_timestamp()' WHEN 'B' THEN 'true'
                 WHEN 'i' THEN '1' ELSE 'm.run_id' END, m.type)) FILTER (WHERE m.role = 'dispatch'),
             string_agg(format(', %I = NULL', m.name), '') FILTER (WHERE m.written AND m.role <> 'dispatch')
-        INTO kind, mark, clear
-        FROM farmhand.table_columns(tbl) m JOIN pg_attribute a ON a.attrelid = m.rel AND a.attnum = m.num;
-        change := format('UPDATE %s t SET %s%s FROM ROWS FROM (pg_catalog.unnest($1::text[]::%s[]),
+        INTO mark, clear
+        FROM farmhand.table_columns(tbl) m;
+        change := format('UPDATE %s t SET %s%s FROM ROWS FROM (pg_catalog.unnest($1::text[]),
                 pg_catalog.unnest($2::bigint[])) AS m(key, run_id)
-            WHERE t.%I = m.key', farmhand.table_name(tbl), mark, coalesce(clear, ''), kind, tbl->>'key');
+            WHERE %s', farmhand.table_name(tbl), mark, coalesce(clear, ''), (farmhand.key_columns(tbl)).matches);
         SET LOCAL search_path TO DEFAULT;
         SET CONSTRAINTS ALL DEFERRED;
         EXECUTE change USING keys, runs;

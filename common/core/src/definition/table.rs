@@ -9,6 +9,7 @@ use toml::de::DeValue;
 use super::JobSpec;
 use super::spec::{Overlap, RunOn, millis};
 use crate::document::{Reader, Wrong, filled, integer, positive_duration};
+use crate::serde_list::one_or_many;
 
 /// Which rows a table job runs, and where it writes what became of them. Names are as in PostgreSQL's
 /// catalogs: nothing is folded, everything is quoted.
@@ -17,8 +18,9 @@ use crate::document::{Reader, Wrong, filled, integer, positive_duration};
 pub struct TableSpec {
     pub schema: String,
     pub name: String,
-    /// A column with a unique index; its text is handed to the command.
-    pub key: String,
+    /// A column with a unique index, whose text is handed to the command; of several, a JSON array of their texts is.
+    #[serde(with = "one_or_many")]
+    pub key: Vec<String>,
     /// NULL: the row is to be run.
     pub dispatch: String,
     /// Columns by which rows are taken, before their key.
@@ -47,7 +49,7 @@ impl Default for TableSpec {
         Self {
             schema: "public".to_owned(),
             name: String::new(),
-            key: String::new(),
+            key: Vec::new(),
             dispatch: String::new(),
             order_by: Vec::new(),
             row: Vec::new(),
@@ -70,6 +72,9 @@ pub const MAX_ROW: usize = 65_536;
 /// A function of PostgreSQL makes JSON of that many names and values.
 const MAX_COLUMNS: usize = 50;
 
+/// An index of PostgreSQL has at most 32.
+const MAX_KEY: usize = 32;
+
 const POLL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(86_400));
 
 /// Reads what makes a job a table job.
@@ -83,12 +88,15 @@ pub(super) fn read_table(job: &mut Reader<'_>, spec: &mut JobSpec) {
     if let Some(name) = table.read("name", qualified) {
         (read.schema, read.name) = name.value;
     }
-    table.set("key", &mut read.key, key_column);
     table.set("dispatch", &mut read.dispatch, column);
-    for (key, into) in [("order_by", &mut read.order_by), ("row", &mut read.row)] {
+    for (key, into, most) in [
+        ("key", &mut read.key, MAX_KEY),
+        ("order_by", &mut read.order_by, MAX_COLUMNS),
+        ("row", &mut read.row, MAX_COLUMNS),
+    ] {
         let found = table.list(key, true, column).unwrap_or_default();
-        if let Some(more) = found.get(MAX_COLUMNS) {
-            let what = format!("`{key}` has more than {MAX_COLUMNS} columns");
+        if let Some(more) = found.get(most) {
+            let what = format!("`{key}` has more than {most} columns");
             sink.report(more.span.clone(), what, "name fewer");
         }
         into.extend(found.into_iter().map(|found| found.value));
@@ -124,7 +132,8 @@ pub(super) fn read_table(job: &mut Reader<'_>, spec: &mut JobSpec) {
             );
         }
     }
-    let mut columns = vec![("key", &read.key), ("dispatch", &read.dispatch)];
+    let mut columns: Vec<(&str, &String)> = read.key.iter().map(|column| ("key", column)).collect();
+    columns.push(("dispatch", &read.dispatch));
     for (key, column) in [
         ("started", &read.started),
         ("finished", &read.finished),
@@ -254,18 +263,6 @@ fn unquote(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// One column is what a command can be given, and what has an index of its own.
-fn key_column(value: &DeValue<'_>) -> Result<String, Wrong> {
-    if let DeValue::Array(_) = value {
-        return Err(Wrong::new(
-            "a key is one column",
-            "add one that has them all, with a unique index: ALTER TABLE t ADD COLUMN row_key text GENERATED ALWAYS AS \
-             (a::text || '/' || b::text) STORED UNIQUE",
-        ));
-    }
-    column(value)
-}
-
 fn column(value: &DeValue<'_>) -> Result<String, Wrong> {
     let name = filled(value)?;
     identifier(&name)?;
@@ -372,9 +369,10 @@ mod tests {
                 "unknown key `limit`",
             ),
             (
-                "name = 'a'\nkey = ['k', 'l']\ndispatch = 'd'\n",
-                "a key is one column",
+                "name = 'a'\nkey = ['k', 'k']\ndispatch = 'd'\n",
+                "the same column",
             ),
+            ("name = 'a'\nkey = []\ndispatch = 'd'\n", "`key`"),
             (
                 "name = 'a'\nkey = 'k'\ndispatch = 'd'\nmax_running = 0\n",
                 "`max_running`",

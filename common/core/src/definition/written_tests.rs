@@ -87,7 +87,7 @@ idle_delay = "5s"
 command = ["send", "--", "{key}"]
 [job.rows.table]
 name = "\"a.b\".\"Or\"\"ders\""
-key = "id"
+key = ["tenant", "id"]
 dispatch = "sent"
 order_by = "created"
 row = ["address"]

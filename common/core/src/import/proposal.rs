@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::write::quoted;
+use super::write::{quoted, text_or_list};
 use crate::definition::{TableSpec, table_name};
 
 /// A column of a user's table.
@@ -19,6 +19,8 @@ pub struct Column {
     pub generated: bool,
     /// By itself.
     pub unique: bool,
+    /// One of several that are the primary key.
+    pub primary: bool,
 }
 
 /// A table job for a table, as far as its columns say.
@@ -65,6 +67,11 @@ impl Proposal {
         };
         let keys = || columns.iter().filter(|c| c.unique);
         let key = keys().find(|c| !c.nullable).or_else(|| keys().next());
+        let primary: Vec<String> = columns
+            .iter()
+            .filter(|c| c.primary)
+            .map(|c| c.name.clone())
+            .collect();
         let dispatch = take(DISPATCH, "DB", true);
         let mut table = TableSpec {
             schema,
@@ -88,9 +95,10 @@ impl Proposal {
             }
         }
         match key {
-            Some(found) => table.key.clone_from(&found.name),
+            Some(found) => table.key = vec![found.name.clone()],
+            None if primary.len() > 1 => table.key = primary,
             None => {
-                table.key = "id".to_owned();
+                table.key = vec!["id".to_owned()];
                 missing.push((
                     "no column is unique by itself (`key`)".to_owned(),
                     format!("ALTER TABLE {t} ADD COLUMN id bigint GENERATED ALWAYS AS IDENTITY UNIQUE;"),
@@ -98,9 +106,8 @@ impl Proposal {
             }
         }
         let others = columns.iter().map(|c| c.name.clone());
-        let own = [&table.key, &table.dispatch];
         let others = others
-            .filter(|name| !used.contains(name) && !own.contains(&name))
+            .filter(|name| !used.contains(name) && !table.key.contains(name) && table.dispatch != *name)
             .collect();
         Self {
             table,
@@ -127,7 +134,7 @@ impl Proposal {
             String::new(),
             format!("[job.{job}.table]"),
             format!("name = {}", quoted(name)),
-            format!("key = {}", quoted(&table.key)),
+            format!("key = {}", text_or_list(&table.key)),
             format!("dispatch = {}", quoted(&table.dispatch)),
         ];
         for (key, column) in [

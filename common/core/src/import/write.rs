@@ -62,10 +62,7 @@ impl Draft {
 
     /// One text alone, or a list of them.
     pub fn texts(&mut self, key: &'static str, values: &[String]) {
-        match values {
-            [one] => self.text(key, one),
-            more => self.raw(key, list(more)),
-        }
+        self.raw(key, text_or_list(values));
     }
 
     /// A command that no shell reads.
@@ -235,6 +232,13 @@ fn literal(text: &str) -> String {
         Placeholder::Param(_) => format!("{{{text}}}"),
         // No shell minds a blank at the end.
         Placeholder::Literal(_) => format!("{text} "),
+    }
+}
+
+pub(super) fn text_or_list(values: &[String]) -> String {
+    match values {
+        [one] => quoted(one),
+        more => list(more),
     }
 }
 

@@ -140,6 +140,7 @@ BEGIN
             ('claim_gated', ARRAY['agent']),
             ('table_name', ARRAY['agent', 'operator', 'viewer']),
             ('table_columns', ARRAY['agent', 'operator', 'viewer']),
+            ('key_columns', ARRAY['agent', 'operator', 'viewer']),
             ('check_table', ARRAY['agent', 'operator', 'viewer']),
             ('rows_due_sql', ARRAY['agent']),
             ('dispatch_rows', ARRAY['agent']),

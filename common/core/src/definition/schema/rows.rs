@@ -12,8 +12,8 @@ pub(super) const TABLE: &[Key] = &[
     ),
     key(
         "key",
-        Kind::TextLike("id"),
-        "Its unique column, handed to the command.",
+        Kind::Texts("id"),
+        "Its unique column, handed to the command; or several that are unique together.",
     ),
     key(
         "dispatch",

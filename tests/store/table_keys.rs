@@ -1,0 +1,174 @@
+//! Table jobs whose key is of several columns.
+
+use farmhand_core::definition::TableSpec;
+use farmhand_store::protocol::finish;
+use farmhand_store::tables::{check, describe, dispatch};
+use serde_json::Value;
+
+use crate::fixture::{Farm, one, success};
+use crate::tables::{job, take, write};
+
+fn of(key: &[&str]) -> TableSpec {
+    TableSpec {
+        name: "mixed".to_owned(),
+        key: key.iter().map(|name| (*name).to_owned()).collect(),
+        dispatch: "d".to_owned(),
+        message: Some("said".to_owned()),
+        ..TableSpec::default()
+    }
+}
+
+/// A row of each of these texts, with a neighbour that has the same text or the same number.
+const TEXTS: [&str; 5] = ["plain", "a\"b\\c", "ü, [1]", "{}", ""];
+
+async fn farm() -> Farm {
+    let farm = Farm::new().await;
+    farm.sql
+        .batch_execute(
+            "CREATE TABLE mixed (\"Of\" text, n int, at date DEFAULT '2026-11-25', d bigint, said text);
+             CREATE UNIQUE INDEX ON mixed (n, \"Of\");
+             CREATE INDEX ON mixed (\"Of\", n) WHERE d IS NULL",
+        )
+        .await
+        .unwrap();
+    farm
+}
+
+#[tokio::test]
+async fn a_row_with_a_key_of_several_columns_is_run_once_and_only_its_end_is_written() {
+    let farm = farm().await;
+    for text in TEXTS {
+        farm.sql
+            .execute("INSERT INTO mixed (\"Of\", n) VALUES ($1, 1), ($1, 2)", &[&text])
+            .await
+            .unwrap();
+    }
+    farm.job("mixed", job(of(&["Of", "n"])), None).await;
+    assert_eq!(dispatch(&farm.db, "mixed").await.unwrap().made, 10);
+    assert_eq!(dispatch(&farm.db, "mixed").await.unwrap().made, 0);
+    let me = farm.node("a").await;
+    let runs = take(&farm, &me).await;
+    let parts: Vec<Value> = (runs.iter())
+        .map(|run| serde_json::from_str(run.key.as_deref().unwrap()).unwrap())
+        .collect();
+    for text in TEXTS {
+        assert!(
+            parts.contains(&serde_json::json!([text, "1"])),
+            "{text}: {parts:?}"
+        );
+    }
+    // Half of them end.
+    for (run, parts) in runs.iter().zip(&parts) {
+        if parts[1] == "1" {
+            one(&farm, success(&me, run)).await;
+        }
+    }
+    write(&farm).await;
+    let told = "SELECT count(*) FROM mixed WHERE said = 'succeeded' AND n = 1";
+    assert_eq!(farm.i64(told).await, 5);
+    assert_eq!(
+        farm.i64("SELECT count(*) FROM mixed WHERE said IS NOT NULL")
+            .await,
+        5
+    );
+}
+
+#[tokio::test]
+async fn a_row_waits_while_its_own_run_lives_and_a_part_that_is_null_is_told() {
+    let farm = farm().await;
+    farm.sql
+        .batch_execute("INSERT INTO mixed (\"Of\", n) VALUES ('a', 1), ('a', 2), (NULL, 3), ('b', NULL)")
+        .await
+        .unwrap();
+    farm.job("mixed", job(of(&["Of", "n"])), None).await;
+    let looked = dispatch(&farm.db, "mixed").await.unwrap();
+    assert_eq!((looked.made, looked.keyless, &looked.problem), (2, true, &None));
+    // Somebody frees a row whose run has not ended: it is not run beside itself.
+    farm.sql
+        .batch_execute("UPDATE mixed SET d = NULL WHERE n = 1")
+        .await
+        .unwrap();
+    assert_eq!(dispatch(&farm.db, "mixed").await.unwrap().made, 0);
+    let found = check(&farm.db, &of(&["Of", "n"])).await.unwrap();
+    assert_eq!(
+        found[0].problem,
+        "2 rows of public.mixed wait and are never run: one of their \"Of\", n (`key`) is NULL"
+    );
+    assert_eq!(
+        found[0].fix,
+        "give them keys, and then: ALTER TABLE public.mixed ALTER COLUMN \"Of\" SET NOT NULL, ALTER COLUMN n SET NOT NULL;"
+    );
+}
+
+#[tokio::test]
+async fn a_key_needs_an_index_of_exactly_its_columns() {
+    let farm = farm().await;
+    assert_eq!(check(&farm.db, &of(&["Of", "n"])).await.unwrap(), []);
+    let found = check(&farm.db, &of(&["n", "Of"])).await.unwrap();
+    assert!(found.iter().all(|problem| !problem.fatal), "{found:?}");
+    for key in [&["Of", "at"][..], &["Of", "n", "at"], &["Of"]] {
+        let found = check(&farm.db, &of(key)).await.unwrap();
+        assert!(
+            found[0].fatal && found[0].problem.contains("not unique"),
+            "{found:?}"
+        );
+        farm.sql.batch_execute(&found[0].fix).await.unwrap();
+        let left = check(&farm.db, &of(key)).await.unwrap();
+        assert!(left.iter().all(|problem| !problem.fatal), "{left:?}");
+    }
+    let found = check(&farm.db, &of(&["Of", "m"])).await.unwrap();
+    assert_eq!(found[0].problem, "the table public.mixed has no column m (`key`)");
+}
+
+#[tokio::test]
+async fn a_run_whose_key_is_no_key_holds_back_no_other_row() {
+    let farm = farm().await;
+    farm.sql
+        .batch_execute("INSERT INTO mixed (\"Of\", n) VALUES ('a', 1), ('a', 2), ('a', 3)")
+        .await
+        .unwrap();
+    farm.job("mixed", job(of(&["Of", "n"])), None).await;
+    assert_eq!(dispatch(&farm.db, "mixed").await.unwrap().made, 3);
+    let me = farm.node("a").await;
+    let runs = take(&farm, &me).await;
+    for (run, key) in runs.iter().zip(["no json", "[\"a\", \"x\"]"]) {
+        farm.sql
+            .execute(
+                "UPDATE farmhand.run_live SET key = $1 WHERE run_id = $2",
+                &[&key, &run.run_id],
+            )
+            .await
+            .unwrap();
+    }
+    let ends: Vec<_> = runs.iter().map(|run| success(&me, run)).collect();
+    finish(&farm.db, &ends).await.unwrap();
+    write(&farm).await;
+    assert_eq!(
+        farm.i64("SELECT count(*) FROM mixed WHERE said = 'succeeded'")
+            .await,
+        1
+    );
+    assert_eq!(
+        farm.i64("SELECT count(*) FROM farmhand.row_result WHERE error LIKE 'invalid input syntax%'")
+            .await,
+        2
+    );
+}
+
+#[tokio::test]
+async fn a_primary_key_of_several_columns_is_proposed() {
+    let farm = Farm::new().await;
+    farm.sql
+        .batch_execute(
+            "CREATE TABLE pairs (a int, note text, b text, sent_at timestamptz, PRIMARY KEY (a, b))",
+        )
+        .await
+        .unwrap();
+    let columns = describe(&farm.db, "public", "pairs").await.unwrap();
+    let proposal = farmhand_core::import::Proposal::new("public".to_owned(), "pairs".to_owned(), &columns);
+    assert_eq!(proposal.table.key, ["a", "b"]);
+    assert_eq!(
+        (proposal.missing, proposal.others),
+        (vec![], vec!["note".to_owned()])
+    );
+}
