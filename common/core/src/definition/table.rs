@@ -8,7 +8,7 @@ use toml::de::DeValue;
 
 use super::JobSpec;
 use super::spec::{Overlap, RunOn, millis};
-use crate::document::{Reader, Wrong, filled, integer, positive_duration};
+use crate::document::{Found, Reader, Wrong, filled, integer, positive_duration};
 use crate::serde_list::one_or_many;
 
 /// Which rows a table job runs, and where it writes what became of them. Names are as in PostgreSQL's
@@ -122,8 +122,9 @@ pub(super) fn read_table(job: &mut Reader<'_>, spec: &mut JobSpec) {
     table.set("max_running", &mut read.max_running, |v| {
         integer(1..=MAX_RUNNING)(v).map(|n| u32::try_from(n).unwrap_or(1))
     });
+    let none = |found: Found<&DeValue<'_>>| found.value.as_array().is_some_and(|list| list.is_empty());
     for key in ["name", "key", "dispatch"] {
-        if table.key_span(key).is_none() {
+        if table.raw(key).is_none_or(none) {
             sink.report(
                 span.clone(),
                 format!("`table` has no `{key}`"),
@@ -372,7 +373,7 @@ mod tests {
                 "name = 'a'\nkey = ['k', 'k']\ndispatch = 'd'\n",
                 "the same column",
             ),
-            ("name = 'a'\nkey = []\ndispatch = 'd'\n", "`key`"),
+            ("name = 'a'\nkey = []\ndispatch = 'd'\n", "has no `key`"),
             (
                 "name = 'a'\nkey = 'k'\ndispatch = 'd'\nmax_running = 0\n",
                 "`max_running`",
