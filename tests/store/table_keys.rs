@@ -172,3 +172,40 @@ async fn a_primary_key_of_several_columns_is_proposed() {
         (vec![], vec!["note".to_owned()])
     );
 }
+
+#[tokio::test]
+async fn a_key_with_a_time_is_the_same_for_sessions_of_other_zones() {
+    let farm = Farm::new().await;
+    farm.sql
+        .batch_execute(
+            "CREATE TABLE mixed (\"Of\" text, at timestamptz, d timestamptz, said text, PRIMARY KEY (\"Of\", at));
+             INSERT INTO mixed VALUES ('a', '2026-11-25 06:00:00.25Z')",
+        )
+        .await
+        .unwrap();
+    farm.job("mixed", job(of(&["Of", "at"])), None).await;
+    let client = farm.test.client().await;
+    let look = async |zone: &str| -> i32 {
+        let set = format!("SET timezone = '{zone}'; SET datestyle = 'German'; UPDATE mixed SET d = NULL");
+        client.batch_execute(&set).await.unwrap();
+        let row = client
+            .query_one("SELECT made FROM farmhand.dispatch_rows('mixed')", &[])
+            .await;
+        row.unwrap().get(0)
+    };
+    assert_eq!((look("Asia/Kolkata").await, look("UTC").await), (1, 0));
+    let me = farm.node("a").await;
+    let run = take(&farm, &me).await.remove(0);
+    assert_eq!(run.key.as_deref(), Some("[\"a\", \"2026-11-25 06:00:00.25+00\"]"));
+    farm.sql
+        .batch_execute("UPDATE mixed SET d = now()")
+        .await
+        .unwrap();
+    one(&farm, success(&me, &run)).await;
+    write(&farm).await;
+    assert_eq!(
+        farm.i64("SELECT count(*) FROM mixed WHERE said = 'succeeded'")
+            .await,
+        1
+    );
+}

@@ -7,6 +7,10 @@ use jiff::Timestamp;
 use super::gates::Walk;
 use super::{Gate, Held, Live, Needed, Node};
 use crate::definition::JobSpec;
+use crate::text::shell_word;
+
+/// Where locks of tasks hold.
+const ON_NODE: &str = "on the node that runs it, among flows and `farmhand lock --local` of its user";
 
 /// As many holders are named.
 const NAMED: usize = 5;
@@ -38,11 +42,15 @@ impl Walk {
         let named: BTreeSet<&str> = tasks.flat_map(|task| &task.locks).map(String::as_str).collect();
         if !named.is_empty() {
             let named: Vec<&str> = named.into_iter().collect();
-            let what = format!(
-                "{} of its tasks: on the node that runs it, among flows and `farmhand lock --local` of its user",
-                locks(&named)
+            self.open(Gate::Lock, format!("{} of its tasks: {ON_NODE}", locks(&named)));
+        }
+        // Each node has scripts of its own.
+        if let Some(dir) = spec.flow.as_ref().and_then(|flow| flow.dir.as_ref()) {
+            let plan = format!("`farmhand flow plan {}` there lists them", shell_word(dir));
+            self.open(
+                Gate::Lock,
+                format!("locks that its scripts name (`# LOCK:`): {ON_NODE}; {plan}"),
             );
-            self.open(Gate::Lock, what);
         }
     }
 
