@@ -8,6 +8,7 @@
 //! - A renews; its renewal commits after B last looked and before B takes.
 //! - A is killed; its last renewal, or its release, commits after B took the name.
 //! - A's command ends, A releases, and what the command left behind still runs.
+//! - A and B take what stood still; A wins, and B's transaction, which waits on, has A's row locked when A renews.
 //! - The database is replaced by an older copy: it lacks A's grant, or has a heartbeat that B saw on the old one.
 
 pub const CLIENTS: usize = 2;
@@ -37,6 +38,8 @@ pub enum Guard {
     /// What was seen on one server says nothing on another.
     SeenNamesTheServer,
     EpochInFence,
+    /// Who finds the row changed when it would take it unlocks the row, and waits on in the same transaction.
+    LoserUnlocksTheRow,
 }
 
 /// Epoch and number.
@@ -110,6 +113,8 @@ pub struct World {
     /// Since when the new server is watched, while claims are closed.
     pub closed: Option<u8>,
     pub clients: [Client; CLIENTS],
+    /// Whose open transaction has the row locked.
+    pub locked: Option<usize>,
     pub highest: Fence,
     pub fell: bool,
     pub taken_over: bool,
@@ -149,6 +154,7 @@ impl Named {
             epoch: 1,
             closed: None,
             clients: [client; CLIENTS],
+            locked: None,
             highest: (0, 0),
             fell: false,
             taken_over: false,
@@ -158,6 +164,11 @@ impl Named {
             lost: 1,
             copies: self.copies,
         }
+    }
+
+    /// The statement waits for another client's transaction.
+    pub fn blocked(&self, s: &World, i: usize, stmt: Stmt) -> bool {
+        s.locked.is_some_and(|by| by != i) && !matches!(stmt, Stmt::Acquire(None))
     }
 
     pub fn serve(&self, s: &mut World, stmt: Stmt) -> Reply {

@@ -109,7 +109,17 @@ impl Model for Named {
             }
             Step::Serve(i) => {
                 let op = s.clients[i].op?;
+                if self.blocked(&s, i, op.stmt) {
+                    return None;
+                }
                 let reply = self.serve(&mut s, op.stmt);
+                // The row changed after it was looked at: the statement that would have taken it locked it.
+                let lost = matches!((op.stmt, reply), (Stmt::Acquire(Some(_)), Reply::HeldBy(_)));
+                if lost && !self.has(Guard::LoserUnlocksTheRow) {
+                    s.locked = Some(i);
+                } else if matches!(reply, Reply::Granted(_)) {
+                    s.locked = None;
+                }
                 s.clients[i].op = Some(Op {
                     reply: Some(reply),
                     ..op
@@ -117,6 +127,9 @@ impl Model for Named {
             }
             Step::ServeAdrift(i) => {
                 let stmt = s.clients[i].adrift.take()?;
+                if self.blocked(&s, i, stmt) {
+                    return None;
+                }
                 self.serve(&mut s, stmt);
             }
             Step::Deliver(i) => {
@@ -125,6 +138,7 @@ impl Model for Named {
             }
             Step::LoseConnection(i) => {
                 s.lost -= 1;
+                s.locked = s.locked.filter(|by| *by != i);
                 let c = &mut s.clients[i];
                 let op = c.op.take()?;
                 c.adrift = op.reply.is_none().then_some(op.stmt);
@@ -134,6 +148,7 @@ impl Model for Named {
             }
             Step::KillClient(i) => {
                 s.kills -= 1;
+                s.locked = s.locked.filter(|by| *by != i);
                 let c = &mut s.clients[i];
                 c.adrift = c.op.take().filter(|op| op.reply.is_none()).map(|op| op.stmt);
                 c.knows = Knows::Gone;
@@ -144,6 +159,7 @@ impl Model for Named {
                 s.copies -= 1;
                 s.db = s.copy.take()?;
                 s.server += 1;
+                s.locked = None;
                 s.closed = Some(0);
                 // What was under way on the old server is lost, or its reply is.
                 for c in &mut s.clients {
@@ -169,6 +185,15 @@ impl Model for Named {
                 s.clients.iter().filter(|c| c.command.is_some()).count() < 2
             }),
             Property::always("fences grow", |_, s: &World| !s.fell),
+            Property::always("no renewal waits for a waiter", |model: &Self, s: &World| {
+                !s.clients.iter().enumerate().any(|(i, c)| {
+                    c.op.is_some_and(|op| {
+                        matches!(op.stmt, Stmt::Renew(_))
+                            && op.reply.is_none()
+                            && model.blocked(s, i, op.stmt)
+                    })
+                })
+            }),
             Property::sometimes("a name is taken over", |_, s: &World| {
                 s.taken_over && s.clients.iter().any(|c| c.command.is_some())
             }),
@@ -242,6 +267,7 @@ missed! {
     server_watched_for_w: ServerWatchedForW, 1 => "commands never overlap";
     seen_names_the_server: SeenNamesTheServer, 1 => "commands never overlap";
     epoch_in_fence: EpochInFence, 1 => "fences grow";
+    loser_unlocks_the_row: LoserUnlocksTheRow, 0 => "no renewal waits for a waiter";
 }
 
 /// Where the command has the lease's deadline, these are missed by nobody; where a program holds the lease, the fence is all
