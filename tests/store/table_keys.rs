@@ -116,6 +116,22 @@ async fn a_key_needs_an_index_of_exactly_its_columns() {
         let left = check(&farm.db, &of(key)).await.unwrap();
         assert!(left.iter().all(|problem| !problem.fatal), "{left:?}");
     }
+    farm.sql
+        .batch_execute("ALTER TABLE mixed ADD price numeric NOT NULL, ADD id numeric(10), ADD kind char(3), ADD took interval")
+        .await
+        .unwrap();
+    for (column, fits) in [("price", false), ("took", false), ("id", true), ("kind", true)] {
+        let found = check(&farm.db, &of(&["Of", column])).await.unwrap();
+        let told = found[0].problem.contains("equal values may have different texts");
+        assert_eq!(told, !fits, "{column}: {found:?}");
+        assert_eq!(
+            found[0].fix.starts_with("of several columns"),
+            !fits,
+            "{column}: {found:?}"
+        );
+        let alone = check(&farm.db, &of(&[column])).await.unwrap();
+        assert!(alone[0].problem.contains("is not unique"), "{alone:?}");
+    }
     let found = check(&farm.db, &of(&["Of", "m"])).await.unwrap();
     assert_eq!(found[0].problem, "the table public.mixed has no column m (`key`)");
 }

@@ -134,6 +134,10 @@ BEGIN
                 r.role = 'exit_code' AND r.category NOT IN ('N', 'S', 'i') OR
                 r.role = 'message' AND r.category <> 'S' THEN
                 format('column %I of %s (`%s`) is of type %s', r.name, t, r.role, r.type)
+            -- Keys of several columns are told apart by their texts.
+            WHEN r.role = 'key' AND keyed.n > 1 AND r.category <> 'E' AND r.base !~ ('^(smallint|integer|bigint|numeric\(.*|boolean|uuid'
+                    || '|text|character.*|date|timestamp.*)$') THEN
+                format('column %I of %s (`key`) is of type %s, of which equal values may have different texts', r.name, t, r.type)
             -- What is too long for a text would be cut in silence.
             WHEN r.role = 'dispatch' AND coalesce(substring(r.base FROM '^character(?: varying)?\((\d+)\)$')::integer,
                     (SELECT m[1]::integer - m[2]::integer FROM regexp_match(r.base, '^numeric\((\d+),(-?\d+)\)$') m), 19) < 19 THEN
@@ -141,6 +145,8 @@ BEGIN
             END;
         fix := CASE
             WHEN r.num IS NULL THEN 'names are taken as they are written, upper and lower case included'
+            WHEN r.role = 'key' THEN
+                'of several columns each is an integer, a numeric of fixed scale, a boolean, a uuid, a text, a date, a timestamp or an enum'
             WHEN r.generated THEN 'name another column'
             WHEN NOT r.nullable THEN format('ALTER TABLE %s ALTER COLUMN %I DROP NOT NULL;', t, r.name)
             ELSE CASE r.role
