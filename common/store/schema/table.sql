@@ -428,18 +428,14 @@ BEGIN
         IF (farmhand.key_columns(tbl)).n > 1 THEN
             SET LOCAL timezone = 'UTC';
             SET LOCAL datestyle = 'ISO';
-            SET LOCAL intervalstyle = 'postgres';
-            SET LOCAL extra_float_digits = 1;
-            SET LOCAL bytea_output = 'hex';
         END IF;
         SET LOCAL search_path TO DEFAULT;
         EXECUTE 'SELECT pg_catalog.array_agg(d.key), pg_catalog.array_agg(d.given) FROM (' || look || ') d'
             INTO keys, read USING room, coalesce(taken, '{}');
-        SET LOCAL timezone TO DEFAULT;
-        SET LOCAL datestyle TO DEFAULT;
-        SET LOCAL intervalstyle TO DEFAULT;
-        SET LOCAL extra_float_digits TO DEFAULT;
-        SET LOCAL bytea_output TO DEFAULT;
+        IF (farmhand.key_columns(tbl)).n > 1 THEN
+            SET LOCAL timezone TO DEFAULT;
+            SET LOCAL datestyle TO DEFAULT;
+        END IF;
         SET LOCAL search_path = pg_catalog, pg_temp;
         -- Not all that a `json` column holds can be kept. That is one row's mistake, and its run says so.
         FOR nth IN 1..coalesce(cardinality(read), 0) LOOP

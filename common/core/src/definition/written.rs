@@ -33,7 +33,9 @@ pub fn job_file(
             .flatten()
             .flat_map(|(_, task)| texts(task, "pool"));
         named.extend(of_tasks.map(|name| (false, name)));
-        put(&mut file, "job", name, job(spec));
+        let mut keys = job(spec);
+        keys.as_object_mut().and_then(|keys| keys.remove("exclude"));
+        put(&mut file, "job", name, keys);
     }
     for (name, days) in calendars(jobs) {
         put(&mut file, "calendar", name, json!({"exclude": days}));
@@ -56,7 +58,7 @@ pub fn job_file(
     to_text(&Value::Object(file))
 }
 
-/// The keys of one job that are not as by default, as its file says them.
+/// The keys of one job that are not as by default, as its file says them, and the days that its calendars exclude.
 pub fn job_keys(spec: &Value) -> String {
     to_text(&job(spec))
 }
@@ -99,7 +101,6 @@ fn job(spec: &Value) -> Value {
         default.retry.base = BASE;
     }
     let mut keys = less_than(&default, spec);
-    keys.remove("exclude");
     // Inherited, and without a meaning.
     keys.retain(|key, _| !continuous || !OWN_ABOUT_INSTANTS.contains(&key.as_str()));
     if let Some(mask) = keys.get_mut("umask") {

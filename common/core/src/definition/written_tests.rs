@@ -176,6 +176,15 @@ fn what_a_continuous_job_inherits_without_a_meaning_is_left_out() {
 }
 
 #[test]
+fn the_keys_of_a_job_have_the_days_that_its_calendars_exclude() {
+    let spec = serde_json::json!({"calendars": ["de"], "exclude": ["2026-12-24"]});
+    assert_eq!(
+        job_keys(&spec),
+        "calendars = [\"de\"]\nexclude = [\"2026-12-24\"]\n"
+    );
+}
+
+#[test]
 fn a_key_of_a_newer_version_is_written_as_it_is_stored() {
     let spec = serde_json::json!({"command": "x", "later": {"a": 1}, "timeout": null});
     assert_eq!(job_keys(&spec), "command = \"x\"\n\n[later]\na = 1\n");
