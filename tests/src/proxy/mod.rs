@@ -40,8 +40,8 @@ struct Shared {
     /// Set: connections are closed at once, and refused.
     cut: AtomicBool,
     changed: Notify,
-    /// Lose the reply to the first executed statement that contains this.
-    lose_after: Mutex<Option<Vec<u8>>>,
+    /// The reply to lose.
+    lose: Mutex<Option<Loss>>,
     lost: AtomicUsize,
     /// Bytes of a direction after which its connection ends; `UNCUT` for none.
     cut_to_server: AtomicI64,
@@ -49,6 +49,12 @@ struct Shared {
 }
 
 const UNCUT: i64 = i64::MAX;
+
+/// Which reply is to be lost: to the first executed statement that contains `statement`, if it has `reply`.
+struct Loss {
+    statement: String,
+    reply: String,
+}
 
 impl Proxy {
     /// Listens on the loopback and forwards to `server`.
@@ -66,7 +72,7 @@ impl Proxy {
             to_client: AtomicU8::new(Flow::Pass as u8),
             cut: AtomicBool::new(false),
             changed: Notify::new(),
-            lose_after: Mutex::new(None),
+            lose: Mutex::new(None),
             lost: AtomicUsize::new(0),
             cut_to_server: AtomicI64::new(UNCUT),
             cut_to_client: AtomicI64::new(UNCUT),
@@ -116,10 +122,18 @@ impl Proxy {
         self.to_client(Flow::Pass);
     }
 
-    /// The next statement that contains `text` and is executed, not only prepared, reaches the server; its reply is lost
-    /// and the connection closed.
-    pub fn lose_reply_after(&self, text: &str) {
-        *self.shared.lose_after.lock().expect("no panic under it") = Some(text.as_bytes().to_vec());
+    /// The next statement that contains `statement` and is executed, not only prepared, reaches the server; its reply is
+    /// lost and the connection closed.
+    pub fn lose_reply_after(&self, statement: &str) {
+        self.lose_reply_with(statement, "");
+    }
+
+    /// As `lose_reply_after`, but passes replies that have nothing of `reply`, such as those of claims that won nothing.
+    pub fn lose_reply_with(&self, statement: &str, reply: &str) {
+        *self.shared.lose.lock().expect("no panic under it") = Some(Loss {
+            statement: statement.to_owned(),
+            reply: reply.to_owned(),
+        });
     }
 
     /// Replies lost so far.
@@ -140,19 +154,27 @@ fn cut_within(point: &AtomicI64, n: usize) -> Option<usize> {
 }
 
 impl Shared {
-    /// Once for each wish.
-    fn is_to_be_lost(&self, executed: &[Vec<u8>]) -> bool {
-        let mut wanted = self.lose_after.lock().expect("no panic under it");
-        let found = wanted.as_deref().is_some_and(|text| {
+    fn is_wanted(&self, executed: &[Vec<u8>]) -> bool {
+        let loss = self.lose.lock().expect("no panic under it");
+        loss.as_ref().is_some_and(|loss| {
             executed
                 .iter()
-                .any(|statement| statement.windows(text.len()).any(|w| w == text))
-        });
-        if found {
-            *wanted = None;
-        }
-        found
+                .any(|statement| contains(statement, &loss.statement))
+        })
     }
+
+    /// Once for each wish.
+    fn is_to_be_lost(&self, reply: &[u8]) -> bool {
+        self.lose
+            .lock()
+            .expect("no panic under it")
+            .take_if(|loss| contains(reply, &loss.reply))
+            .is_some()
+    }
+}
+
+fn contains(bytes: &[u8], text: &str) -> bool {
+    text.is_empty() || bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
 impl Drop for Proxy {
@@ -202,7 +224,7 @@ async fn upward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared
         if !passes(&shared.to_server, shared).await {
             continue;
         }
-        if shared.is_to_be_lost(&statements.feed(&buffer[..n])) {
+        if shared.is_wanted(&statements.feed(&buffer[..n])) {
             marked.store(true, Ordering::SeqCst);
         }
         if let Some(keep) = cut_within(&shared.cut_to_server, n) {
@@ -218,7 +240,7 @@ async fn upward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared
 async fn downward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, marked: &AtomicBool) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(n @ 1..) = from.read(&mut buffer).await {
-        if marked.load(Ordering::SeqCst) {
+        if marked.swap(false, Ordering::SeqCst) && shared.is_to_be_lost(&buffer[..n]) {
             // The reply to the marked statement: what belongs to it comes within moments.
             tokio::time::sleep(Duration::from_millis(50)).await;
             shared.lost.fetch_add(1, Ordering::SeqCst);
