@@ -1,4 +1,5 @@
-//! Named leases (`farmhand lock NAME -- CMD`), apart from nodes: two clients and one name.
+//! Named leases (`farmhand lock NAME -- CMD`), apart from nodes: two clients and one name; and an agent with a run of a job
+//! that has this name among its locks.
 //!
 //! A client asks for the name again and again. Its command runs under a warden of its own, which the kernel ends, and which
 //! outlives a client that is killed. Time is counted in ticks; every other step may come arbitrarily late.
@@ -9,9 +10,15 @@
 //! - A is killed; its last renewal, or its release, commits after B took the name.
 //! - A's command ends, A releases, and what the command left behind still runs.
 //! - A and B take what stood still; A wins, and B's transaction, which waits on, has A's row locked when A renews.
+//! - An agent has seen A's lease stand still and frees the name for its run; A's renewal has committed meanwhile, or the
+//!   statement comes late, when B has the name.
+//! - A looks for a run that has the name while an agent looks for a lease, and neither sees the other yet. Both lock the name
+//!   first; the store's tests have that race, here both are one step.
 //! - The database is replaced by an older copy: it lacks A's grant, or has a heartbeat that B saw on the old one.
 
 pub const CLIENTS: usize = 2;
+/// The place of the agent beside them.
+pub const AGENT: usize = CLIENTS;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
@@ -40,6 +47,14 @@ pub enum Guard {
     EpochInFence,
     /// Who finds the row changed when it would take it unlocks the row, and waits on in the same transaction.
     LoserUnlocksTheRow,
+    /// A name that a run of a job has as its lock is not taken.
+    AcquireSeesRuns,
+    /// A run is not claimed while a lease has one of its locks.
+    ClaimSeesLeases,
+    /// An agent frees a name only after it has seen its lease stand still for W,
+    FreeAfterW,
+    /// and only if it still does.
+    FreeNamesTheBeat,
 }
 
 /// Epoch and number.
@@ -55,6 +70,8 @@ pub struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Database {
     pub row: Option<Row>,
+    /// A run that has the name as its lock.
+    pub run: bool,
     pub next: u8,
 }
 
@@ -67,12 +84,17 @@ pub enum Stmt {
     Acquire(Option<Key>),
     Renew(Fence),
     Release(Fence),
+    /// An agent's, for its run.
+    Look,
+    Free(Key),
+    Claim,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reply {
     Granted(Fence),
     HeldBy(Key),
+    HeldByRun,
     Closed,
     Renewed,
     Nothing,
@@ -112,12 +134,15 @@ pub struct World {
     pub epoch: u8,
     /// Since when the new server is watched, while claims are closed.
     pub closed: Option<u8>,
-    pub clients: [Client; CLIENTS],
+    /// The agent is the last.
+    pub clients: [Client; CLIENTS + 1],
     /// Whose open transaction has the row locked.
     pub locked: Option<usize>,
     pub highest: Fence,
     pub fell: bool,
     pub taken_over: bool,
+    /// A name was freed for the run.
+    pub freed: bool,
     pub starts: u8,
     pub renewals: u8,
     pub kills: u8,
@@ -129,6 +154,8 @@ pub struct World {
 pub struct Named {
     pub removed: Vec<Guard>,
     pub copies: u8,
+    /// Whether an agent has a run that waits for the name.
+    pub run: bool,
     pub lease: u8,
     pub wait: u8,
 }
@@ -146,20 +173,29 @@ impl Named {
             adrift: None,
             command: None,
         };
-        let db = Database { row: None, next: 1 };
+        let agent = Client {
+            knows: if self.run { Knows::Waits(None) } else { Knows::Gone },
+            ..client
+        };
+        let db = Database {
+            row: None,
+            run: false,
+            next: 1,
+        };
         World {
             db,
             copy: None,
             server: 0,
             epoch: 1,
             closed: None,
-            clients: [client; CLIENTS],
+            clients: [client, client, agent],
             locked: None,
             highest: (0, 0),
             fell: false,
             taken_over: false,
-            starts: if self.copies > 0 { 2 } else { 3 },
-            renewals: 2,
+            freed: false,
+            starts: if self.copies > 0 || self.run { 2 } else { 3 },
+            renewals: if self.run { 1 } else { 2 },
             kills: 1,
             lost: 1,
             copies: self.copies,
@@ -168,19 +204,24 @@ impl Named {
 
     /// The statement waits for another client's transaction.
     pub fn blocked(&self, s: &World, i: usize, stmt: Stmt) -> bool {
-        s.locked.is_some_and(|by| by != i) && !matches!(stmt, Stmt::Acquire(None))
+        s.locked.is_some_and(|by| by != i) && !matches!(stmt, Stmt::Acquire(None) | Stmt::Look | Stmt::Claim)
     }
 
     pub fn serve(&self, s: &mut World, stmt: Stmt) -> Reply {
         let fits = |guard, a: Fence, b: Fence| a == b || !self.has(guard);
+        let server = s.server;
+        let same = |guard, row: Row, (then, on): Key| {
+            (then == row || !self.has(guard) && then.fence == row.fence)
+                && (on == server || !self.has(Guard::SeenNamesTheServer))
+        };
         match (stmt, s.db.row) {
             (Stmt::Acquire(seen), row) => {
-                let same = |row: Row, (then, server): Key| {
-                    (then == row || !self.has(Guard::BeatInTake) && then.fence == row.fence)
-                        && (server == s.server || !self.has(Guard::SeenNamesTheServer))
-                };
-                if let Some(row) = row.filter(|row| !seen.is_some_and(|key| same(*row, key))) {
-                    return Reply::HeldBy((row, s.server));
+                let unlike = |row: &Row| !seen.is_some_and(|key| same(Guard::BeatInTake, *row, key));
+                if let Some(row) = row.filter(unlike) {
+                    return Reply::HeldBy((row, server));
+                }
+                if s.db.run && self.has(Guard::AcquireSeesRuns) {
+                    return Reply::HeldByRun;
                 }
                 if s.closed.is_some() && self.has(Guard::ClosedTakesNothing) {
                     return Reply::Closed;
@@ -199,7 +240,21 @@ impl Named {
                 s.db.row = None;
                 Reply::Nothing
             }
-            (Stmt::Renew(_) | Stmt::Release(_), _) => Reply::Nothing,
+            (Stmt::Look, Some(row)) => Reply::HeldBy((row, server)),
+            (Stmt::Free(key), Some(row)) if same(Guard::FreeNamesTheBeat, row, key) && s.closed.is_none() => {
+                s.db.row = None;
+                s.freed = true;
+                Reply::Nothing
+            }
+            (Stmt::Claim, row) => {
+                let free = row.is_none() || !self.has(Guard::ClaimSeesLeases);
+                if free && !s.db.run && s.closed.is_none() {
+                    s.db.run = true;
+                    s.clients[AGENT].command = Some(0);
+                }
+                Reply::Nothing
+            }
+            (Stmt::Renew(_) | Stmt::Release(_) | Stmt::Look | Stmt::Free(_), _) => Reply::Nothing,
         }
     }
 
@@ -226,6 +281,8 @@ impl Named {
                 };
                 c.knows = Knows::Waits(Some((key, seen.filter(same).map_or(since, |(_, age)| age))));
             }
+            (Reply::HeldByRun, Knows::Waits(_)) => c.knows = Knows::Waits(None),
+            (Reply::Nothing, Knows::Waits(_)) if op.stmt == Stmt::Look => c.knows = Knows::Waits(None),
             (Reply::Granted(fence), Knows::Waits(_)) => {
                 c.knows = Knows::Holds(fence);
                 let age = if self.has(Guard::DeadlineFromSending) {

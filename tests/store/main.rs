@@ -20,6 +20,7 @@ mod gate_races;
 mod gates;
 mod health;
 mod holds;
+mod lease_locks;
 mod leases;
 mod looking;
 mod lost_claims;

@@ -262,6 +262,7 @@ async fn every_function_says_where_it_looks_for_names() {
             "end_session",
             "ensure_partitions",
             "forget_audit",
+            "free_lease",
             "keep_audit",
             "known_credential",
             "note_change",

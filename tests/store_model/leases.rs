@@ -3,13 +3,21 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use farmhand_core::definition::{Command, JobSpec};
+use farmhand_core::lease::MarksBelow;
+use farmhand_store::jobs::{JobChange, apply, submit};
 use farmhand_store::leases::{self, Asked};
+use farmhand_store::protocol::{Opened, claim_gated, look, open};
+use farmhand_store::{Db, LeaseIdentity};
 use farmhand_tests::pg::TestDb;
+use serde_json::json;
 
 use crate::Chance;
-use crate::named::{Fence, Key, Named, Reply, Row, Stmt};
+use crate::named::{AGENT, Fence, Key, Named, Reply, Row, Stmt};
+use crate::real::info;
 
 const NAME: &str = "report";
+const JOB: &str = "reporter";
 const TTL: Duration = Duration::from_secs(3);
 
 /// What the model's small numbers are in the database.
@@ -51,6 +59,31 @@ fn any_key(chance: &mut Chance, known: &Known, row: Option<Row>) -> Option<Key> 
     }
 }
 
+/// A node, and a job that has the name among its locks.
+async fn agent(db: &Db) -> LeaseIdentity {
+    let spec = JobSpec {
+        command: Some(Command::Argv(vec!["true".to_owned()])),
+        locks: vec![NAME.to_owned(), "other".to_owned()],
+        ..JobSpec::default()
+    };
+    let change = JobChange {
+        job_id: JOB.to_owned(),
+        spec,
+        next_run: None,
+        source: "t.toml".to_owned(),
+    };
+    apply(db, &[change], false, "model").await.unwrap();
+    let info = info(0, 1, 0);
+    let Opened::Session(session) = open(db, &info).await.unwrap() else {
+        panic!("the node is new")
+    };
+    LeaseIdentity {
+        address: info.address,
+        session,
+        life: info.life,
+    }
+}
+
 #[tokio::test]
 async fn every_statement_of_named_leases_means_what_the_model_says() {
     let test = TestDb::new().await;
@@ -58,20 +91,23 @@ async fn every_statement_of_named_leases_means_what_the_model_says() {
     let model = Named {
         removed: Vec::new(),
         copies: 0,
+        run: true,
         lease: 2,
         wait: 2,
     };
-    let mut effects = [0; 3];
+    let me = agent(&db).await;
+    let mut effects = [0; 5];
     for round in 0..40 {
         let mut chance = Chance(round);
-        let begin = "DELETE FROM farmhand.lease; DELETE FROM farmhand.epoch WHERE epoch > 1;
+        let begin = "DELETE FROM farmhand.run_live; DELETE FROM farmhand.lease; DELETE FROM farmhand.epoch WHERE epoch > 1;
             UPDATE farmhand.epoch SET server = farmhand.server()";
         sql.batch_execute(begin).await.unwrap();
+        submit(&db, JOB, &json!({}), None, None).await.unwrap();
         let mut s = model.start();
         let mut known = Known::default();
         for step in 0..40 {
             let place = format!("round {round}, step {step}: {s:?}");
-            let stmt = match chance.below(12) {
+            let stmt = match chance.below(18) {
                 0 if s.closed.is_none() => {
                     sql.batch_execute("UPDATE farmhand.epoch SET server = '1 elsewhere'")
                         .await
@@ -91,7 +127,22 @@ async fn every_statement_of_named_leases_means_what_the_model_says() {
                 }
                 0..6 => Stmt::Acquire(any_key(&mut chance, &known, s.db.row)),
                 6..10 => Stmt::Renew(any_fence(&mut chance, &known)),
-                _ => Stmt::Release(any_fence(&mut chance, &known)),
+                10..12 => Stmt::Release(any_fence(&mut chance, &known)),
+                // Only while the run waits does the agent look for it.
+                12..14 if !s.db.run => Stmt::Look,
+                14..16 if !s.db.run => match any_key(&mut chance, &known, s.db.row) {
+                    Some(key) => Stmt::Free(key),
+                    None => continue,
+                },
+                16 if s.db.run => {
+                    let end = "DELETE FROM farmhand.run_live";
+                    sql.batch_execute(end).await.unwrap();
+                    submit(&db, JOB, &json!({}), None, None).await.unwrap();
+                    s.db.run = false;
+                    s.clients[AGENT].command = None;
+                    continue;
+                }
+                _ => Stmt::Claim,
             };
             let before = s.db.row;
             let expected = model.serve(&mut s, stmt);
@@ -111,9 +162,12 @@ async fn every_statement_of_named_leases_means_what_the_model_says() {
                         (Asked::Held { key, ttl }, Reply::HeldBy(held)) => {
                             assert_eq!(
                                 (*known.keys.entry(key).or_insert(held), ttl),
-                                (held, TTL),
+                                (held, Some(TTL)),
                                 "{place}"
                             );
+                        }
+                        (Asked::Held { key, ttl: None }, Reply::HeldByRun) => {
+                            assert!(key.starts_with("run "), "{key}");
                         }
                         (Asked::Closed, Reply::Closed) => {}
                         other => panic!("{stmt:?} {other:?}, {place}"),
@@ -128,7 +182,30 @@ async fn every_statement_of_named_leases_means_what_the_model_says() {
                     assert_eq!(own, before != s.db.row, "{stmt:?} {place}");
                     effects[2] += u32::from(own);
                 }
+                Stmt::Look => {
+                    let looked = look(&db, &me, &MarksBelow::default()).await.unwrap();
+                    let shown = looked.awaited_leases.into_iter().flatten().next();
+                    match (shown, expected) {
+                        (Some(lease), Reply::HeldBy(held)) => {
+                            assert_eq!(*known.keys.entry(lease.shown).or_insert(held), held, "{place}");
+                        }
+                        (None, Reply::Nothing) => {}
+                        other => panic!("{other:?}, {place}"),
+                    }
+                }
+                Stmt::Free(seen) => {
+                    let freed = leases::free(&db, NAME, &known.text(seen)).await.unwrap();
+                    assert_eq!(freed.is_some(), before != s.db.row, "{stmt:?} {place}");
+                    effects[3] += u32::from(freed.is_some());
+                }
+                Stmt::Claim => {
+                    let won = claim_gated(&db, &me, 1).await.unwrap();
+                    effects[4] += u32::from(!won.is_empty());
+                }
             }
+            let running = "SELECT count(*) FROM farmhand.holding";
+            let running: i64 = sql.query_one(running, &[]).await.unwrap().get(0);
+            assert_eq!(running, i64::from(s.db.run), "{stmt:?} {place}");
             let row = sql
                 .query_opt("SELECT fence, beat FROM farmhand.lease", &[])
                 .await
@@ -138,6 +215,6 @@ async fn every_statement_of_named_leases_means_what_the_model_says() {
             assert_eq!(row, wanted, "{stmt:?} {place}");
         }
     }
-    println!("taken, taken over, released: {effects:?}");
+    println!("taken, taken over, released, freed, claimed: {effects:?}");
     assert!(effects.iter().all(|n| *n > 0), "{effects:?}");
 }

@@ -327,7 +327,7 @@ fn ttl(longer: u8) -> Duration {
     TTL + Duration::from_secs(u64::from(longer))
 }
 
-fn info(address: u8, life: u8, longer: u8) -> NodeInfo {
+pub fn info(address: u8, life: u8, longer: u8) -> NodeInfo {
     NodeInfo {
         address: name_of(address).to_owned(),
         name: name_of(address).to_owned(),

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use farmhand_core::lease::{
-    BootInstant, EpochKey, HeldOverKey, LeaseTiming, MarksBelow, NodeKey, SilentNode, Stopwatches,
+    BootInstant, EpochKey, HeldOverKey, LeaseTiming, MarksBelow, NamedKey, NodeKey, SilentNode, Stopwatches,
 };
 use farmhand_store::protocol::Look;
 
@@ -15,6 +15,7 @@ use farmhand_store::protocol::Look;
 pub struct Ripe {
     pub expire: Vec<(NodeKey, Duration)>,
     pub release: Vec<HeldOverKey>,
+    pub free: Vec<NamedKey>,
     pub open_epoch: Option<EpochKey>,
 }
 
@@ -146,6 +147,14 @@ impl FailureDetector {
                 (key, wait(o.ttl_ms) + millis(o.hold_ms))
             }),
         );
+        let awaited = look.awaited_leases.iter().flatten().map(|l| {
+            let key = NamedKey {
+                name: l.name.clone(),
+                shown: l.shown.clone(),
+            };
+            (key, wait(l.ttl_ms))
+        });
+        s.named.observe(received, awaited);
         self.longest = self.longest.max(wait(look.database.longest_lease_ms));
         let closed = (!look.database.open).then(|| (look.database.key(), self.longest));
         s.epoch.observe(received, closed);
@@ -179,9 +188,11 @@ impl FailureDetector {
         if self.claims_open {
             ripe.expire = s.nodes.ripe(now);
             ripe.release = s.held_over.ripe(now);
+            ripe.free = s.named.ripe(now);
         }
         ripe.expire.retain(|(k, _)| self.acting.insert(node_token(k)));
         ripe.release.retain(|k| self.acting.insert(held_token(k)));
+        ripe.free.retain(|k| self.acting.insert(named_token(k)));
         ripe
     }
 
@@ -218,6 +229,10 @@ pub fn held_token(k: &HeldOverKey) -> String {
     format!("held {} {}", k.run_id, k.attempt)
 }
 
+pub fn named_token(k: &NamedKey) -> String {
+    format!("named {}", k.name)
+}
+
 /// The lease whose TTL a row states; a row with a TTL that no agent may have is given the shortest.
 fn lease(ttl_ms: i64) -> LeaseTiming {
     LeaseTiming::at_least(millis(ttl_ms))
@@ -250,7 +265,7 @@ mod tests {
             "job_seq": 1, "earliest_ready": null,
             "earliest_next_run": null, "overdue_jobs": false, "cancels": [], "orphans": [], "overruns": [],
             "unsettled": false, "cordoned": false, "draining": false, "drain_until": null, "gates": false,
-            "notifies": false, "to_tell": false, "gated_at": null,
+            "notifies": false, "to_tell": false, "gated_at": null, "awaited_leases": null,
         }))
         .expect("a look")
     }

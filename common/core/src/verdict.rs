@@ -147,6 +147,9 @@ pub fn gate(needed: &Needed) -> Option<Gated> {
             return gated("lock", Some(lock), None, Some(holder));
         }
     }
+    if let Some(lease) = needed.leases.first() {
+        return gated("lock", Some(&lease.name), None, None);
+    }
     if needed.before.is_some() {
         return gated("lock", needed.locks.first(), None, None);
     }

@@ -96,6 +96,34 @@ CROSS JOIN LATERAL (
     ORDER BY r.priority DESC, r.ready_at, r.run_id LIMIT 1
 ) f;
 
+-- Takes names for runs, until the transaction ends; false when a lease has one of them, or takes it just now. Whoever takes a
+-- lease has the same lock while it looks for such runs (lease.sql).
+CREATE FUNCTION farmhand.lock_names(names text[]) RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    name text;
+BEGIN
+    FOREACH name IN ARRAY names LOOP
+        IF NOT pg_try_advisory_xact_lock(1718771553, hashtext(name)) THEN
+            RETURN false;
+        END IF;
+    END LOOP;
+    RETURN NOT farmhand.any_leased(names);
+END
+$$;
+
+-- Whether a named lease has one of these names.
+CREATE FUNCTION farmhand.any_leased(names text[]) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN names <> '{}' AND EXISTS (SELECT FROM farmhand.lease_holder l WHERE l.name = ANY (names));
+END
+$$;
+
 -- Whether any run waits at such a gate: the order asks for the index, also when most runs do.
 CREATE FUNCTION farmhand.any_waiting() RETURNS boolean
 LANGUAGE sql STABLE
@@ -228,7 +256,7 @@ BEGIN
             CONTINUE WHEN farmhand.rate_free_at(c.job_id, c.rate_count, c.rate_ms) > now;
         END IF;
         has_place := c.pool IS NULL OR coalesce((farm_free->>c.pool)::integer, 0) > 0;
-        IF NOT has_place OR c.locks && (held || kept) THEN
+        IF NOT has_place OR c.locks && (held || kept) OR farmhand.any_leased(c.locks) THEN
             CONTINUE WHEN c.locks && kept OR c.pool = ANY (awaited);
             kept := kept || c.locks;
             IF NOT has_place THEN
@@ -243,6 +271,11 @@ BEGIN
             WHERE r.run_id = c.run_id AND r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')
             FOR UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
+        -- A statement of its own, so that it sees the leases of those that had the names until now.
+        IF NOT farmhand.lock_names(c.locks) THEN
+            kept := kept || c.locks;
+            CONTINUE;
+        END IF;
         UPDATE farmhand.run_live r
             SET state = 'running', running_at = at_address, session = of_session, attempt = r.attempt + 1,
                 fence = epoch * 1099511627776 + nextval('farmhand.fence_seq'),
@@ -293,7 +326,7 @@ BEGIN
                 AND (r.node IS NULL OR r.node = at_address)
             ORDER BY r.priority DESC, r.ready_at, r.run_id LIMIT 1
         ) o
-        WHERE NOT w.locks && (SELECT t.locks FROM taken t)
+        WHERE NOT w.locks && (SELECT t.locks FROM taken t) AND NOT farmhand.any_leased(w.locks)
             AND (w.pool IS NULL OR (SELECT p.size FROM farmhand.pool p WHERE p.name = w.pool)
                 > (SELECT count(*) FROM used u WHERE u.pool = w.pool))
             AND (w.node_pool IS NULL OR (SELECT p.size FROM farmhand.pool p WHERE p.name = w.node_pool)
@@ -319,6 +352,7 @@ BEGIN
     END IF;
     IF n.locks && coalesce((SELECT array_agg(l.name) FROM farmhand.holding h
                 CROSS JOIN LATERAL unnest(h.locks) AS l(name)), '{}')
+            OR farmhand.any_leased(n.locks)
             OR (n.locks <> '{}' AND EXISTS (SELECT FROM farmhand.waiting w WHERE w.locks && n.locks
                 AND w.ready_at <= statement_timestamp()
                 AND (-w.priority, w.ready_at, w.run_id) < (-of_priority, of_ready, of_run))) THEN

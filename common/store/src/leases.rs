@@ -14,8 +14,8 @@ pub enum Asked {
     /// It is the caller's, under this fence.
     Granted(i64),
     /// `key` is another after each renewal. Whoever has seen it unchanged for as long as it takes to challenge a lease of this
-    /// `ttl` asks again with it.
-    Held { key: String, ttl: Duration },
+    /// `ttl` asks again with it. Without `ttl`: a run of a job has it, until it ends.
+    Held { key: String, ttl: Option<Duration> },
     /// Claims are closed.
     Closed,
 }
@@ -42,11 +42,11 @@ pub async fn acquire(db: &Db, name: &str, ttl: Duration, seen: Option<&str>) -> 
         }) => Asked::Granted(fence),
         Some(Row {
             held: Some(key),
-            held_ttl_ms: Some(ms),
+            held_ttl_ms,
             ..
         }) => Asked::Held {
             key,
-            ttl: Duration::from_millis(ms),
+            ttl: held_ttl_ms.map(Duration::from_millis),
         },
         _ => Asked::Closed,
     })
@@ -66,6 +66,23 @@ pub async fn renew(db: &Db, name: &str, fence: i64) -> Result<bool, StoreError> 
 /// The database is away or denies it.
 pub async fn release(db: &Db, name: &str, fence: i64) -> Result<bool, StoreError> {
     own(db, stmt!("lease_release"), name, fence).await
+}
+
+/// Whose lease was freed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct LeftBehind {
+    pub client: String,
+    pub login: String,
+}
+
+/// Frees a name for the runs that wait for it, where its lease still shows `seen`. Only after it was seen unchanged for as long
+/// as it takes to challenge it.
+///
+/// # Errors
+/// The database is away or denies it.
+pub async fn free(db: &Db, name: &str, seen: &str) -> Result<Option<LeftBehind>, StoreError> {
+    db.row(stmt!("lease_free"), &[(&name, Type::TEXT), (&seen, Type::TEXT)])
+        .await
 }
 
 async fn own(db: &Db, stmt: Stmt, name: &str, fence: i64) -> Result<bool, StoreError> {

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::db::{Db, stmt};
 use super::error::StoreError;
-use farmhand_core::explain::Held;
+use farmhand_core::explain::{Held, Leased};
 
 /// A pool and who is in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +73,8 @@ pub struct GateFacts {
     /// When the next run may start; None: now.
     pub rate_free_at: Option<Timestamp>,
     pub holders: Vec<Held>,
+    /// Named leases that have one of the locks.
+    pub leases: Vec<Leased>,
     /// The first waiting run of each kind that comes before and wants one of the locks.
     pub before: Vec<GateWaiter>,
 }

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use farmhand_core::lease::{BootInstant, HeldOverKey, NodeKey, claim_delay, rank};
+use farmhand_core::lease::{BootInstant, HeldOverKey, NamedKey, NodeKey, claim_delay, rank};
+use farmhand_store::leases;
 use farmhand_store::protocol::{self, Expired, Look};
 use farmhand_store::{Note, StoreError};
 
 use super::rows::TABLE_RANKS;
 use super::{Input, Session};
-use crate::failure_detector::{held_token, node_token};
+use crate::failure_detector::{held_token, named_token, node_token};
 use crate::inbox::Watched;
 use crate::outage::Unanswered;
 use crate::scheduler::TRYING_RANKS;
@@ -127,6 +128,9 @@ impl Session {
         for key in ripe.release {
             self.release_held(key);
         }
+        for key in ripe.free {
+            self.free_lease(key);
+        }
         if let Some(watched) = ripe.open_epoch {
             let (ctx, me) = (self.ctx.clone(), self.me.clone());
             self.spawn(async move {
@@ -184,6 +188,30 @@ impl Session {
                 Ok(None) => None,
                 Err(e) => Some(Event::DatabaseDown {
                     op: "release_held",
+                    class: e.class(),
+                    error: e.to_string(),
+                }),
+            };
+            Input::Watched(Watched {
+                token,
+                event,
+                freed: true,
+            })
+        });
+    }
+
+    fn free_lease(&mut self, key: NamedKey) {
+        let ctx = self.ctx.clone();
+        self.spawn(async move {
+            let token = named_token(&key);
+            let event = match leases::free(&ctx.db, &key.name, &key.shown).await {
+                Ok(left) => left.map(|left| Event::LeaseFreed {
+                    name: key.name,
+                    client: left.client,
+                    login: left.login,
+                }),
+                Err(e) => Some(Event::DatabaseDown {
+                    op: "free_lease",
                     class: e.class(),
                     error: e.to_string(),
                 }),

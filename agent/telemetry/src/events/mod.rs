@@ -167,6 +167,12 @@ pub enum Event {
         address: String,
         session: i64,
     },
+    /// A named lease that nobody renewed any more held a lock for which runs wait.
+    LeaseFreed {
+        name: String,
+        client: String,
+        login: String,
+    },
     Swept {
         freed: usize,
     },

@@ -130,6 +130,9 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
             (row.run_id, row.attempt, row.session) = (Some(*run_id), Some(*attempt), Some(*session));
             row.detail = json!({"held_by": address});
         }
+        Event::LeaseFreed { name, client, login } => {
+            row.detail = json!({"lock": name, "client": client, "login": login});
+        }
         Event::Swept { freed } => row.detail = json!({"freed": freed}),
         Event::Abandoned { runs } => row.detail = json!({"runs": runs}),
         Event::DatabaseUnknown { epoch } => row.detail = json!({"epoch": epoch}),
@@ -213,6 +216,7 @@ fn kind(event: &Event) -> Option<&'static str> {
         Event::Expired { .. } => "expired",
         Event::RenewalWithheld { .. } => "renewal_withheld",
         Event::HoldReleased { .. } => "hold_released",
+        Event::LeaseFreed { .. } => "lease_freed",
         Event::Swept { .. } => "swept",
         Event::Abandoned { .. } => "abandoned",
         Event::DatabaseUnknown { .. } => "database_unknown",

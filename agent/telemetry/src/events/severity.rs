@@ -30,6 +30,7 @@ pub(super) fn severity(event: &Event) -> Severity {
         | Event::RenewalWithheld { .. }
         | Event::StartsRefused { .. }
         | Event::HoldReleased { .. }
+        | Event::LeaseFreed { .. }
         | Event::Swept { .. }
         | Event::Abandoned { .. }
         | Event::Superseded

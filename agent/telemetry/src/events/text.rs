@@ -158,6 +158,10 @@ impl std::fmt::Display for Text<'_> {
                 f,
                 "released run {run_id} attempt {attempt} that node {address} session {session} held past its lease"
             ),
+            Event::LeaseFreed { name, client, login } => write!(
+                f,
+                "freed the lock {name}, for which runs wait: {client} (login {login}) had it and no longer renews it"
+            ),
             Event::Abandoned { runs } => {
                 write!(
                     f,

@@ -46,6 +46,7 @@ const ABOUT: [(&str, &str, &[&str]); 7] = [
             "attempt_lost",
             "swept",
             "hold_released",
+            "lease_freed",
             "database_back",
         ],
     ),

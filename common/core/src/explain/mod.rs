@@ -105,6 +105,8 @@ pub struct Needed {
     /// When the rate lets the next run start.
     pub rate_free_at: Option<Timestamp>,
     pub holders: Vec<Held>,
+    /// Named leases that have one of the locks.
+    pub leases: Vec<Leased>,
     /// A run, and its job, that wants one of the locks and comes first.
     pub before: Option<(i64, String)>,
 }
@@ -119,6 +121,15 @@ pub struct Held {
     pub pool: Option<String>,
     pub node_pool: Option<String>,
     pub locks: Vec<String>,
+}
+
+/// A named lease, which has the lock of that name: `farmhand lock`, or a program that called `farmhand.acquire`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Leased {
+    pub name: String,
+    pub client: String,
+    pub login: String,
+    pub since: Timestamp,
 }
 
 /// The run that is asked about: that of the instant, or the one that has waited longest.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::gates::Walk;
-use super::{Gate, Held, Live, Needed, Node};
+use super::{Gate, Held, Leased, Live, Needed, Node};
 use crate::definition::JobSpec;
 use crate::text::shell_word;
 
@@ -122,6 +122,21 @@ impl Walk {
                     [one] => format!("run {} ends; `farmhand run cancel {}`", one.run_id, one.run_id),
                     _ => "they end; `farmhand run cancel` ends one".to_owned(),
                 },
+            );
+            return;
+        }
+        if let [lease, ..] = needed.leases.as_slice() {
+            let Leased {
+                name,
+                client,
+                login,
+                since,
+            } = lease;
+            self.closed(
+                Gate::Lock,
+                format!("run {} waits for the lock {name}: {client} has it as {login} (`farmhand lock` or `farmhand.acquire`)", live.run_id),
+                Some(live.ready_at.max(*since)),
+                "it is released; or it is no longer renewed, and an agent frees it when its TTL is over".to_owned(),
             );
             return;
         }

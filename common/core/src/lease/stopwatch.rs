@@ -28,6 +28,13 @@ pub struct HeldOverKey {
     pub session: i64,
 }
 
+/// A named lease that holds what runs wait for, as it shows itself; another after each renewal.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NamedKey {
+    pub name: String,
+    pub shown: String,
+}
+
 /// Since when each key has been seen without a break, and for how long it must be.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Stopwatch<K: Ord> {
@@ -101,6 +108,8 @@ pub struct Stopwatches {
     pub nodes: Silence,
     /// Wait: W + hold, W of the TTL that the run was claimed under. Ripe: the run may be released.
     pub held_over: Stopwatch<HeldOverKey>,
+    /// Wait: W of its TTL. Ripe: its name may be freed.
+    pub named: Stopwatch<NamedKey>,
     /// Wait: W of the longest TTL in the farm. Ripe: an epoch may be opened on this server.
     pub epoch: Stopwatch<EpochKey>,
 }
@@ -113,10 +122,12 @@ impl Stopwatches {
 
     /// When there is something to do next about anything but nodes, if no new reply changes it.
     pub fn next_wakeup_of_rest(&self, now: BootInstant) -> Option<BootInstant> {
-        [self.held_over.next_wakeup(now), self.epoch.next_wakeup(now)]
-            .into_iter()
-            .flatten()
-            .min()
+        let rest = [
+            self.held_over.next_wakeup(now),
+            self.named.next_wakeup(now),
+            self.epoch.next_wakeup(now),
+        ];
+        rest.into_iter().flatten().min()
     }
 }
 

@@ -50,6 +50,16 @@ pub struct Look {
     pub to_tell: bool,
     /// When the caller might claim one that waits at such a gate.
     pub gated_at: Option<Timestamp>,
+    /// Named leases that hold what runs wait for.
+    pub awaited_leases: Option<Vec<AwaitedLease>>,
+}
+
+/// It is left behind when it shows the same for longer than its TTL.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwaitedLease {
+    pub name: String,
+    pub shown: String,
+    pub ttl_ms: i64,
 }
 
 /// What a stopwatch watches.

@@ -23,7 +23,9 @@ pub use fenced::{FinishResult, Now};
 pub(crate) use fire::rounds;
 pub use fire::{Fire, Fired, SkipFold, fire, fire_for, promote, promote_all};
 pub use gated::{PartialClaim, claim_any, claim_gated};
-pub use look::{CancelWanted, HeldOver, JobRow, Look, NodeBeat, Overdue, jobs_since, look, overdue};
+pub use look::{
+    AwaitedLease, CancelWanted, HeldOver, JobRow, Look, NodeBeat, Overdue, jobs_since, look, overdue,
+};
 pub use outcome::{Finish, GiveBack, Lose, LostWhy, Release, Retry, finish, give_back, lose, release, retry};
 pub(crate) use session::set;
 pub use session::{

@@ -142,6 +142,7 @@ pub(super) fn need(facts: GateFacts, now: Timestamp) -> Needed {
         rate,
         rate_free_at: facts.rate_free_at,
         holders: facts.holders,
+        leases: facts.leases,
         before: (facts.before.into_iter())
             .map(|run| (run.run_id, run.job_id))
             .next(),

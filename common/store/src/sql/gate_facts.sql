@@ -8,6 +8,9 @@ SELECT n.pool, n.node_pool, n.locks, n.rate_count, n.rate_ms,
             ORDER BY h.claimed_at, h.run_id), '[]')
         FROM farmhand.holding h
         WHERE h.pool = n.pool OR h.node_pool = n.node_pool OR h.locks && n.locks) AS holders,
+    (SELECT coalesce(jsonb_agg(jsonb_build_object('name', l.name, 'client', l.client, 'login', l.login,
+            'since', l.acquired_at) ORDER BY l.acquired_at, l.name), '[]')
+        FROM farmhand.lease_holder l WHERE l.name = ANY (n.locks)) AS leases,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('run_id', w.run_id, 'job_id', w.job_id, 'locks', w.locks)
             ORDER BY w.priority DESC, w.ready_at, w.run_id), '[]')
         FROM farmhand.waiting w

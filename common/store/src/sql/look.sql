@@ -69,4 +69,5 @@ SELECT clock_timestamp() AS db_now,
     EXISTS (SELECT FROM farmhand.notify_edge) AS notifies,
     EXISTS (SELECT FROM farmhand.notify_note) OR EXISTS (SELECT FROM farmhand.notification n
         WHERE n.state = 'waiting' AND n.next_at <= statement_timestamp()) AS to_tell,
-    CASE WHEN EXISTS (SELECT FROM farmhand.need) THEN farmhand.gated_at($1) END AS gated_at
+    CASE WHEN EXISTS (SELECT FROM farmhand.need) THEN farmhand.gated_at($1) END AS gated_at,
+    CASE WHEN EXISTS (SELECT FROM farmhand.need) THEN farmhand.awaited_leases() END AS awaited_leases

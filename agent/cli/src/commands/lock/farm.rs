@@ -53,9 +53,12 @@ pub async fn run(args: &LockArgs, name: &str) -> Result<i32, Failure> {
     let config = config.with_timeouts(timing.renew_every(), timing.renew_every());
     let db = Db::new(&config);
     let acquired = acquire(args, name, timing, &db).await;
-    let Some(granted) = acquired.map_err(|e| located(e, &config))? else {
-        out::note(&format!("held by others: {name}"));
-        return Ok(args.conflict_exit_code.into());
+    let granted = match acquired.map_err(|e| located(e, &config))? {
+        Ok(granted) => granted,
+        Err(by) => {
+            out::note(&format!("held by {by}: {name}"));
+            return Ok(args.conflict_exit_code.into());
+        }
     };
     let fence = granted.fence;
     let code = match Held::start(args, granted, timing).await {
@@ -73,27 +76,33 @@ pub async fn run(args: &LockArgs, name: &str) -> Result<i32, Failure> {
     code
 }
 
-/// None: others hold it. A short outage while waiting only makes it wait longer.
+/// Or who holds it. A short outage while waiting only makes it wait longer.
 async fn acquire(
     args: &LockArgs,
     name: &str,
     timing: LeaseTiming,
     db: &Db,
-) -> Result<Option<Granted>, StoreError> {
+) -> Result<Result<Granted, String>, StoreError> {
     let began = Instant::now();
     let mut watch: Stopwatch<String> = Stopwatch::default();
     let mut answered = false;
     let mut told = false;
+    let mut by = "others".to_owned();
     loop {
         let sent = boot_now();
         let ripe = watch.ripe(sent).into_iter().next();
         match leases::acquire(db, name, timing.ttl(), ripe.as_deref()).await {
             Ok(Asked::Granted(fence)) if boot_now() < timing.soft_deadline(sent, GRACE) => {
-                return Ok(Some(Granted { fence, sent }));
+                return Ok(Ok(Granted { fence, sent }));
             }
             // Too late to be used: nothing was started.
             Ok(Asked::Granted(fence)) => _ = leases::release(db, name, fence).await,
-            Ok(Asked::Held { key, ttl }) => {
+            Ok(Asked::Held { key, ttl: None }) => {
+                watch.reset();
+                by = key;
+            }
+            Ok(Asked::Held { key, ttl: Some(ttl) }) => {
+                "others".clone_into(&mut by);
                 let wait = LeaseTiming::at_least(ttl).challenge_after();
                 watch.observe(boot_now(), [(key, wait)]);
             }
@@ -113,7 +122,7 @@ async fn acquire(
         }
         let waited = began.elapsed();
         if args.no_wait || args.wait.is_some_and(|wait| waited >= wait) {
-            return Ok(None);
+            return Ok(Err(by));
         }
         let left = args.wait.map_or(LOOK, |wait| wait - waited);
         tokio::time::sleep(left.min(LOOK)).await;
