@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use farmhand_tests::bin::farmhand;
+use farmhand_tests::farm::Farm;
 use farmhand_tests::guides::{blocks, shell};
 use farmhand_tests::pg::{Options, PrivateServer, TestDb};
 use farmhand_tests::wait::eventually;
@@ -212,6 +213,58 @@ async fn a_lock_of_the_farm_says_what_the_command_says_and_who_waits_what_it_was
             .any(|n| n.to_string_lossy().starts_with("farmhand-lock-")),
         "{left:?}"
     );
+}
+
+/// A lock of that name among a job's `locks` is the same lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_with_the_lock_waits_for_the_command_and_the_command_for_the_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().display();
+    let beats = "for i in 1 2 3 4 5 6 7 8 9; do read -r up rest < /proc/uptime; echo $FARMHAND_FENCE $up";
+    let jobs = format!(
+        "[job.report]\nlocks = ['report', 'disk']\ncommand = ['sh', '-c', '{beats} >> {at}/beats; sleep 0.1; done']\n\
+         [job.long]\nlocks = ['report']\ncommand = ['sh', '-c', 'until [ -e {at}/go ]; do sleep 0.1; done']\n"
+    );
+    let farm = Farm::new().jobs(&jobs).start().await;
+    let url = farm.database.operator_url();
+    let place = Place { dir, url };
+    let mut holder = place.beating();
+    place.until_lives(1);
+    let run = farm.submit("report").await;
+    farm.eventually("it says why it waits", BOUND, async || {
+        let said = farm.ok(&["explain", &run.to_string()]);
+        let why =
+            said.contains("waits for the lock report: farmhand") && said.contains("has it as farm_operator");
+        why.then_some(()).ok_or(said)
+    })
+    .await;
+    signal(&holder, libc::SIGKILL);
+    let killed = uptime();
+    holder.wait().unwrap();
+    farm.succeeds(run).await;
+    let beats = place.until_lives(2);
+    never_overlap(&beats);
+    // A look may be as far away as the next poll of the farm.
+    assert!(beats[1].1 - killed < TTL * 1.1 + 2.0 + 5.0, "{killed} {beats:?}");
+    farm.event("lease_freed").await;
+
+    let long = farm.submit("long").await;
+    farm.eventually("it runs", BOUND, async || {
+        let state = farm.run(long).await.state;
+        (state == "running").then_some(()).ok_or(state)
+    })
+    .await;
+    let refused = place.output(&["-n", "report"], "true");
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert_eq!(said, format!("held by run {long}: report\n"));
+    let waits = place.lock(&["report"], "touch after").spawn().unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!place.dir.path().join("after").exists());
+    fs::write(place.dir.path().join("go"), "").unwrap();
+    assert!(waits.wait_with_output().unwrap().status.success());
+    farm.succeeds(long).await;
+    farm.check().await;
 }
 
 /// Nobody reads what the command prints, as in `farmhand lock … | head -1`: it ends, and only then the lock is free.

@@ -47,6 +47,25 @@ const CASES: &[Case] = &[
         "run 7 waits for the lock db: held by run 4 (other on n1",
     ),
     (
+        "waits for a lock that a lease has",
+        |f, k| {
+            k.live = vec![live(Some("lock"))];
+            k.needed = Some(Needed {
+                now: f.now,
+                locks: vec!["db".to_owned(), "disk".to_owned()],
+                leases: vec![Leased {
+                    name: "disk".to_owned(),
+                    client: "farmhand 10.0.0.7".to_owned(),
+                    login: "shop".to_owned(),
+                    since: f.now,
+                }],
+                ..Needed::default()
+            });
+        },
+        Some(Gate::Lock),
+        "run 7 waits for the lock disk: farmhand 10.0.0.7 has it as shop",
+    ),
+    (
         "comes later",
         |f, k| {
             k.live = vec![live(Some("lock"))];
