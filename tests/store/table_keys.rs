@@ -117,10 +117,20 @@ async fn a_key_needs_an_index_of_exactly_its_columns() {
         assert!(left.iter().all(|problem| !problem.fatal), "{left:?}");
     }
     farm.sql
-        .batch_execute("ALTER TABLE mixed ADD price numeric NOT NULL, ADD id numeric(10), ADD kind char(3), ADD took interval")
+        .batch_execute(
+            "CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+             ALTER TABLE mixed ADD price numeric NOT NULL, ADD id numeric(10), ADD kind char(3), ADD took interval,
+                ADD label text COLLATE nocase",
+        )
         .await
         .unwrap();
-    for (column, fits) in [("price", false), ("took", false), ("id", true), ("kind", true)] {
+    for (column, fits) in [
+        ("price", false),
+        ("took", false),
+        ("label", false),
+        ("id", true),
+        ("kind", true),
+    ] {
         let found = check(&farm.db, &of(&["Of", column])).await.unwrap();
         let told = found[0].problem.contains("equal values may have different texts");
         assert_eq!(told, !fits, "{column}: {found:?}");

@@ -138,6 +138,9 @@ BEGIN
             WHEN r.role = 'key' AND keyed.n > 1 AND r.category <> 'E' AND r.base !~ ('^(smallint|integer|bigint|numeric\(.*|boolean|uuid'
                     || '|text|character.*|date|timestamp.*)$') THEN
                 format('column %I of %s (`key`) is of type %s, of which equal values may have different texts', r.name, t, r.type)
+            WHEN r.role = 'key' AND keyed.n > 1 AND EXISTS (SELECT FROM pg_attribute a JOIN pg_collation o ON o.oid = a.attcollation
+                    WHERE a.attrelid = r.rel AND a.attnum = r.num AND NOT o.collisdeterministic) THEN
+                format('column %I of %s (`key`) has a collation by which equal values may have different texts', r.name, t)
             -- What is too long for a text would be cut in silence.
             WHEN r.role = 'dispatch' AND coalesce(substring(r.base FROM '^character(?: varying)?\((\d+)\)$')::integer,
                     (SELECT m[1]::integer - m[2]::integer FROM regexp_match(r.base, '^numeric\((\d+),(-?\d+)\)$') m), 19) < 19 THEN
