@@ -24,6 +24,7 @@ mod shards;
 mod silent;
 mod stopped;
 mod streams;
+mod superseded;
 mod tables;
 mod targets;
 mod triggers;
