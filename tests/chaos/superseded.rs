@@ -114,6 +114,17 @@ async fn an_agent_that_wakes_up_too_late_to_adopt_leaves_the_warden_to_the_one_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_two_agents_that_wait_for_the_lease_of_a_warden_the_newer_one_adopts_it() {
+    let mut left = Left::behind().await;
+    left.start_one(LONG, 1).await;
+    let older = left.farm.agents[0].set_aside();
+    left.start_one(LONG, 2).await;
+    left.unlock().await;
+    let status = left.ends(older).await;
+    left.belongs_to_the_newer(status).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_waited_too_long_for_a_lease_leaves_the_warden_to_the_one_that_waits_beside_it() {
     let mut left = Left::behind().await;
     left.start_one(TTL, 1).await;
