@@ -29,3 +29,4 @@ mod tables;
 mod targets;
 mod triggers;
 mod ttls;
+mod unheld;
