@@ -14,6 +14,9 @@ const SWEPT_WITHIN: Duration = Duration::from_secs(12);
 /// How long a warden that is gone has to be seen dead.
 const SEEN_DEAD_WITHIN: Duration = Duration::from_secs(1);
 
+/// While waiting for a warden's end: how often to ask whether another one lives in its place.
+const SUPERSEDED_EVERY: Duration = Duration::from_millis(500);
+
 pub type Found = (Kind, WardenClient, Notices);
 
 /// Connects to every warden of the state directory, which cuts an older agent off.
@@ -98,9 +101,13 @@ pub async fn end(ctx: &Context, found: Vec<Found>) -> Result<bool, AgentError> {
         if let Err(WardenError::Gone) = told {
             is_dead(ctx, &client).await?;
         }
-        let gone = wardens::ended(client, told.is_ok().then_some(Duration::ZERO)).await;
-        let gone = gone.map_err(|e| of_the(kind, e))?;
-        empty &= matches!(gone, Gone::Empty { .. });
+        let pid = client.identity().warden_pid;
+        let gone = tokio::select! {
+            gone = wardens::ended(client, told.is_ok().then_some(Duration::ZERO)) => gone,
+            // Ours is dead, and the proof would wait for one that is not ours.
+            () = another_lives(ctx, kind, pid) => return Err(superseded(ctx)),
+        };
+        empty &= matches!(gone.map_err(|e| of_the(kind, e))?, Gone::Empty { .. });
     }
     Ok(empty)
 }
@@ -108,7 +115,23 @@ pub async fn end(ctx: &Context, found: Vec<Found>) -> Result<bool, AgentError> {
 /// Of a warden that has ended the connection. One that lives has ended it for a newer agent, which it obeys.
 async fn is_dead(ctx: &Context, client: &WardenClient) -> Result<(), AgentError> {
     let dead = tokio::time::timeout(SEEN_DEAD_WITHIN, client.proof().warden_dead()).await;
-    dead.map_err(|_| AgentError::Superseded {
+    dead.map_err(|_| superseded(ctx))
+}
+
+/// Returns when another warden lives in the place of this one: a newer agent has started it.
+async fn another_lives(ctx: &Context, kind: Kind, than: i32) {
+    loop {
+        tokio::time::sleep(SUPERSEDED_EVERY).await;
+        if let Ok(Some(found)) = WardenClient::identify(&ctx.config.state_dir, kind).await
+            && found.warden_pid != than
+        {
+            return;
+        }
+    }
+}
+
+fn superseded(ctx: &Context) -> AgentError {
+    AgentError::Superseded {
         dir: ctx.config.state_dir.clone(),
-    })
+    }
 }
