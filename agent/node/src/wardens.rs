@@ -355,14 +355,15 @@ pub async fn superseded(state_dir: &Path, last: Serving) -> bool {
 
 /// Ends one warden: politely, then by the pidfd; returns when its tree is proven gone.
 pub async fn end(client: WardenClient, grace: Duration) -> std::io::Result<Gone> {
+    let told = client.shutdown(grace).await;
+    ended(client, told.is_ok().then_some(grace)).await
+}
+
+/// The same, of one that was told to leave with this grace; `None`: it did not hear.
+pub async fn ended(client: WardenClient, told: Option<Duration>) -> std::io::Result<Gone> {
     let proof = client.proof().clone();
-    let asked = client.shutdown(grace).await;
     drop(client);
-    let patience = if asked.is_ok() {
-        grace + Duration::from_secs(2)
-    } else {
-        Duration::ZERO
-    };
+    let patience = told.map_or(Duration::ZERO, |grace| grace + Duration::from_secs(2));
     if tokio::time::timeout(patience, proof.warden_dead()).await.is_err() {
         proof.kill_warden()?;
     }

@@ -274,9 +274,9 @@ impl From<AgentError> for Failure {
     fn from(error: AgentError) -> Self {
         match error {
             AgentError::Store(e) => e.into(),
-            AgentError::AddressTaken { .. } | AgentError::StateDirTaken { .. } => {
-                Failure::new(Exit::Refused, error.to_string())
-            }
+            AgentError::AddressTaken { .. }
+            | AgentError::StateDirTaken { .. }
+            | AgentError::Superseded { .. } => Failure::new(Exit::Refused, error.to_string()),
             AgentError::Setup { .. } => Failure::new(Exit::Error, error.to_string()),
         }
     }

@@ -1,5 +1,6 @@
 //! One agent from start to end: connects, gets a session, lives it, and gets the next when it is lost.
 
+mod found;
 mod opening;
 
 use std::path::{Path, PathBuf};
@@ -68,6 +69,11 @@ pub enum AgentError {
         address: String,
         session: i64,
     },
+    /// Before it had a session.
+    #[error(
+        "a newer agent has taken over the warden of the state directory {}; this one leaves everything to it", dir.display()
+    )]
+    Superseded { dir: PathBuf },
     #[error("{what}: {why}")]
     Setup { what: String, why: String },
 }

@@ -10,22 +10,20 @@ use farmhand_store::protocol::{self, Opened};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
+use super::found::{self, Found};
 use super::{AgentError, retrying, setup};
 use crate::context::Context;
 use crate::discard::discard;
 use crate::inbox::Input;
 use crate::lease::Lease;
 use crate::session::{LEASE_GRACE, Session};
-use crate::wardens::{self, Wardens};
+use crate::wardens::Wardens;
 use farmhand_os::clock::{self, boot_now};
 use farmhand_os::machine;
 use farmhand_telemetry::events::Event;
+use farmhand_warden_client::Paths;
 use farmhand_warden_client::privsep;
-use farmhand_warden_client::wire::{AttemptId, AttemptReport, Kind, Refusal, Serving};
-use farmhand_warden_client::{Gone, Notices, Paths, WardenClient, WardenError, nobody_lives};
-
-/// A sweep gives up what the kernel cannot end after ten seconds.
-const SWEPT_WITHIN: Duration = Duration::from_secs(12);
+use farmhand_warden_client::wire::{AttemptId, AttemptReport, Kind, Serving};
 
 /// A session of this node: the one its warden serves, or a new one.
 pub(super) async fn begin(
@@ -33,9 +31,9 @@ pub(super) async fn begin(
     adoptable: bool,
     channel: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
 ) -> Result<Session, AgentError> {
-    let mut found = existing_wardens(ctx).await?;
+    let mut found = found::wardens(ctx).await?;
     let mut late = None;
-    while adoptable && let Some(serving) = common_serving(&found) {
+    while adoptable && let Some(serving) = found::common_serving(&found) {
         let sent = boot_now();
         let info = ctx.node_info(serving.life);
         let goes_on = retrying(ctx, "readopt", || {
@@ -43,10 +41,10 @@ pub(super) async fn begin(
         })
         .await?;
         if goes_on && boot_now() < ctx.timing.holder_deadline(sent) {
-            let Some(adopted) = listed(&found).await? else {
+            let Some(adopted) = found::listed(ctx, &found).await? else {
                 // One of them died meanwhile. Its processes are ended first, and its attempts are known by their directories.
                 drop(found);
-                found = existing_wardens(ctx).await?;
+                found = found::wardens(ctx).await?;
                 continue;
             };
             return adopt(ctx, serving, sent, found, adopted, channel);
@@ -54,13 +52,7 @@ pub(super) async fn begin(
         late = goes_on.then_some(serving);
         break;
     }
-    let mut empty = true;
-    for (kind, client, _) in found.drain(..) {
-        let gone = wardens::end(client, Duration::ZERO)
-            .await
-            .map_err(|e| setup(format!("the {} warden", kind.name()), e))?;
-        empty &= matches!(gone, Gone::Empty { .. });
-    }
+    let empty = found::end(ctx, found).await?;
     if let Some(serving) = late.filter(|_| empty) {
         // Confirmed too late to be used. If it holds nothing, it is closed, so that no node waits for its end.
         let me = of(ctx, serving);
@@ -150,57 +142,6 @@ async fn fire_boot(ctx: &Context, me: &LeaseIdentity) -> Result<(), AgentError> 
     Ok(())
 }
 
-/// Connects to every warden of the state directory, which cuts an older agent off.
-async fn existing_wardens(ctx: &Context) -> Result<Vec<(Kind, WardenClient, Notices)>, AgentError> {
-    let dir = &ctx.config.state_dir;
-    let mut found = Vec::new();
-    for kind in Paths::kinds(dir).map_err(|e| setup("state directory", e))? {
-        loop {
-            match WardenClient::connect_existing(dir, kind, Some(&ctx.config.address)).await {
-                Ok(Some((client, notices))) => found.push((kind, client, notices)),
-                // Before the session is opened, which may have to wait for the end of the last one.
-                Ok(None) => sweep(&Paths::new(dir, kind)).await,
-                // Stopped, or its guard is still ending processes: its kernel timer is running out.
-                Err(e @ (WardenError::NoAnswer { .. } | WardenError::Busy(_) | WardenError::Gone)) => {
-                    tracing::warn!("waiting for the {} warden: {e}", kind.name());
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                    continue;
-                }
-                Err(WardenError::Refused(Refusal::WrongAddress { address, serving })) => {
-                    return Err(AgentError::StateDirTaken {
-                        dir: dir.clone(),
-                        address,
-                        session: serving.session,
-                    });
-                }
-                Err(e) => return Err(setup(format!("the {} warden", kind.name()), e)),
-            }
-            break;
-        }
-    }
-    Ok(found)
-}
-
-/// Ends what a warden left behind that was killed together with its reaper.
-async fn sweep(paths: &Paths) {
-    let kind = paths.kind().name();
-    match tokio::time::timeout(SWEPT_WITHIN, nobody_lives(paths)).await {
-        Ok(Ok(Gone::Empty { swept: 0 })) => {}
-        Ok(Ok(gone)) => tracing::warn!("the {kind} warden and its reaper were killed together: {gone:?}"),
-        Ok(Err(e)) => tracing::error!("looking for what the {kind} warden left: {e}"),
-        Err(_) => tracing::error!("what the {kind} warden left could not be ended within {SWEPT_WITHIN:?}"),
-    }
-}
-
-/// The lease that all of them serve.
-fn common_serving(found: &[(Kind, WardenClient, Notices)]) -> Option<Serving> {
-    let serving = found.first()?.1.identity().serving;
-    found
-        .iter()
-        .all(|(_, client, _)| client.identity().serving == serving)
-        .then_some(serving)
-}
-
 fn of(ctx: &Context, serving: Serving) -> LeaseIdentity {
     LeaseIdentity {
         address: ctx.config.address.clone(),
@@ -209,38 +150,11 @@ fn of(ctx: &Context, serving: Serving) -> LeaseIdentity {
     }
 }
 
-/// How long a warden that is gone has to be seen dead. One that lives obeys a newer agent, which is left to it.
-const SEEN_DEAD_WITHIN: Duration = Duration::from_secs(1);
-
-/// What the wardens run; None when one of them has died.
-async fn listed(
-    found: &[(Kind, WardenClient, Notices)],
-) -> Result<Option<Vec<(Kind, AttemptReport)>>, AgentError> {
-    let mut attempts = Vec::new();
-    for (kind, client, _) in found {
-        match client.list().await {
-            Ok(listing) => attempts.extend(listing.attempts.into_iter().map(|a| (*kind, a))),
-            Err(e) => {
-                let dead = matches!(e, WardenError::Gone)
-                    && tokio::time::timeout(SEEN_DEAD_WITHIN, client.proof().warden_dead())
-                        .await
-                        .is_ok();
-                return if dead {
-                    Ok(None)
-                } else {
-                    Err(setup(format!("the {} warden", kind.name()), e))
-                };
-            }
-        }
-    }
-    Ok(Some(attempts))
-}
-
 fn adopt(
     ctx: &Arc<Context>,
     serving: Serving,
     sent: BootInstant,
-    found: Vec<(Kind, WardenClient, Notices)>,
+    found: Vec<Found>,
     adopted: Vec<(Kind, AttemptReport)>,
     channel: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
 ) -> Result<Session, AgentError> {

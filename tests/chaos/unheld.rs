@@ -1,0 +1,78 @@
+//! An attempt that its node no longer holds: its warden's deadline waits for its end.
+
+use std::time::Duration;
+
+use farmhand_core::lease::{BootInstant, LeaseTiming};
+use farmhand_tests::farm::{Farm, SOON};
+use farmhand_tests::freezer::Frozen;
+use farmhand_tests::witness::boot_ns;
+use farmhand_warden_client::WardenClient;
+use farmhand_warden_client::wire::Kind;
+
+/// The warden must still live when the test has seen enough.
+const LEASE: Duration = Duration::from_secs(15);
+
+/// As an older copy of the database would show it; nobody claims it again meanwhile.
+const FREE: &str = "UPDATE farmhand.run_live SET state = 'due', running_at = NULL, session = NULL,
+    ready_at = clock_timestamp() + interval '1 hour'";
+
+const BEAT: &str = "SELECT beat FROM farmhand.node";
+
+async fn deadline(farm: &Farm) -> u64 {
+    let known = WardenClient::identify(&farm.agents[0].state_dir, Kind::Main).await;
+    known.expect("an answer").expect("a warden").deadline_ns
+}
+
+/// The freezer stands for a system call that does not return: the SIGKILL of the attempt stays pending.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_moves_no_deadline_of_a_warden_that_runs_what_the_node_does_not_hold() {
+    let jobs = "[job.long]\ncommand = [WITNESS, '60000']\n[job.short]\ncommand = [WITNESS, '100']\n";
+    let farm = Farm::new().ttl(LEASE).jobs(jobs).start().await;
+    let run_id = farm.submit("long").await;
+    farm.lives(run_id, 1).await;
+    let running = farm.processes_of_run(run_id);
+    assert_eq!(running.len(), 1, "{running:?}");
+    let warden = farm.agents[0].wardens()[0].pid;
+    let frozen = Frozen::new(running[0].pid);
+    farm.sql.batch_execute(FREE).await.expect("a free run");
+    let freed = BootInstant(boot_ns());
+
+    farm.event("fence_kill").await;
+    let (stands, beat) = (deadline(&farm).await, farm.value::<i64>(BEAT).await);
+    let timing = LeaseTiming::new(LEASE).expect("a lease");
+    assert!(
+        stands < timing.holder_deadline(freed).0,
+        "the renewal that showed the run free moved the deadline"
+    );
+    // The agent withholds the renewal after next, because its warden has not confirmed the deadline of this one.
+    farm.eventually("a renewal is withheld", SOON, async || {
+        let renewed = farm.value::<i64>(BEAT).await - beat;
+        let moved = deadline(&farm).await - stands;
+        assert_eq!(moved, 0, "the deadline was moved after {renewed} more renewals");
+        match farm.events("renewal_withheld").await {
+            0 => Err(format!("{renewed} more renewals")),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    assert!(farm.value::<i64>(BEAT).await > beat, "it did not renew");
+    assert_eq!(farm.processes_of_run(run_id).len(), 1, "it could be ended");
+
+    drop(frozen);
+    farm.eventually("the deadline moves again", SOON, async || {
+        match deadline(&farm).await {
+            now if now > stands => Ok(()),
+            now => Err(now.to_string()),
+        }
+    })
+    .await;
+    let left = farm.processes_of_run(run_id);
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(farm.agents[0].wardens()[0].pid, warden);
+    let short = farm.submit("short").await;
+    farm.succeeds(short).await;
+    let run = farm.run(run_id).await;
+    assert_eq!((run.state.as_str(), run.attempt), ("due", 1), "{run:?}");
+    assert_eq!(farm.value::<i64>("SELECT session FROM farmhand.node").await, 1);
+    farm.check().await;
+}
