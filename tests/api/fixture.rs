@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use farmhand_tests::farm::{Farm, SOON};
+use farmhand_tests::farm::{CALM, Farm, SOON};
 use serde_json::Value;
 
 use super::client::{Reply, send};
@@ -49,7 +49,12 @@ impl Fixture {
 
     /// Its agent with further arguments.
     pub async fn with(arguments: &[&str]) -> Self {
-        let farm = Farm::new().jobs(JOBS).arguments(arguments).start().await;
+        let farm = Farm::new()
+            .ttl(CALM)
+            .jobs(JOBS)
+            .arguments(arguments)
+            .start()
+            .await;
         let port = farm.agents[0].port;
         Self { farm, port }
     }

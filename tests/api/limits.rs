@@ -55,7 +55,12 @@ async fn a_good_token_comes_through_from_an_address_that_guesses() {
     assert!(stopped, "40 guesses");
     let good = f.token("good", "viewer", "1h");
     assert_eq!(f.get(&good, ME).await.status, 200, "it was never shown before");
-    assert_eq!(f.get(&format!("fh_x{:A<42}", ""), ME).await.status, 429);
+    // What it may guess grows again while the good one is made.
+    let mut again = false;
+    for n in 0..25 {
+        again |= f.get(&format!("fh_x{n:A<42}"), ME).await.status == 429;
+    }
+    assert!(again, "25 more guesses");
 }
 
 #[tokio::test]

@@ -5,8 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command};
+use std::time::Duration;
 
-use farmhand_tests::farm::{Farm, SOON};
+use farmhand_tests::farm::{CALM, Farm, SOON};
 use farmhand_tests::pg::{Options, PrivateServer};
 use farmhand_tests::processes;
 
@@ -62,6 +63,7 @@ async fn farm() -> (Farm, tempfile::TempDir) {
     let mut farm = Farm::new()
         .on(server)
         .agents(4)
+        .ttl(Duration::from_secs(10))
         .policy("users = ['nobody']\n")
         .env("FARMHAND_LOG", "trace")
         .env("FARMHAND_SECRETS_DIR", secrets.path().display().to_string())
@@ -276,7 +278,7 @@ fn as_nobody(script: &str) -> (bool, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agents_environment_and_memory_are_closed_to_other_processes_of_its_own_user() {
-    let mut farm = Farm::new().on(server().await).prepare().await;
+    let mut farm = Farm::new().on(server().await).ttl(CALM).prepare().await;
     let port = farm.database.port();
     let binary = farm.dir().join("farmhand");
     fs::copy(farmhand_tests::bin::farmhand(), &binary).expect("a copy that the user may read");

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use farmhand_tests::farm::{Farm, SOON};
+use farmhand_tests::farm::{CALM, Farm, SOON};
 
 fn script(path: &Path, text: &str) {
     fs::write(path, text).expect("a script");
@@ -29,6 +29,7 @@ async fn a_definitions_environment_cannot_make_a_listed_program_run_another() {
         )
     };
     let farm = Farm::new()
+        .ttl(CALM)
         .policy(&format!(
             "users = ['nobody']\ncommands = ['{}']\nenv_keep = ['MODE']\n",
             tool.display()
@@ -68,6 +69,7 @@ async fn a_definitions_environment_cannot_make_a_listed_program_run_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_function_in_a_definitions_environment_replaces_no_command() {
     let farm = Farm::new()
+        .ttl(CALM)
         .jobs("[job.a]\ncommand = ['bash', '-c', 'date +own']\n")
         .start()
         .await;

@@ -1,7 +1,7 @@
 //! What whoever submits a run may give along is data: never a command, an option of another program, or a variable that
 //! a loader obeys.
 
-use farmhand_tests::farm::{Farm, SOON};
+use farmhand_tests::farm::{CALM, Farm, SOON};
 use serde_json::{Value, json};
 
 const JOBS: &str = r#"
@@ -24,7 +24,7 @@ async fn submit(farm: &Farm, job: &str, params: &Value) -> Result<i64, String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parameter_is_one_word_whatever_stands_in_it() {
-    let farm = Farm::new().jobs(JOBS).start().await;
+    let farm = Farm::new().ttl(CALM).jobs(JOBS).start().await;
     let pwned = farm.dir().join("pwned");
     let touch = format!("touch {}", pwned.display());
     for text in [
@@ -54,7 +54,7 @@ async fn a_parameter_is_one_word_whatever_stands_in_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_no_program_could_be_given_and_what_was_never_asked_for_is_refused() {
-    let farm = Farm::new().jobs(JOBS).start().await;
+    let farm = Farm::new().ttl(CALM).jobs(JOBS).start().await;
     for (params, why) in [
         (json!({"text": "x", "LD_PRELOAD": "/tmp/evil.so"}), "LD_PRELOAD"),
         (json!({"text": "x", "text2": "y"}), "text2"),
@@ -101,7 +101,7 @@ async fn parameters_that_together_are_too_large_for_any_node_fail_their_run_once
         "[job.many]\ncommand = ['true']\nparams = {{ {} }}\n",
         declared.join(", ")
     );
-    let farm = Farm::new().jobs(&job).start().await;
+    let farm = Farm::new().ttl(CALM).jobs(&job).start().await;
     // Each alone is allowed; written down for the warden, a control character takes six bytes.
     let each = Value::from("\u{1}".repeat(65_536));
     let given: serde_json::Map<String, Value> = names.into_iter().map(|name| (name, each.clone())).collect();

@@ -1,11 +1,15 @@
 //! Whoever may write to the database may not have anything executed that nobody signed.
 
+use std::time::Duration;
+
 use farmhand_tests::farm::{Agent, Farm, Run, SOON};
 use farmhand_tests::pg::connect;
 
 /// A farm whose agents, or the first `keyed` of them, execute only what `alice` signed.
 pub async fn farm(agents: usize, keyed: usize) -> Farm {
-    let mut farm = Farm::new().agents(agents).prepare().await;
+    // As long as those that start again may wait for its end.
+    let ttl = Duration::from_secs(8);
+    let mut farm = Farm::new().agents(agents).ttl(ttl).prepare().await;
     let dir = farm.dir().to_owned();
     let key = dir.join("alice.key");
     let made = farm.ok(&["key", "new", "alice", "-o", &key.display().to_string()]);

@@ -9,9 +9,9 @@ await script(async () => {
   const begun = Date.now();
   await page.goto(`${base}/runs/${run}`);
   const log = page.locator(".log");
-  await eventually("its end is there", async () => /line 99999\b/.test(await log.innerText()));
+  await eventually("its end is there", async () => /line 99999\b/.test(await log.innerText()), 60000);
   const took = Date.now() - begun;
-  check(took < 5000, `the end of ten megabytes took ${took} ms`);
+  check(took < 30000, `the end of ten megabytes took ${took} ms`);
   const held = () => log.evaluate((box) => box.textContent.length);
   check((await held()) < MOST, "not all of it is in the page");
   check(/of 1[0-9.]+ MiB/.test(await page.locator("[data-where]").innerText()), await page.locator("[data-where]").innerText());

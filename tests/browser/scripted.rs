@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 
 /// Longest scenario.
-const BOUND: Duration = Duration::from_secs(100);
+const BOUND: Duration = Duration::from_secs(240);
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -81,7 +81,7 @@ async fn grant(farm: &mut Farm, wish: &str) -> String {
         "submit" => farm.submit(about).await.to_string(),
         "finished" => {
             let run = farm.submit(about).await;
-            farm.over(run, Duration::from_secs(40)).await;
+            farm.over(run, Duration::from_secs(90)).await;
             run.to_string()
         }
         "done" => {

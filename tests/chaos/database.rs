@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_tests::farm::{Farm, SOON, TTL, send};
+use farmhand_tests::farm::{CALM, Farm, SOON, TTL, send};
 use farmhand_tests::pg::{Options, PrivateServer};
 use farmhand_tests::witness::boot_ns;
 
@@ -18,9 +18,15 @@ const JOBS: &str = "
     command = [WITNESS, '20']
 ";
 
-async fn farm(agents: usize) -> Farm {
+async fn farm(agents: usize, ttl: Duration) -> Farm {
     let server = PrivateServer::start(Options::default()).await;
-    Farm::new().agents(agents).on(server).jobs(JOBS).start().await
+    Farm::new()
+        .agents(agents)
+        .ttl(ttl)
+        .on(server)
+        .jobs(JOBS)
+        .start()
+        .await
 }
 
 /// Every second from the first instant to the last has its record.
@@ -49,7 +55,7 @@ async fn goes_on(farm: &Farm) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_of_the_database_loses_nothing_and_ends_no_run() {
-    let mut farm = farm(2).await;
+    let mut farm = farm(2, CALM).await;
     let long = farm.submit("long").await;
     farm.lives(long, 1).await;
     farm.database.server().restart(None);
@@ -66,7 +72,7 @@ async fn a_restart_of_the_database_loses_nothing_and_ends_no_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_of_the_database_loses_nothing_and_ends_no_run() {
-    let mut farm = farm(2).await;
+    let mut farm = farm(2, CALM).await;
     let long = farm.submit("long").await;
     farm.lives(long, 1).await;
     farm.database.server().kill();
@@ -81,7 +87,7 @@ async fn a_crash_of_the_database_loses_nothing_and_ends_no_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_an_outage_longer_than_the_lease_every_run_and_instant_has_its_outcome() {
-    let mut farm = farm(2).await;
+    let mut farm = farm(2, TTL).await;
     let long = farm.submit("long").await;
     farm.lives(long, 1).await;
     farm.database.server().stop();
@@ -97,7 +103,7 @@ async fn after_an_outage_longer_than_the_lease_every_run_and_instant_has_its_out
     .await;
     let life = farm.witness.life(long, 1);
     assert!(
-        Duration::from_nanos(life.last - stopped) < TTL,
+        Duration::from_nanos(life.last.saturating_sub(stopped)) < TTL,
         "it died with its lease"
     );
     for agent in &mut farm.agents {
@@ -124,7 +130,7 @@ async fn after_an_outage_longer_than_the_lease_every_run_and_instant_has_its_out
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_database_ends_the_leases_and_a_thawed_one_starts_them_again() {
-    let mut farm = farm(2).await;
+    let mut farm = farm(2, TTL).await;
     let long = farm.submit("long").await;
     farm.lives(long, 1).await;
     let server = farm.database.server().pid();
@@ -150,7 +156,7 @@ async fn a_frozen_database_ends_the_leases_and_a_thawed_one_starts_them_again() 
         send(*pid, libc::SIGCONT);
     }
     assert!(
-        Duration::from_nanos(life.last - stopped) < TTL,
+        Duration::from_nanos(life.last.saturating_sub(stopped)) < TTL,
         "it died with its lease"
     );
     assert_eq!(farm.succeeds(long).await.attempt, 2);
@@ -161,7 +167,7 @@ async fn a_frozen_database_ends_the_leases_and_a_thawed_one_starts_them_again() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_followed_through_a_restart_of_the_database_each_once() {
-    let mut farm = farm(1).await;
+    let mut farm = farm(1, TTL).await;
     let told = farm.dir().join("events");
     let file = std::fs::File::create(&told).expect("a file");
     let mut following = farm

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_tests::farm::{Farm, SOON};
+use farmhand_tests::farm::{CALM, Farm, SOON, TTL};
 use serde_json::Value;
 
 const JOBS: &str = "
@@ -13,8 +13,8 @@ const JOBS: &str = "
     command = [WITNESS, '50']
 ";
 
-async fn two() -> Farm {
-    Farm::new().agents(2).jobs(JOBS).start().await
+async fn two(ttl: Duration) -> Farm {
+    Farm::new().agents(2).ttl(ttl).jobs(JOBS).start().await
 }
 
 async fn holder(farm: &Farm, run_id: i64) -> String {
@@ -29,7 +29,8 @@ fn node(farm: &Farm, address: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drained_node_finishes_what_it_runs_and_takes_nothing_new_until_it_is_resumed() {
-    let mut farm = two().await;
+    // Longer than an agent takes to start again.
+    let mut farm = two(Duration::from_secs(8)).await;
     let long = farm.submit("long").await;
     let home = holder(&farm, long).await;
     let other = farm.other_than(&home).address.clone();
@@ -79,7 +80,7 @@ async fn a_drained_node_finishes_what_it_runs_and_takes_nothing_new_until_it_is_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn at_the_deadline_of_a_drain_the_rest_runs_elsewhere_and_no_retry_is_used_up() {
-    let mut farm = two().await;
+    let mut farm = two(TTL).await;
     let long = farm.submit("long").await;
     let home = holder(&farm, long).await;
     let other = farm.other_than(&home).address.clone();
@@ -120,7 +121,7 @@ async fn at_the_deadline_of_a_drain_the_rest_runs_elsewhere_and_no_retry_is_used
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_draining_node_that_dies_is_taken_over_and_comes_back_draining() {
-    let mut farm = two().await;
+    let mut farm = two(TTL).await;
     let long = farm.submit("long").await;
     let home = holder(&farm, long).await;
     let other = farm.other_than(&home).address.clone();
@@ -144,7 +145,7 @@ async fn a_draining_node_that_dies_is_taken_over_and_comes_back_draining() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_holds_for_the_agent_that_adopts_what_the_killed_one_ran() {
-    let mut farm = two().await;
+    let mut farm = two(CALM).await;
     let long = farm.submit("long").await;
     let home = holder(&farm, long).await;
     farm.ok(&["node", "drain", &home, "--deadline", "1500ms"]);
@@ -160,7 +161,8 @@ async fn a_deadline_holds_for_the_agent_that_adopts_what_the_killed_one_ran() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_for_a_drain_can_expire_and_ends_when_somebody_takes_it_back() {
-    let farm = two().await;
+    let farm = two(TTL).await;
+    farm.apply(&JOBS.replace("4000", "15000"));
     let long = farm.submit("long").await;
     let home = holder(&farm, long).await;
     let waited = farm.farmhand(&["node", "drain", &home, "--wait-timeout", "200ms"]);
@@ -182,7 +184,7 @@ async fn waiting_for_a_drain_can_expire_and_ends_when_somebody_takes_it_back() {
     assert_eq!(unknown.status.code(), Some(3), "{unknown:?}");
     let said = String::from_utf8_lossy(&unknown.stderr).into_owned();
     assert!(said.contains("no node with the address nowhere"), "{said}");
-    let late = Duration::from_secs(30);
+    let late = Duration::from_secs(60);
     assert_eq!(farm.over(long, late).await.state, "succeeded");
     farm.check().await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_tests::farm::{Farm, TAKEOVER};
+use farmhand_tests::farm::{CALM, Farm, TAKEOVER};
 use farmhand_tests::witness::boot_ns;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -10,13 +10,12 @@ const LONG: Duration = Duration::from_secs(60);
 /// Submits `runs` of each job, kills agent and wardens of the node that runs the first, and waits until all have
 /// succeeded. Returns the killed node, and the first run.
 async fn kill_in_the_middle(farm: &mut Farm, jobs: &[&str], runs: usize) -> (String, i64) {
-    let mut all = Vec::new();
-    for _ in 0..runs {
-        for job in jobs {
-            all.push(farm.submit(job).await);
-        }
-    }
+    // The first is on its way before the others, of which there may be many, are told.
+    let mut all = vec![farm.submit(jobs[0]).await];
     let home = farm.lives(all[0], 1).await.running_at.expect("a node");
+    for job in jobs.iter().cycle().take(runs * jobs.len()).skip(1) {
+        all.push(farm.submit(job).await);
+    }
     let killed = boot_ns();
     farm.agent(&home).kill_with_wardens();
     farm.lives(all[0], 2).await;
@@ -38,7 +37,7 @@ async fn a_place_in_a_pool_is_free_after_the_takeover_and_not_before() {
     let mut farm = Farm::new()
         .agents(2)
         .jobs(
-            "[pool.p]\nsize = 1\n[job.j]\npool = 'p'\ncommand = [WITNESS, '1500', 'ignore-term', 'daemon']\n",
+            "[pool.p]\nsize = 1\n[job.j]\npool = 'p'\ncommand = [WITNESS, '2500', 'ignore-term', 'daemon']\n",
         )
         .start()
         .await;
@@ -54,8 +53,8 @@ async fn locks_are_free_after_the_takeover_and_not_before() {
     let mut farm = Farm::new()
         .agents(2)
         .jobs(
-            "[job.ab]\nlocks = ['a', 'b']\ncommand = [WITNESS, '1200', 'daemon']\n\
-             [job.ba]\nlocks = ['b', 'a']\ncommand = [WITNESS, '1200', 'daemon']\n",
+            "[job.ab]\nlocks = ['a', 'b']\ncommand = [WITNESS, '2500', 'daemon']\n\
+             [job.ba]\nlocks = ['b', 'a']\ncommand = [WITNESS, '2500', 'daemon']\n",
         )
         .start()
         .await;
@@ -68,7 +67,7 @@ async fn locks_are_free_after_the_takeover_and_not_before() {
 async fn an_attempt_after_a_takeover_counts_for_the_rate() {
     let mut farm = Farm::new()
         .agents(2)
-        .jobs("[job.j]\nrate = '3/8s'\ncommand = [WITNESS, '1500']\n")
+        .jobs("[job.j]\nrate = '3/8s'\ncommand = [WITNESS, '2500']\n")
         .start()
         .await;
     kill_in_the_middle(&mut farm, &["j"], 2).await;
@@ -90,7 +89,7 @@ async fn an_attempt_after_a_takeover_counts_for_the_rate() {
 async fn a_node_pool_holds_on_the_node_that_is_left_and_on_the_one_that_comes_back() {
     let mut farm = Farm::new()
         .agents(2)
-        .jobs("[pool.disk]\nsize = 1\n[job.j]\nnode_pool = 'disk'\ncommand = [WITNESS, '1200']\n")
+        .jobs("[pool.disk]\nsize = 1\n[job.j]\nnode_pool = 'disk'\ncommand = [WITNESS, '2500']\n")
         .start()
         .await;
     let (home, _) = kill_in_the_middle(&mut farm, &["j"], 5).await;
@@ -113,6 +112,7 @@ async fn a_node_pool_holds_on_the_node_that_is_left_and_on_the_one_that_comes_ba
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_adopts_what_its_predecessor_ran_counts_it_for_the_pool_of_its_node() {
     let mut farm = Farm::new()
+        .ttl(CALM)
         .jobs("[pool.disk]\nsize = 1\n[job.j]\nnode_pool = 'disk'\ncommand = [WITNESS, '4000']\n")
         .start()
         .await;

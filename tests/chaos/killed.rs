@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_tests::farm::{Farm, SOON, TAKEOVER, TTL};
+use farmhand_tests::farm::{CALM, Farm, SOON, TAKEOVER, TTL};
 use farmhand_tests::freezer::Frozen;
 use farmhand_tests::witness::boot_ns;
 
@@ -139,6 +139,7 @@ async fn an_agent_starts_beside_a_warden_that_hangs_in_the_kernel() {
 async fn a_killed_agent_that_comes_back_finds_its_runs_going_on() {
     let mut farm = Farm::new()
         .agents(2)
+        .ttl(CALM)
         .jobs("[job.long]\ncommand = [WITNESS, '3000', 'say=120']\n[job.short]\ncommand = [WITNESS, '300']\n")
         .start()
         .await;
@@ -164,7 +165,8 @@ async fn a_killed_agent_that_comes_back_finds_its_runs_going_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_ended_while_the_agent_was_dead_is_recorded_when_it_comes_back() {
     let mut farm = Farm::new()
-        .jobs("[job.short]\ncommand = [WITNESS, '500', 'say=3', 'exit=7']\n")
+        .ttl(CALM)
+        .jobs("[job.short]\ncommand = [WITNESS, '1500', 'say=3', 'exit=7']\n")
         .start()
         .await;
     let run_id = farm.submit("short").await;
@@ -269,9 +271,10 @@ async fn with_a_pid_namespace_nothing_survives_agent_warden_and_guard() {
     let home = farm.lives(run_id, 1).await.running_at.expect("a node");
     let killed = boot_ns();
     farm.agent(&home).kill_with_guards();
+    let gone = boot_ns();
     farm.lives(run_id, 2).await;
     let (before, after) = (farm.witness.life(run_id, 1), farm.witness.life(run_id, 2));
-    let lived_on = Duration::from_nanos(before.last.saturating_sub(killed));
+    let lived_on = Duration::from_nanos(before.last.saturating_sub(gone));
     assert!(
         lived_on < Duration::from_secs(1),
         "{lived_on:?} after its keepers"
@@ -321,6 +324,7 @@ async fn on_lost_fail_makes_a_lost_run_final() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_dead_warden_had_begun_is_lost_for_the_agent_that_adopts_the_other_warden() {
     let mut farm = Farm::new()
+        .ttl(CALM)
         .jobs(
             "[job.held]\nhold = '20s'\ncommand = [WITNESS, '6000']\n
              [job.once]\non_lost = 'fail'\ncommand = [WITNESS, '20000', 'daemon']\n",

@@ -9,7 +9,7 @@ const JOBS: &str = "[job.short]\ncommand = ['true']\n";
 const RUNS: i64 = 200;
 
 /// As long as the other node needs for all of them, and a good deal more.
-const BOUND: Duration = Duration::from_secs(30);
+const BOUND: Duration = Duration::from_secs(90);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_cannot_fork_gives_its_runs_to_the_others_and_says_so() {

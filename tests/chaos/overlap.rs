@@ -6,7 +6,7 @@ use std::time::Duration;
 use farmhand_tests::farm::{Farm, Run, SOON};
 
 /// For several runs one after the other, one of them twice.
-const LONG: Duration = Duration::from_secs(40);
+const LONG: Duration = Duration::from_secs(120);
 
 /// A job that fires every second and takes longer than that.
 async fn every_second(overlap: &str) -> Farm {
@@ -23,7 +23,7 @@ async fn kill_a_holder(farm: &mut Farm) -> i64 {
         .eventually("a run is alive", SOON, async || {
             let runs = farm.runs("tick").await;
             let held = runs.into_iter().find(|r| r.state == "running");
-            held.filter(|r| !farm.witness.lives(r.run_id).is_empty())
+            held.filter(|r| farm.witness.has_just_begun(r.run_id))
                 .ok_or_else(|| "none".to_owned())
         })
         .await;
@@ -168,7 +168,7 @@ async fn allow_lets_runs_overlap_and_each_survives_the_death_of_its_holder() {
 const BY_HAND: &str = "
     [job.tick]
     grace = '200ms'
-    command = [WITNESS, '1500', 'daemon']
+    command = [WITNESS, '8000', 'daemon']
 ";
 
 fn run(farm: &Farm, overlap: &str) -> i64 {
@@ -183,6 +183,8 @@ async fn by_hand_runs_stand_beside_each_other_unless_told_to_skip_or_to_queue() 
     for run_id in beside {
         farm.lives(run_id, 1).await;
     }
+    // What comes after them is short.
+    farm.apply(&BY_HAND.replace("8000", "1500"));
     let skipped = farm.farmhand(&["job", "run", "tick", "--overlap", "skip", "--wait"]);
     assert_eq!(skipped.status.code(), Some(13), "{skipped:?}");
     let queued = [run(&farm, "queue"), run(&farm, "queue")];
@@ -212,7 +214,8 @@ async fn by_hand_runs_stand_beside_each_other_unless_told_to_skip_or_to_queue() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn by_hand_replace_ends_what_lives_and_drops_what_waits_before_it_runs() {
-    let mut farm = Farm::new().agents(2).jobs(BY_HAND).start().await;
+    let ttl = Duration::from_secs(8);
+    let mut farm = Farm::new().agents(2).ttl(ttl).jobs(BY_HAND).start().await;
     let first = farm.submit("tick").await;
     let home = farm.lives(first, 1).await.running_at.expect("a node");
     let waiting = run(&farm, "queue");

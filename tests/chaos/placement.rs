@@ -3,11 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use farmhand_tests::farm::{Farm, SOON};
+use farmhand_tests::farm::{Farm, SOON, TTL};
 
 /// n1, n2 and so on, each with a label `name` of its own and the role given.
-async fn labelled(roles: &[&str], jobs: &str) -> Farm {
-    let mut farm = Farm::new().agents(roles.len()).jobs(jobs).prepare().await;
+async fn labelled(ttl: Duration, roles: &[&str], jobs: &str) -> Farm {
+    let mut farm = Farm::new()
+        .agents(roles.len())
+        .ttl(ttl)
+        .jobs(jobs)
+        .prepare()
+        .await;
     for (agent, role) in farm.agents.iter_mut().zip(roles) {
         let name = format!("name={}", agent.address);
         agent.arguments.extend(["--label".to_owned(), name]);
@@ -22,7 +27,7 @@ async fn labelled(roles: &[&str], jobs: &str) -> Farm {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_node_with_the_labels_runs_it_also_after_the_first_one_dies() {
     let jobs = "[job.batch]\nwhere = { role = 'batch' }\ncommand = [WITNESS, '3000', 'daemon']\n";
-    let mut farm = labelled(&["web", "batch", "batch"], jobs).await;
+    let mut farm = labelled(TTL, &["web", "batch", "batch"], jobs).await;
     let run_id = farm.submit("batch").await;
     let first = farm.lives(run_id, 1).await.running_at.expect("a node");
     assert_ne!(first, "n1");
@@ -56,7 +61,7 @@ async fn only_a_node_with_the_labels_runs_it_also_after_the_first_one_dies() {
 async fn a_job_for_each_node_reaches_later_joiners_and_its_runs_never_move() {
     let mut farm = Farm::new()
         .agents(2)
-        .jobs("[job.each]\nschedule = '*/2 * * * * *'\nrun_on = 'each-node'\ncommand = [WITNESS, '900']\n")
+        .jobs("[job.each]\nschedule = '*/2 * * * * *'\nrun_on = 'each-node'\ncommand = [WITNESS, '1500']\n")
         .start()
         .await;
     farm.eventually("both nodes have run it", SOON, async || {
@@ -89,7 +94,7 @@ async fn a_job_for_each_node_reaches_later_joiners_and_its_runs_never_move() {
             let held = runs
                 .into_iter()
                 .find(|r| r.state == "running" && r.running_at.as_deref() == Some("n2"));
-            held.filter(|r| !farm.witness.lives(r.run_id).is_empty())
+            held.filter(|r| farm.witness.has_just_begun(r.run_id))
                 .ok_or_else(|| "not now".to_owned())
         })
         .await;
@@ -128,7 +133,8 @@ async fn a_cordon_holds_through_a_restart_of_the_agent_and_ends_with_resume() {
     let jobs = "[job.here]\nwhere = { name = 'n1' }\ncommand = [WITNESS, '50']\n
         [job.any]\ncommand = [WITNESS, '50']\n
         [job.long]\nwhere = { name = 'n1' }\ncommand = [WITNESS, '3000']\n";
-    let mut farm = labelled(&["a", "a"], jobs).await;
+    // Longer than an agent takes to start again.
+    let mut farm = labelled(Duration::from_secs(8), &["a", "a"], jobs).await;
     let long = farm.submit("long").await;
     farm.lives(long, 1).await;
     assert!(

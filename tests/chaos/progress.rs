@@ -1,5 +1,7 @@
 //! kill -9 of what holds a run that reports how far it has come.
 
+use std::time::Duration;
+
 use farmhand_tests::farm::{Farm, SOON};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,7 +38,8 @@ async fn another_node_goes_on_from_the_checkpoint_of_a_killed_one() {
     let before = stored(12).await;
     let home = farm.run(run_id).await.running_at.expect("a node");
     farm.agent(&home).kill_with_wardens();
-    let done = farm.succeeds(run_id).await;
+    let done = farm.over(run_id, Duration::from_secs(60)).await;
+    assert_eq!(done.state, "succeeded", "{done:?}");
     assert_eq!((done.attempt, done.takeovers), (2, 1), "{done:?}");
     assert_ne!(done.running_at.as_deref(), Some(home.as_str()));
     let from: i64 = farm

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_tests::farm::{Farm, SOON, TTL};
+use farmhand_tests::farm::{CALM, Farm, SOON, TTL};
 use farmhand_tests::pg::{Options, PrivateServer};
 
 const JOBS: &str = "
@@ -16,9 +16,13 @@ const JOBS: &str = "
 const WAITED: Duration = Duration::from_secs(TTL.as_secs() + SOON.as_secs());
 
 async fn farm(prepare: impl FnOnce(&mut PrivateServer)) -> Farm {
+    farm_with(TTL, prepare).await
+}
+
+async fn farm_with(ttl: Duration, prepare: impl FnOnce(&mut PrivateServer)) -> Farm {
     let mut server = PrivateServer::start(Options::default()).await;
     prepare(&mut server);
-    Farm::new().agents(2).ttl(TTL).on(server).jobs(JOBS).start().await
+    Farm::new().agents(2).ttl(ttl).on(server).jobs(JOBS).start().await
 }
 
 /// Number and fence of a new run, when it has succeeded.
@@ -168,7 +172,7 @@ async fn fences_grow_over_pg_upgrade() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_was_only_restarted_is_used_at_once_and_what_runs_goes_on() {
-    let mut farm = farm(|_| ()).await;
+    let mut farm = farm_with(CALM, |_| ()).await;
     let long = farm.submit("long").await;
     let first = farm.lives(long, 1).await;
     farm.database.server().kill();

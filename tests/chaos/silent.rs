@@ -19,7 +19,7 @@ async fn six_adjacent_nodes_of_ten_are_all_taken_over_within_the_promise() {
         .agents(10)
         .ttl(TTL)
         .slots(6)
-        .jobs("[job.long]\ncommand = [WITNESS, '16000']\n")
+        .jobs("[job.long]\ncommand = [WITNESS, '600000']\n")
         .start()
         .await;
     let mut homes = BTreeMap::new();

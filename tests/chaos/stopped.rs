@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_tests::farm::{Farm, SOON, TAKEOVER, send, stop};
+use farmhand_tests::farm::{CALM, Farm, SOON, TAKEOVER, send, stop};
 use farmhand_tests::freezer::Frozen;
 use farmhand_tests::witness::boot_ns;
 
@@ -10,7 +10,7 @@ const JOBS: &str = "
     [job.long]
     command = [WITNESS, '4000', 'ignore-term', 'daemon']
     [job.short]
-    command = [WITNESS, '800']
+    command = [WITNESS, '2000']
 ";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -19,9 +19,11 @@ async fn the_processes_of_a_stopped_agent_are_dead_before_the_takeover_and_its_f
     // Both on one node: the other is full of nothing, but asks later.
     let (long, short) = (farm.submit("long").await, farm.submit("short").await);
     let home = farm.lives(long, 1).await.running_at.expect("a node");
-    let near = farm.lives(short, 1).await.running_at.as_deref() == Some(home.as_str());
+    farm.lives_or_is_over(short).await;
     let stopped = boot_ns();
     farm.agent(&home).stop();
+    let run = farm.run(short).await;
+    let near = run.state == "running" && run.running_at.as_deref() == Some(home.as_str());
     farm.lives(long, 2).await;
     let (before, after) = (farm.witness.life(long, 1), farm.witness.life(long, 2));
     let delay = Duration::from_nanos(after.first - stopped);
@@ -46,14 +48,6 @@ async fn the_processes_of_a_stopped_agent_are_dead_before_the_takeover_and_its_f
         }
     })
     .await;
-    if near {
-        farm.event("fenced").await;
-        let refused = farm
-            .agent(&home)
-            .metric("farmhand_fence_rejections_total", &["op=\"finish\""])
-            .await;
-        assert!(refused >= 1.0, "{refused}");
-    }
     assert!(
         farm.agent(&home)
             .metric("farmhand_timeouts_total", &["type=\"lease\""])
@@ -61,37 +55,49 @@ async fn the_processes_of_a_stopped_agent_are_dead_before_the_takeover_and_its_f
             >= 1.0
     );
     farm.succeeds(long).await;
-    farm.succeeds(short).await;
+    // Whatever became of it there, and whichever it learned first, its end or that of the session: nothing of it counts.
+    let done = farm.succeeds(short).await;
+    assert_eq!(done.attempt, if near { 2 } else { 1 }, "{done:?}");
     let again = farm.submit("short").await;
     farm.succeeds(again).await;
     farm.check().await;
 }
 
+/// Once in a while it learns first that its session is over, and then has nothing to write.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_finish_of_a_node_whose_session_was_expired_is_refused_and_counted() {
-    let mut farm = Farm::new().agents(1).jobs(JOBS).start().await;
-    let short = farm.submit("short").await;
-    farm.lives(short, 1).await;
-    farm.agents[0].stop();
-    farm.add_agent("n2").await;
-    farm.lives(short, 2).await;
-    assert!(
-        farm.witness.life(short, 1).ended,
-        "it had ended when its agent could not see it"
-    );
-    farm.agents[0].resume();
-    farm.event("fenced").await;
-    let refused = farm.agents[0]
-        .metric("farmhand_fence_rejections_total", &["op=\"finish\""])
-        .await;
-    assert!((refused - 1.0).abs() < 0.1, "{refused}");
-    let done = farm.succeeds(short).await;
-    assert_eq!(
-        (done.attempt, done.running_at.as_deref()),
-        (2, Some("n2")),
-        "{done:?}"
-    );
-    farm.check().await;
+    // The command ends well within it.
+    let ttl = Duration::from_secs(8);
+    let mut farm = Farm::new().agents(1).ttl(ttl).jobs(JOBS).start().await;
+    for round in 0..4 {
+        let short = farm.submit("short").await;
+        let home = farm.lives(short, 1).await.running_at.expect("a node");
+        farm.agent(&home).stop();
+        if round == 0 {
+            farm.add_agent("n2").await;
+        }
+        farm.lives(short, 2).await;
+        assert!(
+            farm.witness.life(short, 1).ended,
+            "it had ended when its agent could not see it"
+        );
+        farm.agent(&home).resume();
+        let done = farm.succeeds(short).await;
+        assert_eq!(done.attempt, 2, "{done:?}");
+        assert_ne!(done.running_at, Some(home.clone()), "{done:?}");
+        for _ in 0..30 {
+            if farm.events("fenced").await > 0 {
+                let finish = ["op=\"finish\""];
+                let refused = farm
+                    .agent(&home)
+                    .metric("farmhand_fence_rejections_total", &finish);
+                assert!((refused.await - 1.0).abs() < 0.1);
+                return farm.check().await;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+    panic!("no finish was refused");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -228,7 +234,7 @@ async fn with_agent_and_warden_stopped_the_processes_are_dead_before_the_takeove
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_older_agent_that_wakes_up_after_a_newer_one_adopted_leaves_and_touches_nothing() {
-    let mut farm = Farm::new().agents(1).jobs(JOBS).start().await;
+    let mut farm = Farm::new().agents(1).ttl(CALM).jobs(JOBS).start().await;
     let long = farm.submit("long").await;
     farm.lives(long, 1).await;
     farm.agents[0].stop();

@@ -1,10 +1,12 @@
 //! Jobs that follow others over a farm whose nodes are killed.
 
+use std::time::Duration;
+
 use farmhand_tests::farm::{Farm, SOON};
 
 const JOBS: &str = r#"
 [job.import]
-command = [WITNESS, '4000']
+command = [WITNESS, '10000']
 
 [job.check]
 command = [WITNESS, '300']
@@ -46,7 +48,8 @@ async fn children_follow_parents_whose_holder_is_killed_in_the_middle_each_once(
     );
     farm.agent(&home).kill_with_wardens();
 
-    let import = farm.succeeds(import).await;
+    let import = farm.over(import, Duration::from_secs(60)).await;
+    assert_eq!(import.state, "succeeded", "{import:?}");
     assert_eq!((import.attempt, import.takeovers), (2, 1), "{import:?}");
     let report = farm.first_run("report").await;
     farm.succeeds(report.run_id).await;

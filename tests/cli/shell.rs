@@ -148,7 +148,7 @@ async fn completing_without_a_database_is_silent_and_never_hangs() {
             "{url}"
         );
         assert!(
-            begun.elapsed() < Duration::from_secs(4),
+            begun.elapsed() < Duration::from_secs(20),
             "{url}: {:?}",
             begun.elapsed()
         );

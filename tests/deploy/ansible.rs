@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use farmhand_tests::farm::Farm;
+use farmhand_tests::farm::{CALM, Farm};
 use serde_json::Value;
 
 use super::{ok, root, tool};
@@ -82,7 +82,7 @@ async fn the_role_installs_an_agent_and_changes_nothing_when_applied_again() {
     let [config, policy] = ["agent.toml", "policy.toml"].map(|name| etc.join(name).display().to_string());
     // This machine need not have the user that the role makes on others.
     let settings = ["--config", &config, "--policy", &policy, "--user", "off"];
-    let farm = Farm::new().arguments(&settings).start().await;
+    let farm = Farm::new().ttl(CALM).arguments(&settings).start().await;
     let labels: Value = farm.value("SELECT labels FROM farmhand.node").await;
     assert_eq!(labels, serde_json::json!({"role": "batch", "rack": "7"}));
     let name: String = farm.value("SELECT name FROM farmhand.node").await;

@@ -178,7 +178,8 @@ fn sigalrm_is_passed_on_to_the_agents_and_stray_signals_change_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_postgresql_is_started_again_and_running_jobs_go_on() {
     let home = scratch();
-    let dev = Dev::start(&home);
+    // Longer than PostgreSQL takes to start again.
+    let dev = Dev::start_with(&home, &["--lease-ttl", "60s"]);
     dev.ask(&["job", "apply", &long_job(&home)]);
     let run = dev.ask(&["job", "run", "long"]);
     let run: i64 = run.split_whitespace().find_map(|word| word.parse().ok()).unwrap();

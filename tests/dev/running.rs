@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -14,7 +13,7 @@ use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 
 /// What starting PostgreSQL and three agents may take on a busy machine.
-pub const START: Duration = Duration::from_secs(40);
+pub const START: Duration = Duration::from_secs(100);
 pub const END: Duration = Duration::from_secs(10);
 
 /// A running `farmhand dev`. Dropped without [`Dev::end`], it is killed, and its children end with it.
@@ -27,19 +26,16 @@ pub struct Dev {
 
 impl Dev {
     pub fn start(home: &TempDir) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        Self::start_on(home, free)
+        Self::start_with(home, &[])
     }
 
-    pub fn start_on(home: &TempDir, port: u16) -> Self {
+    pub fn start_with(home: &TempDir, arguments: &[&str]) -> Self {
+        let port = farmhand_tests::ports::free_port();
         let said = home.path().join("said");
         let log = fs::File::create(&said).unwrap();
         let mut command = Self::command_for(&home.path().join("farm"), port);
         let child = command
+            .args(arguments)
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn()

@@ -119,6 +119,16 @@ async fn failures_back_off_are_recorded_one_by_one_and_never_end_the_loop() {
         .start()
         .await;
     at_least(&farm, "crash", "failed", 6).await;
+    let failing = farm.ok(&["status"]);
+    assert!(failing.contains("crash"), "{failing}");
+    farm.ok(&["job", "pause", "crash"]);
+    farm.eventually("the rounds end", SOON, async || {
+        match farm.value::<i64>("SELECT count(*) FROM farmhand.run_live").await {
+            0 => Ok(()),
+            n => Err(format!("{n} live")),
+        }
+    })
+    .await;
     assert_eq!(
         rounds(&farm, "crash", "failed").await,
         records(&farm, "crash").await
@@ -135,8 +145,6 @@ async fn failures_back_off_are_recorded_one_by_one_and_never_end_the_loop() {
             "{rest:?} where {least} ms is the least"
         );
     }
-    let failing = farm.ok(&["status"]);
-    assert!(failing.contains("crash"), "{failing}");
     farm.check().await;
 }
 
@@ -207,7 +215,7 @@ async fn a_node_that_drains_ends_its_round_and_another_goes_on_with_the_loop() {
     })
     .await;
     assert!(farm.witness.life(first, 1).ended, "the round came to its end");
-    assert_eq!(rounds(&farm, "loop", "succeeded").await, 1);
+    assert!(rounds(&farm, "loop", "succeeded").await >= 1);
     farm.check().await;
 }
 

@@ -24,26 +24,43 @@ async fn a_pool_of_three_with_fifty_waiting_runs_is_never_exceeded_and_is_resize
         .jobs("[pool.p]\nsize = 3\n[job.j]\npool = 'p'\ncommand = [WITNESS, '250']\n")
         .start()
         .await;
-    for _ in 0..50 {
-        farm.submit("j").await;
-    }
-    ended(&farm, "j", 12).await;
+    let submit = async |runs: usize| {
+        for _ in 0..runs {
+            farm.submit("j").await;
+        }
+    };
+    // What the farm says is waited for; what the commands say shows that it was never more.
+    let run = async |what: &str, wanted: std::ops::RangeInclusive<i64>| {
+        farm.eventually(what, LONG, async || {
+            let sql = "SELECT count(*) FROM farmhand.run_live WHERE state = 'running'";
+            match farm.value::<i64>(sql).await {
+                n if wanted.contains(&n) => Ok(()),
+                n => Err(format!("{n} run")),
+            }
+        })
+        .await;
+    };
+    submit(50).await;
+    run("three run", 3..=3).await;
     let larger = boot_ns();
     farm.ok(&["pool", "set", "p", "5"]);
+    submit(5).await;
+    run("more run", 4..=5).await;
     ended(&farm, "j", 35).await;
     farm.ok(&["pool", "set", "p", "1"]);
-    // A run claimed just before may be starting just now.
-    let smaller = boot_ns() + 1_000_000_000;
-    ended(&farm, "j", 50).await;
+    run("fewer run", 0..=1).await;
+    let smaller = boot_ns();
+    submit(5).await;
+    ended(&farm, "j", 60).await;
     let crowds = farm.witness.crowds(|l| l.job == "j");
-    assert_eq!(crowds.len(), 50);
+    assert_eq!(crowds.len(), 60);
     let most = |from: u64, to: u64| {
         let within = crowds.iter().filter(|(at, _)| (from..to).contains(at));
         within.map(|(_, n)| *n).max().unwrap_or(0)
     };
-    assert_eq!(most(0, larger), 3, "{crowds:?}");
-    assert!((4..=5).contains(&most(larger, smaller)), "{crowds:?}");
-    assert_eq!(most(smaller, u64::MAX), 1, "{crowds:?}");
+    assert!(most(0, larger) <= 3, "{crowds:?}");
+    assert!(most(larger, smaller) <= 5, "{crowds:?}");
+    assert!(most(smaller, u64::MAX) <= 1, "{crowds:?}");
     let nodes: std::collections::BTreeSet<_> = farm.witness.lines().into_iter().map(|l| l.node).collect();
     assert!(
         nodes.len() > 1,

@@ -27,7 +27,7 @@ async fn jobs_due_at_one_instant_all_run_once_and_firing_them_takes_no_round_tri
     let jobs = scale();
     let mut farm = Farm::new().slots(64).ttl(Duration::from_secs(30)).start().await;
     // Far enough ahead for all of them to be known by then.
-    let ahead = if jobs > 1_000 { 60 } else { 20 };
+    let ahead = if jobs > 1_000 { 60 } else { 40 };
     let at: String = farm
         .value(&format!(
             "SELECT to_char(date_trunc('second', clock_timestamp()) + interval '{ahead} seconds', 'SS MI HH24 DD MM')"

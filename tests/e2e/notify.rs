@@ -185,8 +185,14 @@ async fn a_webhook_that_fails_is_tried_again_and_people_see_it() {
         .await;
     fails(&farm, "bad").await;
     farm.event("notification_delayed").await;
-    let listed: Value = serde_json::from_str(&farm.ok(&["notify", "ls", "--json"])).unwrap();
-    let error = listed[0]["trouble"]["error"].as_str().unwrap();
+    let error = farm
+        .eventually("its trouble is listed", SOON, async || {
+            let listed = farm.ok(&["notify", "ls", "--json"]);
+            let first: Value = serde_json::from_str(&listed).unwrap();
+            let error = first[0]["trouble"]["error"].as_str().map(str::to_owned);
+            error.ok_or(listed)
+        })
+        .await;
     assert!(
         error.contains("answered 503") && error.ends_with("answer"),
         "{error}"
@@ -338,13 +344,13 @@ async fn mail_goes_out_after_starttls_to_a_server_that_is_who_it_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sign_of_life_is_sent_by_one_agent_at_a_time_while_the_farm_does_its_work() {
     let hook = Hook::start().await;
+    let began = std::time::Instant::now();
     let farm = Farm::new()
         .agents(2)
         .env("FARMHAND_PING_URL", hook.url("/life"))
         .env("FARMHAND_PING_EVERY", "1s")
         .start()
         .await;
-    let began = std::time::Instant::now();
     let all = calls(&farm, &hook, 3, SOON).await;
     assert!(
         all.iter().all(|c| c.method == "GET" && c.path == "/life"),

@@ -55,7 +55,7 @@ async fn a_shard_that_is_taken_over_after_a_kill_is_called_with_the_same_number(
         r#"
 [job.shards]
 instances = 2
-command = ["sh", "-c", 'echo "$1" >> @DIR@/began; [ -e @DIR@/go ] || exec sleep 600', "sh", "shard={instance}"]
+command = ["sh", "-c", 'echo "$1" >> @DIR@/began; [ -e @DIR@/go ] || { echo >> @DIR@/waits; exec sleep 600; }', "sh", "shard={instance}"]
 "#,
     );
     let began = |farm: &Farm| {
@@ -66,12 +66,13 @@ command = ["sh", "-c", 'echo "$1" >> @DIR@/began; [ -e @DIR@/go ] || exec sleep 
     };
     farm.submit("shards").await;
     farm.eventually("both shards run", SOON, async || {
-        let began = began(&farm);
-        (began == ["shard=0", "shard=1"])
+        let waits = std::fs::read_to_string(farm.dir().join("waits")).unwrap_or_default();
+        (waits.lines().count() == 2)
             .then_some(())
-            .ok_or(format!("{began:?}"))
+            .ok_or(format!("{waits:?}"))
     })
     .await;
+    assert_eq!(began(&farm), ["shard=0", "shard=1"]);
     let runs = farm.runs("shards").await;
     let lost = runs.iter().min_by_key(|run| run.run_id).unwrap().run_id;
     let at = farm.run(lost).await.running_at.unwrap();

@@ -23,9 +23,7 @@ impl Pooler {
         let program = program.expect("this test needs PgBouncer: apt-get install pgbouncer");
         let dir = tempfile::tempdir_in("/tmp").expect("a temporary directory");
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
-        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-        let port = listener.local_addr().expect("an address").port();
-        drop(listener);
+        let port = farmhand_tests::ports::free_port();
         let database = db.tcp_url().rsplit('/').next().expect("a name").to_owned();
         let ini = format!(
             "[databases]\n{database} = host=127.0.0.1 port={} dbname={database} user=farm\n\

@@ -1,8 +1,6 @@
 //! Jobs that say how far they have come, and what becomes of those that fall silent.
 
-use std::time::Duration;
-
-use farmhand_tests::farm::{Farm, SOON};
+use farmhand_tests::farm::{CALM, Farm, SOON};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_checkpoint_of_a_failed_attempt_is_where_the_next_one_begins() {
@@ -94,13 +92,13 @@ async fn silence_ends_an_attempt_and_the_next_goes_on_from_its_checkpoint() {
         .jobs(
             r#"
             [job.hangs]
-            progress_timeout = '900ms'
+            progress_timeout = '4s'
             retry = { max = 1, backoff = 'constant', base = '100ms' }
             grace = '200ms'
             command = '''
             echo "from ${FARMHAND_CHECKPOINT-the start}"
             [ -z "${FARMHAND_CHECKPOINT-}" ] || exit 0
-            for n in 1 2 3 4; do sleep 0.4; echo "$n" >&$FARMHAND_PROGRESS_FD; done
+            for n in 1 2 3 4; do sleep 1.2; echo "$n" >&$FARMHAND_PROGRESS_FD; done
             sleep 600
             '''
             "#,
@@ -162,11 +160,11 @@ async fn an_old_child_is_ended_by_name_and_the_attempt_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn silence_counts_while_the_agent_is_dead_and_what_was_reported_is_there_when_it_is_back() {
     let mut farm = Farm::new()
-        .ttl(Duration::from_secs(10))
+        .ttl(CALM)
         .jobs(
             r#"
             [job.hangs]
-            progress_timeout = '1500ms'
+            progress_timeout = '5s'
             command = '''
             echo early >&$FARMHAND_PROGRESS_FD
             sleep 1

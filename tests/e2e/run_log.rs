@@ -1,11 +1,11 @@
 //! Output of runs on its way to journald or syslog.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use farmhand_tests::farm::{Farm, FarmBuilder, SOON};
+use farmhand_tests::farm::{CALM, Farm, FarmBuilder, SOON};
 use tempfile::TempDir;
 
 /// What journald does with its socket, as far as agents can tell.
@@ -178,6 +178,7 @@ async fn an_agent_that_takes_over_the_warden_goes_on_where_the_killed_one_stoppe
     let mut journal = Journal::new();
     let mut farm = journal
         .farm("journald")
+        .ttl(CALM)
         .jobs("[job.counts]\ncommand = 'for i in $(seq 1 40); do echo line $i; sleep 0.1; done; echo rest'\n")
         .start()
         .await;
@@ -189,15 +190,17 @@ async fn an_agent_that_takes_over_the_warden_goes_on_where_the_killed_one_stoppe
         }
     })
     .await;
-    // What was sent has been noted by now, unless this machine stands still.
-    farm.run(run).await;
     farm.agents[0].kill();
     farm.agents[0].start().await;
     farm.succeeds(run).await;
     let lines = until(&farm, &mut journal, run, "rest").await;
     let mut expected: Vec<String> = (1..=40).map(|i| format!("line {i}")).collect();
     expected.push("rest".to_owned());
-    assert_eq!(lines, expected, "each line once, in order");
+    // What was sent and not yet noted when it was killed comes twice.
+    assert!(lines.len() <= expected.len() + 5, "{lines:?}");
+    let mut seen = HashSet::new();
+    let once: Vec<String> = lines.into_iter().filter(|l| seen.insert(l.clone())).collect();
+    assert_eq!(once, expected, "each line, in order");
     assert_eq!(farm.run(run).await.attempt, 1);
 }
 

@@ -15,7 +15,7 @@ case $line in
     hang) [ -e @DIR@/fixed ] || exec sleep 600 ;;
     bad) [ -e @DIR@/fixed ] || { echo "cannot do $line"; exit 3; } ;;
     die) kill -9 $$ ;;
-    slow) for i in 1 2 3 4 5 6 7 8; do sleep 0.3; echo "still there" >&$FARMHAND_PROGRESS_FD; done ;;
+    slow) for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.5; echo "still there" >&$FARMHAND_PROGRESS_FD; done ;;
 esac
 echo "$FARMHAND_ITEM $line" >> @DIR@/done
 '''
@@ -71,12 +71,12 @@ async fn a_growing_list_is_handled_by_several_workers_and_what_hangs_or_fails_is
         .agents(2)
         .jobs(&format!(
             "[job.list]{COMMAND}
-             progress_timeout = '1s'
+             progress_timeout = '4s'
              [job.list.stream]
              file = '@DIR@/list'
              follow = true
              workers = 3
-             progress_timeout = '1s'
+             progress_timeout = '4s'
              max_item_failures = 2"
         ))
         .start()
@@ -323,6 +323,12 @@ async fn a_continuous_stream_keeps_its_place_when_a_round_is_cancelled() {
     append(&farm, "list", b"a\nb\n");
     until_done(&farm, &["1 a", "2 b"]).await;
     let run_id = farm.first_run("loop").await.run_id;
+    // What is not noted yet would be done again by the next round.
+    farm.eventually("its place is noted", SOON, async || {
+        let shown = farm.ok(&["run", "show", &run_id.to_string()]);
+        shown.contains("2 done").then_some(()).ok_or(shown)
+    })
+    .await;
     farm.ok(&["run", "cancel", &run_id.to_string()]);
     assert_eq!(farm.over(run_id, SOON).await.state, "cancelled");
     append(&farm, "list", b"c\n");

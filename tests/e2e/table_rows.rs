@@ -1,6 +1,6 @@
 //! Table jobs on a farm: in which order rows are run, what their commands are told of them, and rows without a key.
 
-use farmhand_tests::farm::{Farm, SOON};
+use farmhand_tests::farm::{CALM, Farm, SOON};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_are_run_oldest_first_with_their_columns_also_after_a_kill() {
@@ -17,7 +17,7 @@ async fn rows_are_run_oldest_first_with_their_columns_also_after_a_kill() {
     farm.apply(
         r#"
 [job.mail]
-command = ["sh", "-c", 'printf "%s\n" "$FARMHAND_ROW" >> @DIR@/out; [ -e @DIR@/go ] || exec sleep 600', "sh", "--", "{key}"]
+command = ["sh", "-c", 'printf "%s\n" "$FARMHAND_ROW" >> @DIR@/out; [ -e @DIR@/go ] || { echo >> @DIR@/waits; exec sleep 600; }', "sh", "--", "{key}"]
 [job.mail.table]
 name = "mail"
 key = "id"
@@ -29,8 +29,8 @@ max_running = 1
 "#,
     );
     farm.eventually("the first one runs", SOON, async || {
-        let said = std::fs::read_to_string(farm.dir().join("out"));
-        said.map(|_| ()).map_err(|e| e.to_string())
+        let waits = std::fs::read_to_string(farm.dir().join("waits"));
+        waits.map(|_| ()).map_err(|e| e.to_string())
     })
     .await;
     let at = farm.runs("mail").await[0].running_at.clone().unwrap();
@@ -128,7 +128,7 @@ triggered_by = "row"
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_row_runs_once_while_agents_that_take_rows_up_are_killed() {
-    let mut farm = Farm::new().agents(2).start().await;
+    let mut farm = Farm::new().agents(2).ttl(CALM).start().await;
     farm.sql
         .batch_execute(
             "CREATE TABLE q (half int, id uuid DEFAULT gen_random_uuid(), n int, d timestamptz, said text, PRIMARY KEY (half, id));

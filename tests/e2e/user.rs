@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use farmhand_os::accounts;
-use farmhand_tests::farm::{Agent, Farm, FarmBuilder, SOON, TTL, send};
+use farmhand_tests::farm::{Agent, CALM, Farm, FarmBuilder, SOON, TTL, send};
 use farmhand_tests::processes::{self, Process};
 
 const AGENT: &str = "www-data";
@@ -234,7 +234,7 @@ async fn the_agents_user_can_read_output_and_change_or_reach_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_agent_adopts_what_a_killed_one_left() {
-    let mut farm = farm().start().await;
+    let mut farm = farm().ttl(CALM).start().await;
     let long = farm.submit("long").await;
     begun(&farm, long, 1).await;
     let old = steward(&farm.agents[0]).pid;

@@ -101,7 +101,7 @@ fn a_task_past_its_timeout_is_ended_with_its_group_and_nobody_else() {
         "--preload",
         lib.to_str().unwrap(),
         "--timeout",
-        "5s",
+        "15s",
         "--grace",
         "200ms",
         path(&dir),

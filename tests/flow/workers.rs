@@ -168,7 +168,7 @@ fn stop_after(mut workers: Workers, code: i32) -> Workers {
 #[test]
 fn who_does_not_end_in_time_gets_sigterm_and_then_sigkill() {
     let workers = Workers::start(
-        &["--stop-timeout", "100ms", "--grace", "100ms"],
+        &["--stop-timeout", "100ms", "--grace", "3s"],
         "trap 'echo asked' TERM; echo began; while :; do sleep 0.02; done",
     );
     workers.wait_for("stdout", 1, "began");

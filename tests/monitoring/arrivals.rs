@@ -25,13 +25,13 @@ const JOBS: &str = "
     command = ['true']
     [job.long]
     where = { storm = 'yes' }
-    command = [WITNESS, '600000']
+    command = [WITNESS, '600000', 'beat=1000']
     [job.short]
     where = { storm = 'yes' }
-    command = [WITNESS, '800']
+    command = [WITNESS, '1500']
     [job.stuck]
     where = { stuck = 'yes' }
-    command = [WITNESS, '600000']
+    command = [WITNESS, '600000', 'beat=1000']
     [job.homeless]
     where = { nowhere = 'yes' }
     command = ['true']
@@ -55,8 +55,7 @@ const JOBS: &str = "
 
 const FAILING: &str =
     "[job.fails]\nwhere = { storm = 'yes' }\nschedule = '* * * * * *'\ncommand = ['false']\n";
-const LATE: &str =
-    "[job.late]\nwhere = { storm = 'yes' }\nschedule = '*/2 * * * * *'\ncommand = [WITNESS, '600000']\n";
+const LATE: &str = "[job.late]\nwhere = { storm = 'yes' }\nschedule = '*/2 * * * * *'\ncommand = [WITNESS, '600000', 'beat=1000']\n";
 
 /// n1 and n2 take over from n3; n4 has a long lease.
 async fn farm() -> Farm {
@@ -266,7 +265,7 @@ async fn provoked_faults_arrive_as_alerts_and_every_panel_and_metric_shows_somet
 /// A node that was stopped finds its finish refused. Once in a while it learns first that its session is over,
 /// and then has nothing to write.
 async fn fence(farm: &mut Farm) {
-    for _ in 0..4 {
+    for _ in 0..8 {
         let run = farm.submit("short").await;
         let home = farm.lives(run, 1).await.running_at.expect("a node");
         farm.agent(&home).stop();

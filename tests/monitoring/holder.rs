@@ -10,7 +10,8 @@ const GAUGE: &str = "\nfarmhand_farm_snapshot_timestamp_seconds ";
 async fn exposing(farm: &Farm) -> Vec<String> {
     let mut found = Vec::new();
     for agent in &farm.agents {
-        let page = agent.get("/metrics").await;
+        // One of them may be stopped.
+        let page = agent.get_within("/metrics", Duration::from_secs(2)).await;
         if page.is_some_and(|(_, text)| text.contains(GAUGE)) {
             found.push(agent.address.clone());
         }

@@ -11,6 +11,7 @@ pub mod guides;
 pub mod no_forks;
 pub mod outside;
 pub mod pg;
+pub mod ports;
 pub mod processes;
 pub mod proxy;
 pub mod seed;

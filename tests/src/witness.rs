@@ -95,6 +95,12 @@ impl Witness {
             .unwrap_or_else(|| panic!("run {run} attempt {attempt} wrote nothing; {:?}", self.lives(run)))
     }
 
+    /// Whether the first attempt of `run` began a moment ago: one of a second or more goes on when this is seen.
+    pub fn has_just_begun(&self, run: i64) -> bool {
+        let first = self.lives(run).remove(&1);
+        first.is_some_and(|life| boot_ns().saturating_sub(life.first) < 300_000_000)
+    }
+
     /// How many runs of `job` have reached their end.
     pub fn ends(&self, job: &str) -> usize {
         self.lines()

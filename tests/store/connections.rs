@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use crate::fixture::{Farm, TTL, spec, until_blocked};
 
 fn short(config: DbConfig) -> DbConfig {
-    config.with_timeouts(Duration::from_millis(300), Duration::from_millis(700))
+    config.with_timeouts(Duration::from_secs(2), Duration::from_secs(10))
 }
 
 /// Looks until `sql` counts `wanted`.
@@ -48,7 +48,7 @@ async fn a_statement_past_its_bound_loses_its_connection_and_nothing_else() {
     let start = Instant::now();
     let error = renew(&db, &me, TTL, &Told::default()).await.unwrap_err();
     assert!(matches!(error, StoreError::TimedOut { op: "renew" }), "{error}");
-    assert!(start.elapsed() < Duration::from_secs(3));
+    assert!(start.elapsed() < Duration::from_secs(20));
     assert_eq!(db.gauge().used, 0);
     locker.batch_execute("ROLLBACK").await.unwrap();
     assert!(matches!(
@@ -118,12 +118,14 @@ async fn a_future_given_up_in_a_transaction_leaves_no_transaction_open() {
 async fn a_server_that_accepts_and_says_nothing_is_given_up() {
     let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = silent.local_addr().unwrap().port();
-    let db = Db::new(&short(config(&format!("postgresql://u@127.0.0.1:{port}/f"))));
+    let config = config(&format!("postgresql://u@127.0.0.1:{port}/f"));
+    let bound = Duration::from_millis(700);
+    let db = Db::new(&config.with_timeouts(bound, bound));
     let start = Instant::now();
     let error = now(&db).await.unwrap_err();
     assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
     assert!(error.is_away());
-    assert!(start.elapsed() < Duration::from_secs(3));
+    assert!(start.elapsed() < Duration::from_secs(10));
 }
 
 #[tokio::test]

@@ -15,14 +15,14 @@ async fn a_timeout_is_sigterm_then_sigkill_for_the_whole_tree() {
         let script = "setsid sh -c 'trap \"\" TERM; echo $$ >child; while :; do sleep 1; done' &
             trap 'echo asked >asked' TERM; while :; do sleep 0.05; done";
         let mut request = sh(id(1, 1), script);
-        (request.timeout_ms, request.grace_ms) = (Some(500), 300);
+        (request.timeout_ms, request.grace_ms) = (Some(4_000), 3_000);
         farmer.spawn(request).await;
         let child = farmer.file(id(1, 1), "child").await.parse::<i32>().unwrap();
         let result = farmer.exited(id(1, 1)).await;
         assert!(result.timed_out(), "{result:?}");
         assert_eq!(result.signal(), Some(libc::SIGKILL));
         let took = (result.ended_ns - result.started_ns) / MILLISECOND;
-        assert!((800..3_000).contains(&took), "{took} ms");
+        assert!((7_000..30_000).contains(&took), "{took} ms");
         assert_eq!(farmer.file(id(1, 1), "asked").await, "asked");
         assert!(!alive(child));
     }
@@ -32,7 +32,7 @@ async fn a_timeout_is_sigterm_then_sigkill_for_the_whole_tree() {
 async fn a_command_that_ends_within_the_grace_keeps_its_own_status() {
     let mut farmer = Farmer::new().await;
     let mut request = sh(id(1, 1), "trap 'exit 17' TERM; while :; do sleep 0.05; done");
-    request.timeout_ms = Some(300);
+    request.timeout_ms = Some(4_000);
     let (result, _) = farmer.run(request).await;
     assert_eq!((result.exit_code(), result.timed_out()), (Some(17), true));
     assert!(!result.succeeded());
@@ -176,7 +176,7 @@ async fn silence_ends_a_command_that_promised_progress() {
     let mut farmer = Farmer::new().await;
     let script = "for i in 1 2 3; do echo \"line $i\" >&$FARMHAND_PROGRESS_FD; sleep 0.2; done; sleep 1000";
     let mut request = sh(id(1, 1), script);
-    request.progress_timeout_ms = Some(500);
+    request.progress_timeout_ms = Some(3_000);
     farmer.spawn(request).await;
     let mut told = None;
     let result = loop {
@@ -190,7 +190,7 @@ async fn silence_ends_a_command_that_promised_progress() {
     assert_eq!(result.checkpoint.as_deref(), Some("line 3"));
     assert!(told.is_some_and(|t| t.starts_with("line ")));
     let took = (result.ended_ns - result.started_ns) / MILLISECOND;
-    assert!((850..4_000).contains(&took), "{took} ms");
+    assert!(took >= 3_300, "{took} ms");
 }
 
 #[tokio::test]

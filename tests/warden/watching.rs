@@ -39,16 +39,16 @@ async fn silence_ends_an_attempt_and_signs_of_life_put_it_off() {
         let mut farmer = Farmer::new().await;
         let mut request = sh(
             id(1, 1),
-            "for n in 1 2 3 4; do sleep 0.3; echo >&$FARMHAND_PROGRESS_FD; done; echo alive; sleep 600",
+            "for n in 1 2 3 4; do sleep 0.9; echo >&$FARMHAND_PROGRESS_FD; done; echo alive; sleep 600",
         );
         request.isolation = isolation;
-        request.progress_timeout_ms = Some(700);
+        request.progress_timeout_ms = Some(3_000);
         request.grace_ms = 100;
         let (result, output) = farmer.run(request).await;
         assert_eq!(result.killed, Some(KillReason::Progress), "{result:?}");
         assert_eq!(output.stdout, "alive\n");
         let lived = Duration::from_nanos(result.ended_ns - result.started_ns);
-        assert!(lived >= Duration::from_millis(1_900), "{lived:?}");
+        assert!(lived >= Duration::from_millis(6_500), "{lived:?}");
     }
 }
 

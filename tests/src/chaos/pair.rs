@@ -159,9 +159,7 @@ impl Pooler {
         let program = program.expect("this needs PgBouncer: apt-get install pgbouncer");
         let dir = tempfile::tempdir_in("/tmp").expect("a temporary directory");
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
-        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-        let port = listener.local_addr().expect("an address").port();
-        drop(listener);
+        let port = crate::ports::free_port();
         let ini = format!(
             "[databases]\nfarmhand = host=127.0.0.1 port={server} dbname=farmhand user=farm\n\
              [pgbouncer]\nlisten_addr = {HUB},127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\

@@ -51,11 +51,19 @@ pub async fn rack(members: &[Site], away: Duration) -> bool {
 
 /// Its wardens are in uninterruptible sleep, whatever is sent to them.
 pub async fn frozen(site: &Site, kill: bool, lasts: Duration) -> bool {
-    let agent = site.agent.lock().await;
-    let frozen: Vec<Frozen> = (agent.wardens().iter())
-        .filter_map(|warden| Frozen::try_new(warden.pid))
-        .collect();
-    drop(agent);
+    let until = Instant::now() + Duration::from_secs(60);
+    let frozen = loop {
+        let agent = site.agent.lock().await;
+        let frozen: Vec<Frozen> = (agent.wardens().iter())
+            .filter_map(|warden| Frozen::try_new(warden.pid))
+            .collect();
+        drop(agent);
+        // It may be starting.
+        if !frozen.is_empty() || Instant::now() > until {
+            break frozen;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
     if kill {
         site.kill().await;
         tokio::time::sleep(lasts / 2).await;

@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use super::{SOON, local};
 use crate::bin::farmhand;
 use crate::chaos::place::{Place, join};
+use crate::ports::free_port;
 use crate::processes::{self, Process};
 use crate::proxy::Proxy;
 
@@ -285,6 +286,10 @@ impl Agent {
 
     /// Status and body of a page it serves; `None` while it does not.
     pub async fn get(&self, path: &str) -> Option<(u16, String)> {
+        self.get_within(path, Duration::from_secs(10)).await
+    }
+
+    pub async fn get_within(&self, path: &str, bound: Duration) -> Option<(u16, String)> {
         let exchange = async {
             let mut stream = match &self.place {
                 None => TcpStream::connect(local(self.port)).await.ok()?,
@@ -298,16 +303,18 @@ impl Agent {
             let status = head.split(' ').nth(1)?.parse().ok()?;
             Some((status, body.to_owned()))
         };
-        tokio::time::timeout(Duration::from_secs(2), exchange)
-            .await
-            .ok()
-            .flatten()
+        tokio::time::timeout(bound, exchange).await.ok().flatten()
     }
 
     /// The sum of a metric's series whose labels contain all of `labels`, as in `cause="expired"`.
     pub async fn metric(&self, name: &str, labels: &[&str]) -> f64 {
-        let Some((200, text)) = self.get("/metrics").await else {
-            panic!("{} serves no metrics", self.address);
+        let deadline = Instant::now() + SOON;
+        let text = loop {
+            match self.get("/metrics").await {
+                Some((200, text)) => break text,
+                _ => assert!(Instant::now() < deadline, "{} serves no metrics", self.address),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
         };
         let fits = |line: &&str| {
             let rest = line.strip_prefix(name).filter(|r| r.starts_with(['{', ' ']));
@@ -371,9 +378,4 @@ fn spawn_for_good(command: Command) -> Child {
         .send(order)
         .expect("it stays");
     answer.recv().expect("the agent starts")
-}
-
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port on the loopback");
-    listener.local_addr().expect("a bound address").port()
 }

@@ -31,6 +31,8 @@ use crate::witness::Witness;
 pub const SOON: Duration = Duration::from_secs(20);
 /// The shortest lease there is: tests are short with it.
 pub const TTL: Duration = Duration::from_secs(3);
+/// A lease for tests that wait for no end of one: longer than an agent or its database takes to start again.
+pub const CALM: Duration = Duration::from_secs(30);
 /// Promise 4: when a node dies its runs are elsewhere within this.
 pub const TAKEOVER: Duration = takeover(TTL);
 

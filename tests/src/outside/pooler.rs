@@ -22,9 +22,7 @@ impl Pooler {
             .prefix("farmhand-bouncer-")
             .tempdir_in("/tmp")
             .expect("a temporary directory");
-        let free = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port on the loopback");
-        let own = free.local_addr().expect("a bound address").port();
-        drop(free);
+        let own = crate::ports::free_port();
         let ini = format!(
             "[databases]\n* = host=127.0.0.1 port={port}\n[pgbouncer]\nlisten_addr=127.0.0.1\nlisten_port={own}\n\
              auth_type=trust\nauth_file={dir}/users\npool_mode=transaction\ndefault_pool_size={connections}\n\

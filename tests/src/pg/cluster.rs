@@ -2,7 +2,6 @@
 
 use std::ffi::CStr;
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -29,12 +28,6 @@ impl Cluster {
             bin: programs(),
             user: server_user(),
         }
-    }
-
-    /// A port that is free now.
-    pub fn free_port() -> u16 {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port on the loopback");
-        listener.local_addr().expect("a bound address").port()
     }
 
     pub fn url(&self, database: &str, user: &str) -> String {

@@ -11,6 +11,7 @@ use tokio_postgres::Client;
 
 use super::cluster::Cluster;
 use super::{ADMIN, AGENT, OPERATOR, OWNER, config, connect, make_migrated, make_owner};
+use crate::ports::free_port;
 
 const START: Duration = Duration::from_secs(30);
 
@@ -72,7 +73,7 @@ impl PrivateServer {
             .tempdir_in(base)
             .expect("a temporary directory");
         Self {
-            cluster: Cluster::at(dir.path(), Cluster::free_port()),
+            cluster: Cluster::at(dir.path(), free_port()),
             options,
             running: None,
             _dir: dir,

@@ -14,6 +14,7 @@ use farmhand_store::roles;
 
 use super::cluster::{Cluster, programs};
 use super::{ADMIN, connect, make_migrated, make_owner};
+use crate::ports::free_port;
 
 /// Keeps the server running while any test process holds a shared lock on `users`, and for 10 s after.
 /// It stops the server under the exclusive lock, so that nobody joins a server that is ending.
@@ -115,7 +116,7 @@ async fn start(dir: &Path) -> Cluster {
         let path = dir.join(left);
         let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
     }
-    let cluster = Cluster::at(dir, Cluster::free_port());
+    let cluster = Cluster::at(dir, free_port());
     cluster.init();
     let mut arguments = vec![
         "/bin/sh".to_owned(),

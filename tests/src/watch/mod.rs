@@ -16,6 +16,7 @@ pub use webhook::{Arrival, Webhook};
 
 use crate::alerts::{Scale, root, rules, source};
 use crate::farm::Agent;
+use crate::ports::free_port;
 
 /// Between two scrapes, and between two looks at the rules at the most.
 pub const SCRAPE: Duration = Duration::from_secs(2);
@@ -199,9 +200,4 @@ impl Watch {
 
 fn write(directory: &Path, name: &str, text: &str) {
     std::fs::write(directory.join(name), text).expect("a configuration file");
-}
-
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port on the loopback");
-    listener.local_addr().expect("a bound address").port()
 }
