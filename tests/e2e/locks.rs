@@ -100,6 +100,20 @@ fn stopped(server: &PrivateServer, signal: i32) {
     }
 }
 
+/// Until so many clients had an answer of the server.
+async fn eventually_asked(sql: &tokio_postgres::Client, clients: i64) {
+    let begun = std::time::Instant::now();
+    loop {
+        let asked = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'farm_operator' AND state = 'idle' AND query ~ 'acquire|renew'";
+        let found: i64 = sql.query_one(asked, &[]).await.unwrap().get(0);
+        if found >= clients {
+            return;
+        }
+        assert!(begun.elapsed() < BOUND, "{found} clients have asked");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// Of two, each life's last beat is before the next one's first.
 fn never_overlap(beats: &[(i64, f64, f64)]) {
     for pair in beats.windows(2) {
@@ -145,7 +159,9 @@ async fn while_the_database_is_away_the_command_ends_before_the_lock_can_be_take
     let mut first = place.beating();
     place.until_lives(1);
     let mut second = place.beating();
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    let sql = server.admin().await;
+    // Who never had an answer gives up.
+    eventually_asked(&sql, 2).await;
     let at = uptime();
     stopped(&server, libc::SIGSTOP);
     assert_eq!(first.wait().unwrap().code(), Some(5));

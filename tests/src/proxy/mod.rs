@@ -50,6 +50,9 @@ struct Shared {
 
 const UNCUT: i64 = i64::MAX;
 
+/// Without the transaction's state, which ends it.
+const READY_FOR_QUERY: [u8; 5] = *b"Z\0\0\0\x05";
+
 /// Which reply is to be lost: to the first executed statement that contains `statement`, if it has `reply`.
 struct Loss {
     statement: String,
@@ -240,11 +243,16 @@ async fn upward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared
 async fn downward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, marked: &AtomicBool) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(n @ 1..) = from.read(&mut buffer).await {
-        if marked.swap(false, Ordering::SeqCst) && shared.is_to_be_lost(&buffer[..n]) {
+        let reply = &buffer[..n];
+        if marked.load(Ordering::SeqCst) && shared.is_to_be_lost(reply) {
             // The reply to the marked statement: what belongs to it comes within moments.
             tokio::time::sleep(Duration::from_millis(50)).await;
             shared.lost.fetch_add(1, Ordering::SeqCst);
             return;
+        }
+        // The server is ready for the next statement, and this one's reply was another one.
+        if reply.len() > 5 && reply[n - 6..n - 1] == READY_FOR_QUERY {
+            marked.store(false, Ordering::SeqCst);
         }
         if !passes(&shared.to_client, shared).await {
             continue;
