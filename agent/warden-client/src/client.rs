@@ -111,9 +111,19 @@ impl WardenClient {
         kind: Kind,
         address: Option<&str>,
     ) -> Result<Option<(WardenClient, Notices)>, WardenError> {
+        Self::connect_serving(state_dir, kind, None, address).await
+    }
+
+    /// The same, of one that serves this lease; one that serves another refuses, and nothing is taken over.
+    pub async fn connect_serving(
+        state_dir: &Path,
+        kind: Kind,
+        serving: Option<Serving>,
+        address: Option<&str>,
+    ) -> Result<Option<(WardenClient, Notices)>, WardenError> {
         let paths = Paths::new(state_dir, kind);
         match dial_living(&paths).await? {
-            Some(stream) => Ok(Some(Self::hello(stream, &paths, None, address).await?)),
+            Some(stream) => Ok(Some(Self::hello(stream, &paths, serving, address).await?)),
             None => Ok(None),
         }
     }

@@ -19,13 +19,14 @@ const SUPERSEDED_EVERY: Duration = Duration::from_millis(500);
 
 pub type Found = (Kind, WardenClient, Notices);
 
-/// Connects to every warden of the state directory, which cuts an older agent off.
-pub async fn wardens(ctx: &Context) -> Result<Vec<Found>, AgentError> {
+/// Connects to every warden of the state directory, which cuts an older agent off. With the `last` lease of this agent, only to those that
+/// serve it: one of another lease is a newer agent's.
+pub async fn wardens(ctx: &Context, last: Option<Serving>) -> Result<Vec<Found>, AgentError> {
     let dir = &ctx.config.state_dir;
     let mut found = Vec::new();
     for kind in Paths::kinds(dir).map_err(|e| setup("state directory", e))? {
         loop {
-            match WardenClient::connect_existing(dir, kind, Some(&ctx.config.address)).await {
+            match WardenClient::connect_serving(dir, kind, last, Some(&ctx.config.address)).await {
                 Ok(Some((client, notices))) => found.push((kind, client, notices)),
                 // Before the session is opened, which may have to wait for the end of the last one.
                 Ok(None) => sweep(&Paths::new(dir, kind)).await,
@@ -35,6 +36,7 @@ pub async fn wardens(ctx: &Context) -> Result<Vec<Found>, AgentError> {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                     continue;
                 }
+                Err(WardenError::Refused(Refusal::WrongLife { .. })) => return Err(superseded(ctx)),
                 Err(WardenError::Refused(Refusal::WrongAddress { address, serving })) => {
                     return Err(AgentError::StateDirTaken {
                         dir: dir.clone(),

@@ -23,7 +23,7 @@ use crate::reporter::{Checkpoints, Reporter};
 use crate::row_writer::{self, RowBell};
 use crate::runlog::RunLog;
 use crate::session::SessionEnd;
-use crate::{housekeeping, signals, systemd, tables, wardens};
+use crate::{housekeeping, signals, systemd, tables};
 use farmhand_os::accounts;
 use farmhand_os::clock::boot_now;
 use farmhand_os::random::random;
@@ -292,16 +292,16 @@ async fn live(
     }
     let mut last = None;
     loop {
-        if let Some(last) = last
-            && wardens::superseded(&ctx.config.state_dir, last).await
-        {
-            ctx.events.emit(Event::Superseded);
-            return Ok(Ended::Superseded);
-        }
         let (tx, rx) = mpsc::channel(INPUTS);
-        let opening = opening::begin(ctx, last.is_none(), (tx.clone(), rx));
+        let opening = opening::begin(ctx, last, (tx.clone(), rx));
         let session = tokio::select! {
-            session = systemd::while_waiting("waiting for a session", opening) => session?,
+            session = systemd::while_waiting("waiting for a session", opening) => match session {
+                Err(AgentError::Superseded { .. }) if last.is_some() => {
+                    ctx.events.emit(Event::Superseded);
+                    return Ok(Ended::Superseded);
+                }
+                session => session?,
+            },
             signal = leave_signal(signals) => {
                 tracing::info!("leaving on {signal:?} without a session");
                 return Ok(Ended::Stopped);

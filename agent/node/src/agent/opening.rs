@@ -25,13 +25,14 @@ use farmhand_warden_client::Paths;
 use farmhand_warden_client::privsep;
 use farmhand_warden_client::wire::{AttemptId, AttemptReport, Kind, Serving};
 
-/// A session of this node: the one its warden serves, or a new one.
+/// A session of this node: the one its warden serves, or a new one. After the `last` one of this agent always a new one.
 pub(super) async fn begin(
     ctx: &Arc<Context>,
-    adoptable: bool,
+    last: Option<Serving>,
     channel: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
 ) -> Result<Session, AgentError> {
-    let mut found = found::wardens(ctx).await?;
+    let adoptable = last.is_none();
+    let mut found = found::wardens(ctx, last).await?;
     let mut late = None;
     while adoptable && let Some(serving) = found::common_serving(&found) {
         let sent = boot_now();
@@ -44,7 +45,7 @@ pub(super) async fn begin(
             let Some(adopted) = found::listed(ctx, &found).await? else {
                 // One of them died meanwhile. Its processes are ended first, and its attempts are known by their directories.
                 drop(found);
-                found = found::wardens(ctx).await?;
+                found = found::wardens(ctx, last).await?;
                 continue;
             };
             return adopt(ctx, serving, sent, found, adopted, channel);
