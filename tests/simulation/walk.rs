@@ -16,10 +16,14 @@ use crate::size::{HOSTS, RUNS};
 use crate::state::{Op, Phase, State, Stmt};
 
 const STEPS: u64 = 1_500;
+const AIMED_STEPS: u64 = 150;
 /// Of a lease, so that ticks and the protocol's own ages agree.
 const TICKS_PER_LEASE: u32 = 3;
 /// As in `config::tight_ticks`.
 const TICK: Duration = Duration::from_millis(3300 / TICKS_PER_LEASE as u64);
+
+/// A farm of this name is asked whether its runs can still end, though a warden hangs.
+pub const STUCK: &str = "stuck warden";
 
 pub struct Walk {
     model: Protocol,
@@ -32,12 +36,22 @@ pub struct Walk {
     steps: u64,
     begun: Timestamp,
     path: Vec<String>,
+    /// Aimed at one danger: short, with more faults.
+    aimed: bool,
 }
 
 impl Walk {
     pub fn new(seed: u64, removed: Option<Guard>) -> Self {
+        Self::aimed(seed, removed, None)
+    }
+
+    /// A farm that `aim` has made one in which a certain danger is likely.
+    pub fn aimed(seed: u64, removed: Option<Guard>, aim: Option<fn(&mut Config)>) -> Self {
         let mut chance = Chance::new(seed);
-        let whole = config(seed, &mut chance);
+        let mut whole = config(seed, &mut chance);
+        if let Some(aim) = aim {
+            aim(&mut whole);
+        }
         let cfg = removed.map_or(whole, |guard| whole.without(guard));
         let begun = Timestamp::from_second(1_700_000_000 + (seed % 60) as i64).expect("a time");
         Self {
@@ -51,6 +65,7 @@ impl Walk {
             steps: 0,
             begun,
             path: Vec::new(),
+            aimed: aim.is_some(),
         }
     }
 
@@ -70,7 +85,8 @@ impl Walk {
         let properties = properties::all();
         self.jobs.begin(&self.state.db);
         let mut actions = Vec::new();
-        while self.steps < STEPS && self.has_room() {
+        let steps = if self.aimed { AIMED_STEPS } else { STEPS };
+        while self.steps < steps && self.has_room() {
             self.steps += 1;
             self.around(covered);
             actions.clear();
@@ -85,7 +101,11 @@ impl Walk {
             self.jobs.check(&self.state.db);
             for property in &properties {
                 // Whether it can still end is a walk of its own, and one in which no warden is stuck for ever.
-                let asked = self.steps.is_multiple_of(97) && self.model.0.faults.hangs == 0;
+                let asked = if self.model.0.faults.hangs == 0 {
+                    self.steps.is_multiple_of(97)
+                } else {
+                    self.model.0.name == STUCK && self.steps.is_multiple_of(29)
+                };
                 if property.name == properties::STUCK && !asked {
                     continue;
                 }
@@ -146,6 +166,7 @@ impl Walk {
                 Action::GuardKills { .. } | Action::StartAgent { .. } | Action::Adopt { .. } => 60,
                 Action::Rollback(_) => 20,
                 Action::LoseConnection { .. } | Action::RefuseStart { .. } => 10,
+                _ if self.aimed => 20,
                 _ => 3,
             };
             if self.chance.percent(percent) {
