@@ -55,7 +55,7 @@ use std::time::{Duration, Instant};
 use config::{Config, Faults, Features, Guard, Start};
 use coverage::Coverage;
 use size::{HOSTS, RUNS};
-use walk::Walk;
+use walk::{Aim, Walk};
 
 /// Of simulated time; `FARMHAND_SIMULATION_HOURS` says otherwise.
 const HOURS: f64 = 10.0;
@@ -122,7 +122,7 @@ const MISSED: [Guard; 30] = [
 ];
 
 /// Missed in farms that are like the model's scenario for them: two hosts, and what the danger needs. The seed is near one that shows it.
-const AIMED: [(Guard, u64, fn(&mut Config)); 8] = [
+const AIMED: [(Guard, u64, Aim); 8] = [
     (Guard::FenceInFinish, 128_370, |cfg| {
         lossy(cfg);
         (cfg.addresses, cfg.start) = ([0; HOSTS], Start::Empty);
@@ -184,7 +184,7 @@ fn a_small_farm_without_a_guard_against_what_is_rare_is_found_out() {
 }
 
 /// What the core does not allow panics in its own functions.
-fn found_out(guard: Guard, seeds: std::ops::Range<u64>, aim: Option<fn(&mut Config)>) {
+fn found_out(guard: Guard, seeds: std::ops::Range<u64>, aim: Option<Aim>) {
     let found = seeds.into_iter().find_map(|seed| {
         let walked =
             std::panic::catch_unwind(|| Walk::aimed(seed, Some(guard), aim).go(&mut Coverage::default()));

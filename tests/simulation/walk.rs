@@ -22,6 +22,9 @@ const TICKS_PER_LEASE: u32 = 3;
 /// As in `config::tight_ticks`.
 const TICK: Duration = Duration::from_millis(3300 / TICKS_PER_LEASE as u64);
 
+/// Makes a farm one in which a certain danger is likely.
+pub type Aim = fn(&mut Config);
+
 /// A farm of this name is asked whether its runs can still end, though a warden hangs.
 pub const STUCK: &str = "stuck warden";
 
@@ -45,8 +48,8 @@ impl Walk {
         Self::aimed(seed, removed, None)
     }
 
-    /// A farm that `aim` has made one in which a certain danger is likely.
-    pub fn aimed(seed: u64, removed: Option<Guard>, aim: Option<fn(&mut Config)>) -> Self {
+    /// A farm as `aim` has made it.
+    pub fn aimed(seed: u64, removed: Option<Guard>, aim: Option<Aim>) -> Self {
         let mut chance = Chance::new(seed);
         let mut whole = config(seed, &mut chance);
         if let Some(aim) = aim {
