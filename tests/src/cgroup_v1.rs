@@ -19,6 +19,16 @@ impl Group {
     /// Without root, or without this controller of cgroup v1.
     #[must_use]
     pub fn new(controller: &str, name: &str) -> Self {
+        Self::try_new(controller, name)
+            .unwrap_or_else(|| panic!("a {controller} cgroup {name} is already there"))
+    }
+
+    /// `None` when there is one of this name already.
+    ///
+    /// # Panics
+    /// Without root, or without this controller of cgroup v1.
+    #[must_use]
+    pub fn try_new(controller: &str, name: &str) -> Option<Self> {
         let (root, mounted) = match root(controller) {
             Some(root) => (root, None),
             None => {
@@ -28,8 +38,13 @@ impl Group {
             }
         };
         let dir = root.join(format!("farmhand-test-{name}"));
-        fs::create_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
-        Self { dir, mounted }
+        match fs::create_dir(&dir) {
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => None,
+            made => {
+                made.unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+                Some(Self { dir, mounted })
+            }
+        }
     }
 
     /// Whether the process was there to be taken in.

@@ -17,13 +17,13 @@ impl Frozen {
         Self::try_new(pid).unwrap_or_else(|| panic!("there is no process {pid}"))
     }
 
-    /// `None` when the process has ended.
+    /// `None` when the process has ended, or is frozen already.
     ///
     /// # Panics
     /// Without root, or without a freezer of cgroup v1.
     #[must_use]
     pub fn try_new(pid: i32) -> Option<Self> {
-        let frozen = Self(Group::new("freezer", &pid.to_string()));
+        let frozen = Self(Group::try_new("freezer", &pid.to_string())?);
         let there = frozen.0.take_in(pid);
         if there {
             frozen.become_("FROZEN");
