@@ -12,7 +12,7 @@ use farmhand_warden_client::wire::Kind;
 /// The warden must still live when the test has seen enough.
 const LEASE: Duration = Duration::from_secs(15);
 
-/// As an older copy of the database would show it; nobody claims it again meanwhile.
+/// What an older copy of the database would show. No agent claims the run while the test looks.
 const FREE: &str = "UPDATE farmhand.run_live SET state = 'due', running_at = NULL, session = NULL,
     ready_at = clock_timestamp() + interval '1 hour'";
 

@@ -156,7 +156,7 @@ const AIMED: [(Guard, u64, Aim); 8] = [
 
 fn small(cfg: &mut Config) {
     cfg.hosts = 2;
-    // Nobody opens a session again.
+    // Each host opens one session at most.
     cfg.max_session = [1; HOSTS];
     (cfg.addresses, cfg.start) = (std::array::from_fn(|host| host as u8), Start::AllOpen);
     (cfg.hold, cfg.longer) = ([0; RUNS], [[0; 2]; HOSTS]);

@@ -109,7 +109,7 @@ async fn a_claim_and_an_acquisition_at_once_do_not_both_get_the_name() {
     assert!(taken > 0);
 }
 
-/// A transaction of a user's that has taken one name, and lasts, holds up nobody who needs another.
+/// A user's long transaction that holds one name does not delay claims that need another name.
 #[tokio::test]
 async fn a_name_taken_in_a_long_transaction_holds_up_no_other_claim() {
     let farm = Farm::new().await;
@@ -150,7 +150,7 @@ async fn a_lease_that_was_left_behind_is_freed_for_a_run_that_waits_and_no_other
     assert!(!left.login.is_empty());
     let held = claim_gated(&farm.db, &me, 9).await.unwrap();
     assert_eq!(ids(&held), [run]);
-    // Nobody waits now.
+    // No run waits any more, so no lease is watched.
     assert!(awaited(&farm, &me).await.is_empty());
     finish(&farm.db, &[success(&me, &held[0])]).await.unwrap();
     let again = fence(&farm.sql).await.unwrap();
@@ -159,7 +159,7 @@ async fn a_lease_that_was_left_behind_is_freed_for_a_run_that_waits_and_no_other
         "SELECT farmhand.shown_lease(l.fence, l.renewals) FROM farmhand.lease_holder l WHERE l.fence = {again}"
     );
     let stands = farm.text(&stands).await.unwrap();
-    assert_eq!(free("tape", &stands).await, None, "nobody waits for it");
+    assert_eq!(free("tape", &stands).await, None, "no run waits for this lock");
 }
 
 /// One agent at a time turns notes into messages, in a transaction of several statements.

@@ -69,7 +69,7 @@ pub enum AgentError {
         address: String,
         session: i64,
     },
-    /// Before it had a session.
+    /// Its warden obeys a newer agent, or was replaced by that one's.
     #[error(
         "a newer agent has taken over the warden of the state directory {}; this one leaves everything to it", dir.display()
     )]

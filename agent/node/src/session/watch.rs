@@ -148,74 +148,61 @@ impl Session {
 
     fn expire(&mut self, key: NodeKey, silent: Duration) {
         let ctx = self.ctx.clone();
-        self.spawn(async move {
-            let token = node_token(&key);
-            let result = protocol::expire(&ctx.db, &key.address, key.session, key.life, key.beat).await;
-            let event = match result {
-                Ok(Expired::Done { freed }) => Some(Event::Expired {
+        self.act_on("expire", node_token(&key), async move {
+            let expired = protocol::expire(&ctx.db, &key.address, key.session, key.life, key.beat).await?;
+            Ok(match expired {
+                Expired::Done { freed } => Some(Event::Expired {
                     address: key.address,
                     session: key.session,
                     silent,
                     freed: freed.len(),
                 }),
-                Ok(Expired::Changed) => None,
-                Err(e) => Some(Event::DatabaseDown {
-                    op: "expire",
-                    class: e.class(),
-                    error: e.to_string(),
-                }),
-            };
-            Input::Watched(Watched {
-                token,
-                event,
-                freed: true,
+                Expired::Changed => None,
             })
         });
     }
 
     fn release_held(&mut self, key: HeldOverKey) {
         let ctx = self.ctx.clone();
-        self.spawn(async move {
-            let token = held_token(&key);
+        self.act_on("release_held", held_token(&key), async move {
             let (run_id, attempt, session) = (key.run_id, key.attempt, key.session);
-            let event = match protocol::release_held(&ctx.db, run_id, attempt, &key.address, session).await {
-                Ok(Some(_)) => Some(Event::HoldReleased {
-                    run_id,
-                    attempt,
-                    address: key.address,
-                    session,
-                }),
-                Ok(None) => None,
-                Err(e) => Some(Event::DatabaseDown {
-                    op: "release_held",
-                    class: e.class(),
-                    error: e.to_string(),
-                }),
-            };
-            Input::Watched(Watched {
-                token,
-                event,
-                freed: true,
-            })
+            let released = protocol::release_held(&ctx.db, run_id, attempt, &key.address, session).await?;
+            Ok(released.map(|_| Event::HoldReleased {
+                run_id,
+                attempt,
+                address: key.address,
+                session,
+            }))
         });
     }
 
     fn free_lease(&mut self, key: NamedKey) {
         let ctx = self.ctx.clone();
+        self.act_on("free_lease", named_token(&key), async move {
+            let freed = leases::free(&ctx.db, &key.name, &key.shown).await?;
+            Ok(freed.map(|left| Event::LeaseFreed {
+                name: key.name,
+                client: left.client,
+                login: left.login,
+            }))
+        });
+    }
+
+    /// Sends a statement about what has been watched for long enough, and says what it changed.
+    fn act_on(
+        &self,
+        op: &'static str,
+        token: String,
+        statement: impl Future<Output = Result<Option<Event>, StoreError>> + Send + 'static,
+    ) {
         self.spawn(async move {
-            let token = named_token(&key);
-            let event = match leases::free(&ctx.db, &key.name, &key.shown).await {
-                Ok(left) => left.map(|left| Event::LeaseFreed {
-                    name: key.name,
-                    client: left.client,
-                    login: left.login,
-                }),
-                Err(e) => Some(Event::DatabaseDown {
-                    op: "free_lease",
+            let event = statement.await.unwrap_or_else(|e| {
+                Some(Event::DatabaseDown {
+                    op,
                     class: e.class(),
                     error: e.to_string(),
-                }),
-            };
+                })
+            });
             Input::Watched(Watched {
                 token,
                 event,

@@ -167,7 +167,7 @@ pub enum Event {
         address: String,
         session: i64,
     },
-    /// A named lease that nobody renewed any more held a lock for which runs wait.
+    /// Runs waited for a lock. Its holder, a named lease, was no longer renewed.
     LeaseFreed {
         name: String,
         client: String,

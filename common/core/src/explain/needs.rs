@@ -136,7 +136,7 @@ impl Walk {
                 Gate::Lock,
                 format!("run {} waits for the lock {name}: {client} has it as {login} (`farmhand lock` or `farmhand.acquire`)", live.run_id),
                 Some(live.ready_at.max(*since)),
-                "it is released; or it is no longer renewed, and an agent frees it when its TTL is over".to_owned(),
+                "its holder releases it; if the holder has died, an agent frees it after the TTL".to_owned(),
             );
             return;
         }
