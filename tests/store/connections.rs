@@ -13,17 +13,6 @@ fn short(config: DbConfig) -> DbConfig {
     config.with_timeouts(Duration::from_secs(2), Duration::from_secs(10))
 }
 
-/// Looks until `sql` counts `wanted`.
-async fn until_count(farm: &Farm, sql: &str, wanted: i64) {
-    for _ in 0..1000 {
-        if farm.i64(sql).await == wanted {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("not within 10 s: {sql} = {wanted}");
-}
-
 /// Asks until there is an answer.
 async fn eventually<T>(ask: impl AsyncFn() -> Option<T>) -> T {
     for _ in 0..1000 {
@@ -73,8 +62,7 @@ async fn a_transaction_is_bounded_as_a_whole_and_undone() {
     let error = expire(&db, "a", me.session, me.life, beat).await.unwrap_err();
     assert!(matches!(error, StoreError::TimedOut { .. }), "{error}");
     locker.batch_execute("ROLLBACK").await.unwrap();
-    until_count(
-        &farm,
+    farm.until(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'",
         0,
     )

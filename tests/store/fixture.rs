@@ -102,6 +102,17 @@ impl Farm {
             .unwrap();
     }
 
+    /// Looks until `sql` counts `wanted`.
+    pub async fn until(&self, sql: &str, wanted: i64) {
+        for _ in 0..1000 {
+            if self.i64(sql).await == wanted {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("not within 10 s: {sql} = {wanted}");
+    }
+
     pub async fn i64(&self, sql: &str) -> i64 {
         self.sql
             .query_one(sql, &[])

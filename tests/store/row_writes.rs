@@ -129,6 +129,48 @@ async fn an_older_end_never_follows_a_newer_one() {
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.row_result").await, 0);
 }
 
+/// The statement that takes the notes is refused, and before they are read another agent has written them.
+#[tokio::test]
+async fn notes_that_another_agent_wrote_after_a_refusal_leave_nothing_to_write_singly() {
+    let (farm, me) = farm_with(2, 10).await;
+    look(&farm).await;
+    let runs = take(&farm, &me).await;
+    one(&farm, success(&me, &runs[0])).await;
+    // Refuses once somebody waits for the whole table: who reads the notes afterwards comes behind them.
+    farm.sql
+        .batch_execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                PERFORM pg_advisory_xact_lock(42);
+                WHILE NOT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'farmhand.row_result'::regclass
+                        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())) LOOP
+                    PERFORM pg_sleep(0.01);
+                END LOOP;
+                RAISE 'refused';
+             END $$;
+             CREATE TRIGGER refuse BEFORE DELETE ON farmhand.row_result EXECUTE FUNCTION refuse()",
+        )
+        .await
+        .unwrap();
+    let other = farm.test.client().await;
+    let mut writer = RowWriter::default();
+    let (wait, ()) = tokio::join!(writer.run_once(&farm.db), async {
+        let deletes = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 42
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+        farm.until(deletes, 1).await;
+        other
+            .batch_execute(
+                "BEGIN; LOCK TABLE farmhand.row_result; DROP TRIGGER refuse ON farmhand.row_result;
+                 DELETE FROM farmhand.row_result; COMMIT",
+            )
+            .await
+            .unwrap();
+    });
+    wait.unwrap();
+    one(&farm, success(&me, &runs[1])).await;
+    writer.run_once(&farm.db).await.unwrap();
+    assert_eq!(row(&farm, 2).await.4.as_deref(), Some("succeeded"));
+}
+
 #[tokio::test]
 async fn the_ends_of_paused_and_deleted_jobs_are_written_and_doctor_counts_what_is_not() {
     let (farm, me) = farm_with(2, 10).await;

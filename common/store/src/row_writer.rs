@@ -131,6 +131,10 @@ async fn write(db: &Db, job: &str, most: i32) -> Result<Written, StoreError> {
         Err(why) if !is_outage(&why) => {
             drop(tx);
             let ids = oldest(db, job, most).await?;
+            // Another agent has written them since.
+            if ids.is_empty() {
+                return Ok(Written::Busy);
+            }
             return Ok(Written::Refused { ids, why });
         }
         Err(outage) => return Err(outage),
