@@ -47,15 +47,15 @@ need_node() {
     need_command npm npm
 }
 
-# browser_tools SCRIPTS DIR: what the scripts of tests/browser load, made again when the list has changed.
-browser_tools() {
+# node_tools TESTS DIR: what the scripts of these tests load, made again when the list has changed.
+node_tools() {
     cmp -s "$1/package-lock.json" "$2/package-lock.json" && [ -d "$2/node_modules" ] && return
-    echo "installing the tools of tests/browser into $2" >&2
+    echo "installing the Node packages of $1 into $2" >&2
     rm -rf "$2"
     mkdir -p "$2"
     cp "$1/package.json" "$1/package-lock.json" "$2/"
     (cd "$2" && npm ci --ignore-scripts --no-audit --no-fund --silent) ||
-        { rm -rf "$2"; echo "npm could not install the tools of tests/browser: its tests will fail" >&2; }
+        { rm -rf "$2"; echo "npm could not install the Node packages of $1: its tests will fail" >&2; }
 }
 
 # cargo_deny DIR: cargo-deny of one version in DIR/bin; without optimisation, since it is built for longer than it runs.

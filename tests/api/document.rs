@@ -25,6 +25,30 @@ for _ in range(200):
 print("attempts", *[f"{a.attempt}:{a.outcome.value}" for a in shown.attempts])
 "#;
 
+/// The same in TypeScript. What is wrong with the types is an error of the compiler.
+const TYPED: &str = r#"
+import createClient from "openapi-fetch";
+import type { components, paths } from "./farmhand.js";
+declare const process: { argv: string[] };
+const [, , url, token] = process.argv;
+const client = createClient<paths>({ baseUrl: url!, headers: { authorization: `Bearer ${token}` } });
+const jobs = await client.GET("/api/v1/jobs");
+console.log("jobs", ...jobs.data!.items.map((job) => job.job_id).sort());
+const made = await client.POST("/api/v1/jobs/{job}/runs", { params: { path: { job: "done" } } });
+const run: number = made.data!.runs[0]!;
+const ended: components["schemas"]["RunState"] = "succeeded";
+for (let tries = 0; tries < 200; tries++) {
+    const shown = (await client.GET("/api/v1/runs/{run}", { params: { path: { run } } })).data!;
+    if (shown.run.state === ended) {
+        console.log("attempts", ...shown.attempts.map((a) => `${a.attempt}:${a.outcome}`));
+        break;
+    }
+    await new Promise((later) => setTimeout(later, 100));
+}
+const missing = await client.GET("/api/v1/jobs/{job}", { params: { path: { job: "no-such-job" } } });
+console.log("refused", missing.error!.status);
+"#;
+
 async fn document(f: &Fixture, token: &str) -> (Value, PathBuf) {
     let document = f.get(token, "/api/v1/openapi.json").await.json();
     let path = f.farm.dir().join("openapi.json");
@@ -115,4 +139,48 @@ fn python(bin: &Path, packages: &Path, script: &Path, args: &[&str]) -> String {
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .arg(script)
         .args(args))
+}
+
+/// The Node packages of these tests.
+fn node_modules() -> PathBuf {
+    let tools = std::path::absolute(tool("").join("../../api-client/node_modules")).expect("a path");
+    assert!(
+        tools.join("openapi-typescript").exists(),
+        "{} is missing: `./test` makes it with npm ci from tests/api/package-lock.json; it needs Debian's packages nodejs and npm",
+        tools.display()
+    );
+    tools
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_generated_typescript_client_submits_a_run_and_reads_its_attempts() {
+    let f = Fixture::new().await;
+    let token = f.token("script", "submitter", "1h");
+    let (_, path) = document(&f, &token).await;
+    let here = f.farm.dir().join("typescript");
+    std::fs::create_dir(&here).expect("a directory");
+    let packages = here.join("node_modules");
+    std::os::unix::fs::symlink(node_modules(), &packages).expect("a link");
+    std::fs::write(here.join("package.json"), r#"{ "type": "module" }"#).expect("the package");
+    std::fs::write(here.join("use.ts"), TYPED).expect("the script");
+    let node = |program: &str| {
+        let mut command = Command::new("node");
+        command.current_dir(&here).arg(packages.join(program));
+        command
+    };
+    ran(node("openapi-typescript/bin/cli.js")
+        .arg(&path)
+        .args(["--output", "farmhand.d.ts"]));
+    ran(node("typescript/bin/tsc").args(
+        "--strict --noUncheckedIndexedAccess --module nodenext --target es2022 --lib es2022,dom --skipLibCheck use.ts"
+            .split(' '),
+    ));
+    let said = ran(Command::new("node").current_dir(&here).args([
+        "use.js",
+        &format!("http://127.0.0.1:{}", f.port),
+        &token,
+    ]));
+    assert!(said.contains("jobs daily done long"), "{said}");
+    assert!(said.contains("attempts 1:succeeded"), "{said}");
+    assert!(said.contains("refused 404"), "{said}");
 }

@@ -150,6 +150,46 @@ async fn next_shows_a_jobs_instants_and_the_farms() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn next_by_day_counts_what_is_due() {
+    let farm = Farm::new().await;
+    farm.apply(
+        "[job.daily]\ncommand = 'true'\nschedule = '0 3 * * *'\n[job.twice]\ncommand = 'true'\nschedule = '0 3,4 * * *'\n
+         [job.often]\ncommand = 'true'\nschedule = '@every 5s'\n",
+    );
+    let ahead = farm.run(&["next", "--by", "day", "--json"]).json();
+    let of = |name: &str| {
+        ahead["jobs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|j| j["job_id"] == name)
+            .unwrap()
+            .clone()
+    };
+    assert_eq!(ahead["edges"].as_array().unwrap().len(), 8);
+    assert_eq!(
+        (&of("daily")["counts"][1], &of("twice")["counts"][6]),
+        (&json!(1), &json!(2))
+    );
+    assert_eq!(of("often")["counts"], json!(null));
+    let shown = farm.run(&["next", "--by", "day"]).ok();
+    let tomorrow = shown.out.lines().nth(2).unwrap();
+    assert!(
+        tomorrow.contains(" 3 ") && tomorrow.contains("twice ×2, daily"),
+        "{shown:?}"
+    );
+    assert!(shown.err.contains("often"), "{shown:?}");
+    assert_eq!(
+        farm.run(&["next", "--by", "hour", "--json"]).json()["edges"]
+            .as_array()
+            .unwrap()
+            .len(),
+        25
+    );
+    farm.run(&["next", "daily", "--by", "day"]).refused(2, &["--by"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_shown_as_it_was_written() {
     let farm = Farm::new().await;
     farm.apply(

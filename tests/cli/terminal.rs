@@ -182,7 +182,7 @@ async fn top_on_a_terminal_is_drawn_again_and_leaves_with_q() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tables_fold_to_the_terminal_and_nothing_is_cut_off() {
+async fn tables_fold_to_the_terminal_and_what_they_leave_out_is_told() {
     let farm = lively().await;
     farm.apply(
         "[job.a-job-with-a-rather-long-name]\ncommand = 'true'\nschedule = ['0 3 * * MON-FRI', '30 12 * * SAT,SUN']\n
@@ -204,15 +204,32 @@ async fn tables_fold_to_the_terminal_and_nothing_is_cut_off() {
             let (code, seen) = Pty::start(&farm, columns, args).end();
             assert_eq!(code, Some(0), "{args:?}: {seen}");
             if matches!(args[0], "job" | "run" | "node" | "lease") && args[1] == "ls" {
-                let wide = seen
-                    .lines()
-                    .find(|l| l.trim_end().chars().count() > usize::from(columns));
+                let plain = without_colors(&seen);
+                let mut lines = plain.lines().filter(|l| !l.starts_with("left out: "));
+                let wide = lines.find(|l| l.trim_end().chars().count() > usize::from(columns));
                 assert_eq!(wide, None, "{args:?} at {columns} columns:\n{seen}");
                 assert!(!seen.contains('…'), "{seen}");
             }
             eprintln!("--- {args:?} at {columns}\n{seen}");
         }
     }
+    let (_, seen) = Pty::start(&farm, 80, &["job", "ls"]).end();
+    assert!(seen.contains("left out: SOURCE"), "{seen}");
+    assert!(seen.contains("\u{1b}[38;5;"), "states have a colour: {seen:?}");
+    let piped = farm.run(&["job", "ls"]).ok();
+    assert!(
+        piped.out.contains("SOURCE") && !piped.out.contains('\u{1b}'),
+        "{piped:?}"
+    );
+}
+
+/// What a terminal shows of this.
+fn without_colors(seen: &str) -> String {
+    let mut parts = seen.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |plain, part| {
+        plain + part.split_once('m').map_or(part, |(_, text)| text)
+    })
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -27,6 +27,7 @@ mod serde_time;
 pub mod stream;
 pub mod systemd;
 pub mod text;
+pub mod tone;
 pub mod trace;
 pub mod trigger;
 #[cfg(test)]

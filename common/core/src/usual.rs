@@ -2,16 +2,21 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 /// Fewer than these say nothing about what is usual.
 const LEAST: usize = 5;
 
 /// Of runs that succeeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Usual {
     /// Half of them took no longer.
+    #[serde(rename = "p50_ms", with = "crate::serde_time::millis")]
     pub p50: Duration,
     /// 95 of 100 took no longer.
+    #[serde(rename = "p95_ms", with = "crate::serde_time::millis")]
     pub p95: Duration,
+    #[serde(rename = "longest_ms", with = "crate::serde_time::millis")]
     pub longest: Duration,
     /// How many there were.
     pub count: usize,

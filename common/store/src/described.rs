@@ -174,3 +174,15 @@ mod tests {
         }
     }
 }
+
+/// [`farmhand_core::usual::Usual`]: how long runs that succeeded took.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Usual {
+    /// Half of them took no longer.
+    pub p50_ms: u64,
+    /// 95 of 100 took no longer.
+    pub p95_ms: u64,
+    pub longest_ms: u64,
+    /// How many there were.
+    pub count: usize,
+}

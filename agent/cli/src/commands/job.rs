@@ -169,7 +169,7 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
             job.source.clone(),
         ]
     });
-    out::table(&headers, rows.collect());
+    out::table_with_optional(&headers, rows.collect(), &["SOURCE", "LAST START", "RUNNING AT"]);
     Ok(Exit::Ok)
 }
 

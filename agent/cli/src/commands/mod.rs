@@ -49,6 +49,7 @@ mod settings;
 pub mod sign;
 mod status;
 mod stream_engine;
+mod table;
 mod terminal;
 mod token;
 mod top;

@@ -31,6 +31,9 @@ pub struct NextArgs {
     /// The job name that H is chosen by
     #[arg(long, value_name = "JOB", default_value = "")]
     name: String,
+    /// How busy the farm will be: what is due in each of the next 24 hours, or on each of the next 7 days
+    #[arg(long, value_name = "STEP", value_parser = ["hour", "day"], conflicts_with_all = ["job", "expr", "from", "count"])]
+    pub(super) by: Option<String>,
     #[command(flatten)]
     pub(super) database: DatabaseArgs,
 }

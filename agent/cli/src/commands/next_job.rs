@@ -1,10 +1,13 @@
 //! `farmhand next` for the jobs of the farm.
 
+use std::cmp::Reverse;
+
 use farmhand_core::definition::trigger_text;
 use farmhand_core::document::duration_text;
 use farmhand_core::due::{self, DuePolicy};
 use farmhand_core::schedule::Schedule;
 use farmhand_store::jobs::Listed;
+use farmhand_store::reading::{self, Ahead, Step};
 use farmhand_store::{Db, query};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -17,6 +20,10 @@ use farmhand_control::{due_now, jobs};
 pub async fn run(args: &NextArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     let now = query::now(&db).await?;
+    if let Some(by) = &args.by {
+        let step = if by == "day" { Step::Day } else { Step::Hour };
+        return ahead(&reading::ahead(&db, now, step).await?, step, as_json);
+    }
     match &args.job {
         Some(name) => one(&db, name, args, now, as_json).await,
         None => all(&db, args, now, as_json).await,
@@ -123,6 +130,64 @@ async fn all(db: &Db, args: &NextArgs, now: Timestamp, as_json: bool) -> Outcome
         .into_iter()
         .map(|(at, name)| vec![out::time(at), distance(now, at), name]);
     out::table(&["TIME", "IN", "JOB"], rows.collect());
+    Ok(Exit::Ok)
+}
+
+/// An hour or a day to a row, with the jobs that are due in it most often first.
+fn ahead(ahead: &Ahead, step: Step, as_json: bool) -> Outcome {
+    if as_json {
+        out::json(ahead);
+        return Ok(Exit::Ok);
+    }
+    let row = |(column, from): (usize, &Timestamp)| {
+        let mut due: Vec<(usize, &str)> = (ahead.jobs.iter())
+            .map(|job| (job.due_in(column), job.job_id.as_str()))
+            .filter(|(n, _)| *n > 0)
+            .collect();
+        due.sort_by_key(|(n, _)| Reverse(*n));
+        let names: Vec<String> = (due.iter())
+            .map(|(n, name)| {
+                if *n == 1 {
+                    (*name).to_owned()
+                } else {
+                    format!("{name} ×{n}")
+                }
+            })
+            .collect();
+        let busy = ahead.busy(column);
+        vec![
+            out::time(*from),
+            due.iter().map(|(n, _)| n).sum::<usize>().to_string(),
+            if busy.is_zero() {
+                String::new()
+            } else {
+                out::span(busy)
+            },
+            names.join(", "),
+        ]
+    };
+    let columns = ahead.edges.len().saturating_sub(1);
+    let from = if step == Step::Day {
+        "DAY FROM"
+    } else {
+        "HOUR FROM"
+    };
+    out::table(
+        &[from, "DUE", "BUSY", "JOBS"],
+        ahead.edges.iter().take(columns).enumerate().map(row).collect(),
+    );
+    for job in ahead.jobs.iter().filter(|job| job.counts.is_none()) {
+        out::note(&format!(
+            "not counted, because it is due so often: {}: {}",
+            job.job_id, job.schedule
+        ));
+    }
+    if ahead.left_out > 0 {
+        out::note(&format!(
+            "{} are due later than these and are not shown",
+            out::count(ahead.left_out, "job")
+        ));
+    }
     Ok(Exit::Ok)
 }
 

@@ -248,7 +248,7 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
     if rows.is_empty() {
         out::line("no attempt yet");
     } else {
-        out::table(&headers, rows);
+        out::table_with_optional(&headers, rows, &["CLAIMED", "SESSION"]);
     }
     if !shards.is_empty() {
         out::line("");

@@ -1,9 +1,10 @@
-//! The farm as a whole: its verdict, its lanes, why a job does not run.
+//! The farm as a whole: its verdict, its lanes, the schedule ahead, why a job does not run.
 
 use axum::extract::State;
 use farmhand_core::explain::{Explanation, Gate};
 use farmhand_store::Role;
-use farmhand_store::reading::{self, FarmNow, Lanes, Window};
+use farmhand_store::query;
+use farmhand_store::reading::{self, Ahead, FarmNow, Lanes, Step, Window};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -17,6 +18,7 @@ pub fn router() -> Routes {
     Routes::new()
         .api(Role::Viewer, routes!(farm))
         .api(Role::Viewer, routes!(lanes))
+        .api(Role::Viewer, routes!(ahead))
         .api(Role::Viewer, routes!(explain))
 }
 
@@ -59,6 +61,24 @@ async fn lanes(State(app): State<App>, Query(query): Query<LanesQuery>) -> Resul
         job: query.job.filter(|job| !job.is_empty()),
     };
     Ok(Json(reading::lanes(app.reading.db(), &window).await?))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct AheadQuery {
+    /// The next 24 hours, or the next 7 days; hours when it is left out.
+    #[serde(default)]
+    #[param(inline)]
+    by: Step,
+}
+
+/// How often each job is due in each hour or on each day ahead, in UTC, and how long it usually takes
+#[utoipa::path(get, path = "/api/v1/ahead", tag = "farm", params(AheadQuery), responses((status = 200, body = Ahead)))]
+async fn ahead(State(app): State<App>, Query(asked): Query<AheadQuery>) -> Result<Json<Ahead>, Problem> {
+    let db = app.reading.db();
+    let now = query::now(db).await?;
+    Ok(Json(reading::ahead(db, now, asked.by).await?))
 }
 
 #[derive(Deserialize, IntoParams)]

@@ -1,11 +1,9 @@
 //! The schedule ahead: job × hour, or job × day.
 
-use std::time::Duration;
-
 use axum::extract::State;
 use axum::response::Response;
 use farmhand_store::query;
-use farmhand_store::reading::{self, Ahead, JobAhead, Step};
+use farmhand_store::reading::{self, Ahead, Step};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -19,7 +17,7 @@ use crate::{App, Caller, Problem, Query};
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub struct Ask {
-    by: String,
+    by: Step,
 }
 
 pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
@@ -28,10 +26,7 @@ pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>
 
 async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     let db = app.reading.db();
-    let step = match ask.by.as_str() {
-        "day" => Step::Day,
-        _ => Step::Hour,
-    };
+    let step = ask.by;
     let now = query::now(db).await?;
     let ahead = reading::ahead(db, now, step).await?;
     let choice = |by: Step, path: &str, words: &str| {
@@ -73,7 +68,7 @@ fn table(ahead: &Ahead, step: Step, now: Timestamp) -> Markup {
         div class="scroll" tabindex="0" role="region" aria-label="Due instants ahead" { table class="ahead" {
             thead {
                 tr { th { "Job" } th { "Next" } th class="num" { "Takes" } @for edge in &ahead.edges[..columns] { th class="num" { (edge.strftime(form)) } } }
-                tr { th scope="row" colspan="3" { "Busy" } @for column in 0..columns { td class="num" { small { (busy(&ahead.jobs, column)) } } } }
+                tr { th scope="row" colspan="3" { "Busy" } @for column in 0..columns { td class="num" { small { @let busy = ahead.busy(column); @if !busy.is_zero() { (took(busy)) } } } } }
             }
             tbody {
                 @for job in &ahead.jobs {
@@ -90,15 +85,4 @@ fn table(ahead: &Ahead, step: Step, now: Timestamp) -> Markup {
             }
         } }
     }
-}
-
-fn busy(jobs: &[JobAhead], column: usize) -> String {
-    let of = |job: &JobAhead| {
-        let n = job.counts.as_ref().and_then(|counts| counts.get(column).copied());
-        let n = u32::try_from(n.unwrap_or(0)).unwrap_or(u32::MAX);
-        job.usual
-            .map_or(Duration::ZERO, |usual| usual.p50.saturating_mul(n))
-    };
-    let sum: Duration = jobs.iter().map(of).sum();
-    if sum.is_zero() { String::new() } else { took(sum) }
 }

@@ -8,8 +8,9 @@ use farmhand_core::schedule::Schedule;
 use farmhand_core::usual::Usual;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Unit, Zoned};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
+use utoipa::ToSchema;
 
 use crate::StoreError;
 use crate::db::{Db, stmt};
@@ -21,7 +22,8 @@ const JOBS: usize = 100;
 const OFTEN: usize = 12;
 
 /// The columns' width.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Step {
     /// 24 of them.
     #[default]
@@ -31,7 +33,7 @@ pub enum Step {
 }
 
 /// The table, of enabled jobs that have a schedule and are not paused.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Ahead {
     /// Where columns begin, and where the last one ends.
     pub edges: Vec<Timestamp>,
@@ -42,7 +44,7 @@ pub struct Ahead {
 }
 
 /// A job's row.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct JobAhead {
     pub job_id: String,
     /// In words, with the zone.
@@ -50,7 +52,30 @@ pub struct JobAhead {
     pub first: Timestamp,
     /// Due instants for each column; None of a job that is due too often for that.
     pub counts: Option<Vec<usize>>,
+    #[schema(value_type = Option<crate::described::Usual>)]
     pub usual: Option<Usual>,
+}
+
+impl Ahead {
+    /// How long all that is counted in this column usually takes together.
+    pub fn busy(&self, column: usize) -> Duration {
+        let of = |job: &JobAhead| {
+            let n = u32::try_from(job.due_in(column)).unwrap_or(u32::MAX);
+            job.usual
+                .map_or(Duration::ZERO, |usual| usual.p50.saturating_mul(n))
+        };
+        self.jobs.iter().map(of).sum()
+    }
+}
+
+impl JobAhead {
+    /// How many instants are counted in this column.
+    pub fn due_in(&self, column: usize) -> usize {
+        self.counts
+            .as_ref()
+            .and_then(|counts| counts.get(column).copied())
+            .unwrap_or(0)
+    }
 }
 
 /// The hours or days that begin with the present one, in UTC.

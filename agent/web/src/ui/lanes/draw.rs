@@ -171,7 +171,7 @@ pub(super) fn sign(fact: &AttemptFact) -> Sign {
 fn attempt(bar: &Bar, now: Timestamp) -> Markup {
     let fact = &bar.fact;
     let sign = sign(fact);
-    let tone = sign.tone.class();
+    let tone = sign.tone.as_str();
     let lasted = took(between(fact.from, fact.to.unwrap_or(now)));
     let title = format!(
         "{} run {} attempt {} on {}: {}, {lasted}, fence {}",
@@ -224,13 +224,13 @@ fn zombie(lane: &Lane, mark: &Mark) -> Markup {
 
 fn icon(sign: Sign, x: f64, y: f64, size: f64) -> Markup {
     html! {
-        use class=(format!("glyph t-{}", sign.tone.class())) href=(sign.icon.href()) x=(x) y=(y) width=(size) height=(size) {}
+        use class=(format!("glyph t-{}", sign.tone.as_str())) href=(sign.icon.href()) x=(x) y=(y) width=(size) height=(size) {}
     }
 }
 
 fn legend() -> Markup {
     let entry = |tone: Tone, icon: Icon, word: &str| {
-        html! { span { span class=(format!("t-{}", tone.class())) { (icon.markup()) } (word) } }
+        html! { span { span class=(format!("t-{}", tone.as_str())) { (icon.markup()) } (word) } }
     };
     html! {
         div class="legend" aria-hidden="true" {

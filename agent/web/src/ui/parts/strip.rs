@@ -26,7 +26,7 @@ fn at(n: usize) -> f64 {
 }
 
 fn cell(x: f64, state: RunState) -> Markup {
-    let tone = words::run(state).tone.class();
+    let tone = words::run(state).tone.as_str();
     let (fill, stroke) = (format!("f-{tone}"), format!("none s-{tone}"));
     html! {
         @match state {

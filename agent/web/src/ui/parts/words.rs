@@ -1,36 +1,12 @@
 //! A tone, a shape and a word for everything that has a state.
 
-use farmhand_core::health::JobHealth;
+use farmhand_core::health::{JobHealth, NodeState};
 use farmhand_core::run::RunState;
+pub use farmhand_core::tone::Tone;
 use farmhand_store::Severity;
 use maud::{Markup, html};
 
 use super::icons::Icon;
-
-/// What a colour means. Never shown without a shape and a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tone {
-    Ok,
-    Bad,
-    Warn,
-    Lost,
-    Run,
-    Idle,
-}
-
-impl Tone {
-    /// The end of the class names that the style sheet has for it.
-    pub fn class(self) -> &'static str {
-        match self {
-            Tone::Ok => "ok",
-            Tone::Bad => "bad",
-            Tone::Warn => "warn",
-            Tone::Lost => "lost",
-            Tone::Run => "run",
-            Tone::Idle => "idle",
-        }
-    }
-}
 
 /// How something stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,22 +22,23 @@ const fn sign(tone: Tone, icon: Icon, word: &'static str) -> Sign {
 
 impl Sign {
     pub fn markup(self) -> Markup {
-        html! { span class=(format!("state t-{}", self.tone.class())) { (self.icon.markup()) (self.word) } }
+        html! { span class=(format!("state t-{}", self.tone.as_str())) { (self.icon.markup()) (self.word) } }
     }
 }
 
 /// Of a run.
 pub fn run(state: RunState) -> Sign {
-    match state {
-        RunState::Due => sign(Tone::Idle, Icon::Wait, "due"),
-        RunState::Running => sign(Tone::Run, Icon::Play, "running"),
-        RunState::Succeeded => sign(Tone::Ok, Icon::Check, "succeeded"),
-        RunState::Failed => sign(Tone::Bad, Icon::Cross, "failed"),
-        RunState::TimedOut => sign(Tone::Bad, Icon::Clock, "timed out"),
-        RunState::Cancelled => sign(Tone::Warn, Icon::Stop, "cancelled"),
-        RunState::Lost => sign(Tone::Lost, Icon::Lost, "lost"),
-        RunState::Skipped => sign(Tone::Idle, Icon::Skip, "skipped"),
-    }
+    let (icon, word) = match state {
+        RunState::Due => (Icon::Wait, "due"),
+        RunState::Running => (Icon::Play, "running"),
+        RunState::Succeeded => (Icon::Check, "succeeded"),
+        RunState::Failed => (Icon::Cross, "failed"),
+        RunState::TimedOut => (Icon::Clock, "timed out"),
+        RunState::Cancelled => (Icon::Stop, "cancelled"),
+        RunState::Lost => (Icon::Lost, "lost"),
+        RunState::Skipped => (Icon::Skip, "skipped"),
+    };
+    sign(state.tone(), icon, word)
 }
 
 /// Of a task, an attempt or anything else that is named by a word of the database.
@@ -75,41 +52,34 @@ pub fn named(outcome: &str) -> Sign {
     }
 }
 
-/// Of a node.
+/// Of a node. In the picture of one run a node stands as its attempt there does.
 pub fn node(state: &str) -> Sign {
-    match state {
-        "ready" => sign(Tone::Ok, Icon::Check, "ready"),
-        "blocked" => sign(Tone::Warn, Icon::Alert, "blocked"),
-        "cordoned" => sign(Tone::Warn, Icon::Pause, "cordoned"),
-        "draining" => sign(Tone::Warn, Icon::Arrow, "draining"),
-        "lost" => sign(Tone::Lost, Icon::Lost, "lost"),
-        "expired" => sign(Tone::Warn, Icon::Alert, "expired"),
-        "closed" => sign(Tone::Idle, Icon::Power, "closed"),
-        // In the picture of one run a node stands as its attempt there does.
-        other => named(other),
-    }
+    let Ok(state) = state.parse::<NodeState>() else {
+        return named(state);
+    };
+    let icon = match state {
+        NodeState::Ready => Icon::Check,
+        NodeState::Blocked | NodeState::Expired => Icon::Alert,
+        NodeState::Cordoned => Icon::Pause,
+        NodeState::Draining => Icon::Arrow,
+        NodeState::Lost => Icon::Lost,
+        NodeState::Closed => Icon::Power,
+    };
+    sign(state.tone(), icon, state.as_str())
 }
 
 /// Of a job.
-pub fn job(enabled: bool, paused: bool) -> Sign {
-    match (enabled, paused) {
-        (false, _) => sign(Tone::Idle, Icon::Power, "disabled"),
-        (_, true) => sign(Tone::Warn, Icon::Pause, "paused"),
-        _ => sign(Tone::Ok, Icon::Check, "enabled"),
-    }
-}
-
-/// Of a job, with how it is.
 pub fn health(health: JobHealth) -> Sign {
-    match health {
-        JobHealth::Late => sign(Tone::Bad, Icon::Clock, "late"),
-        JobHealth::Failing => sign(Tone::Bad, Icon::Cross, "failing"),
-        JobHealth::Waiting => sign(Tone::Warn, Icon::Wait, "waiting"),
-        JobHealth::Running => run(RunState::Running),
-        JobHealth::Disabled => job(false, false),
-        JobHealth::Paused => job(true, true),
-        JobHealth::Enabled => job(true, false),
-    }
+    let icon = match health {
+        JobHealth::Late => Icon::Clock,
+        JobHealth::Failing => Icon::Cross,
+        JobHealth::Waiting => Icon::Wait,
+        JobHealth::Running => Icon::Play,
+        JobHealth::Disabled => Icon::Power,
+        JobHealth::Paused => Icon::Pause,
+        JobHealth::Enabled => Icon::Check,
+    };
+    sign(health.tone(), icon, health.as_str())
 }
 
 /// An event, by its severity, under the name that `farmhand events` gives it.
@@ -126,7 +96,7 @@ pub fn event(severity: Severity, kind: &str) -> Markup {
         "retry" | "retry_by_hand" => Icon::Again,
         _ => icon,
     };
-    html! { span class=(format!("state t-{}", tone.class())) { (icon.markup()) (kind.replace('_', " ")) } }
+    html! { span class=(format!("state t-{}", tone.as_str())) { (icon.markup()) (kind.replace('_', " ")) } }
 }
 
 /// Of a gate.
@@ -138,8 +108,6 @@ pub const NOT_YET: Sign = sign(Tone::Idle, Icon::Wait, "not yet");
 
 #[cfg(test)]
 mod tests {
-    use farmhand_store::reading::NodeState;
-
     use super::*;
 
     #[test]
