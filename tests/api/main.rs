@@ -5,6 +5,7 @@
 mod actions;
 mod attacks;
 mod away;
+mod causes;
 mod client;
 mod document;
 mod fixture;

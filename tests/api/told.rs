@@ -228,6 +228,8 @@ impl Ear {
         let shown = self.f.farm.ok(&["status"]);
         let said = (shown.lines())
             .filter_map(|l| l.strip_prefix("! "))
+            // What it names follows in brackets, except for what stops the whole farm.
+            .map(|l| l.split_once(" [").map_or(l, |(text, _)| text))
             .map(str::to_owned);
         let level = shown.lines().next().expect("a line").split_whitespace().nth(1);
         told.push(("status", level.into(), said.collect()));

@@ -90,6 +90,12 @@ async fn grant(farm: &mut Farm, wish: &str) -> String {
             );
             farm.value::<i64>(&sql).await.to_string()
         }
+        "fail" => {
+            let failed = "INSERT INTO farmhand.job_stat (job_id, consecutive_failures) VALUES ($1, 3)
+                ON CONFLICT (job_id) DO UPDATE SET consecutive_failures = 3";
+            farm.sql.execute(failed, &[&about]).await.expect("a failure");
+            "failed".to_owned()
+        }
         "runs" => farm.runs(about).await.len().to_string(),
         "holder" => farm.run(number()).await.running_at.unwrap_or_default(),
         "fence" => farm.run(number()).await.fence.unwrap_or(0).to_string(),

@@ -31,7 +31,9 @@ async fn status_gives_the_verdict_of_the_page() {
         "1 job is failing: a, 3 failures in a row".to_owned(),
     ];
     let shown = farm.run(&["status"]).ok();
-    let said: Vec<&str> = (shown.out.lines()).filter_map(|l| l.strip_prefix("! ")).collect();
+    let said: Vec<&str> = (shown.out.lines())
+        .filter_map(|l| Some(l.strip_prefix("! ")?.split_once(" [")?.0))
+        .collect();
     assert_eq!(said, findings, "{shown:?}");
     assert!(shown.out.contains("trouble"), "{shown:?}");
     assert!(!shown.out.contains("\nb "), "a paused job is quiet: {shown:?}");
@@ -42,7 +44,9 @@ async fn status_gives_the_verdict_of_the_page() {
         .collect();
     assert_eq!(texts, findings, "{told:#}");
     let top = farm.run(&["top", "--once"]).ok();
-    let said: Vec<&str> = (top.out.lines()).filter_map(|l| l.strip_prefix("! ")).collect();
+    let said: Vec<&str> = (top.out.lines())
+        .filter_map(|l| Some(l.strip_prefix("! ")?.split_once(" [")?.0))
+        .collect();
     assert_eq!(said, findings, "{top:?}");
 }
 

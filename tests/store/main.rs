@@ -1,5 +1,6 @@
 //! The store against real PostgreSQL.
 
+mod acknowledgements;
 mod audit;
 mod authority;
 mod boots;

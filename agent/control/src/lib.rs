@@ -1,5 +1,6 @@
 //! What people do with a farm: one function for the command line, the API and the page.
 
+pub mod acknowledge;
 pub mod backfill;
 pub mod due_now;
 pub mod epochs;
@@ -74,6 +75,16 @@ pub enum Action {
     SetPool {
         pool: String,
         size: u32,
+    },
+    Acknowledge {
+        /// As in failing:backup.
+        cause: String,
+        /// A duration, as in 8h.
+        lasts: Option<String>,
+        note: Option<String>,
+    },
+    Unacknowledge {
+        cause: String,
     },
 }
 
@@ -150,6 +161,14 @@ impl Action {
             Self::Uncordon { node } => with("node resume", node),
             Self::Release { node, .. } => with("lease release", node) + " --force",
             Self::SetPool { pool, size } => format!("{} {size}", with("pool set", pool)),
+            Self::Acknowledge { cause, lasts, note } => {
+                let (lasts, note) = (
+                    option("--for", lasts.as_deref()),
+                    option("--note", note.as_deref()),
+                );
+                with("ack", cause) + &lasts + &note
+            }
+            Self::Unacknowledge { cause } => with("ack --remove", cause),
         }
     }
 }
@@ -196,6 +215,20 @@ mod tests {
                     deadline: Some("5m".to_owned()),
                 },
                 "farmhand node drain -- -n --deadline=5m",
+            ),
+            (
+                Action::Acknowledge {
+                    cause: "failing:it's".to_owned(),
+                    lasts: Some("2h".to_owned()),
+                    note: Some("disk ordered".to_owned()),
+                },
+                r"farmhand ack 'failing:it'\''s' --for=2h '--note=disk ordered'",
+            ),
+            (
+                Action::Unacknowledge {
+                    cause: "lost:n1".to_owned(),
+                },
+                "farmhand ack --remove lost:n1",
             ),
         ];
         for (action, twin) in twins {

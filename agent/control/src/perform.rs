@@ -9,7 +9,7 @@ use farmhand_store::{Db, query};
 use serde_json::{Map, Value};
 
 use super::nodes::{leased, no_node, release_danger, release_lease};
-use super::{Action, Answer, By, backfill, due_now, jobs as job, nodes, runs};
+use super::{Action, Answer, By, acknowledge, backfill, due_now, jobs as job, nodes, runs};
 use crate::{Kind, Refusal};
 use farmhand_core::text::{span, time};
 
@@ -58,6 +58,13 @@ pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Resu
         }
         Action::Release { node, confirm } => release(db, node, confirm.as_deref(), who, commit).await?,
         Action::SetPool { pool, size } => resize(db, pool, *size, who, commit).await?,
+        Action::Acknowledge { cause, lasts, note } => {
+            let (lasts, note) = (lasts.as_deref(), note.as_deref());
+            acknowledge::acknowledge(db, cause, (lasts, note), who, commit)
+                .await?
+                .into()
+        }
+        Action::Unacknowledge { cause } => acknowledge::unacknowledge(db, cause, who, commit).await?.into(),
     };
     Ok(Answer {
         applied: commit,

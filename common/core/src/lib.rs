@@ -1,5 +1,6 @@
 //! The pure part: no async, no clock, no randomness, no I/O.
 
+pub mod cause;
 pub mod claimed;
 pub mod command;
 pub mod continuous;
@@ -34,4 +35,5 @@ pub mod trigger;
 mod trigger_tests;
 pub mod usual;
 pub mod verdict;
+pub mod waits;
 mod words;

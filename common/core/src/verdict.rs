@@ -1,13 +1,11 @@
 //! Whether the farm is well: the one decision that command line, page and API show.
 
-use std::collections::BTreeMap;
-use std::fmt;
-
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 
-use crate::explain::{Held, Needed};
+use crate::cause::{Acknowledged, Cause, CauseKind};
 use crate::health::Level;
+use crate::waits::WaitsFor;
 
 /// A run that could be claimed, and that no node has claimed for so long, is late.
 const LATE: SignedDuration = SignedDuration::from_secs(60);
@@ -25,57 +23,100 @@ pub struct FarmFacts {
     /// Nodes that may claim.
     pub ready: i64,
     /// Nodes whose machines refuse to start runs.
-    pub blocked: i64,
+    pub blocked: Several<String>,
     /// Jobs whose instants no agent fires.
     pub late: Several<String>,
     pub stuck: Several<Stuck>,
-    pub due: Option<Waiting>,
-    pub gated: Option<Waiting>,
+    /// The oldest that nobody acknowledged, and of each acknowledged job the oldest.
+    pub due: Several<Waiting>,
+    pub gated: Several<Waiting>,
     pub expired: Several<String>,
     pub lost: Several<String>,
     pub failing: Several<(String, i32)>,
 }
 
-/// Some of a kind: the first, how many, and whether there may be more than were counted.
+/// Some of a kind, those that nobody acknowledged first.
 #[derive(Clone, Debug)]
 pub struct Several<T> {
-    pub first: Option<T>,
-    pub count: usize,
-    pub or_more: bool,
+    items: Vec<(T, Option<Acknowledged>)>,
+    most: usize,
 }
 
 impl<T> Default for Several<T> {
     fn default() -> Self {
         Self {
-            first: None,
-            count: 0,
-            or_more: false,
+            items: Vec::new(),
+            most: usize::MAX,
         }
     }
 }
 
 impl<T> Several<T> {
-    /// Of a list that holds at most `most`.
-    pub fn of(items: impl IntoIterator<Item = T>, most: usize) -> Self {
-        let mut items = items.into_iter();
-        let first = items.next();
-        let count = usize::from(first.is_some()) + items.count();
+    /// Of a list that holds at most `most` that nobody acknowledged, each with who acknowledged it.
+    pub fn of(items: impl IntoIterator<Item = (T, Option<Acknowledged>)>, most: usize) -> Self {
         Self {
-            first,
-            count,
-            or_more: count >= most,
+            items: items.into_iter().collect(),
+            most,
         }
     }
 
+    /// What is told in one sentence: all that nobody acknowledged, then each other one by itself.
+    fn told(&self) -> impl Iterator<Item = Told<'_, T>> {
+        let open: Vec<&T> = (self.items.iter())
+            .filter(|(_, acknowledged)| acknowledged.is_none())
+            .map(|(item, _)| item)
+            .collect();
+        let open = Told {
+            or_more: open.len() >= self.most,
+            items: open,
+            acknowledged: None,
+        };
+        let others = self.items.iter().filter_map(|(item, acknowledged)| {
+            Some(Told {
+                items: vec![item],
+                or_more: false,
+                acknowledged: Some(acknowledged.as_ref()?),
+            })
+        });
+        Some(open)
+            .filter(|told| !told.items.is_empty())
+            .into_iter()
+            .chain(others)
+    }
+}
+
+/// Some of a kind that one finding tells.
+struct Told<'a, T> {
+    items: Vec<&'a T>,
+    /// Whether there may be more than were read.
+    or_more: bool,
+    acknowledged: Option<&'a Acknowledged>,
+}
+
+impl<'a, T> Told<'a, T> {
     /// The first, and the number in words.
-    fn named(&self, one: &str, more: &str) -> Option<(&T, String)> {
-        let first = self.first.as_ref()?;
-        let count = match self.count {
+    fn named(&self, one: &str, more: &str) -> Option<(&'a T, String)> {
+        let first = *self.items.first()?;
+        let count = match self.items.len() {
             1 => format!("1 {one}"),
             n if self.or_more => format!("{n} or more {more}"),
             n => format!("{n} {more}"),
         };
         Some((first, count))
+    }
+
+    fn one_or(&self, one: About, more: About) -> About {
+        if self.items.len() == 1 { one } else { more }
+    }
+
+    fn finding(&self, level: Level, text: String, about: About, cause: impl Fn(&T) -> Cause) -> Finding {
+        Finding {
+            level,
+            text,
+            about,
+            causes: self.items.iter().map(|item| cause(item)).collect(),
+            acknowledged: self.acknowledged.cloned(),
+        }
     }
 }
 
@@ -94,105 +135,7 @@ pub struct Waiting {
     pub run: i64,
     pub job: String,
     pub waited: SignedDuration,
-    pub cause: Cause,
-}
-
-/// What a run waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cause {
-    Slot,
-    /// The only node that may run it, which is not ready.
-    Node(String),
-    /// No ready node has these labels.
-    Labels(BTreeMap<String, String>),
-    /// No node is ready.
-    NoNode,
-    /// A pool, a lock or a rate.
-    Gate(Gated),
-}
-
-/// What a run waits for at a gate.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Gated {
-    /// "pool", "lock" or "rate".
-    pub gate: String,
-    /// Of the pool or the lock, where it is known.
-    pub name: Option<String>,
-    /// Of the pool.
-    pub size: Option<i64>,
-    /// A run that holds it, its job and its node.
-    pub holder: Option<(i64, String, String)>,
-}
-
-/// What keeps a run that waits at a gate from being claimed; `None`: it is only to be claimed.
-pub fn gate(needed: &Needed) -> Option<Gated> {
-    let gated = |gate: &str, name: Option<&String>, size, holder: Option<&Held>| {
-        Some(Gated {
-            gate: gate.to_owned(),
-            name: name.cloned(),
-            size,
-            holder: holder.map(|h| (h.run_id, h.job_id.clone(), h.node.clone())),
-        })
-    };
-    let full =
-        |size: Option<i64>, holders: usize| i64::try_from(holders).is_ok_and(|n| n >= size.unwrap_or(0));
-    if let Some(pool) = &needed.pool {
-        let holders = || needed.holders.iter().filter(|h| h.pool.as_ref() == Some(pool));
-        if full(needed.pool_size, holders().count()) {
-            return gated("pool", Some(pool), needed.pool_size, holders().next());
-        }
-    }
-    for lock in &needed.locks {
-        if let Some(holder) = needed.holders.iter().find(|h| h.locks.contains(lock)) {
-            return gated("lock", Some(lock), None, Some(holder));
-        }
-    }
-    if let Some(lease) = needed.leases.first() {
-        return gated("lock", Some(&lease.name), None, None);
-    }
-    if needed.before.is_some() {
-        return gated("lock", needed.locks.first(), None, None);
-    }
-    if needed.rate_free_at.is_some_and(|at| at > needed.now) {
-        return gated("rate", None, None, None);
-    }
-    let pool = needed.node_pool.as_ref()?;
-    let holder = (needed.holders.iter()).find(|h| h.node_pool.as_ref() == Some(pool));
-    if holder.is_none() && needed.node_pool_size.unwrap_or(0) > 0 {
-        return None;
-    }
-    gated("pool", Some(pool), needed.node_pool_size, holder)
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Slot => f.write_str("a free slot"),
-            Self::Node(node) => write!(f, "node {node}, which is not ready"),
-            Self::Labels(labels) => {
-                let labels: Vec<_> = (labels.iter())
-                    .map(|(key, value)| format!("{key}={value}"))
-                    .collect();
-                write!(f, "a node with {}: none is ready", labels.join(", "))
-            }
-            Self::NoNode => f.write_str("a node: none is ready"),
-            Self::Gate(gated) => gated.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for Gated {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.name {
-            Some(name) => write!(f, "{} {name}", self.gate)?,
-            None => write!(f, "its {}", self.gate)?,
-        }
-        match &self.holder {
-            Some((run, job, node)) => write!(f, ": run {run} of {job} on {node} holds it"),
-            None if self.size == Some(0) => f.write_str(", which has size 0"),
-            None => Ok(()),
-        }
-    }
+    pub waits_for: WaitsFor,
 }
 
 /// What a finding is about, so that it can be a link.
@@ -217,63 +160,82 @@ pub struct Finding {
     /// One sentence.
     pub text: String,
     pub about: About,
+    /// What it names, each to be acknowledged by itself; none where the whole farm stands still.
+    #[serde(default)]
+    pub causes: Vec<Cause>,
+    /// Who said that it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acknowledged: Option<Acknowledged>,
 }
 
-/// All problems, the worst first; each once.
+/// All problems, the worst first; each once. Those that somebody acknowledged come last.
 pub fn judge(facts: &FarmFacts) -> Vec<Finding> {
     let mut found = trouble(facts);
     found.extend(attention(facts));
+    found.sort_by_key(|found| found.acknowledged.is_some());
     found
 }
 
-/// The level of the worst.
+/// The level of the worst that nobody acknowledged.
 pub fn level(findings: &[Finding]) -> Level {
-    findings
-        .iter()
+    (findings.iter())
+        .filter(|found| found.acknowledged.is_none())
         .map(|found| found.level)
         .max()
         .unwrap_or(Level::Well)
 }
 
+/// The level in words, for a headline.
+pub fn headline(findings: &[Finding]) -> String {
+    let acknowledged = (findings.iter()).filter(|found| found.acknowledged.is_some());
+    match (level(findings), acknowledged.count()) {
+        (Level::Well, 1) => "well, except for 1 acknowledged cause".to_owned(),
+        (Level::Well, n @ 2..) => format!("well, except for {n} acknowledged causes"),
+        (level, _) => level.to_string(),
+    }
+}
+
 /// Something that is due does not run, or it is not known whether it does.
 fn trouble(facts: &FarmFacts) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut add = |text: String, about| {
-        found.push(Finding {
-            level: Level::Trouble,
-            text,
-            about,
-        });
-    };
     let nothing_runs = facts.ready == 0 && (facts.any_job || facts.any_node);
+    // Nobody may call a farm well in which nothing runs: these cannot be acknowledged.
+    let whole = |text: &str, about| Finding {
+        level: Level::Trouble,
+        text: text.to_owned(),
+        about,
+        causes: Vec::new(),
+        acknowledged: None,
+    };
     if !facts.claims_open {
         let text = "claims are closed: the database was restarted or replaced; `farmhand epoch` says more";
-        add(text.to_owned(), About::Epoch);
+        found.push(whole(text, About::Epoch));
     }
     if nothing_runs {
         let text = "no node is ready: nothing can run";
-        add(text.to_owned(), About::Nodes(String::new()));
+        found.push(whole(text, About::Nodes(String::new())));
     }
-    if let Some((first, count)) = facts.late.named("job is late", "jobs are late") {
-        add(
-            format!("{count}, first {first}: no agent fires them"),
-            one_or(&facts.late, About::Job(first.clone()), || {
-                About::Jobs("overdue".to_owned())
-            }),
-        );
+    for late in facts.late.told() {
+        if let Some((first, count)) = late.named("job is late", "jobs are late") {
+            let text = format!("{count}, first {first}: no agent fires them");
+            let about = late.one_or(About::Job(first.clone()), About::Jobs("overdue".to_owned()));
+            found.push(late.finding(Level::Trouble, text, about, |job| Cause::of(CauseKind::Late, job)));
+        }
     }
-    if let Some((first, count)) = facts.stuck.named("run is stuck", "runs are stuck") {
-        let Stuck { run, job, node, how } = first;
-        let text = match facts.stuck.count {
-            1 => format!("run {run} of {job} is stuck on {node}: {how}"),
-            _ => format!("{count}, the oldest run {run} of {job} on {node}: {how}"),
-        };
-        add(text, About::Run(*run));
+    for stuck in facts.stuck.told() {
+        if let Some((first, count)) = stuck.named("run is stuck", "runs are stuck") {
+            let Stuck { run, job, node, how } = first;
+            let text = match stuck.items.len() {
+                1 => format!("run {run} of {job} is stuck on {node}: {how}"),
+                _ => format!("{count}, the oldest run {run} of {job} on {node}: {how}"),
+            };
+            let cause = |stuck: &Stuck| Cause::of(CauseKind::Stuck, stuck.run);
+            found.push(stuck.finding(Level::Trouble, text, About::Run(*run), cause));
+        }
     }
     // What keeps every run from starting was said above.
-    let due = (facts.due.as_ref()).filter(|run| run.waited > LATE && facts.claims_open && !nothing_runs);
-    if let Some(run) = due {
-        add(run.text(), About::Run(run.run));
+    if facts.claims_open && !nothing_runs {
+        found.extend(waiting(&facts.due, Level::Trouble, LATE));
     }
     found
 }
@@ -281,47 +243,52 @@ fn trouble(facts: &FarmFacts) -> Vec<Finding> {
 /// The farm works, and some of it does not.
 fn attention(facts: &FarmFacts) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut add = |text: String, about| {
-        found.push(Finding {
-            level: Level::Attention,
-            text,
-            about,
-        });
-    };
     let nodes = |state: &str| About::Nodes(state.to_owned());
-    if facts.blocked > 0 {
-        let noun = if facts.blocked == 1 { "node" } else { "nodes" };
-        let text = format!(
-            "{} {noun} cannot start runs: `farmhand node ls` says why",
-            facts.blocked
-        );
-        add(text, nodes("blocked"));
-    }
-    for (list, state) in [(&facts.lost, "lost"), (&facts.expired, "expired")] {
-        let (one, more) = (format!("node is {state}"), format!("nodes are {state}"));
-        if let Some((first, count)) = list.named(&one, &more) {
-            let about = one_or(list, About::Node(first.clone()), || nodes(state));
-            add(format!("{count}: {first}"), about);
+    for blocked in facts.blocked.told() {
+        if let Some((_, count)) = blocked.named("node", "nodes") {
+            let text = format!("{count} cannot start runs: `farmhand node ls` says why");
+            let cause = |node: &String| Cause::of(CauseKind::Blocked, node);
+            found.push(blocked.finding(Level::Attention, text, nodes("blocked"), cause));
         }
     }
-    if let Some(run) = facts.gated.as_ref().filter(|run| run.waited > QUEUED) {
-        add(run.text(), About::Run(run.run));
+    for (list, kind) in [
+        (&facts.lost, CauseKind::Lost),
+        (&facts.expired, CauseKind::Expired),
+    ] {
+        for gone in list.told() {
+            let (one, more) = (format!("node is {kind}"), format!("nodes are {kind}"));
+            if let Some((first, count)) = gone.named(&one, &more) {
+                let about = gone.one_or(About::Node(first.clone()), nodes(kind.as_str()));
+                let (text, cause) = (format!("{count}: {first}"), |node: &String| Cause::of(kind, node));
+                found.push(gone.finding(Level::Attention, text, about, cause));
+            }
+        }
     }
-    if let Some(((first, failures), count)) = facts.failing.named("job is failing", "jobs are failing") {
-        let times = match failures {
-            1 => "1 failure".to_owned(),
-            n => format!("{n} failures in a row"),
-        };
-        let about = one_or(&facts.failing, About::Job(first.clone()), || {
-            About::Jobs("failing".to_owned())
-        });
-        add(format!("{count}: {first}, {times}"), about);
+    found.extend(waiting(&facts.gated, Level::Attention, QUEUED));
+    for failing in facts.failing.told() {
+        if let Some(((first, failures), count)) = failing.named("job is failing", "jobs are failing") {
+            let times = match failures {
+                1 => "1 failure".to_owned(),
+                n => format!("{n} failures in a row"),
+            };
+            let about = failing.one_or(About::Job(first.clone()), About::Jobs("failing".to_owned()));
+            let text = format!("{count}: {first}, {times}");
+            let cause = |(job, _): &(String, i32)| Cause::of(CauseKind::Failing, job);
+            found.push(failing.finding(Level::Attention, text, about, cause));
+        }
     }
     found
 }
 
-fn one_or<T>(list: &Several<T>, one: About, more: impl FnOnce() -> About) -> About {
-    if list.count == 1 { one } else { more() }
+/// The runs that have waited for longer than `limit`.
+fn waiting(runs: &Several<Waiting>, level: Level, limit: SignedDuration) -> Vec<Finding> {
+    (runs.told())
+        .filter_map(|told| {
+            let run = *told.items.first().filter(|run| run.waited > limit)?;
+            let cause = |run: &Waiting| Cause::of(CauseKind::Waiting, &run.job);
+            Some(told.finding(level, run.text(), About::Run(run.run), cause))
+        })
+        .collect()
 }
 
 impl Waiting {
@@ -332,7 +299,7 @@ impl Waiting {
         };
         format!(
             "run {} of {} has waited {waited} for {}",
-            self.run, self.job, self.cause
+            self.run, self.job, self.waits_for
         )
     }
 }

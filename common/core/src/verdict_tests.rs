@@ -1,4 +1,5 @@
 use super::*;
+use crate::waits::Gated;
 
 /// What the farm is like, and what its verdict says.
 type Row<'a> = (FarmFacts, Level, Vec<(&'a str, About)>);
@@ -14,7 +15,7 @@ fn well() -> FarmFacts {
 }
 
 fn some<T: Clone>(first: T, count: usize) -> Several<T> {
-    Several::of(vec![first; count], 20)
+    Several::of(vec![(first, None); count], 20)
 }
 
 fn stuck(how: &str) -> Stuck {
@@ -26,17 +27,21 @@ fn stuck(how: &str) -> Stuck {
     }
 }
 
-fn waits(seconds: i64, cause: Cause) -> Option<Waiting> {
-    Some(Waiting {
-        run: 7,
-        job: "a".to_owned(),
-        waited: SignedDuration::from_secs(seconds),
-        cause,
-    })
+fn waits(seconds: i64, waits_for: WaitsFor) -> Several<Waiting> {
+    some(waiting(7, "a", seconds, waits_for), 1)
 }
 
-fn gate(gate: &str, name: Option<&str>, size: Option<i64>, held: bool) -> Cause {
-    Cause::Gate(Gated {
+fn waiting(run: i64, job: &str, seconds: i64, waits_for: WaitsFor) -> Waiting {
+    Waiting {
+        run,
+        job: job.to_owned(),
+        waited: SignedDuration::from_secs(seconds),
+        waits_for,
+    }
+}
+
+fn gate(gate: &str, name: Option<&str>, size: Option<i64>, held: bool) -> WaitsFor {
+    WaitsFor::Gate(Gated {
         gate: gate.to_owned(),
         name: name.map(str::to_owned),
         size,
@@ -44,8 +49,8 @@ fn gate(gate: &str, name: Option<&str>, size: Option<i64>, held: bool) -> Cause 
     })
 }
 
-fn labels() -> Cause {
-    Cause::Labels([("role".to_owned(), "gpu".to_owned())].into())
+fn labels() -> WaitsFor {
+    WaitsFor::Labels([("role".to_owned(), "gpu".to_owned())].into())
 }
 
 /// What is known of the farm, and what is told: the level, and each sentence with what it links to.
@@ -116,9 +121,9 @@ fn a_farm_has_one_verdict() {
                 run(5),
             )],
         ),
-        (with(&|f| f.due = waits(60, Cause::Slot)), Well, vec![]),
+        (with(&|f| f.due = waits(60, WaitsFor::Slot)), Well, vec![]),
         (
-            with(&|f| f.due = waits(61, Cause::Slot)),
+            with(&|f| f.due = waits(61, WaitsFor::Slot)),
             Trouble,
             vec![("run 7 of a has waited 61 s for a free slot", run(7))],
         ),
@@ -131,7 +136,7 @@ fn a_farm_has_one_verdict() {
             )],
         ),
         (
-            with(&|f| f.due = waits(1320, Cause::Node(text("n2")))),
+            with(&|f| f.due = waits(1320, WaitsFor::Node(text("n2")))),
             Trouble,
             vec![(
                 "run 7 of a has waited 22 min for node n2, which is not ready",
@@ -140,12 +145,12 @@ fn a_farm_has_one_verdict() {
         ),
         // Said once: what keeps every run from starting is the finding.
         (
-            with(&|f| (f.ready, f.due) = (0, waits(1320, Cause::NoNode))),
+            with(&|f| (f.ready, f.due) = (0, waits(1320, WaitsFor::NoNode))),
             Trouble,
             vec![("no node is ready: nothing can run", About::Nodes(text("")))],
         ),
         (
-            with(&|f| (f.claims_open, f.due) = (false, waits(1320, Cause::Slot))),
+            with(&|f| (f.claims_open, f.due) = (false, waits(1320, WaitsFor::Slot))),
             Trouble,
             vec![(
                 "claims are closed: the database was restarted or replaced; `farmhand epoch` says more",
@@ -187,7 +192,7 @@ fn a_farm_has_one_verdict() {
             vec![("run 7 of a has waited 22 min for its rate", run(7))],
         ),
         (
-            with(&|f| f.blocked = 1),
+            with(&|f| f.blocked = some(name(), 1)),
             Attention,
             vec![(
                 "1 node cannot start runs: `farmhand node ls` says why",
@@ -195,7 +200,7 @@ fn a_farm_has_one_verdict() {
             )],
         ),
         (
-            with(&|f| f.blocked = 2),
+            with(&|f| f.blocked = some(name(), 2)),
             Attention,
             vec![(
                 "2 nodes cannot start runs: `farmhand node ls` says why",
@@ -246,7 +251,7 @@ fn a_farm_has_one_verdict() {
             with(&|f| {
                 f.failing = some((text("j"), 1), 1);
                 f.gated = waits(1320, gate("lock", Some("l"), None, true));
-                f.due = waits(1320, Cause::Slot);
+                f.due = waits(1320, WaitsFor::Slot);
             }),
             Trouble,
             vec![
@@ -279,3 +284,6 @@ fn a_farm_has_one_verdict() {
         assert_eq!((level(&found), told), (expected, said), "{facts:?}");
     }
 }
+
+#[path = "verdict_acknowledged_tests.rs"]
+mod acknowledged;

@@ -88,6 +88,20 @@ pub struct FarmFinding {
     /// One sentence.
     pub text: String,
     pub about: About,
+    /// What it names, each to be acknowledged by itself, as in `failing:backup`; none where the whole farm stands still.
+    pub causes: Vec<String>,
+    /// Who said that it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acknowledged: Option<Acknowledged>,
+}
+
+/// Who knows of a cause, and until when it does not lead.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Acknowledged {
+    pub by: String,
+    pub until: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// What a finding is about, by one key.
@@ -129,7 +143,7 @@ pub struct Change {
 mod tests {
     use std::collections::BTreeSet;
 
-    use farmhand_core::definition;
+    use farmhand_core::{cause, definition, verdict};
     use serde_json::json;
     use utoipa::PartialSchema;
 
@@ -165,7 +179,21 @@ mod tests {
             old: json!(1),
             new: json!(2),
         };
+        let acknowledged = cause::Acknowledged {
+            by: String::new(),
+            until: Timestamp::UNIX_EPOCH,
+            note: Some(String::new()),
+        };
+        let found = verdict::Finding {
+            level: health::Level::Well,
+            text: String::new(),
+            about: verdict::About::Epoch,
+            causes: Vec::new(),
+            acknowledged: Some(acknowledged.clone()),
+        };
         for (written, described) in [
+            keys::<FarmFinding>(&found),
+            keys::<Acknowledged>(&acknowledged),
             keys::<Finding>(&finding),
             keys::<Explanation>(&explanation),
             keys::<Change>(&change),

@@ -4,6 +4,7 @@
 //! straight to PostgreSQL (so it is right behind any transaction pooler), is bounded in time on the client by dropping
 //! the connection, and turns row counts into enums.
 
+pub mod acknowledgements;
 pub mod audit;
 mod command;
 mod config;

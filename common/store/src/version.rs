@@ -41,6 +41,7 @@ const SCHEMA: &str = concat!(
     include_str!("../schema/notify.sql"),
     include_str!("../schema/api.sql"),
     include_str!("../schema/trust.sql"),
+    include_str!("../schema/acknowledgement.sql"),
     include_str!("../schema/audit.sql"),
     include_str!("../schema/partition.sql"),
     include_str!("../schema/role.sql"),

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+use farmhand_core::verdict::headline;
 use farmhand_store::query::{self, FarmStatus};
-use farmhand_store::reading;
+use farmhand_store::reading::{self, Finding};
 use serde_json::json;
 
 use super::{DatabaseArgs, Exit, Outcome, out};
@@ -27,7 +28,7 @@ pub async fn run(args: &StatusArgs, as_json: bool) -> Outcome {
         return Ok(Exit::Ok);
     }
     out::pairs(&[
-        ("farm", now.level.to_string()),
+        ("farm", headline(&now.findings)),
         ("nodes", words(&status.nodes)),
         ("jobs", words(&status.jobs)),
         ("running", format!("{} of {} slots", status.running, status.slots)),
@@ -38,7 +39,7 @@ pub async fn run(args: &StatusArgs, as_json: bool) -> Outcome {
         ("database", out::time(status.db_now)),
     ]);
     for found in &now.findings {
-        out::line(&out::printable(&format!("! {}", found.text)));
+        out::line(&out::printable(&finding(found)));
     }
     if !status.failing.is_empty() {
         out::line("");
@@ -63,6 +64,23 @@ pub async fn run(args: &StatusArgs, as_json: bool) -> Outcome {
         );
     }
     Ok(Exit::Ok)
+}
+
+/// A finding in a line, with what somebody may say is known.
+pub(super) fn finding(found: &Finding) -> String {
+    if let Some(known) = &found.acknowledged {
+        let (text, known) = (&found.text, known.told(&out::time(known.until)));
+        return format!("- {text} {}, {known}", named(found));
+    }
+    format!("! {} {}", found.text, named(found)).trim_end().to_owned()
+}
+
+fn named(found: &Finding) -> String {
+    let causes: Vec<_> = found.causes.iter().map(ToString::to_string).collect();
+    if causes.is_empty() {
+        return String::new();
+    }
+    format!("[{}]", causes.join(" "))
 }
 
 fn due(status: &FarmStatus) -> String {

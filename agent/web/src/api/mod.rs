@@ -1,6 +1,7 @@
 //! `/api/v1`: one file per noun.
 
 mod actions;
+mod causes;
 mod events;
 mod farm;
 mod follow;
@@ -27,6 +28,7 @@ pub fn router() -> Routes {
         .open_api(routes!(openapi))
         .merge(actions::router())
         .merge(places::router())
+        .merge(causes::router())
         .merge(farm::router())
         .merge(jobs::router())
         .merge(runs::router())

@@ -77,6 +77,8 @@ const ABOUT: [(&str, &str, &[&str]); 7] = [
             "node_resume",
             "node_removed",
             "pool_resized",
+            "acknowledged",
+            "unacknowledged",
             "lease_released",
             "epoch_bumped",
             "run_submitted",

@@ -19,6 +19,7 @@ mod page;
 mod parts;
 mod run;
 mod runs;
+mod verdict;
 
 use axum::http::Method;
 use axum::response::Response;

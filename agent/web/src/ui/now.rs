@@ -3,16 +3,16 @@
 use axum::extract::State;
 use axum::response::Response;
 use farmhand_core::run::RunState;
-use farmhand_store::reading::{self, About, FarmNow, Finding, Level, Paging, RunFilter, RunItem, Window};
+use farmhand_store::Role;
+use farmhand_store::reading::{self, FarmNow, Paging, RunFilter, RunItem, Window};
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::layout::Section;
-use super::parts::icons::Icon;
 use super::parts::time::{ago, both, since, span};
 use super::parts::{empty, link, words};
-use super::{Made, answer, lanes, runs};
+use super::{Made, answer, lanes, runs, verdict};
 use crate::{App, Caller, Problem, Query};
 
 #[derive(Deserialize, Default)]
@@ -35,10 +35,10 @@ const WINDOWS: [(&str, i64); 7] = [
 const USUAL: (&str, i64) = ("15m", 900);
 
 pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
-    answer(&app, &caller, made(&app, &ask).await)
+    answer(&app, &caller, made(&app, &ask, caller.role).await)
 }
 
-async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
+async fn made(app: &App, ask: &Ask, role: Role) -> Result<Made, Problem> {
     let db = app.reading.db();
     let job = Some(ask.job.trim().to_owned()).filter(|j| !j.is_empty());
     let (word, seconds) = *WINDOWS
@@ -70,7 +70,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     let facts = lanes::facts(&picture, &nodes.items, now);
     let arranged = lanes::arrange(&facts, now, window);
     let content = html! {
-        (verdict(&farm))
+        (verdict::section(&farm, role))
         @if !farm.any_job { (first_job()) }
         section class="card" id="lanes" {
             header {
@@ -105,91 +105,12 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
         }
     };
     Ok(Made {
-        title: match farm.level {
-            Level::Well => "All well".to_owned(),
-            Level::Attention => "Attention".to_owned(),
-            Level::Trouble => "Trouble".to_owned(),
-        },
+        title: verdict::headline(&farm),
         section: Section::Now,
         now,
         tick: 3,
         content,
     })
-}
-
-/// In a sentence, and what stands behind it.
-fn verdict(farm: &FarmNow) -> Markup {
-    let (class, icon, word) = match farm.level {
-        Level::Well => ("ok", Icon::Check, "All well"),
-        Level::Attention => ("warn", Icon::Alert, "Attention"),
-        Level::Trouble => ("bad", Icon::Cross, "Trouble"),
-    };
-    html! {
-        section id="verdict" data-live class=(format!("card verdict {class}")) aria-live="polite" {
-            h1 { (icon.markup()) (word) @if let Some(worst) = farm.findings.first() { ": " (finding(worst)) } }
-            @if farm.findings.len() > 1 { ul { @for found in &farm.findings[1..] { li { (finding(found)) } } } }
-            (others(farm))
-            (facts(farm))
-        }
-    }
-}
-
-/// A sentence that leads to what it is about.
-fn finding(found: &Finding) -> Markup {
-    let href = match &found.about {
-        About::Run(run) => link::run(*run),
-        About::Job(job) => link::job(job),
-        About::Node(node) => link::node(node),
-        About::Jobs(state) => link::query("/jobs", &[("state", state)]),
-        About::Nodes(state) => link::query("/nodes", &[("state", state)]),
-        About::Epoch => return html! { (found.text) },
-    };
-    html! { a href=(href) { (found.text) } }
-}
-
-/// The others of each kind: a finding names the first of them alone.
-fn others(farm: &FarmNow) -> Markup {
-    let now = farm.db_now;
-    let named = |node: &str| (farm.findings.iter()).any(|f| f.about == About::Node(node.to_owned()));
-    let nodes: Vec<_> = farm.lost.iter().filter(|n| !named(&n.address)).collect();
-    html! {
-        @if farm.overdue.len().max(farm.stuck.len()).max(farm.failing.len()).max(nodes.len()) > 1 {
-            ul class="others" {
-                @for job in farm.overdue.iter().skip(1).take(4) {
-                    li { span class="state t-bad" { (Icon::Clock.markup()) "late" }
-                        span { a href=(link::job(&job.job_id)) { (job.job_id) } ", due " (ago(job.next_run, now)) } }
-                }
-                @for lease in farm.stuck.iter().skip(1).take(4) {
-                    li { span class="state t-bad" { (Icon::Wait.markup()) "stuck" }
-                        span { a href=(link::run(lease.run_id)) { "run " (lease.run_id) } " of " (lease.job_id) " on "
-                            a href=(link::node(&lease.node)) { (lease.node) } ", " (lease.state) " for " (since(lease.since, now)) } }
-                }
-                @for node in nodes.iter().skip(1).take(4) {
-                    li { (words::node(node.state.as_str()).markup())
-                        span { a href=(link::node(&node.address)) { (node.address) } ", since " (ago(node.since, now)) } }
-                }
-                @for job in farm.failing.iter().skip(1).take(4) {
-                    li { span class="state t-bad" { (Icon::Cross.markup()) "failing" }
-                        span { a href=(link::job(&job.job_id)) { (job.job_id) } ", " (job.consecutive_failures) @if job.consecutive_failures == 1 { " failure" } @else { " failures in a row" }
-                            @if let Some(at) = job.last_success { "; last success " (ago(at, now)) } @else { "; has never succeeded" } } }
-                }
-                @if farm.failing.len() > 5 {
-                    li { a href="/jobs?state=failing" { "and " (farm.failing.len() - 5) @if farm.failing.len() == 20 { " or more" } " other failing jobs" } }
-                }
-            }
-        }
-    }
-}
-
-fn facts(farm: &FarmNow) -> Markup {
-    html! {
-        div class="facts" {
-            @for (state, n) in &farm.nodes { span { b { (n) } " " (words::node(state.as_str()).word) } }
-            span { b { (farm.running) " of " (farm.slots) } " slots in use" }
-            span { b { (farm.due) } " due" }
-            span { b { (farm.waiting) } " waiting" }
-        }
-    }
 }
 
 fn first_job() -> Markup {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use farmhand_core::cause::{Acknowledged, Cause, CauseKind};
 use farmhand_core::health::Level;
-use farmhand_core::verdict::{
-    Cause, FarmFacts, Finding, Gated, Several, Stuck, TAKEOVER, Waiting, gate, judge, level,
-};
+use farmhand_core::verdict::{FarmFacts, Finding, Several, Stuck, TAKEOVER, Waiting, judge, level};
+use farmhand_core::waits::{Gated, WaitsFor, gate};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
@@ -23,17 +23,21 @@ use super::nodes::NodeState;
 
 /// Rows of each list.
 const ROWS: i64 = 20;
-/// The farm at this moment. Lists hold at most 20 rows, counts stop at 1,000.
+/// The farm at this moment. Lists hold at most 20 rows, first those that nobody acknowledged; counts stop at 1,000.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FarmNow {
     pub db_now: Timestamp,
     #[serde(default = "well")]
     #[schema(value_type = crate::described::Level)]
     pub level: Level,
-    /// Each thing that is not well, the worst first; empty when all is well.
+    /// Each thing that is not well, the worst first and what is acknowledged last; empty when all is well.
     #[serde(default)]
     #[schema(value_type = Vec<crate::described::FarmFinding>)]
     pub findings: Vec<Finding>,
+    /// Causes of these lists that somebody acknowledged.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, crate::described::Acknowledged>)]
+    pub acknowledged: BTreeMap<Cause, Acknowledged>,
     /// Scheduled jobs whose instant passed more than ten seconds ago and that nobody fired, the oldest first.
     pub overdue: Vec<OverdueJob>,
     /// Held runs whose lease is not as it should be, the oldest first.
@@ -42,10 +46,17 @@ pub struct FarmNow {
     pub failing: Vec<FailingJob>,
     /// Nodes whose session another node ended within the last day and that have not come back, or whose lease is over.
     pub lost: Vec<LostNode>,
+    /// Nodes whose machines refuse to start runs.
+    #[serde(default)]
+    pub blocked: Vec<String>,
     /// The run that could have been claimed for the longest time.
     pub oldest_due: Option<WaitingRun>,
     /// The run that has waited longest for a pool, a lock or a rate.
     pub oldest_gated: Option<WaitingRun>,
+    /// Of both, the oldest that nobody acknowledged, and of each acknowledged job the oldest.
+    #[serde(default, skip_serializing)]
+    #[schema(ignore)]
+    waits: Vec<WaitingRun>,
     /// Jobs by their next instants.
     pub next: Vec<NextNow>,
     /// Runs that are held.
@@ -126,16 +137,19 @@ pub struct WaitingRun {
     #[serde(default, skip_serializing)]
     #[schema(ignore)]
     rev: i64,
+    #[serde(default, skip_serializing)]
+    #[schema(ignore)]
+    acknowledged: bool,
 }
 
 impl WaitingRun {
-    fn cause(&self, nothing_ready: bool, gated: Option<Gated>) -> Cause {
+    fn needs(&self, nothing_ready: bool, gated: Option<Gated>) -> WaitsFor {
         match (gated, &self.node, &self.placement) {
-            (Some(gated), ..) => Cause::Gate(gated),
-            (None, ..) if self.fits => Cause::Slot,
-            (None, Some(node), _) => Cause::Node(node.clone()),
-            (None, None, Some(labels)) if !nothing_ready => Cause::Labels(labels.clone()),
-            (None, None, _) => Cause::NoNode,
+            (Some(gated), ..) => WaitsFor::Gate(gated),
+            (None, ..) if self.fits => WaitsFor::Slot,
+            (None, Some(node), _) => WaitsFor::Node(node.clone()),
+            (None, None, Some(labels)) if !nothing_ready => WaitsFor::Labels(labels.clone()),
+            (None, None, _) => WaitsFor::NoNode,
         }
     }
 }
@@ -151,69 +165,102 @@ pub async fn farm(db: &Db) -> Result<FarmNow, StoreError> {
         })?;
     now.stuck
         .retain(|lease| now.db_now.duration_since(lease.since) > TAKEOVER);
-    let gated = match &now.oldest_gated {
-        Some(run) => gate_facts(db, &run.job_id, run.rev, run.run_id)
-            .await?
-            .and_then(|facts| gate(&need(facts, now.db_now))),
-        None => None,
-    };
+    let mut gated = BTreeMap::new();
+    for run in now.waits.iter().filter(|run| run.gate.is_some()) {
+        let facts = gate_facts(db, &run.job_id, run.rev, run.run_id).await?;
+        if let Some(holds) = facts.and_then(|facts| gate(&need(facts, now.db_now))) {
+            gated.insert(run.run_id, holds);
+        }
+    }
     now.judged(gated);
     Ok(now)
 }
 
 impl FarmNow {
-    /// With the verdict of what was read.
-    fn judged(&mut self, gated: Option<Gated>) {
-        let facts = self.facts(gated);
-        for (run, waits) in [
-            (&mut self.oldest_due, &facts.due),
-            (&mut self.oldest_gated, &facts.gated),
-        ] {
-            if let (Some(run), Some(waits)) = (run, waits) {
-                run.waits_for = waits.cause.to_string();
-            }
+    /// With the verdict of what was read; `gated` by run.
+    fn judged(&mut self, mut gated: BTreeMap<i64, Gated>) {
+        let nothing_ready = self.count(NodeState::Ready) == 0;
+        let needs: Vec<WaitsFor> = (self.waits.iter())
+            .map(|run| run.needs(nothing_ready, gated.remove(&run.run_id)))
+            .collect();
+        for (run, needs) in self.waits.iter_mut().zip(&needs) {
+            run.waits_for = needs.to_string();
         }
-        self.findings = judge(&facts);
+        let oldest = |gated: bool| {
+            let runs = self.waits.iter().filter(|run| run.gate.is_some() == gated);
+            runs.min_by_key(|run| (run.ready_at, run.run_id)).cloned()
+        };
+        (self.oldest_due, self.oldest_gated) = (oldest(false), oldest(true));
+        self.findings = judge(&self.facts(&needs));
         self.level = level(&self.findings);
     }
 
-    fn facts(&self, gated: Option<Gated>) -> FarmFacts {
+    fn count(&self, state: NodeState) -> i64 {
+        self.nodes.get(&state).copied().unwrap_or(0)
+    }
+
+    fn facts(&self, needs: &[WaitsFor]) -> FarmFacts {
         let most = usize::try_from(ROWS).unwrap_or(usize::MAX);
-        let count = |state| self.nodes.get(&state).copied().unwrap_or(0);
-        let ready = count(NodeState::Ready);
-        let waiting = |run: &Option<WaitingRun>, gated| {
-            run.as_ref().map(|run| Waiting {
-                run: run.run_id,
-                job: run.job_id.clone(),
-                waited: self.db_now.duration_since(run.ready_at),
-                cause: run.cause(ready == 0, gated),
-            })
+        let by = |cause: Cause| self.acknowledged.get(&cause).cloned();
+        let waiting = |gated: bool| {
+            let runs = self
+                .waits
+                .iter()
+                .zip(needs)
+                .filter(move |(run, _)| run.gate.is_some() == gated);
+            Several::of(
+                runs.map(|(run, needs)| {
+                    let waits = Waiting {
+                        run: run.run_id,
+                        job: run.job_id.clone(),
+                        waited: self.db_now.duration_since(run.ready_at),
+                        waits_for: needs.clone(),
+                    };
+                    // Of an acknowledged job, one that became ready later is another occurrence.
+                    let known = by(Cause::of(CauseKind::Waiting, &run.job_id));
+                    (waits, known.filter(|_| run.acknowledged))
+                }),
+                most,
+            )
         };
         // A node that does not answer is told once: with the run that is stuck on it, or by itself.
         let told = |node: &LostNode| {
             self.db_now.duration_since(node.since) <= TAKEOVER
                 || (self.stuck.iter()).any(|s| s.state == LeaseTrouble::Expired && s.node == node.address)
         };
-        let missing = |state| {
+        let missing = |state, kind| {
             (self.lost.iter())
                 .filter(move |node| node.state == state)
                 .filter(move |node| state == NodeState::Lost || !told(node))
-                .map(|node| node.address.clone())
+                .map(move |node| (node.address.clone(), by(Cause::of(kind, &node.address))))
         };
+        let jobs = |kind, id: &String| by(Cause::of(kind, id));
         FarmFacts {
             claims_open: self.claims_open,
             any_job: self.any_job,
             any_node: !self.nodes.is_empty(),
-            ready,
-            blocked: count(NodeState::Blocked),
-            late: Several::of(self.overdue.iter().map(|job| job.job_id.clone()), most),
-            stuck: Several::of(self.stuck.iter().map(StuckLease::told), most),
-            due: waiting(&self.oldest_due, None),
-            gated: waiting(&self.oldest_gated, gated),
-            lost: Several::of(missing(NodeState::Lost), most),
-            expired: Several::of(missing(NodeState::Expired), most),
+            ready: self.count(NodeState::Ready),
+            blocked: Several::of(
+                (self.blocked.iter()).map(|node| (node.clone(), by(Cause::of(CauseKind::Blocked, node)))),
+                most,
+            ),
+            late: Several::of(
+                (self.overdue.iter()).map(|job| (job.job_id.clone(), jobs(CauseKind::Late, &job.job_id))),
+                most,
+            ),
+            stuck: Several::of(
+                (self.stuck.iter()).map(|run| (run.told(), by(Cause::of(CauseKind::Stuck, run.run_id)))),
+                most,
+            ),
+            due: waiting(false),
+            gated: waiting(true),
+            lost: Several::of(missing(NodeState::Lost, CauseKind::Lost), most),
+            expired: Several::of(missing(NodeState::Expired, CauseKind::Expired), most),
             failing: Several::of(
-                (self.failing.iter()).map(|job| (job.job_id.clone(), job.consecutive_failures)),
+                self.failing.iter().map(|job| {
+                    let told = (job.job_id.clone(), job.consecutive_failures);
+                    (told, jobs(CauseKind::Failing, &job.job_id))
+                }),
                 most,
             ),
         }

@@ -7,12 +7,15 @@ fn quiet() -> FarmNow {
         db_now: "2026-03-01T12:00:00Z".parse().unwrap(),
         level: Level::Well,
         findings: Vec::new(),
+        acknowledged: BTreeMap::new(),
         overdue: Vec::new(),
         stuck: Vec::new(),
         failing: Vec::new(),
         lost: Vec::new(),
+        blocked: Vec::new(),
         oldest_due: None,
         oldest_gated: None,
+        waits: Vec::new(),
         next: Vec::new(),
         running: 0,
         due: 0,
@@ -27,7 +30,7 @@ fn quiet() -> FarmNow {
 fn told(change: impl FnOnce(&mut FarmNow), gated: Option<Gated>) -> (FarmNow, Vec<String>) {
     let mut now = quiet();
     change(&mut now);
-    now.judged(gated);
+    now.judged(gated.map(|gated| (7, gated)).into_iter().collect());
     let texts = now.findings.iter().map(|found| found.text.clone()).collect();
     (now, texts)
 }
@@ -44,6 +47,7 @@ fn waits(node: Option<&str>, labels: &[(&str, &str)], fits: bool) -> WaitingRun 
         fits,
         waits_for: String::new(),
         rev: 1,
+        acknowledged: false,
     }
 }
 
@@ -57,7 +61,7 @@ fn a_waiting_run_names_what_it_waits_for() {
         ),
         (waits(Some("n2"), &[], false), "node n2, which is not ready"),
     ] {
-        let (now, texts) = told(|now| now.oldest_due = Some(run), None);
+        let (now, texts) = told(|now| now.waits.push(run), None);
         assert_eq!(texts, [format!("run 7 of a has waited 22 min for {cause}")]);
         assert_eq!(now.oldest_due.unwrap().waits_for, cause);
     }
@@ -67,13 +71,17 @@ fn a_waiting_run_names_what_it_waits_for() {
         size: Some(1),
         holder: Some((9, "b".to_owned(), "n1".to_owned())),
     };
-    let (now, _) = told(|now| now.oldest_gated = Some(waits(None, &[], true)), Some(pool));
+    let gated = |run| WaitingRun {
+        gate: Some("pool".to_owned()),
+        ..run
+    };
+    let (now, _) = told(|now| now.waits.push(gated(waits(None, &[], true))), Some(pool));
     assert_eq!(
         now.oldest_gated.unwrap().waits_for,
         "pool db: run 9 of b on n1 holds it"
     );
     // What nothing holds is only to be claimed.
-    let (now, _) = told(|now| now.oldest_gated = Some(waits(Some("n2"), &[], false)), None);
+    let (now, _) = told(|now| now.waits.push(gated(waits(Some("n2"), &[], false))), None);
     assert_eq!(now.oldest_gated.unwrap().waits_for, "node n2, which is not ready");
 }
 

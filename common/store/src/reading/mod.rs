@@ -25,6 +25,7 @@ pub use ahead::{Ahead, JobAhead, Step, ahead};
 pub use events::{EventsFilter, events};
 pub use explain::{explain, explain_run};
 pub use farm::{FarmNow, LeaseTrouble, LostNode, OverdueJob, StuckLease, WaitingRun, farm};
+pub use farmhand_core::cause::Acknowledged;
 pub use farmhand_core::health::Level;
 pub use farmhand_core::verdict::{About, Finding};
 pub use flow::{FlowTask, FlowView, flow};

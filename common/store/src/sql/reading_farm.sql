@@ -1,4 +1,6 @@
--- $1: rows of each list. What is live only; "lease_until" is compared with the server's clock for people only.
+-- $1: rows of each list, what nobody acknowledged first. What is live only; "lease_until" is compared with the server's clock
+-- for people only.
+-- ack: an acknowledgement says nothing of what began after it: that is another occurrence.
 -- level: one index probe per priority in use, so that runs which wait for their time are never scanned.
 WITH RECURSIVE level(priority) AS (
     (SELECT r.priority FROM farmhand.run_live r WHERE r.state = 'due' AND r.gate IS NULL
@@ -22,12 +24,50 @@ WITH RECURSIVE level(priority) AS (
     SELECT g.* FROM (SELECT r.run_id, r.job_id, r.rev, r.node, r.placement, r.gate, r.ready_at FROM farmhand.run_live r
         WHERE r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate') LIMIT 1000) g
     WHERE g.ready_at <= statement_timestamp()
+), ack AS MATERIALIZED (
+    SELECT a.kind, a.name, a.at, jsonb_strip_nulls(jsonb_build_object('by', a.acknowledged_by, 'until', a.until,
+        'note', a.note)) AS told
+    FROM farmhand.acknowledgement a WHERE a.until > statement_timestamp()
+), waits AS (
+    -- The oldest of each: what could be claimed and what waits at a gate, and of either what is acknowledged by job.
+    SELECT DISTINCT ON (w.gate IS NULL, a.name) w.*, a.name IS NOT NULL AS acknowledged
+    FROM (TABLE claimable UNION ALL TABLE gated) w
+    LEFT JOIN ack a ON a.kind = 'waiting' AND a.name = w.job_id AND a.at >= w.ready_at
+    ORDER BY w.gate IS NULL, a.name, w.ready_at, w.run_id
 ), seat AS MATERIALIZED (
-    SELECT n.address, n.session, n.slots, n.labels, n.lease_until, n.lost_at,
+    SELECT n.address, n.session, n.slots, n.labels, n.lease_until, n.lost_at, n.started_at,
         farmhand.shown_state(n) AS state
     FROM farmhand.node n
+), late AS (
+    (SELECT j.job_id, j.next_run, false AS acknowledged FROM farmhand.job j
+        WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted
+            AND j.next_run < statement_timestamp() - interval '10 seconds'
+            AND NOT EXISTS (SELECT FROM ack a WHERE a.kind = 'late' AND a.name = j.job_id AND a.at >= j.next_run)
+        ORDER BY j.next_run, j.job_id LIMIT $1)
+    UNION ALL
+    SELECT j.job_id, j.next_run, true FROM ack a JOIN farmhand.job j ON a.kind = 'late' AND a.name = j.job_id
+        WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted
+            AND j.next_run < statement_timestamp() - interval '10 seconds' AND a.at >= j.next_run
+    ORDER BY 3, 2, 1 LIMIT $1
+), failing AS (
+    (SELECT s.*, false AS acknowledged
+        FROM farmhand.job_stat s JOIN farmhand.job j ON j.job_id = s.job_id AND farmhand.active(j)
+        WHERE s.consecutive_failures > 0 AND NOT EXISTS (SELECT FROM ack a
+            WHERE a.kind = 'failing' AND a.name = s.job_id AND a.at >= coalesce(s.last_success, a.at))
+        ORDER BY s.consecutive_failures DESC, s.job_id LIMIT $1)
+    UNION ALL
+    SELECT s.*, true FROM ack a JOIN farmhand.job_stat s ON a.kind = 'failing' AND a.name = s.job_id
+        JOIN farmhand.job j ON j.job_id = s.job_id AND farmhand.active(j)
+        WHERE s.consecutive_failures > 0 AND a.at >= coalesce(s.last_success, a.at)
+), gone AS (
+    SELECT s.address, s.state, s.since, a.name IS NOT NULL AS acknowledged
+    FROM (SELECT n.address, n.state, CASE n.state WHEN 'lost' THEN n.lost_at WHEN 'expired' THEN n.lease_until
+            -- Of a machine that starts nothing, since when is not known.
+            ELSE n.started_at END AS since
+        FROM seat n WHERE n.state IN ('lost', 'expired', 'blocked')) s
+    LEFT JOIN ack a ON a.kind = s.state AND a.name = s.address AND a.at >= s.since
 ), stuck AS (
-    SELECT r.run_id, r.job_id, r.running_at AS node, r.attempt, l.state, l.since
+    SELECT r.run_id, r.job_id, r.running_at AS node, r.attempt, l.state, l.since, a.name IS NOT NULL AS acknowledged
     FROM seat n
     JOIN farmhand.run_live r ON r.state = 'running' AND r.running_at = n.address
     CROSS JOIN LATERAL (
@@ -44,31 +84,31 @@ WITH RECURSIVE level(priority) AS (
         SELECT 'stalled', r.claimed_at + interval '5 seconds'
             WHERE r.session = n.session AND n.lease_until >= statement_timestamp() AND r.started_at IS NULL
     ) l
+    LEFT JOIN ack a ON a.kind = 'stuck' AND a.name = r.run_id::text AND a.at >= l.since
     WHERE l.since < statement_timestamp()
-    ORDER BY l.since, r.run_id
+    ORDER BY acknowledged, l.since, r.run_id
     LIMIT $1
 )
 SELECT clock_timestamp() AS db_now,
-    (SELECT coalesce(jsonb_agg(to_jsonb(o) ORDER BY o.next_run, o.job_id), '[]') FROM (
-        SELECT j.job_id, j.next_run FROM farmhand.job j
-        WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted
-            AND j.next_run < statement_timestamp() - interval '10 seconds'
-        ORDER BY j.next_run, j.job_id LIMIT $1) o) AS overdue,
-    (SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.since, s.run_id), '[]') FROM stuck s) AS stuck,
-    (SELECT coalesce(jsonb_agg(to_jsonb(f) ORDER BY f.consecutive_failures DESC, f.job_id), '[]') FROM (
-        SELECT s.job_id, s.consecutive_failures, s.last_state, s.last_finished, s.last_success
-        FROM farmhand.job_stat s JOIN farmhand.job j ON j.job_id = s.job_id AND farmhand.active(j)
-        WHERE s.consecutive_failures > 0
-        ORDER BY s.consecutive_failures DESC, s.job_id LIMIT $1) f) AS failing,
-    (SELECT coalesce(jsonb_agg(to_jsonb(l) ORDER BY l.since, l.address), '[]') FROM (
-        SELECT s.address, s.state, CASE s.state WHEN 'lost' THEN s.lost_at ELSE s.lease_until END AS since
-        FROM seat s WHERE s.state IN ('lost', 'expired') ORDER BY 3, 1 LIMIT $1) l) AS lost,
-    (SELECT to_jsonb(c) || jsonb_build_object('fits', EXISTS (SELECT FROM seat s WHERE s.state = 'ready'
-            AND (c.node IS NULL OR s.address = c.node) AND (c.placement IS NULL OR s.labels @> c.placement)))
-        FROM (SELECT * FROM claimable ORDER BY ready_at, run_id LIMIT 1) c) AS oldest_due,
-    (SELECT to_jsonb(c) || jsonb_build_object('fits', EXISTS (SELECT FROM seat s WHERE s.state = 'ready'
-            AND (c.node IS NULL OR s.address = c.node) AND (c.placement IS NULL OR s.labels @> c.placement)))
-        FROM (SELECT * FROM gated ORDER BY ready_at, run_id LIMIT 1) c) AS oldest_gated,
+    (SELECT coalesce(jsonb_object_agg(a.kind || ':' || a.name, a.told), '{}') FROM ack a JOIN (
+        SELECT 'late' AS kind, l.job_id AS name FROM late l WHERE l.acknowledged
+        UNION SELECT 'stuck', s.run_id::text FROM stuck s WHERE s.acknowledged
+        UNION SELECT 'waiting', w.job_id FROM waits w WHERE w.acknowledged
+        UNION SELECT g.state, g.address FROM gone g WHERE g.acknowledged
+        UNION SELECT 'failing', f.job_id FROM failing f WHERE f.acknowledged) h USING (kind, name)) AS acknowledged,
+    (SELECT coalesce(jsonb_agg(to_jsonb(l) ORDER BY l.acknowledged, l.next_run, l.job_id), '[]') FROM late l) AS overdue,
+    (SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.acknowledged, s.since, s.run_id), '[]') FROM stuck s) AS stuck,
+    (SELECT coalesce(jsonb_agg(to_jsonb(f) ORDER BY f.acknowledged, f.consecutive_failures DESC, f.job_id), '[]') FROM (
+        SELECT f.job_id, f.consecutive_failures, f.last_state, f.last_finished, f.last_success, f.acknowledged
+        FROM failing f ORDER BY f.acknowledged, f.consecutive_failures DESC, f.job_id LIMIT $1) f) AS failing,
+    (SELECT coalesce(jsonb_agg(to_jsonb(g) ORDER BY g.acknowledged, g.since, g.address), '[]') FROM (
+        SELECT g.* FROM gone g WHERE g.state <> 'blocked' ORDER BY g.acknowledged, g.since, g.address LIMIT $1) g) AS lost,
+    (SELECT coalesce(jsonb_agg(g.address ORDER BY g.acknowledged, g.address), '[]') FROM (
+        SELECT g.* FROM gone g WHERE g.state = 'blocked' ORDER BY g.acknowledged, g.address LIMIT $1) g) AS blocked,
+    (SELECT coalesce(jsonb_agg(to_jsonb(w) || jsonb_build_object('fits', EXISTS (SELECT FROM seat s WHERE s.state = 'ready'
+            AND (w.node IS NULL OR s.address = w.node) AND (w.placement IS NULL OR s.labels @> w.placement)))
+            ORDER BY w.acknowledged, w.ready_at, w.run_id), '[]')
+        FROM (SELECT * FROM waits w ORDER BY w.acknowledged, w.ready_at, w.run_id LIMIT $1) w) AS waits,
     (SELECT coalesce(jsonb_agg(to_jsonb(j) ORDER BY j.next_run, j.job_id), '[]') FROM (
         SELECT j.job_id, j.next_run FROM farmhand.job j
         WHERE j.enabled AND j.scheduled AND NOT j.paused AND NOT j.deleted

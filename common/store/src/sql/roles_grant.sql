@@ -75,6 +75,7 @@ BEGIN
             ('notify_episode', 'rawd', 'rd', 'r'),
             ('notification', 'rawd', 'ra', 'r'),
             ('notify_turn', 'rw', 'r', 'r'),
+            ('acknowledgement', 'rawd', 'rawd', 'r'),
             -- Nodes and the protocol.
             ('node', 'raw', 'rwd', 'r'),
             ('node_boot', 'raw', 'r', 'r'),
@@ -163,6 +164,9 @@ BEGIN
             ('drop_partitions', ARRAY['agent']),
             ('trim_history', ARRAY['agent']),
             ('forget_audit', ARRAY['agent']),
+            ('acknowledge', ARRAY['agent', 'operator']),
+            ('unacknowledge', ARRAY['agent', 'operator']),
+            ('tell_acknowledgement', ARRAY['agent', 'operator']),
             ('turn', ARRAY['agent']),
             ('shown_state', ARRAY['agent', 'operator', 'viewer']),
             ('active', ARRAY['agent', 'operator', 'viewer']),

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use crate::commands::next::distance;
 use crate::commands::out;
+use crate::commands::status::finding;
 
 /// One table.
 pub struct List {
@@ -32,7 +33,7 @@ pub fn head(moment: &Moment, findings: &[Finding]) -> Vec<String> {
         moment.waiting,
         out::time(moment.db_now)
     )];
-    lines.extend(findings.iter().map(|found| format!("! {}", found.text)));
+    lines.extend(findings.iter().map(finding));
     lines
 }
 

@@ -20,10 +20,12 @@ pub enum Verb {
     Cordon,
     Drain,
     ResumeNode,
+    Acknowledge,
+    Unacknowledge,
 }
 
 impl Verb {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Run,
         Self::Pause,
         Self::Resume,
@@ -32,6 +34,8 @@ impl Verb {
         Self::Cordon,
         Self::Drain,
         Self::ResumeNode,
+        Self::Acknowledge,
+        Self::Unacknowledge,
     ];
 
     /// In the address.
@@ -45,6 +49,8 @@ impl Verb {
             Self::Cordon => "cordon",
             Self::Drain => "drain",
             Self::ResumeNode => "resume-node",
+            Self::Acknowledge => "acknowledge",
+            Self::Unacknowledge => "unacknowledge",
         }
     }
 
@@ -61,6 +67,7 @@ impl Verb {
             Self::Run | Self::Pause | Self::Resume => "job",
             Self::Cancel | Self::Retry => "run",
             Self::Cordon | Self::Drain | Self::ResumeNode => "node",
+            Self::Acknowledge | Self::Unacknowledge => "cause",
         }
     }
 
@@ -74,6 +81,8 @@ impl Verb {
             Self::Cordon => "Cordon",
             Self::Drain => "Drain",
             Self::ResumeNode => "Resume",
+            Self::Acknowledge => "Acknowledge",
+            Self::Unacknowledge => "Unacknowledge",
         }
     }
 
@@ -86,7 +95,7 @@ impl Verb {
 /// An action as far as its form is filled in.
 pub struct Asked {
     pub verb: Verb,
-    /// The job, the run or the node.
+    /// The job, the run, the node or the cause.
     pub about: String,
     pub action: Result<Action, Problem>,
     given: Vec<(String, String)>,
@@ -149,6 +158,12 @@ impl Asked {
                 deadline: field("deadline").map(str::to_owned),
             }),
             Verb::ResumeNode => Ok(Action::Uncordon { node: about }),
+            Verb::Acknowledge => Ok(Action::Acknowledge {
+                cause: about,
+                lasts: field("for").map(str::to_owned),
+                note: field("note").map(str::to_owned),
+            }),
+            Verb::Unacknowledge => Ok(Action::Unacknowledge { cause: about }),
         };
         Ok(asked)
     }
@@ -164,6 +179,8 @@ impl Asked {
             Verb::Cordon => format!("Cordon {about}?"),
             Verb::Drain => format!("Drain {about}?"),
             Verb::ResumeNode => format!("Let {about} claim again?"),
+            Verb::Acknowledge => format!("Acknowledge {about}?"),
+            Verb::Unacknowledge => format!("Take the acknowledgement of {about} back?"),
         }
     }
 
@@ -172,6 +189,7 @@ impl Asked {
         match self.verb.about() {
             "job" => link::job(&self.about),
             "run" => format!("/runs/{}", link::encode(&self.about)),
+            "cause" => "/".to_owned(),
             _ => link::node(&self.about),
         }
     }
@@ -191,6 +209,10 @@ impl Asked {
                 },
                 Verb::Pause => (self.text("reason", "Why, for the others (may be empty)", "")),
                 Verb::Drain => (self.text("deadline", "End what still runs after (empty: wait for it)", "10m")),
+                Verb::Acknowledge => {
+                    (self.text("for", "For how long (empty: 8 hours; at most 30d)", "8h"))
+                    (self.text("note", "A note for the others (may be empty)", ""))
+                },
                 Verb::Cancel => (self.tick("firing", "Also cancel the rest of this firing")),
                 Verb::Retry => (self.tick("from_failed", "Of a flow, only what did not succeed")),
                 _ => {},

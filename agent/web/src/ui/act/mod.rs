@@ -23,7 +23,7 @@ use farmhand_control::{Action, Answer};
 use form::Asked;
 pub use form::Verb;
 
-/// What leads to an action on a job, a run or a node. To whom it is not allowed it says so.
+/// What leads to an action on a job, a run, a node or a cause. To whom it is not allowed it says so.
 pub fn button(verb: Verb, about: &str, role: Role) -> Markup {
     let (icon, class, word) = match verb {
         Verb::Run => (Icon::Play, "button main", "Run now"),
@@ -33,6 +33,8 @@ pub fn button(verb: Verb, about: &str, role: Role) -> Markup {
         Verb::Retry => (Icon::Again, "button", "Run again"),
         Verb::Cordon => (Icon::Pause, "button", "Cordon"),
         Verb::Drain => (Icon::Arrow, "button", "Drain"),
+        Verb::Acknowledge => (Icon::Check, "button small", "Acknowledge"),
+        Verb::Unacknowledge => (Icon::Again, "button small", "Unacknowledge"),
     };
     let needs = verb.role();
     if role < needs {
@@ -43,7 +45,9 @@ pub fn button(verb: Verb, about: &str, role: Role) -> Markup {
         };
     }
     let href = link::query(&format!("/act/{}", verb.word()), &[(verb.about(), about)]);
-    html! { a class=(class) data-ask href=(href) { (icon.markup()) (word) } }
+    // A page has many of these: what each is about is said to whoever does not see where it stands.
+    let title = (verb.about() == "cause").then(|| format!("{word} {about}"));
+    html! { a class=(class) data-ask href=(href) title=[&title] aria-label=[&title] { (icon.markup()) (word) } }
 }
 
 /// A page to ask on and one to do it, for each verb.

@@ -1,0 +1,85 @@
+//! What somebody said is known, so that it does not lead the verdict.
+
+use std::time::Duration;
+
+use farmhand_core::cause::{Acknowledged, Cause};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio_postgres::types::Type;
+
+use super::db::{Db, stmt};
+use super::error::StoreError;
+
+/// One that has not expired. The cause may be gone: then it says nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acknowledgement {
+    pub cause: Cause,
+    pub at: Timestamp,
+    #[serde(flatten)]
+    pub told: Acknowledged,
+}
+
+/// Acknowledges a cause, again if it was; returns until when.
+pub async fn acknowledge(
+    db: &Db,
+    cause: &Cause,
+    by: &str,
+    lasts: Duration,
+    note: Option<&str>,
+) -> Result<Timestamp, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        until: Timestamp,
+    }
+    let seconds = lasts.as_secs_f64();
+    let row: Option<Row> = db
+        .row(
+            stmt!("acknowledge"),
+            &[
+                (&cause.kind.as_str(), Type::TEXT),
+                (&cause.name, Type::TEXT),
+                (&by, Type::TEXT),
+                (&seconds, Type::FLOAT8),
+                (&note, Type::TEXT),
+            ],
+        )
+        .await?;
+    row.map(|row| row.until).ok_or_else(|| StoreError::Decode {
+        op: "acknowledge",
+        message: "no row".to_owned(),
+    })
+}
+
+/// Takes it back; false when there is none.
+pub async fn unacknowledge(db: &Db, cause: &Cause, by: &str) -> Result<bool, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        done: bool,
+    }
+    let row: Option<Row> = db
+        .row(
+            stmt!("unacknowledge"),
+            &[
+                (&cause.kind.as_str(), Type::TEXT),
+                (&cause.name, Type::TEXT),
+                (&by, Type::TEXT),
+            ],
+        )
+        .await?;
+    Ok(row.is_some_and(|row| row.done))
+}
+
+/// All that have not expired, what expires first at the top; at most 1,000.
+pub async fn acknowledgements(db: &Db) -> Result<Vec<Acknowledgement>, StoreError> {
+    db.rows(stmt!("acknowledgements"), &[]).await
+}
+
+/// Deletes what has expired; returns how many that were.
+pub async fn drop_expired(db: &Db) -> Result<i64, StoreError> {
+    #[derive(Deserialize)]
+    struct Gone {
+        gone: i64,
+    }
+    let gone: Option<Gone> = db.row(stmt!("drop_acknowledgements"), &[]).await?;
+    Ok(gone.map_or(0, |g| g.gone))
+}

@@ -1,0 +1,1 @@
+SELECT farmhand.unacknowledge($1, $2, $3) AS done
