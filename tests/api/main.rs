@@ -10,6 +10,7 @@ mod client;
 mod document;
 mod fixture;
 mod limits;
+mod many;
 mod proxied;
 mod schemathesis;
 mod streams;

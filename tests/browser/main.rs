@@ -109,3 +109,27 @@ async fn an_open_page_says_what_is_away_and_recovers() {
     let mut farm = farm(Farm::new().agents(3).proxied().jobs(LONG)).await;
     run(&mut farm, "away").await;
 }
+
+#[tokio::test]
+async fn what_is_done_at_night_takes_few_clicks() {
+    let mut farm = farm(Farm::new().agents(3).ttl(Duration::from_secs(5)).jobs(LONG).jobs(
+        r#"
+        [job.broken]
+        command = "echo the disk is full >&2; exit 3"
+        [job.held]
+        command = ["/bin/true"]
+        [job.nowhere]
+        command = ["/bin/true"]
+        where   = { gpu = "yes" }
+        [job.sleeper]
+        command = ["/bin/sleep", "{seconds}"]
+        params  = { seconds = { type = "integer", default = 0 } }
+        "#,
+    ))
+    .await;
+    for job in ["broken", "sleeper", "sleeper", "sleeper", "sleeper", "sleeper"] {
+        let run = farm.submit(job).await;
+        farm.over(run, Duration::from_secs(90)).await;
+    }
+    run(&mut farm, "oncall").await;
+}

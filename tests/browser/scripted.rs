@@ -96,6 +96,23 @@ async fn grant(farm: &mut Farm, wish: &str) -> String {
             farm.sql.execute(failed, &[&about]).await.expect("a failure");
             "failed".to_owned()
         }
+        "queue" => {
+            let (count, job) = about.split_once(' ').expect("a count and a job");
+            let sql = format!(
+                "INSERT INTO farmhand.run_live (job_id, rev, kind, instance, due_at, ready_at)
+                 SELECT '{job}', 1, 'submitted', 0, now(), 'infinity' FROM generate_series(1, {count})"
+            );
+            farm.sql.batch_execute(&sql).await.expect("the runs");
+            "queued".to_owned()
+        }
+        "due" => {
+            let sql = format!("SELECT count(*) FROM farmhand.run WHERE job_id = '{about}' AND state = 'due'");
+            farm.value::<i64>(&sql).await.to_string()
+        }
+        "slow" => farm
+            .ok(&["job", "run", about, "-p", "seconds=120"])
+            .trim()
+            .to_owned(),
         "runs" => farm.runs(about).await.len().to_string(),
         "holder" => farm.run(number()).await.running_at.unwrap_or_default(),
         "fence" => farm.run(number()).await.fence.unwrap_or(0).to_string(),

@@ -2,6 +2,7 @@
 
 pub mod acknowledge;
 pub mod backfill;
+pub mod bulk;
 pub mod due_now;
 pub mod epochs;
 pub mod jobs;
@@ -18,6 +19,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+pub use bulk::{Chosen, Deed};
 pub use moment::{moment, past_moment};
 pub use perform::perform;
 pub use refusal::{Kind, Refusal};
@@ -40,6 +42,13 @@ pub enum Action {
     Retry {
         run: i64,
         /// Of a flow, only what did not succeed.
+        from_failed: bool,
+    },
+    /// Cancel or run again each of many.
+    Many {
+        deed: Deed,
+        chosen: Chosen,
+        /// Of flows, only what did not succeed.
         from_failed: bool,
     },
     Pause {
@@ -148,6 +157,21 @@ impl Action {
             Self::Retry { run: id, from_failed } => {
                 run("farmhand run retry", *id) + flag(*from_failed, " --from-failed")
             }
+            Self::Many {
+                deed,
+                chosen,
+                from_failed,
+            } => {
+                let words = match deed {
+                    Deed::Cancel => "farmhand run cancel",
+                    Deed::Retry => "farmhand run retry",
+                };
+                format!(
+                    "{words}{}{}",
+                    chosen.options(),
+                    flag(*from_failed, " --from-failed")
+                )
+            }
             Self::Pause { job, reason } => with("job pause", job) + &option("--reason", reason.as_deref()),
             Self::Resume { job } => with("job resume", job),
             Self::Backfill { job, from, to, max } => {
@@ -208,6 +232,29 @@ mod tests {
             (
                 Action::Cancel { run: 7, firing: true },
                 "farmhand run cancel 7 --firing",
+            ),
+            (
+                Action::Many {
+                    deed: Deed::Retry,
+                    chosen: Chosen {
+                        job: Some(job()),
+                        states: vec![farmhand_core::run::RunState::Failed],
+                        ..Chosen::default()
+                    },
+                    from_failed: true,
+                },
+                r"farmhand run retry '--job=it'\''s' --state=failed --yes --from-failed",
+            ),
+            (
+                Action::Many {
+                    deed: Deed::Cancel,
+                    chosen: Chosen {
+                        runs: vec![7, 9],
+                        ..Chosen::default()
+                    },
+                    from_failed: false,
+                },
+                "farmhand run cancel 7 9",
             ),
             (
                 Action::Drain {

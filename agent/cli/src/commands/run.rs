@@ -5,9 +5,10 @@ use farmhand_store::Db;
 use farmhand_store::jobs::{self, Cancelled};
 use serde_json::json;
 
-use super::bulk::{Chosen, Deed};
+use super::bulk::Chosen;
 use super::follow::{Follow, follow};
 use super::{DatabaseArgs, Exit, Failure, Outcome, completion, items, logs, out, runs};
+use farmhand_control::Deed;
 use farmhand_control::runs::{no_run, retry, together};
 
 #[derive(Args, Debug)]
@@ -51,7 +52,7 @@ enum RunCommand {
     /// timed out or were lost
     Retry {
         #[arg(required_unless_present = "Chosen", conflicts_with = "Chosen", add = completion::run_numbers())]
-        run: Option<i64>,
+        run: Vec<i64>,
         /// Of a flow, only the tasks that did not succeed
         #[arg(long)]
         from_failed: bool,
@@ -81,19 +82,19 @@ pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
             cancel(&db, &runs, as_json).await
         }
         RunCommand::Retry {
-            run: Some(run),
+            run,
             from_failed,
             follow: how,
             ..
-        } => {
-            let new = retry(&db, *run, *from_failed, &super::who(), None).await?;
+        } if run.len() == 1 => {
+            let new = retry(&db, run[0], *from_failed, &super::who(), None).await?;
             follow(&db, new, how, as_json).await
         }
         RunCommand::Retry {
             from_failed,
             follow: how,
             chosen,
-            ..
+            run,
         } => {
             if how.is_asked() {
                 return Err(
@@ -103,7 +104,7 @@ pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
             }
             let runs = match chosen {
                 Some(chosen) => chosen.confirmed(&db, Deed::Retry).await?,
-                None => Vec::new(),
+                None => run.clone(),
             };
             again(&db, &runs, *from_failed, as_json).await
         }

@@ -3,8 +3,10 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use farmhand_core::definition::Overlap;
+use farmhand_core::run::RunState;
 use farmhand_store::Role;
 use farmhand_store::jobs::Once;
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
@@ -13,7 +15,7 @@ use utoipa_axum::routes;
 use crate::auth::Refusal;
 use crate::extract::MaybeJson;
 use crate::{App, Caller, Json, Path, Problem, Query, Routes};
-use farmhand_control::{Action, Answer, By, perform};
+use farmhand_control::{Action, Answer, By, Chosen, Deed, perform};
 use farmhand_telemetry::events::Refused;
 
 /// Longest `Idempotency-Key`, in bytes.
@@ -27,6 +29,8 @@ pub(super) fn router() -> Routes {
         .api(Role::Operator, routes!(backfill))
         .api(Role::Operator, routes!(cancel))
         .api(Role::Operator, routes!(retry))
+        .api(Role::Operator, routes!(cancel_many))
+        .api(Role::Operator, routes!(retry_many))
 }
 
 pub(super) type Answered = Result<Json<Answer>, Problem>;
@@ -271,4 +275,78 @@ async fn retry(
     act(&app, &caller, &action, key(&headers)?, query.preview)
         .await
         .map(Json)
+}
+
+/// Which runs: those that are named, or else all that match.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[derive(Default)]
+struct Choice {
+    /// By number; with these nothing else is looked at. At most 1,000
+    runs: Vec<i64>,
+    job: Option<String>,
+    /// When it is left out: to cancel, due and running; to run again, failed, timed_out and lost
+    #[schema(value_type = Vec<farmhand_store::described::RunState>)]
+    state: Vec<RunState>,
+    /// Its address
+    node: Option<String>,
+    /// By their end or, if they have not ended, by their due instant
+    since: Option<Timestamp>,
+    until: Option<Timestamp>,
+    /// To run again: of flows, only the tasks that did not succeed
+    from_failed: bool,
+}
+
+impl Choice {
+    fn action(self, deed: Deed) -> Action {
+        Action::Many {
+            deed,
+            from_failed: self.from_failed,
+            chosen: Chosen {
+                runs: self.runs,
+                job: self.job,
+                states: self.state,
+                node: self.node,
+                since: self.since,
+                until: self.until,
+                upto: None,
+            },
+        }
+    }
+}
+
+/// End many runs; those that are running get SIGTERM, and SIGKILL after their grace
+#[utoipa::path(post, path = "/api/v1/runs/cancel", tag = "runs", request_body = Choice, params(Plain),
+    responses((status = 200, body = Answer)))]
+async fn cancel_many(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<Plain>,
+    Json(choice): Json<Choice>,
+) -> Answered {
+    act(&app, &caller, &choice.action(Deed::Cancel), None, query.preview)
+        .await
+        .map(Json)
+}
+
+/// Run the jobs of many finished runs again, with their parameters, as new runs
+#[utoipa::path(post, path = "/api/v1/runs/retry", tag = "runs", request_body = Choice,
+    params(Plain, ("Idempotency-Key" = Option<String>, Header, description = "With the same key again, no second run is made of any of them", min_length = 1, max_length = 200, pattern = "^[ -~]+$")),
+    responses((status = 200, body = Answer)))]
+async fn retry_many(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<Plain>,
+    headers: HeaderMap,
+    Json(choice): Json<Choice>,
+) -> Answered {
+    act(
+        &app,
+        &caller,
+        &choice.action(Deed::Retry),
+        key(&headers)?,
+        query.preview,
+    )
+    .await
+    .map(Json)
 }

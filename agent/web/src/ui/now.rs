@@ -98,7 +98,7 @@ async fn made(app: &App, ask: &Ask, role: Role) -> Result<Made, Problem> {
                 (next(&farm))
             }
             section class="card" id="unwell" data-live {
-                header { h2 { "Recent failures" } span class="push" { a href="/runs?state=bad" { "All of them" } } }
+                header { h2 { "Recent failures" } span class="push" { a href="/runs?state=bad&since=12h" { "Last 12 hours" } " · " a href="/runs?state=bad" { "All" } } }
                 @if unwell.items.is_empty() { p class="empty muted" { "No run has failed, timed out or been lost." } }
                 @else { (brief(&unwell.items, now)) }
             }

@@ -4,14 +4,15 @@ use axum::extract::State;
 use axum::response::Response;
 use farmhand_control::past_moment;
 use farmhand_core::run::RunState;
-use farmhand_store::query;
 use farmhand_store::reading::{self, Paging, RunFilter, RunItem};
+use farmhand_store::{Role, query};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::layout::Section;
+use super::parts::icons::Icon;
 use super::parts::time::{ago, between, since, took};
 use super::parts::{empty, link, none, pager, words};
 use super::{Made, answer};
@@ -48,13 +49,18 @@ const CHOICES: [(&str, &str, &[RunState]); 10] = [
 ];
 
 pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
-    answer(&app, &caller, made(&app, &ask).await)
+    answer(&app, &caller, made(&app, &ask, caller.role).await)
 }
 
-async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
+/// The states that a word of the filter means; none of "any".
+pub fn states(word: &str) -> &'static [RunState] {
+    let choice = CHOICES.iter().find(|(value, ..)| *value == word);
+    choice.map_or(&[], |(.., states)| *states)
+}
+
+async fn made(app: &App, ask: &Ask, role: Role) -> Result<Made, Problem> {
     let db = app.reading.db();
     let now = query::now(db).await?;
-    let states = CHOICES.iter().find(|(value, ..)| *value == ask.state);
     let chosen = |text: &str| Some(text.trim().to_owned()).filter(|t| !t.is_empty());
     let time = |name, text: &str| {
         chosen(text)
@@ -63,7 +69,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     };
     let filter = RunFilter {
         job: chosen(&ask.job),
-        states: states.map_or(Vec::new(), |(.., states)| states.to_vec()),
+        states: states(&ask.state).to_vec(),
         node: chosen(&ask.node),
         since: time("since", &ask.since)?,
         until: time("until", &ask.until)?,
@@ -93,9 +99,14 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
         div class="head" { h1 class="grow" { "Runs" } }
         section class="card" {
             header { (filter_form(ask)) }
-            div id="runs" data-live {
-                @if page.items.is_empty() { (nothing(ask, page.next.is_some())) } @else { (table(&page.items, now)) }
-                (pager(first.as_deref(), next.as_deref()))
+            form id="many" method="get" action="/act/retry-runs" {
+                div id="runs" data-live {
+                    @if page.items.is_empty() { (nothing(ask, page.next.is_some())) } @else {
+                        (many(ask, &page.items, role))
+                        (rows(&page.items, now, role >= Role::Operator))
+                    }
+                    (pager(first.as_deref(), next.as_deref()))
+                }
             }
         }
     };
@@ -142,8 +153,33 @@ fn nothing(ask: &Ask, more: bool) -> Markup {
     html! { p class="empty" { "No runs match these filters. " a href="/runs" { "Show all" } } }
 }
 
+/// What can be done with those that are ticked or, when none is, with all that the filter shows.
+fn many(ask: &Ask, items: &[RunItem], role: Role) -> Markup {
+    let live = items.iter().any(|run| !run.state.is_final());
+    let over = items.iter().any(|run| run.state.is_final());
+    let filtered = [&ask.job, &ask.state, &ask.node, &ask.since, &ask.until]
+        .iter()
+        .any(|text| !text.is_empty());
+    html! {
+        @if role >= Role::Operator {
+            div class="many" {
+                @for (name, value) in [("job", &ask.job), ("state", &ask.state), ("node", &ask.node), ("since", &ask.since), ("until", &ask.until)] {
+                    @if !value.is_empty() { input type="hidden" name=(name) value=(value); }
+                }
+                @if over { button formaction="/act/retry-runs" { (Icon::Again.markup()) "Run these again" } }
+                @if live { button class="bad" formaction="/act/cancel-runs" { (Icon::Stop.markup()) "Cancel these" } }
+                small { @if filtered { "All that the filter shows, on every page; tick some to choose them alone." } @else { "Tick runs, or filter." } }
+            }
+        }
+    }
+}
+
 /// Runs as rows; also for other pages.
 pub fn table(runs: &[RunItem], now: Timestamp) -> Markup {
+    rows(runs, now, false)
+}
+
+fn rows(runs: &[RunItem], now: Timestamp, ticks: bool) -> Markup {
     html! {
         div class="scroll" {
             table class="stack" {
@@ -151,17 +187,20 @@ pub fn table(runs: &[RunItem], now: Timestamp) -> Markup {
                     th { "Run" } th { "State" } th { "Job" } th { "Due" } th { "Began" } th class="num" { "Took" }
                     th { "Node" } th class="num" { "Attempt" } th class="wide" { "Why" }
                 } }
-                tbody { @for run in runs { (row(run, now)) } }
+                tbody { @for run in runs { (row(run, now, ticks)) } }
             }
         }
     }
 }
 
-fn row(run: &RunItem, now: Timestamp) -> Markup {
+fn row(run: &RunItem, now: Timestamp, tick: bool) -> Markup {
     let began = run.started_at.or(run.claimed_at);
     html! {
         tr id=(format!("run-{}", run.run_id)) data-row {
-            td class="nowrap" { a href=(link::run(run.run_id)) { (run.run_id) } }
+            td class="nowrap" {
+                @if tick { input type="checkbox" name="run" value=(run.run_id) aria-label=(format!("run {}", run.run_id)); " " }
+                a href=(link::run(run.run_id)) { (run.run_id) }
+            }
             td { (words::run(run.state).markup()) @if run.cancel_requested && !run.state.is_final() { " " span class="tag" { "cancelling" } } }
             td class="name" {
                 a href=(link::job(&run.job_id)) { (run.job_id) }

@@ -5,9 +5,10 @@ use farmhand_store::Role;
 use farmhand_store::jobs;
 use maud::{Markup, html};
 
+use super::many;
 use crate::ui::parts::link;
 use crate::{App, Problem};
-use farmhand_control::Action;
+use farmhand_control::{Action, Deed};
 
 /// What can be done from a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +23,12 @@ pub enum Verb {
     ResumeNode,
     Acknowledge,
     Unacknowledge,
+    CancelMany,
+    RetryMany,
 }
 
 impl Verb {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Run,
         Self::Pause,
         Self::Resume,
@@ -36,6 +39,8 @@ impl Verb {
         Self::ResumeNode,
         Self::Acknowledge,
         Self::Unacknowledge,
+        Self::CancelMany,
+        Self::RetryMany,
     ];
 
     /// In the address.
@@ -51,6 +56,8 @@ impl Verb {
             Self::ResumeNode => "resume-node",
             Self::Acknowledge => "acknowledge",
             Self::Unacknowledge => "unacknowledge",
+            Self::CancelMany => "cancel-runs",
+            Self::RetryMany => "retry-runs",
         }
     }
 
@@ -65,7 +72,7 @@ impl Verb {
     pub fn about(self) -> &'static str {
         match self {
             Self::Run | Self::Pause | Self::Resume => "job",
-            Self::Cancel | Self::Retry => "run",
+            Self::Cancel | Self::Retry | Self::CancelMany | Self::RetryMany => "run",
             Self::Cordon | Self::Drain | Self::ResumeNode => "node",
             Self::Acknowledge | Self::Unacknowledge => "cause",
         }
@@ -83,12 +90,23 @@ impl Verb {
             Self::ResumeNode => "Resume",
             Self::Acknowledge => "Acknowledge",
             Self::Unacknowledge => "Unacknowledge",
+            Self::CancelMany => "Cancel these runs",
+            Self::RetryMany => "Run these again",
         }
     }
 
     /// Whether it ends something.
     pub fn ends(self) -> bool {
-        matches!(self, Self::Cancel | Self::Drain)
+        matches!(self, Self::Cancel | Self::CancelMany | Self::Drain)
+    }
+
+    /// Of one that is done with each of many runs.
+    pub fn deed(self) -> Option<Deed> {
+        match self {
+            Self::CancelMany => Some(Deed::Cancel),
+            Self::RetryMany => Some(Deed::Retry),
+            _ => None,
+        }
     }
 }
 
@@ -115,6 +133,9 @@ impl Asked {
                 .map(|(_, value)| value.trim())
                 .filter(|value| !value.is_empty())
         };
+        if let Some(deed) = verb.deed() {
+            return Self::many(app, verb, deed, fields).await;
+        }
         let about = field(verb.about()).map(str::to_owned).ok_or_else(|| {
             Problem::bad_request(format!(
                 "the address does not say which {} is meant",
@@ -164,8 +185,36 @@ impl Asked {
                 note: field("note").map(str::to_owned),
             }),
             Verb::Unacknowledge => Ok(Action::Unacknowledge { cause: about }),
+            // They are read above.
+            Verb::CancelMany | Verb::RetryMany => asked.action,
         };
         Ok(asked)
+    }
+
+    async fn many(app: &App, verb: Verb, deed: Deed, fields: &[(String, String)]) -> Result<Self, Problem> {
+        let chosen = many::chosen(app.reading.db(), deed, fields).await?;
+        Ok(Self {
+            verb,
+            about: String::new(),
+            given: many::fields(&chosen, fields),
+            params: Vec::new(),
+            action: Ok(Action::Many {
+                deed,
+                from_failed: fields.iter().any(|(name, _)| name == "from_failed"),
+                chosen,
+            }),
+        })
+    }
+
+    /// What the form says again when it is sent.
+    pub fn carried(&self) -> Vec<(&str, &str)> {
+        if self.verb.deed().is_some() {
+            let fields = self.given.iter().filter(|(name, _)| name != "from_failed");
+            return fields
+                .map(|(name, value)| (name.as_str(), value.as_str()))
+                .collect();
+        }
+        vec![(self.verb.about(), self.about.as_str())]
     }
 
     pub fn title(&self) -> String {
@@ -180,12 +229,21 @@ impl Asked {
             Verb::Drain => format!("Drain {about}?"),
             Verb::ResumeNode => format!("Let {about} claim again?"),
             Verb::Acknowledge => format!("Acknowledge {about}?"),
+            Verb::CancelMany => "Cancel these runs?".to_owned(),
+            Verb::RetryMany => "Run these again?".to_owned(),
             Verb::Unacknowledge => format!("Take the acknowledgement of {about} back?"),
         }
     }
 
     /// The page that it is about.
     pub fn back(&self) -> String {
+        if self.verb.deed().is_some() {
+            let filter = self
+                .carried()
+                .into_iter()
+                .filter(|(name, _)| !["run", "upto"].contains(name));
+            return link::query("/runs", &filter.collect::<Vec<_>>());
+        }
         match self.verb.about() {
             "job" => link::job(&self.about),
             "run" => format!("/runs/{}", link::encode(&self.about)),
@@ -214,7 +272,7 @@ impl Asked {
                     (self.text("note", "A note for the others (may be empty)", ""))
                 },
                 Verb::Cancel => (self.tick("firing", "Also cancel the rest of this firing")),
-                Verb::Retry => (self.tick("from_failed", "Of a flow, only what did not succeed")),
+                Verb::Retry | Verb::RetryMany => (self.tick("from_failed", "Of a flow, only what did not succeed")),
                 _ => {},
             }
         }

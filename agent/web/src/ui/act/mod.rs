@@ -3,6 +3,7 @@
 //! The page works alone, as a link without a script leads to it; `farmhand.js` shows it in a dialog.
 
 mod form;
+mod many;
 
 use axum::Form;
 use axum::extract::State;
@@ -33,6 +34,8 @@ pub fn button(verb: Verb, about: &str, role: Role) -> Markup {
         Verb::Retry => (Icon::Again, "button", "Run again"),
         Verb::Cordon => (Icon::Pause, "button", "Cordon"),
         Verb::Drain => (Icon::Arrow, "button", "Drain"),
+        Verb::CancelMany => (Icon::Stop, "button bad", "Cancel these runs"),
+        Verb::RetryMany => (Icon::Again, "button", "Run these again"),
         Verb::Acknowledge => (Icon::Check, "button small", "Acknowledge"),
         Verb::Unacknowledge => (Icon::Again, "button small", "Unacknowledge"),
     };
@@ -99,7 +102,7 @@ fn dialog(asked: &Asked, preview: &Result<Answer, Problem>) -> Markup {
         div class="inner" {
             h1 { (asked.title()) }
             form class="stack" method="post" action=(here) data-preview=(here) {
-                input type="hidden" name=(verb.about()) value=(asked.about);
+                @for (name, value) in asked.carried() { input type="hidden" name=(name) value=(value); }
                 // A second click, or a reload, is answered with what the first did.
                 input type="hidden" name="key" value=(Uuid::new_v4().to_string());
                 (asked.fields())

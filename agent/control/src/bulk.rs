@@ -1,0 +1,184 @@
+//! Many runs at once, chosen by what they have in common.
+
+use farmhand_core::run::RunState;
+use farmhand_core::text::shell_word;
+use farmhand_store::reading::{self, Paging, RunFilter, RunItem};
+use farmhand_store::{Db, query};
+use jiff::Timestamp;
+
+use crate::{Kind, Refusal, jobs, runs};
+
+/// Rows of a page.
+const PAGE: i64 = 1_000;
+
+/// What is to be done with each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    Cancel,
+    Retry,
+}
+
+impl Deed {
+    /// Of the runs that are chosen without a state.
+    pub fn states(self) -> &'static [RunState] {
+        match self {
+            Self::Cancel => &[RunState::Due, RunState::Running],
+            Self::Retry => &[RunState::Failed, RunState::TimedOut, RunState::Lost],
+        }
+    }
+
+    fn check(self, state: RunState) -> Result<(), Refusal> {
+        match (self, state.is_final()) {
+            (Self::Cancel, true) => Err(Refusal::usage(format!("a run that is {state} has ended"))
+                .next("runs that are due or running can be cancelled")),
+            (Self::Retry, false) => Err(Refusal::usage(format!("a run that is {state} has not ended"))
+                .next("only runs that have ended can be run again")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Which runs: those that are named, or else all that match.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Chosen {
+    pub runs: Vec<i64>,
+    pub job: Option<String>,
+    pub states: Vec<RunState>,
+    pub node: Option<String>,
+    /// By their end or, if they have not ended, by their due instant.
+    pub since: Option<Timestamp>,
+    pub until: Option<Timestamp>,
+    /// No run that was made after this one: those that a preview did not show.
+    pub upto: Option<i64>,
+}
+
+/// One of them, as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picked {
+    pub run_id: i64,
+    pub job_id: String,
+    pub state: RunState,
+}
+
+impl Chosen {
+    /// The runs, the newest first; none when nothing matches.
+    ///
+    /// # Errors
+    /// 2 for a choice of nothing, or of states that do not fit; 3 for a job or run that never was; 4 for more than `most`.
+    pub async fn find(&self, db: &Db, deed: Deed, most: usize) -> Result<Vec<Picked>, Refusal> {
+        if self.runs.len() > most {
+            return Err(too_many(most));
+        }
+        let mut named = Vec::new();
+        for run_id in &self.runs {
+            let row = query::run(db, *run_id)
+                .await?
+                .ok_or_else(|| runs::no_run(*run_id))?;
+            named.push(Picked {
+                run_id: row.run_id,
+                job_id: row.job_id,
+                state: row.state,
+            });
+        }
+        if named.is_empty() {
+            self.matching(db, deed, most).await
+        } else {
+            Ok(named)
+        }
+    }
+
+    async fn matching(&self, db: &Db, deed: Deed, most: usize) -> Result<Vec<Picked>, Refusal> {
+        let texts = [&self.job, &self.node];
+        let times = [self.since, self.until];
+        if texts.iter().all(|t| t.is_none()) && times.iter().all(Option::is_none) && self.states.is_empty() {
+            return Err(Refusal::usage("no run is chosen")
+                .next("name runs by number, or by job, state, node, since or until"));
+        }
+        if let Some(job) = &self.job {
+            jobs::known(db, job).await?;
+        }
+        self.states.iter().try_for_each(|state| deed.check(*state))?;
+        // The list knows ends alone; runs that have not ended are chosen by their instant below.
+        let ended = deed == Deed::Retry;
+        let filter = RunFilter {
+            job: self.job.clone(),
+            states: if self.states.is_empty() {
+                deed.states()
+            } else {
+                &self.states
+            }
+            .to_vec(),
+            node: self.node.clone(),
+            since: self.since.filter(|_| ended),
+            until: self.until.filter(|_| ended),
+            ..RunFilter::default()
+        };
+        let fits = |run: &RunItem| {
+            let due = self.since.is_none_or(|t| run.due_at >= t) && self.until.is_none_or(|t| run.due_at < t);
+            (ended || due) && self.upto.is_none_or(|last| run.run_id <= last)
+        };
+        let mut found = Vec::new();
+        let mut paging = Paging::first(PAGE);
+        loop {
+            let page = reading::runs(db, &filter, &paging).await?;
+            found.extend(page.items.into_iter().filter(fits).map(|run| Picked {
+                run_id: run.run_id,
+                job_id: run.job_id,
+                state: run.state,
+            }));
+            if found.len() > most {
+                return Err(too_many(most));
+            }
+            match page.next {
+                Some(next) => paging.cursor = Some(next),
+                None => return Ok(found),
+            }
+        }
+    }
+
+    /// The options of the command that chooses the same.
+    pub fn options(&self) -> String {
+        if !self.runs.is_empty() {
+            return self.runs.iter().map(|run| format!(" {run}")).collect();
+        }
+        let mut text = String::new();
+        let mut add = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                text.push_str(&format!(" {}", shell_word(&format!("{name}={value}"))));
+            }
+        };
+        add("--job", self.job.clone());
+        self.states
+            .iter()
+            .for_each(|state| add("--state", Some(state.to_string())));
+        add("--node", self.node.clone());
+        add("--since", self.since.map(|at| at.to_string()));
+        add("--until", self.until.map(|at| at.to_string()));
+        text + " --yes"
+    }
+}
+
+fn too_many(most: usize) -> Refusal {
+    Refusal::new(
+        Kind::Refused,
+        format!("these are more than {most} runs; nothing was done"),
+    )
+    .next("choose fewer, by job, node, since or until")
+}
+
+/// `200 runs of backup`, `3 runs of 2 jobs`.
+pub fn counted(runs: &[Picked]) -> String {
+    let mut names: Vec<&str> = runs.iter().map(|run| run.job_id.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let n = runs.len();
+    let runs = if n == 1 {
+        "1 run".to_owned()
+    } else {
+        format!("{n} runs")
+    };
+    match names.as_slice() {
+        [one] => format!("{runs} of {one}"),
+        more => format!("{runs} of {} jobs", more.len()),
+    }
+}

@@ -1,0 +1,78 @@
+//! Which runs are meant: those that are ticked, or all that the filter of the list shows.
+
+use farmhand_control::{Chosen, Deed, past_moment};
+use farmhand_core::run::RunState;
+use farmhand_store::reading::{self, Paging, RunFilter};
+use farmhand_store::{Db, query};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::Problem;
+use crate::ui::runs;
+
+/// Read from the list's fields. What was made after the page that asks is not meant.
+pub async fn chosen(db: &Db, deed: Deed, fields: &[(String, String)]) -> Result<Chosen, Problem> {
+    let field = |wanted: &str| {
+        let found = fields.iter().find(|(name, _)| name == wanted);
+        found
+            .map(|(_, value)| value.trim())
+            .filter(|value| !value.is_empty())
+    };
+    let number = |text: &str| {
+        text.parse()
+            .map_err(|_| Problem::bad_request(format!("{text} is not a valid run number")))
+    };
+    let now = query::now(db).await?;
+    let time = |name: &str| -> Result<Option<Timestamp>, Problem> {
+        let given = field(name).map(|text| past_moment(name, text, now, &TimeZone::UTC));
+        Ok(given.transpose()?)
+    };
+    let ticked = fields.iter().filter(|(name, _)| name == "run");
+    let upto = match field("upto") {
+        Some(text) => Some(number(text)?),
+        None => newest(db).await?,
+    };
+    Ok(Chosen {
+        runs: ticked.map(|(_, run)| number(run)).collect::<Result<_, _>>()?,
+        job: field("job").map(str::to_owned),
+        states: states(deed, field("state").unwrap_or_default())?,
+        node: field("node").map(str::to_owned),
+        since: time("since")?,
+        until: time("until")?,
+        upto,
+    })
+}
+
+async fn newest(db: &Db) -> Result<Option<i64>, Problem> {
+    let page = reading::runs(db, &RunFilter::default(), &Paging::first(1)).await?;
+    Ok(page.items.first().map(|run| run.run_id))
+}
+
+/// Of the states that the list shows, those that this can be done with. None of a list of all states: that is no choice.
+fn states(deed: Deed, word: &str) -> Result<Vec<RunState>, Problem> {
+    let shown = runs::states(word);
+    if shown.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut fit = shown.to_vec();
+    fit.retain(|state| state.is_final() == (deed == Deed::Retry));
+    if fit.is_empty() {
+        return Err(Problem::bad_request(match deed {
+            Deed::Cancel => "all of these runs have ended",
+            Deed::Retry => "none of these runs has ended",
+        }));
+    }
+    Ok(fit)
+}
+
+/// The list's fields again, with times that stand still.
+pub fn fields(chosen: &Chosen, given: &[(String, String)]) -> Vec<(String, String)> {
+    let mut fields = given.to_vec();
+    fields.retain(|(name, _)| ["job", "state", "node", "run", "from_failed"].contains(&name.as_str()));
+    let mut add =
+        |name: &str, value: Option<String>| fields.extend(value.map(|value| (name.to_owned(), value)));
+    add("since", chosen.since.map(|at| at.to_string()));
+    add("until", chosen.until.map(|at| at.to_string()));
+    add("upto", chosen.upto.map(|run| run.to_string()));
+    fields
+}

@@ -1,0 +1,109 @@
+//! Many runs are cancelled and run again by one request.
+
+use serde_json::{Value, json};
+
+use super::fixture::Fixture;
+
+/// Runs of `job` that nobody can start, and ended ones.
+async fn made(f: &Fixture, job: &str, due: i64, failed: i64) {
+    let sql = format!(
+        "INSERT INTO farmhand.run_live (job_id, rev, kind, instance, due_at, ready_at)
+         SELECT '{job}', 1, 'submitted', 0, now(), 'infinity' FROM generate_series(1, {due});
+         INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, ended_by,
+             running_at, session, fence, attempt, retries, takeovers, params, created_at, claimed_at, finished_at, first_due, last_due)
+         SELECT nextval('farmhand.run_id_seq'), '{job}', 1, 'submitted', 0, 1, now(), now(), 'failed', 'holder', 'n1', 1, 1, 1, 0, 0,
+             '{{}}', now(), now(), now() - interval '1 hour', now(), now() FROM generate_series(1, {failed})"
+    );
+    f.farm.sql.batch_execute(&sql).await.expect("the runs");
+}
+
+async fn counted(f: &Fixture, state: &str) -> i64 {
+    let sql = "SELECT count(*) FROM farmhand.run WHERE state = $1";
+    f.farm
+        .sql
+        .query_one(sql, &[&state])
+        .await
+        .expect("a count")
+        .get(0)
+}
+
+#[tokio::test]
+async fn runs_are_cancelled_by_what_they_have_in_common_and_previewed_first() {
+    let f = Fixture::new().await;
+    let token = f.token("ops", "operator", "1h");
+    made(&f, "long", 200, 1).await;
+    made(&f, "done", 3, 0).await;
+    let choice = json!({"job": "long"}).to_string();
+    let preview = f
+        .post(&token, "/api/v1/runs/cancel?preview=true", &choice)
+        .await
+        .json();
+    assert!(
+        preview["what"]
+            .as_str()
+            .unwrap()
+            .starts_with("200 runs of long end"),
+        "{preview}"
+    );
+    assert_eq!(
+        (&preview["applied"], counted(&f, "due").await),
+        (&json!(false), 203)
+    );
+    let done = f.post(&token, "/api/v1/runs/cancel", &choice).await.json();
+    assert_eq!(done["runs"].as_array().map(Vec::len), Some(200), "{done}");
+    assert_eq!(
+        (counted(&f, "cancelled").await, counted(&f, "due").await),
+        (200, 3)
+    );
+    assert_eq!(done["cli"], "farmhand run cancel --job=long --yes");
+
+    // Nothing is chosen, what has ended, what does not exist, and what the role does not allow.
+    f.post(&token, "/api/v1/runs/cancel", "{}").await.problem(400);
+    f.post(
+        &token,
+        "/api/v1/runs/cancel",
+        &json!({"state": ["failed"]}).to_string(),
+    )
+    .await
+    .problem(400);
+    f.post(
+        &token,
+        "/api/v1/runs/cancel",
+        &json!({"runs": [999_999]}).to_string(),
+    )
+    .await
+    .problem(404);
+    f.post(&token, "/api/v1/runs/cancel", &json!({"job": "nix"}).to_string())
+        .await
+        .problem(404);
+    f.post(
+        &token,
+        "/api/v1/runs/cancel",
+        &json!({"jobs": "long"}).to_string(),
+    )
+    .await
+    .problem(400);
+    let submitter = f.token("script", "submitter", "1h");
+    f.post(&submitter, "/api/v1/runs/cancel", &choice)
+        .await
+        .problem(403);
+    assert_eq!(counted(&f, "due").await, 3);
+}
+
+#[tokio::test]
+async fn runs_are_run_again_once_and_those_named_that_have_not_ended_are_counted() {
+    let f = Fixture::new().await;
+    let token = f.token("ops", "operator", "1h");
+    made(&f, "done", 1, 4).await;
+    let choice = json!({"state": ["failed"], "since": "2020-01-01T00:00:00Z"}).to_string();
+    let again = f.post(&token, "/api/v1/runs/retry", &choice).await.json();
+    assert_eq!(again["runs"].as_array().map(Vec::len), Some(4), "{again}");
+    let sql = "SELECT run_id FROM farmhand.run WHERE state = 'due' AND ready_at = 'infinity'";
+    let waits: i64 = f.farm.sql.query_one(sql, &[]).await.expect("a run").get(0);
+    let named = json!({"runs": [waits]}).to_string();
+    let refused: Value = f.post(&token, "/api/v1/runs/retry", &named).await.json();
+    assert_eq!(
+        (&refused["runs"], &refused["what"]),
+        (&json!([]), &json!("no run matches; there is nothing to do"))
+    );
+}

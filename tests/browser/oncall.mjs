@@ -1,0 +1,99 @@
+// What an engineer on call does at night, with the clicks that it takes from the first page.
+import { base, check, eventually, open, please, script } from "./browser.mjs";
+
+const counted = [];
+
+/** Does it from the first page, and counts its clicks: at most so many. */
+async function scenario(page, what, most, work) {
+  await page.goto(base);
+  let clicks = 0;
+  const click = async (target) => {
+    clicks += 1;
+    await (typeof target === "string" ? page.locator(target) : target).first().click();
+  };
+  await work(click);
+  check(clicks <= most, `${what}: ${clicks} clicks, at most ${most} are wanted`);
+  counted.push(`${what}: ${clicks}`);
+}
+
+const text = (page, where = "main") => page.locator(where).innerText();
+
+await script(async () => {
+  const page = await open();
+
+  await scenario(page, "a job fails: which, and its output", 2, async (click) => {
+    await eventually("the verdict leads", async () => /broken/.test(await text(page, "#verdict")));
+    await click("#verdict h1 a");
+    await eventually("the job says why", async () => /failing/.test(await text(page)));
+    await click("a[href^='/runs/']");
+    await eventually("the run has its output", async () => /the disk is full/.test(await text(page)));
+  });
+
+  await scenario(page, "run again what failed last night", 3, async (click) => {
+    const before = Number(await please("runs broken"));
+    await click("#unwell a:has-text('Last 12 hours')");
+    await click("button:has-text('Run these again')");
+    check(/of broken are run again|run of broken are run again/.test(await text(page)), "it says what it would do");
+    await click("main button.main");
+    await eventually("there are new runs", async () => Number(await please("runs broken")) > before);
+  });
+
+  await scenario(page, "cancel two hundred that wait", 3, async (click) => {
+    await please("queue 200 held");
+    await click("a:has-text('All queued and running')");
+    await click("button:has-text('Cancel these')");
+    check(/20\d runs/.test(await text(page)), "it counts them");
+    await click("main button.bad");
+    await eventually("none of them waits", async () => (await please("due held")) === "0");
+  });
+
+  await scenario(page, "why it does not run: no node has the label", 2, async (click) => {
+    await please("submit nowhere");
+    await click("nav a:has-text('Jobs')");
+    await click("a:has-text('nowhere')");
+    await eventually("it says which label fits no node", async () => /gpu/.test(await text(page)));
+  });
+
+  await scenario(page, "who changed it", 2, async (click) => {
+    await click("nav a:has-text('Jobs')");
+    await click("a:has-text('broken')");
+    await eventually("its revisions say who", async () => /@/.test(await text(page, "#definition")));
+  });
+
+  await scenario(page, "mute: acknowledge what is known", 2, async (click) => {
+    await click("#verdict a:has-text('Acknowledge')");
+    await eventually("it says until when", async () => /does not lead until/.test(await text(page, "#ask")));
+    await click("#ask button.main");
+    await eventually("it is shown as known", async () => /acknowledged/i.test(await text(page, "#verdict")));
+  });
+
+  await scenario(page, "only the jobs of a label", 2, async (click) => {
+    await click("nav a:has-text('Jobs')");
+    await page.fill("input[name=label]", "gpu=yes");
+    await click("form.filter button");
+    await eventually("one job is left", async () => (await page.locator("tr[data-row]").count()) === 1);
+  });
+
+  await scenario(page, "a node dies: what it held, and where that runs now", 2, async (click) => {
+    const run = await please("submit long");
+    const holder = await eventually("it runs", async () => (await please(`holder ${run}`)) || false);
+    await please(`kill ${holder}`);
+    await eventually("the verdict names the node", async () => {
+      await page.goto(base);
+      return new RegExp(holder).test(await text(page, "#verdict"));
+    }, 60000);
+    await click(`#verdict a:has-text('${holder}')`);
+    await eventually("the node's page says that it is lost", async () => /lost|expired/.test(await text(page)));
+    await please(`start ${holder}`);
+  });
+
+  await scenario(page, "longer than usual", 2, async (click) => {
+    const run = await please("slow sleeper");
+    await eventually("it runs", async () => (await please(`holder ${run}`)) || false);
+    await page.goto(base);
+    await click(`#running a:has-text('${run}')`);
+    await eventually("it says so", async () => /longer than p95/.test(await text(page)), 30000);
+  });
+
+  for (const line of counted) console.log(line);
+});
