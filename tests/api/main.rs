@@ -9,6 +9,7 @@ mod client;
 mod document;
 mod fixture;
 mod limits;
+mod matches;
 mod proxied;
 mod schemathesis;
 mod streams;

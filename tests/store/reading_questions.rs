@@ -25,6 +25,33 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
         ),
         ("reading_log", ways(&[&[id, "NULL::int"], &[id, "1"]])),
         (
+            "reading_output",
+            ways(&[
+                &[
+                    "ARRAY(SELECT n::bigint FROM generate_series(49936, 49999) n)",
+                    "NULL::int",
+                    "0",
+                    "-1::bigint",
+                    "64::bigint",
+                ],
+                &[
+                    "ARRAY[49995, 49994]::bigint[]",
+                    "1",
+                    "1",
+                    "16000::bigint",
+                    "64::bigint",
+                ],
+            ]),
+        ),
+        (
+            "reading_job_runs",
+            ways(&[&[job, "NULL::bigint", "1000::bigint"], &[job, id, "100::bigint"]]),
+        ),
+        (
+            "reading_lines",
+            ways(&[&["49995::bigint", "1", "-1::bigint", "256::bigint"]]),
+        ),
+        (
             "reading_runs",
             ways(&[
                 &[

@@ -22,6 +22,7 @@ mod explain;
 mod export;
 mod flow;
 mod follow;
+mod grep;
 mod hints;
 mod import;
 mod items;
