@@ -11,6 +11,7 @@ mod document;
 mod fixture;
 mod limits;
 mod many;
+mod matches;
 mod proxied;
 mod schemathesis;
 mod streams;

@@ -67,6 +67,20 @@ async fn ten_megabytes_of_output_stay_usable() {
 }
 
 #[tokio::test]
+async fn output_is_searched_and_each_of_its_lines_has_an_address() {
+    let mut farm = farm(Farm::new().agents(3).jobs(
+        r#"
+        [job.colours]
+        command = '''printf '\033[31mred <b>bold?</b>\033[0m plain\n\033[1;32mgreen\033[0m \033]0;title\007<script>window.evil = 1</script><img src=x onerror="window.evil = 1">\n\033[44mblue\033[0m\n'
+        seq -f "line %.0f of many that fill more than one stretch" 4 9000; echo ERROR 1234 here
+        seq -f "line %.0f" 9002 9100; echo the disk is full >&2'''
+        "#,
+    ))
+    .await;
+    run(&mut farm, "output").await;
+}
+
+#[tokio::test]
 async fn every_page_is_fit_for_every_reader_and_says_what_is_wrong() {
     let mut farm = farm(Farm::new().agents(3).proxied().jobs(
         r#"

@@ -151,6 +151,33 @@ async fn show_lists_every_attempt_and_logs_every_attempts_output() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn output_is_searched_like_grep_does() {
+    let farm = farm().await;
+    let ran = farm.run(&["job", "run", "flaky", "--wait", "--json"]).json();
+    let id = ran["run_id"].to_string();
+    let grep = |args: &[&str]| -> Ran { farm.run(&[&["run", "logs"], args].concat()) };
+    let both = format!("{id}:1:1:attempt 1\n{id}:2:1:attempt 2\n");
+    assert_eq!(grep(&[&id, "--grep", "attempt"]).ok().out, both);
+    assert_eq!(grep(&["flaky", "--grep", "ATTEMPT", "-i"]).ok().out, both);
+    assert_eq!(
+        grep(&["flaky", "--grep", "tempt", "--runs", "1000"]).ok().out,
+        both
+    );
+    let second = grep(&[&id, "--grep", "attempt", "--attempt", "2", "--json"]).json();
+    assert_eq!(second["items"].as_array().unwrap().len(), 1, "{second}");
+    assert_eq!(second["cut"], Value::Null);
+    let nothing = grep(&[&id, "--grep", "ATTEMPT"]);
+    assert_eq!(
+        (nothing.code, nothing.out.as_str(), nothing.err.as_str()),
+        (1, "", "")
+    );
+    grep(&[&id, "--grep", "x", "--runs", "5"]).refused(2, &["name the job instead"]);
+    grep(&["nothing", "--grep", "x", "--runs", "5"]).refused(3, &["nothing"]);
+    assert_eq!(grep(&[&id, "--grep", ""]).code, 2);
+    assert_eq!(grep(&[&id, "--runs", "5"]).code, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_finished_run_is_retried_as_a_new_run_with_its_parameters() {
     let farm = farm().await;
     let first = farm

@@ -23,6 +23,7 @@ mod health;
 mod holds;
 mod lease_locks;
 mod leases;
+mod log_matches;
 mod looking;
 mod lost_claims;
 mod marks;

@@ -9,6 +9,9 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
     let ways = |list: &[&[&str]]| list.iter().map(|way| words(way)).collect::<Vec<_>>();
     let id = run.to_string();
     let id = id.as_str();
+    let newest =
+        format!("ARRAY(SELECT n::bigint FROM generate_series({run}, {run} + 100) n ORDER BY n DESC)");
+    let newest = newest.as_str();
     let job = "'job-00008'::text";
     let node = "'node-0003'::text";
     let none = "NULL::text";
@@ -24,6 +27,15 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
             ]),
         ),
         ("reading_log", ways(&[&[id, "NULL::int"], &[id, "1"]])),
+        (
+            "reading_output",
+            ways(&[&[newest, "NULL::int", "1", "16000::bigint", "64::bigint"]]),
+        ),
+        (
+            "reading_job_runs",
+            ways(&[&[job, "NULL::bigint", "1000::bigint"], &[job, id, "100::bigint"]]),
+        ),
+        ("reading_lines", ways(&[&[id, "1", "-1::bigint", "256::bigint"]])),
         (
             "reading_runs",
             ways(&[

@@ -222,19 +222,19 @@
     else if (e.key === "k") step(-1);
   });
 
-  // ---- Logs: a window of a few blocks over output of any length.
+  // ---- Logs: a window of a few blocks over output of any length. A block is what the page of the output shows: lines with
+  // numbers, made by the server.
   const BLOCKS = 6, BLOCK = 65536;
-  // Colours and cursor movements of terminals say nothing here.
-  const plain = (text) => text.replace(/\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]/g, "").replace(/\r\n/g, "\n");
   class Log {
     constructor(box) {
       this.box = box; this.base = box.dataset.log; this.blocks = []; this.end = 0; this.follow = true; this.busy = false;
       this.running = box.dataset.running === "true"; this.where = $("[data-where]", box.parentNode);
       this.button = $("[data-follow]", box.parentNode);
       box.addEventListener("scroll", () => this.scrolled(), { passive: true });
+      box.addEventListener("click", (e) => this.clicked(e));
       if (this.button) this.button.onclick = () => this.set(!this.follow, true);
       for (const jump of $$("[data-jump]", box.parentNode)) jump.onclick = () => this.jump(jump.dataset.jump);
-      this.jump("end");
+      this.jump(box.dataset.at ? Number(box.dataset.at) : "end");
       const beat = setInterval(() => {
         if (!box.isConnected) clearInterval(beat);
         else if (this.running && this.follow && !document.hidden) this.newer();
@@ -246,32 +246,16 @@
       if (follow && act) this.jump("end");
     }
     async load(query) {
-      const reply = await fetch(`${this.base}&${query}`);
+      const reply = await fetch(`${this.base}&bare=true${query}`);
       if (!reply.ok) throw new Error(reply.status);
-      const part = await reply.json();
-      this.end = part.end; this.running = !part.complete;
-      return part;
+      const el = $(".blk", new DOMParser().parseFromString(await reply.text(), "text/html")), { from, to, end, complete, line, nextLine } = el.dataset;
+      this.end = Number(end); this.running = complete !== "true";
+      return { el, from: Number(from), to: Number(to), line, nextLine };
     }
-    block(part, expected) {
-      const el = document.createElement("div");
-      el.className = "blk";
-      let at = expected;
-      for (const piece of part.pieces) {
-        if (at >= 0 && piece.at_byte > at) {
-          const gap = el.appendChild(document.createElement("span"));
-          gap.className = "drop";
-          gap.append(`… ${size(piece.at_byte - at)} not kept …`);
-        }
-        let to = el;
-        if (piece.stream === "stderr") {
-          to = el.appendChild(document.createElement("span"));
-          to.className = "err"; to.title = "stderr";
-        }
-        to.append(plain(piece.text));
-        at = piece.at_byte + piece.bytes;
-      }
-      return { from: part.pieces.length ? part.pieces[0].at_byte : part.next, to: part.next, el };
-    }
+    // The number of the line, where the server has told it.
+    place(name, byte, line) { return `&${name}=${byte}${line ? `&at=${line}` : ""}`; }
+    // The line that is being written is shown, and comes again with what is newer.
+    open(block) { return block && $(".open", block.el); }
     async once(work) {
       if (this.busy) return;
       this.busy = true;
@@ -281,25 +265,42 @@
     }
     jump(to) {
       return this.once(async () => {
-        const part = await this.load(to === "end" ? `tail=${BLOCK}` : "from=0");
-        this.blocks = [this.block(part, to === "end" ? -1 : 0)];
-        this.box.replaceChildren(this.blocks[0].el);
-        this.box.scrollTop = to === "end" ? this.box.scrollHeight : 0;
+        const block = await this.load(to === "end" ? "" : to === "start" ? this.place("from", 0, 1) : `&line=${to}`);
+        this.blocks = [block];
+        this.box.replaceChildren(block.el);
         this.set(to === "end", false);
+        const line = this.mark(to);
+        if (line) line.scrollIntoView({ block: "center" });
+        else this.box.scrollTop = to === "end" ? this.box.scrollHeight : 0;
       });
+    }
+    mark(number) {
+      for (const old of $$(".at", this.box)) old.classList.remove("at");
+      const line = $(`#L${number}`, this.box);
+      if (line) line.classList.add("at");
+      return line;
+    }
+    // A line's number makes the address one of this line.
+    clicked(e) {
+      const link = e.target.closest("a.no");
+      if (!link || e.ctrlKey || e.metaKey || e.shiftKey) return;
+      e.preventDefault();
+      history.replaceState(null, "", link.href);
+      this.set(false);
+      this.mark(link.dataset.n);
     }
     newer() {
       return this.once(async () => {
-        const tail = this.blocks.at(-1);
-        const from = tail ? tail.to : 0;
-        const part = await this.load(`from=${from}`);
-        if (!part.pieces.length) return;
-        const block = this.block(part, from);
+        const tail = this.blocks.at(-1), open = this.open(tail);
+        const block = await this.load(tail ? this.place("from", tail.to, tail.nextLine) : this.place("from", 0, 1));
+        if (!block.el.children.length || (open && block.to === tail.to && block.el.textContent === open.textContent)) return;
+        if (open) open.remove();
         this.blocks.push(block);
         this.box.append(block.el);
         // Many small blocks of a slow writer become one, up to a block's size.
         if (tail && block.to - tail.from < BLOCK) {
-          tail.el.append(...block.el.childNodes); tail.to = block.to; block.el.remove(); this.blocks.pop();
+          tail.el.append(...block.el.childNodes);
+          tail.to = block.to; tail.nextLine = block.nextLine; block.el.remove(); this.blocks.pop();
         }
         if (this.blocks.length > BLOCKS) this.drop(this.blocks.shift(), true);
         if (this.follow) this.box.scrollTop = this.box.scrollHeight;
@@ -309,18 +310,9 @@
       return this.once(async () => {
         const head = this.blocks[0];
         if (!head || head.from <= 0) return;
-        // What was dropped at the beginning leaves empty stretches: look further back until something is there.
-        let part, until = head.from, from = until;
-        do {
-          until = from;
-          from = Math.max(0, until - BLOCK);
-          part = await this.load(`from=${from}&most=${until - from}`);
-          part.pieces = part.pieces.filter((p) => p.at_byte < until);
-        } while (!part.pieces.length && from > 0);
-        if (!part.pieces.length) { head.from = 0; return; }
-        const end = part.pieces.at(-1);
-        part.next = Math.min(head.from, end.at_byte + end.bytes);
-        const block = this.block(part, -1), tall = this.box.scrollHeight;
+        const block = await this.load(this.place("before", head.from, head.line));
+        if (!block.el.children.length) { head.from = 0; return; }
+        const tall = this.box.scrollHeight;
         this.blocks.unshift(block);
         this.box.prepend(block.el);
         this.box.scrollTop += this.box.scrollHeight - tall;
@@ -335,18 +327,25 @@
     scrolled() {
       const { scrollTop, scrollHeight, clientHeight } = this.box;
       const below = scrollHeight - scrollTop - clientHeight;
-      const seen = this.blocks.at(-1);
+      const seen = this.blocks.at(-1), more = seen && seen.to < this.end && !this.open(seen);
       if (this.follow && below > 60) this.set(false);
-      else if (!this.follow && below < 4 && seen && seen.to >= this.end) this.set(true);
+      else if (!this.follow && below < 4 && seen && !more) this.set(true);
       if (scrollTop < 400) this.older();
-      else if (below < 400 && seen && seen.to < this.end) this.newer();
+      else if (below < 400 && more) this.newer();
     }
     tell() {
       const [head, tail] = [this.blocks[0], this.blocks.at(-1)];
-      if (this.where && head) this.where.textContent = `${size(head.from)} to ${size(tail.to)} of ${size(this.end)}`;
+      if (this.where && head) this.where.textContent = `${size(head.from)} to ${size(this.open(tail) ? this.end : tail.to)} of ${size(this.end)}`;
       this.box.dataset.empty = String(!this.end);
     }
   }
+  // Whether lines are wrapped is in the address, so that a link shows what you see.
+  document.addEventListener("change", (e) => {
+    if (!e.target.matches("[data-wrap]")) return;
+    const address = new URL(location.href);
+    if (e.target.checked) address.searchParams.delete("wrap"); else address.searchParams.set("wrap", "off");
+    history.replaceState(null, "", address);
+  });
   function size(bytes) {
     if (bytes < 1024) return `${Math.max(0, bytes)} B`;
     const [n, unit] = bytes < 1048576 ? [bytes / 1024, "KiB"] : [bytes / 1048576, "MiB"];
@@ -376,7 +375,7 @@
     document.addEventListener("farm:fresh", () => {
       for (const box of $$("[data-log]")) if (!box.log) box.log = new Log(box);
     });
-    $$("form.filter select").forEach((s) => s.addEventListener("change", () => s.form.requestSubmit()));
+    $$("form.filter select").forEach((s) => s.addEventListener("change", () => { if (s.form.checkValidity()) s.form.requestSubmit(); }));
     for (const box of $$("dialog")) box.addEventListener("click", (e) => { if (e.target === box) box.close(); });
   }
   start();

@@ -14,6 +14,8 @@ use crate::{auth, changes, refusals};
 
 /// Actions that use the agent's own connections at once; the others wait.
 const ACTIONS: usize = 2;
+/// Searches of output at once; the others wait. Each keeps one of the connections that pages read on for two seconds.
+const SEARCHES: usize = 1;
 
 /// What handlers work with.
 #[derive(Clone)]
@@ -38,6 +40,7 @@ pub struct Parts {
     pub(crate) auth: auth::Auth,
     pub(crate) refusals: refusals::Refusals,
     acting: Semaphore,
+    searching: Semaphore,
 }
 
 impl Deref for App {
@@ -70,6 +73,7 @@ impl App {
             proxy,
             auth: auth::Auth::default(),
             acting: Semaphore::new(ACTIONS),
+            searching: Semaphore::new(SEARCHES),
         }))
     }
 
@@ -78,5 +82,12 @@ impl App {
         // It is never closed, so this cannot fail.
         let _permit = self.acting.acquire().await;
         work(&self.db).await
+    }
+
+    /// Searches output, one search at a time: the other connections that read are for pages.
+    pub async fn searching<T>(&self, work: impl AsyncFnOnce(&Db) -> T) -> T {
+        // It is never closed, so this cannot fail.
+        let _permit = self.searching.acquire().await;
+        work(self.reading.db()).await
     }
 }

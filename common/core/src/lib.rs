@@ -1,5 +1,6 @@
 //! The pure part: no async, no clock, no randomness, no I/O.
 
+pub mod ansi;
 pub mod cause;
 pub mod claimed;
 pub mod command;

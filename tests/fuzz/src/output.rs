@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use farmhand_core::ansi::{Ansi, Span, Style};
 use farmhand_core::redact::{MASK, Redactor, SHORTEST, Secrets};
 use farmhand_core::sanitize::Visible;
 use farmhand_core::stream::{Line, Lines, MAX_LINE, Tail};
@@ -17,6 +18,7 @@ pub fn run(data: &[u8]) {
     let written = parts[1..].join(&b'\n');
     hidden(parts[0], &written);
     visible(&written);
+    coloured(&written);
     listed(&written);
     logged(&written);
 }
@@ -58,6 +60,28 @@ fn slowly(secrets: &[&[u8]], text: &[u8]) -> Vec<u8> {
         }
     }
     out
+}
+
+fn coloured(written: &[u8]) {
+    let characters = |spans: Vec<Span>| -> Vec<(Style, char)> {
+        let each = |span: &Span| span.text.chars().map(|c| (span.style, c)).collect::<Vec<_>>();
+        spans.iter().flat_map(each).collect()
+    };
+    let mut whole = Ansi::default();
+    let mut spans = whole.push(written);
+    spans.extend(whole.finish());
+    let mut cut = Ansi::default();
+    let mut again: Vec<Span> = pieces(written).into_iter().flat_map(|p| cut.push(p)).collect();
+    again.extend(cut.finish());
+    let shown = characters(spans);
+    assert_eq!(shown, characters(again), "however it is cut");
+    let bad = |c: char| farmhand_core::sanitize::steers(c) && c != '\n' && c != '\t';
+    assert!(!shown.iter().any(|(_, c)| bad(*c)), "{shown:?}");
+    assert_eq!(
+        shown.iter().filter(|(_, c)| *c == '\n').count(),
+        written.iter().filter(|b| **b == b'\n').count(),
+        "no line is added or lost"
+    );
 }
 
 fn visible(written: &[u8]) {

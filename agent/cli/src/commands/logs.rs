@@ -10,6 +10,7 @@ use farmhand_store::{Db, LogStream, StoreError};
 use serde_json::{Value, json};
 
 use super::follow::{no_run, until_final};
+use super::grep::GrepArgs;
 use super::progress::Progress;
 use super::{Exit, Failure, Outcome, completion, out, runs};
 use farmhand_core::sanitize::Visible;
@@ -34,9 +35,18 @@ pub struct LogArgs {
     /// Go on until the run has ended
     #[arg(short, long)]
     follow: bool,
+    #[command(flatten)]
+    grep: GrepArgs,
 }
 
 pub async fn run(db: &Db, args: &LogArgs, as_json: bool) -> Outcome {
+    if let Some(text) = &args.grep.grep {
+        let key = args.key.as_deref();
+        return args
+            .grep
+            .run(db, text, (&args.run, key), args.attempt, as_json)
+            .await;
+    }
     let run = runs::number(db, &args.run, args.key.as_deref()).await?;
     let Some(row) = query::run(db, run).await? else {
         return Err(no_run(run).into());

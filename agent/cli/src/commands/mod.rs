@@ -23,6 +23,7 @@ mod explain;
 mod export;
 mod flow;
 mod follow;
+mod grep;
 mod hints;
 mod import;
 mod items;

@@ -7,6 +7,7 @@ mod farm;
 mod follow;
 mod jobs;
 mod logs;
+mod matches;
 mod nodes;
 mod places;
 mod query;
@@ -33,6 +34,7 @@ pub fn router() -> Routes {
         .merge(jobs::router())
         .merge(runs::router())
         .merge(logs::router())
+        .merge(matches::router())
         .merge(nodes::router())
         .merge(events::router())
         .merge(stream::router())

@@ -47,8 +47,15 @@ pub fn router() -> Routes {
         .page(look, Method::GET, "/runs", get(runs::page))
         .page(look, Method::GET, "/runs/{id}", get(run::page))
         .page(look, Method::GET, "/runs/{id}/flow", get(flow::page))
-        .page(look, Method::GET, "/runs/{id}/log", get(log::part))
-        .page(look, Method::GET, "/runs/{id}/log.txt", get(log::whole))
+        .page(look, Method::GET, "/runs/{id}/log", get(log::page))
+        .page(look, Method::GET, "/runs/{id}/log.txt", get(log::whole::page))
+        .page(look, Method::GET, "/runs/{id}/matches", get(log::matches::of_run))
+        .page(
+            look,
+            Method::GET,
+            "/jobs/{name}/matches",
+            get(log::matches::of_job),
+        )
         .page(look, Method::GET, "/nodes", get(nodes::page))
         .page(look, Method::GET, "/nodes/{address}", get(nodes::one))
         .page(look, Method::GET, "/events", get(events::page))

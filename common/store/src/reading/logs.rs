@@ -13,9 +13,10 @@ use farmhand_core::run::RunState;
 
 /// Bytes of one answer, at most.
 pub const MOST_BYTES: usize = 256 << 10;
-/// Rows of output that are read at a time, and how often for one answer; a row has up to 64 KiB.
-const ROWS: i64 = 16;
-const ROUNDS: usize = 16;
+/// Rows of output that are read at a time, the first time and at most, and how often for one answer. A row has up to
+/// 64 KiB, and of a slow writer a line.
+const ROWS: (i64, i64) = (4, 256);
+const ROUNDS: usize = 10;
 
 /// Where a stretch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +125,8 @@ pub async fn log(
     }))
 }
 
-async fn stretch(
+/// The rows from the byte `from` on, until they have `most` bytes or all up to `end` are there.
+pub(super) async fn stretch(
     db: &Db,
     (run_id, attempt): (i64, i32),
     from: i64,
@@ -136,11 +138,12 @@ async fn stretch(
     }
     // The row that the first byte lies in begins before it.
     let mut chunks = read_log_from(db, run_id, attempt, from).await?;
-    let mut bytes = 0;
+    let (mut bytes, mut rows) = (0, ROWS.0);
     for _ in 0..ROUNDS {
         let after = chunks.last().map_or(from - 1, |c| c.seq);
-        let more = read_log(db, run_id, attempt, after, ROWS).await?;
-        let full = i64::try_from(more.len()) == Ok(ROWS);
+        let more = read_log(db, run_id, attempt, after, rows).await?;
+        let full = i64::try_from(more.len()) == Ok(rows);
+        rows = (rows * 4).min(ROWS.1);
         bytes += more.iter().map(|c| c.bytes.len()).sum::<usize>();
         chunks.extend(more);
         if !full || bytes >= most {
@@ -150,12 +153,12 @@ async fn stretch(
     Ok(chunks)
 }
 
-fn length(chunk: &LogChunk) -> i64 {
+pub(super) fn length(chunk: &LogChunk) -> i64 {
     i64::try_from(chunk.bytes.len()).unwrap_or(i64::MAX)
 }
 
 /// What of the rows lies in [from, from + most), counting stored bytes.
-fn cut(chunks: Vec<LogChunk>, from: i64, most: usize) -> Vec<LogChunk> {
+pub(super) fn cut(chunks: Vec<LogChunk>, from: i64, most: usize) -> Vec<LogChunk> {
     let mut left = most;
     let mut kept = Vec::new();
     for mut chunk in chunks {

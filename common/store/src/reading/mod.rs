@@ -12,10 +12,12 @@ mod jobs;
 mod lanes;
 mod logs;
 mod marks;
+mod matches;
 mod nodes;
 mod outages;
 mod page;
 mod runs;
+mod view;
 
 use std::time::Duration;
 
@@ -34,10 +36,14 @@ pub use jobs::{JobCondition, JobItem, JobKind, JobState, JobsFilter, LiveMark, O
 pub use lanes::{Band, Bar, BarEnd, FenceMark, Lane, Lanes, Successor, Window, lanes};
 pub use logs::{LogPiece, LogRange, LogState, MOST_BYTES, Tail, log, log_state};
 pub use marks::{Marks, RunMark, marks};
+pub use matches::{
+    LogMatch, LogMatches, MOST_MATCHES, MOST_RUNS, MOST_SOUGHT, SearchCut, Sought, job_matches, run_matches,
+};
 pub use nodes::{LeaseItem, NodeItem, NodeState, PoolItem, leases, node, nodes, pools};
 pub use outages::Outage;
 pub use page::{MOST, Page, Paging};
 pub use runs::{RunDetail, RunFilter, RunItem, run, runs};
+pub use view::{LogView, Place, log_view};
 
 /// The server ends a statement that reads for longer.
 pub const LIMIT: Duration = Duration::from_secs(2);

@@ -20,7 +20,7 @@ use super::layout::Section;
 use super::parts::strip::strip;
 use super::parts::time::{ago, both};
 use super::parts::{cli, link, none, words};
-use super::{Made, answer, jobs, runs};
+use super::{Made, answer, jobs, log, runs};
 use crate::{App, Caller, Path, Problem, Query};
 
 /// Runs that the grid and the trend look at.
@@ -85,7 +85,7 @@ async fn made(app: &App, caller: &Caller, name: &str, ask: &Ask) -> Result<Made,
             }
         }
         section class="card" {
-            header { h2 { "How its runs went" } span class="push" { a href=(link::query("/runs", &[("job", name)])) { "All its runs" } } }
+            header { h2 { "How its runs went" } (log::search(&format!("{}/matches", link::job(name)), &log::Searched::default(), true)) span class="push" { a href=(link::query("/runs", &[("job", name)])) { "All its runs" } } }
             div id="job-grid" data-live { (grid::grid(&cells)) }
             div id="job-trend" data-live { (trend::trend(&cells, now)) }
             div id="job-runs" data-live {

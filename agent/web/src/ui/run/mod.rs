@@ -22,7 +22,7 @@ use super::layout::Section;
 use super::parts::icons::Icon;
 use super::parts::time::{ago, bytes, took};
 use super::parts::{cli, link, words};
-use super::{Made, answer, flow, lanes, runs};
+use super::{Made, answer, flow, lanes, log, runs};
 use crate::{App, Caller, Path, Problem, Query};
 
 /// Runs of its job that say what is usual.
@@ -35,6 +35,10 @@ const NODES: usize = 8;
 pub struct Ask {
     /// Whose output is shown; the last one's when none is named.
     attempt: Option<i32>,
+    /// The line that its window shows; the end when none is named.
+    line: Option<i64>,
+    /// `off` shows long lines as they are.
+    wrap: String,
 }
 
 pub async fn page(
@@ -241,23 +245,36 @@ fn output(detail: &RunDetail, ask: &Ask) -> Markup {
                         button class="small" { "Show" }
                     }
                 }
-                span class="push" {
-                    a class="button" href=(format!("/runs/{}/log.txt?attempt={shown}", run.run_id)) download { "Save" }
-                }
+                (log::search(&format!("{}/matches", link::run(run.run_id)), &log::Searched::default(), false))
+                span class="push" { (log::save(run.run_id, shown)) }
             }
             div class="logbar" id=(format!("logbar-{shown}")) data-keep {
                 button type="button" class="small" data-follow aria-pressed="true" { "Follow" }
                 button type="button" class="small" data-jump="start" { "Begin" }
                 button type="button" class="small" data-jump="end" { "End" }
+                (log::wrap(ask.wrap != "off"))
                 span class="muted" data-where { (bytes(stored)) }
-                span class="muted" { span class="t-bad" { "▌" } " stderr" }
+                (log::stderr_sign())
             }
             div class="log" id=(format!("log-{shown}")) tabindex="0" role="log" aria-label=(format!("Output of attempt {shown}")) aria-live="off" data-keep
-                data-log=(format!("/runs/{}/log?attempt={shown}", run.run_id)) data-running=(running) {
-                noscript { "Without a script, save it by the link above." }
+                data-log=(format!("/runs/{}/log?attempt={shown}", run.run_id)) data-running=(running) data-at=[ask.line] {
+                noscript { a href=(whole(run.run_id, shown, ask)) { "Read it on a page of its own" } }
             }
         }
     }
+}
+
+/// The page that shows the output without a script.
+fn whole(run: i64, attempt: i32, ask: &Ask) -> String {
+    let line = ask.line.map_or(String::new(), |line| line.to_string());
+    let attempt = attempt.to_string();
+    let pairs = [
+        ("attempt", attempt.as_str()),
+        ("line", &line),
+        ("wrap", &ask.wrap),
+    ];
+    let anchor = ask.line.map_or(String::new(), |line| format!("#L{line}"));
+    link::query(&format!("{}/log", link::run(run)), &pairs) + &anchor
 }
 
 /// From when to when; a little more than it lasted.

@@ -1,4 +1,4 @@
-//! The output of an attempt: in stretches for the page, and whole for saving.
+//! The output of an attempt as a file.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -10,7 +10,7 @@ use farmhand_store::reading::{self, LogRange, Tail};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
-use crate::{App, Json, Path, Problem, Query};
+use crate::{App, Path, Problem, Query};
 
 /// Rows of output read at once while it is saved; each has up to 64 KiB.
 const ROWS: i64 = 16;
@@ -18,35 +18,10 @@ const ROWS: i64 = 16;
 #[derive(Deserialize)]
 pub struct Ask {
     attempt: Option<i32>,
-    /// The byte to begin with.
-    from: Option<i64>,
-    /// Or so many before the end.
-    tail: Option<i64>,
-    /// Bytes of the answer; at most 256 KiB.
-    most: Option<usize>,
-}
-
-/// Bytes of one answer unless the page asks for fewer.
-const STRETCH: usize = 64 << 10;
-
-pub async fn part(
-    State(app): State<App>,
-    Path(id): Path<i64>,
-    Query(ask): Query<Ask>,
-) -> Result<Json<LogRange>, Problem> {
-    let tail = match (ask.from, ask.tail) {
-        (Some(byte), _) => Tail::From(byte),
-        (None, bytes) => Tail::Bytes(bytes.unwrap_or(STRETCH as i64)),
-    };
-    let most = ask.most.unwrap_or(STRETCH);
-    let range = reading::log(app.reading.db(), id, ask.attempt, tail, most).await?;
-    range
-        .map(Json)
-        .ok_or_else(|| Problem::not_found("this run has no such attempt"))
 }
 
 /// All that is stored, as it was written, read while it is sent: a slow reader costs a few rows of memory.
-pub async fn whole(
+pub async fn page(
     State(app): State<App>,
     Path(id): Path<i64>,
     Query(ask): Query<Ask>,

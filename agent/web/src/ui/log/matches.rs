@@ -1,0 +1,164 @@
+//! Lines of output that have a text: of a run, and of a job's last runs. A page of its own, so that a page that stays
+//! current does not search again.
+
+use axum::extract::State;
+use axum::response::Response;
+use farmhand_store::query;
+use farmhand_store::reading::{self, LogMatches, MOST_RUNS, SearchCut, Sought};
+use maud::{Markup, html};
+
+use super::super::layout::Section;
+use super::super::parts::link;
+use super::super::parts::time::bytes;
+use super::super::{Made, answer};
+use super::{Searched, lines, search};
+use crate::{App, Caller, Path, Problem, Query};
+
+fn sought(ask: &Searched) -> Result<Sought, Problem> {
+    Ok(Sought::new(&ask.q, !ask.ignore_case.is_empty())?)
+}
+
+pub async fn of_run(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<i64>,
+    Query(ask): Query<Searched>,
+) -> Response {
+    let made = run(&app, id, &ask).await;
+    answer(&app, &caller, made)
+}
+
+async fn run(app: &App, id: i64, ask: &Searched) -> Result<Made, Problem> {
+    let mut sought = sought(ask)?;
+    sought.attempt = ask.attempt;
+    let found = app
+        .searching(async |db| reading::run_matches(db, id, &sought).await)
+        .await?;
+    let Some(found) = found else {
+        return Err(Problem::not_found(format!("there is no run {id}")).hint("/runs lists those there are"));
+    };
+    let content = html! {
+        div class="head" {
+            div class="grow" {
+                div class="crumbs" { a href="/runs" { "Runs" } " / " a href=(link::run(id)) { "Run " (id) } " /" }
+                h1 { "Lines with “" (ask.q) "”" }
+            }
+        }
+        section class="card" {
+            header { (search(&format!("/runs/{id}/matches"), ask, false)) }
+            (shown(&found, ask.attempt))
+        }
+    };
+    made(app, Section::Runs, &ask.q, content).await
+}
+
+pub async fn of_job(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Query(ask): Query<Searched>,
+) -> Response {
+    let made = job(&app, &name, &ask).await;
+    answer(&app, &caller, made)
+}
+
+async fn job(app: &App, name: &str, ask: &Searched) -> Result<Made, Problem> {
+    let sought = sought(ask)?;
+    let runs = ask.runs.unwrap_or(100).clamp(1, MOST_RUNS);
+    let found = app
+        .searching(async |db| reading::job_matches(db, name, ask.before, runs, &sought).await)
+        .await?;
+    if found.runs == 0 && reading::job(app.reading.db(), name).await?.is_none() {
+        return Err(Problem::not_found(format!("there is no job {name}")).hint("/jobs lists those there are"));
+    }
+    let action = format!("{}/matches", link::job(name));
+    let older = found.before.map(|before| {
+        let (before, runs) = (before.to_string(), runs.to_string());
+        let pairs = [
+            ("q", ask.q.as_str()),
+            ("runs", &runs),
+            ("before", &before),
+            ("ignore_case", &ask.ignore_case),
+        ];
+        link::query(&action, &pairs)
+    });
+    let content = html! {
+        div class="head" {
+            div class="grow" {
+                div class="crumbs" { a href="/jobs" { "Jobs" } " / " a href=(link::job(name)) { (name) } " /" }
+                h1 { "Lines with “" (ask.q) "”" }
+            }
+        }
+        section class="card" {
+            header { (search(&action, ask, true)) }
+            (shown(&found, None))
+            @if let Some(href) = older { div class="pager" { a class="button" href=(href) rel="next" { "Search older runs" } } }
+        }
+    };
+    made(app, Section::Jobs, &ask.q, content).await
+}
+
+async fn made(app: &App, section: Section, text: &str, content: Markup) -> Result<Made, Problem> {
+    Ok(Made {
+        title: format!("Lines with {text}"),
+        section,
+        now: query::now(app.reading.db()).await?,
+        tick: 0,
+        content,
+    })
+}
+
+fn shown(found: &LogMatches, attempt: Option<i32>) -> Markup {
+    let count = |n: i64, one: &str| {
+        if n == 1 {
+            format!("1 {one}")
+        } else {
+            format!("{n} {one}s")
+        }
+    };
+    let lines_found = i64::try_from(found.items.len()).unwrap_or(i64::MAX);
+    html! {
+        div class="body" {
+            p id="searched" {
+                b { (count(lines_found, "line")) } " in the stored output of "
+                @if let Some(attempt) = attempt { "attempt " (attempt) " of " }
+                (count(found.runs, "run")) ", " (bytes(found.bytes)) "."
+            }
+            @if let Some(cut) = found.cut {
+                p class="callout warn" {
+                    @match cut {
+                        SearchCut::Matches => "The search ended early: it lists no more lines at once.",
+                        SearchCut::Bytes => "The search ended early: it reads no more bytes at once.",
+                        SearchCut::Time => "The search ended early: it takes no more time at once.",
+                    }
+                    " There may be more lines."
+                }
+            }
+            @if found.not_kept > 0 {
+                p class="callout" {
+                    (bytes(found.not_kept)) " of this output were not searched, because the database does not have them: the job’s "
+                    code { "output.keep" } " says how much it keeps."
+                }
+            }
+        }
+        @if found.items.is_empty() {
+            p class="empty muted" { "No line has this text." }
+        } @else {
+            div class="scroll" {
+                table class="matches" {
+                    thead { tr { th { "Run" } th class="num" { "Attempt" } th class="num" { "Line" } th { "Text" } } }
+                    tbody {
+                        @for item in &found.items {
+                            tr data-row {
+                                td class="nowrap" { a href=(lines::address(item.run_id, item.attempt, item.line)) { (item.run_id) } }
+                                td class="num" { (item.attempt) }
+                                td class="num" { (item.line) }
+                                td class="mono" { (item.text) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
