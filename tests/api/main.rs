@@ -6,6 +6,7 @@ mod actions;
 mod attacks;
 mod away;
 mod client;
+mod days;
 mod document;
 mod fixture;
 mod limits;

@@ -34,6 +34,7 @@ mod pooler;
 mod progress;
 mod races;
 mod reading;
+mod reading_days;
 mod reading_farm;
 mod reading_jobs;
 mod reading_plans;

@@ -26,6 +26,8 @@ pub struct Ask {
     node: String,
     since: String,
     until: String,
+    /// IANA name: of `since` and `until`; UTC when it is empty.
+    zone: String,
     cursor: String,
 }
 
@@ -56,9 +58,16 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     let now = query::now(db).await?;
     let states = CHOICES.iter().find(|(value, ..)| *value == ask.state);
     let chosen = |text: &str| Some(text.trim().to_owned()).filter(|t| !t.is_empty());
+    let zone = match chosen(&ask.zone) {
+        None => TimeZone::UTC,
+        Some(name) => TimeZone::get(&name).map_err(|_| {
+            Problem::bad_request(format!("zone {name:?} is not a known time zone"))
+                .hint("write an IANA name, such as Europe/Berlin")
+        })?,
+    };
     let time = |name, text: &str| {
         chosen(text)
-            .map(|text| past_moment(name, &text, now, &TimeZone::UTC))
+            .map(|text| past_moment(name, &text, now, &zone))
             .transpose()
     };
     let filter = RunFilter {
@@ -83,6 +92,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
                 ("node", &ask.node),
                 ("since", &ask.since),
                 ("until", &ask.until),
+                ("zone", &ask.zone),
                 ("cursor", cursor),
             ],
         )
@@ -118,8 +128,9 @@ fn filter_form(ask: &Ask) -> Markup {
                 }
             }
             label { "Node" input name="node" value=(ask.node) size="10"; }
-            label { "Ended since" input name="since" value=(ask.since) size="14" placeholder="8h, or a UTC time"; }
+            label { "Ended since" input name="since" value=(ask.since) size="14" placeholder="8h, or a time"; }
             label { "Until" input name="until" value=(ask.until) size="14"; }
+            label { "In" input name="zone" value=(ask.zone) size="12" placeholder="UTC" title="The time zone of both times: an IANA name"; }
             button { "Filter" }
         }
     }

@@ -3,6 +3,7 @@
 //! a filter that no index serves looks at a bounded stretch of rows per page and says where the next page goes on.
 
 mod ahead;
+mod days;
 mod events;
 mod explain;
 mod farm;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use super::{Db, DbConfig};
 
 pub use ahead::{Ahead, JobAhead, Step, ahead};
+pub use days::{Durations, JobDay, JobDays, MOST_DAYS, SuccessRate, days, days_in};
 pub use events::{EventsFilter, events};
 pub use explain::{explain, explain_run};
 pub use farm::{FarmNow, LeaseTrouble, LostNode, OverdueJob, StuckLease, WaitingRun, farm};

@@ -1,5 +1,6 @@
 //! One job: how its runs went, what comes next, why it does not run, how its definition changed.
 
+mod days;
 mod definition;
 mod grid;
 pub mod trend;
@@ -66,6 +67,7 @@ async fn made(app: &App, caller: &Caller, name: &str, ask: &Ask) -> Result<Made,
     let at = at.map(|text| moment("at", text, &zone)).transpose()?;
     let explanation = reading::explain(db, name, at).await?;
     let now = detail.db_now;
+    let days = reading::days_in(db, name, &detail.job.timezone, detail.db_now, reading::MOST_DAYS).await?;
     let content = html! {
         (head(&detail, caller.role))
         div class="cols" {
@@ -83,6 +85,10 @@ async fn made(app: &App, caller: &Caller, name: &str, ask: &Ask) -> Result<Made,
                 }
                 div id="job-explain" data-live { (explained(&explanation, now)) }
             }
+        }
+        section class="card" {
+            header { h2 { "The last " (days.days.len()) " days" } span class="muted" { "in " (days.timezone) ", each run on the day it ended" } }
+            div id="job-days" data-live { (days::days(&days)) }
         }
         section class="card" {
             header { h2 { "How its runs went" } span class="push" { a href=(link::query("/runs", &[("job", name)])) { "All its runs" } } }
