@@ -105,6 +105,28 @@ async fn every_page_is_fit_for_every_reader_and_says_what_is_wrong() {
 }
 
 #[tokio::test]
+async fn a_waiting_run_leads_to_its_pool_and_to_the_run_that_has_the_place() {
+    let mut farm = farm(Farm::new().agents(3).jobs(
+        r#"
+        [pool.db]
+        size = 1
+        [job.hold]
+        command = ["sleep", "600"]
+        pool    = "db"
+        where   = { role = "work" }
+        [job.want]
+        command = ["sleep", "600"]
+        pool    = "db"
+        where   = { role = "work" }
+        [job.quick]
+        command = ["true"]
+        "#,
+    ))
+    .await;
+    run(&mut farm, "pools").await;
+}
+
+#[tokio::test]
 async fn an_open_page_says_what_is_away_and_recovers() {
     let mut farm = farm(Farm::new().agents(3).proxied().jobs(LONG)).await;
     run(&mut farm, "away").await;

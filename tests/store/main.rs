@@ -38,6 +38,7 @@ mod reading_days;
 mod reading_farm;
 mod reading_jobs;
 mod reading_plans;
+mod reading_pools;
 mod reading_questions;
 mod records;
 mod refusals;

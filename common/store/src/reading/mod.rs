@@ -35,7 +35,7 @@ pub use jobs::{JobCondition, JobItem, JobKind, JobState, JobsFilter, LiveMark, O
 pub use lanes::{Band, Bar, BarEnd, FenceMark, Lane, Lanes, Successor, Window, lanes};
 pub use logs::{LogPiece, LogRange, LogState, MOST_BYTES, Tail, log, log_state};
 pub use marks::{Marks, RunMark, marks};
-pub use nodes::{LeaseItem, NodeItem, NodeState, PoolItem, leases, node, nodes, pools};
+pub use nodes::{LeaseItem, NodeItem, NodeState, PoolItem, PoolWaiter, leases, node, nodes, pools};
 pub use outages::Outage;
 pub use page::{MOST, Page, Paging};
 pub use runs::{RunDetail, RunFilter, RunItem, run, runs};

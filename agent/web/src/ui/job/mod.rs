@@ -18,6 +18,7 @@ use serde::Deserialize;
 
 use super::act::{Verb, button};
 use super::layout::Section;
+use super::parts::sentence::linked;
 use super::parts::strip::strip;
 use super::parts::time::{ago, both};
 use super::parts::{cli, link, none, words};
@@ -179,16 +180,16 @@ fn explained(explanation: &Explanation, now: Timestamp) -> Markup {
     let held = explanation.held_by.is_some() && !waits;
     html! {
         div class="body" {
-            p class=(if held { "callout warn" } else if waits { "callout" } else { "callout ok" }) { (explanation.answer) }
+            p class=(if held { "callout warn" } else if waits { "callout" } else { "callout ok" }) { (linked(&explanation.answer)) }
             details id="gates" open[held] {
                 summary { "Every gate that a run passes" }
                 ul class="gates" {
                     @for gate in &explanation.gates {
                         li {
                             @if gate.open { (words::OPEN.markup()) } @else if waits { (words::NOT_YET.markup()) } @else { (words::CLOSED.markup()) }
-                            " " (gate.what)
+                            " " (linked(&gate.what))
                             @if let Some(since) = gate.since { ", " (ago(since, now)) }
-                            @if let Some(frees) = &gate.frees { br; small { "What opens it: " (frees) } }
+                            @if let Some(frees) = &gate.frees { br; small { "What opens it: " (linked(frees)) } }
                         }
                     }
                 }
