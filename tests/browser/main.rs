@@ -77,6 +77,11 @@ async fn every_page_is_fit_for_every_reader_and_says_what_is_wrong() {
         schedule  = "@every 3s"
         instances = 4
         command   = "sleep 0.$FARMHAND_INSTANCE; echo shard $FARMHAND_INSTANCE"
+        [pool.disk]
+        size = 1
+        [job.scrub]
+        command = ["sleep", "3600"]
+        pool    = "disk"
         [job.broken]
         schedule = "@every 7s"
         command  = "echo the disk is full >&2; exit 3"

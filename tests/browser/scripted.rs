@@ -50,6 +50,7 @@ pub async fn run(farm: &mut Farm, name: &str) {
         .kill_on_drop(true);
     if std::env::var_os("FARMHAND_SCREENSHOTS").is_some() {
         command.env("SHOTS", root().join("docs/screenshots"));
+        command.env("ALL_SHOTS", tools().with_file_name("screenshots"));
     }
     let mut script = command
         .spawn()
