@@ -5,12 +5,14 @@ await script(async () => {
   const flow = await please("finished night");
   const failed = await please("finished broken");
   const waits = (await please("submit scrub"), await please("submit scrub"));
+  check((await please("past stock-mail")) === "85", "a job has a past");
   const pages = {
     now: "/",
     jobs: "/jobs",
     ahead: "/ahead",
     "ahead-week": "/ahead?by=day",
     job: "/jobs/shards",
+    "job-days": "/jobs/stock-mail",
     "job-failing": "/jobs/broken",
     runs: "/runs?state=bad",
     "run-failed": `/runs/${failed}`,
@@ -26,7 +28,7 @@ await script(async () => {
     drain: "/act/drain?node=n1",
     empty: "/jobs?name=nothing-has-this-name",
   };
-  const shown = new Set(["now", "jobs", "job", "flow", "events"]);
+  const shown = new Set(["jobs", "job", "job-days", "flow", "events"]);
   for (const dark of [false, true]) {
     const page = await open({ dark });
     for (const [name, path] of Object.entries(pages)) {
@@ -43,6 +45,15 @@ await script(async () => {
     await accessible(stranger, "login");
     await stranger.context().close();
   }
+  const past = await open();
+  await past.goto(`${base}/jobs/stock-mail`);
+  check((await past.locator("#job-days a.day").count()) === 85, "a cell for each day of the past");
+  const words = await past.locator("#job-days .legend").innerText();
+  for (const word of ["cancelled", "failed", "late", "lost", "skipped", "succeeded", "timed out"]) check(words.includes(word), `the legend lacks ${word}: ${words}`);
+  check((await past.locator("#job-days svg.days svg").count()) === 1, "one day has an outlier");
+  await past.click("#days-table summary");
+  check((await past.locator("#days-table tbody tr").count()) === 85, "the table has the same days");
+
   // A finger hits what it means, on every page.
   const touch = await open({ touch: true });
   const missed = [];
@@ -52,6 +63,8 @@ await script(async () => {
     for (const small of await tooSmall(touch)) missed.push(`${name}: ${small}`);
     const wide = await touch.evaluate(() => document.documentElement.scrollWidth);
     check(wide <= 390, `${name} is ${wide} pixels wide on a screen of 390 that is touched`);
+    const cut = await touch.$$eval("table.stack td", (cells) => cells.filter((td) => td.scrollHeight > td.clientHeight + 1).map((td) => td.innerText));
+    check(cut.length === 0, `${name}: cells are taller than their row: ${cut.join(" | ")}`);
   }
   const guest = await open({ touch: true, signedIn: false });
   await guest.goto(`${base}/login`);
