@@ -7,6 +7,7 @@ mod attacks;
 mod away;
 mod causes;
 mod client;
+mod days;
 mod document;
 mod fixture;
 mod limits;

@@ -37,13 +37,15 @@ let browser;
 const wrong = [];
 
 /** A page, signed in. Notes console errors, failed requests and requests that leave the farm. */
-export async function open({ dark = false, narrow = false, signedIn = true } = {}) {
+export async function open({ dark = false, narrow = false, touch = false, width = 1280, signedIn = true } = {}) {
   browser ||= await chromium.launch({
     executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
     args: ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run", "--disable-dev-shm-usage"],
   });
   const context = await browser.newContext({
-    viewport: narrow ? { width: 360, height: 740 } : { width: 1280, height: 860 },
+    viewport: narrow ? { width: 360, height: 740 } : { width: touch ? 390 : width, height: 860 },
+    hasTouch: touch,
+    isMobile: touch,
     colorScheme: dark ? "dark" : "light",
   });
   context.setDefaultTimeout(15000);
@@ -75,9 +77,33 @@ export async function accessible(page, what) {
   check(found.length === 0, `${what}: ${found.join("\n")}`);
 }
 
+/**
+ * What a finger cannot hit: narrower or lower than 44 pixels (WCAG 2.5.5). Links within a sentence are left out, and those within
+ * a picture, which a table repeats.
+ */
+export async function tooSmall(page) {
+  return page.evaluate(() => {
+    for (const details of document.querySelectorAll("details")) details.open = true;
+    const inSentence = (el) => {
+      const block = el.closest("p, li, dd, .legend, .callout, footer, td.say");
+      return el.matches("a") && block && block.textContent.replace(el.textContent, "").match(/\p{L}{2,}/u);
+    };
+    return [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")]
+      .filter((el) => el.checkVisibility({ visibilityProperty: true }) && !el.closest("svg, .sr, .skip") && !inSentence(el))
+      .map((el) => [el, (el.matches("[type=checkbox], [type=radio]") && el.closest("label") || el).getBoundingClientRect()])
+      .filter(([, box]) => box.width > 1 && (box.width < 43.9 || box.height < 43.9))
+      .map(([el, box]) => `${el.localName} "${(el.textContent || el.name).trim().slice(0, 30)}" in ${el.parentNode.localName}.${el.parentNode.className}: ${box.width.toFixed()} x ${box.height.toFixed()}`);
+  });
+}
+
 /** A picture for the documents, when somebody wants them anew. */
 export async function picture(page, name, options = {}) {
   if (shots) await page.screenshot({ path: `${shots}/${name}.png`, ...options });
+}
+
+/** The whole page for whoever looks at all of them: in a directory that is not committed. */
+export async function look(page, name) {
+  if (process.env.ALL_SHOTS) await page.screenshot({ path: `${process.env.ALL_SHOTS}/${name}.png`, fullPage: true });
 }
 
 /** Runs the script to its end, and fails on whatever was noted on the way. */

@@ -91,6 +91,11 @@ async fn every_page_is_fit_for_every_reader_and_says_what_is_wrong() {
         schedule  = "@every 3s"
         instances = 4
         command   = "sleep 0.$FARMHAND_INSTANCE; echo shard $FARMHAND_INSTANCE"
+        [pool.disk]
+        size = 1
+        [job.scrub]
+        command = ["sleep", "3600"]
+        pool    = "disk"
         [job.broken]
         schedule = "@every 7s"
         command  = "echo the disk is full >&2; exit 3"
@@ -116,6 +121,28 @@ async fn every_page_is_fit_for_every_reader_and_says_what_is_wrong() {
     ))
     .await;
     run(&mut farm, "pages").await;
+}
+
+#[tokio::test]
+async fn a_waiting_run_leads_to_its_pool_and_to_the_run_that_has_the_place() {
+    let mut farm = farm(Farm::new().agents(3).jobs(
+        r#"
+        [pool.db]
+        size = 1
+        [job.hold]
+        command = ["sleep", "600"]
+        pool    = "db"
+        where   = { role = "work" }
+        [job.want]
+        command = ["sleep", "600"]
+        pool    = "db"
+        where   = { role = "work" }
+        [job.quick]
+        command = ["true"]
+        "#,
+    ))
+    .await;
+    run(&mut farm, "pools").await;
 }
 
 #[tokio::test]

@@ -1,27 +1,34 @@
 // Every page, light, dark and narrow: readable by whoever looks, with nothing wrong on the way.
-import { accessible, base, check, eventually, open, picture, please, script } from "./browser.mjs";
+import { accessible, base, check, eventually, look, open, picture, please, script, tooSmall } from "./browser.mjs";
 
 await script(async () => {
   const flow = await please("finished night");
   const failed = await please("finished broken");
+  const waits = (await please("submit scrub"), await please("submit scrub"));
+  check((await please("past stock-mail")) === "85", "a job has a past");
   const pages = {
     now: "/",
     jobs: "/jobs",
     ahead: "/ahead",
     "ahead-week": "/ahead?by=day",
     job: "/jobs/shards",
+    "job-days": "/jobs/stock-mail",
     "job-failing": "/jobs/broken",
     runs: "/runs?state=bad",
     "run-failed": `/runs/${failed}`,
+    "run-waits": `/runs/${waits}`,
     flow: `/runs/${flow}/flow`,
     nodes: "/nodes",
     node: "/nodes/n1",
+    pools: "/pools",
+    pool: "/pools/disk",
     events: "/events?about=audit",
+    "events-all": "/events",
     "run-now": "/act/run?job=greet",
     drain: "/act/drain?node=n1",
     empty: "/jobs?name=nothing-has-this-name",
   };
-  const shown = new Set(["now", "jobs", "job", "flow", "events"]);
+  const shown = new Set(["jobs", "job", "job-days", "flow", "events"]);
   for (const dark of [false, true]) {
     const page = await open({ dark });
     for (const [name, path] of Object.entries(pages)) {
@@ -38,6 +45,59 @@ await script(async () => {
     await accessible(stranger, "login");
     await stranger.context().close();
   }
+  const past = await open();
+  await past.goto(`${base}/jobs/stock-mail`);
+  check((await past.locator("#job-days a.day").count()) === 85, "a cell for each day of the past");
+  const words = await past.locator("#job-days .legend").innerText();
+  for (const word of ["cancelled", "failed", "late", "lost", "skipped", "succeeded", "timed out"]) check(words.includes(word), `the legend lacks ${word}: ${words}`);
+  check((await past.locator("#job-days svg.days svg").count()) === 1, "one day has an outlier");
+  await past.click("#days-table summary");
+  check((await past.locator("#days-table tbody tr").count()) === 85, "the table has the same days");
+
+  // A finger hits what it means, on every page.
+  const touch = await open({ touch: true });
+  const missed = [];
+  for (const [name, path] of [...Object.entries(pages), ["not-there", "/runs/999999999"]]) {
+    touch.expectsErrors = name === "not-there";
+    await touch.goto(base + path);
+    for (const small of await tooSmall(touch)) missed.push(`${name}: ${small}`);
+    const wide = await touch.evaluate(() => document.documentElement.scrollWidth);
+    check(wide <= 390, `${name} is ${wide} pixels wide on a screen of 390 that is touched`);
+    const cut = await touch.$$eval("table.stack td", (cells) => cells.filter((td) => td.scrollHeight > td.clientHeight + 1).map((td) => td.innerText));
+    check(cut.length === 0, `${name}: cells are taller than their row: ${cut.join(" | ")}`);
+  }
+  const guest = await open({ touch: true, signedIn: false });
+  await guest.goto(`${base}/login`);
+  for (const small of await tooSmall(guest)) missed.push(`login: ${small}`);
+  check(missed.length === 0, `smaller than 44 x 44 pixels:\n${missed.join("\n")}`);
+
+  // Grids open at their newest end.
+  await eventually("both grids of a job are wider than a phone, and show their last column", async () => {
+    await touch.goto(`${base}/jobs/shards`);
+    const shown = await touch.$$eval(".scroll.newest", (boxes) => boxes.map((box) => {
+      const [outer, last] = [box.getBoundingClientRect(), [...box.querySelectorAll("tbody td a")].map((a) => a.getBoundingClientRect().right)];
+      return { over: box.scrollWidth > box.clientWidth, seen: Math.max(...last) <= outer.right + 1 };
+    }));
+    return shown.length === 2 && shown.every(({ over, seen }) => over && seen);
+  }, 60000);
+
+  // With a mouse, rows are 32 pixels high.
+  const desk = await open();
+  await desk.goto(`${base}/jobs/shards`);
+  const heights = await desk.$$eval("#job-runs tbody tr", (rows) => rows.map((row) => row.getBoundingClientRect().height));
+  check(heights.length > 0 && heights.every((height) => Math.abs(height - 32) <= 1), `rows are ${heights} pixels high`);
+
+  if (process.env.ALL_SHOTS) {
+    for (const [width, dark] of [[390, false], [390, true], [1280, false], [1280, true], [1920, false], [1920, true]]) {
+      const page = await open({ touch: width === 390, width, dark });
+      for (const [name, path] of Object.entries(pages)) {
+        await page.goto(base + path);
+        await look(page, `${name}-${width}-${dark ? "dark" : "light"}`);
+      }
+      await page.context().close();
+    }
+  }
+
   const narrow = await open({ narrow: true });
   for (const [name, path] of Object.entries(pages)) {
     await narrow.goto(base + path);

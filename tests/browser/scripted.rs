@@ -50,6 +50,7 @@ pub async fn run(farm: &mut Farm, name: &str) {
         .kill_on_drop(true);
     if std::env::var_os("FARMHAND_SCREENSHOTS").is_some() {
         command.env("SHOTS", root().join("docs/screenshots"));
+        command.env("ALL_SHOTS", tools().with_file_name("screenshots"));
     }
     let mut script = command
         .spawn()
@@ -113,6 +114,23 @@ async fn grant(farm: &mut Farm, wish: &str) -> String {
             .ok(&["job", "run", about, "-p", "seconds=120"])
             .trim()
             .to_owned(),
+        // 85 nights of which some went wrong, in every way.
+        "past" => {
+            let sql = format!(
+                "WITH made AS (INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, \
+                 state, reason, ended_by, attempt, retries, takeovers, params, created_at, started_at, finished_at, first_due, \
+                 last_due) \
+                 SELECT -n, '{about}', 1, 'scheduled', 0, 1, t, t, s, CASE s WHEN 'skipped' THEN 'missed' END, 'holder', 1, 0, 0, \
+                 '{{}}', t, CASE WHEN s <> 'skipped' THEN b END, b + (60 + n * 7 % 11 + CASE n WHEN 40 THEN 900 ELSE 0 END) \
+                 * interval '1 s', t, t FROM generate_series(1, 85) n, \
+                 LATERAL (SELECT date_trunc('day', now()) - n * interval '1 day' + interval '2 h') x(t), \
+                 LATERAL (SELECT t + CASE WHEN n % 17 = 0 THEN interval '5 min' ELSE interval '1 s' END) y(b), \
+                 LATERAL (SELECT CASE WHEN n % 23 = 0 THEN 'failed' WHEN n % 31 = 0 THEN 'lost' WHEN n % 29 = 0 THEN 'skipped' \
+                 WHEN n % 37 = 0 THEN 'cancelled' WHEN n = 50 THEN 'timed_out' ELSE 'succeeded' END) z(s) RETURNING 1) \
+                 SELECT count(*) FROM made"
+            );
+            farm.value::<i64>(&sql).await.to_string()
+        }
         "runs" => farm.runs(about).await.len().to_string(),
         "holder" => farm.run(number()).await.running_at.unwrap_or_default(),
         "fence" => farm.run(number()).await.fence.unwrap_or(0).to_string(),

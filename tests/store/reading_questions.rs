@@ -141,6 +141,17 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
             ]),
         ),
         (
+            "reading_days",
+            ways(&[&[
+                job,
+                "statement_timestamp() - interval '90 days'",
+                "statement_timestamp()",
+                "ARRAY(SELECT statement_timestamp() - n * interval '1 day' FROM generate_series(90, 0, -1) n)",
+                "60000::bigint",
+                "150000::bigint",
+            ]]),
+        ),
+        (
             "reading_runs_by_state",
             ways(&[
                 &[

@@ -2,11 +2,13 @@
 
 use farmhand_core::run::RunState;
 use farmhand_core::text::shell_word;
+use farmhand_store::jobs::{Cancelled, cancel};
 use farmhand_store::reading::{self, Paging, RunFilter, RunItem};
 use farmhand_store::{Db, query};
 use jiff::Timestamp;
 
-use crate::{Kind, Refusal, jobs, runs};
+use crate::perform::Said;
+use crate::{By, Kind, Refusal, jobs, runs};
 
 /// Rows of a page.
 const PAGE: i64 = 1_000;
@@ -181,4 +183,70 @@ pub fn counted(runs: &[Picked]) -> String {
         [one] => format!("{runs} of {one}"),
         more => format!("{runs} of {} jobs", more.len()),
     }
+}
+
+/// Most runs of one request: it is answered within the time that a client waits.
+const MANY: usize = 1_000;
+
+/// Does it to each of them; those that do not allow it any more are counted.
+///
+/// # Errors
+/// As [`Chosen::find`].
+pub(crate) async fn perform(
+    db: &Db,
+    deed: Deed,
+    chosen: &Chosen,
+    from_failed: bool,
+    by: By<'_>,
+    commit: bool,
+) -> Result<Said, Refusal> {
+    let items = chosen.find(db, deed, MANY).await?;
+    // What ended, or has not ended, since it was ticked.
+    let (items, others): (Vec<_>, Vec<_>) =
+        (items.into_iter()).partition(|run| run.state.is_final() == (deed == Deed::Retry));
+    if items.is_empty() {
+        return Ok("no run matches; there is nothing to do".to_owned().into());
+    }
+    let of = counted(&items);
+    let unsure = items
+        .iter()
+        .filter(|run| matches!(run.state, RunState::Succeeded | RunState::Lost));
+    let unsure = unsure.count();
+    let twice = (deed == Deed::Retry && unsure > 0)
+        .then(|| format!("{unsure} of them succeeded or were lost: what they did may be done again"));
+    let (mut done, mut refused) = (Vec::new(), others.len());
+    for run in items.iter().filter(|_| commit) {
+        let result = match deed {
+            Deed::Cancel => cancel(db, run.run_id, by.who)
+                .await
+                .map_err(Refusal::from)
+                .map(|outcome| {
+                    matches!(outcome, Cancelled::Now | Cancelled::Requested { .. }).then_some(run.run_id)
+                }),
+            Deed::Retry => runs::retry(db, run.run_id, from_failed, by.who, by.once)
+                .await
+                .map(Some),
+        };
+        match result {
+            Ok(Some(run)) => done.push(run),
+            Ok(None) | Err(Refusal::Said { .. }) => refused += 1,
+            Err(error @ Refusal::Store(_)) => return Err(error),
+        }
+    }
+    let mut what = match (deed, commit) {
+        (Deed::Cancel, false) => format!(
+            "{of} end: what waits does not start, what runs gets SIGTERM, and SIGKILL after its grace"
+        ),
+        (Deed::Retry, false) => format!("{of} are run again, with their parameters, as new runs"),
+        (Deed::Cancel, true) => format!("{of}: {} cancelled", done.len()),
+        (Deed::Retry, true) => format!("{of}: {} run again", done.len()),
+    };
+    if refused > 0 {
+        what.push_str(&format!("; {refused} could not be, because of how they are now"));
+    }
+    Ok(Said {
+        what,
+        twice,
+        runs: done,
+    })
 }

@@ -10,7 +10,6 @@ use serde_json::{Map, Value};
 
 use super::nodes::{leased, no_node, release_danger, release_lease};
 use super::{Action, Answer, By, acknowledge, backfill, due_now, jobs as job, nodes, runs};
-use crate::bulk::{Chosen, Deed, counted as runs_of};
 use crate::{Kind, Refusal};
 use farmhand_core::text::{span, time};
 
@@ -19,10 +18,10 @@ const POOL: u32 = 1_000_000;
 
 /// What an action has to say; the rest of the answer is the same for all.
 #[derive(Default)]
-struct Said {
-    what: String,
-    twice: Option<String>,
-    runs: Vec<i64>,
+pub(crate) struct Said {
+    pub(crate) what: String,
+    pub(crate) twice: Option<String>,
+    pub(crate) runs: Vec<i64>,
 }
 
 impl From<String> for Said {
@@ -48,7 +47,7 @@ pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Resu
             deed,
             chosen,
             from_failed,
-        } => many(db, *deed, chosen, *from_failed, by, commit).await?,
+        } => crate::bulk::perform(db, *deed, chosen, *from_failed, by, commit).await?,
         Action::Pause { job, reason } => pause(db, job, reason.as_deref(), who, commit).await?,
         Action::Resume { job } => resume(db, job, who, commit).await?,
         Action::Backfill { job, from, to, max } => {
@@ -213,68 +212,6 @@ async fn retry(db: &Db, run_id: i64, from_failed: bool, by: By<'_>, commit: bool
         what: format!("run {run_id} of {job_id}{part} is run again, with its parameters, as a new run"),
         twice,
         runs: new.into_iter().collect(),
-    })
-}
-
-/// Most runs of one request: it is answered within the time that a client waits.
-const MANY: usize = 1_000;
-
-async fn many(
-    db: &Db,
-    deed: Deed,
-    chosen: &Chosen,
-    from_failed: bool,
-    by: By<'_>,
-    commit: bool,
-) -> Result<Said, Refusal> {
-    let items = chosen.find(db, deed, MANY).await?;
-    // What ended, or has not ended, since it was ticked.
-    let (items, others): (Vec<_>, Vec<_>) =
-        (items.into_iter()).partition(|run| run.state.is_final() == (deed == Deed::Retry));
-    if items.is_empty() {
-        return Ok("no run matches; there is nothing to do".to_owned().into());
-    }
-    let of = runs_of(&items);
-    let unsure = items
-        .iter()
-        .filter(|run| matches!(run.state, RunState::Succeeded | RunState::Lost));
-    let unsure = unsure.count();
-    let twice = (deed == Deed::Retry && unsure > 0)
-        .then(|| format!("{unsure} of them succeeded or were lost: what they did may be done again"));
-    let (mut done, mut refused) = (Vec::new(), others.len());
-    for run in items.iter().filter(|_| commit) {
-        let result = match deed {
-            Deed::Cancel => jobs::cancel(db, run.run_id, by.who)
-                .await
-                .map_err(Refusal::from)
-                .map(|outcome| {
-                    matches!(outcome, Cancelled::Now | Cancelled::Requested { .. }).then_some(run.run_id)
-                }),
-            Deed::Retry => runs::retry(db, run.run_id, from_failed, by.who, by.once)
-                .await
-                .map(Some),
-        };
-        match result {
-            Ok(Some(run)) => done.push(run),
-            Ok(None) | Err(Refusal::Said { .. }) => refused += 1,
-            Err(error @ Refusal::Store(_)) => return Err(error),
-        }
-    }
-    let mut what = match (deed, commit) {
-        (Deed::Cancel, false) => format!(
-            "{of} end: what waits does not start, what runs gets SIGTERM, and SIGKILL after its grace"
-        ),
-        (Deed::Retry, false) => format!("{of} are run again, with their parameters, as new runs"),
-        (Deed::Cancel, true) => format!("{of}: {} cancelled", done.len()),
-        (Deed::Retry, true) => format!("{of}: {} run again", done.len()),
-    };
-    if refused > 0 {
-        what.push_str(&format!("; {refused} could not be, because of how they are now"));
-    }
-    Ok(Said {
-        what,
-        twice,
-        runs: done,
     })
 }
 

@@ -208,7 +208,7 @@
     const link = $("a", all[row]);
     if (link) link.focus({ preventScroll: true });
   }
-  const GO = { n: "/", j: "/jobs", r: "/runs", o: "/nodes", e: "/events" };
+  const GO = { n: "/", j: "/jobs", r: "/runs", o: "/nodes", p: "/pools", e: "/events" };
   document.addEventListener("keydown", (e) => {
     if (e.ctrlKey || e.metaKey || e.altKey || typing(e) || $("dialog[open]")) return;
     if (going && GO[e.key]) { going = 0; location.href = GO[e.key]; return; }

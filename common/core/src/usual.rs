@@ -38,6 +38,21 @@ impl Usual {
         })
     }
 
+    /// Of percentiles that were found elsewhere; none of fewer than five.
+    pub fn known(p50: Duration, p95: Duration, longest: Duration, count: usize) -> Option<Self> {
+        (count >= LEAST).then_some(Self {
+            p50,
+            p95,
+            longest,
+            count,
+        })
+    }
+
+    /// Whether one that took so long is an outlier: more than twice the p95.
+    pub fn has_outlier(&self, lasted: Duration) -> bool {
+        lasted > self.p95 * 2
+    }
+
     /// Whether a run that has taken so long takes longer than usual.
     pub fn is_exceeded_by(&self, lasted: Duration) -> bool {
         lasted > self.p95
@@ -90,6 +105,14 @@ mod tests {
         assert!(!usual.is_exceeded_by(Duration::from_secs(10)));
         assert!(usual.is_exceeded_by(Duration::from_secs(11)));
         assert!(usual.is_exceeded_by(usual.longest));
+    }
+
+    #[test]
+    fn an_outlier_takes_more_than_twice_as_long_as_95_of_100() {
+        let usual = seconds((1..=99).chain([600])).unwrap();
+        assert!(usual.has_outlier(Duration::from_secs(191)));
+        assert!(!usual.has_outlier(Duration::from_secs(190)));
+        assert_eq!(Usual::known(usual.p50, usual.p95, usual.longest, 4), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::health::Level;
 use crate::waits::WaitsFor;
 
 /// A run that could be claimed, and that no node has claimed for so long, is late.
-const LATE: SignedDuration = SignedDuration::from_secs(60);
+pub const LATE: SignedDuration = SignedDuration::from_secs(60);
 /// So long a run may wait for a pool, a lock or a rate before people are told.
 const QUEUED: SignedDuration = SignedDuration::from_secs(300);
 /// A takeover needs no attention while it is under way.

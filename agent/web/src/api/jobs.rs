@@ -3,8 +3,8 @@
 use axum::extract::State;
 use farmhand_store::Role;
 use farmhand_store::reading::{
-    self, Cell, JobCondition, JobDetail, JobItem, JobKind, JobsFilter, NextInstants, Page, RevisionDiff,
-    RevisionItem,
+    self, Cell, JobCondition, JobDays, JobDetail, JobItem, JobKind, JobsFilter, NextInstants, Page,
+    RevisionDiff, RevisionItem,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,7 @@ pub fn router() -> Routes {
         .api(Role::Viewer, routes!(diff))
         .api(Role::Viewer, routes!(next))
         .api(Role::Viewer, routes!(grid))
+        .api(Role::Viewer, routes!(days))
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -169,6 +170,30 @@ async fn grid(
     let limit = within("limit", query.limit, 1, 1_000)?.unwrap_or(200);
     let cells = reading::cells(app.reading.db(), &job, limit).await?;
     Ok(Json(Grid { cells }))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct DaysQuery {
+    /// How many, today included; 90 when it is left out.
+    #[param(minimum = 1, maximum = 90)]
+    days: Option<i64>,
+}
+
+/// How a job's runs ended on each of its last days, in its zone, with success rates and durations
+#[utoipa::path(get, path = "/api/v1/jobs/{job}/days", tag = "jobs",
+    params(("job" = String, Path, description = "Its name"), DaysQuery),
+    responses((status = 200, body = JobDays), (status = 404, body = Problem, description = "There is no such job",
+        content_type = "application/problem+json")))]
+async fn days(
+    State(app): State<App>,
+    Path(job): Path<String>,
+    Query(query): Query<DaysQuery>,
+) -> Result<Json<JobDays>, Problem> {
+    let count = within("days", query.days, 1, 90)?.and_then(|n| usize::try_from(n).ok());
+    let days = reading::days(app.reading.db(), &job, count.unwrap_or(reading::MOST_DAYS)).await?;
+    Ok(Json(days.ok_or_else(|| no_job(&job))?))
 }
 
 pub(super) fn no_job(job: &str) -> Problem {

@@ -15,6 +15,7 @@ pub enum Section {
     Jobs,
     Runs,
     Nodes,
+    Pools,
     Events,
     /// None of them.
     Other,
@@ -22,11 +23,12 @@ pub enum Section {
     Login,
 }
 
-const ENTRIES: [(Section, &str, &str); 5] = [
+const ENTRIES: [(Section, &str, &str); 6] = [
     (Section::Now, "/", "Now"),
     (Section::Jobs, "/jobs", "Jobs"),
     (Section::Runs, "/runs", "Runs"),
     (Section::Nodes, "/nodes", "Nodes"),
+    (Section::Pools, "/pools", "Pools"),
     (Section::Events, "/events", "Events"),
 ];
 
@@ -130,7 +132,7 @@ fn mark() -> Markup {
 
 /// What the keys do.
 fn help() -> Markup {
-    const KEYS: [(&str, &str); 9] = [
+    const KEYS: [(&str, &str); 10] = [
         ("/", "to the filter"),
         ("j  k", "to the next row, to the one before"),
         ("Enter", "open the row"),
@@ -138,6 +140,7 @@ fn help() -> Markup {
         ("g j", "Jobs"),
         ("g r", "Runs"),
         ("g o", "Nodes"),
+        ("g p", "Pools"),
         ("g e", "Events"),
         ("Esc", "close what asks"),
     ];

@@ -17,6 +17,7 @@ mod nodes;
 mod now;
 mod page;
 mod parts;
+mod pools;
 mod run;
 mod runs;
 mod verdict;
@@ -58,6 +59,8 @@ pub fn router() -> Routes {
         )
         .page(look, Method::GET, "/nodes", get(nodes::page))
         .page(look, Method::GET, "/nodes/{address}", get(nodes::one))
+        .page(look, Method::GET, "/pools", get(pools::page))
+        .page(look, Method::GET, "/pools/{name}", get(pools::one))
         .page(look, Method::GET, "/events", get(events::page))
         .merge(act::router())
 }

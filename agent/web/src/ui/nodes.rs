@@ -14,7 +14,7 @@ use super::act::{Verb, button};
 use super::events::sentences;
 use super::layout::Section;
 use super::parts::time::{ago, both, since, took};
-use super::parts::{cli, empty, link, none, pager_by_name, words};
+use super::parts::{cli, empty, link, meter, none, pager_by_name, words};
 use super::{Made, answer};
 use crate::{App, Caller, Path, Problem, Query};
 
@@ -114,14 +114,7 @@ fn sign_of_life(node: &NodeItem) -> Timestamp {
 }
 
 fn slots(node: &NodeItem) -> Markup {
-    let (used, all) = (node.running, i64::from(node.slots).max(1));
-    html! {
-        svg class="meter pic" role="img" aria-label=(format!("{used} of {} slots in use", node.slots)) {
-            rect class="n-idle" width="100%" height="10" rx="3" {}
-            rect class="f-run" width=(format!("{}%", (used * 100 / all).min(100))) height="10" rx="3" {}
-        }
-        " " (used) " of " (node.slots)
-    }
+    meter(node.running, i64::from(node.slots), "slots")
 }
 
 /// How far its clock is from the database's; from a second on it stands out, as jobs seem to begin late or early.

@@ -27,6 +27,8 @@ pub struct Ask {
     node: String,
     since: String,
     until: String,
+    /// IANA name: of `since` and `until`; UTC when it is empty.
+    zone: String,
     cursor: String,
 }
 
@@ -58,13 +60,25 @@ pub fn states(word: &str) -> &'static [RunState] {
     choice.map_or(&[], |(.., states)| *states)
 }
 
+/// The zone of the filter's times.
+pub fn zone(name: &str) -> Result<TimeZone, Problem> {
+    match name.trim() {
+        "" => Ok(TimeZone::UTC),
+        name => TimeZone::get(name).map_err(|_| {
+            Problem::bad_request(format!("zone {name:?} is not a known time zone"))
+                .hint("write an IANA name, such as Europe/Berlin")
+        }),
+    }
+}
+
 async fn made(app: &App, ask: &Ask, role: Role) -> Result<Made, Problem> {
     let db = app.reading.db();
     let now = query::now(db).await?;
     let chosen = |text: &str| Some(text.trim().to_owned()).filter(|t| !t.is_empty());
+    let zone = zone(&ask.zone)?;
     let time = |name, text: &str| {
         chosen(text)
-            .map(|text| past_moment(name, &text, now, &TimeZone::UTC))
+            .map(|text| past_moment(name, &text, now, &zone))
             .transpose()
     };
     let filter = RunFilter {
@@ -89,6 +103,7 @@ async fn made(app: &App, ask: &Ask, role: Role) -> Result<Made, Problem> {
                 ("node", &ask.node),
                 ("since", &ask.since),
                 ("until", &ask.until),
+                ("zone", &ask.zone),
                 ("cursor", cursor),
             ],
         )
@@ -129,8 +144,9 @@ fn filter_form(ask: &Ask) -> Markup {
                 }
             }
             label { "Node" input name="node" value=(ask.node) size="10"; }
-            label { "Ended since" input name="since" value=(ask.since) size="14" placeholder="8h, or a UTC time"; }
+            label { "Ended since" input name="since" value=(ask.since) size="14" placeholder="8h, or a time"; }
             label { "Until" input name="until" value=(ask.until) size="14"; }
+            label { "In" input name="zone" value=(ask.zone) size="12" placeholder="UTC" title="The time zone of both times: an IANA name"; }
             button { "Filter" }
         }
     }
@@ -163,7 +179,7 @@ fn many(ask: &Ask, items: &[RunItem], role: Role) -> Markup {
     html! {
         @if role >= Role::Operator {
             div class="many" {
-                @for (name, value) in [("job", &ask.job), ("state", &ask.state), ("node", &ask.node), ("since", &ask.since), ("until", &ask.until)] {
+                @for (name, value) in [("job", &ask.job), ("state", &ask.state), ("node", &ask.node), ("since", &ask.since), ("until", &ask.until), ("zone", &ask.zone)] {
                     @if !value.is_empty() { input type="hidden" name=(name) value=(value); }
                 }
                 @if over { button formaction="/act/retry-runs" { (Icon::Again.markup()) "Run these again" } }
@@ -198,7 +214,7 @@ fn row(run: &RunItem, now: Timestamp, tick: bool) -> Markup {
     html! {
         tr id=(format!("run-{}", run.run_id)) data-row {
             td class="nowrap" {
-                @if tick { input type="checkbox" name="run" value=(run.run_id) aria-label=(format!("run {}", run.run_id)); " " }
+                @if tick { label class="tick" { input type="checkbox" name="run" value=(run.run_id) aria-label=(format!("run {}", run.run_id)); } }
                 a href=(link::run(run.run_id)) { (run.run_id) }
             }
             td { (words::run(run.state).markup()) @if run.cancel_requested && !run.state.is_final() { " " span class="tag" { "cancelling" } } }

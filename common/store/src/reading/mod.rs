@@ -3,6 +3,7 @@
 //! a filter that no index serves looks at a bounded stretch of rows per page and says where the next page goes on.
 
 mod ahead;
+mod days;
 mod events;
 mod explain;
 mod farm;
@@ -24,6 +25,7 @@ use std::time::Duration;
 use super::{Db, DbConfig};
 
 pub use ahead::{Ahead, JobAhead, Step, ahead};
+pub use days::{Durations, JobDay, JobDays, MOST_DAYS, SuccessRate, days, days_in};
 pub use events::{EventsFilter, events};
 pub use explain::{explain, explain_run};
 pub use farm::{FarmNow, LeaseTrouble, LostNode, OverdueJob, StuckLease, WaitingRun, farm};
@@ -39,7 +41,7 @@ pub use marks::{Marks, RunMark, marks};
 pub use matches::{
     LogMatch, LogMatches, MOST_MATCHES, MOST_RUNS, MOST_SOUGHT, SearchCut, Sought, job_matches, run_matches,
 };
-pub use nodes::{LeaseItem, NodeItem, NodeState, PoolItem, leases, node, nodes, pools};
+pub use nodes::{LeaseItem, NodeItem, NodeState, PoolItem, PoolWaiter, leases, node, nodes, pools};
 pub use outages::Outage;
 pub use page::{MOST, Page, Paging};
 pub use runs::{RunDetail, RunFilter, RunItem, run, runs};

@@ -137,8 +137,19 @@ pub struct PoolItem {
     pub holders: Vec<Holder>,
     /// Runs that are ready and have no place; at most 1,000 are counted.
     pub waiting: i64,
+    /// Those of them that have waited longest, the longest first; at most 50.
+    pub waiters: Vec<PoolWaiter>,
     /// Jobs that name it; at most 200.
     pub jobs: Vec<String>,
+}
+
+/// A run that is ready and has no place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PoolWaiter {
+    pub run_id: i64,
+    pub job_id: String,
+    /// Since when it could have started.
+    pub ready_at: Timestamp,
 }
 
 /// A page of pools in the order of names; one of them when a name is given.

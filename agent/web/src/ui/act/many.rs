@@ -5,7 +5,6 @@ use farmhand_core::run::RunState;
 use farmhand_store::reading::{self, Paging, RunFilter};
 use farmhand_store::{Db, query};
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
 use crate::Problem;
 use crate::ui::runs;
@@ -22,9 +21,12 @@ pub async fn chosen(db: &Db, deed: Deed, fields: &[(String, String)]) -> Result<
         text.parse()
             .map_err(|_| Problem::bad_request(format!("{text} is not a valid run number")))
     };
-    let now = query::now(db).await?;
+    let (now, zone) = (
+        query::now(db).await?,
+        runs::zone(field("zone").unwrap_or_default())?,
+    );
     let time = |name: &str| -> Result<Option<Timestamp>, Problem> {
-        let given = field(name).map(|text| past_moment(name, text, now, &TimeZone::UTC));
+        let given = field(name).map(|text| past_moment(name, text, now, &zone));
         Ok(given.transpose()?)
     };
     let ticked = fields.iter().filter(|(name, _)| name == "run");

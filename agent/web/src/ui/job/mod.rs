@@ -1,5 +1,6 @@
 //! One job: how its runs went, what comes next, why it does not run, how its definition changed.
 
+mod days;
 mod definition;
 mod grid;
 pub mod trend;
@@ -17,6 +18,7 @@ use serde::Deserialize;
 
 use super::act::{Verb, button};
 use super::layout::Section;
+use super::parts::sentence::linked;
 use super::parts::strip::strip;
 use super::parts::time::{ago, both};
 use super::parts::{cli, link, none, words};
@@ -66,6 +68,7 @@ async fn made(app: &App, caller: &Caller, name: &str, ask: &Ask) -> Result<Made,
     let at = at.map(|text| moment("at", text, &zone)).transpose()?;
     let explanation = reading::explain(db, name, at).await?;
     let now = detail.db_now;
+    let days = reading::days_in(db, name, &detail.job.timezone, detail.db_now, reading::MOST_DAYS).await?;
     let content = html! {
         (head(&detail, caller.role))
         div class="cols" {
@@ -83,6 +86,10 @@ async fn made(app: &App, caller: &Caller, name: &str, ask: &Ask) -> Result<Made,
                 }
                 div id="job-explain" data-live { (explained(&explanation, now)) }
             }
+        }
+        section class="card" {
+            header { h2 { "The last " (days.days.len()) " days" } span class="muted" { "in " (days.timezone) ", each run on the day it ended" } }
+            div id="job-days" data-live { (days::days(&days)) }
         }
         section class="card" {
             header { h2 { "How its runs went" } (log::search(&format!("{}/matches", link::job(name)), &log::Searched::default(), true)) span class="push" { a href=(link::query("/runs", &[("job", name)])) { "All its runs" } } }
@@ -173,16 +180,16 @@ fn explained(explanation: &Explanation, now: Timestamp) -> Markup {
     let held = explanation.held_by.is_some() && !waits;
     html! {
         div class="body" {
-            p class=(if held { "callout warn" } else if waits { "callout" } else { "callout ok" }) { (explanation.answer) }
+            p class=(if held { "callout warn" } else if waits { "callout" } else { "callout ok" }) { (linked(&explanation.answer)) }
             details id="gates" open[held] {
                 summary { "Every gate that a run passes" }
                 ul class="gates" {
                     @for gate in &explanation.gates {
                         li {
                             @if gate.open { (words::OPEN.markup()) } @else if waits { (words::NOT_YET.markup()) } @else { (words::CLOSED.markup()) }
-                            " " (gate.what)
+                            " " (linked(&gate.what))
                             @if let Some(since) = gate.since { ", " (ago(since, now)) }
-                            @if let Some(frees) = &gate.frees { br; small { "What opens it: " (frees) } }
+                            @if let Some(frees) = &gate.frees { br; small { "What opens it: " (linked(frees)) } }
                         }
                     }
                 }

@@ -26,6 +26,10 @@ pub fn node(address: &str) -> String {
     format!("/nodes/{}", encode(address))
 }
 
+pub fn pool(name: &str) -> String {
+    format!("/pools/{}", encode(name))
+}
+
 /// A path with a query; values that are empty are left out, so that the address says only what was chosen.
 pub fn query(path: &str, pairs: &[(&str, &str)]) -> String {
     let mut address = path.to_owned();

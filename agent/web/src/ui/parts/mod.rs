@@ -2,6 +2,7 @@
 
 pub mod icons;
 pub mod link;
+pub mod sentence;
 pub mod strip;
 pub mod time;
 pub mod words;
@@ -21,6 +22,18 @@ pub fn empty(what: &str, how: &str, command: &str) -> Markup {
             p { (how) }
             (cli(command))
         }
+    }
+}
+
+/// How much of something is taken.
+pub fn meter(used: i64, all: i64, what: &str) -> Markup {
+    let share = (used * 100 / all.max(1)).clamp(0, 100);
+    html! {
+        svg class="meter pic" role="img" aria-label=(format!("{used} of {all} {what} in use")) {
+            rect class="n-idle" width="100%" height="10" rx="3" {}
+            rect class="f-run" width=(format!("{share}%")) height="10" rx="3" {}
+        }
+        " " (used) " of " (all)
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
+use farmhand_core::explain::Explanation;
 use farmhand_core::run::RunState;
 use farmhand_core::usual::Usual;
 use farmhand_store::Role;
@@ -20,6 +21,7 @@ use super::events::sentences;
 use super::job::trend;
 use super::layout::Section;
 use super::parts::icons::Icon;
+use super::parts::sentence::linked;
 use super::parts::time::{ago, bytes, took};
 use super::parts::{cli, link, words};
 use super::{Made, answer, flow, lanes, log, runs};
@@ -74,6 +76,10 @@ async fn made(app: &App, caller: &Caller, id: i64, ask: &Ask) -> Result<Made, Pr
         RunState::Running => trend::usual(&reading::cells(db, &run.job_id, BEFORE).await?),
         _ => None,
     };
+    let waits = match run.state {
+        RunState::Due if run.ready_at <= now => Some(reading::explain_run(db, run).await?),
+        _ => None,
+    };
     let sign = words::run(run.state);
     let mut facts = attempts::facts(&detail);
     let nodes = nodes_in_doubt(app, &facts).await?;
@@ -87,7 +93,7 @@ async fn made(app: &App, caller: &Caller, id: i64, ask: &Ask) -> Result<Made, Pr
             }
             (actions(&detail, caller.role))
         }
-        div id="run-notes" data-live { (notes(&detail)) (longer(&detail, usual)) }
+        div id="run-notes" data-live { (notes(&detail)) @if let Some(why) = &waits { (held(why)) } (longer(&detail, usual)) }
         @if !facts.attempts.is_empty() {
             section class="card" {
                 header { h2 { "Where it ran" } }
@@ -195,6 +201,19 @@ fn notes(detail: &RunDetail) -> Markup {
                 "Taken over " (run.takeovers) (if run.takeovers == 1 { " time" } else { " times" })
                 ": what the command did elsewhere before is fenced only if its target checks "
                 code { "FARMHAND_FENCE" } "."
+            }
+        }
+    }
+}
+
+/// What a run that could begin waits for, with links to who has it.
+fn held(why: &Explanation) -> Markup {
+    let gate = why.gates.iter().find(|gate| !gate.open);
+    html! {
+        @if why.held_by.is_some() {
+            div class="callout" id="waits" {
+                p { (linked(&why.answer)) }
+                @if let Some(frees) = gate.and_then(|gate| gate.frees.as_ref()) { p { "What opens it: " (linked(frees)) "." } }
             }
         }
     }

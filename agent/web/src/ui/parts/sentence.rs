@@ -1,0 +1,85 @@
+//! Sentences that name runs and pools.
+
+use maud::{Markup, html};
+
+use super::link;
+
+/// The sentence; `run 17` in it leads to that run, and `the pool db`, `in pool db` or `of pool db` to that pool.
+pub fn linked(text: &str) -> Markup {
+    match next(text) {
+        None => html! { (text) },
+        Some(Found { from, to, href }) => {
+            html! { (&text[..from]) a href=(href) { (&text[from..to]) } (linked(&text[to..])) }
+        }
+    }
+}
+
+struct Found {
+    from: usize,
+    to: usize,
+    href: String,
+}
+
+/// The first name in the text.
+fn next(text: &str) -> Option<Found> {
+    (text
+        .match_indices("run ")
+        .filter_map(|(at, word)| number(text, at, at + word.len())))
+    .chain(
+        ["the pool ", "in pool ", "of pool "]
+            .into_iter()
+            .filter_map(|words| pool(text, words)),
+    )
+    .min_by_key(|found| found.from)
+}
+
+fn number(text: &str, from: usize, digits: usize) -> Option<Found> {
+    let begins = text[..from]
+        .chars()
+        .next_back()
+        .is_none_or(|c| !c.is_alphanumeric());
+    let after = &text[digits..];
+    let n = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+    let id = after[..n].parse().ok().filter(|_| begins)?;
+    Some(Found {
+        from,
+        to: digits + n,
+        href: link::run(id),
+    })
+}
+
+fn pool(text: &str, words: &str) -> Option<Found> {
+    let from = text.find(words)? + words.len();
+    let after = &text[from..];
+    let n = after.find([' ', ',', ':', ';']).unwrap_or(after.len());
+    (n > 0).then(|| Found {
+        from,
+        to: from + n,
+        href: link::pool(&after[..n]),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_and_pools_in_a_sentence_are_links() {
+        let text = "run 7 waits for a place in pool db: 1 of 1 are taken by run 5 (mail on n1)";
+        let expected = "<a href=\"/runs/7\">run 7</a> waits for a place in pool <a href=\"/pools/db\">db</a>: 1 of 1 are taken \
+                        by <a href=\"/runs/5\">run 5</a> (mail on n1)";
+        assert_eq!(linked(text).0, expected);
+    }
+
+    #[test]
+    fn other_words_stay_as_they_are() {
+        for text in [
+            "`farmhand run cancel 5`, a prerun 4",
+            "`farmhand pool set db N` opens it",
+            "run",
+            "",
+        ] {
+            assert_eq!(linked(text).0, text);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Pools: who has their places, and who waits for one.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::response::Response;
+use farmhand_control::nodes::no_pool;
+use farmhand_store::pools::Holder;
+use farmhand_store::query;
+use farmhand_store::reading::{self, Paging, PoolItem, PoolWaiter};
+use jiff::Timestamp;
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::layout::Section;
+use super::parts::time::{ago, both, since};
+use super::parts::{cli, empty, link, meter, none, pager_by_name};
+use super::{Made, answer};
+use crate::{App, Caller, Path, Problem, Query};
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Ask {
+    cursor: String,
+}
+
+pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>) -> Response {
+    answer(&app, &caller, list(&app, &ask).await)
+}
+
+async fn list(app: &App, ask: &Ask) -> Result<Made, Problem> {
+    let db = app.reading.db();
+    let now = query::now(db).await?;
+    let paging = Paging {
+        cursor: Some(ask.cursor.clone()).filter(|cursor| !cursor.is_empty()),
+        limit: Some(100),
+    };
+    let page = reading::pools(db, None, &paging).await?;
+    let here = |cursor: &str| link::query("/pools", &[("cursor", cursor)]);
+    let first = (!ask.cursor.is_empty()).then(|| here(""));
+    let next = page.next.as_deref().map(here);
+    let content = html! {
+        div class="head" { h1 class="grow" { "Pools" } }
+        section class="card" {
+            div id="pools" data-live {
+                @if page.items.is_empty() {
+                    (empty("No pools", "A pool bounds how many runs of its jobs go on at once. Write [pool.NAME] with a size into a job file, name it \
+                        in the jobs, and apply the file.", "farmhand job apply jobs.toml"))
+                } @else { (table(&page.items, now)) }
+                (pager_by_name(first.as_deref(), next.as_deref()))
+            }
+        }
+    };
+    Ok(Made {
+        title: "Pools".to_owned(),
+        section: Section::Pools,
+        now,
+        tick: 5,
+        content,
+    })
+}
+
+fn table(pools: &[PoolItem], now: Timestamp) -> Markup {
+    html! {
+        div class="scroll" { table class="stack" {
+            thead { tr { th { "Pool" } th { "In use" } th { "On nodes" } th { "Waiting" } th { "Longest wait" } th { "Jobs" } } }
+            tbody {
+                @for pool in pools {
+                    tr id=(format!("pool-{}", pool.name)) data-row {
+                        td class="name" { a href=(link::pool(&pool.name)) { (pool.name) } }
+                        td class="nowrap" { (in_use(pool)) (resized(pool)) }
+                        td data-l="on nodes" { (on_nodes(pool)) }
+                        td data-l="waiting" { (waiting(pool)) }
+                        td class="nowrap" data-l="longest wait" {
+                            @match pool.waiters.first() { Some(first) => (since(first.ready_at, now)), None => (none()) }
+                        }
+                        td { (jobs(pool)) }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+/// Places of the farm.
+fn in_use(pool: &PoolItem) -> Markup {
+    let used = pool.holders.iter().filter(|holder| !holder.per_node).count();
+    meter(
+        i64::try_from(used).unwrap_or(i64::MAX),
+        i64::from(pool.size),
+        "places",
+    )
+}
+
+fn resized(pool: &PoolItem) -> Markup {
+    html! { @if pool.size != pool.file_size { " " span class="tag" { (pool.file_size) " in its file" } } }
+}
+
+/// Places of nodes: each node has as many as the pool's size.
+fn on_nodes(pool: &PoolItem) -> Markup {
+    let mut nodes: BTreeMap<&str, i64> = BTreeMap::new();
+    for holder in pool.holders.iter().filter(|holder| holder.per_node) {
+        *nodes.entry(&holder.node).or_default() += 1;
+    }
+    html! {
+        @if nodes.is_empty() { (none()) }
+        @for (node, used) in nodes { span class="tag" { a href=(link::node(node)) { (node) } " " (used) " of " (pool.size) } " " }
+    }
+}
+
+fn waiting(pool: &PoolItem) -> Markup {
+    html! { @if pool.waiting >= 1_000 { "1000 or more" } @else { (pool.waiting) } }
+}
+
+fn jobs(pool: &PoolItem) -> Markup {
+    html! {
+        @if pool.jobs.is_empty() { (none()) }
+        @for job in &pool.jobs { a href=(link::job(job)) { (job) } " " }
+    }
+}
+
+pub async fn one(State(app): State<App>, caller: Caller, Path(name): Path<String>) -> Response {
+    answer(&app, &caller, detail(&app, &name).await)
+}
+
+async fn detail(app: &App, name: &str) -> Result<Made, Problem> {
+    let db = app.reading.db();
+    let now = query::now(db).await?;
+    let page = reading::pools(db, Some(name), &Paging::first(1)).await?;
+    let Some(pool) = page.items.into_iter().next() else {
+        return Err(no_pool(name).into());
+    };
+    let content = html! {
+        div class="head" {
+            div class="grow" { div class="crumbs" { a href="/pools" { "Pools" } " /" } h1 { (pool.name) } }
+        }
+        section class="card" id="pool-facts" data-live {
+            header { h2 { "Places" } }
+            div class="body" { dl class="pairs" {
+                dt { "In use" } dd { (in_use(&pool)) (resized(&pool)) }
+                dt { "On nodes" } dd { (on_nodes(&pool)) }
+                dt { "Waiting" } dd { (waiting(&pool)) }
+                dt { "Jobs" } dd { (jobs(&pool)) }
+                dt { "Source" } dd { (pool.source) }
+                dt { "Changed" } dd { (both(pool.changed_at, now)) " by " (pool.changed_by) }
+            } }
+        }
+        div class="cols" {
+            section class="card" id="pool-holders" data-live {
+                header { h2 { "Who has a place" } }
+                @if pool.holders.is_empty() { p class="empty muted" { "No run has a place in it." } } @else { (holders(&pool.holders, now)) }
+            }
+            section class="card" id="pool-waiters" data-live {
+                header { h2 { "Who waits" } }
+                @if pool.waiters.is_empty() { p class="empty muted" { "No run waits." } } @else { (waiters(&pool, now)) }
+            }
+        }
+        (cli(&format!("farmhand pool set {name} {}", pool.size)))
+    };
+    Ok(Made {
+        title: format!("Pool {name}"),
+        section: Section::Pools,
+        now,
+        tick: 5,
+        content,
+    })
+}
+
+fn holders(holders: &[Holder], now: Timestamp) -> Markup {
+    html! {
+        div class="scroll" { table class="stack" {
+            thead { tr { th { "Run" } th { "Job" } th { "Node" } th { "Place" } th { "Since" } } }
+            tbody {
+                @for holder in holders {
+                    tr data-row {
+                        td { a href=(link::run(holder.run_id)) { (holder.run_id) } }
+                        td class="name" { a href=(link::job(&holder.job_id)) { (holder.job_id) } }
+                        td class="nowrap" data-l="on" { a href=(link::node(&holder.node)) { (holder.node) } }
+                        td class="nowrap" { (if holder.per_node { "of the node" } else { "of the farm" }) }
+                        td class="nowrap" data-l="since" { (ago(holder.since, now)) }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+fn waiters(pool: &PoolItem, now: Timestamp) -> Markup {
+    let more = pool.waiting - i64::try_from(pool.waiters.len()).unwrap_or(0);
+    let row = |run: &PoolWaiter| {
+        html! {
+            tr data-row {
+                td { a href=(link::run(run.run_id)) { (run.run_id) } }
+                td class="name" { a href=(link::job(&run.job_id)) { (run.job_id) } }
+                td class="nowrap" data-l="for" { (since(run.ready_at, now)) }
+            }
+        }
+    };
+    html! {
+        div class="scroll" { table class="stack" {
+            thead { tr { th { "Run" } th { "Job" } th { "For" } } }
+            tbody { @for run in &pool.waiters { (row(run)) } }
+        } }
+        @if more > 0 { p class="legend" { (more) " more wait, for less time." } }
+        p class="legend" { "The page of a waiting run says what exactly it waits for." }
+    }
+}

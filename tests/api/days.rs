@@ -1,0 +1,55 @@
+//! The days of a job: by the API, and on its page.
+
+use super::fixture::Fixture;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_days_of_a_job_are_the_same_by_the_api_and_on_its_page() {
+    let f = Fixture::new().await;
+    let token = f.token("reader", "viewer", "1h");
+    f.farm.ok(&["job", "run", "done", "--wait"]);
+    let reply = f.get(&token, "/api/v1/jobs/done/days?days=7").await.json();
+    let days = reply["days"].as_array().expect("a list");
+    assert_eq!((days.len(), reply["timezone"].as_str()), (7, Some("UTC")));
+    // A test that runs over midnight has its run on the day before the last one.
+    let day = (days.iter()).find(|day| day["succeeded"] == 1).expect("the run");
+    assert_eq!(day["worst"], "succeeded");
+    let of = (&reply["rates"][0]["succeeded"], &reply["rates"][0]["permille"]);
+    assert_eq!((of.0.as_i64(), of.1.as_i64()), (Some(1), Some(1_000)));
+    let (since, until) = (
+        day["since"].as_str().expect("an instant"),
+        day["until"].as_str().expect("an instant"),
+    );
+    let listed = f
+        .get(
+            &token,
+            &format!("/api/v1/runs?job=done&since={since}&until={until}"),
+        )
+        .await
+        .json();
+    assert_eq!(listed["items"].as_array().map(Vec::len), Some(1), "{listed}");
+
+    let page = f.get(&token, "/jobs/done").await.body;
+    let date = day["day"].as_str().expect("a date");
+    assert!(
+        page.contains(&format!("{date}: 1 succeeded")),
+        "the cell of {date} in {page}"
+    );
+    assert!(
+        page.contains(&format!("/runs?job=done&amp;since={date}&amp;until=")),
+        "its link"
+    );
+
+    f.get(&token, "/api/v1/jobs/nothing/days").await.problem(404);
+    f.get(&token, "/api/v1/jobs/done/days?days=91").await.problem(400);
+    let reply = f
+        .get(&token, "/runs?job=done&since=2026-03-29&zone=Nowhere/Else")
+        .await;
+    assert!(
+        reply.status == 400 && reply.body.contains("not a known time zone"),
+        "{reply:?}"
+    );
+    let reply = f
+        .get(&token, "/runs?job=done&since=2026-03-29&zone=Europe/Berlin")
+        .await;
+    assert_eq!(reply.status, 200);
+}

@@ -1,0 +1,75 @@
+//! Pools as pages show them: who has a place, and who waits for how long.
+
+use farmhand_store::reading::{self, Paging};
+
+use super::fixture::past;
+use super::gates::{gated, pooled};
+use super::reading::farm;
+
+#[tokio::test]
+async fn a_pool_has_its_holders_and_those_that_have_waited_longest() {
+    let (farm, db) = farm().await;
+    let me = farm.node("n1").await;
+    farm.pool("p", 1).await;
+    farm.pool("q", 1).await;
+    farm.needy("j", pooled("p")).await;
+    farm.needy("k", pooled("p")).await;
+    let first = farm.submitted("j").await;
+    assert_eq!(gated(&farm, &me, 9).await.len(), 1);
+    let (second, third) = (farm.submitted("k").await, farm.submitted("j").await);
+    let later = farm.submitted("k").await;
+    farm.sql
+        .batch_execute(&format!(
+            "UPDATE farmhand.run_live SET ready_at = now() - interval '2 minutes' WHERE run_id = {third};
+             UPDATE farmhand.run_live SET ready_at = now() + interval '1 hour' WHERE run_id = {later}"
+        ))
+        .await
+        .unwrap();
+    let pool = reading::pools(&db, Some("p"), &Paging::first(1))
+        .await
+        .unwrap()
+        .items
+        .remove(0);
+    assert_eq!(pool.holders.len(), 1);
+    let holder = &pool.holders[0];
+    assert_eq!(
+        (
+            holder.run_id,
+            holder.job_id.as_str(),
+            holder.node.as_str(),
+            holder.per_node
+        ),
+        (first, "j", "n1", false)
+    );
+    let waiters: Vec<_> = (pool.waiters.iter())
+        .map(|run| (run.run_id, run.job_id.as_str()))
+        .collect();
+    assert_eq!(
+        (waiters, pool.waiting),
+        (vec![(third, "j"), (second, "k")], 2),
+        "the longest wait first"
+    );
+    assert!(pool.waiters[0].ready_at < past(119));
+    let empty = reading::pools(&db, Some("q"), &Paging::first(1))
+        .await
+        .unwrap()
+        .items
+        .remove(0);
+    assert_eq!(
+        (empty.holders.len(), empty.waiters.len(), empty.waiting),
+        (0, 0, 0)
+    );
+
+    for _ in 0..60 {
+        farm.submitted("j").await;
+    }
+    let pool = reading::pools(&db, Some("p"), &Paging::first(1))
+        .await
+        .unwrap()
+        .items
+        .remove(0);
+    assert_eq!(
+        (pool.waiters.len(), pool.waiting, pool.waiters[0].run_id),
+        (50, 62, third)
+    );
+}
