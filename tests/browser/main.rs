@@ -103,6 +103,10 @@ async fn every_page_is_fit_for_every_reader_and_says_what_is_wrong() {
         schedule = "*/5 8-18 * * MON-FRI"
         timezone = "Europe/Berlin"
         command  = ["/bin/true"]
+        [job.archive]
+        schedule = "0 4 29 2 *"
+        timezone = "Europe/Berlin"
+        command  = ["/bin/true"]
         [job.night.task.dump]
         command = ["sleep", "0.6"]
         [job.night.task.verify]

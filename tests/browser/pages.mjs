@@ -5,14 +5,14 @@ await script(async () => {
   const flow = await please("finished night");
   const failed = await please("finished broken");
   const waits = (await please("submit scrub"), await please("submit scrub"));
-  check((await please("past stock-mail")) === "85", "a job has a past");
+  check((await please("past archive")) === "85", "a job has a past");
   const pages = {
     now: "/",
     jobs: "/jobs",
     ahead: "/ahead",
     "ahead-week": "/ahead?by=day",
     job: "/jobs/shards",
-    "job-days": "/jobs/stock-mail",
+    "job-days": "/jobs/archive",
     "job-failing": "/jobs/broken",
     runs: "/runs?state=bad",
     "run-failed": `/runs/${failed}`,
@@ -46,7 +46,7 @@ await script(async () => {
     await stranger.context().close();
   }
   const past = await open();
-  await past.goto(`${base}/jobs/stock-mail`);
+  await past.goto(`${base}/jobs/archive`);
   check((await past.locator("#job-days a.day").count()) === 85, "a cell for each day of the past");
   const words = await past.locator("#job-days .legend").innerText();
   for (const word of ["cancelled", "failed", "late", "lost", "skipped", "succeeded", "timed out"]) check(words.includes(word), `the legend lacks ${word}: ${words}`);
