@@ -79,7 +79,7 @@ export async function accessible(page, what) {
 
 /**
  * What a finger cannot hit: narrower or lower than 44 pixels (WCAG 2.5.5). Links within a sentence are left out, and those within
- * a picture, which a table repeats.
+ * a picture, which a table repeats; and the numbers of lines of output, which stand as close as the lines.
  */
 export async function tooSmall(page) {
   return page.evaluate(() => {
@@ -89,7 +89,7 @@ export async function tooSmall(page) {
       return el.matches("a") && block && block.textContent.replace(el.textContent, "").match(/\p{L}{2,}/u);
     };
     return [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")]
-      .filter((el) => el.checkVisibility({ visibilityProperty: true }) && !el.closest("svg, .sr, .skip") && !inSentence(el))
+      .filter((el) => el.checkVisibility({ visibilityProperty: true }) && !el.closest("svg, .sr, .skip, .ln") && !inSentence(el))
       .map((el) => [el, (el.matches("[type=checkbox], [type=radio]") && el.closest("label") || el).getBoundingClientRect()])
       .filter(([, box]) => box.width > 1 && (box.width < 43.9 || box.height < 43.9))
       .map(([el, box]) => `${el.localName} "${(el.textContent || el.name).trim().slice(0, 30)}" in ${el.parentNode.localName}.${el.parentNode.className}: ${box.width.toFixed()} x ${box.height.toFixed()}`);

@@ -148,7 +148,7 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
                 "statement_timestamp()",
                 "ARRAY(SELECT statement_timestamp() - n * interval '1 day' FROM generate_series(90, 0, -1) n)",
                 "60000::bigint",
-                "150000::bigint",
+                "30000::bigint",
             ]]),
         ),
         (

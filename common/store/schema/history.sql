@@ -49,9 +49,7 @@ CREATE TABLE farmhand.run_history (
     by_hand boolean NOT NULL DEFAULT false
 ) PARTITION BY RANGE (finished_at);
 CREATE INDEX run_history_run ON farmhand.run_history (run_id);
--- With what the days of a job are made of (reading_days.sql), so that they are read from it alone.
-CREATE INDEX run_history_job ON farmhand.run_history (job_id, run_id DESC)
-    INCLUDE (finished_at, state, started_at, ready_at, count);
+CREATE INDEX run_history_job ON farmhand.run_history (job_id, run_id DESC);
 CREATE INDEX run_history_key ON farmhand.run_history (job_id, md5(key)) WHERE key IS NOT NULL;
 CREATE INDEX run_history_firing ON farmhand.run_history (firing) WHERE firing IS NOT NULL;
 

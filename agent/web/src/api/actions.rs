@@ -317,7 +317,8 @@ impl Choice {
 
 /// End many runs; those that are running get SIGTERM, and SIGKILL after their grace
 #[utoipa::path(post, path = "/api/v1/runs/cancel", tag = "runs", request_body = Choice, params(Plain),
-    responses((status = 200, body = Answer)))]
+    responses((status = 200, body = Answer),
+        (status = 404, body = Problem, description = "There is no such job or run", content_type = "application/problem+json")))]
 async fn cancel_many(
     State(app): State<App>,
     caller: Caller,
@@ -332,7 +333,8 @@ async fn cancel_many(
 /// Run the jobs of many finished runs again, with their parameters, as new runs
 #[utoipa::path(post, path = "/api/v1/runs/retry", tag = "runs", request_body = Choice,
     params(Plain, ("Idempotency-Key" = Option<String>, Header, description = "With the same key again, no second run is made of any of them", min_length = 1, max_length = 200, pattern = "^[ -~]+$")),
-    responses((status = 200, body = Answer)))]
+    responses((status = 200, body = Answer),
+        (status = 404, body = Problem, description = "There is no such job or run", content_type = "application/problem+json")))]
 async fn retry_many(
     State(app): State<App>,
     caller: Caller,

@@ -18,8 +18,8 @@ use crate::{jobs, query};
 
 /// Days of one answer, at most.
 pub const MOST_DAYS: usize = 90;
-/// The newest runs that are looked at: more than those of a job that runs every minute for 90 days.
-const LOOKED_AT: i64 = 150_000;
+/// The newest runs that are looked at: more than those of a job that runs every five minutes for 90 days.
+const LOOKED_AT: i64 = 30_000;
 /// For so many days, today included, there is a success rate.
 const PERIODS: [usize; 3] = [7, 30, 90];
 
@@ -35,7 +35,7 @@ pub struct JobDays {
     pub rates: Vec<SuccessRate>,
     /// Of all successes of these days; none of fewer than five.
     pub durations: Option<Durations>,
-    /// Set when the job has run so often that only its newest 150,000 runs were looked at: what ended before is not counted.
+    /// Set when the job has run so often that only its newest 30,000 runs were looked at: what ended before is not counted.
     pub counted_from: Option<Timestamp>,
 }
 

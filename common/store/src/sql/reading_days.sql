@@ -1,6 +1,6 @@
 -- How the runs of a job ended, by day and state, and by state over all days (day is null). Of its newest $6 runs, those that
 -- ended in [$2, $3); $4: where days begin and where the last one ends; a run that began more than $5 milliseconds after it was
--- ready was late. From the index alone where vacuum has been.
+-- ready was late.
 WITH scanned AS (
     SELECT width_bucket(h.finished_at, $4::timestamptz[]) AS day, h.state, h.count, h.finished_at,
         h.started_at > h.ready_at + $5::bigint * interval '1 millisecond' AS late,

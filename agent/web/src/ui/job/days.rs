@@ -32,7 +32,7 @@ pub fn days(days: &JobDays) -> Markup {
                 }
             }
             @if let Some(from) = days.counted_from {
-                p { "It runs so often that only its newest 150,000 runs are counted here: those since " (from.strftime("%Y-%m-%d %H:%M UTC")) "." }
+                p { "It runs so often that only its newest 30,000 runs are counted here: those since " (from.strftime("%Y-%m-%d %H:%M UTC")) "." }
             }
         }
         (grid(days))

@@ -164,7 +164,7 @@ pub fn search(action: &str, searched: &Searched, of_job: bool) -> Markup {
                     }
                 }
             }
-            label { input type="checkbox" name="ignore_case" value="true" checked[!searched.ignore_case.is_empty()]; "Ignore case" }
+            label class="check" { input type="checkbox" name="ignore_case" value="true" checked[!searched.ignore_case.is_empty()]; "Ignore case" }
             button class="small" { "Find" }
         }
     }
