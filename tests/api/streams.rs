@@ -207,3 +207,43 @@ async fn what_a_route_cannot_read_is_a_problem_that_says_why() {
         f.get(&token, path).await.problem(404);
     }
 }
+
+/// Questions of the agent to the database, by its own count.
+async fn asks(f: &Fixture) -> f64 {
+    let of = ["op=\"reading_marks\""];
+    f.farm.agents[0]
+        .metric("farmhand_db_query_duration_seconds_count", &of)
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn however_many_listen_an_agent_asks_as_often_as_for_one() {
+    let f = Fixture::new().await;
+    let token = f.token("look", "viewer", "1h");
+    assert!(asks(&f).await == 0.0, "nobody listens");
+    let began = std::time::Instant::now();
+    let mut listeners = Vec::new();
+    for _ in 0..8 {
+        listeners.push(Listener::open(&f, &token, "/api/v1/stream", None).await);
+    }
+    let run = f.farm.submit("done").await;
+    f.farm.over(run, SOON).await;
+    for listener in &mut listeners {
+        let named = |e: &Event| {
+            e.data["runs"]
+                .as_array()
+                .is_some_and(|runs| runs.contains(&run.into()))
+        };
+        listener.until(named).await;
+    }
+    f.farm
+        .eventually("it asks on", SOON, async || match asks(&f).await {
+            10.0.. => Ok(()),
+            few => Err(few.to_string()),
+        })
+        .await;
+    let asked = asks(&f).await;
+    // A slow machine asks less often, and none asks more: 150 ms lie between two.
+    let most = began.elapsed().as_secs_f64() / 0.15 + 2.0;
+    assert!(asked <= most, "{asked} asks, {most} at most");
+}

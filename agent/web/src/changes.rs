@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use farmhand_store::Db;
 use farmhand_store::reading::{Marks, marks};
+use farmhand_store::{Db, StoreError};
+use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, broadcast};
 use tokio::time::{Instant, sleep, timeout};
@@ -14,9 +15,14 @@ use super::Problem;
 
 /// Streams of one agent, of all kinds.
 const LISTENERS: usize = 64;
-/// Between two looks, and between two that somebody asked for.
-const EVERY: Duration = Duration::from_secs(1);
-const SOONEST: Duration = Duration::from_millis(200);
+/// Between two looks: a change is told within this and the time of a look.
+const OFTEN: Duration = Duration::from_millis(150);
+/// Between two looks while looking costs much, or fails.
+const SELDOM: Duration = Duration::from_secs(1);
+/// A pause is so many times as long as the shorter of the two looks before it: looking takes at most a tenth of the time until it is rare.
+const SHARE: u32 = 10;
+/// Between two looks that somebody asked for.
+const SOONEST: Duration = Duration::from_millis(100);
 /// Messages that a slow listener may be behind; then it is told to load anew.
 const BEHIND: usize = 64;
 /// Runs named by one message; of more than these all may have changed.
@@ -96,42 +102,73 @@ impl Changes {
 }
 
 async fn look(inner: Arc<Inner>) {
-    let mut before: Option<Marks> = None;
-    let mut away = false;
+    let mut seen = Seen::default();
+    let mut before = Duration::ZERO;
     loop {
         let began = Instant::now();
-        let since = before.as_ref().and_then(|marks| marks.ended_at);
-        match marks(&inner.db, since).await {
-            Ok(now) => {
-                let mut change = before.as_ref().map(|old| between(old, &now)).unwrap_or_default();
-                if std::mem::take(&mut away) {
-                    // Whatever happened meanwhile.
-                    change.changed = vec!["jobs", "runs", "nodes", "events"];
-                    change.runs.clear();
-                }
-                if !change.changed.is_empty() {
-                    let _ = inner.sender.send(Arc::new(change));
-                }
-                before = Some(now);
-            }
-            Err(error) => {
-                tracing::debug!("looking for changes: {error}");
-                if !std::mem::replace(&mut away, true) {
-                    let gone = Change {
-                        away: true,
-                        ..Change::default()
-                    };
-                    let _ = inner.sender.send(Arc::new(gone));
-                }
-            }
+        let answer = marks(&inner.db, seen.since()).await;
+        let took = began.elapsed();
+        // One that was only held up costs nothing: two in a row do.
+        let pause = pause(answer.is_ok(), took.min(std::mem::replace(&mut before, took)));
+        if let Some(change) = seen.told(answer) {
+            let _ = inner.sender.send(Arc::new(change));
         }
-        let _ = timeout(EVERY, inner.wake.notified()).await;
+        let _ = timeout(pause, inner.wake.notified()).await;
         sleep(SOONEST.saturating_sub(began.elapsed())).await;
         let mut looking = inner.looking.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.sender.receiver_count() == 0 {
             *looking = false;
             return;
         }
+    }
+}
+
+/// How long to wait after looks that took so long.
+fn pause(answered: bool, took: Duration) -> Duration {
+    if answered {
+        took.saturating_mul(SHARE).clamp(OFTEN, SELDOM)
+    } else {
+        SELDOM
+    }
+}
+
+/// What the looks so far have found.
+#[derive(Default)]
+struct Seen {
+    before: Option<Marks>,
+    away: bool,
+}
+
+impl Seen {
+    /// Ends are looked for from here on.
+    fn since(&self) -> Option<Timestamp> {
+        self.before.as_ref().and_then(|marks| marks.ended_at)
+    }
+
+    /// What a look's answer tells the listeners, if anything.
+    fn told(&mut self, answer: Result<Marks, StoreError>) -> Option<Change> {
+        let now = match answer {
+            Ok(now) => now,
+            Err(error) => {
+                tracing::debug!("looking for changes: {error}");
+                return (!std::mem::replace(&mut self.away, true)).then(|| Change {
+                    away: true,
+                    ..Change::default()
+                });
+            }
+        };
+        let mut change = self
+            .before
+            .as_ref()
+            .map(|old| between(old, &now))
+            .unwrap_or_default();
+        if std::mem::take(&mut self.away) {
+            // Whatever happened meanwhile.
+            change.changed = vec!["jobs", "runs", "nodes", "events"];
+            change.runs.clear();
+        }
+        self.before = Some(now);
+        Some(change).filter(|change| !change.changed.is_empty())
     }
 }
 
@@ -195,6 +232,67 @@ mod tests {
             attempt,
             started: true,
             cancelling: false,
+        }
+    }
+
+    /// How long a look took, and how long the next one is waited for.
+    #[test]
+    fn looks_follow_each_other_as_fast_as_they_are_cheap() {
+        for (took, waited) in [
+            (0.0, 150.0),
+            (0.5, 150.0),
+            (15.0, 150.0),
+            (20.0, 200.0),
+            (50.0, 500.0),
+            (100.0, 1000.0),
+            (2000.0, 1000.0),
+        ] {
+            let (took, waited) = (
+                Duration::from_secs_f64(took / 1e3),
+                Duration::from_secs_f64(waited / 1e3),
+            );
+            assert_eq!(pause(true, took), waited, "{took:?}");
+            assert_eq!(pause(false, took), SELDOM, "{took:?}");
+        }
+    }
+
+    /// Each look, and whether it tells something: as often as what is seen differs from the look before, however many there are.
+    #[test]
+    fn only_looks_that_see_something_new_are_told() {
+        let at = |events| {
+            Ok(Marks {
+                events,
+                ..Marks::default()
+            })
+        };
+        let gone = || {
+            Err(StoreError::Decode {
+                op: "reading_marks",
+                message: "away".to_owned(),
+            })
+        };
+        let all = vec!["jobs", "runs", "nodes", "events"];
+        let mut seen = Seen::default();
+        let looks = vec![
+            (at(1), None::<Vec<&str>>),
+            (at(1), None),
+            (at(2), Some(vec!["events"])),
+            (at(2), None),
+            (at(2), None),
+            (gone(), Some(vec![])),
+            (gone(), None),
+            // Whatever happened meanwhile, also when nothing seems to have.
+            (at(2), Some(all)),
+            (at(2), None),
+            (at(3), Some(vec!["events"])),
+        ];
+        for (nth, (answer, told)) in looks.into_iter().enumerate() {
+            let away = answer.is_err();
+            let change = seen.told(answer);
+            let said = change
+                .as_ref()
+                .map(|change| (change.changed.clone(), change.away));
+            assert_eq!(said, told.map(|words| (words, away)), "look {nth}");
         }
     }
 

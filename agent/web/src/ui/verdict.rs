@@ -35,7 +35,7 @@ pub fn section(farm: &FarmNow, role: Role) -> Markup {
     html! {
         section id="verdict" data-live class=(format!("card verdict {class}")) aria-live="polite" {
             div class="lead" {
-                h1 { (icon.markup()) (headline(farm)) @if let Some(worst) = open.first() { ": " (finding(worst)) } }
+                h1 { (icon.markup()) span { (headline(farm)) @if let Some(worst) = open.first() { ": " (finding(worst)) } } }
                 @if let Some(cause) = open.first().and_then(|f| f.causes.first()) {
                     (button(Verb::Acknowledge, &cause.to_string(), role))
                 }
