@@ -166,6 +166,14 @@ async fn what_is_done_at_night_takes_few_clicks() {
         [job.nowhere]
         command = ["/bin/true"]
         where   = { gpu = "yes" }
+        [pool.tape]
+        size = 1
+        [job.archive]
+        command = ["/bin/sleep", "600"]
+        pool    = "tape"
+        [job.nightly]
+        command  = ["/bin/true"]
+        schedule = "0 3 * * *"
         [job.sleeper]
         command = ["/bin/sleep", "{seconds}"]
         params  = { seconds = { type = "integer", default = 0 } }

@@ -95,5 +95,35 @@ await script(async () => {
     await eventually("it says so", async () => /longer than p95/.test(await text(page)), 30000);
   });
 
+  await scenario(page, "a pool is full: who has its place, who waits", 2, async (click) => {
+    const holds = await please("submit archive");
+    await eventually("it runs", async () => (await please(`holder ${holds}`)) || false);
+    const waits = await please("submit archive");
+    await click("nav a:has-text('Pools')");
+    await click("a:has-text('tape')");
+    await eventually("it names both", async () => {
+      const told = await text(page);
+      return told.includes(holds) && told.includes(waits);
+    });
+  });
+
+  await scenario(page, "find a text in what the last runs of a job printed", 4, async (click) => {
+    await click("nav a:has-text('Jobs')");
+    await click("a:has-text('broken')");
+    await page.fill("input[name=q]", "disk is full");
+    await click("form[role=search] button");
+    await click("main td a[href*='line=']");
+    await eventually("the line is shown", async () => /the disk is full/.test(await text(page, ".log")));
+  });
+
+  await scenario(page, "why it did not run last night", 3, async (click) => {
+    await click("nav a:has-text('Jobs')");
+    await click("a:has-text('nightly')");
+    const night = new Date(Date.now() - 86400000).toISOString().slice(0, 10);
+    await page.fill("input[name=at]", `${night}T03:00`);
+    await click("form:has(input[name=at]) button");
+    await eventually("it says what became of that instant", async () => (await text(page, "#job-explain")).includes(night));
+  });
+
   for (const line of counted) console.log(line);
 });
