@@ -117,6 +117,16 @@ async fn last_nights_failures_are_run_again_by_one_command() {
     farm.run(&["run", "retry", "--job", "b", "--state", "failed", "--yes"])
         .ok();
     assert_eq!(live(&farm), 4);
+    // By number, with some that have none.
+    let failed = farm.run(&["run", "ls", "--state", "failed", "--json"]).json();
+    let ids: Vec<String> = (failed["items"].as_array().unwrap().iter())
+        .map(|r| r["run_id"].to_string())
+        .collect();
+    assert_eq!(ids.len(), 2, "{failed}");
+    let some = farm.run(&["run", "retry", &ids[0], "999999", &ids[1]]);
+    assert_eq!(some.code, 3, "{some:?}");
+    assert!(some.err.contains("there is no run 999999"), "{some:?}");
+    assert_eq!(live(&farm), 6);
     farm.run(&["run", "retry", "--state", "due", "--yes"])
         .refused(2, &["has not ended"]);
     farm.run(&["run", "retry", "--job", "a", "--follow", "--yes"])
