@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::client::send;
 use super::fixture::Fixture;
 
 /// Runs of `job` that nobody can start, and ended ones.
@@ -98,6 +99,15 @@ async fn runs_are_run_again_once_and_those_named_that_have_not_ended_are_counted
     let choice = json!({"state": ["failed"], "since": "2020-01-01T00:00:00Z"}).to_string();
     let again = f.post(&token, "/api/v1/runs/retry", &choice).await.json();
     assert_eq!(again["runs"].as_array().map(Vec::len), Some(4), "{again}");
+    let failed = "SELECT max(run_id) FROM farmhand.run WHERE state = 'failed'";
+    let failed: i64 = f.farm.sql.query_one(failed, &[]).await.expect("a run").get(0);
+    let twice = json!({"runs": [failed, failed]}).to_string();
+    let once = f.post(&token, "/api/v1/runs/retry", &twice).await.json();
+    assert_eq!(
+        once["runs"].as_array().map(Vec::len),
+        Some(1),
+        "a run that is named twice: {once}"
+    );
     let sql = "SELECT run_id FROM farmhand.run WHERE state = 'due' AND ready_at = 'infinity'";
     let waits: i64 = f.farm.sql.query_one(sql, &[]).await.expect("a run").get(0);
     let named = json!({"runs": [waits]}).to_string();
@@ -106,4 +116,32 @@ async fn runs_are_run_again_once_and_those_named_that_have_not_ended_are_counted
         (&refused["runs"], &refused["what"]),
         (&json!([]), &json!("no run matches; there is nothing to do"))
     );
+}
+
+/// What was made between the question and the answer was not previewed.
+#[tokio::test]
+async fn a_page_cancels_only_runs_that_its_question_counted_and_none_without_a_choice() {
+    let f = Fixture::new().await;
+    let token = f.token("ops", "operator", "1h");
+    made(&f, "long", 5, 0).await;
+    let bearer = format!("Bearer {token}");
+    let form = [
+        ("Authorization", bearer.as_str()),
+        ("Content-Type", "application/x-www-form-urlencoded"),
+    ];
+    let asks = f.get(&token, "/act/cancel-runs?job=long").await;
+    assert!(asks.body.contains("5 runs of long end"), "{asks:?}");
+    let upto = asks
+        .body
+        .split_once("name=\"upto\" value=\"")
+        .expect("the last run");
+    let upto = upto.1.split('"').next().expect("its number").to_owned();
+    made(&f, "long", 2, 0).await;
+    let fields = format!("job=long&upto={upto}&sure=yes");
+    let reply = send(f.port, "POST", "/act/cancel-runs", &form, &fields).await;
+    assert_eq!(reply.status, 303, "{reply:?}");
+    assert_eq!((counted(&f, "cancelled").await, counted(&f, "due").await), (5, 2));
+    let reply = send(f.port, "POST", "/act/cancel-runs", &form, "sure=yes").await;
+    assert_eq!(reply.status, 400, "{reply:?}");
+    assert_eq!(counted(&f, "due").await, 2);
 }

@@ -83,7 +83,7 @@ async fn what_status_names_is_acknowledged_listed_and_taken_back() {
     assert!(status().contains("! 1 job is failing: backup"));
 
     farm.run(&["ack", "--remove", "failing:backup"])
-        .refused(3, &["nobody has acknowledged failing:backup"]);
+        .refused(3, &["failing:backup is not acknowledged"]);
     farm.run(&["ack", "failing:nope"])
         .refused(3, &["failing:nope is not a cause", "farmhand status"]);
     farm.run(&["ack", "backup"]).refused(2, &["KIND:NAME"]);

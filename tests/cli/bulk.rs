@@ -127,6 +127,8 @@ async fn last_nights_failures_are_run_again_by_one_command() {
     assert_eq!(some.code, 3, "{some:?}");
     assert!(some.err.contains("there is no run 999999"), "{some:?}");
     assert_eq!(live(&farm), 6);
+    farm.run(&["run", "retry", &ids[0], &ids[1], &ids[0]]).ok();
+    assert_eq!(live(&farm), 8);
     farm.run(&["run", "retry", "--state", "due", "--yes"])
         .refused(2, &["has not ended"]);
     farm.run(&["run", "retry", "--job", "a", "--follow", "--yes"])

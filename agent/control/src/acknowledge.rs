@@ -44,7 +44,7 @@ pub async fn acknowledge(
 /// Takes it back.
 ///
 /// # Errors
-/// 2 for what is not a cause, 3 for one that nobody acknowledged.
+/// 2 when the text is not a cause, 3 when the cause is not acknowledged.
 pub async fn unacknowledge(db: &Db, cause: &str, by: &str, commit: bool) -> Result<String, Refusal> {
     let cause = parsed(cause)?;
     let done = if commit {
@@ -54,7 +54,7 @@ pub async fn unacknowledge(db: &Db, cause: &str, by: &str, commit: bool) -> Resu
     };
     if !done {
         return Err(
-            Refusal::new(Kind::NotFound, format!("nobody has acknowledged {cause}"))
+            Refusal::new(Kind::NotFound, format!("{cause} is not acknowledged"))
                 .next("`farmhand ack --list` shows what is acknowledged"),
         );
     }

@@ -1,5 +1,7 @@
 //! Many runs at once, chosen by what they have in common.
 
+use std::collections::BTreeSet;
+
 use farmhand_core::run::RunState;
 use farmhand_core::text::shell_word;
 use farmhand_store::jobs::{Cancelled, cancel};
@@ -72,7 +74,7 @@ impl Chosen {
             return Err(too_many(most));
         }
         let mut named = Vec::new();
-        for run_id in &self.runs {
+        for run_id in &each_once(&self.runs) {
             let row = query::run(db, *run_id)
                 .await?
                 .ok_or_else(|| runs::no_run(*run_id))?;
@@ -166,6 +168,12 @@ fn too_many(most: usize) -> Refusal {
         format!("these are more than {most} runs; nothing was done"),
     )
     .next("choose fewer, by job, node, since or until")
+}
+
+/// These numbers, each once: a run that is named twice must not run again twice.
+pub fn each_once(runs: &[i64]) -> Vec<i64> {
+    let mut seen = BTreeSet::new();
+    runs.iter().copied().filter(|run| seen.insert(*run)).collect()
 }
 
 /// `200 runs of backup`, `3 runs of 2 jobs`.

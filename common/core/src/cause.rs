@@ -1,4 +1,4 @@
-//! What is not well, by a short name that stays the same: so that somebody can say that it is known.
+//! A cause: the kind of a problem and what it affects, as a short stable name that people can acknowledge.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// How long an acknowledgement holds, where nobody says.
+/// The default duration of an acknowledgement.
 pub const USUAL: Duration = Duration::from_secs(8 * 3600);
 /// It holds for so long at most.
 pub const LONGEST: Duration = Duration::from_secs(30 * 86_400);

@@ -27,7 +27,7 @@ pub struct FarmFacts {
     /// Jobs whose instants no agent fires.
     pub late: Several<String>,
     pub stuck: Several<Stuck>,
-    /// The oldest that nobody acknowledged, and of each acknowledged job the oldest.
+    /// The oldest run that is not acknowledged, and the oldest run of each acknowledged job.
     pub due: Several<Waiting>,
     pub gated: Several<Waiting>,
     pub expired: Several<String>,
@@ -35,7 +35,7 @@ pub struct FarmFacts {
     pub failing: Several<(String, i32)>,
 }
 
-/// Some of a kind, those that nobody acknowledged first.
+/// Findings of one kind, those that are not acknowledged first.
 #[derive(Clone, Debug)]
 pub struct Several<T> {
     items: Vec<(T, Option<Acknowledged>)>,
@@ -52,7 +52,7 @@ impl<T> Default for Several<T> {
 }
 
 impl<T> Several<T> {
-    /// Of a list that holds at most `most` that nobody acknowledged, each with who acknowledged it.
+    /// Of a list that holds at most `most` that are not acknowledged, and others with who acknowledged them.
     pub fn of(items: impl IntoIterator<Item = (T, Option<Acknowledged>)>, most: usize) -> Self {
         Self {
             items: items.into_iter().collect(),
@@ -60,7 +60,7 @@ impl<T> Several<T> {
         }
     }
 
-    /// What is told in one sentence: all that nobody acknowledged, then each other one by itself.
+    /// What is told in one sentence: all that are not acknowledged, then each acknowledged one by itself.
     fn told(&self) -> impl Iterator<Item = Told<'_, T>> {
         let open: Vec<&T> = (self.items.iter())
             .filter(|(_, acknowledged)| acknowledged.is_none())
@@ -176,7 +176,7 @@ pub fn judge(facts: &FarmFacts) -> Vec<Finding> {
     found
 }
 
-/// The level of the worst that nobody acknowledged.
+/// The level of the worst finding that is not acknowledged.
 pub fn level(findings: &[Finding]) -> Level {
     (findings.iter())
         .filter(|found| found.acknowledged.is_none())

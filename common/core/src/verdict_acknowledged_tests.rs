@@ -125,7 +125,7 @@ fn what_is_acknowledged_comes_last_and_does_not_lead() {
     }
 }
 
-/// As many as are read of those that nobody acknowledged: there may be more.
+/// As many as are read of those that are not acknowledged: there may be more.
 #[test]
 fn acknowledged_ones_do_not_count_among_those_that_are_read() {
     let list = |open: usize| {

@@ -9,6 +9,7 @@ use super::bulk::Chosen;
 use super::follow::{Follow, follow};
 use super::{DatabaseArgs, Exit, Failure, Outcome, completion, items, logs, out, runs};
 use farmhand_control::Deed;
+use farmhand_control::bulk::each_once;
 use farmhand_control::runs::{no_run, retry, together};
 
 #[derive(Args, Debug)]
@@ -86,8 +87,8 @@ pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
             from_failed,
             follow: how,
             ..
-        } if run.len() == 1 => {
-            let new = retry(&db, run[0], *from_failed, &super::who(), None).await?;
+        } if let [run] = each_once(run)[..] => {
+            let new = retry(&db, run, *from_failed, &super::who(), None).await?;
             follow(&db, new, how, as_json).await
         }
         RunCommand::Retry {
@@ -104,7 +105,7 @@ pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
             }
             let runs = match chosen {
                 Some(chosen) => chosen.confirmed(&db, Deed::Retry).await?,
-                None => run.clone(),
+                None => each_once(run),
             };
             again(&db, &runs, *from_failed, as_json).await
         }

@@ -1,4 +1,4 @@
-//! What is not well, in a sentence, and what stands behind it.
+//! The verdict: a headline, its findings, and the counts of the farm.
 
 use farmhand_core::cause::{Cause, CauseKind};
 use farmhand_core::verdict;
@@ -85,7 +85,7 @@ fn acknowledged(found: &Finding, role: Role) -> Markup {
     }
 }
 
-/// The others of each kind that nobody acknowledged: a finding names the first of them alone.
+/// A finding names only the first of its kind. These are the next ones, without those that are acknowledged.
 fn others(farm: &FarmNow, role: Role) -> Markup {
     let now = farm.db_now;
     let known = |kind, name: &str| farm.acknowledged.contains_key(&Cause::of(kind, name));

@@ -23,7 +23,7 @@ use super::nodes::NodeState;
 
 /// Rows of each list.
 const ROWS: i64 = 20;
-/// The farm at this moment. Lists hold at most 20 rows, first those that nobody acknowledged; counts stop at 1,000.
+/// The farm at this moment. Lists hold at most 20 rows, those that are not acknowledged first; counts stop at 1,000.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FarmNow {
     pub db_now: Timestamp,
@@ -53,7 +53,7 @@ pub struct FarmNow {
     pub oldest_due: Option<WaitingRun>,
     /// The run that has waited longest for a pool, a lock or a rate.
     pub oldest_gated: Option<WaitingRun>,
-    /// Of both, the oldest that nobody acknowledged, and of each acknowledged job the oldest.
+    /// Of both, the oldest run that is not acknowledged, and the oldest run of each acknowledged job.
     #[serde(default, skip_serializing)]
     #[schema(ignore)]
     waits: Vec<WaitingRun>,

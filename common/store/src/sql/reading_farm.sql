@@ -1,4 +1,4 @@
--- $1: rows of each list, what nobody acknowledged first. What is live only; "lease_until" is compared with the server's clock
+-- $1: rows of each list, those that are not acknowledged first. What is live only; "lease_until" is compared with the server's clock
 -- for people only.
 -- ack: an acknowledgement says nothing of what began after it: that is another occurrence.
 -- level: one index probe per priority in use, so that runs which wait for their time are never scanned.
