@@ -220,11 +220,8 @@ impl Ear {
                 .map(|f| f["text"].as_str().expect("a text").to_owned())
                 .collect()
         };
-        let (status, farm) = (self.json(&["status"]), self.api("/api/v1/farm").await);
-        let mut told = vec![
-            ("status --json", status["level"].clone(), texts(&status)),
-            ("API", farm["level"].clone(), texts(&farm)),
-        ];
+        let status = self.json(&["status"]);
+        let mut told = vec![("status --json", status["level"].clone(), texts(&status))];
         let shown = self.f.farm.ok(&["status"]);
         let said = (shown.lines())
             .filter_map(|l| l.strip_prefix("! "))
@@ -278,7 +275,7 @@ impl Ear {
             let leases = self.json(&["lease", "ls"]);
             assert_eq!(self.row(&["node", "ls"], name), word, "{}: node ls", s.name);
             assert_eq!(
-                self.json(&["node", "show", name])["node"]["state"],
+                self.json(&["node", "show", name])["state"],
                 word,
                 "{}: node show",
                 s.name
@@ -289,7 +286,7 @@ impl Ear {
                 "{}: page",
                 s.name
             );
-            for lease in leases
+            for lease in leases["items"]
                 .as_array()
                 .expect("leases")
                 .iter()

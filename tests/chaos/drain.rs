@@ -22,9 +22,7 @@ async fn holder(farm: &Farm, run_id: i64) -> String {
 }
 
 fn node(farm: &Farm, address: &str) -> Value {
-    let text = farm.ok(&["node", "show", address, "--json"]);
-    let shown: Value = serde_json::from_str(&text).expect("JSON");
-    shown["node"].clone()
+    serde_json::from_str(&farm.ok(&["node", "show", address, "--json"])).expect("JSON")
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -44,7 +44,11 @@ async fn a_place_in_a_pool_is_free_after_the_takeover_and_not_before() {
     kill_in_the_middle(&mut farm, &["j"], 3).await;
     assert_eq!(farm.witness.most_at_once(|l| l.job == "j"), 1);
     let pools: serde_json::Value = serde_json::from_str(&farm.ok(&["pool", "ls", "--json"])).expect("JSON");
-    assert_eq!(pools[0]["holders"], serde_json::json!([]), "no place leaks");
+    assert_eq!(
+        pools["items"][0]["holders"],
+        serde_json::json!([]),
+        "no place leaks"
+    );
     farm.check().await;
 }
 

@@ -109,7 +109,7 @@ async fn waiting_for_a_sharded_job_waits_for_all_of_it_and_tells_the_worst() {
         (&shown["run"]["instance"], &shown["run"]["firing"]),
         (&2.into(), &ids[0].into())
     );
-    assert_eq!(shown["shards"].as_array().map(Vec::len), Some(5), "{shown}");
+    assert_eq!(shown["firing"].as_array().map(Vec::len), Some(5), "{shown}");
     assert!(farm.ok(&["run", "ls"]).contains("spread [4 of 5]"));
     let told = farm.ok(&["run", "show", &ids[0].to_string()]);
     assert!(told.contains("0 of 5"), "{told}");

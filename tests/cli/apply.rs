@@ -18,7 +18,7 @@ async fn the_plan_is_shown_and_applying_again_changes_nothing() {
     let file = farm.file("jobs.toml", TWO);
     let path = file.to_str().unwrap();
     assert_eq!(plan(&farm, path, &["--dry-run"]), ["+ a", "+ b"]);
-    assert_eq!(farm.run(&["job", "ls", "--json"]).json(), json!([]));
+    assert_eq!(farm.run(&["job", "ls", "--json"]).json()["items"], json!([]));
     assert_eq!(plan(&farm, path, &[]), ["+ a", "+ b"]);
     assert_eq!(plan(&farm, path, &[]), ["= a", "= b"]);
 
@@ -65,10 +65,16 @@ async fn prune_deletes_what_is_in_no_file_and_nothing_else_does() {
             .map(|j| j["job_id"].as_str().unwrap().to_owned())
             .collect()
     };
-    assert_eq!(names(farm.run(&["job", "ls", "--json"]).json()), ["b"]);
+    assert_eq!(
+        names(farm.run(&["job", "ls", "--json"]).json()["items"].clone()),
+        ["b"]
+    );
     farm.file("jobs.toml", TWO);
     assert_eq!(plan(&farm, path, &["--prune"]), ["+ a", "= b"]);
-    assert_eq!(names(farm.run(&["job", "ls", "--json"]).json()), ["a", "b"]);
+    assert_eq!(
+        names(farm.run(&["job", "ls", "--json"]).json()["items"].clone()),
+        ["a", "b"]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -137,7 +143,7 @@ async fn what_fell_into_a_pause_is_recorded_as_skipped() {
         .await
         .unwrap();
     let job = farm.run(&["job", "resume", "a", "--json"]).json();
-    assert_eq!(job["paused"], false);
+    assert_eq!(job["state"], "enabled");
     let runs = farm.run(&["run", "ls", "--json"]).json()["items"].clone();
     let runs = runs.as_array().unwrap();
     assert_eq!(runs.len(), 1, "{runs:#?}");

@@ -132,7 +132,7 @@ async fn a_directory_is_applied_with_all_below_it() {
     std::os::unix::fs::symlink("..", jobs.join("team/up")).unwrap();
     std::os::unix::fs::symlink("team/b.toml", jobs.join("team/.b.toml")).unwrap();
     farm.run(&["job", "apply", jobs.to_str().unwrap()]).ok();
-    let listed = farm.run(&["job", "ls", "--json"]).json();
+    let listed = farm.run(&["job", "ls", "--json"]).json()["items"].clone();
     let names: Vec<&str> = (listed.as_array().unwrap().iter())
         .map(|job| job["job_id"].as_str().unwrap())
         .collect();

@@ -103,7 +103,7 @@ impl Farm {
             .expect("an agent");
         self.agents.push(Agent(child));
         eventually("the agent is ready", Duration::from_secs(20), || {
-            let nodes = self.run(&["node", "ls", "--json"]).json();
+            let nodes = self.run(&["node", "ls", "--json"]).json()["items"].clone();
             let ready = nodes
                 .as_array()
                 .unwrap()

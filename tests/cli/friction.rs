@@ -83,7 +83,10 @@ async fn a_job_is_deleted_by_name_and_not_without_yes() {
     farm.run(&["job", "rm", "impart", "--yes"])
         .refused(3, &["did you mean import?"]);
     farm.run(&["job", "rm", "import", "--yes"]).ok();
-    assert_eq!(farm.run(&["job", "ls", "--json"]).json(), serde_json::json!([]));
+    assert_eq!(
+        farm.run(&["job", "ls", "--json"]).json()["items"],
+        serde_json::json!([])
+    );
 }
 
 /// Every `farmhand …` that the product tells people to type is a command, with options that it has.

@@ -92,7 +92,7 @@ fn run(farm: &Farm, rollback: &str) -> Ran {
 }
 
 fn names(farm: &Farm) -> Vec<String> {
-    let jobs = farm.run(&["job", "ls", "--json"]).json();
+    let jobs = farm.run(&["job", "ls", "--json"]).json()["items"].clone();
     let name = |job: &serde_json::Value| job["job_id"].as_str().unwrap().to_owned();
     jobs.as_array().unwrap().iter().map(name).collect()
 }

@@ -65,8 +65,7 @@ async fn every_system_sample_applies_together() {
     assert_eq!(report["jobs"].as_array().unwrap().len() as u64, wanted);
     farm.run(&["job", "apply", out.to_str().unwrap()]).ok();
     assert_eq!(
-        farm.run(&["job", "ls", "--json"])
-            .json()
+        farm.run(&["job", "ls", "--json"]).json()["items"]
             .as_array()
             .unwrap()
             .len() as u64,
@@ -235,7 +234,7 @@ async fn timers_with_their_services_become_a_job_file_that_applies() {
     }
     let out = dir.join("jobs.toml");
     farm.run(&["job", "apply", out.to_str().unwrap()]).ok();
-    let spec = |job: &str| farm.run(&["job", "show", job, "--json"]).json()["job"]["spec"].clone();
+    let spec = |job: &str| farm.run(&["job", "show", job, "--json"]).json()["spec"].clone();
     let report = spec("report");
     assert_eq!(report["command"], json!(["/bin/echo", "two words", "$"]));
     assert_eq!(
@@ -283,7 +282,7 @@ async fn cron_jobs_become_a_job_file_that_applies() {
     );
     let out = dir.join("jobs.toml");
     farm.run(&["job", "apply", out.to_str().unwrap()]).ok();
-    let spec = farm.run(&["job", "show", "hello", "--json"]).json()["job"]["spec"].clone();
+    let spec = farm.run(&["job", "show", "hello", "--json"]).json()["spec"].clone();
     assert_eq!(
         spec["command"],
         json!(["/bin/sh", "-c", "date; echo busybox:1.36\n"])

@@ -32,7 +32,7 @@ async fn pools_come_with_job_files_and_are_resized_by_hand() {
     );
     assert!(set.err.contains("jobs.toml says 2"), "{set:?}");
     farm.run(&["job", "apply", file]).ok();
-    let all = farm.run(&["pool", "ls", "--json"]).json();
+    let all = farm.run(&["pool", "ls", "--json"]).json()["items"].clone();
     assert_eq!(
         (&all[1]["name"], &all[1]["size"], &all[1]["file_size"]),
         (&json!("mailer"), &json!(7), &json!(2))
@@ -73,7 +73,7 @@ async fn an_unknown_pool_and_one_in_use_are_refused() {
     farm.run(&["run", "cancel", &run]).ok();
     farm.run(&["job", "apply", "--prune", "--yes", other.to_str().unwrap()])
         .ok();
-    assert_eq!(farm.run(&["pool", "ls", "--json"]).json(), json!([]));
+    assert_eq!(farm.run(&["pool", "ls", "--json"]).json()["items"], json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

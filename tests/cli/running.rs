@@ -212,7 +212,7 @@ async fn a_lease_is_released_by_force_only_and_only_when_confirmed() {
         .refused(4, &["--confirm \"n1\""]);
     farm.run(&["lease", "release", "n1", "--force", "--confirm", "n2"])
         .refused(4, &["nothing was done"]);
-    let held = farm.run(&["lease", "ls", "--json"]).json();
+    let held = farm.run(&["lease", "ls", "--json"]).json()["items"].clone();
     assert_eq!(held[0]["runs"][0]["run_id"].to_string(), id);
 
     farm.run(&["lease", "release", "n1", "--force", "--confirm", "n1"])

@@ -3,7 +3,7 @@
 use super::farm::Farm;
 
 fn names(farm: &Farm) -> Vec<(String, String)> {
-    let jobs = farm.run(&["job", "ls", "--json"]).json();
+    let jobs = farm.run(&["job", "ls", "--json"]).json()["items"].clone();
     let text = |job: &serde_json::Value, key: &str| job[key].as_str().unwrap().to_owned();
     (jobs.as_array().unwrap().iter())
         .map(|job| (text(job, "job_id"), text(job, "source")))
@@ -56,8 +56,8 @@ async fn a_deletion_without_a_terminal_needs_yes_and_says_what_is_live() {
     farm.agent("n1");
     farm.run(&["job", "run", "a"]).ok();
     farmhand_tests::wait::eventually("the run is running", std::time::Duration::from_secs(20), || {
-        let jobs = farm.run(&["job", "ls", "--json"]).json();
-        let running = jobs[0]["running_at"] == "n1";
+        let jobs = farm.run(&["job", "ls", "--json"]).json()["items"].clone();
+        let running = jobs[0]["live"][0]["node"] == "n1";
         if running { Ok(()) } else { Err(jobs.to_string()) }
     });
     farm.file("jobs.toml", &job("c"));
@@ -121,7 +121,7 @@ fn shares(job: &str, size: u32, host: &str) -> String {
 
 /// Size and source of the pool, webhook and source of the target.
 fn shared(farm: &Farm) -> (u64, String, String, String) {
-    let pool = farm.run(&["pool", "ls", "--json"]).json()[0].clone();
+    let pool = farm.run(&["pool", "ls", "--json"]).json()["items"][0].clone();
     let target = farm.run(&["notify", "ls", "--json"]).json()[0].clone();
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     let hook = text(&target["spec"]["webhook"]);
@@ -210,7 +210,10 @@ async fn prune_does_not_delete_a_pool_or_a_target_that_jobs_of_another_source_ne
     farm.run(&["job", "apply", two]).ok();
     farm.file("one.toml", &job("a"));
     farm.run(&["job", "apply", "--prune", "--yes", one]).ok();
-    assert_eq!(farm.run(&["pool", "ls", "--json"]).json(), serde_json::json!([]));
+    assert_eq!(
+        farm.run(&["pool", "ls", "--json"]).json()["items"],
+        serde_json::json!([])
+    );
     assert_eq!(
         farm.run(&["notify", "ls", "--json"]).json(),
         serde_json::json!([])

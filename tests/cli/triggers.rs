@@ -28,7 +28,10 @@ async fn a_circle_is_named_job_by_job_with_file_and_line_also_over_what_is_store
             "Nothing was applied",
         ],
     );
-    assert_eq!(farm.run(&["job", "ls", "--json"]).json(), serde_json::json!([]));
+    assert_eq!(
+        farm.run(&["job", "ls", "--json"]).json()["items"],
+        serde_json::json!([])
+    );
 
     let stored = "[job.a]\ncommand = ['x']\n[job.b]\ncommand = ['x']\ntriggered_by = 'a'\n";
     apply(&farm, "stored.toml", stored, &[]).ok();

@@ -302,10 +302,7 @@ async fn metrics_and_notifications_see_a_cause_as_if_nobody_had_acknowledged_it(
     let farm = Farm::new().await;
     farm.node("n1").await;
     farm.job("late", spec(), Some(past(600))).await;
-    let status = farmhand_store::query::farm_status(&farm.db).await.unwrap();
     known(&farm, "late:late").await;
-    let after = farmhand_store::query::farm_status(&farm.db).await.unwrap();
-    assert_eq!((status.overdue_jobs, after.overdue_jobs), (1, 1));
     // No statement that measures or notifies reads the table.
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../common/store/src/sql");
     for entry in std::fs::read_dir(dir).unwrap() {

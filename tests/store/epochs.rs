@@ -4,7 +4,7 @@ use farmhand_core::lease::{Closed, Database, EpochKey, Remembered};
 use farmhand_store::LeaseIdentity;
 use farmhand_store::protocol::{self, Opened, Renewed, claim, vouch};
 use farmhand_store::{Db, StoreError};
-use farmhand_store::{epochs, notify, query, reading, snapshot};
+use farmhand_store::{epochs, notify, reading, snapshot};
 
 use crate::fixture::{Farm, TTL, info};
 
@@ -101,14 +101,13 @@ async fn nothing_is_claimed_fired_or_opened_while_claims_are_closed() {
 }
 
 /// What each that tells whether claims are open says.
-pub async fn told(farm: &Farm) -> [bool; 6] {
+pub async fn told(farm: &Farm) -> [bool; 5] {
     let stand = snapshot::stand(&farm.db).await.unwrap();
     let limit = std::time::Duration::from_secs(5);
     let gauges = snapshot::take(&farm.db, stand.holder, "a", stand, limit, 1).await;
     [
         shown(farm).await.open,
         gauges.unwrap().expect("the lease").claims_open,
-        query::farm_status(&farm.db).await.unwrap().claims_open,
         epochs::newest(&farm.db).await.unwrap().open,
         reading::farm(&farm.db).await.unwrap().claims_open,
         notify::health(&farm.db).await.unwrap().claims_open,
@@ -118,9 +117,9 @@ pub async fn told(farm: &Farm) -> [bool; 6] {
 #[tokio::test]
 async fn all_who_tell_whether_claims_are_open_agree_with_the_agents() {
     let farm = Farm::new().await;
-    assert_eq!(told(&farm).await, [true; 6]);
+    assert_eq!(told(&farm).await, [true; 5]);
     replace(&farm).await;
-    assert_eq!(told(&farm).await, [false; 6]);
+    assert_eq!(told(&farm).await, [false; 5]);
 }
 
 /// As when a farm that moved away is replicated back into the server that it came from.
@@ -132,7 +131,7 @@ async fn an_older_epoch_that_names_this_server_opens_nothing() {
     let memory = renewed(&farm, &me, 0).await;
     let newer = "INSERT INTO farmhand.epoch (epoch, server, opened_by) VALUES (9, '1 elsewhere', 'b')";
     farm.sql.batch_execute(newer).await.unwrap();
-    assert_eq!(told(&farm).await, [false; 6]);
+    assert_eq!(told(&farm).await, [false; 5]);
     assert_eq!(claim(&farm.db, &me, 9, None).await.unwrap(), vec![], "a claim");
     let other = info("b", uuid::Uuid::new_v4(), serde_json::json!({}));
     let opened = protocol::open(&farm.db, &other).await.unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use farmhand_core::definition::JobSpec;
 use farmhand_store::jobs::submit;
 use farmhand_store::pools::set_pool;
-use farmhand_store::protocol::{Claimed, Opened, claim_any, expire, finish, open};
+use farmhand_store::protocol::{Claimed, Opened, claim_any, finish, force_expire, open};
 use farmhand_store::{Db, LeaseIdentity};
 use serde_json::json;
 use uuid::Uuid;
@@ -56,10 +56,8 @@ async fn agent(db: Db, address: String, ledger: Ledger, until: Instant) -> usize
     let mut me = session(&db, &address).await;
     let mut done = 0;
     for round in 1.. {
-        let left: i64 = farmhand_store::query::farm_status(&db)
-            .await
-            .map(|s| s.running + s.due + s.waiting)
-            .unwrap();
+        let now = farmhand_store::reading::farm(&db).await.unwrap();
+        let left = now.running + now.due + now.waiting;
         if left == 0 {
             break;
         }
@@ -69,10 +67,7 @@ async fn agent(db: Db, address: String, ledger: Ledger, until: Instant) -> usize
         tokio::task::yield_now().await;
         won.iter().for_each(|run| ledger.change(&me, run, -1));
         if round % 10 == 0 {
-            let node = farmhand_store::query::nodes(&db, Some(&address)).await.unwrap();
-            expire(&db, &address, me.session, me.life, node[0].beat)
-                .await
-                .unwrap();
+            force_expire(&db, &address, me.session).await.unwrap();
             me = session(&db, &address).await;
             continue;
         }

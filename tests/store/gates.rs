@@ -7,8 +7,9 @@ use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{
     ApplyOutcome, Blocked, JobChange, PoolChange, apply_all, backfill, cancel, retry_run, submit,
 };
-use farmhand_store::pools::{pools, set_pool};
+use farmhand_store::pools::set_pool;
 use farmhand_store::protocol::{Claimed, claim, claim_gated, finish, retry, sweep};
+use farmhand_store::reading::pool;
 use serde_json::json;
 
 use crate::fixture::{Farm, expire_now, failure, past, spec, success};
@@ -114,7 +115,7 @@ async fn a_pool_is_resized_at_once_and_shrinking_ends_nothing() {
     assert!(set_pool(&farm.db, "p", 0, "eve").await.unwrap());
     assert!(gated(&farm, &a, 9).await.is_empty());
     assert!(!set_pool(&farm.db, "nope", 1, "eve").await.unwrap());
-    let row = pools(&farm.db, Some("p")).await.unwrap().remove(0);
+    let row = pool(&farm.db, "p").await.unwrap().unwrap();
     assert_eq!(
         (row.size, row.file_size, row.holders.len(), row.waiting, row.jobs),
         (0, 2, 1, 2, vec!["j".to_owned()])

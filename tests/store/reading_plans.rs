@@ -19,7 +19,7 @@ const LARGE: [&str; 5] = ["run_history", "run_live", "attempt", "event", "run_lo
 const LOOKED_AT: f64 = 35_000.0;
 
 /// Statements of pages that are not named `reading_…`, because commands use them too.
-const SHARED: [&str; 14] = [
+const SHARED: [&str; 13] = [
     "run",
     "attempts",
     "progress",
@@ -29,7 +29,6 @@ const SHARED: [&str; 14] = [
     "tasks",
     "triggers",
     "list_jobs",
-    "nodes",
     "live_runs",
     "runs_at",
     "snapshot_specs",

@@ -1,6 +1,6 @@
 //! Pools as pages show them: who has a place, and who waits for how long.
 
-use farmhand_store::reading::{self, Paging};
+use farmhand_store::reading;
 
 use super::fixture::past;
 use super::gates::{gated, pooled};
@@ -25,11 +25,7 @@ async fn a_pool_has_its_holders_and_those_that_have_waited_longest() {
         ))
         .await
         .unwrap();
-    let pool = reading::pools(&db, Some("p"), &Paging::first(1))
-        .await
-        .unwrap()
-        .items
-        .remove(0);
+    let pool = reading::pool(&db, "p").await.unwrap().unwrap();
     assert_eq!(pool.holders.len(), 1);
     let holder = &pool.holders[0];
     assert_eq!(
@@ -50,11 +46,7 @@ async fn a_pool_has_its_holders_and_those_that_have_waited_longest() {
         "the longest wait first"
     );
     assert!(pool.waiters[0].ready_at < past(119));
-    let empty = reading::pools(&db, Some("q"), &Paging::first(1))
-        .await
-        .unwrap()
-        .items
-        .remove(0);
+    let empty = reading::pool(&db, "q").await.unwrap().unwrap();
     assert_eq!(
         (empty.holders.len(), empty.waiters.len(), empty.waiting),
         (0, 0, 0)
@@ -63,11 +55,7 @@ async fn a_pool_has_its_holders_and_those_that_have_waited_longest() {
     for _ in 0..60 {
         farm.submitted("j").await;
     }
-    let pool = reading::pools(&db, Some("p"), &Paging::first(1))
-        .await
-        .unwrap()
-        .items
-        .remove(0);
+    let pool = reading::pool(&db, "p").await.unwrap().unwrap();
     assert_eq!(
         (pool.waiters.len(), pool.waiting, pool.waiters[0].run_id),
         (50, 62, third)

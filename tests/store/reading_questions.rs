@@ -388,7 +388,7 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
         ("tasks", ways(&[&[id]])),
         ("triggers", ways(&[&[job]])),
         ("list_jobs", ways(&[&[job, none, "1::bigint"]])),
-        ("nodes", ways(&[&[none]])),
+        ("reading_farm_totals", ways(&[&[]])),
         ("live_runs", ways(&[&[job]])),
         ("runs_at", ways(&[&[job, "statement_timestamp()"]])),
         (

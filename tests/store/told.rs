@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use farmhand_core::health::{NodeFacts, NodeState};
 use farmhand_core::run::RunState;
+use farmhand_store::Severity;
 use farmhand_store::events::{Event, EventFilter, events_after, recent_events, record_events};
 use farmhand_store::protocol::{Finish, NodeInfo, finish};
 use farmhand_store::reading::{self, EventsFilter, FarmNow, JobsFilter, Level, Paging};
 use farmhand_store::snapshot::{stand, take};
 use farmhand_store::top::{Names, moment, names};
-use farmhand_store::{Severity, query};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -23,7 +23,6 @@ fn texts(now: &FarmNow) -> Vec<String> {
 
 /// The failing jobs of each place that names such jobs.
 async fn failing(farm: &Farm) -> BTreeMap<&'static str, Vec<String>> {
-    let status = query::farm_status(&farm.db).await.unwrap();
     let now = reading::farm(&farm.db).await.unwrap();
     let filter = JobsFilter {
         state: "failing".parse().ok(),
@@ -44,7 +43,6 @@ async fn failing(farm: &Farm) -> BTreeMap<&'static str, Vec<String>> {
     .await;
     let metrics = taken.unwrap().expect("the lease").jobs;
     BTreeMap::from([
-        ("status", status.failing.into_iter().map(|j| j.job_id).collect()),
         ("verdict", now.failing.into_iter().map(|j| j.job_id).collect()),
         ("list", listed.items.into_iter().map(|j| j.job_id).collect()),
         (
@@ -114,11 +112,6 @@ async fn every_list_of_nodes_has_one_word_for_each() {
         .into();
     let open: BTreeMap<String, String> = (all.clone().into_iter()).filter(|(a, _)| a != "lost").collect();
     let (db, first) = (&farm.db, Paging::default());
-    let nodes = query::nodes(db, None).await.unwrap().into_iter();
-    assert_eq!(
-        nodes.map(|n| (n.address, n.state)).collect::<BTreeMap<_, _>>(),
-        all
-    );
     let page = reading::nodes(db, None, &first).await.unwrap().items.into_iter();
     assert_eq!(
         page.map(|n| (n.address, n.state.to_string()))
@@ -126,18 +119,17 @@ async fn every_list_of_nodes_has_one_word_for_each() {
         all
     );
     let top = moment(db, 50).await.unwrap().nodes.into_iter();
-    assert_eq!(top.map(|n| (n.address, n.state)).collect::<BTreeMap<_, _>>(), all);
+    assert_eq!(
+        top.map(|n| (n.address, n.state.to_string()))
+            .collect::<BTreeMap<_, _>>(),
+        all
+    );
     let hints = names(db, Names::Nodes, "").await.unwrap().into_iter();
     assert_eq!(
         hints
             .map(|n| (n.name, n.hint.unwrap_or_default()))
             .collect::<BTreeMap<_, _>>(),
         all
-    );
-    let leases = query::leases(db).await.unwrap().into_iter();
-    assert_eq!(
-        leases.map(|n| (n.address, n.state)).collect::<BTreeMap<_, _>>(),
-        open
     );
     let leases = reading::leases(db, &first).await.unwrap().items.into_iter();
     assert_eq!(

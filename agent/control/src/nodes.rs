@@ -2,24 +2,18 @@
 
 use farmhand_store::events::{Event, record_events};
 use farmhand_store::protocol::{Expired, Freed, force_expire};
-use farmhand_store::query::{self, NodeRow};
+use farmhand_store::reading::{self, NodeItem};
 use farmhand_store::{Db, Severity};
 use serde_json::json;
 
 use crate::{Kind, Refusal};
 
-/// A node that renews may move its beat between the look and the release.
-const TRIES: usize = 20;
-
 /// The node of an address.
 ///
 /// # Errors
 /// 3 when there is none.
-pub async fn one(db: &Db, address: &str) -> Result<NodeRow, Refusal> {
-    query::nodes(db, Some(address))
-        .await?
-        .pop()
-        .ok_or_else(|| no_node(address))
+pub async fn one(db: &Db, address: &str) -> Result<NodeItem, Refusal> {
+    reading::node(db, address).await?.ok_or_else(|| no_node(address))
 }
 
 /// What is said of an address that no node has.
@@ -42,7 +36,7 @@ pub fn no_pool(name: &str) -> Refusal {
 ///
 /// # Errors
 /// 3 when there is no such node, 4 when it holds none.
-pub async fn leased(db: &Db, address: &str) -> Result<NodeRow, Refusal> {
+pub async fn leased(db: &Db, address: &str) -> Result<NodeItem, Refusal> {
     let node = one(db, address).await?;
     if node.open {
         return Ok(node);
@@ -52,7 +46,7 @@ pub async fn leased(db: &Db, address: &str) -> Result<NodeRow, Refusal> {
 }
 
 /// What releasing a lease by force may lead to.
-pub fn release_danger(node: &NodeRow) -> String {
+pub fn release_danger(node: &NodeItem) -> String {
     format!(
         "Releasing the lease of {} (session {}, {} runs) by force lets other nodes start its runs while its own \
          processes may still run: they may run twice. Without force, a dead node's lease ends by itself.",
@@ -73,27 +67,24 @@ pub async fn release_lease(db: &Db, address: &str, session: i64, by: &str) -> Re
 
 /// Ends the session that was confirmed, and no later one.
 async fn end_session(db: &Db, address: &str, session: i64) -> Result<Vec<Freed>, Refusal> {
-    for _ in 0..TRIES {
-        let node = one(db, address).await?;
-        if !node.open || node.session != session {
-            return Err(Refusal::new(
-                Kind::Refused,
-                format!("session {session} of {address} has ended meanwhile"),
-            )
-            .next("look again with `farmhand lease ls`"));
-        }
-        if let Expired::Done { freed } = force_expire(db, address, session, node.life, node.beat).await? {
-            return Ok(freed);
-        }
+    if let Expired::Done { freed } = force_expire(db, address, session).await? {
+        return Ok(freed);
     }
-    Err(Refusal::new(
-        Kind::Refused,
-        format!("the lease of {address} could not be released"),
-    )
-    .why("the node renews it all the time, or claims are closed")
-    .next(format!(
-        "`farmhand node drain {address}` asks a live node to let go"
-    )))
+    let node = one(db, address).await?;
+    Err(if node.open && node.session == session {
+        Refusal::new(
+            Kind::Refused,
+            format!("the lease of {address} could not be released"),
+        )
+        .why("claims are closed")
+        .next("`farmhand epoch` says why, and how to open them")
+    } else {
+        Refusal::new(
+            Kind::Refused,
+            format!("session {session} of {address} has ended meanwhile"),
+        )
+        .next("look again with `farmhand lease ls`")
+    })
 }
 
 async fn record(db: &Db, address: &str, session: i64, runs: &[i64], by: &str) -> Result<(), Refusal> {

@@ -4,7 +4,8 @@ use farmhand_core::definition::Overlap;
 use farmhand_core::document::parse_duration;
 use farmhand_core::run::RunState;
 use farmhand_store::jobs::{self, Cancelled, Submission, Submitted, Withhold, withhold};
-use farmhand_store::pools::{pools, set_pool};
+use farmhand_store::pools::set_pool;
+use farmhand_store::reading;
 use farmhand_store::{Db, query};
 use serde_json::{Map, Value};
 
@@ -351,7 +352,7 @@ async fn resize(db: &Db, name: &str, size: u32, who: &str, commit: bool) -> Resu
     if size > POOL {
         return Err(Refusal::usage(format!("a pool has {POOL} places at most")));
     }
-    let pool = pools(db, Some(name)).await?.pop();
+    let pool = reading::pool(db, name).await?;
     let pool = pool.ok_or_else(|| nodes::no_pool(name))?;
     if commit && !set_pool(db, name, size, who).await? {
         return Err(nodes::no_pool(name));

@@ -10,25 +10,6 @@ use super::db::{Db, stmt};
 use super::error::StoreError;
 use farmhand_core::explain::{Held, Leased};
 
-/// A pool and who is in it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PoolRow {
-    pub name: String,
-    /// Places on the farm for `pool`, on each node for `node_pool`.
-    pub size: u32,
-    /// As the job file has it.
-    pub file_size: u32,
-    pub source: String,
-    pub changed_by: String,
-    pub changed_at: Timestamp,
-    /// Runs in it, the oldest first.
-    pub holders: Vec<Holder>,
-    /// Runs that are ready and have no place.
-    pub waiting: i64,
-    /// Jobs that name it.
-    pub jobs: Vec<String>,
-}
-
 /// A run that takes a place or a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Holder {
@@ -40,11 +21,6 @@ pub struct Holder {
     /// Whether it takes a place of its node and not of the farm.
     #[serde(default)]
     pub per_node: bool,
-}
-
-/// Every pool, or the one of a name, in the order of names.
-pub async fn pools(db: &Db, name: Option<&str>) -> Result<Vec<PoolRow>, StoreError> {
-    db.rows(stmt!("pools"), &[(&name, Type::TEXT)]).await
 }
 
 /// Resizes a pool at once; false for an unknown one. No run is ended by a smaller size.

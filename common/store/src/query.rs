@@ -1,13 +1,10 @@
-//! What people and programs read: runs, attempts, nodes, leases, the farm at a glance.
-
-use std::collections::BTreeMap;
+//! What people and programs read of runs and attempts.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_postgres::types::Type;
 use utoipa::ToSchema;
-use uuid::Uuid;
 
 use super::Kind;
 use super::db::{Db, stmt};
@@ -120,111 +117,6 @@ pub struct AttemptRow {
 /// A run's attempts, the oldest first.
 pub async fn attempts(db: &Db, run_id: i64) -> Result<Vec<AttemptRow>, StoreError> {
     db.rows(stmt!("attempts"), &[(&run_id, Type::INT8)]).await
-}
-
-/// A node and its present or last session.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct NodeRow {
-    pub address: String,
-    pub name: String,
-    pub session: i64,
-    pub life: Uuid,
-    pub beat: i64,
-    /// As [`crate::reading::NodeState`] has it.
-    pub state: String,
-    pub open: bool,
-    /// For people; no decision hangs on it.
-    pub lease_until: Timestamp,
-    pub ttl_ms: i64,
-    pub slots: i32,
-    /// Runs it holds.
-    pub running: i64,
-    pub labels: BTreeMap<String, String>,
-    pub version: String,
-    pub started_at: Timestamp,
-    /// The database's clock minus the node's, as of its last renewal; for people. None while it is not known.
-    pub clock_offset_ms: Option<i64>,
-    /// Why the machine refused the run that it was to start last.
-    pub cannot_start: Option<String>,
-    /// When what still runs on a draining node is to be ended.
-    pub drain_until: Option<Timestamp>,
-    /// Who cordoned or drained it last, and when.
-    pub withheld_by: Option<String>,
-    pub withheld_at: Option<Timestamp>,
-}
-
-/// Every node, or the one of an address, in the order of addresses.
-pub async fn nodes(db: &Db, address: Option<&str>) -> Result<Vec<NodeRow>, StoreError> {
-    db.rows(stmt!("nodes"), &[(&address, Type::TEXT)]).await
-}
-
-/// A session that holds runs or could claim some.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LeaseRow {
-    pub address: String,
-    pub session: i64,
-    /// False for a session that ended while runs with `hold` live on.
-    pub open: bool,
-    pub state: String,
-    pub lease_until: Timestamp,
-    pub runs: Vec<HeldRun>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct HeldRun {
-    pub run_id: i64,
-    pub job_id: String,
-    pub attempt: i32,
-    pub fence: i64,
-    pub claimed_at: Timestamp,
-    pub cancel_requested: bool,
-}
-
-/// Open sessions, and ended ones that still hold runs.
-pub async fn leases(db: &Db) -> Result<Vec<LeaseRow>, StoreError> {
-    db.rows(stmt!("leases"), &[]).await
-}
-
-/// The farm at a glance.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FarmStatus {
-    pub db_now: Timestamp,
-    /// Nodes by state.
-    pub nodes: BTreeMap<String, i64>,
-    pub slots: i64,
-    pub running: i64,
-    /// Runs that could be claimed now.
-    pub due: i64,
-    /// Runs that wait: for an earlier run, a retry's pause, or their time.
-    pub waiting: i64,
-    pub oldest_ready: Option<Timestamp>,
-    /// Live rounds of continuous jobs.
-    pub rounds: i64,
-    /// Instances that continuous jobs ask for.
-    pub loops: i64,
-    /// Jobs by state: enabled, paused, disabled.
-    pub jobs: BTreeMap<String, i64>,
-    /// Jobs whose next instant passed more than ten seconds ago.
-    pub overdue_jobs: i64,
-    pub next_run: Option<Timestamp>,
-    /// Jobs whose last runs failed, the most failures first; at most 20.
-    pub failing: Vec<FailingJob>,
-    pub epoch: i64,
-    pub claims_open: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct FailingJob {
-    pub job_id: String,
-    pub consecutive_failures: i32,
-    pub last_state: Option<String>,
-    pub last_finished: Option<Timestamp>,
-    pub last_success: Option<Timestamp>,
-}
-
-/// Reads what `farmhand status` shows.
-pub async fn farm_status(db: &Db) -> Result<FarmStatus, StoreError> {
-    one("farm_status", db.row(stmt!("farm_status"), &[]).await?)
 }
 
 /// The database's clock.

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use super::Kind;
 use super::db::{Db, stmt};
 use super::error::StoreError;
+use farmhand_core::health::NodeState;
 
 /// One moment; each list holds as many rows as were asked for, the counts count all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,7 +38,7 @@ pub struct Moment {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeNow {
     pub address: String,
-    pub state: String,
+    pub state: NodeState,
     pub open: bool,
     pub session: i64,
     pub slots: i64,

@@ -12,7 +12,7 @@ use farmhand_core::due;
 use farmhand_store::jobs::{
     ApplyOutcome, Blocked, JobChange, Listed, PoolChange, Scope, TargetChange, apply_signed,
 };
-use farmhand_store::pools::pools;
+use farmhand_store::reading::{self, every};
 use farmhand_store::signatures::Signed;
 use farmhand_store::{Db, notify, query, tables};
 use jiff::Timestamp;
@@ -111,7 +111,12 @@ pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Ou
     check_sources(&wanted.jobs, &present, &scope)?;
     sign::attach(&mut wanted.jobs, args.trusted_keys.as_deref())?;
     let steps = plan(&wanted.jobs, &present, &scope);
-    let (there, told) = (pools(&db, None).await?, notify::targets(&db).await?);
+    let there = every(|paging| {
+        let db = &db;
+        async move { reading::pools(db, &paging).await }
+    });
+    let there = there.await?.items;
+    let told = notify::targets(&db).await?;
     let pools = plan_pools(&wanted.pools, &there, &scope);
     let targets = plan_targets(&wanted.targets, &told, &scope);
     check_shared(shared_pools(&pools, &there), &wanted.jobs, &present, &scope)?;

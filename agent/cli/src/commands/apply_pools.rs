@@ -1,7 +1,7 @@
 //! The pools of job files, as `farmhand job apply` plans, shows and refuses them.
 
 use farmhand_store::jobs::{PoolChange, Scope};
-use farmhand_store::pools::PoolRow;
+use farmhand_store::reading::PoolItem;
 use serde::Serialize;
 
 use super::apply::Kind;
@@ -18,7 +18,7 @@ pub(super) struct PoolStep {
 }
 
 /// What applying would do; `present` is what the farm has.
-pub(super) fn plan_pools(wanted: &[PoolChange], present: &[PoolRow], scope: &Scope<'_>) -> Vec<PoolStep> {
+pub(super) fn plan_pools(wanted: &[PoolChange], present: &[PoolItem], scope: &Scope<'_>) -> Vec<PoolStep> {
     let step = |pool: &PoolChange| PoolStep {
         pool: pool.name.clone(),
         size: Some(pool.size),
@@ -41,7 +41,7 @@ pub(super) fn plan_pools(wanted: &[PoolChange], present: &[PoolRow], scope: &Sco
 /// Each pool that is there and that applying would change.
 pub(super) fn shared_pools<'a>(
     steps: &'a [PoolStep],
-    present: &'a [PoolRow],
+    present: &'a [PoolItem],
 ) -> impl Iterator<Item = Shared<'a>> {
     steps.iter().filter_map(|step| {
         let row = present.iter().find(|row| row.name == step.pool)?;

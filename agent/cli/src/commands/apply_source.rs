@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use farmhand_store::jobs::{Listed, PoolChange, Scope, TargetChange, User};
 use farmhand_store::notify::TargetRow;
-use farmhand_store::pools::PoolRow;
+use farmhand_store::reading::PoolItem;
 
 use super::apply::{ApplyArgs, Files, Kind, Step, Wanted};
 use super::{Exit, Failure, job_files, out, terminal};
@@ -125,7 +125,7 @@ pub(super) fn check_shared<'a>(
 pub(super) fn moves(
     wanted: &Files,
     jobs: &[Listed],
-    pools: &[PoolRow],
+    pools: &[PoolItem],
     targets: &[TargetRow],
     scope: &Scope<'_>,
 ) -> bool {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use farmhand_core::definition::{Change, changes};
-use farmhand_store::jobs::{self, Revision, Scope};
-use farmhand_store::pools::pools;
+use farmhand_store::jobs::{self, Scope};
+use farmhand_store::reading::{self, RevisionItem, every};
 use farmhand_store::{Db, notify, signatures};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -101,7 +101,10 @@ async fn of_files(db: &Db, args: &DiffArgs, as_json: bool) -> Result<Vec<Diff>, 
         take_over: false,
     };
     let wanted = read_files(&args.path, as_json)?;
-    let (pools, targets) = (pools(db, None).await?, notify::targets(db).await?);
+    let pools = every(|paging| async move { reading::pools(db, &paging).await })
+        .await?
+        .items;
+    let targets = notify::targets(db).await?;
     let size = |size: u32| json!({"size": size});
     let mut diffs = compare(
         Of::Pool,
@@ -177,7 +180,7 @@ async fn of_revisions(db: &Db, name: &str, args: &DiffArgs) -> Result<Diff, Fail
     Ok(between(Of::JobId(name.to_owned()), &from.spec, &to.spec))
 }
 
-fn find<'a>(name: &str, revisions: &'a [Revision], rev: i64) -> Result<&'a Revision, Failure> {
+fn find<'a>(name: &str, revisions: &'a [RevisionItem], rev: i64) -> Result<&'a RevisionItem, Failure> {
     revisions.iter().find(|r| r.rev == rev).ok_or_else(|| {
         Failure::new(Exit::NotFound, format!("{name} has no revision {rev}"))
             .next("`farmhand job show` lists the revisions")

@@ -6,7 +6,7 @@ use clap::Args;
 use farmhand_core::document::parse_duration;
 use farmhand_store::Db;
 use farmhand_store::jobs::{Withhold, withhold};
-use farmhand_store::query::NodeRow;
+use farmhand_store::reading::{NodeItem, NodeState};
 
 use super::progress::Progress;
 use super::{Exit, Failure, Outcome, completion, node, out};
@@ -71,13 +71,13 @@ pub async fn run(db: &Db, args: &DrainArgs, as_json: bool) -> Outcome {
 }
 
 /// Looks until the node holds nothing.
-async fn until_drained(db: &Db, address: &str) -> Result<NodeRow, Failure> {
+async fn until_drained(db: &Db, address: &str) -> Result<NodeItem, Failure> {
     let mut progress = Progress::default();
     let mut away = false;
     loop {
         match node::one(db, address).await.map_err(Failure::from) {
-            Ok(row) if row.running == 0 && (row.state == "draining" || !row.open) => return Ok(row),
-            Ok(row) if row.open && row.state != "draining" && row.state != "expired" => {
+            Ok(row) if row.running == 0 && (row.state == NodeState::Draining || !row.open) => return Ok(row),
+            Ok(row) if row.open && !matches!(row.state, NodeState::Draining | NodeState::Expired) => {
                 progress.clear();
                 return Err(Failure::new(Exit::Refused, format!("{address} is {}", row.state))
                     .why("somebody took the draining back"));

@@ -7,7 +7,7 @@ use farmhand_control::jobs;
 use farmhand_core::definition::{PoolDefinition, differences, job_file, load};
 use farmhand_core::document::Source;
 use farmhand_store::jobs::Listed;
-use farmhand_store::pools::pools;
+use farmhand_store::reading::{self, every};
 use farmhand_store::{Db, notify};
 use serde_json::{Value, json};
 
@@ -84,7 +84,8 @@ async fn chosen(db: &Db, args: &ExportArgs) -> Result<Vec<Listed>, Failure> {
 }
 
 async fn written(db: &Db, found: &[Listed]) -> Result<String, Failure> {
-    let pools: Vec<PoolDefinition> = (pools(db, None).await?.into_iter())
+    let pools = every(|paging| async move { reading::pools(db, &paging).await });
+    let pools: Vec<PoolDefinition> = (pools.await?.items.into_iter())
         .map(|pool| PoolDefinition {
             name: pool.name,
             size: pool.file_size,

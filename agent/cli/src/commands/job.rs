@@ -1,9 +1,10 @@
 //! `farmhand job`: definitions, and what people do with them.
 
 use clap::{Args, Subcommand};
-use farmhand_core::definition::{Overlap, job_keys, parse_params, trigger_text};
-use farmhand_store::jobs::{self, Listed, Submission};
-use farmhand_store::{Db, protocol};
+use farmhand_core::definition::{Overlap, job_keys, parse_params};
+use farmhand_store::Db;
+use farmhand_store::jobs::{self, Submission};
+use farmhand_store::reading::{self, JobItem, JobState, JobsFilter, every};
 use serde_json::{Value, json};
 
 use super::apply::{self, ApplyArgs};
@@ -13,7 +14,7 @@ use super::{
     DatabaseArgs, Exit, Failure, Outcome, backfill, check, check_table, completion, diff, export, out,
     remove, runs, sign, triggers,
 };
-use farmhand_control::jobs::{all, one, pause, resume, spec};
+use farmhand_control::jobs::{no_job, one, pause, resume, spec};
 
 #[derive(Args, Debug)]
 pub struct JobArgs {
@@ -142,7 +143,8 @@ pub async fn run(args: &JobArgs, as_json: bool) -> Outcome {
 }
 
 async fn list(db: &Db, as_json: bool) -> Outcome {
-    let jobs = all(db).await?;
+    let none = &JobsFilter::default();
+    let jobs = every(|paging| async move { reading::jobs(db, none, &paging).await }).await?;
     if as_json {
         out::json(&jobs);
         return Ok(Exit::Ok);
@@ -157,15 +159,15 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
         "RUNNING AT",
         "SOURCE",
     ];
-    let rows = jobs.iter().map(|job| {
+    let rows = jobs.items.iter().map(|job| {
         vec![
             job.job_id.clone(),
-            job.health().as_str().to_owned(),
-            schedule(&job.spec),
+            job.health.to_string(),
+            schedule(job),
             out::maybe_time(job.next_run),
             out::maybe_time(job.last_run_started),
             last_state(job),
-            out::maybe(job.running_at.as_ref()),
+            out::maybe(running_at(job)),
             job.source.clone(),
         ]
     });
@@ -174,28 +176,32 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
 }
 
 async fn show(db: &Db, name: &str, as_json: bool) -> Outcome {
-    let job = one(db, name).await?;
+    let Some(detail) = reading::job(db, name).await? else {
+        return Err(no_job(db, name).await.into());
+    };
     let revisions = jobs::revisions(db, name, 20).await?;
-    let links = protocol::triggers(db, name).await?;
     if as_json {
-        out::json(&json!({"job": job, "revisions": revisions, "triggers": links}));
+        let mut all = json!(detail);
+        all["revisions"] = json!(revisions);
+        out::json(&all);
         return Ok(Exit::Ok);
     }
+    let job = &detail.job;
     out::pairs(&[
         ("job", job.job_id.clone()),
-        ("state", paused_by(&job)),
+        ("state", paused_by(job)),
         ("source", job.source.clone()),
         ("next run", out::maybe_time(job.next_run)),
-        ("running at", out::maybe(job.running_at.as_ref())),
+        ("running at", out::maybe(running_at(job))),
         ("last start", out::maybe_time(job.last_run_started)),
         ("last end", out::maybe_time(job.last_finished)),
-        ("last state", last_state(&job)),
+        ("last state", last_state(job)),
         ("last success", out::maybe_time(job.last_success)),
-        ("runs", out::maybe(trigger_text(&job.spec))),
-        ("triggers", triggers::after(&links)),
+        ("runs", out::maybe(job.trigger_text.as_ref())),
+        ("triggers", triggers::after(&detail.triggers)),
     ]);
     out::line("");
-    let keys = job_keys(&job.spec);
+    let keys = job_keys(&detail.spec);
     keys.lines().for_each(|line| out::line(&out::printable(line)));
     out::line("");
     let rows = revisions.iter().map(|revision| {
@@ -240,11 +246,13 @@ async fn submit(db: &Db, args: &RunArgs, as_json: bool) -> Outcome {
 }
 
 async fn changed(db: &Db, name: &str, what: &str, as_json: bool) -> Outcome {
-    let job = one(db, name).await?;
+    let Some(detail) = reading::job(db, name).await? else {
+        return Err(no_job(db, name).await.into());
+    };
     if as_json {
-        out::json(&job);
+        out::json(&detail.job);
     } else {
-        let next = job
+        let next = (detail.job)
             .next_run
             .map_or_else(String::new, |at| format!(", next run {}", out::time(at)));
         out::line(&format!("{name}: {what}{next}"));
@@ -261,48 +269,42 @@ async fn history(db: &Db, name: &str, limit: i64, as_json: bool) -> Outcome {
     runs::list(db, &args, as_json).await
 }
 
-fn state(job: &Listed) -> &'static str {
-    match (job.enabled, job.paused) {
-        (false, _) => "disabled",
-        (true, true) => "paused",
-        (true, false) => "enabled",
-    }
+/// Where its newest run is running.
+fn running_at(job: &JobItem) -> Option<&String> {
+    job.live.iter().rev().find_map(|run| run.node.as_ref())
 }
 
-fn paused_by(job: &Listed) -> String {
-    let mut text = state(job).to_owned();
-    if let (true, Some(by), Some(at)) = (job.paused, &job.paused_by, job.paused_at) {
+fn paused_by(job: &JobItem) -> String {
+    let mut text = job.state.to_string();
+    let paused = job.state == JobState::Paused;
+    if let (true, Some(by), Some(at)) = (paused, &job.paused_by, job.paused_at) {
         text.push_str(&format!(" by {by} at {}", out::time(at)));
     }
-    if let (true, Some(reason)) = (job.paused, &job.pause_reason) {
+    if let (true, Some(reason)) = (paused, &job.pause_reason) {
         text.push_str(&format!(": {reason}"));
     }
     text
 }
 
-fn last_state(job: &Listed) -> String {
+fn last_state(job: &JobItem) -> String {
     match (&job.last_state, job.consecutive_failures) {
         (Some(state), n) if n > 1 => format!("{state} ({n} in a row)"),
         (state, _) => out::maybe(state.as_ref()),
     }
 }
 
-fn schedule(spec: &Value) -> String {
-    let list: Vec<&str> = spec["schedule"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let fires = match spec["timezone"].as_str() {
-        Some(zone) if zone != "UTC" => format!("{} {zone}", list.join(", ")),
-        _ => list.join(", "),
-    };
-    match (list.is_empty(), trigger_text(spec)) {
-        (false, None) => fires,
-        (false, Some(after)) => format!("{fires}; {after}"),
-        (true, after) => out::maybe(after),
+fn schedule(job: &JobItem) -> String {
+    if job.schedule.is_empty() {
+        return out::maybe(job.trigger_text.as_ref());
     }
+    let mut text = job.schedule.join(", ");
+    if job.timezone != "UTC" {
+        text.push_str(&format!(" {}", job.timezone));
+    }
+    if let Some(after) = &job.trigger_text {
+        text.push_str(&format!("; {after}"));
+    }
+    text
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

@@ -1,7 +1,8 @@
 //! `farmhand lease`: who holds what, and the last resort.
 
 use clap::{Args, Subcommand};
-use farmhand_store::{Db, query};
+use farmhand_store::Db;
+use farmhand_store::reading::{self, every};
 use serde_json::json;
 
 use super::{DatabaseArgs, Exit, Failure, Outcome, completion, out, terminal};
@@ -45,13 +46,13 @@ pub async fn run(args: &LeaseArgs, as_json: bool) -> Outcome {
 }
 
 async fn list(db: &Db, as_json: bool) -> Outcome {
-    let leases = query::leases(db).await?;
+    let leases = every(|paging| async move { reading::leases(db, &paging).await }).await?;
     if as_json {
         out::json(&leases);
         return Ok(Exit::Ok);
     }
     let headers = ["ADDRESS", "SESSION", "STATE", "LEASE UNTIL", "RUNS", "HELD"];
-    let rows = leases.iter().map(|lease| {
+    let rows = leases.items.iter().map(|lease| {
         let held: Vec<_> = lease
             .runs
             .iter()
@@ -60,7 +61,7 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
         vec![
             lease.address.clone(),
             lease.session.to_string(),
-            lease.state.clone(),
+            lease.state.to_string(),
             out::time(lease.lease_until),
             lease.runs.len().to_string(),
             held.join(", "),

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use farmhand_store::jobs::{Withhold, remove_node, withhold};
-use farmhand_store::query::{self, NodeRow};
+use farmhand_store::reading::{self, NodeItem, NodeState, every};
 use farmhand_store::{Db, StoreError};
 use serde_json::json;
 
@@ -110,7 +110,7 @@ async fn remove(db: &Db, address: &str, as_json: bool) -> Outcome {
 }
 
 async fn list(db: &Db, as_json: bool) -> Outcome {
-    let nodes = query::nodes(db, None).await?;
+    let nodes = every(|paging| async move { reading::nodes(db, None, &paging).await }).await?;
     if as_json {
         out::json(&nodes);
         return Ok(Exit::Ok);
@@ -125,7 +125,7 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
         "LABELS",
         "VERSION",
     ];
-    let rows = nodes.iter().map(|node| {
+    let rows = nodes.items.iter().map(|node| {
         vec![
             node.address.clone(),
             short_state(node).to_owned(),
@@ -143,10 +143,8 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
 
 async fn show(db: &Db, address: &str, as_json: bool) -> Outcome {
     let node = one(db, address).await?;
-    let leases = query::leases(db).await?;
-    let held: Vec<_> = leases.iter().filter(|l| l.address == address).collect();
     if as_json {
-        out::json(&json!({"node": node, "leases": held}));
+        out::json(&node);
         return Ok(Exit::Ok);
     }
     out::pairs(&[
@@ -162,8 +160,9 @@ async fn show(db: &Db, address: &str, as_json: bool) -> Outcome {
         ("started", out::time(node.started_at)),
         ("clock", clock(node.clock_offset_ms)),
     ]);
-    let rows: Vec<_> = held
-        .iter()
+    let leases = every(|paging| async move { reading::leases(db, &paging).await }).await?;
+    let rows: Vec<_> = (leases.items.iter())
+        .filter(|lease| lease.address == address)
         .flat_map(|lease| lease.runs.iter().map(|run| (lease.session, run)))
         .map(|(session, run)| {
             vec![
@@ -192,29 +191,29 @@ fn clock(offset_ms: Option<i64>) -> String {
     }
 }
 
-fn labels(node: &NodeRow) -> String {
+fn labels(node: &NodeItem) -> String {
     let pairs: Vec<_> = node.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
     pairs.join(" ")
 }
 
-fn short_state(node: &NodeRow) -> &str {
-    match node.state.as_str() {
-        "draining" if node.running == 0 => "drained",
-        state => state,
+fn short_state(node: &NodeItem) -> &'static str {
+    match node.state {
+        NodeState::Draining if node.running == 0 => "drained",
+        state => state.as_str(),
     }
 }
 
 /// The state with who wanted it and until when.
-pub(super) fn state(node: &NodeRow) -> String {
+pub(super) fn state(node: &NodeItem) -> String {
     let mut text = short_state(node).to_owned();
     if let (true, Some(by), Some(at)) = (
-        matches!(node.state.as_str(), "cordoned" | "draining"),
+        matches!(node.state, NodeState::Cordoned | NodeState::Draining),
         &node.withheld_by,
         node.withheld_at,
     ) {
         text.push_str(&format!(", by {by} at {}", out::time(at)));
     }
-    if let ("blocked", Some(why)) = (node.state.as_str(), &node.cannot_start) {
+    if let (NodeState::Blocked, Some(why)) = (node.state, &node.cannot_start) {
         text.push_str(&format!(": it starts no runs, {why}"));
     }
     match node.drain_until {
@@ -225,7 +224,7 @@ pub(super) fn state(node: &NodeRow) -> String {
                 out::time(until)
             ));
         }
-        None if node.state == "draining" && node.running > 0 => {
+        None if node.state == NodeState::Draining && node.running > 0 => {
             text.push_str(&format!("; it waits for {} runs", node.running));
         }
         _ => {}

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
 use farmhand_store::Db;
-use farmhand_store::pools::{PoolRow, pools, set_pool};
+use farmhand_store::pools::set_pool;
+use farmhand_store::reading::{self, PoolItem, every};
 
 use super::{DatabaseArgs, Exit, Outcome, completion, out};
 use farmhand_control::nodes::no_pool;
@@ -41,13 +42,13 @@ pub async fn run(args: &PoolArgs, as_json: bool) -> Outcome {
 }
 
 async fn list(db: &Db, as_json: bool) -> Outcome {
-    let all = pools(db, None).await?;
+    let all = every(|paging| async move { reading::pools(db, &paging).await }).await?;
     if as_json {
         out::json(&all);
         return Ok(Exit::Ok);
     }
     let headers = ["POOL", "SIZE", "FILE", "IN USE", "PER NODE", "WAITING", "JOBS"];
-    let rows = all.iter().map(|pool| {
+    let rows = all.items.iter().map(|pool| {
         vec![
             pool.name.clone(),
             pool.size.to_string(),
@@ -66,7 +67,7 @@ async fn set(db: &Db, name: &str, size: u32, as_json: bool) -> Outcome {
     if !set_pool(db, name, size, &super::who()).await? {
         return Err(no_pool(name).into());
     }
-    let pool = pools(db, Some(name)).await?.pop();
+    let pool = reading::pool(db, name).await?;
     if as_json {
         out::json(&pool);
         return Ok(Exit::Ok);
@@ -89,12 +90,12 @@ async fn set(db: &Db, name: &str, size: u32, as_json: bool) -> Outcome {
 }
 
 /// Places of the farm that are taken.
-fn in_use(pool: &PoolRow) -> usize {
+fn in_use(pool: &PoolItem) -> usize {
     pool.holders.iter().filter(|holder| !holder.per_node).count()
 }
 
 /// Places of nodes that are taken.
-fn per_node(pool: &PoolRow) -> String {
+fn per_node(pool: &PoolItem) -> String {
     let mut nodes: BTreeMap<&str, usize> = BTreeMap::new();
     for holder in pool.holders.iter().filter(|holder| holder.per_node) {
         *nodes.entry(&holder.node).or_default() += 1;

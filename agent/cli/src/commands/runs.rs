@@ -5,7 +5,7 @@ use farmhand_control::past_moment;
 use farmhand_core::document::size_about;
 use farmhand_core::run::RunState;
 use farmhand_core::stream::Checkpoint;
-use farmhand_store::progress::{self, Reported};
+use farmhand_store::progress::Reported;
 use farmhand_store::query::{self, AttemptRow, RunRow};
 use farmhand_store::reading::{self, Page, Paging, RunFilter, RunItem};
 use farmhand_store::tasks::{self, TaskRow};
@@ -185,35 +185,31 @@ fn named(row: &RunItem) -> String {
 }
 
 pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
-    let Some(row) = query::run(db, run_id).await? else {
+    let Some(detail) = reading::run(db, run_id).await? else {
         return Err(no_run(run_id).into());
     };
-    let attempts = query::attempts(db, run_id).await?;
     let tasks = tasks::tasks(db, run_id).await?;
-    let reported = progress::progress(db, run_id).await?;
-    let checkpoint = reported.as_ref().and_then(|r| r.checkpoint.as_deref());
-    let stream = checkpoint.and_then(|text| Checkpoint::parse(text).ok());
-    let shards = query::firing(db, row.firing).await?;
     if as_json {
-        out::json(&json!({
-            "run": row, "attempts": attempts, "tasks": tasks, "progress": reported, "shards": shards,
-            "stream": stream
-        }));
+        let mut all = json!(detail);
+        all["tasks"] = json!(tasks);
+        out::json(&all);
         return Ok(Exit::Ok);
     }
+    let (row, reported) = (&detail.run, &detail.progress);
+    let shards = query::firing(db, row.firing).await?;
     let mut pairs = vec![
         ("run", row.run_id.to_string()),
         ("job", format!("{} (revision {})", row.job_id, row.rev)),
         ("kind", row.kind.to_string()),
         ("state", row.state.as_str().to_owned()),
         ("reason", row.reason.clone().unwrap_or_default()),
-        ("due", due(&row)),
+        ("due", due(row)),
         ("ready", out::time(row.ready_at)),
         ("started", out::maybe_time(row.started_at)),
         ("finished", out::maybe_time(row.finished_at)),
         ("took", took(row.started_at, row.finished_at)),
         ("exit", ending(row.exit_code, row.signal)),
-        ("shard", shard(&row)),
+        ("shard", shard(row)),
         ("params", row.params.to_string()),
         ("key", out::maybe(row.key.as_ref())),
         ("submitted by", out::maybe(row.submitted_by.as_ref())),
@@ -225,7 +221,7 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
                 .map_or_else(|| "-".to_owned(), |ms| out::span(millis(ms))),
         ),
         ("peak memory", bytes(row.max_rss_bytes)),
-        ("output", output(&row)),
+        ("output", output(row)),
         (
             "progress",
             reported.as_ref().map_or_else(|| "-".to_owned(), reported_when),
@@ -235,7 +231,7 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
             out::maybe(reported.as_ref().and_then(|r| r.checkpoint.as_ref())),
         ),
     ];
-    if let Some(stream) = &stream {
+    if let Some(stream) = &detail.stream {
         pairs.retain(|(name, _)| *name != "checkpoint");
         pairs.extend(stream_pairs(stream));
     }
@@ -244,7 +240,7 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
     let headers = [
         "TRY", "NODE", "SESSION", "FENCE", "CLAIMED", "STARTED", "ENDED", "OUTCOME", "EXIT", "REASON",
     ];
-    let rows: Vec<_> = attempts.iter().map(attempt).collect();
+    let rows: Vec<_> = detail.attempts.iter().map(attempt).collect();
     if rows.is_empty() {
         out::line("no attempt yet");
     } else {

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use farmhand_core::verdict::headline;
-use farmhand_store::query::{self, FarmStatus};
-use farmhand_store::reading::{self, Finding};
-use serde_json::json;
+use farmhand_store::reading::{self, FarmNow, FarmTotals, Finding};
 
 use super::{DatabaseArgs, Exit, Outcome, out};
 
@@ -18,32 +16,35 @@ pub struct StatusArgs {
 
 pub async fn run(args: &StatusArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
-    let status = query::farm_status(&db).await?;
-    let now = reading::farm(&db).await?;
+    let status = reading::status(&db).await?;
     if as_json {
-        let mut all = serde_json::to_value(&status).unwrap_or_default();
-        all["level"] = json!(now.level);
-        all["findings"] = json!(now.findings);
-        out::json(&all);
+        out::json(&status);
         return Ok(Exit::Ok);
     }
+    let (now, totals) = (&status.now, &status.totals);
     out::pairs(&[
         ("farm", headline(&now.findings)),
-        ("nodes", words(&status.nodes)),
-        ("jobs", words(&status.jobs)),
-        ("running", format!("{} of {} slots", status.running, status.slots)),
-        ("due", due(&status)),
-        ("waiting", status.waiting.to_string()),
-        ("loops", loops(&status)),
-        ("next", out::maybe_time(status.next_run)),
-        ("database", out::time(status.db_now)),
+        ("nodes", words(&now.nodes)),
+        ("jobs", words(&totals.jobs)),
+        (
+            "running",
+            format!("{} of {} slots", counted(now.running), now.slots),
+        ),
+        ("due", due(now)),
+        ("waiting", counted(now.waiting)),
+        ("loops", loops(totals)),
+        (
+            "next",
+            out::maybe_time(now.next.first().map(|next| next.next_run)),
+        ),
+        ("database", out::time(now.db_now)),
     ]);
     for found in &now.findings {
         out::line(&out::printable(&finding(found)));
     }
-    if !status.failing.is_empty() {
+    if !now.failing.is_empty() {
         out::line("");
-        let rows = status.failing.iter().map(|job| {
+        let rows = now.failing.iter().map(|job| {
             vec![
                 job.job_id.clone(),
                 job.consecutive_failures.to_string(),
@@ -83,19 +84,28 @@ fn named(found: &Finding) -> String {
     format!("[{}]", causes.join(" "))
 }
 
-fn due(status: &FarmStatus) -> String {
-    match status.oldest_ready {
+/// Counts of the verdict stop at 1,000.
+fn counted(n: i64) -> String {
+    match n {
+        1000.. => "1000 or more".to_owned(),
+        n => n.to_string(),
+    }
+}
+
+fn due(now: &FarmNow) -> String {
+    let due = counted(now.due);
+    match &now.oldest_due {
         Some(oldest) => {
-            let age = status.db_now.duration_since(oldest).unsigned_abs();
-            format!("{}, the oldest for {}", status.due, out::span(age))
+            let age = now.db_now.duration_since(oldest.ready_at).unsigned_abs();
+            format!("{due}, the oldest for {}", out::span(age))
         }
-        None => status.due.to_string(),
+        None => due,
     }
 }
 
 /// Instances of continuous jobs; each has a round, a paused job's last ones included.
-fn loops(status: &FarmStatus) -> String {
-    match (status.loops, status.rounds) {
+fn loops(totals: &FarmTotals) -> String {
+    match (totals.loops, totals.rounds) {
         (0, 0) => "none".to_owned(),
         (loops, rounds) if rounds < loops => format!(
             "{loops}, {} without a round: an agent makes it within a minute",
@@ -105,7 +115,7 @@ fn loops(status: &FarmStatus) -> String {
     }
 }
 
-fn words(counts: &BTreeMap<String, i64>) -> String {
+fn words(counts: &BTreeMap<impl std::fmt::Display, i64>) -> String {
     if counts.is_empty() {
         return "none".to_owned();
     }

@@ -4,7 +4,7 @@ use axum::extract::State;
 use farmhand_core::explain::{Explanation, Gate};
 use farmhand_store::Role;
 use farmhand_store::query;
-use farmhand_store::reading::{self, Ahead, FarmNow, Lanes, Step, Window};
+use farmhand_store::reading::{self, Ahead, FarmStatus, Lanes, Step, Window};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -23,9 +23,9 @@ pub fn router() -> Routes {
 }
 
 /// The verdict: all well, or what is late, stuck or failing
-#[utoipa::path(get, path = "/api/v1/farm", tag = "farm", responses((status = 200, body = FarmNow)))]
-async fn farm(State(app): State<App>) -> Result<Json<FarmNow>, Problem> {
-    Ok(Json(reading::farm(app.reading.db()).await?))
+#[utoipa::path(get, path = "/api/v1/farm", tag = "farm", responses((status = 200, body = FarmStatus)))]
+async fn farm(State(app): State<App>) -> Result<Json<FarmStatus>, Problem> {
+    Ok(Json(reading::status(app.reading.db()).await?))
 }
 
 #[derive(Deserialize, IntoParams)]

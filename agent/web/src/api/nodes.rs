@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use farmhand_store::Role;
-use farmhand_store::reading::{self, LeaseItem, NodeItem, NodeState, Page, Paging, PoolItem};
+use farmhand_store::reading::{self, LeaseItem, NodeItem, NodeState, Page, PoolItem};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::routes;
@@ -76,7 +76,7 @@ async fn pools(
     Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<PoolItem>>, Problem> {
     let paging = query.paging()?;
-    Ok(Json(reading::pools(app.reading.db(), None, &paging).await?))
+    Ok(Json(reading::pools(app.reading.db(), &paging).await?))
 }
 
 /// A pool
@@ -85,8 +85,8 @@ async fn pools(
     responses((status = 200, body = PoolItem), (status = 404, body = Problem, description = "There is no such pool",
         content_type = "application/problem+json")))]
 async fn pool(State(app): State<App>, Path(pool): Path<String>) -> Result<Json<PoolItem>, Problem> {
-    let found = reading::pools(app.reading.db(), Some(&pool), &Paging::first(1)).await?;
-    (found.items.into_iter().next()).map(Json).ok_or_else(|| {
+    let found = reading::pool(app.reading.db(), &pool).await?;
+    found.map(Json).ok_or_else(|| {
         Problem::not_found(format!("there is no pool {pool}")).hint("/api/v1/pools lists the pools")
     })
 }

@@ -35,7 +35,7 @@ async fn list(app: &App, ask: &Ask) -> Result<Made, Problem> {
         cursor: Some(ask.cursor.clone()).filter(|cursor| !cursor.is_empty()),
         limit: Some(100),
     };
-    let page = reading::pools(db, None, &paging).await?;
+    let page = reading::pools(db, &paging).await?;
     let here = |cursor: &str| link::query("/pools", &[("cursor", cursor)]);
     let first = (!ask.cursor.is_empty()).then(|| here(""));
     let next = page.next.as_deref().map(here);
@@ -126,8 +126,7 @@ pub async fn one(State(app): State<App>, caller: Caller, Path(name): Path<String
 async fn detail(app: &App, name: &str) -> Result<Made, Problem> {
     let db = app.reading.db();
     let now = query::now(db).await?;
-    let page = reading::pools(db, Some(name), &Paging::first(1)).await?;
-    let Some(pool) = page.items.into_iter().next() else {
+    let Some(pool) = reading::pool(db, name).await? else {
         return Err(no_pool(name).into());
     };
     let content = html! {

@@ -20,6 +20,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::definition::JobSpec;
+use super::health::NodeState;
 use super::run::RunState;
 
 pub use gates::explain;
@@ -210,8 +211,7 @@ pub struct Live {
 #[derive(Clone, Debug)]
 pub struct Node {
     pub address: String,
-    /// ready, blocked, cordoned, draining, closed.
-    pub state: String,
+    pub state: NodeState,
     pub slots: i64,
     pub running: i64,
     pub labels: std::collections::BTreeMap<String, String>,

@@ -3,6 +3,7 @@
 use super::gates::Walk;
 use super::{Facts, Gate, Known, Live, Node};
 use crate::definition::Overlap;
+use crate::health::NodeState;
 
 impl Walk {
     /// Whether it waits for earlier runs of its job.
@@ -41,7 +42,7 @@ impl Walk {
                     .and_then(|l| l.node.as_ref())
                     .is_none_or(|only| *only == node.address)
         };
-        let ready = |node: &&Node| node.state == "ready";
+        let ready = |node: &&Node| node.state == NodeState::Ready;
         let fitting: Vec<&Node> = facts.nodes.iter().filter(fits).collect();
         if fitting.is_empty() && !facts.nodes.is_empty() {
             let labels: Vec<String> = spec
@@ -68,7 +69,9 @@ impl Walk {
             let states: Vec<String> = fitting
                 .iter()
                 .map(|n| match (&n.by, &n.cannot_start) {
-                    (_, Some(why)) if n.state == "blocked" => format!("{} is blocked: {why}", n.address),
+                    (_, Some(why)) if n.state == NodeState::Blocked => {
+                        format!("{} is blocked: {why}", n.address)
+                    }
                     (Some(by), _) => format!("{} is {} by {by}", n.address, n.state),
                     (None, _) => format!("{} is {}", n.address, n.state),
                 })
@@ -76,7 +79,7 @@ impl Walk {
             // The last one to leave closed the gate.
             let since = fitting.iter().filter_map(|n| n.since).max();
             let what = if let (Some(live), [only]) = (live.filter(|l| l.node.is_some()), &fitting[..]) {
-                let (run, node, state) = (live.run_id, &only.address, &only.state);
+                let (run, node, state) = (live.run_id, &only.address, only.state);
                 format!("run {run} belongs to node {node}, which is {state}")
             } else if states.is_empty() {
                 "the farm has no node".to_owned()
@@ -85,8 +88,8 @@ impl Walk {
             };
             let withheld = fitting
                 .iter()
-                .find(|n| matches!(n.state.as_str(), "cordoned" | "draining"));
-            let blocked = fitting.iter().find(|n| n.state == "blocked");
+                .find(|n| matches!(n.state, NodeState::Cordoned | NodeState::Draining));
+            let blocked = fitting.iter().find(|n| n.state == NodeState::Blocked);
             let frees = match (withheld, blocked) {
                 (Some(node), _) => format!("`farmhand node resume {}`, or start an agent", node.address),
                 (None, Some(node)) => {

@@ -38,7 +38,7 @@ pub(super) fn facts() -> Facts {
         }),
         nodes: vec![Node {
             address: "n1".to_owned(),
-            state: "ready".to_owned(),
+            state: NodeState::Ready,
             slots: 4,
             running: 0,
             labels: BTreeMap::new(),

@@ -223,7 +223,7 @@ const CASES: &[Case] = &[
     (
         "cordoned",
         |f, k| {
-            f.nodes[0].state = "cordoned".to_owned();
+            f.nodes[0].state = NodeState::Cordoned;
             k.live = vec![live(None)];
         },
         Some(Gate::Nodes),
@@ -232,7 +232,7 @@ const CASES: &[Case] = &[
     (
         "its machine starts nothing",
         |f, k| {
-            f.nodes[0].state = "blocked".to_owned();
+            f.nodes[0].state = NodeState::Blocked;
             f.nodes[0].cannot_start = Some("fork: Resource temporarily unavailable".to_owned());
             k.live = vec![live(None)];
         },

@@ -7,9 +7,9 @@ use tokio_postgres::types::Type;
 
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
-use farmhand_core::health::{JobFacts, JobHealth};
+use crate::reading::RevisionItem;
 
-/// A job with its definition and what is known of its runs.
+/// A job with its definition, as stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Listed {
     pub job_id: String,
@@ -26,29 +26,8 @@ pub struct Listed {
     pub applied_by: String,
     pub applied_at: Timestamp,
     pub spec: Value,
+    /// Where one of its runs is running.
     pub running_at: Option<String>,
-    /// Its instant passed more than ten seconds ago.
-    pub overdue: bool,
-    /// A run has been ready for a minute, or waited five for a pool, a lock or a rate.
-    pub waiting: bool,
-    pub last_run_started: Option<Timestamp>,
-    pub last_finished: Option<Timestamp>,
-    pub last_state: Option<String>,
-    pub last_success: Option<Timestamp>,
-    pub consecutive_failures: i32,
-}
-
-impl Listed {
-    pub fn health(&self) -> JobHealth {
-        JobHealth::of(&JobFacts {
-            enabled: self.enabled,
-            paused: self.paused,
-            overdue: self.overdue,
-            failures: self.consecutive_failures,
-            waiting: self.waiting,
-            running: self.running_at.is_some(),
-        })
-    }
 }
 
 /// Up to `limit` jobs in order of their names, after the name `after`.
@@ -75,18 +54,12 @@ pub async fn job(db: &Db, job_id: &str) -> Result<Option<Listed>, StoreError> {
     .await
 }
 
-/// One revision of a definition.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Revision {
-    pub rev: i64,
-    pub spec: Value,
-    pub source: String,
-    pub applied_by: String,
-    pub applied_at: Timestamp,
-}
-
 /// A job's revisions, newest first, also of a deleted job.
-pub async fn revisions(db: &Db, job_id: &str, limit: i64) -> Result<Vec<Revision>, StoreError> {
-    db.rows(stmt!("revisions"), &[(&job_id, Type::TEXT), (&limit, Type::INT8)])
-        .await
+pub async fn revisions(db: &Db, job_id: &str, limit: i64) -> Result<Vec<RevisionItem>, StoreError> {
+    let before: Option<i64> = None;
+    db.rows(
+        stmt!("reading_revisions"),
+        &[(&job_id, Type::TEXT), (&before, Type::INT8), (&limit, Type::INT8)],
+    )
+    .await
 }

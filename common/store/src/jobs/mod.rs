@@ -15,7 +15,7 @@ mod withhold;
 pub use apply::{Applied, ApplyOutcome, Blocked, Change, JobChange, apply, apply_all, apply_signed};
 pub use backfill::{Backfilled, backfill, ran_instants};
 pub use delete::delete;
-pub use list::{Listed, Revision, job, list_jobs, revisions};
+pub use list::{Listed, job, list_jobs, revisions};
 pub use operator::{Cancelled, Once, Paused, Resumed, Retried, cancel, pause, resume, retry_run};
 pub use pools::PoolChange;
 pub use scope::{Scope, User};

@@ -8,7 +8,8 @@ use uuid::Uuid;
 
 use super::fire::promote;
 use crate::LeaseIdentity;
-use crate::db::{Db, Transaction, stmt};
+use crate::conn::Param;
+use crate::db::{Db, Stmt, Transaction, stmt};
 use crate::error::StoreError;
 use farmhand_core::run::RunState;
 
@@ -71,40 +72,30 @@ pub async fn expire(
     life: Uuid,
     beat: i64,
 ) -> Result<Expired, StoreError> {
-    end(db, address, session, life, beat, Cause::Expired).await
+    let params: [Param<'_>; 4] = [
+        (&address, Type::TEXT),
+        (&session, Type::INT8),
+        (&life, Type::UUID),
+        (&beat, Type::INT8),
+    ];
+    end(db, address, stmt!("expire"), &params, Cause::Expired).await
 }
 
-/// `expire` by a person who takes it upon themselves that nothing of the session lives.
-pub async fn force_expire(
-    db: &Db,
-    address: &str,
-    session: i64,
-    life: Uuid,
-    beat: i64,
-) -> Result<Expired, StoreError> {
-    end(db, address, session, life, beat, Cause::Forced).await
+/// `expire` by a person who answers for it that nothing of the session lives, whatever its heartbeat.
+pub async fn force_expire(db: &Db, address: &str, session: i64) -> Result<Expired, StoreError> {
+    let params: [Param<'_>; 2] = [(&address, Type::TEXT), (&session, Type::INT8)];
+    end(db, address, stmt!("force_expire"), &params, Cause::Forced).await
 }
 
 async fn end(
     db: &Db,
     address: &str,
-    session: i64,
-    life: Uuid,
-    beat: i64,
+    statement: Stmt,
+    params: &[Param<'_>],
     cause: Cause,
 ) -> Result<Expired, StoreError> {
     let mut tx = db.transaction("expire").await?;
-    let ended: Option<Ended> = tx
-        .row(
-            stmt!("expire"),
-            &[
-                (&address, Type::TEXT),
-                (&session, Type::INT8),
-                (&life, Type::UUID),
-                (&beat, Type::INT8),
-            ],
-        )
-        .await?;
+    let ended: Option<Ended> = tx.row(statement, params).await?;
     if ended.is_none() {
         tx.commit().await?;
         return Ok(Expired::Changed);

@@ -5,12 +5,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Deserialize;
 
+use super::nodes::NodeState;
+use super::page::every;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::jobs::{self, Listed};
 use crate::pools::{GateFacts, gate_facts};
 use crate::query::RunRow;
 use crate::{protocol, query};
+
 use farmhand_core::definition::{JobSpec, Rate};
 use farmhand_core::explain::{Explanation, Facts, Known, Needed, Node, Outcome, Paused, subject};
 
@@ -64,7 +67,7 @@ async fn facts(db: &Db, name: &str, at: Option<Timestamp>) -> Result<Facts, Stor
             op: "reading_clock",
             message: "no row".to_owned(),
         })?;
-    let nodes = query::nodes(db, None).await?;
+    let nodes = every(|paging| async move { super::nodes(db, None, &paging).await }).await?;
     let known = match row {
         Some(row) => Some(known(db, &row, at, status.db_now).await?),
         None => None,
@@ -74,14 +77,14 @@ async fn facts(db: &Db, name: &str, at: Option<Timestamp>) -> Result<Facts, Stor
         now: status.db_now,
         at,
         known,
-        nodes: (nodes.into_iter())
+        nodes: (nodes.items.into_iter())
             .map(|node| Node {
                 address: node.address,
                 slots: node.slots.into(),
                 running: node.running,
                 labels: node.labels,
                 since: match node.open {
-                    true => node.withheld_at.filter(|_| node.state != "blocked"),
+                    true => node.withheld_at.filter(|_| node.state != NodeState::Blocked),
                     false => Some(node.lease_until),
                 },
                 state: node.state,

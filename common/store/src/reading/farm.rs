@@ -14,11 +14,11 @@ use utoipa::ToSchema;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::pools::gate_facts;
-use crate::query::FailingJob;
 use crate::text::words;
 use crate::top::NextNow;
 
 use super::explain::need;
+use super::jobs::JobState;
 use super::nodes::NodeState;
 
 /// Rows of each list.
@@ -108,6 +108,15 @@ pub struct StuckLease {
     pub since: Timestamp,
 }
 
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FailingJob {
+    pub job_id: String,
+    pub consecutive_failures: i32,
+    pub last_state: Option<String>,
+    pub last_finished: Option<Timestamp>,
+    pub last_success: Option<Timestamp>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LostNode {
     pub address: String,
@@ -174,6 +183,40 @@ pub async fn farm(db: &Db) -> Result<FarmNow, StoreError> {
     }
     now.judged(gated);
     Ok(now)
+}
+
+/// The farm at this moment, and how much of what it has.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct FarmStatus {
+    #[serde(flatten)]
+    pub now: FarmNow,
+    #[serde(flatten)]
+    pub totals: FarmTotals,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FarmTotals {
+    /// Jobs by state.
+    pub jobs: BTreeMap<JobState, i64>,
+    /// Live rounds of continuous jobs.
+    pub rounds: i64,
+    /// Instances that continuous jobs ask for.
+    pub loops: i64,
+    /// The database's epoch.
+    pub epoch: i64,
+}
+
+/// Reads the moment and the totals.
+pub async fn status(db: &Db) -> Result<FarmStatus, StoreError> {
+    let totals = db.row(stmt!("reading_farm_totals"), &[]);
+    let (now, totals) = tokio::try_join!(farm(db), totals)?;
+    Ok(FarmStatus {
+        now,
+        totals: totals.ok_or(StoreError::Decode {
+            op: "reading_farm_totals",
+            message: "no row".to_owned(),
+        })?,
+    })
 }
 
 impl FarmNow {

@@ -110,6 +110,8 @@ pub struct JobItem {
     pub schedule_text: String,
     pub timezone: String,
     pub triggered_by: Vec<String>,
+    /// After whose ends it runs, in words.
+    pub trigger_text: Option<String>,
     /// Runs of one firing.
     pub instances: i32,
     pub each_node: bool,
@@ -240,7 +242,8 @@ pub(super) fn item(row: Row) -> JobItem {
         () => JobKind::Submitted,
     };
     JobItem {
-        schedule_text: in_words(&row.job_id, &spec, kind, after),
+        schedule_text: in_words(&row.job_id, &spec, kind, after.clone()),
+        trigger_text: after,
         job_id: row.job_id,
         rev: row.rev,
         state,

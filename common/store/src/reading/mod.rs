@@ -28,7 +28,10 @@ pub use ahead::{Ahead, JobAhead, Step, ahead};
 pub use days::{Durations, JobDay, JobDays, MOST_DAYS, SuccessRate, days, days_in};
 pub use events::{EventsFilter, events};
 pub use explain::{explain, explain_run};
-pub use farm::{FarmNow, LeaseTrouble, LostNode, OverdueJob, StuckLease, WaitingRun, farm};
+pub use farm::{
+    FailingJob, FarmNow, FarmStatus, FarmTotals, LeaseTrouble, LostNode, OverdueJob, StuckLease, WaitingRun,
+    farm, status,
+};
 pub use farmhand_core::cause::Acknowledged;
 pub use farmhand_core::health::Level;
 pub use farmhand_core::verdict::{About, Finding};
@@ -41,9 +44,11 @@ pub use marks::{Marks, RunMark, marks};
 pub use matches::{
     LogMatch, LogMatches, MOST_MATCHES, MOST_RUNS, MOST_SOUGHT, SearchCut, Sought, job_matches, run_matches,
 };
-pub use nodes::{LeaseItem, NodeItem, NodeState, PoolItem, PoolWaiter, leases, node, nodes, pools};
+pub use nodes::{
+    HeldRun, LeaseItem, NodeItem, NodeState, PoolItem, PoolWaiter, leases, node, nodes, pool, pools,
+};
 pub use outages::Outage;
-pub use page::{MOST, Page, Paging};
+pub use page::{MOST, Page, Paging, every};
 pub use runs::{RunDetail, RunFilter, RunItem, run, runs};
 pub use view::{LogView, Place, log_view};
 

@@ -11,7 +11,6 @@ use super::page::{Page, Paging, cursor};
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::pools::Holder;
-use crate::query::HeldRun;
 
 pub use farmhand_core::health::NodeState;
 
@@ -46,6 +45,16 @@ pub struct NodeItem {
     pub withheld_at: Option<Timestamp>,
     /// What it holds, the oldest first; at most 50.
     pub runs: Vec<HeldRun>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HeldRun {
+    pub run_id: i64,
+    pub job_id: String,
+    pub attempt: i32,
+    pub fence: i64,
+    pub claimed_at: Timestamp,
+    pub cancel_requested: bool,
 }
 
 /// A page of nodes in the order of addresses, of one state if one is given.
@@ -127,9 +136,9 @@ pub async fn leases(db: &Db, paging: &Paging) -> Result<Page<LeaseItem>, StoreEr
 pub struct PoolItem {
     pub name: String,
     /// Places on the farm for `pool`, on each node for `node_pool`.
-    pub size: i32,
+    pub size: u32,
     /// As the job file has it.
-    pub file_size: i32,
+    pub file_size: u32,
     pub source: String,
     pub changed_by: String,
     pub changed_at: Timestamp,
@@ -152,21 +161,30 @@ pub struct PoolWaiter {
     pub ready_at: Timestamp,
 }
 
-/// A page of pools in the order of names; one of them when a name is given.
+/// A page of pools in the order of names.
 ///
 /// # Errors
 /// The database's; `Refused` for a cursor of something else.
-pub async fn pools(db: &Db, name: Option<&str>, paging: &Paging) -> Result<Page<PoolItem>, StoreError> {
+pub async fn pools(db: &Db, paging: &Paging) -> Result<Page<PoolItem>, StoreError> {
     let after: Option<String> = paging.after("pools")?;
-    let rows: Vec<PoolItem> = db
-        .rows(
-            stmt!("reading_pools"),
-            &[
-                (&name, Type::TEXT),
-                (&after, Type::TEXT),
-                (&(paging.rows() + 1), Type::INT8),
-            ],
-        )
-        .await?;
+    let rows = read_pools(db, None, after.as_deref(), paging.rows() + 1).await?;
     Ok(Page::cut(rows, paging.rows(), |pool| cursor("pools", &pool.name)))
+}
+
+/// The pool of a name.
+pub async fn pool(db: &Db, name: &str) -> Result<Option<PoolItem>, StoreError> {
+    Ok(read_pools(db, Some(name), None, 1).await?.pop())
+}
+
+async fn read_pools(
+    db: &Db,
+    name: Option<&str>,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<PoolItem>, StoreError> {
+    db.rows(
+        stmt!("reading_pools"),
+        &[(&name, Type::TEXT), (&after, Type::TEXT), (&limit, Type::INT8)],
+    )
+    .await
 }

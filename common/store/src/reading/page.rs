@@ -68,6 +68,27 @@ pub(super) fn cursor<T: Serialize>(list: &str, place: &T) -> String {
     hex::encode(text)
 }
 
+/// All pages of a list, as one.
+///
+/// # Errors
+/// As `read`.
+pub async fn every<T, F>(mut read: impl FnMut(Paging) -> F) -> Result<Page<T>, StoreError>
+where
+    F: Future<Output = Result<Page<T>, StoreError>>,
+{
+    let mut all = read(Paging::first(MOST)).await?;
+    while let Some(cursor) = all.next.take() {
+        let page = read(Paging {
+            cursor: Some(cursor),
+            limit: Some(MOST),
+        });
+        let page = page.await?;
+        all.items.extend(page.items);
+        all.next = page.next;
+    }
+    Ok(all)
+}
+
 impl<T> Page<T> {
     /// Of rows of which one more than `limit` was asked for: that one only says that there are more.
     pub(super) fn cut(mut items: Vec<T>, limit: i64, next: impl Fn(&T) -> String) -> Self {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_store::reading::Finding;
+use farmhand_store::reading::{Finding, NodeState};
 use farmhand_store::top::{DueNow, Moment, NextNow, NodeNow, RunNow};
 use jiff::Timestamp;
 
@@ -69,9 +69,9 @@ pub fn lists(moment: &Moment) -> Vec<List> {
 }
 
 fn of_node(node: &NodeNow, now: Timestamp) -> Vec<String> {
-    let state = match (node.state.as_str(), node.running) {
-        ("draining", 0) => "drained",
-        (state, _) => state,
+    let state = match (node.state, node.running) {
+        (NodeState::Draining, 0) => "drained",
+        (state, _) => state.as_str(),
     };
     let lease = if node.open {
         let left = node.lease_until.duration_since(now);

@@ -1,0 +1,60 @@
+//! What commands print with `--json` is what the API answers.
+
+use farmhand_tests::farm::SOON;
+use serde_json::Value;
+
+use super::fixture::Fixture;
+
+/// Moments, which differ from one look to the next.
+const MOMENTS: [&str; 3] = ["db_now", "lease_until", "clock_offset_ms"];
+
+fn without_moments(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !MOMENTS.contains(&name.as_str()));
+            fields.values_mut().for_each(without_moments);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_moments),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn commands_print_the_json_of_the_api() {
+    let f = Fixture::new().await;
+    let token = f.token("ann", "viewer", "1h");
+    let run = f.farm.submit("done").await;
+    f.farm.succeeds(run).await;
+    let (run, run_path) = (run.to_string(), format!("/api/v1/runs/{run}"));
+    let same: [(&[&str], &str, &[&str]); 9] = [
+        (&["status"], "/api/v1/farm", &[]),
+        (&["job", "ls"], "/api/v1/jobs", &[]),
+        (&["job", "show", "daily"], "/api/v1/jobs/daily", &["revisions"]),
+        (&["run", "ls"], "/api/v1/runs", &[]),
+        (&["run", "show", &run], &run_path, &["tasks"]),
+        (&["node", "ls"], "/api/v1/nodes", &[]),
+        (&["node", "show", "n1"], "/api/v1/nodes/n1", &[]),
+        (&["lease", "ls"], "/api/v1/leases", &[]),
+        (&["pool", "ls"], "/api/v1/pools", &[]),
+    ];
+    for (command, path, more) in same {
+        // A run that ends between the two looks makes them differ.
+        f.farm
+            .eventually(&format!("{command:?} is {path}"), SOON, async || {
+                let text = f.farm.ok(&[command, &["--json"]].concat());
+                let mut printed: Value = serde_json::from_str(&text).expect("JSON");
+                let mut answered = f.get(&token, path).await.json();
+                for name in more {
+                    let told = printed.as_object_mut().expect("an object").remove(*name);
+                    assert!(told.is_some(), "{command:?} has no {name}");
+                }
+                without_moments(&mut printed);
+                without_moments(&mut answered);
+                if printed == answered {
+                    return Ok(());
+                }
+                Err(format!("{printed:#}\n{answered:#}"))
+            })
+            .await;
+    }
+}
