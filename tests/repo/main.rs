@@ -7,6 +7,7 @@ mod crates;
 mod cycles;
 mod dependencies;
 mod documents;
+mod guards;
 mod kinds;
 mod metrics;
 mod package;
