@@ -151,6 +151,8 @@ pub struct NodeRow {
     /// Who cordoned or drained it last, and when.
     pub withheld_by: Option<String>,
     pub withheld_at: Option<Timestamp>,
+    /// The only one that acts for it, when it is bound to one.
+    pub login: Option<String>,
 }
 
 /// Every node, or the one of an address, in the order of addresses.
