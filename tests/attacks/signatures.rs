@@ -280,3 +280,36 @@ async fn a_signed_job_runs_on_no_node_that_its_where_leaves_out() {
     agent.batch_execute(anywhere).await.expect("an agent's login may");
     refused(&farm, run, "the label zone=a").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signed_job_runs_as_no_instance_and_on_no_node_that_it_does_not_have() {
+    let farm = farm(1, 1).await;
+    let tables = "CREATE TABLE orders (id text PRIMARY KEY, at timestamptz); CREATE TABLE salaries (LIKE orders INCLUDING ALL)";
+    farm.sql.batch_execute(tables).await.expect("two tables");
+    let jobs = "[job.shards]\ninstances = 2\ncommand = ['echo', '{instance}']\n\
+                [job.each]\nrun_on = 'each-node'\ncommand = 'echo here'\n\
+                [job.rows]\ncommand = ['echo', 'row', '--', '{key}']\n[job.rows.table]\nname = 'orders'\nkey = 'id'\n\
+                dispatch = 'at'\nmax_running = 1\n";
+    signed(&farm, jobs);
+    let agent = connect(&farm.database.agent_url()).await;
+    for (job, change, of, why) in [
+        ("shards", "instance = 7", "instance = 1", "instance 7 of 2"),
+        ("shards", "instances = 9", "instance = 0", "of 9"),
+        ("each", "node = NULL", "node = 'n1'", "the run names none"),
+    ] {
+        let later = "SELECT farmhand.submit($1, '{}', now() + interval '1 hour')";
+        let first: i64 = farm.sql.query_one(later, &[&job]).await.expect("a run").get(0);
+        let sql = format!(
+            "UPDATE farmhand.run_live SET {change}, ready_at = now() WHERE {of} AND job_id = $1 AND run_id >= $2 RETURNING run_id"
+        );
+        let changed = agent.query_one(&sql, &[&job, &first]).await;
+        refused(&farm, changed.expect("an agent's login may").get(0), why).await;
+    }
+    // The rows of another table than the one that was signed.
+    let other = "ALTER TABLE farmhand.job_revision DISABLE TRIGGER USER;
+                 UPDATE farmhand.job_revision SET spec = jsonb_set(spec, '{table,name}', '\"salaries\"') WHERE job_id = 'rows';
+                 INSERT INTO salaries (id) VALUES ('boss')";
+    farm.sql.batch_execute(other).await.expect("a rogue database");
+    let run = farm.first_run("rows").await;
+    refused(&farm, run.run_id, "not the one that \"alice\" signed").await;
+}

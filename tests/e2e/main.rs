@@ -1,6 +1,7 @@
 //! Whole farms of real agents, one file per feature.
 
 mod attempts;
+mod bound;
 mod continuous;
 mod credentials;
 mod dispatcher_guide;

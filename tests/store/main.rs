@@ -4,6 +4,7 @@ mod acknowledgements;
 mod audit;
 mod authority;
 mod boots;
+mod bound;
 mod bumps;
 mod cancels;
 mod claims;

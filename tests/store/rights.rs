@@ -257,6 +257,7 @@ async fn every_function_says_where_it_looks_for_names() {
         definers,
         [
             "begin_session",
+            "bind_node",
             "drop_partitions",
             "end_rows",
             "end_session",
@@ -275,6 +276,7 @@ async fn every_function_says_where_it_looks_for_names() {
             "submit",
             "trim_history",
             "try_acquire",
+            "unbind_node",
             "waits_for"
         ]
     );

@@ -9,6 +9,7 @@ mod killed;
 mod limits;
 mod marks;
 mod output;
+mod placed;
 mod running;
 mod secrets;
 mod starting;

@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use crate::harness::{Farmer, argv, id, needs_root, policy, sh};
 
 /// A node that trusts one key.
-struct Node {
+pub(super) struct Node {
     farmer: Farmer,
     key: PrivateKey,
     list: PathBuf,
 }
 
 impl Node {
-    async fn new() -> Node {
+    pub(super) async fn new() -> Node {
         let farmer = Farmer::new().await;
         let key = PrivateKey::create("alice", &farmer.dir.path().join("alice.key")).unwrap();
         let list = farmer.dir.path().join("trusted-keys");
@@ -32,13 +32,19 @@ impl Node {
         Node { farmer, key, list }
     }
 
-    fn sign(&self, job: &str, serial: u64, spec: &JobSpec) -> Signed {
+    pub(super) fn sign(&self, job: &str, serial: u64, spec: &JobSpec) -> Signed {
         self.key
             .sign(Document::new(job, serial, spec).unwrap().text().unwrap())
     }
 
     /// What an agent asks for when it claimed `spec` of a job named `job` from the database.
-    fn order(&self, id: AttemptId, job: &str, spec: &Value, signed: Option<Signed>) -> SpawnRequest {
+    pub(super) fn order(
+        &self,
+        id: AttemptId,
+        job: &str,
+        spec: &Value,
+        signed: Option<Signed>,
+    ) -> SpawnRequest {
         let now = "2026-11-21T12:00:00Z";
         let claimed: Claimed = serde_json::from_value(json!({
             "run_id": id.run_id, "job_id": job, "rev": 1, "kind": "submitted", "instance": 0, "instances": 1, "due_at": now,
@@ -61,7 +67,7 @@ impl Node {
         request
     }
 
-    async fn refused(&mut self, request: SpawnRequest) -> String {
+    pub(super) async fn refused(&mut self, request: SpawnRequest) -> String {
         let (result, output) = self.farmer.run(request).await;
         assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("", ""));
         let log = crate::harness::log(&self.farmer.paths());
@@ -75,7 +81,7 @@ impl Node {
         }
     }
 
-    async fn says(&mut self, request: SpawnRequest) -> String {
+    pub(super) async fn says(&mut self, request: SpawnRequest) -> String {
         let (result, output) = self.farmer.run(request).await;
         assert!(result.succeeded(), "{result:?}");
         output.stdout

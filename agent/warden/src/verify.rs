@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::child::system;
 use super::warden::Warden;
-use farmhand_core::claimed::Signed;
+use farmhand_core::claimed::{Claimed, Kind, Signed};
+use farmhand_core::definition::{JobSpec, RunOn};
 use farmhand_core::lease::BootInstant;
 use farmhand_policy::trust::{Refused, Seen, Trust};
 use farmhand_warden_client::privilege::Bounds;
@@ -87,6 +88,7 @@ fn rebuilt(
     if let Some((name, value)) = vouched.spec.placement.iter().find(lacks) {
         return Err(unusable(format!("it is for nodes with the label {name}={value}")));
     }
+    placed(&vouched.spec, &claimed, &address).map_err(unusable)?;
     let assignment = Assignment::new(&claimed, vouched.spec, session);
     let sent = BootInstant(claim_sent_ns);
     let mut request = request::request(&claimed, &assignment, &address, slot, sent, now).map_err(unusable)?;
@@ -98,4 +100,35 @@ fn rebuilt(
     request.policy.clone_from(&asked.policy);
     request.secrets_dir.clone_from(&asked.secrets_dir);
     Ok(request)
+}
+
+/// Whether the run is one that the definition makes: on this node, with this number of so many, of this kind. The database has
+/// it beside the definition, so a signature does not cover it.
+fn placed(spec: &JobSpec, run: &Claimed, address: &str) -> Result<(), String> {
+    match &run.node {
+        Some(node) if node != address => return Err(format!("the run is for the node {node} alone")),
+        None if spec.run_on == RunOn::EachNode => {
+            return Err("the definition runs on each node, and the run names none".to_owned());
+        }
+        _ => {}
+    }
+    let (instance, instances) = (u32::try_from(run.instance), u32::try_from(run.instances));
+    if instances != Ok(spec.instances) || !instance.is_ok_and(|nth| nth < spec.instances) {
+        return Err(format!(
+            "the run is instance {} of {}, and the definition has {}, counted from 0",
+            run.instance, run.instances, spec.instances
+        ));
+    }
+    let fits = match run.kind {
+        Kind::Continuous => spec.is_continuous(),
+        Kind::Table => spec.table.is_some(),
+        _ => true,
+    };
+    if !fits {
+        let kind = run.kind.as_str();
+        return Err(format!(
+            "the run is of the kind {kind}, and the definition is not"
+        ));
+    }
+    Ok(())
 }

@@ -43,6 +43,9 @@ pub struct Claimed {
     pub kind: Kind,
     pub instance: i32,
     pub instances: i32,
+    /// The only node that may run it.
+    #[serde(default)]
+    pub node: Option<String>,
     pub due_at: Timestamp,
     pub ready_at: Timestamp,
     pub attempt: i32,

@@ -6,6 +6,7 @@
 
 pub mod acknowledgements;
 pub mod audit;
+pub mod bound;
 mod command;
 mod config;
 mod conn;

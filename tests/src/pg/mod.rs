@@ -25,6 +25,8 @@ const OWNER: &str = "farm";
 const AGENT: &str = "farm_agent";
 const OPERATOR: &str = "farm_operator";
 const ADMIN: &str = "postgres";
+/// Further members of the role for agents, to be bound to the nodes n1 and n2.
+const NODE_LOGINS: [&str; 2] = ["farm_n1", "farm_n2"];
 
 /// A database of its own for one test, dropped with this value.
 pub struct TestDb {
@@ -199,6 +201,14 @@ async fn make_owner(admin_url: &str) {
              CREATE ROLE {login} LOGIN IN ROLE {group}; END IF; \
              IF current_setting('server_version_num')::int >= 160000 THEN \
              EXECUTE 'GRANT {group} TO {OWNER} WITH ADMIN TRUE, INHERIT FALSE, SET FALSE'; END IF; END $$;"
+        ));
+    }
+    // Logins of the agents n1 and n2 alone.
+    for login in NODE_LOGINS {
+        sql.push_str(&format!(
+            "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{login}') THEN \
+             CREATE ROLE {login} LOGIN IN ROLE {}_agent; END IF; END $$;",
+            roles::PREFIX
         ));
     }
     // To see who waits for whom; agents, to see who holds a snapshot open.

@@ -1,10 +1,11 @@
 //! `farmhand doctor`: what this machine and this database allow, and what it costs.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use farmhand_store::{Db, DbConfig, StoreError, epochs, migrate, notify, survey, tables};
+use farmhand_store::{Db, DbConfig, StoreError, bound, epochs, migrate, notify, survey, tables};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -18,6 +19,9 @@ pub struct DoctorArgs {
     /// The agent's state directory [env: FARMHAND_STATE_DIR] [default: as for `farmhand agent`]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
+    /// The agent's address, for which its login must do [env: FARMHAND_ADDRESS] [default: the node's name]
+    #[arg(long)]
+    address: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -37,9 +41,10 @@ pub fn run(args: &DoctorArgs, as_json: bool) -> Outcome {
         Some(dir) => std::path::absolute(dir)?,
         None => settings::default_state_dir(&env).map_err(Failure::usage)?,
     };
+    let address = address(args.address.as_deref(), &env);
     let mut checks = machine::judge(&machine::look(&state_dir));
-    let reached =
-        super::runtime::block_on(async { Ok(look_at_database(&args.database, &mut checks).await) })?;
+    let looked = async { Ok(look_at_database(&args.database, &address, &mut checks).await) };
+    let reached = super::runtime::block_on(looked)?;
     if as_json {
         out::json(&Report {
             worst: worst(&checks),
@@ -54,8 +59,17 @@ pub fn run(args: &DoctorArgs, as_json: bool) -> Outcome {
     })
 }
 
+/// Of an agent here, unless its configuration file says another.
+fn address(given: Option<&str>, env: &BTreeMap<String, String>) -> String {
+    let named = |name: &str| env.get(name).filter(|text| !text.is_empty()).cloned();
+    (given.map(str::to_owned))
+        .or_else(|| named("FARMHAND_ADDRESS"))
+        .or_else(|| named("FARMHAND_NODE_NAME"))
+        .unwrap_or_else(|| gethostname::gethostname().to_string_lossy().into_owned())
+}
+
 /// Adds what can be said of the database, and answers how far it got.
-async fn look_at_database(args: &DatabaseArgs, checks: &mut Vec<Check>) -> Exit {
+async fn look_at_database(args: &DatabaseArgs, address: &str, checks: &mut Vec<Check>) -> Exit {
     let config = match args.config() {
         Ok(config) => config,
         Err(failure) => {
@@ -99,6 +113,13 @@ async fn look_at_database(args: &DatabaseArgs, checks: &mut Vec<Check>) -> Exit 
     }
     match survey::rights(&db).await {
         Ok(found) => checks.extend(rights::judge(&found, &config.target(), config.is_exposed())),
+        Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
+    }
+    match bound::bound_nodes(&db).await {
+        Ok(found) => {
+            let own = bound::may_act_as(&db, address).await;
+            checks.extend(crate::doctor::bound::judge(&found, address, &own));
+        }
         Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
     }
     match notify::targets(&db).await {

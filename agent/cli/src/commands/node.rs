@@ -1,6 +1,7 @@
 //! `farmhand node`: the servers of the farm.
 
 use clap::{Args, Subcommand};
+use farmhand_store::bound;
 use farmhand_store::jobs::{Withhold, remove_node, withhold};
 use farmhand_store::reading::{self, NodeItem, NodeState, every};
 use farmhand_store::{Db, StoreError};
@@ -46,6 +47,18 @@ enum NodeCommand {
         #[arg(add = completion::node_names())]
         address: String,
     },
+    /// Let one login of the database act for a node, and for no other; nobody else acts for it then
+    Bind {
+        #[arg(add = completion::node_names())]
+        address: String,
+        /// A member of the role for agents
+        login: String,
+    },
+    /// Let every login that is bound to no node act for this one again
+    Unbind {
+        #[arg(add = completion::node_names())]
+        address: String,
+    },
 }
 
 pub async fn run(args: &NodeArgs, as_json: bool) -> Outcome {
@@ -63,7 +76,37 @@ pub async fn run(args: &NodeArgs, as_json: bool) -> Outcome {
             let known = withhold(&db, address, Withhold::Resume, &super::who()).await;
             changed(&db, address, known, as_json).await
         }
+        NodeCommand::Bind { address, login } => {
+            bound::bind_node(&db, address, login, &super::who()).await?;
+            done(
+                as_json,
+                &json!({"address": address, "login": login}),
+                &format!("{address} is bound to the login {login}"),
+            )
+        }
+        NodeCommand::Unbind { address } => {
+            if !bound::unbind_node(&db, address).await? {
+                return Err(
+                    Failure::new(Exit::NotFound, format!("{address} is not bound to a login"))
+                        .next("`farmhand node ls` shows the nodes that are"),
+                );
+            }
+            done(
+                as_json,
+                &json!({"unbound": address}),
+                &format!("{address} is bound to no login"),
+            )
+        }
     }
+}
+
+fn done(as_json: bool, value: &serde_json::Value, text: &str) -> Outcome {
+    if as_json {
+        out::json(value);
+    } else {
+        out::line(text);
+    }
+    Ok(Exit::Ok)
 }
 
 async fn changed(db: &Db, address: &str, known: Result<bool, StoreError>, as_json: bool) -> Outcome {
@@ -101,12 +144,11 @@ async fn remove(db: &Db, address: &str, as_json: bool) -> Outcome {
         let refused = Failure::new(Exit::Refused, format!("{address} cannot be removed")).why(why);
         return Err(refused.next(next));
     }
-    if as_json {
-        out::json(&json!({"removed": address}));
-    } else {
-        out::line(&format!("{address} is removed"));
-    }
-    Ok(Exit::Ok)
+    done(
+        as_json,
+        &json!({"removed": address}),
+        &format!("{address} is removed"),
+    )
 }
 
 async fn list(db: &Db, as_json: bool) -> Outcome {
@@ -115,7 +157,7 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
         out::json(&nodes);
         return Ok(Exit::Ok);
     }
-    let headers = [
+    let mut headers = vec![
         "ADDRESS",
         "STATE",
         "SESSION",
@@ -125,8 +167,11 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
         "LABELS",
         "VERSION",
     ];
+    let bound = bound::bound_nodes(db).await?;
+    headers.extend((!bound.is_empty()).then_some("LOGIN"));
     let rows = nodes.items.iter().map(|node| {
-        vec![
+        let login = (!bound.is_empty()).then(|| node.login.clone().unwrap_or_default());
+        let row = vec![
             node.address.clone(),
             short_state(node).to_owned(),
             node.session.to_string(),
@@ -135,9 +180,16 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
             out::time(node.lease_until),
             labels(node),
             node.version.clone(),
-        ]
+        ];
+        row.into_iter().chain(login).collect()
     });
     out::table(&headers, rows.collect());
+    for node in bound.iter().filter(|node| node.unseen) {
+        out::line(&format!(
+            "{} is bound to the login {} and has not been here yet",
+            node.address, node.login
+        ));
+    }
     Ok(Exit::Ok)
 }
 
@@ -159,6 +211,12 @@ async fn show(db: &Db, address: &str, as_json: bool) -> Outcome {
         ("version", node.version.clone()),
         ("started", out::time(node.started_at)),
         ("clock", clock(node.clock_offset_ms)),
+        (
+            "login",
+            node.login
+                .clone()
+                .unwrap_or_else(|| "any that is bound to no node".to_owned()),
+        ),
     ]);
     let leases = every(|paging| async move { reading::leases(db, &paging).await }).await?;
     let rows: Vec<_> = (leases.items.iter())

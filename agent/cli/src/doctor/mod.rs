@@ -2,6 +2,7 @@
 //! [`machine::look`] and the store's survey look, the rest only decides.
 
 pub mod availability;
+pub mod bound;
 pub mod database;
 pub mod epoch;
 pub mod machine;

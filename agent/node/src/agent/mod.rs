@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::{LeaseTiming, Relation};
 use farmhand_core::retry::full_jitter;
-use farmhand_store::{Db, DbConfig, Note, StoreError, migrate};
+use farmhand_store::{Db, DbConfig, Note, StoreError, bound, migrate};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::bell::Bell;
@@ -357,6 +357,7 @@ async fn leave_signal(signals: &mut mpsc::Receiver<signals::Signal>) -> signals:
 /// Waits for the database; errors only for what waiting would not fix.
 async fn database_ready(ctx: &Context) -> Result<(), AgentError> {
     retrying(ctx, "connect", || migrate::check(&ctx.db)).await?;
+    retrying(ctx, "login", || bound::may_act_as(&ctx.db, &ctx.config.address)).await?;
     ctx.events.emit(Event::DatabaseUp { away: None });
     Ok(())
 }

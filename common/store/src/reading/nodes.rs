@@ -43,6 +43,8 @@ pub struct NodeItem {
     /// Who cordoned or drained it last, and when.
     pub withheld_by: Option<String>,
     pub withheld_at: Option<Timestamp>,
+    /// The only login that acts for it, when it is bound to one.
+    pub login: Option<String>,
     /// What it holds, the oldest first; at most 50.
     pub runs: Vec<HeldRun>,
 }

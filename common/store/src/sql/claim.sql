@@ -66,7 +66,7 @@ WITH RECURSIVE me AS MATERIALIZED (
     CROSS JOIN LATERAL (SELECT v.spec FROM farmhand.job_revision v
         WHERE v.job_id = d.job_id AND v.rev = d.rev LIMIT 1) v
 )
-SELECT w.run_id, w.job_id, w.rev, w.kind, w.instance, w.instances, w.due_at, w.ready_at, w.attempt, w.fence,
+SELECT w.run_id, w.job_id, w.rev, w.kind, w.instance, w.instances, w.node, w.due_at, w.ready_at, w.attempt, w.fence,
     w.retries, w.takeovers, w.priority, w.params, w.parent_run, w.parents, w.firing, w.reason, w.claimed_at, w.key,
     CASE WHEN v.run_id = w.run_id THEN v.spec END AS spec,
     (SELECT p.checkpoint FROM farmhand.progress p WHERE p.run_id = w.run_id) AS checkpoint,

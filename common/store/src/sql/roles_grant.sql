@@ -85,6 +85,7 @@ BEGIN
             ('schema_version', 'r', 'r', 'r'),
             ('retention', 'r', 'r', 'r'),
             ('role_prefix', 'r', 'r', 'r'),
+            ('node_login', 'r', 'r', 'r'),
             -- The HTTP API. Hashes only; still nobody but agents needs them, and only people make tokens.
             ('api_token', '', 'raw', ''),
             ('web_session', '', 'rd', ''),
@@ -172,6 +173,10 @@ BEGIN
             ('active', ARRAY['agent', 'operator', 'viewer']),
             ('left_to_others', ARRAY['agent']),
             ('done_tasks', ARRAY['agent']),
+            ('why_not_as', ARRAY['agent', 'operator']),
+            ('is_over', ARRAY['agent', 'operator']),
+            ('bind_node', ARRAY['operator']),
+            ('unbind_node', ARRAY['operator']),
             ('known_credential', ARRAY['agent']),
             ('begin_session', ARRAY['agent']),
             ('end_session', ARRAY['agent'])

@@ -1,0 +1,1 @@
+SELECT farmhand.why_not_as($1) AS why

@@ -1,0 +1,174 @@
+//! Logins that are bound to their nodes: what it costs without, and that statements are the same with it.
+
+use std::time::Duration;
+
+use farmhand_core::definition::OnLost;
+use farmhand_store::bound::{bind_node, bound_nodes, may_act_as, unbind_node};
+use farmhand_store::protocol::{
+    Expired, Freed, NodeInfo, Opened, Renewed, Started, Told, claim, close, expire, finish, open, renew,
+    retry, started,
+};
+use farmhand_store::{Db, LeaseIdentity, StoreError, partitions};
+use farmhand_tests::pg::config;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::fixture::{Farm, TTL, failure, info, past, spec, success};
+
+/// The names of all triggers that check logins, those of partitions too, that are enabled and that are not.
+async fn triggers(farm: &Farm) -> (i64, i64) {
+    let count = |enabled: &str| {
+        format!(
+            "SELECT count(*) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+             WHERE c.relnamespace = 'farmhand'::regnamespace AND t.tgname LIKE 'as\\_node%' AND (t.tgenabled <> 'D') = {enabled}"
+        )
+    };
+    (farm.i64(&count("true")).await, farm.i64(&count("false")).await)
+}
+
+async fn agent(farm: &Farm, login: &str) -> Db {
+    Db::connect(&config(&farm.test.url_as(login))).await.unwrap()
+}
+
+async fn opened(db: &Db, node: NodeInfo) -> LeaseIdentity {
+    match open(db, &node).await.unwrap() {
+        Opened::Session(session) => LeaseIdentity {
+            address: node.address,
+            session,
+            life: node.life,
+        },
+        other => panic!("{}: {other:?}", node.address),
+    }
+}
+
+#[tokio::test]
+async fn triggers_are_disabled_until_the_first_login_is_bound_and_again_after_the_last() {
+    let farm = Farm::new().await;
+    let operator = agent(&farm, "farm_operator").await;
+    let (on, off) = triggers(&farm).await;
+    assert!(on == 0 && off > 14, "{on} enabled, {off} disabled");
+    bind_node(&operator, "n1", "farm_n1", "anna").await.unwrap();
+    assert_eq!(triggers(&farm).await, (off, 0));
+    bind_node(&operator, "n2", "farm_n2", "anna").await.unwrap();
+    // Partitions of weeks to come have them too.
+    partitions::ensure_partitions(&farm.owner, partitions::AHEAD + 3)
+        .await
+        .unwrap();
+    let (more, none) = triggers(&farm).await;
+    assert!(more > off && none == 0, "{more} enabled, {none} disabled");
+    assert!(unbind_node(&operator, "n1").await.unwrap());
+    assert!(
+        !unbind_node(&operator, "n1").await.unwrap(),
+        "it was not bound any more"
+    );
+    assert_eq!(triggers(&farm).await, (more, 0));
+    let left: Vec<String> = bound_nodes(&farm.db)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|n| n.address)
+        .collect();
+    assert_eq!(left, ["n2"]);
+    assert!(unbind_node(&operator, "n2").await.unwrap());
+    assert_eq!(triggers(&farm).await, (0, more));
+}
+
+#[tokio::test]
+async fn a_bound_login_does_all_for_its_node_and_takes_over_what_is_overdue() {
+    let farm = Farm::new().await;
+    let operator = agent(&farm, "farm_operator").await;
+    for n in ["n1", "n2"] {
+        bind_node(&operator, n, &format!("farm_{n}"), "anna")
+            .await
+            .unwrap();
+    }
+    let (one, two) = (agent(&farm, "farm_n1").await, agent(&farm, "farm_n2").await);
+    may_act_as(&one, "n1").await.unwrap();
+    let refused = may_act_as(&one, "n2").await.unwrap_err();
+    assert!(matches!(refused, StoreError::Denied(_)), "{refused:?}");
+    may_act_as(&operator, "n2").await.unwrap();
+
+    let me = opened(&one, info("n1", Uuid::new_v4(), json!({}))).await;
+    let refused = open(&two, &info("n1", me.life, json!({}))).await.unwrap_err();
+    assert!(
+        refused.to_string().contains("bound to the node \"n2\""),
+        "{refused}"
+    );
+    farm.due_runs("j", 4).await;
+    let runs = claim(&one, &me, 4, None).await.unwrap();
+    assert_eq!(runs.len(), 4);
+    let begun = Started {
+        run_id: runs[0].run_id,
+        attempt: runs[0].attempt,
+        fence: runs[0].fence,
+        started_at: past(1),
+    };
+    started(&one, &me, &[begun]).await.unwrap();
+    finish(&one, &[success(&me, &runs[0])]).await.unwrap();
+    retry(&one, &[failure(&me, &runs[1], Duration::ZERO)])
+        .await
+        .unwrap();
+    assert!(matches!(
+        renew(&one, &me, TTL, &Told::default()).await.unwrap(),
+        Renewed::Alive { .. }
+    ));
+
+    // The other one, while the lease lasts, and when it is over.
+    let other = opened(&two, info("n2", Uuid::new_v4(), json!({}))).await;
+    let beat = farm.beat("n1").await;
+    let early = expire(&two, "n1", me.session, me.life, beat).await.unwrap_err();
+    assert!(early.to_string().contains("is not over"), "{early}");
+    let admin = farm.test.admin().await;
+    admin
+        .batch_execute(
+            "SET session_replication_role = replica;
+             UPDATE farmhand.node SET lease_until = clock_timestamp() - interval '1 second' WHERE address = 'n1'",
+        )
+        .await
+        .unwrap();
+    let Expired::Done { freed } = expire(&two, "n1", me.session, me.life, beat).await.unwrap() else {
+        panic!("it is overdue")
+    };
+    assert_eq!(freed.len(), 2, "{freed:?}");
+    let ids: Vec<i64> = freed.iter().map(|f: &Freed| f.run_id).collect();
+    let again = claim(&two, &other, 4, Some(&ids)).await.unwrap();
+    assert_eq!(again.len(), 2);
+    finish(&two, &[success(&other, &again[0])]).await.unwrap();
+    close(&two, &other).await.unwrap();
+    // Its own login opens it again.
+    opened(&one, info("n1", Uuid::new_v4(), json!({}))).await;
+}
+
+/// A run that its loss ends, of a node whose session is over: any agent writes its end.
+#[tokio::test]
+async fn any_agent_ends_what_is_lost_with_a_bound_node() {
+    let farm = Farm::new().await;
+    let operator = agent(&farm, "farm_operator").await;
+    bind_node(&operator, "n1", "farm_n1", "anna").await.unwrap();
+    let one = agent(&farm, "farm_n1").await;
+    let me = opened(&one, info("n1", Uuid::new_v4(), json!({}))).await;
+    let fails = farmhand_core::definition::JobSpec {
+        on_lost: OnLost::Fail,
+        ..spec()
+    };
+    farm.job("j", fails, Some(past(60))).await;
+    let fired = farm.fire_at("j", past(60), &[past(60)]).await;
+    let run = claim(&one, &me, 1, Some(&fired[0].run_ids))
+        .await
+        .unwrap()
+        .remove(0);
+    // A renewal in the future: the database's clock was set back since.
+    let admin = farm.test.admin().await;
+    admin
+        .batch_execute(
+            "SET session_replication_role = replica;
+             UPDATE farmhand.node SET lease_until = clock_timestamp() + interval '1 day' WHERE address = 'n1'",
+        )
+        .await
+        .unwrap();
+    let beat = farm.beat("n1").await;
+    let Expired::Done { .. } = expire(&farm.db, "n1", me.session, me.life, beat).await.unwrap() else {
+        panic!("its lease says nothing")
+    };
+    assert_eq!(farm.state(run.run_id).await.0, "lost");
+}
