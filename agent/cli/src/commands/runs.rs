@@ -5,9 +5,9 @@ use farmhand_control::past_moment;
 use farmhand_core::document::size_about;
 use farmhand_core::run::RunState;
 use farmhand_core::stream::Checkpoint;
-use farmhand_store::progress::{self, Reported};
+use farmhand_store::progress::Reported;
 use farmhand_store::query::{self, AttemptRow, RunRow};
-use farmhand_store::reading::{self, Page, Paging, RunFilter, RunItem};
+use farmhand_store::reading::{self, Page, Paging, RunDetail, RunFilter, RunItem};
 use farmhand_store::tasks::{self, TaskRow};
 use farmhand_store::{Db, StoreError};
 use jiff::Timestamp;
@@ -185,19 +185,24 @@ fn named(row: &RunItem) -> String {
 }
 
 pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
-    let Some(row) = query::run(db, run_id).await? else {
+    let Some(detail) = reading::run(db, run_id).await? else {
         return Err(no_run(run_id).into());
     };
-    let attempts = query::attempts(db, run_id).await?;
+    let RunDetail {
+        run: row,
+        attempts,
+        progress: reported,
+        stream,
+        cancel_by,
+        exceeded,
+        ..
+    } = detail;
     let tasks = tasks::tasks(db, run_id).await?;
-    let reported = progress::progress(db, run_id).await?;
-    let checkpoint = reported.as_ref().and_then(|r| r.checkpoint.as_deref());
-    let stream = checkpoint.and_then(|text| Checkpoint::parse(text).ok());
     let shards = query::firing(db, row.firing).await?;
     if as_json {
         out::json(&json!({
             "run": row, "attempts": attempts, "tasks": tasks, "progress": reported, "shards": shards,
-            "stream": stream
+            "stream": stream, "cancel_by": cancel_by, "exceeded": exceeded
         }));
         return Ok(Exit::Ok);
     }
@@ -217,6 +222,7 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
         ("params", row.params.to_string()),
         ("key", out::maybe(row.key.as_ref())),
         ("submitted by", out::maybe(row.submitted_by.as_ref())),
+        ("cancelled by", out::maybe(cancel_by.as_ref())),
         ("retries", row.retries.to_string()),
         ("takeovers", row.takeovers.to_string()),
         (
@@ -235,6 +241,9 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
             out::maybe(reported.as_ref().and_then(|r| r.checkpoint.as_ref())),
         ),
     ];
+    if let Some(exceeded) = &exceeded {
+        pairs.push(("takes", exceeded.to_string()));
+    }
     if let Some(stream) = &stream {
         pairs.retain(|(name, _)| *name != "checkpoint");
         pairs.extend(stream_pairs(stream));
