@@ -53,3 +53,26 @@ async fn the_days_of_a_job_are_the_same_by_the_api_and_on_its_page() {
         .await;
     assert_eq!(reply.status, 200);
 }
+
+/// Its statement alone reads that far back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_whose_days_cannot_be_read_shows_all_else() {
+    let f = Fixture::new().await;
+    let token = f.token("reader", "viewer", "1h");
+    // A duration that no number holds, behind more runs than any other part of the page looks at.
+    let sql = "INSERT INTO farmhand.run_history (run_id, job_id, rev, kind, instance, instances, due_at, ready_at, state, ended_by,
+             attempt, retries, takeovers, params, created_at, started_at, finished_at, first_due, last_due)
+         SELECT nextval('farmhand.run_id_seq'), 'done', 1, 'submitted', 0, 1, now(), now(), 'succeeded', 'holder', 1, 0, 0, '{}', now(),
+             CASE n WHEN 1 THEN '-infinity' ELSE now() END, now(), now(), now() FROM generate_series(1, 500) n";
+    f.farm.sql.batch_execute(sql).await.expect("the runs");
+    let reply = f.get(&token, "/jobs/done").await;
+    assert_eq!(reply.status, 200);
+    for told in [
+        "These days could not be read",
+        "How its runs went",
+        "Why it does or does not run",
+    ] {
+        assert!(reply.body.contains(told), "{told} in {}", reply.body);
+    }
+    assert_ne!(f.get(&token, "/api/v1/jobs/done/days").await.status, 200);
+}

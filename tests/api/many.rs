@@ -57,6 +57,26 @@ async fn runs_are_cancelled_by_what_they_have_in_common_and_previewed_first() {
         (200, 3)
     );
     assert_eq!(done["cli"], "farmhand run cancel --job=long --yes");
+    // One event and one entry of the audit, whoever was cancelled; each run says by whom.
+    let one = [
+        "SELECT count(*) FROM farmhand.event WHERE kind LIKE 'cancel%'",
+        "SELECT count(*) FROM farmhand.audit WHERE kind LIKE 'cancel%'",
+        "SELECT count(DISTINCT cancel_by) FROM farmhand.run_history WHERE state = 'cancelled'",
+    ];
+    for sql in one {
+        assert_eq!(f.farm.value::<i64>(sql).await, 1, "{sql}");
+    }
+    let told = "SELECT detail FROM farmhand.event WHERE kind = 'cancel_many' AND job_id = 'long'";
+    let told: Value = f.farm.sql.query_one(told, &[]).await.expect("the event").get(0);
+    assert_eq!(
+        (&told["runs"], &told["chosen"]),
+        (&json!(200), &json!("--job=long")),
+        "{told}"
+    );
+    assert!(told["by"].as_str().unwrap().starts_with("api:ops@"), "{told}");
+    let run = done["runs"][0].as_i64().expect("a number");
+    let shown = f.get(&token, &format!("/api/v1/runs/{run}")).await.json();
+    assert_eq!(shown["cancel_by"], told["by"]);
 
     // Nothing is chosen, what has ended, what does not exist, and what the role does not allow.
     f.post(&token, "/api/v1/runs/cancel", "{}").await.problem(400);
@@ -99,6 +119,11 @@ async fn runs_are_run_again_once_and_those_named_that_have_not_ended_are_counted
     let choice = json!({"state": ["failed"], "since": "2020-01-01T00:00:00Z"}).to_string();
     let again = f.post(&token, "/api/v1/runs/retry", &choice).await.json();
     assert_eq!(again["runs"].as_array().map(Vec::len), Some(4), "{again}");
+    let told = "SELECT string_agg(kind, ' ') FROM farmhand.event WHERE kind LIKE 'retry%'";
+    assert_eq!(
+        f.farm.value::<Option<String>>(told).await.as_deref(),
+        Some("retry_many")
+    );
     let failed = "SELECT max(run_id) FROM farmhand.run WHERE state = 'failed'";
     let failed: i64 = f.farm.sql.query_one(failed, &[]).await.expect("a run").get(0);
     let twice = json!({"runs": [failed, failed]}).to_string();
@@ -116,6 +141,30 @@ async fn runs_are_run_again_once_and_those_named_that_have_not_ended_are_counted
         (&refused["runs"], &refused["what"]),
         (&json!([]), &json!("no run matches; there is nothing to do"))
     );
+}
+
+#[tokio::test]
+async fn an_error_in_the_middle_says_how_many_were_done() {
+    let f = Fixture::new().await;
+    let token = f.token("ops", "operator", "1h");
+    made(&f, "long", 10, 0).await;
+    // The newest are first: the database fails at the seventh.
+    let sql = "CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            RAISE EXCEPTION 'no space' USING ERRCODE = '53100'; END $$;
+        DO $$ BEGIN EXECUTE format('CREATE TRIGGER fail BEFORE DELETE ON farmhand.run_live FOR EACH ROW
+            WHEN (OLD.run_id = %s) EXECUTE FUNCTION public.fail()',
+            (SELECT run_id FROM farmhand.run_live ORDER BY run_id DESC OFFSET 6 LIMIT 1)); END $$";
+    f.farm.sql.batch_execute(sql).await.expect("a trigger");
+    let choice = json!({"job": "long"}).to_string();
+    let problem = f.post(&token, "/api/v1/runs/cancel", &choice).await.problem(500);
+    assert_eq!(
+        problem["detail"],
+        "6 of 10 runs had been cancelled; the same again cancels the rest"
+    );
+    assert_eq!((counted(&f, "cancelled").await, counted(&f, "due").await), (6, 4));
+    let told = f.farm.farmhand(&["run", "cancel", "--job", "long", "--yes"]);
+    let said = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(said.contains("0 of 4 runs had been cancelled"), "{said}");
 }
 
 /// What was made between the question and the answer was not previewed.

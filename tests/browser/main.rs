@@ -157,7 +157,9 @@ async fn an_open_page_says_what_is_away_and_recovers() {
 
 #[tokio::test]
 async fn what_is_done_at_night_takes_few_clicks() {
-    let mut farm = farm(Farm::new().agents(3).ttl(Duration::from_secs(5)).jobs(LONG).jobs(
+    let farm_of_three = Farm::new().agents(3).ttl(Duration::from_secs(5));
+    let often = ["--snapshot-every", "2s"];
+    let mut farm = farm(farm_of_three.arguments(&often).jobs(LONG).jobs(
         r#"
         [job.broken]
         command = "echo the disk is full >&2; exit 3"
@@ -174,6 +176,9 @@ async fn what_is_done_at_night_takes_few_clicks() {
         [job.nightly]
         command  = ["/bin/true"]
         schedule = "0 3 * * *"
+        [job.moody]
+        command = "exit $FARMHAND_PARAM_CODE"
+        params  = { code = { type = "integer" } }
         [job.sleeper]
         command = ["/bin/sleep", "{seconds}"]
         params  = { seconds = { type = "integer", default = 0 } }

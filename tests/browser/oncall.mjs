@@ -87,12 +87,43 @@ await script(async () => {
     await please(`start ${holder}`);
   });
 
-  await scenario(page, "longer than usual", 2, async (click) => {
-    const run = await please("slow sleeper");
-    await eventually("it runs", async () => (await please(`holder ${run}`)) || false);
-    await page.goto(base);
-    await click(`#running a:has-text('${run}')`);
-    await eventually("it says so", async () => /longer than p95/.test(await text(page)), 30000);
+  const hangs = await please("slow sleeper");
+  const longer = `#verdict a:has-text('run ${hangs} ')`;
+
+  await scenario(page, "longer than usual", 1, async (click) => {
+    await eventually("the first page names the run", async () => {
+      await page.goto(base);
+      return (await page.locator(longer).count()) > 0;
+    }, 60000);
+    await click(longer);
+    await eventually("it says what is usual", async () => /longer than usual: 95 of 100/.test(await text(page)));
+  });
+
+  await scenario(page, "a command hangs: found, and ended", 3, async (click) => {
+    await click(longer);
+    await click("#run-head button:has-text('Cancel'), #run-head a:has-text('Cancel')");
+    await click("#ask button.bad, #ask button.main");
+    await eventually("it has ended", async () => (await please(`state ${hangs}`)) === "cancelled", 30000);
+    await eventually("its page says by whom", async () => /Cancelled by/.test(await text(page)));
+  });
+
+  await scenario(page, "flapping: a node comes and goes", 1, async (click) => {
+    await please("flap n1");
+    await eventually("the verdict names it", async () => {
+      await page.goto(base);
+      return /n1, lost \d+ times/.test(await text(page, "#verdict"));
+    }, 30000);
+    await click("#verdict a:has-text('flapping')");
+    await eventually("the node's page", async () => /n1/.test(await text(page, "h1")));
+  });
+
+  await please("turns moody");
+  await scenario(page, "flapping: a job succeeds and fails by turns", 1, async (click) => {
+    await click("nav a:has-text('Jobs')");
+    const marks = page.locator("tr[data-row]:has-text('moody') .strip");
+    await eventually("its last ends stand in its row", async () => (await marks.count()) === 1);
+    const ends = await marks.first().getAttribute("aria-label");
+    check(/failed/.test(ends) && /succeeded/.test(ends), `they alternate: ${ends}`);
   });
 
   await scenario(page, "a pool is full: who has its place, who waits", 2, async (click) => {

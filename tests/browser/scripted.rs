@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 
 /// Longest scenario.
-const BOUND: Duration = Duration::from_secs(240);
+const BOUND: Duration = Duration::from_secs(270);
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -111,7 +111,7 @@ async fn grant(farm: &mut Farm, wish: &str) -> String {
             farm.value::<i64>(&sql).await.to_string()
         }
         "slow" => farm
-            .ok(&["job", "run", about, "-p", "seconds=120"])
+            .ok(&["job", "run", about, "-p", "seconds=600"])
             .trim()
             .to_owned(),
         // 85 nights of which some went wrong, in every way.
@@ -138,6 +138,31 @@ async fn grant(farm: &mut Farm, wish: &str) -> String {
             farm.agent(about).kill();
             "killed".to_owned()
         }
+        // It is lost and comes back, three times.
+        "flap" => {
+            for _ in 0..3 {
+                farm.agent(about).kill();
+                let lost = format!("SELECT lost_at IS NOT NULL FROM farmhand.node WHERE address = '{about}'");
+                farm.eventually("it is lost", Duration::from_secs(60), async || {
+                    let lost: bool = farm.value(&lost).await;
+                    lost.then_some(()).ok_or("not yet".to_owned())
+                })
+                .await;
+                let agent = farm.agents.iter_mut().find(|agent| agent.address == about);
+                agent.expect("an agent of the farm").start().await;
+            }
+            "flapped".to_owned()
+        }
+        // It succeeds and fails by turns.
+        "turns" => {
+            for code in ["code=0", "code=1", "code=0", "code=1", "code=0"] {
+                let told = farm.ok(&["job", "run", about, "-p", code]);
+                let run = told.trim().parse().expect("the number of the run");
+                farm.over(run, Duration::from_secs(90)).await;
+            }
+            "turned".to_owned()
+        }
+        "state" => farm.run(number()).await.state,
         "start" => {
             let agent = farm.agents.iter_mut().find(|agent| agent.address == about);
             agent.expect("an agent of the farm").start().await;

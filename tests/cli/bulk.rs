@@ -63,6 +63,17 @@ async fn two_hundred_queued_runs_are_cancelled_by_one_command_and_not_without_ye
     let results = done.as_array().unwrap();
     assert_eq!(results.len(), 200);
     assert!(results.iter().all(|r| r["result"] == "cancelled"), "{done:#}");
+    let told = farm.run(&["events", "--job", "a", "--json"]).json();
+    let told: Vec<_> = (told.as_array().unwrap().iter())
+        .filter(|event| event["kind"].as_str().unwrap().starts_with("cancel"))
+        .map(|event| (&event["kind"], &event["detail"]["runs"]))
+        .collect();
+    assert_eq!(told, [(&json!("cancel_many"), &json!(200))]);
+    let shown = farm.run(&["run", "show", &results[0]["run_id"].to_string()]).ok();
+    assert!(
+        shown.out.contains("cancelled by") && shown.out.contains('@'),
+        "{shown:?}"
+    );
     let left = farm.run(&["run", "ls", "--state", "due", "--json"]).json();
     let jobs: Vec<_> = (left["items"].as_array().unwrap().iter())
         .map(|r| &r["job_id"])

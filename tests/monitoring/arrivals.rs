@@ -29,6 +29,10 @@ const JOBS: &str = "
     [job.short]
     where = { storm = 'yes' }
     command = [WITNESS, '1500']
+    [job.weary]
+    where = { storm = 'yes' }
+    command = ['sleep', '{seconds}']
+    params = { seconds = { type = 'integer', default = 0 } }
     [job.stuck]
     where = { stuck = 'yes' }
     command = [WITNESS, '600000', 'beat=1000']
@@ -191,6 +195,9 @@ async fn provoked_faults_arrive_as_alerts_and_every_panel_and_metric_shows_somet
     for job in ["flaky", "timed", "loud", "refused"] {
         others.push(farm.submit(job).await);
     }
+    for _ in 0..5 {
+        others.push(farm.submit("weary").await);
+    }
     let lost = provoked.arrives("FarmhandNodeLost", killed, &farm).await;
     assert_eq!(lost.labels["node"], "n3");
     provoked.arrives("FarmhandTakeoverStorm", killed, &farm).await;
@@ -214,6 +221,11 @@ async fn provoked_faults_arrive_as_alerts_and_every_panel_and_metric_shows_somet
     for run in others {
         farm.over(run, SOON).await;
     }
+    farm.ok(&["job", "run", "weary", "-p", "seconds=600"]);
+    let weary = Instant::now();
+    let slow = provoked.arrives("FarmhandRunSlow", weary, &farm).await;
+    assert_eq!(slow.labels["job_name"], "weary");
+    farm.event("run_slow").await;
     let forks = NoForks::new(&[farm.agent("n2").wardens()[0].pid]);
     let full = Instant::now();
     provoked.arrives("FarmhandNodeCannotStart", full, &farm).await;

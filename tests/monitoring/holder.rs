@@ -19,7 +19,7 @@ async fn exposing(farm: &Farm) -> Vec<String> {
     found
 }
 
-async fn holder(farm: &Farm, other_than: &str, bound: Duration) -> String {
+pub async fn holder(farm: &Farm, other_than: &str, bound: Duration) -> String {
     farm.eventually("an agent exposes the farm", bound, async || {
         match exposing(farm).await.as_slice() {
             [one] if one != other_than => Ok(one.clone()),

@@ -4,3 +4,4 @@ mod arrivals;
 mod dashboards;
 mod holder;
 mod rules;
+mod usual;

@@ -58,6 +58,7 @@ mod schema;
 mod services;
 mod sessions;
 mod silent;
+mod slow;
 mod snapshots;
 mod storm;
 mod streams;

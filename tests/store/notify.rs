@@ -15,7 +15,7 @@ use crate::fixture::{Farm, expire_now, one, past, spec, success};
 
 const LEASE: Duration = Duration::from_secs(60);
 
-fn told() -> JobSpec {
+pub fn told() -> JobSpec {
     JobSpec {
         notify: vec!["ops".to_owned()],
         owner: Some("payments".to_owned()),
@@ -33,7 +33,7 @@ fn target(spec: TargetSpec) -> TargetChange {
     }
 }
 
-fn hook() -> TargetSpec {
+pub fn hook() -> TargetSpec {
     TargetSpec {
         webhook: Some("http://127.0.0.1:1/".to_owned()),
         ..TargetSpec::default()
@@ -41,7 +41,7 @@ fn hook() -> TargetSpec {
 }
 
 /// A farm whose target is `ops`.
-async fn farm_with(spec: TargetSpec) -> Farm {
+pub async fn farm_with(spec: TargetSpec) -> Farm {
     let farm = Farm::new().await;
     let wanted = [target(spec)];
     let done = apply_all(&farm.owner, &[], None, Some(&wanted), false, "t")
@@ -66,7 +66,7 @@ async fn ends(farm: &Farm, job: &str, state: RunState) {
     farmhand_store::protocol::close(&farm.db, &me).await.unwrap();
 }
 
-async fn settled(farm: &Farm) -> usize {
+pub async fn settled(farm: &Farm) -> usize {
     match settle(&farm.db, &[]).await.unwrap() {
         Settled::Done {
             messages,

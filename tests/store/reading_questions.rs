@@ -17,7 +17,7 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
     let none = "NULL::text";
     let all = "'{}'::text[]";
     vec![
-        ("reading_farm", ways(&[&["20::bigint"]])),
+        ("reading_farm", ways(&[&["20::bigint", "3::bigint"]])),
         ("reading_clock", ways(&[&[]])),
         (
             "reading_marks",

@@ -84,7 +84,7 @@ mod tests {
         let of = |above| {
             floor(&shown(), Some(above)).map_err(|refusal| match refusal {
                 Refusal::Said { kind, .. } => kind,
-                Refusal::Store(error) => panic!("{error}"),
+                Refusal::Store(error) | Refusal::Partly { error, .. } => panic!("{error}"),
             })
         };
         assert_eq!(floor(&shown(), None).ok(), Some(0));

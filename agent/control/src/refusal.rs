@@ -19,6 +19,8 @@ pub enum Kind {
 pub enum Refusal {
     /// The database failed, or says no; what to do about that is for each caller to say.
     Store(StoreError),
+    /// The database failed after a part had been done.
+    Partly { done: String, error: StoreError },
     /// What happened, why, and what to do next.
     Said {
         kind: Kind,

@@ -29,7 +29,12 @@ pub async fn retry(
     by: &str,
     once: Option<Once<'_>>,
 ) -> Result<i64, Refusal> {
-    match jobs::retry_run(db, run_id, by, from_failed, once).await? {
+    again(run_id, jobs::retry_run(db, run_id, by, from_failed, once).await?)
+}
+
+/// The number of the new run.
+pub(crate) fn again(run_id: i64, retried: Retried) -> Result<i64, Refusal> {
+    match retried {
         Retried::Run(new) => Ok(new),
         Retried::RowLive => Err(Refusal::new(
             Kind::Refused,

@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::context::Context;
 use farmhand_os::clock::boot_now;
 use farmhand_telemetry::events::Event;
-use farmhand_telemetry::snapshot::{self, Snapshots};
+use farmhand_telemetry::snapshot::{self, Snapshots, Turn};
 
 /// The scheduler's event channels must hold a tick of every job at once.
 const CHANNEL: usize = 64;
@@ -156,10 +156,14 @@ async fn timetable(
         let job = Job::new_async(when.as_str(), move |_, _| {
             let (ctx, snapshots) = (ctx.clone(), snapshots.clone());
             Box::pin(async move {
-                let error = snapshots.run_once(&ctx.db).await.err().map(|e| e.to_string());
+                let turn = snapshots.run_once(&ctx.db).await;
+                if let Ok(Turn::Exposed(slow)) = &turn {
+                    slow.iter()
+                        .for_each(|run| ctx.events.emit(Event::RunSlow(run.clone())));
+                }
                 ctx.events.emit(Event::Housekeeping {
                     task: "snapshot",
-                    error,
+                    error: turn.err().map(|e| e.to_string()),
                 });
             })
         })?;

@@ -206,6 +206,7 @@ impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let (kind, what, why, next) = match refusal {
             Refusal::Store(error) => return error.into(),
+            Refusal::Partly { done, error } => return Self::from(error).detail(done),
             Refusal::Said {
                 kind,
                 what,

@@ -29,6 +29,10 @@ crate::words! {
         Lost = "lost",
         /// A node whose lease is over.
         Expired = "expired",
+        /// A node that was lost and came back again and again.
+        Flapping = "flapping",
+        /// A run that takes longer than usual.
+        Slow = "slow",
         /// A job whose last firing failed.
         Failing = "failing",
     }

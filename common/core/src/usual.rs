@@ -2,10 +2,16 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use crate::text::span;
 
 /// Fewer than these say nothing about what is usual.
 const LEAST: usize = 5;
+/// So many times the p95 is more than usual: more than the p95 itself takes one run in twenty.
+const FACTOR: u32 = 2;
+/// A run that has not taken so long is as usual, whatever others of its job took: nobody can look at it in time.
+pub const SHORT: Duration = Duration::from_secs(10);
 
 /// Of runs that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -50,12 +56,43 @@ impl Usual {
 
     /// Whether one that took so long is an outlier: more than twice the p95.
     pub fn has_outlier(&self, lasted: Duration) -> bool {
-        lasted > self.p95 * 2
+        lasted > self.p95 * FACTOR
     }
 
     /// Whether a run that has taken so long takes longer than usual.
     pub fn is_exceeded_by(&self, lasted: Duration) -> bool {
-        lasted > self.p95
+        lasted >= SHORT && self.has_outlier(lasted)
+    }
+}
+
+/// What a run that takes longer than usual is measured by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exceeded {
+    /// 95 of 100 took no longer.
+    #[serde(rename = "p95_ms", with = "crate::serde_time::millis")]
+    pub p95: Duration,
+    /// How many runs of its job that is of: the last that succeeded.
+    pub runs: usize,
+}
+
+impl Exceeded {
+    /// By one that has taken so long; None while that is as usual.
+    pub fn by(usual: &Usual, lasted: Duration) -> Option<Self> {
+        usual.is_exceeded_by(lasted).then_some(Self {
+            p95: usual.p95,
+            runs: usual.count,
+        })
+    }
+}
+
+impl std::fmt::Display for Exceeded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let p95 = span(Duration::from_secs(self.p95.as_secs().max(1)));
+        write!(
+            f,
+            "longer than usual: 95 of 100 of its last {} successes took at most {p95}",
+            self.runs
+        )
     }
 }
 
@@ -100,11 +137,30 @@ mod tests {
     }
 
     #[test]
-    fn one_outlier_of_a_hundred_is_longer_than_usual_and_the_next_of_its_length_too() {
-        let usual = seconds((0..99).map(|_| 10).chain([600])).unwrap();
-        assert!(!usual.is_exceeded_by(Duration::from_secs(10)));
-        assert!(usual.is_exceeded_by(Duration::from_secs(11)));
-        assert!(usual.is_exceeded_by(usual.longest));
+    fn longer_than_usual_is_more_than_twice_the_p95_and_at_least_ten_seconds() {
+        let usual = |secs: u64| seconds((0..99).map(|_| secs).chain([600])).unwrap();
+        let exceeds = |secs: u64, lasted: u64| usual(secs).is_exceeded_by(Duration::from_secs(lasted));
+        for (p95, lasted, longer) in [
+            (10, 10, false),
+            (10, 20, false),
+            (10, 21, true),
+            // One that took as long before does not make it usual.
+            (10, 600, true),
+            (1, 3, false),
+            (1, 9, false),
+            (1, 10, true),
+            (0, 10, true),
+        ] {
+            assert_eq!(exceeds(p95, lasted), longer, "{p95} s, {lasted} s");
+        }
+        let usual = usual(60);
+        assert_eq!(Exceeded::by(&usual, Duration::from_secs(120)), None);
+        assert_eq!(
+            Exceeded::by(&usual, Duration::from_secs(121))
+                .map(|e| e.to_string())
+                .as_deref(),
+            Some("longer than usual: 95 of 100 of its last 100 successes took at most 1m")
+        );
     }
 
     #[test]

@@ -5,12 +5,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::cause::{Acknowledged, Cause, CauseKind};
 use crate::health::Level;
+use crate::usual::Exceeded;
 use crate::waits::WaitsFor;
 
 /// A run that could be claimed, and that no node has claimed for so long, is late.
 pub const LATE: SignedDuration = SignedDuration::from_secs(60);
 /// So long a run may wait for a pool, a lock or a rate before people are told.
 const QUEUED: SignedDuration = SignedDuration::from_secs(300);
+/// A node that was lost so often within an hour, and is there, is flapping.
+pub const FLAPS: i64 = 3;
 /// A takeover needs no attention while it is under way.
 pub const TAKEOVER: SignedDuration = SignedDuration::from_secs(10);
 
@@ -32,6 +35,9 @@ pub struct FarmFacts {
     pub gated: Several<Waiting>,
     pub expired: Several<String>,
     pub lost: Several<String>,
+    /// Nodes that are there, and how often each was lost within the last hour.
+    pub flapping: Several<(String, i64)>,
+    pub slow: Several<Slow>,
     pub failing: Several<(String, i32)>,
 }
 
@@ -127,6 +133,16 @@ pub struct Stuck {
     pub job: String,
     pub node: String,
     pub how: String,
+}
+
+/// A run that takes longer than usual.
+#[derive(Clone, Debug)]
+pub struct Slow {
+    pub run: i64,
+    pub job: String,
+    pub node: String,
+    pub lasted: SignedDuration,
+    pub exceeded: Exceeded,
 }
 
 /// A run that has waited.
@@ -264,7 +280,26 @@ fn attention(facts: &FarmFacts) -> Vec<Finding> {
             }
         }
     }
+    for flapping in facts.flapping.told() {
+        if let Some(((first, times), count)) = flapping.named("node is flapping", "nodes are flapping") {
+            let text = format!("{count}: {first}, lost {times} times within an hour and back each time");
+            let cause = |(node, _): &(String, i64)| Cause::of(CauseKind::Flapping, node);
+            found.push(flapping.finding(Level::Attention, text, About::Node(first.clone()), cause));
+        }
+    }
     found.extend(waiting(&facts.gated, Level::Attention, QUEUED));
+    for slow in facts.slow.told() {
+        if let Some((first, count)) = slow.named("run takes", "runs take") {
+            let Slow { run, job, node, .. } = first;
+            let (lasted, why) = (for_so_long(first.lasted), first.exceeded);
+            let text = match slow.items.len() {
+                1 => format!("run {run} of {job} has run for {lasted} on {node}, {why}"),
+                _ => format!("{count} longer than usual, first run {run} of {job}: {lasted} on {node}"),
+            };
+            let cause = |slow: &Slow| Cause::of(CauseKind::Slow, slow.run);
+            found.push(slow.finding(Level::Attention, text, About::Run(*run), cause));
+        }
+    }
     for failing in facts.failing.told() {
         if let Some(((first, failures), count)) = failing.named("job is failing", "jobs are failing") {
             let times = match failures {
@@ -293,14 +328,18 @@ fn waiting(runs: &Several<Waiting>, level: Level, limit: SignedDuration) -> Vec<
 
 impl Waiting {
     fn text(&self) -> String {
-        let waited = match self.waited.as_secs() {
-            seconds @ ..120 => format!("{seconds} s"),
-            seconds => format!("{} min", seconds / 60),
-        };
+        let waited = for_so_long(self.waited);
         format!(
             "run {} of {} has waited {waited} for {}",
             self.run, self.job, self.waits_for
         )
+    }
+}
+
+fn for_so_long(time: SignedDuration) -> String {
+    match time.as_secs() {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
     }
 }
 

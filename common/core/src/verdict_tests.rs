@@ -27,6 +27,19 @@ fn stuck(how: &str) -> Stuck {
     }
 }
 
+fn slow(minutes: i64) -> Slow {
+    Slow {
+        run: 5,
+        job: "j".to_owned(),
+        node: "n1".to_owned(),
+        lasted: SignedDuration::from_mins(minutes),
+        exceeded: Exceeded {
+            p95: std::time::Duration::from_secs(300),
+            runs: 40,
+        },
+    }
+}
+
 fn waits(seconds: i64, waits_for: WaitsFor) -> Several<Waiting> {
     some(waiting(7, "a", seconds, waits_for), 1)
 }
@@ -119,6 +132,38 @@ fn a_farm_has_one_verdict() {
             vec![(
                 "3 runs are stuck, the oldest run 5 of j on n1: it has not started",
                 run(5),
+            )],
+        ),
+        (
+            with(&|f| f.slow = some(slow(90), 1)),
+            Attention,
+            vec![(
+                "run 5 of j has run for 90 min on n1, longer than usual: 95 of 100 of its last 40 successes took at most 5m",
+                run(5),
+            )],
+        ),
+        (
+            with(&|f| f.slow = some(slow(90), 20)),
+            Attention,
+            vec![(
+                "20 or more runs take longer than usual, first run 5 of j: 90 min on n1",
+                run(5),
+            )],
+        ),
+        (
+            with(&|f| f.flapping = some((name(), 3), 1)),
+            Attention,
+            vec![(
+                "1 node is flapping: n1, lost 3 times within an hour and back each time",
+                About::Node(name()),
+            )],
+        ),
+        (
+            with(&|f| f.flapping = some((name(), 4), 2)),
+            Attention,
+            vec![(
+                "2 nodes are flapping: n1, lost 4 times within an hour and back each time",
+                About::Node(name()),
             )],
         ),
         (with(&|f| f.due = waits(60, WaitsFor::Slot)), Well, vec![]),

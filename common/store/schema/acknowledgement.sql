@@ -1,7 +1,7 @@
 -- What somebody said is known: such a cause does not lead the verdict. Nothing else is decided by it: metrics and alerts are
 -- what they would be without. A cause is what is wrong and what it is wrong with, as core/cause.rs has it.
 CREATE TABLE farmhand.acknowledgement (
-    kind text NOT NULL CHECK (kind IN ('late', 'stuck', 'waiting', 'blocked', 'lost', 'expired', 'failing')),
+    kind text NOT NULL CHECK (kind IN ('late', 'stuck', 'waiting', 'blocked', 'lost', 'expired', 'flapping', 'slow', 'failing')),
     -- Of the job, the run or the node.
     name text NOT NULL CHECK (octet_length(name) BETWEEN 1 AND 500 AND name !~ '[[:cntrl:]]'),
     acknowledged_by text NOT NULL CHECK (octet_length(acknowledged_by) BETWEEN 1 AND 500),
@@ -10,7 +10,7 @@ CREATE TABLE farmhand.acknowledgement (
     until timestamptz NOT NULL,
     note text CHECK (char_length(note) BETWEEN 1 AND 500 AND note !~ '[[:cntrl:]]'),
     PRIMARY KEY (kind, name),
-    CHECK (kind <> 'stuck' OR name ~ '^[0-9]{1,18}$'),
+    CHECK (kind NOT IN ('stuck', 'slow') OR name ~ '^[0-9]{1,18}$'),
     CHECK (until > at AND until <= at + interval '720 hours')
 );
 
@@ -20,8 +20,8 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
     INSERT INTO farmhand.event (at, kind, severity, job_id, run_id, address, detail)
     VALUES (statement_timestamp(), told, 'info',
         CASE WHEN kind IN ('late', 'waiting', 'failing') THEN name END,
-        CASE kind WHEN 'stuck' THEN name::bigint END,
-        CASE WHEN kind IN ('blocked', 'lost', 'expired') THEN name END,
+        CASE WHEN kind IN ('stuck', 'slow') THEN name::bigint END,
+        CASE WHEN kind IN ('blocked', 'lost', 'expired', 'flapping') THEN name END,
         jsonb_strip_nulls(detail || jsonb_build_object('cause', kind || ':' || name)))
 $$;
 

@@ -18,6 +18,8 @@ CREATE TABLE farmhand.event (
 CREATE INDEX event_id ON farmhand.event (event_id);
 -- For the times at which the database was away, in the picture of the nodes.
 CREATE INDEX event_outage ON farmhand.event (at) WHERE kind = 'database_back';
+-- For nodes that are lost again and again.
+CREATE INDEX event_expired ON farmhand.event (at) WHERE kind = 'expired';
 CREATE INDEX event_run ON farmhand.event (run_id) WHERE run_id IS NOT NULL;
 CREATE TABLE farmhand.event_default PARTITION OF farmhand.event DEFAULT;
 ALTER TABLE farmhand.event REPLICA IDENTITY FULL;

@@ -7,7 +7,7 @@ CREATE TABLE farmhand.notify_target (
     -- What agents could not read would keep them from telling anybody anything.
     spec jsonb NOT NULL CHECK (jsonb_typeof(spec) = 'object' AND jsonb_typeof(coalesce(spec->'email', '[]')) = 'array'
         AND jsonb_typeof(coalesce(spec->'on', '[]')) = 'array' AND NOT spec @? '$.email[*] ? (@.type() <> "string")'
-        AND NOT spec @? '$.on[*] ? (@.type() <> "string" || !(@ == "failure" || @ == "recovery" || @ == "takeover" || @ == "deadline"))'
+        AND NOT spec @? '$.on[*] ? (@.type() <> "string" || !(@ == "failure" || @ == "recovery" || @ == "takeover" || @ == "deadline" || @ == "slow"))'
         AND array_remove(ARRAY[jsonb_typeof(spec->'webhook'), jsonb_typeof(spec->'webhook_file'),
             jsonb_typeof(spec->'headers_file')], NULL) <@ ARRAY['string', 'null']),
     -- They go into the headers of mails.
@@ -28,11 +28,11 @@ CREATE TABLE farmhand.notify_edge (
 CREATE TABLE farmhand.notify_note (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     job_id text NOT NULL CHECK (job_id !~ '[[:cntrl:]]'),
-    what text NOT NULL CHECK (what IN ('end', 'lost')),
+    what text NOT NULL CHECK (what IN ('end', 'lost', 'slow')),
     run_id bigint NOT NULL,
     firing bigint,
     attempt integer NOT NULL,
-    outcome text NOT NULL CHECK (outcome IN ('succeeded', 'failed', 'timed_out', 'lost')),
+    outcome text NOT NULL CHECK (outcome IN ('succeeded', 'failed', 'timed_out', 'lost', 'running')),
     reason text,
     exit_code integer,
     signal integer,
@@ -57,7 +57,7 @@ CREATE TABLE farmhand.notification (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
     target text NOT NULL CHECK (target !~ '[[:cntrl:]]'),
     channel text NOT NULL CHECK (channel IN ('webhook', 'email')),
-    topic text NOT NULL CHECK (topic IN ('failure', 'recovery', 'takeover', 'deadline', 'test')),
+    topic text NOT NULL CHECK (topic IN ('failure', 'recovery', 'takeover', 'deadline', 'slow', 'test')),
     job_id text CHECK (job_id !~ '[[:cntrl:]]'),
     run_id bigint,
     -- The same for whoever finds out the same.
@@ -135,3 +135,20 @@ END
 $$;
 CREATE TRIGGER tell_losses AFTER INSERT ON farmhand.attempt
     REFERENCING NEW TABLE AS ended FOR EACH STATEMENT EXECUTE FUNCTION farmhand.tell_losses();
+
+-- A run that takes longer than usual; of later attempts nobody is told again.
+CREATE FUNCTION farmhand.tell_slow() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO farmhand.notify_note (job_id, what, run_id, firing, attempt, outcome, node, due_at)
+    SELECT f.job_id, 'slow', f.run_id, r.firing, f.attempt, 'running', r.running_at, r.due_at
+    FROM found f JOIN farmhand.run_live r ON r.run_id = f.run_id
+    WHERE EXISTS (SELECT FROM farmhand.notify_edge t WHERE t.job_id = f.job_id)
+    ORDER BY f.run_id;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER tell_slow AFTER INSERT ON farmhand.slow_run
+    REFERENCING NEW TABLE AS found FOR EACH STATEMENT EXECUTE FUNCTION farmhand.tell_slow();

@@ -143,7 +143,7 @@ pub struct Change {
 mod tests {
     use std::collections::BTreeSet;
 
-    use farmhand_core::{cause, definition, verdict};
+    use farmhand_core::{cause, definition, usual, verdict};
     use serde_json::json;
     use utoipa::PartialSchema;
 
@@ -191,12 +191,17 @@ mod tests {
             causes: Vec::new(),
             acknowledged: Some(acknowledged.clone()),
         };
+        let exceeded = usual::Exceeded {
+            p95: std::time::Duration::ZERO,
+            runs: 5,
+        };
         for (written, described) in [
             keys::<FarmFinding>(&found),
             keys::<Acknowledged>(&acknowledged),
             keys::<Finding>(&finding),
             keys::<Explanation>(&explanation),
             keys::<Change>(&change),
+            keys::<Exceeded>(&exceeded),
         ] {
             assert_eq!(written, described);
         }
@@ -213,4 +218,13 @@ pub struct Usual {
     pub longest_ms: u64,
     /// How many there were.
     pub count: usize,
+}
+
+/// [`farmhand_core::usual::Exceeded`]: what a run that takes longer than usual is measured by.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Exceeded {
+    /// 95 of 100 took no longer.
+    pub p95_ms: u64,
+    /// How many runs of its job that is of: the last that succeeded.
+    pub runs: usize,
 }

@@ -40,6 +40,7 @@ pub mod retention;
 pub mod roles;
 pub mod row_writer;
 pub mod signatures;
+pub mod slow;
 pub mod snapshot;
 mod statement;
 pub mod streams;

@@ -45,6 +45,10 @@ pub struct FarmSnapshot {
     pub stuck: Vec<Stuck>,
     /// The 100 nodes lost last.
     pub missing: Vec<Missing>,
+    /// Runs that take longer than usual, as the snapshot before found them.
+    pub slow_runs: i64,
+    /// Their jobs: the 100 with the runs that have taken longest.
+    pub slow: Vec<SlowJob>,
     /// Rows that vacuum has not removed, as PostgreSQL's statistics estimate them, by table.
     pub dead_rows: BTreeMap<String, i64>,
     /// Enabled jobs, the first `max_jobs` by interest.
@@ -70,6 +74,10 @@ impl FarmSnapshot {
             }],
             missing: vec![Missing {
                 address: "node".to_owned(),
+                age: 1.0,
+            }],
+            slow: vec![SlowJob {
+                job_id: "job".to_owned(),
                 age: 1.0,
             }],
             dead_rows: [("run_live".to_owned(), 1)].into(),
@@ -106,6 +114,14 @@ pub struct Stuck {
 pub struct Missing {
     pub address: String,
     /// Seconds since then.
+    pub age: f64,
+}
+
+/// A job with runs that take longer than usual.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct SlowJob {
+    pub job_id: String,
+    /// Seconds that the longest of them has taken.
     pub age: f64,
 }
 

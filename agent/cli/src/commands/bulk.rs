@@ -38,11 +38,11 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// The numbers of the runs, once they are confirmed; none when nothing matches.
+    /// The choice, and the numbers of its runs once they are confirmed; none when nothing matches.
     ///
     /// # Errors
     /// 3 for a job that never was, 4 when it is not confirmed.
-    pub async fn confirmed(&self, db: &Db, deed: Deed) -> Result<Vec<i64>, Failure> {
+    pub async fn confirmed(&self, db: &Db, deed: Deed) -> Result<(bulk::Chosen, Vec<i64>), Failure> {
         let now = query::now(db).await?;
         let time = |flag, text: &Option<String>| {
             let text = text.as_deref();
@@ -63,7 +63,8 @@ impl Chosen {
         } else if !self.yes {
             confirm(&runs, deed)?;
         }
-        Ok(runs.iter().map(|run| run.run_id).collect())
+        let numbers = runs.iter().map(|run| run.run_id).collect();
+        Ok((chosen, numbers))
     }
 }
 

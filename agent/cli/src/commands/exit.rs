@@ -90,6 +90,7 @@ impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Store(error) => error.into(),
+            Refusal::Partly { done, error } => Self::from(error).why(done),
             Refusal::Said {
                 kind,
                 what,

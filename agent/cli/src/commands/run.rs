@@ -2,15 +2,15 @@
 
 use clap::{Args, Subcommand};
 use farmhand_store::Db;
-use farmhand_store::jobs::{self, Cancelled};
+use farmhand_store::jobs::Cancelled;
 use serde_json::json;
 
 use super::bulk::Chosen;
 use super::follow::{Follow, follow};
 use super::{DatabaseArgs, Exit, Failure, Outcome, completion, items, logs, out, runs};
-use farmhand_control::Deed;
-use farmhand_control::bulk::each_once;
+use farmhand_control::bulk::{self, Many, each_once};
 use farmhand_control::runs::{no_run, retry, together};
+use farmhand_control::{Deed, Refusal};
 
 #[derive(Args, Debug)]
 pub struct RunArgs {
@@ -73,14 +73,14 @@ pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
         RunCommand::Items(args) => items::list(&db, args, as_json).await,
         RunCommand::Replay(args) => items::replay(&db, args, as_json).await,
         RunCommand::Cancel { run, firing, chosen } => {
-            let mut runs = match chosen {
+            let (chosen, mut runs) = match chosen {
                 Some(chosen) => chosen.confirmed(&db, Deed::Cancel).await?,
-                None => run.clone(),
+                None => named(run),
             };
             if *firing {
                 runs = together(&db, &runs).await?;
             }
-            cancel(&db, &runs, as_json).await
+            cancel(&db, &chosen, &runs, as_json).await
         }
         RunCommand::Retry {
             run,
@@ -103,22 +103,35 @@ pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
                         .next("run them again without, then `farmhand run ls` shows how they go"),
                 );
             }
-            let runs = match chosen {
+            let (chosen, runs) = match chosen {
                 Some(chosen) => chosen.confirmed(&db, Deed::Retry).await?,
-                None => each_once(run),
+                None => named(&each_once(run)),
             };
-            again(&db, &runs, *from_failed, as_json).await
+            again(&db, &chosen, &runs, *from_failed, as_json).await
         }
     }
 }
 
+/// The choice of these numbers.
+fn named(runs: &[i64]) -> (bulk::Chosen, Vec<i64>) {
+    let chosen = bulk::Chosen {
+        runs: runs.to_vec(),
+        ..bulk::Chosen::default()
+    };
+    (chosen, runs.to_vec())
+}
+
 /// Each run is tried; the exit code is that of the first that could not be run again.
-async fn again(db: &Db, runs: &[i64], from_failed: bool, as_json: bool) -> Outcome {
-    let mut results = Vec::new();
+async fn again(db: &Db, chosen: &bulk::Chosen, runs: &[i64], from_failed: bool, as_json: bool) -> Outcome {
+    let who = super::who();
+    let many = Many::begin(db, Deed::Retry, chosen, runs, &who).await?;
+    let (mut results, mut done) = (Vec::new(), 0);
     let mut first_failure = None;
     for run_id in runs {
-        match retry(db, *run_id, from_failed, &super::who(), None).await {
+        match many.retry(db, *run_id, from_failed, None).await {
+            Err(Refusal::Store(error)) => return Err(many.stopped(done, error).into()),
             Ok(new) => {
+                done += 1;
                 results.push(json!({"run_id": run_id, "result": "retried", "new": new}));
                 if !as_json {
                     out::line(&format!("{run_id}: run {new} is its repetition"));
@@ -139,11 +152,18 @@ async fn again(db: &Db, runs: &[i64], from_failed: bool, as_json: bool) -> Outco
 }
 
 /// Each run is tried; the exit code is that of the first that could not be cancelled.
-async fn cancel(db: &Db, runs: &[i64], as_json: bool) -> Outcome {
-    let mut results = Vec::new();
+async fn cancel(db: &Db, chosen: &bulk::Chosen, runs: &[i64], as_json: bool) -> Outcome {
+    let who = super::who();
+    let many = Many::begin(db, Deed::Cancel, chosen, runs, &who).await?;
+    let (mut results, mut done) = (Vec::new(), 0);
     let mut first_failure = None;
     for run_id in runs {
-        let (word, result) = match jobs::cancel(db, *run_id, &super::who()).await? {
+        let outcome = match many.cancel(db, *run_id).await {
+            Err(Refusal::Store(error)) => return Err(many.stopped(done, error).into()),
+            outcome => outcome?,
+        };
+        done += usize::from(matches!(outcome, Cancelled::Now | Cancelled::Requested { .. }));
+        let (word, result) = match outcome {
             Cancelled::Now => ("cancelled", Ok(format!("{run_id}: cancelled before it started"))),
             Cancelled::Requested { node } => ("requested", Ok(format!("{run_id}: {node} ends it now"))),
             Cancelled::AlreadyFinal(state) => {

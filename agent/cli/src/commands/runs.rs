@@ -213,6 +213,7 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
         ("params", row.params.to_string()),
         ("key", out::maybe(row.key.as_ref())),
         ("submitted by", out::maybe(row.submitted_by.as_ref())),
+        ("cancelled by", out::maybe(detail.cancel_by.as_ref())),
         ("retries", row.retries.to_string()),
         ("takeovers", row.takeovers.to_string()),
         (
@@ -231,6 +232,9 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
             out::maybe(reported.as_ref().and_then(|r| r.checkpoint.as_ref())),
         ),
     ];
+    if let Some(exceeded) = &detail.exceeded {
+        pairs.push(("takes", exceeded.to_string()));
+    }
     if let Some(stream) = &detail.stream {
         pairs.retain(|(name, _)| *name != "checkpoint");
         pairs.extend(stream_pairs(stream));

@@ -23,6 +23,7 @@ pub use farmhand_core::claimed::AttemptRef;
 
 use self::severity::severity;
 use crate::metrics::Metrics;
+use crate::snapshot::SlowRun;
 
 /// Everything worth a log line, a metric or a row in `farmhand.event`.
 #[derive(Clone, Debug)]
@@ -145,6 +146,8 @@ pub enum Event {
         run_id: i64,
         attempt: i32,
     },
+    /// A run takes longer than usual; said once.
+    RunSlow(SlowRun),
     Skipped {
         job_id: String,
         reason: String,

@@ -103,6 +103,16 @@ pub(super) fn row(event: &Event, address: &str) -> Option<EventRow> {
             row.detail = json!({"why": why});
         }
         Event::Unkillable { run_id, attempt } => (row.run_id, row.attempt) = (Some(*run_id), Some(*attempt)),
+        Event::RunSlow(slow) => {
+            row.job_id = Some(slow.run.job_id.clone());
+            (row.run_id, row.attempt) = (Some(slow.run.run_id), Some(slow.run.attempt));
+            row.detail = json!({
+                "node": slow.run.node,
+                "ran_ms": slow.run.lasted().as_millis() as u64,
+                "p95_ms": slow.exceeded.p95.as_millis() as u64,
+                "of": slow.exceeded.runs,
+            });
+        }
         Event::Skipped {
             job_id,
             reason,
@@ -212,6 +222,7 @@ fn kind(event: &Event) -> Option<&'static str> {
         Event::Fenced { .. } => "fenced",
         Event::FenceKill { .. } => "fence_kill",
         Event::Unkillable { .. } => "unkillable",
+        Event::RunSlow(_) => "run_slow",
         Event::Skipped { .. } => "skipped",
         Event::Expired { .. } => "expired",
         Event::RenewalWithheld { .. } => "renewal_withheld",

@@ -20,6 +20,7 @@ pub(super) fn severity(event: &Event) -> Severity {
         }
         | Event::AttemptLost { .. }
         | Event::DrainDeadline { .. }
+        | Event::RunSlow(_)
         | Event::TimedOut { .. }
         | Event::ChildKilled { .. }
         | Event::UserRefused { .. }

@@ -131,6 +131,16 @@ impl std::fmt::Display for Text<'_> {
                     "run {run_id} attempt {attempt} has processes the kernel cannot end"
                 )
             }
+            Event::RunSlow(slow) => write!(
+                f,
+                "{} run {} attempt {} has run for {:.0?} on {}, {}",
+                slow.run.job_id,
+                slow.run.run_id,
+                slow.run.attempt,
+                slow.run.lasted(),
+                slow.run.node,
+                slow.exceeded
+            ),
             Event::Skipped {
                 job_id,
                 reason,

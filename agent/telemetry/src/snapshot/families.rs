@@ -72,6 +72,19 @@ pub fn families(farm: &FarmSnapshot, deadline: impl Fn(&JobPoint) -> Option<Time
         missing.with_label_values(&[&m.address]).set(m.age);
     }
     all.one(
+        "slow_runs",
+        "Runs that take longer than usual: more than twice the p95 of their job's last successes",
+        farm.slow_runs as f64,
+    );
+    let slow = all.gauge(
+        "slow_run_seconds",
+        "How long the longest of a job's runs that take longer than usual has taken; the hundred longest",
+        &["job_name"],
+    );
+    for s in &farm.slow {
+        slow.with_label_values(&[&s.job_id]).set(s.age);
+    }
+    all.one(
         "oldest_snapshot_age_seconds",
         "How long the oldest transaction has kept dead rows from being removed, which slows claiming",
         farm.oldest_snapshot.1,

@@ -6,6 +6,7 @@
 
 mod deadlines;
 mod families;
+mod usual;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use uuid::Uuid;
 
 pub use deadlines::Deadlines;
 pub use families::families;
+pub use usual::SlowRun;
 
 use crate::metrics::Metrics;
 use farmhand_os::clock::boot_now;
@@ -68,12 +70,14 @@ struct State {
     /// The last call renewed it: the next finds out by renewing, and need not look first.
     held: bool,
     deadlines: Deadlines,
+    usual: usual::UsualOf,
 }
 
 /// What one look at the lease led to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turn {
-    Exposed,
+    /// These are the runs that take longer than usual and that nobody had been told of.
+    Exposed(Vec<SlowRun>),
     /// It is another agent's.
     Others,
     /// An earlier call is still under way.
@@ -125,7 +129,7 @@ impl Snapshots {
         }
         let families = families(&farm, |job| state.deadlines.of(job));
         self.metrics.expose_farm(families, until);
-        Ok(Turn::Exposed)
+        state.usual.look(db).await.map(Turn::Exposed)
     }
 
     /// Exposes nothing more and lets the next agent have it at once.

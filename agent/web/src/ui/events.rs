@@ -59,7 +59,7 @@ const ABOUT: [(&str, &str, &[&str]); 7] = [
     (
         "failures",
         "failures",
-        &["run_ended", "retry", "timed_out", "child_killed"],
+        &["run_ended", "retry", "timed_out", "run_slow", "child_killed"],
     ),
     (
         "audit",
@@ -71,7 +71,9 @@ const ABOUT: [(&str, &str, &[&str]); 7] = [
             "job_resumed",
             "backfill",
             "cancel",
+            "cancel_many",
             "retry_by_hand",
+            "retry_many",
             "node_cordon",
             "node_drain",
             "node_resume",

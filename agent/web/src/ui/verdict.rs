@@ -113,6 +113,11 @@ fn others(farm: &FarmNow, role: Role) -> Markup {
         .filter(|n| !known(CauseKind::Blocked, n))
         .skip(1))
     .collect();
+    let slow: Vec<_> = (farm.slow.iter())
+        .filter(|r| !known(CauseKind::Slow, &r.run_id.to_string()))
+        .filter(|r| farm.stuck.iter().all(|stuck| stuck.run_id != r.run_id))
+        .skip(1)
+        .collect();
     let failing: Vec<_> = (farm
         .failing
         .iter()
@@ -121,7 +126,7 @@ fn others(farm: &FarmNow, role: Role) -> Markup {
     .collect();
     let may = |kind, name: &str| acknowledge(Some(&Cause::of(kind, name)), role);
     html! {
-        @if late.len() + stuck.len() + nodes.len() + blocked.len() + failing.len() > 0 {
+        @if late.len() + stuck.len() + nodes.len() + blocked.len() + slow.len() + failing.len() > 0 {
             ul class="others" {
                 @for job in late.iter().take(4) {
                     li { span class="state t-bad" { (Icon::Clock.markup()) "late" }
@@ -143,6 +148,12 @@ fn others(farm: &FarmNow, role: Role) -> Markup {
                     li { (words::node("blocked").markup())
                         span { a href=(link::node(node)) { (node) } ", cannot start runs" }
                         (may(CauseKind::Blocked, node)) }
+                }
+                @for run in slow.iter().take(4) {
+                    li { span class="state t-warn" { (Icon::Clock.markup()) "longer than usual" }
+                        span { a href=(link::run(run.run_id)) { "run " (run.run_id) } " of " (run.job_id) " on "
+                            a href=(link::node(&run.node)) { (run.node) } ", for " (since(run.started_at, now)) }
+                        (may(CauseKind::Slow, &run.run_id.to_string())) }
                 }
                 @for job in failing.iter().take(4) {
                     li { span class="state t-bad" { (Icon::Cross.markup()) "failing" }

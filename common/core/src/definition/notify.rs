@@ -84,7 +84,7 @@ fn read_target(mut table: Reader<'_>, name: &Found<&str>) -> TargetSpec {
                 sink.report(
                     found.span,
                     "`on`: it is empty, so nothing would ever be sent",
-                    "leave it out for everything, or name some of failure, recovery, takeover, deadline",
+                    "leave it out for failure, recovery, takeover and deadline, or name some of these and slow",
                 );
             }
         }

@@ -31,7 +31,7 @@ fn a_job_names_its_targets_and_may_inherit_them() {
     };
     assert_eq!(night.spec.on, [Topic::Failure, Topic::Recovery]);
     assert!(!night.spec.wants(Topic::Deadline) && night.spec.wants(Topic::Test));
-    assert_eq!(ops.spec.on, Topic::ALL);
+    assert_eq!(ops.spec.on, Topic::CHOSEN);
     assert_eq!(ops.spec.channels(), [Channel::Webhook, Channel::Email]);
 }
 

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Message, Topic};
+use crate::usual::Exceeded;
 
 /// What is going on with a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +50,17 @@ pub struct Lost {
     pub at: Timestamp,
 }
 
+/// A run that takes longer than usual.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slow {
+    pub run_id: i64,
+    pub attempt: i32,
+    pub node: String,
+    pub due: Option<Timestamp>,
+    /// What it was measured by; None when it has ended since.
+    pub exceeded: Option<Exceeded>,
+}
+
 /// Something that happened to a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happening {
@@ -56,6 +68,7 @@ pub enum Happening {
     /// Of runs that were made together, the last, when all have succeeded.
     Succeeded(End),
     Lost(Lost),
+    Slow(Slow),
     MissedDeadline {
         deadline: Timestamp,
         last_success: Option<Timestamp>,
@@ -89,6 +102,11 @@ impl State {
                 topic: Topic::Takeover,
                 key: format!("takeover/{}", lost.firing.unwrap_or(lost.run_id)),
                 message: Message::takeover(job, lost),
+            }),
+            Happening::Slow(slow) => Some(Tell {
+                topic: Topic::Slow,
+                key: format!("slow/{}", slow.run_id),
+                message: Message::slow(job, slow),
             }),
             Happening::MissedDeadline { .. } if self.late_since.is_some() => None,
             Happening::MissedDeadline {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{End, Lost, State, Topic};
+use super::{End, Lost, Slow, State, Topic};
 
 /// The body of a webhook, but for what the sender adds: `id`, `target` and `at`. Fields may be added, none is
 /// removed or renamed (`docs/guides/notifications.md`).
@@ -111,6 +111,19 @@ impl Message {
             due: lost.due,
             reason: lost.reason.clone(),
             ..Self::new(Topic::Takeover, Some(job), text)
+        }
+    }
+
+    pub(super) fn slow(job: &str, slow: &Slow) -> Self {
+        let why = (slow.exceeded).map_or_else(|| "longer than usual".to_owned(), |e| e.to_string());
+        let text = format!("{job} run {} on {} takes {why}", slow.run_id, slow.node);
+        Self {
+            run: Some(slow.run_id),
+            attempt: Some(slow.attempt),
+            node: Some(slow.node.clone()),
+            due: slow.due,
+            reason: Some(why),
+            ..Self::new(Topic::Slow, Some(job), text)
         }
     }
 

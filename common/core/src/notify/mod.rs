@@ -8,6 +8,6 @@ mod message;
 mod target;
 
 pub use address::{Url, email_address};
-pub use episode::{End, Happening, Lost, State, Tell};
+pub use episode::{End, Happening, Lost, Slow, State, Tell};
 pub use message::{About, Message, test_message};
 pub use target::{Channel, TargetSpec, Topic, pause, stored};

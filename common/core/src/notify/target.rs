@@ -20,6 +20,8 @@ pub enum Topic {
     Takeover,
     /// A scheduled job has not succeeded when it should have.
     Deadline,
+    /// A run takes longer than usual.
+    Slow,
     /// Somebody asked for it.
     Test,
     /// Of a newer release.
@@ -29,7 +31,15 @@ pub enum Topic {
 
 impl Topic {
     /// Those that a target may choose from.
-    pub const ALL: [Self; 4] = [Self::Failure, Self::Recovery, Self::Takeover, Self::Deadline];
+    pub const ALL: [Self; 5] = [
+        Self::Failure,
+        Self::Recovery,
+        Self::Takeover,
+        Self::Deadline,
+        Self::Slow,
+    ];
+    /// Those of a target that chooses none: what is longer than usual may be no trouble.
+    pub const CHOSEN: [Self; 4] = [Self::Failure, Self::Recovery, Self::Takeover, Self::Deadline];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -37,6 +47,7 @@ impl Topic {
             Self::Recovery => "recovery",
             Self::Takeover => "takeover",
             Self::Deadline => "deadline",
+            Self::Slow => "slow",
             Self::Test => "test",
             Self::Other => "other",
         }
@@ -92,7 +103,7 @@ impl Default for TargetSpec {
             webhook_file: None,
             headers_file: None,
             email: Vec::new(),
-            on: Topic::ALL.to_vec(),
+            on: Topic::CHOSEN.to_vec(),
         }
     }
 }

@@ -16,7 +16,10 @@ pub use apply::{Applied, ApplyOutcome, Blocked, Change, JobChange, apply, apply_
 pub use backfill::{Backfilled, backfill, ran_instants};
 pub use delete::delete;
 pub use list::{Listed, job, list_jobs, revisions};
-pub use operator::{Cancelled, Once, Paused, Resumed, Retried, cancel, pause, resume, retry_run};
+pub use operator::{
+    Cancelled, Once, Paused, Resumed, Retried, cancel, cancel_one_of_many, pause, resume, retry_one_of_many,
+    retry_run, tell_many,
+};
 pub use pools::PoolChange;
 pub use scope::{Scope, User};
 pub use submit::{Submission, Submitted, submit, submit_overlapping};

@@ -143,8 +143,27 @@ pub enum Cancelled {
     NotFound,
 }
 
+/// Writes the one event of many runs that somebody cancels or runs again; `detail` says by whom.
+pub async fn tell_many(db: &Db, kind: &str, job: Option<&str>, detail: &Value) -> Result<(), StoreError> {
+    db.raw(
+        stmt!("tell_many"),
+        &[(&kind, Type::TEXT), (&job, Type::TEXT), (&detail, Type::JSONB)],
+    )
+    .await
+    .map(drop)
+}
+
 /// Cancels a run.
 pub async fn cancel(db: &Db, run_id: i64, by: &str) -> Result<Cancelled, StoreError> {
+    cancelling(db, run_id, by, false).await
+}
+
+/// Cancels one of the runs that the event of [`tell_many`] tells; it has none of its own.
+pub async fn cancel_one_of_many(db: &Db, run_id: i64, by: &str) -> Result<Cancelled, StoreError> {
+    cancelling(db, run_id, by, true).await
+}
+
+async fn cancelling(db: &Db, run_id: i64, by: &str, one_of_many: bool) -> Result<Cancelled, StoreError> {
     #[derive(Deserialize)]
     struct Live {
         job_id: String,
@@ -155,7 +174,14 @@ pub async fn cancel(db: &Db, run_id: i64, by: &str) -> Result<Cancelled, StoreEr
         state: RunState,
     }
     let live: Option<Live> = db
-        .row(stmt!("cancel"), &[(&run_id, Type::INT8), (&by, Type::TEXT)])
+        .row(
+            stmt!("cancel"),
+            &[
+                (&run_id, Type::INT8),
+                (&by, Type::TEXT),
+                (&one_of_many, Type::BOOL),
+            ],
+        )
         .await?;
     match live {
         Some(Live { node: Some(node), .. }) => Ok(Cancelled::Requested { node }),
@@ -201,6 +227,28 @@ pub async fn retry_run(
     from_failed: bool,
     once: Option<Once<'_>>,
 ) -> Result<Retried, StoreError> {
+    retrying(db, run_id, by, from_failed, once, false).await
+}
+
+/// The same for one of the runs that the event of [`tell_many`] tells; it has none of its own.
+pub async fn retry_one_of_many(
+    db: &Db,
+    run_id: i64,
+    by: &str,
+    from_failed: bool,
+    once: Option<Once<'_>>,
+) -> Result<Retried, StoreError> {
+    retrying(db, run_id, by, from_failed, once, true).await
+}
+
+async fn retrying(
+    db: &Db,
+    run_id: i64,
+    by: &str,
+    from_failed: bool,
+    once: Option<Once<'_>>,
+    one_of_many: bool,
+) -> Result<Retried, StoreError> {
     #[derive(Deserialize)]
     struct Row {
         ended: bool,
@@ -223,6 +271,7 @@ pub async fn retry_run(
                 (&run_id, Type::INT8),
                 (&by, Type::TEXT),
                 (&from_failed, Type::BOOL),
+                (&one_of_many, Type::BOOL),
             ],
         )
         .await?;

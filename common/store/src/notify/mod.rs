@@ -20,7 +20,10 @@ pub use people::{NotificationRow, TargetRow, Trouble, notifications, submit_test
 use super::db::{Db, Transaction, stmt};
 use super::error::StoreError;
 use super::snapshot::JobPoint;
-use farmhand_core::notify::{About, Channel, End, Happening, Lost, State, TargetSpec, Tell, Topic, stored};
+use farmhand_core::notify::{
+    About, Channel, End, Happening, Lost, Slow, State, TargetSpec, Tell, Topic, stored,
+};
+use farmhand_core::usual::Exceeded;
 
 /// Notes settled by one transaction at most.
 const SET: i64 = 500;
@@ -51,6 +54,7 @@ struct Note {
     at: Timestamp,
     /// Not one of several whose others are still to end well.
     whole: bool,
+    exceeded: Option<Exceeded>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -58,6 +62,7 @@ struct Note {
 enum What {
     End,
     Lost,
+    Slow,
 }
 
 impl Note {
@@ -71,6 +76,15 @@ impl Note {
                 reason: self.reason,
                 due: self.due_at,
                 at: self.at,
+            }));
+        }
+        if self.what == What::Slow {
+            return Some(Happening::Slow(Slow {
+                run_id: self.run_id,
+                attempt: self.attempt,
+                node: self.node.unwrap_or_default(),
+                due: self.due_at,
+                exceeded: self.exceeded,
             }));
         }
         let good = self.outcome == "succeeded";

@@ -164,7 +164,11 @@ struct Lasted {
     millis: Vec<i64>,
 }
 
-async fn usual(db: &Db, jobs: Vec<&str>) -> Result<HashMap<String, Usual>, StoreError> {
+/// How long the successes among the last 50 runs of each of these jobs took; nothing of a job with fewer than five.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn usual(db: &Db, jobs: Vec<&str>) -> Result<HashMap<String, Usual>, StoreError> {
     let rows: Vec<Lasted> = db
         .rows(stmt!("reading_lasted"), &[(&jobs, Type::TEXT_ARRAY)])
         .await?;

@@ -1,10 +1,14 @@
 //! What the farm's verdict is made of: what is late, stuck, waiting, lost or failing.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use farmhand_core::cause::{Acknowledged, Cause, CauseKind};
 use farmhand_core::health::Level;
-use farmhand_core::verdict::{FarmFacts, Finding, Several, Stuck, TAKEOVER, Waiting, judge, level};
+use farmhand_core::usual::Exceeded;
+use farmhand_core::verdict::{
+    FLAPS, FarmFacts, Finding, Several, Slow, Stuck, TAKEOVER, Waiting, judge, level,
+};
 use farmhand_core::waits::{Gated, WaitsFor, gate};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -42,6 +46,12 @@ pub struct FarmNow {
     pub overdue: Vec<OverdueJob>,
     /// Held runs whose lease is not as it should be, the oldest first.
     pub stuck: Vec<StuckLease>,
+    /// Nodes that are there and were lost three times or more within an hour.
+    #[serde(default)]
+    pub flapping: Vec<FlappingNode>,
+    /// Runs that take longer than usual, the oldest first.
+    #[serde(default)]
+    pub slow: Vec<SlowRun>,
     /// Jobs whose last runs failed, the most failures first.
     pub failing: Vec<FailingJob>,
     /// Nodes whose session another node ended within the last day and that have not come back, or whose lease is over.
@@ -118,6 +128,26 @@ pub struct FailingJob {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FlappingNode {
+    pub address: String,
+    /// How often its session was ended by others within the last hour.
+    pub times: i64,
+}
+
+/// A run that takes longer than usual.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SlowRun {
+    pub run_id: i64,
+    pub job_id: String,
+    pub node: String,
+    pub started_at: Timestamp,
+    /// 95 of 100 of the last successes of its job took no longer.
+    pub p95_ms: u64,
+    /// How many successes that is of.
+    pub runs: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LostNode {
     pub address: String,
     /// Lost or expired.
@@ -166,7 +196,10 @@ impl WaitingRun {
 /// Reads the moment and judges it.
 pub async fn farm(db: &Db) -> Result<FarmNow, StoreError> {
     let mut now: FarmNow = db
-        .row(stmt!("reading_farm"), &[(&ROWS, Type::INT8)])
+        .row(
+            stmt!("reading_farm"),
+            &[(&ROWS, Type::INT8), (&FLAPS, Type::INT8)],
+        )
         .await?
         .ok_or(StoreError::Decode {
             op: "reading_farm",
@@ -299,6 +332,20 @@ impl FarmNow {
             gated: waiting(true),
             lost: Several::of(missing(NodeState::Lost, CauseKind::Lost), most),
             expired: Several::of(missing(NodeState::Expired, CauseKind::Expired), most),
+            flapping: Several::of(
+                self.flapping.iter().map(|node| {
+                    let told = (node.address.clone(), node.times);
+                    (told, by(Cause::of(CauseKind::Flapping, &node.address)))
+                }),
+                most,
+            ),
+            slow: Several::of(
+                (self.slow.iter())
+                    // One that is stuck is told as that.
+                    .filter(|run| self.stuck.iter().all(|stuck| stuck.run_id != run.run_id))
+                    .map(|run| (run.told(self.db_now), by(Cause::of(CauseKind::Slow, run.run_id)))),
+                most,
+            ),
             failing: Several::of(
                 self.failing.iter().map(|job| {
                     let told = (job.job_id.clone(), job.consecutive_failures);
@@ -306,6 +353,21 @@ impl FarmNow {
                 }),
                 most,
             ),
+        }
+    }
+}
+
+impl SlowRun {
+    fn told(&self, now: Timestamp) -> Slow {
+        Slow {
+            run: self.run_id,
+            job: self.job_id.clone(),
+            node: self.node.clone(),
+            lasted: now.duration_since(self.started_at),
+            exceeded: Exceeded {
+                p95: Duration::from_millis(self.p95_ms),
+                runs: self.runs,
+            },
         }
     }
 }

@@ -10,6 +10,8 @@ fn quiet() -> FarmNow {
         acknowledged: BTreeMap::new(),
         overdue: Vec::new(),
         stuck: Vec::new(),
+        flapping: Vec::new(),
+        slow: Vec::new(),
         failing: Vec::new(),
         lost: Vec::new(),
         blocked: Vec::new(),

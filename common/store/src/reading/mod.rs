@@ -24,13 +24,13 @@ use std::time::Duration;
 
 use super::{Db, DbConfig};
 
-pub use ahead::{Ahead, JobAhead, Step, ahead};
+pub use ahead::{Ahead, JobAhead, Step, ahead, usual};
 pub use days::{Durations, JobDay, JobDays, MOST_DAYS, SuccessRate, days, days_in};
 pub use events::{EventsFilter, events};
 pub use explain::{explain, explain_run};
 pub use farm::{
-    FailingJob, FarmNow, FarmStatus, FarmTotals, LeaseTrouble, LostNode, OverdueJob, StuckLease, WaitingRun,
-    farm, status,
+    FailingJob, FarmNow, FarmStatus, FarmTotals, FlappingNode, LeaseTrouble, LostNode, OverdueJob, SlowRun, StuckLease,
+    WaitingRun, farm, status,
 };
 pub use farmhand_core::cause::Acknowledged;
 pub use farmhand_core::health::Level;

@@ -15,6 +15,7 @@ use crate::query::{self, AttemptRow, RunRow};
 use crate::{Kind, query::attempts};
 use farmhand_core::run::RunState;
 use farmhand_core::stream::Checkpoint;
+use farmhand_core::usual::Exceeded;
 
 /// Rows that one page of a filter looks at, at most.
 const SCANNED: i64 = 10_000;
@@ -199,6 +200,9 @@ pub struct RunDetail {
     pub lease_until: Option<Timestamp>,
     /// By when the holder must have ended the attempt: its timeout.
     pub hard_end: Option<Timestamp>,
+    /// What it is measured by, when it takes longer than usual.
+    #[schema(value_type = Option<crate::described::Exceeded>)]
+    pub exceeded: Option<Exceeded>,
 }
 
 #[derive(Deserialize)]
@@ -208,6 +212,7 @@ struct About {
     flow: bool,
     lease_until: Option<Timestamp>,
     hard_end: Option<Timestamp>,
+    exceeded: Option<Exceeded>,
     firing: Vec<RunItem>,
 }
 
@@ -245,6 +250,7 @@ pub async fn run(db: &Db, run_id: i64) -> Result<Option<RunDetail>, StoreError> 
         flow: about.flow,
         lease_until: about.lease_until,
         hard_end: about.hard_end,
+        exceeded: about.exceeded,
         run: row,
     }))
 }

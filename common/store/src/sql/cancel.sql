@@ -15,7 +15,8 @@ WITH target AS MATERIALIZED (
     INSERT INTO farmhand.event (at, kind, severity, job_id, run_id, attempt, detail)
     SELECT statement_timestamp(), 'cancel', 'info', (t.run).job_id, (t.run).run_id, nullif((t.run).attempt, 0),
         jsonb_build_object('by', $2)
-    FROM target t
+    -- One of many ($3) is told by their one event.
+    FROM target t WHERE NOT $3
 )
 SELECT (t.run).job_id, (t.run).running_at AS node,
     CASE WHEN (t.run).state = 'running' THEN pg_notify('farmhand',

@@ -1,4 +1,4 @@
--- $1: rows of each list, those that are not acknowledged first. What is live only; "lease_until" is compared with the server's clock
+-- $1: rows of each list, those that are not acknowledged first; $2: a node that was lost so often within an hour is flapping. What is live only; "lease_until" is compared with the server's clock
 -- for people only.
 -- ack: an acknowledgement says nothing of what began after it: that is another occurrence.
 -- level: one index probe per priority in use, so that runs which wait for their time are never scanned.
@@ -35,7 +35,7 @@ WITH RECURSIVE level(priority) AS (
     LEFT JOIN ack a ON a.kind = 'waiting' AND a.name = w.job_id AND a.at >= w.ready_at
     ORDER BY w.gate IS NULL, a.name, w.ready_at, w.run_id
 ), seat AS MATERIALIZED (
-    SELECT n.address, n.session, n.slots, n.labels, n.lease_until, n.lost_at, n.started_at,
+    SELECT n.address, n.session, n.slots, n.labels, n.lease_until, n.lost_at, n.started_at, n.cannot_start_since,
         farmhand.shown_state(n) AS state
     FROM farmhand.node n
 ), late AS (
@@ -62,8 +62,7 @@ WITH RECURSIVE level(priority) AS (
 ), gone AS (
     SELECT s.address, s.state, s.since, a.name IS NOT NULL AS acknowledged
     FROM (SELECT n.address, n.state, CASE n.state WHEN 'lost' THEN n.lost_at WHEN 'expired' THEN n.lease_until
-            -- Of a machine that starts nothing, since when is not known.
-            ELSE n.started_at END AS since
+            ELSE greatest(n.cannot_start_since, n.started_at) END AS since
         FROM seat n WHERE n.state IN ('lost', 'expired', 'blocked')) s
     LEFT JOIN ack a ON a.kind = s.state AND a.name = s.address AND a.at >= s.since
 ), stuck AS (
@@ -88,6 +87,26 @@ WITH RECURSIVE level(priority) AS (
     WHERE l.since < statement_timestamp()
     ORDER BY acknowledged, l.since, r.run_id
     LIMIT $1
+), flapping AS (
+    SELECT e.address, e.times, a.name IS NOT NULL AS acknowledged
+    FROM (SELECT e.detail->>'expired' AS address, count(*) AS times, max(e.at) AS last
+        FROM (SELECT e.at, e.detail FROM farmhand.event e
+            WHERE e.kind = 'expired' AND e.at > statement_timestamp() - interval '1 hour' ORDER BY e.at DESC LIMIT 1000) e
+        GROUP BY 1) e
+    -- Of one that is away it is said that it is lost.
+    JOIN seat s ON s.address = e.address AND s.state NOT IN ('lost', 'expired', 'closed')
+    LEFT JOIN ack a ON a.kind = 'flapping' AND a.name = e.address AND a.at >= e.last
+    WHERE e.times >= $2
+    ORDER BY acknowledged, e.times DESC, e.address
+    LIMIT $1
+), slow AS (
+    SELECT r.run_id, r.job_id, r.running_at AS node, r.started_at, s.p95_ms, s.runs, a.name IS NOT NULL AS acknowledged
+    FROM farmhand.slow_run s
+    JOIN farmhand.run_live r ON r.run_id = s.run_id AND r.attempt = s.attempt AND r.state = 'running'
+    LEFT JOIN ack a ON a.kind = 'slow' AND a.name = r.run_id::text AND a.at >= s.at
+    WHERE r.started_at IS NOT NULL
+    ORDER BY acknowledged, r.started_at, r.run_id
+    LIMIT $1
 )
 SELECT clock_timestamp() AS db_now,
     (SELECT coalesce(jsonb_object_agg(a.kind || ':' || a.name, a.told), '{}') FROM ack a JOIN (
@@ -95,9 +114,13 @@ SELECT clock_timestamp() AS db_now,
         UNION SELECT 'stuck', s.run_id::text FROM stuck s WHERE s.acknowledged
         UNION SELECT 'waiting', w.job_id FROM waits w WHERE w.acknowledged
         UNION SELECT g.state, g.address FROM gone g WHERE g.acknowledged
+        UNION SELECT 'flapping', f.address FROM flapping f WHERE f.acknowledged
+        UNION SELECT 'slow', s.run_id::text FROM slow s WHERE s.acknowledged
         UNION SELECT 'failing', f.job_id FROM failing f WHERE f.acknowledged) h USING (kind, name)) AS acknowledged,
     (SELECT coalesce(jsonb_agg(to_jsonb(l) ORDER BY l.acknowledged, l.next_run, l.job_id), '[]') FROM late l) AS overdue,
     (SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.acknowledged, s.since, s.run_id), '[]') FROM stuck s) AS stuck,
+    (SELECT coalesce(jsonb_agg(to_jsonb(f) ORDER BY f.acknowledged, f.times DESC, f.address), '[]') FROM flapping f) AS flapping,
+    (SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.acknowledged, s.started_at, s.run_id), '[]') FROM slow s) AS slow,
     (SELECT coalesce(jsonb_agg(to_jsonb(f) ORDER BY f.acknowledged, f.consecutive_failures DESC, f.job_id), '[]') FROM (
         SELECT f.job_id, f.consecutive_failures, f.last_state, f.last_finished, f.last_success, f.acknowledged
         FROM failing f ORDER BY f.acknowledged, f.consecutive_failures DESC, f.job_id LIMIT $1) f) AS failing,

@@ -8,6 +8,9 @@ SELECT clock_timestamp() AS db_now,
         AND n.session = l.session WHERE l.run_id = $1) AS lease_until,
     (SELECT l.claimed_at + l.hard_ms * interval '1 millisecond' FROM farmhand.run_live l
         WHERE l.run_id = $1 AND l.state = 'running') AS hard_end,
+    (SELECT jsonb_build_object('p95_ms', s.p95_ms, 'runs', s.runs) FROM farmhand.slow_run s
+        JOIN farmhand.run_live l ON l.run_id = s.run_id AND l.attempt = s.attempt AND l.state = 'running'
+        WHERE s.run_id = $1) AS exceeded,
     (SELECT coalesce(jsonb_agg(to_jsonb(i) ORDER BY i.instance, i.run_id), '[]') FROM (
         SELECT r.run_id, r.job_id, r.kind, r.instance, r.instances, r.state, r.reason, r.running_at, r.attempt, r.fence, r.retries,
         r.takeovers, r.due_at, r.claimed_at, r.started_at, r.finished_at, r.exit_code, r.signal, r.count, r.key, r.firing,

@@ -12,7 +12,9 @@ WITH recorded AS (
     UPDATE farmhand.node
     SET beat = beat + 1, lease_until = clock_timestamp() + greatest(ttl_ms, $4) * interval '1 millisecond',
         ttl_ms = greatest(ttl_ms, $4),
-        clock_offset_ms = $5, cannot_start = $7, mark = greatest(mark, pg_current_xact_id()::text::bigint)
+        clock_offset_ms = $5, cannot_start = $7,
+        cannot_start_since = CASE WHEN $7 IS NOT NULL THEN coalesce(cannot_start_since, statement_timestamp()) END,
+        mark = greatest(mark, pg_current_xact_id()::text::bigint)
     WHERE address = $1 AND session = $2 AND life = $3 AND open
     RETURNING beat, cordoned, draining, drain_until
 )

@@ -26,7 +26,8 @@ WITH old AS (
     INSERT INTO farmhand.event (at, kind, severity, job_id, run_id, detail)
     SELECT statement_timestamp(), 'retry_by_hand', 'info', m.job_id, m.run_id,
         jsonb_build_object('by', $2, 'of', $1)
-    FROM made m
+    -- One of many ($4) is told by their one event.
+    FROM made m WHERE NOT $4
 )
 SELECT EXISTS (SELECT FROM old) AS ended,
     EXISTS (SELECT FROM farmhand.run_live WHERE run_id = $1) AS live,

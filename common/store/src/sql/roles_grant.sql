@@ -64,6 +64,7 @@ BEGIN
             ('task', 'rad', 'ra', 'r'),
             ('stream_item', 'rawd', 'ra', 'r'),
             ('progress', 'rawd', 'r', 'r'),
+            ('slow_run', 'rawd', 'r', 'r'),
             ('row_result', 'rawd', 'r', 'r'),
             ('rate_start', 'rawd', 'r', 'r'),
             ('submission', 'r', 'r', 'r'),

@@ -32,6 +32,10 @@ WITH queue AS (
 ), stuck AS (
     SELECT h.job_id, h.node, h.state, extract(epoch FROM statement_timestamp() - min(h.since))::float8 AS age
     FROM held h GROUP BY h.job_id, h.node, h.state ORDER BY 4 DESC, 1, 2, 3 LIMIT $1
+), slow AS MATERIALIZED (
+    SELECT r.job_id, extract(epoch FROM statement_timestamp() - r.started_at)::float8 AS age
+    FROM farmhand.slow_run s
+    JOIN farmhand.run_live r ON r.run_id = s.run_id AND r.attempt = s.attempt AND r.state = 'running'
 ), missing AS (
     SELECT s.address, extract(epoch FROM statement_timestamp() - s.lost_at)::float8 AS age
     FROM seat s WHERE s.state = 'lost' ORDER BY 2, 1 LIMIT $1
@@ -47,5 +51,8 @@ SELECT extract(epoch FROM clock_timestamp())::float8 AS at,
         FROM (SELECT h.state, count(*) AS n FROM held h GROUP BY h.state) h) AS unhealthy,
     (SELECT coalesce(jsonb_agg(s), '[]') FROM stuck s) AS stuck,
     (SELECT coalesce(jsonb_agg(m), '[]') FROM missing m) AS missing,
+    (SELECT count(*) FROM slow) AS slow_runs,
+    (SELECT coalesce(jsonb_agg(s), '[]') FROM (SELECT s.job_id, max(s.age) AS age FROM slow s
+        GROUP BY s.job_id ORDER BY 2 DESC, 1 LIMIT $1) s) AS slow,
     (SELECT coalesce(jsonb_object_agg(t.relname, t.n_dead_tup), '{}') FROM pg_stat_user_tables t
         WHERE t.schemaname = 'farmhand' AND t.relname IN ('run_live', 'node', 'job')) AS dead_rows

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use farmhand_core::run::RunState;
+use farmhand_store::StoreError;
 use farmhand_store::reading::{Durations, JobDay, JobDays};
 use jiff::civil::Date;
 use maud::{Markup, html};
@@ -38,6 +39,19 @@ pub fn days(days: &JobDays) -> Markup {
         (grid(days))
         (durations(days))
         (table(days))
+    }
+}
+
+/// Why they are not shown.
+pub fn unread(error: &StoreError) -> Markup {
+    tracing::warn!("the days of a job: {error}");
+    let slow = matches!(error, StoreError::TimedOut { .. })
+        || matches!(error, StoreError::Sql { code, .. } if code == "57014");
+    html! {
+        p class="callout warn" role="status" {
+            @if slow { "These days could not be read in time." } @else { "These days could not be read; the agent’s log says why." }
+            " The rest of this page is complete."
+        }
     }
 }
 

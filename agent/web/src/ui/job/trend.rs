@@ -71,7 +71,7 @@ pub fn trend(cells: &[Cell], now: Timestamp) -> Markup {
 }
 
 /// How long those that succeeded took; none of a few.
-pub fn usual(cells: &[Cell]) -> Option<Usual> {
+fn usual(cells: &[Cell]) -> Option<Usual> {
     let good = cells.iter().filter(|c| c.state == RunState::Succeeded);
     Usual::of(good.filter_map(|c| Some(Duration::from_millis(c.duration_ms?.unsigned_abs()))))
 }

@@ -93,7 +93,7 @@ pub fn event(severity: Severity, kind: &str) -> Markup {
         "takeover" => Icon::Arrow,
         "fenced" | "fence_kill" => Icon::Fence,
         "skipped" => Icon::Skip,
-        "retry" | "retry_by_hand" => Icon::Again,
+        "retry" | "retry_by_hand" | "retry_many" => Icon::Again,
         _ => icon,
     };
     html! { span class=(format!("state t-{}", tone.as_str())) { (icon.markup()) (kind.replace('_', " ")) } }

@@ -9,7 +9,6 @@ use axum::extract::State;
 use axum::response::Response;
 use farmhand_core::explain::Explanation;
 use farmhand_core::run::RunState;
-use farmhand_core::usual::Usual;
 use farmhand_store::Role;
 use farmhand_store::reading::{self, BarEnd, EventsFilter, NodeItem, Paging, RunDetail};
 use jiff::{SignedDuration, Timestamp};
@@ -18,7 +17,6 @@ use serde::Deserialize;
 
 use super::act::{Verb, button};
 use super::events::sentences;
-use super::job::trend;
 use super::layout::Section;
 use super::parts::icons::Icon;
 use super::parts::sentence::linked;
@@ -27,8 +25,6 @@ use super::parts::{cli, link, words};
 use super::{Made, answer, flow, lanes, log, runs};
 use crate::{App, Caller, Path, Problem, Query};
 
-/// Runs of its job that say what is usual.
-const BEFORE: i64 = 200;
 /// Nodes that are read for the picture.
 const NODES: usize = 8;
 
@@ -72,10 +68,6 @@ async fn made(app: &App, caller: &Caller, id: i64, ask: &Ask) -> Result<Made, Pr
     };
     let now = detail.db_now;
     let run = &detail.run;
-    let usual = match run.state {
-        RunState::Running => trend::usual(&reading::cells(db, &run.job_id, BEFORE).await?),
-        _ => None,
-    };
     let waits = match run.state {
         RunState::Due if run.ready_at <= now => Some(reading::explain_run(db, run).await?),
         _ => None,
@@ -93,7 +85,7 @@ async fn made(app: &App, caller: &Caller, id: i64, ask: &Ask) -> Result<Made, Pr
             }
             (actions(&detail, caller.role))
         }
-        div id="run-notes" data-live { (notes(&detail)) @if let Some(why) = &waits { (held(why)) } (longer(&detail, usual)) }
+        div id="run-notes" data-live { (notes(&detail)) @if let Some(why) = &waits { (held(why)) } (longer(&detail)) }
         @if !facts.attempts.is_empty() {
             section class="card" {
                 header { h2 { "Where it ran" } }
@@ -219,21 +211,13 @@ fn held(why: &Explanation) -> Markup {
     }
 }
 
-/// Whether it has run for longer than such runs do.
-fn longer(detail: &RunDetail, usual: Option<Usual>) -> Markup {
-    let since = detail
-        .run
-        .started_at
-        .filter(|_| detail.run.state == RunState::Running);
+/// Whether it takes longer than usual.
+fn longer(detail: &RunDetail) -> Markup {
+    let since = detail.run.started_at;
     let lasted = since.and_then(|at| Duration::try_from(detail.db_now.duration_since(at)).ok());
-    let (Some(usual), Some(lasted)) = (usual, lasted) else {
-        return html! {};
-    };
     html! {
-        @if usual.is_exceeded_by(lasted) {
-            p class="callout warn" id="longer" {
-                "It has run for " (took(lasted)) ", longer than p95 of the last " (usual.count) " that succeeded (" (took(usual.p95)) ")."
-            }
+        @if let (Some(exceeded), Some(lasted)) = (&detail.exceeded, lasted) {
+            p class="callout warn" id="longer" { "It has run for " (took(lasted)) ", " (exceeded) "." }
         }
     }
 }

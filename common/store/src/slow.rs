@@ -1,0 +1,67 @@
+//! Runs that take longer than usual, found by one agent at a time and shown by all.
+
+use std::time::Duration;
+
+use farmhand_core::usual::{Exceeded, SHORT};
+use serde::{Deserialize, Serialize};
+use tokio_postgres::types::{Json, Type};
+
+use super::db::{Db, stmt};
+use super::error::StoreError;
+
+/// Runs of one look, the oldest first.
+const LOOKED_AT: i64 = 5_000;
+
+/// A run that is under way.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Running {
+    pub run_id: i64,
+    pub job_id: String,
+    pub attempt: i32,
+    pub node: String,
+    lasted_ms: i64,
+}
+
+impl Running {
+    /// Since its attempt started.
+    pub fn lasted(&self) -> Duration {
+        Duration::from_millis(self.lasted_ms.max(0).unsigned_abs())
+    }
+}
+
+/// The runs that may take longer than usual, without those of which it is known.
+pub async fn running(db: &Db) -> Result<Vec<Running>, StoreError> {
+    let short = i64::try_from(SHORT.as_millis()).unwrap_or(i64::MAX);
+    db.rows(
+        stmt!("slow_running"),
+        &[(&short, Type::INT8), (&LOOKED_AT, Type::INT8)],
+    )
+    .await
+}
+
+/// Writes down that these take longer than usual, and forgets those that have ended. Returns the runs that nobody had been
+/// told of.
+pub async fn mark(db: &Db, found: &[(&Running, Exceeded)]) -> Result<Vec<i64>, StoreError> {
+    #[derive(Debug, Serialize)]
+    struct Given {
+        run_id: i64,
+        attempt: i32,
+        #[serde(flatten)]
+        exceeded: Exceeded,
+    }
+    #[derive(Deserialize)]
+    struct News {
+        run_id: i64,
+    }
+    let given: Vec<Given> = (found.iter())
+        .map(|(run, exceeded)| Given {
+            run_id: run.run_id,
+            attempt: run.attempt,
+            exceeded: *exceeded,
+        })
+        .collect();
+    let news: Vec<News> = db
+        .rows(stmt!("slow_mark"), &[(&Json(&given), Type::JSON)])
+        .await?;
+    Ok(news.into_iter().map(|news| news.run_id).collect())
+}
