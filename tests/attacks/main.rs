@@ -12,6 +12,7 @@ mod notifications;
 mod parameters;
 mod positions;
 mod redaction;
+mod restricted;
 mod signatures;
 mod streams;
 mod terminal;

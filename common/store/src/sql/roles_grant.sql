@@ -89,6 +89,7 @@ BEGIN
             ('api_token', '', 'raw', ''),
             ('web_session', '', 'rd', ''),
             ('api_once', 'rawd', '', ''),
+            ('restriction', '', 'rawd', 'r'),
             -- Who vouched for what, who would not run it, and who did what.
             ('job_signature', 'r', 'raw', 'r'),
             ('refusal', 'rawd', 'rd', 'r'),
@@ -172,6 +173,8 @@ BEGIN
             ('active', ARRAY['agent', 'operator', 'viewer']),
             ('left_to_others', ARRAY['agent']),
             ('done_tasks', ARRAY['agent']),
+            ('allowed', ARRAY['agent', 'operator']),
+            ('allow', ARRAY['agent', 'operator']),
             ('known_credential', ARRAY['agent']),
             ('begin_session', ARRAY['agent']),
             ('end_session', ARRAY['agent'])
