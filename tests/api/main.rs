@@ -14,6 +14,7 @@ mod limits;
 mod many;
 mod matches;
 mod proxied;
+mod restricted;
 mod same_json;
 mod schemathesis;
 mod streams;

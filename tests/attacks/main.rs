@@ -13,6 +13,7 @@ mod notifications;
 mod parameters;
 mod positions;
 mod redaction;
+mod restricted;
 mod signatures;
 mod streams;
 mod terminal;

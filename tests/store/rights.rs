@@ -256,6 +256,8 @@ async fn every_function_says_where_it_looks_for_names() {
     assert_eq!(
         definers,
         [
+            "allow",
+            "allowed",
             "begin_session",
             "bind_node",
             "drop_partitions",
@@ -266,11 +268,13 @@ async fn every_function_says_where_it_looks_for_names() {
             "free_lease",
             "keep_audit",
             "known_credential",
+            "may",
             "note_change",
             "note_deed",
             "note_rows",
             "note_runs",
             "raise_sequences",
+            "refuse_beyond",
             "release",
             "renew",
             "submit",

@@ -6,6 +6,7 @@ use farmhand_core::run::RunState;
 use farmhand_core::text::shell_word;
 use farmhand_store::jobs::{self, Cancelled, Once};
 use farmhand_store::reading::{self, Paging, RunFilter, RunItem};
+use farmhand_store::restrictions::{self, About};
 use farmhand_store::{Db, StoreError, query};
 use jiff::Timestamp;
 use serde_json::json;
@@ -324,9 +325,24 @@ pub(crate) async fn perform(
     commit: bool,
 ) -> Result<Said, Refusal> {
     let items = chosen.find(db, deed, MANY).await?;
+    let jobs: BTreeSet<&str> = items.iter().map(|run| run.job_id.as_str()).collect();
+    let jobs: Vec<&str> = jobs.into_iter().collect();
+    let allowed = restrictions::allowed(db, &jobs).await?;
+    let (items, beyond): (Vec<_>, Vec<_>) = items.into_iter().partition(|run| allowed.contains(&run.job_id));
+    // Of those that are named none may be missing from what is done.
+    if let Some(run) = beyond.first().filter(|_| !chosen.runs.is_empty()) {
+        restrictions::allow(db, About::Job(&run.job_id)).await?;
+    }
     // What ended, or has not ended, since it was ticked.
     let (items, others): (Vec<_>, Vec<_>) =
         (items.into_iter()).partition(|run| run.state.is_final() == (deed == Deed::Retry));
+    if items.is_empty() && !beyond.is_empty() {
+        return Ok(format!(
+            "{} match, which you may not act on; there is nothing to do",
+            counted(&beyond)
+        )
+        .into());
+    }
     if items.is_empty() {
         return Ok("no run matches; there is nothing to do".to_owned().into());
     }
@@ -365,6 +381,9 @@ pub(crate) async fn perform(
         (Deed::Cancel, true) => format!("{of}: {} cancelled", done.len()),
         (Deed::Retry, true) => format!("{of}: {} run again", done.len()),
     };
+    if !beyond.is_empty() {
+        what.push_str(&format!("; not {}, which you may not act on", counted(&beyond)));
+    }
     if refused > 0 {
         what.push_str(&format!("; {refused} could not be, because of how they are now"));
     }

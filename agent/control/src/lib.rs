@@ -15,6 +15,7 @@ pub mod runs;
 use farmhand_core::definition::Overlap;
 use farmhand_store::Role;
 use farmhand_store::jobs::Once;
+use farmhand_store::restrictions::About;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -133,6 +134,28 @@ impl Action {
             Self::Release { .. } => Role::Admin,
             _ => Role::Operator,
         }
+    }
+
+    /// What it is done to; None for many runs, of which each is asked about.
+    pub fn about(&self) -> Option<About<'_>> {
+        Some(match self {
+            Self::Submit { job, .. }
+            | Self::Pause { job, .. }
+            | Self::Resume { job }
+            | Self::Backfill { job, .. } => About::Job(job),
+            Self::Cancel { run, .. } | Self::Retry { run, .. } => About::Run(*run),
+            Self::Many { .. } => return None,
+            Self::Cordon { node }
+            | Self::Drain { node, .. }
+            | Self::Uncordon { node }
+            | Self::Release { node, .. } => About::Shared(node),
+            Self::SetPool { pool, .. } => About::Shared(pool),
+            Self::Acknowledge { cause, .. } | Self::Unacknowledge { cause } => match cause.split_once(':') {
+                Some(("late" | "waiting" | "failing", job)) => About::Job(job),
+                Some(("stuck", run)) => run.parse().map_or(About::Shared(cause), About::Run),
+                _ => About::Shared(cause),
+            },
+        })
     }
 
     /// The command that does the same.

@@ -6,6 +6,7 @@ use farmhand_core::run::RunState;
 use farmhand_store::jobs::{self, Cancelled, Submission, Submitted, Withhold, withhold};
 use farmhand_store::pools::set_pool;
 use farmhand_store::reading;
+use farmhand_store::restrictions::allow;
 use farmhand_store::{Db, query};
 use serde_json::{Map, Value};
 
@@ -40,6 +41,10 @@ impl From<String> for Said {
 /// As the command of the same name.
 pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Result<Answer, Refusal> {
     let who = by.who;
+    // A preview writes nothing that the database would refuse.
+    if let Some(about) = action.about() {
+        allow(db, about).await?;
+    }
     let said = match action {
         Action::Submit { job, params, overlap } => submit(db, job, params, *overlap, by, commit).await?,
         Action::Cancel { run, firing } => cancel(db, *run, *firing, who, commit).await?,

@@ -158,6 +158,7 @@ async fn let_in(mut request: Request, next: Next) -> axum::response::Response {
     request.extensions_mut().insert(Caller {
         name: "anybody".to_owned(),
         role: Role::Admin,
+        jobs: None,
         remote: [192, 0, 2, 1].into(),
         token_id: 1,
         shown: Shown::Token,

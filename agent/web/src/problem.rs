@@ -170,6 +170,8 @@ impl From<StoreError> for Problem {
                 "the database did not confirm; whether it did it is unknown",
                 "look before doing it again",
             ),
+            StoreError::Restricted(why) => Self::new(StatusCode::FORBIDDEN, why)
+                .hint("use a token for these jobs; `farmhand token ls` shows what each may act on"),
             StoreError::Denied(_) | StoreError::PasswordMissing | StoreError::Config(_) => away(
                 "the database denies access to this agent",
                 "the agent's log says why; `farmhand doctor` on its machine checks it",

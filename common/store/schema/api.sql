@@ -44,7 +44,7 @@ CREATE INDEX api_once_at ON farmhand.api_once (at);
 -- The token with this hash, or of the session with this hash, good or not. Its last use is written once a minute: a token that
 -- is used all the time costs next to nothing.
 CREATE FUNCTION farmhand.known_credential(shown bytea, as_session boolean)
-RETURNS TABLE (token_id bigint, name text, role text, hash text, standing text)
+RETURNS TABLE (token_id bigint, name text, role text, hash text, standing text, jobs text[])
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -70,6 +70,7 @@ BEGIN
     name := t.name;
     role := t.role;
     hash := encode(shown, 'hex');
+    jobs := (SELECT s.jobs FROM farmhand.restriction s WHERE s.kind = 'token' AND s.name = t.token_id::text);
     RETURN NEXT;
 END
 $$;

@@ -244,6 +244,7 @@ DECLARE
     agents text := (SELECT p.prefix || '_agent' FROM farmhand.role_prefix p);
     other text;
 BEGIN
+    PERFORM farmhand.allow(NULL, 'node_login');
     IF NOT EXISTS (SELECT FROM pg_roles r, pg_roles a
             WHERE r.rolname = to_login AND r.rolcanlogin AND a.rolname = agents AND pg_has_role(r.oid, a.oid, 'MEMBER')) THEN
         RAISE EXCEPTION 'there is no login "%" that is a member of %', to_login, agents USING ERRCODE = '22023',
@@ -276,6 +277,7 @@ SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '5s'
 AS $$
 BEGIN
+    PERFORM farmhand.allow(NULL, 'node_login');
     LOCK TABLE farmhand.node_login IN SHARE ROW EXCLUSIVE MODE;
     DELETE FROM farmhand.node_login WHERE address = of_address;
     IF NOT FOUND THEN

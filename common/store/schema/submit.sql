@@ -77,6 +77,7 @@ DECLARE
     made_runs bigint;
     due timestamptz := coalesce(submit.due_at, now());
 BEGIN
+    PERFORM farmhand.allow(submit.job_id);
     IF submit.params IS NULL OR jsonb_typeof(submit.params) <> 'object' THEN
         RAISE EXCEPTION 'params of job "%" must be a JSON object', submit.job_id USING ERRCODE = '22023',
             HINT = 'Write the parameters by name: {"name": value}.';

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_postgres::Row;
+use tokio_postgres::types::Type;
 
 use super::config::DbConfig;
 use super::conn::{Conn, Param};
@@ -53,6 +54,8 @@ pub struct Db {
     config: Arc<DbConfig>,
     shrunk: Arc<Mutex<StdInstant>>,
     observer: Option<Observer>,
+    /// The token for which everything is done.
+    token: Option<i64>,
 }
 
 /// Connections by what they do, for the gauge.
@@ -101,6 +104,16 @@ impl Db {
             config: Arc::new(config.clone()),
             shrunk: Arc::new(Mutex::new(StdInstant::now())),
             observer: None,
+            token: None,
+        }
+    }
+
+    /// The same handle, for a token: each transaction says so to the database, which then asks what the token may do, too.
+    #[must_use]
+    pub fn for_token(&self, token_id: i64) -> Self {
+        Self {
+            token: Some(token_id),
+            ..self.clone()
         }
     }
 
@@ -165,6 +178,12 @@ impl Db {
     }
 
     pub(crate) async fn raw(&self, stmt: Stmt, params: &[Param<'_>]) -> Result<Vec<Row>, StoreError> {
+        if self.token.is_some() {
+            let mut tx = self.transaction(stmt.op).await?;
+            let rows = tx.raw(stmt, params).await?;
+            tx.commit().await?;
+            return Ok(rows);
+        }
         let started = StdInstant::now();
         let result = match self.conn(stmt.op).await {
             Ok(mut conn) => {
@@ -210,13 +229,17 @@ impl Db {
         if conn.is_err() {
             observe(self.observer.as_ref(), op, started, &conn);
         }
-        Ok(Transaction {
+        let mut tx = Transaction {
             conn: conn?,
             observer: self.observer.clone(),
             op,
             deadline: Instant::now() + limit,
             begun: false,
-        })
+        };
+        if let Some(token) = self.token {
+            tx.raw(stmt!("for_token"), &[(&token, Type::INT8)]).await?;
+        }
+        Ok(tx)
     }
 }
 
@@ -258,6 +281,10 @@ impl Transaction {
         stmt: Stmt,
         params: &[Param<'_>],
     ) -> Result<Vec<T>, StoreError> {
+        decode::rows(stmt.op, &self.raw(stmt, params).await?)
+    }
+
+    async fn raw(&mut self, stmt: Stmt, params: &[Param<'_>]) -> Result<Vec<Row>, StoreError> {
         let started = StdInstant::now();
         let result = if self.begun {
             self.conn.conn().query_within(stmt, params, self.deadline).await
@@ -266,7 +293,7 @@ impl Transaction {
             self.conn.conn().begin_with(stmt, params, self.deadline).await
         };
         observe(self.observer.as_ref(), stmt.op, started, &result);
-        decode::rows(stmt.op, &result?)
+        result
     }
 
     pub(crate) async fn row<T: DeserializeOwned>(

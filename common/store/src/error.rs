@@ -25,6 +25,9 @@ pub enum StoreError {
     ConnectionLost { op: &'static str, cause: String },
     #[error("the database denies access: {0}")]
     Denied(String),
+    /// The login, or the token that is acted for, is restricted to other jobs; or the token is not good any more.
+    #[error("{0}")]
+    Restricted(String),
     #[error("the database wants a password, and none was given")]
     PasswordMissing,
     #[error("the database is read-only (a standby, or default_transaction_read_only)")]
@@ -71,7 +74,7 @@ impl StoreError {
             Self::Unreachable(_) => "unreachable",
             Self::TimedOut { .. } => "timeout",
             Self::ConnectionLost { .. } => "connection_lost",
-            Self::Denied(_) | Self::PasswordMissing => "denied",
+            Self::Denied(_) | Self::Restricted(_) | Self::PasswordMissing => "denied",
             Self::ReadOnly => "read_only",
             Self::SchemaMissing
             | Self::NotReady { .. }
@@ -92,6 +95,7 @@ impl StoreError {
             self,
             Self::Config(_)
                 | Self::Denied(_)
+                | Self::Restricted(_)
                 | Self::PasswordMissing
                 | Self::SchemaMissing
                 | Self::NotReady { .. }
@@ -149,6 +153,9 @@ impl StoreError {
             _ if fatal || code.code().starts_with("08") => Self::ConnectionLost { op, cause: message },
             SqlState::READ_ONLY_SQL_TRANSACTION => Self::ReadOnly,
             SqlState::INVALID_SCHEMA_NAME | SqlState::UNDEFINED_TABLE => Self::SchemaMissing,
+            SqlState::INSUFFICIENT_PRIVILEGE if db.constraint() == Some("restriction") => {
+                Self::Restricted(message)
+            }
             SqlState::INSUFFICIENT_PRIVILEGE => Self::Denied(message),
             SqlState::NO_DATA_FOUND => Self::NotFound(message),
             SqlState::INVALID_PARAMETER_VALUE | SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE => {

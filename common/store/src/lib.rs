@@ -36,6 +36,7 @@ pub mod protocol;
 pub mod proxy;
 pub mod query;
 pub mod reading;
+pub mod restrictions;
 pub mod retention;
 pub mod roles;
 pub mod row_writer;

@@ -25,13 +25,16 @@ pub struct TokenRow {
     /// To the minute.
     pub last_used_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
+    /// The jobs that it is restricted to, as [`super::restrictions`] has them; None: all.
+    pub jobs: Option<Vec<String>>,
 }
 
-/// Stores a new token's hash, good for `valid` (whole seconds); None when a good token has the name.
+/// Stores a new token's hash, good for `valid` (whole seconds) and for these jobs, or without any for all; None when a good
+/// token has the name.
 pub async fn create_token(
     db: &Db,
     name: &str,
-    role: Role,
+    (role, jobs): (Role, &[String]),
     hash: &[u8; 32],
     valid: Duration,
     by: &str,
@@ -39,7 +42,7 @@ pub async fn create_token(
     let seconds = i64::try_from(valid.as_secs()).unwrap_or(i64::MAX);
     let mut tx = db.transaction("token_create").await?;
     let _: Vec<Value> = tx.rows(stmt!("token_retire"), &[(&name, Type::TEXT)]).await?;
-    let made = tx
+    let mut made: Option<TokenRow> = tx
         .row(
             stmt!("token_create"),
             &[
@@ -51,6 +54,20 @@ pub async fn create_token(
             ],
         )
         .await?;
+    if let Some(row) = made.as_mut().filter(|_| !jobs.is_empty()) {
+        let _: Vec<Value> = tx
+            .rows(
+                stmt!("restriction_set"),
+                &[
+                    (&"token", Type::TEXT),
+                    (&row.token_id.to_string(), Type::TEXT),
+                    (&jobs, Type::TEXT_ARRAY),
+                    (&by, Type::TEXT),
+                ],
+            )
+            .await?;
+        row.jobs = Some(jobs.to_vec());
+    }
     tx.commit().await?;
     Ok(made)
 }
@@ -84,6 +101,8 @@ pub struct Known {
     /// The hash that was found, in hex.
     pub hash: String,
     pub standing: Standing,
+    /// The jobs that it is restricted to; None: all.
+    pub jobs: Option<Vec<String>>,
 }
 
 /// The token with this hash, good or not. Notes its use, once a minute.

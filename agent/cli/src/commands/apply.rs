@@ -14,7 +14,7 @@ use farmhand_store::jobs::{
 };
 use farmhand_store::reading::{self, every};
 use farmhand_store::signatures::Signed;
-use farmhand_store::{Db, notify, query, tables};
+use farmhand_store::{Db, notify, query, restrictions, tables};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -91,16 +91,18 @@ pub(super) enum Kind {
 
 pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Outcome {
     let names = sources(&args.path, args.source.as_deref(), args.prune)?;
-    let scope = Scope {
-        sources: Some(&names),
-        prune: args.prune,
-        take_over: args.take_over,
-    };
     let (files_read, all) = load_files(&args.path, as_json)?;
     if args.dry_run {
         database.url().map_err(good_without_database)?;
     }
     let db = database.connect().await?;
+    let own = restrictions::own(&db).await?;
+    let scope = Scope {
+        sources: Some(&names),
+        prune: args.prune,
+        take_over: args.take_over,
+        only: own.as_deref(),
+    };
     let present = jobs::all(&db).await?;
     triggers::check(&files_read, &all.jobs, &present, &scope)
         .map_err(|mistakes| refuse(&mistakes, as_json))?;
@@ -257,7 +259,7 @@ fn plan(wanted: &[Wanted], present: &[Listed], scope: &Scope<'_>) -> Vec<Step> {
     let kept: BTreeSet<&str> = wanted.iter().map(|job| job.name.as_str()).collect();
     let gone = present
         .iter()
-        .filter(|job| scope.prunes(&job.source) && !kept.contains(job.job_id.as_str()));
+        .filter(|job| scope.prunes(&job.source, Some(&job.job_id)) && !kept.contains(job.job_id.as_str()));
     steps.extend(gone.map(|job| Step {
         job_id: job.job_id.clone(),
         change: Kind::Deleted,

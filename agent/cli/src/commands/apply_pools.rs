@@ -29,7 +29,7 @@ pub(super) fn plan_pools(wanted: &[PoolChange], present: &[PoolItem], scope: &Sc
         },
     };
     let gone = (present.iter())
-        .filter(|old| scope.prunes(&old.source) && !wanted.iter().any(|pool| pool.name == old.name))
+        .filter(|old| scope.prunes(&old.source, None) && !wanted.iter().any(|pool| pool.name == old.name))
         .map(|old| PoolStep {
             pool: old.name.clone(),
             size: None,

@@ -104,7 +104,7 @@ pub(super) fn check_shared<'a>(
     let stays = |name: &String| {
         let judged = wanted.iter().any(|job| job.name == *name);
         let listed = present.iter().find(|job| job.job_id == *name)?;
-        (!judged && !scope.prunes(&listed.source)).then(|| User {
+        (!judged && !scope.prunes(&listed.source, Some(name))).then(|| User {
             job_id: name.clone(),
             source: listed.source.clone(),
         })

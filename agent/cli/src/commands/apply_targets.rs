@@ -36,7 +36,7 @@ pub(super) fn plan_targets(
         },
     };
     let gone = (present.iter())
-        .filter(|old| scope.prunes(&old.source) && old.spec.is_some())
+        .filter(|old| scope.prunes(&old.source, None) && old.spec.is_some())
         .filter(|old| !wanted.iter().any(|target| target.name == old.name))
         .map(|old| TargetStep {
             target: old.name.clone(),

@@ -83,6 +83,11 @@ impl From<StoreError> for Failure {
                 "the database did not confirm; whether it did it is unknown",
                 "look before doing it again",
             ),
+            StoreError::Restricted(_) => (
+                Exit::Denied,
+                "this login may not do that",
+                "ask an operator who is not restricted; `farmhand restriction ls` shows who may do what",
+            ),
             StoreError::Denied(_) | StoreError::PasswordMissing => (
                 Exit::Denied,
                 "the database denies access",
@@ -132,6 +137,7 @@ impl From<StoreError> for Failure {
             | StoreError::NotReady { why, .. }
             | StoreError::Unreachable(why)
             | StoreError::Denied(why)
+            | StoreError::Restricted(why)
             | StoreError::NotFound(why)
             | StoreError::Refused(why) => why.clone(),
             other => other.to_string(),

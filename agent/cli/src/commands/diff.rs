@@ -7,7 +7,7 @@ use clap::Args;
 use farmhand_core::definition::{Change, changes};
 use farmhand_store::jobs::{self, Scope};
 use farmhand_store::reading::{self, RevisionItem, every};
-use farmhand_store::{Db, notify, signatures};
+use farmhand_store::{Db, notify, restrictions, signatures};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -95,10 +95,12 @@ pub async fn run(db: &Db, args: &DiffArgs, as_json: bool) -> Outcome {
 
 async fn of_files(db: &Db, args: &DiffArgs, as_json: bool) -> Result<Vec<Diff>, Failure> {
     let names = sources(&args.path, args.source.as_deref(), args.prune)?;
+    let own = restrictions::own(db).await?;
     let scope = Scope {
         sources: Some(&names),
         prune: args.prune,
         take_over: false,
+        only: own.as_deref(),
     };
     let wanted = read_files(&args.path, as_json)?;
     let pools = every(|paging| async move { reading::pools(db, &paging).await })
@@ -151,7 +153,9 @@ fn compare<'a>(
             None => whole(of(name.to_owned()), Kind::Created),
         });
     }
-    let gone = present.iter().filter(|(_, (source, _))| scope.prunes(source));
+    let is_job = |name: &str| matches!(of(name.to_owned()), Of::JobId(_));
+    let prunes = |name: &str, source: &str| scope.prunes(source, is_job(name).then_some(name));
+    let gone = present.iter().filter(|(name, (source, _))| prunes(name, source));
     diffs.extend(gone.map(|(name, _)| whole(of((*name).to_owned()), Kind::Deleted)));
     diffs
 }

@@ -44,6 +44,7 @@ mod pool;
 mod progress;
 mod remove;
 mod report_progress;
+mod restriction;
 mod run;
 mod runs;
 mod runtime;
@@ -129,6 +130,8 @@ enum Command {
     Pool(pool::PoolArgs),
     /// Tokens of the HTTP API and the page: create, list, revoke
     Token(token::TokenArgs),
+    /// Restrict logins of the database to some jobs: list, set, lift
+    Restriction(restriction::RestrictionArgs),
     /// Notifications: list targets, send a test
     Notify(notify::NotifyArgs),
     /// Flows: plan and run tasks in dependency order on this machine
@@ -202,6 +205,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Command::Epoch(args) => block_on(epoch::run(args, json)),
         Command::Pool(args) => block_on(pool::run(args, json)),
         Command::Token(args) => block_on(token::run(args, json)),
+        Command::Restriction(args) => block_on(restriction::run(args, json)),
         Command::Notify(args) => block_on(notify::run(args, json)),
         Command::Flow(args) => flow::run(args, json),
         Command::Lock(args) => lock::run(args),

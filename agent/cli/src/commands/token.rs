@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use farmhand_core::document::parse_duration;
 use farmhand_store::tokens::{TokenRow, create_token, revoke_token, tokens};
-use farmhand_store::{Db, Role};
+use farmhand_store::{Db, Role, restrictions};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -33,6 +33,9 @@ enum TokenCommand {
         /// viewer sees; submitter also runs jobs; operator also cancels, retries, pauses, drains; admin also releases leases
         #[arg(long)]
         role: Role,
+        /// The jobs that it may act on: a name, or how names begin, as in 'team-a.*'; may be repeated. It still sees all
+        #[arg(long, value_name = "JOBS", value_parser = restrictions::pattern)]
+        jobs: Vec<String>,
         /// How long it is good, up to ten years
         #[arg(long, value_name = "DURATION", default_value = "90d", value_parser = validity)]
         expires: Duration,
@@ -66,18 +69,30 @@ fn validity(text: &str) -> Result<Duration, String> {
 pub async fn run(args: &TokenArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     match &args.command {
-        TokenCommand::Create { name, role, expires } => {
-            let (text, row) = create(&db, name, *role, *expires).await?;
+        TokenCommand::Create {
+            name,
+            role,
+            jobs,
+            expires,
+        } => {
+            if !jobs.is_empty() && *role == Role::Viewer {
+                return Err(
+                    Failure::usage("a viewer only sees, and --jobs restricts only what is done")
+                        .next("leave --jobs out, or take --role submitter or operator"),
+                );
+            }
+            let (text, row) = create(&db, name, (*role, jobs), *expires).await?;
             if as_json {
                 out::json(
-                    &json!({"token": text, "name": row.name, "role": row.role, "expires_at": row.expires_at}),
+                    &json!({"token": text, "name": row.name, "role": row.role, "jobs": row.jobs, "expires_at": row.expires_at}),
                 );
             } else {
                 out::line(&text);
                 out::note(&format!(
-                    "{}: role {}, good until {}. It will not be shown again.",
+                    "{}: role {}, jobs {}, good until {}. It will not be shown again.",
                     row.name,
                     row.role,
+                    named(row.jobs.as_deref()),
                     out::time(row.expires_at)
                 ));
             }
@@ -108,19 +123,24 @@ pub async fn run(args: &TokenArgs, as_json: bool) -> Outcome {
 pub async fn create(
     db: &Db,
     name: &str,
-    role: Role,
+    may: (Role, &[String]),
     expires: Duration,
 ) -> Result<(String, TokenRow), Failure> {
     let no_randomness = |_| Failure::new(Exit::Error, "the operating system has no randomness");
     let text = token::fresh().map_err(no_randomness)?;
     let hash = token::hash(&text).ok_or_else(|| Failure::new(Exit::Error, "the new token is none"))?;
-    let made = create_token(db, name, role, &hash, expires, &super::who()).await?;
+    let made = create_token(db, name, may, &hash, expires, &super::who()).await?;
     let row = made.ok_or_else(|| {
         Failure::new(Exit::Refused, format!("there is a token {name} already")).next(format!(
             "choose another name, or `farmhand token revoke {name}` first"
         ))
     })?;
     Ok((text, row))
+}
+
+/// The jobs of a restriction, for people.
+pub fn named(jobs: Option<&[String]>) -> String {
+    jobs.map_or_else(|| "all".to_owned(), |jobs| jobs.join(" "))
 }
 
 fn list(rows: &[TokenRow], as_json: bool) {
@@ -138,6 +158,7 @@ fn list(rows: &[TokenRow], as_json: bool) {
         vec![
             row.name.clone(),
             row.role.to_string(),
+            named(row.jobs.as_deref()),
             state.to_owned(),
             out::time(row.expires_at),
             out::maybe_time(row.last_used_at),
@@ -148,6 +169,7 @@ fn list(rows: &[TokenRow], as_json: bool) {
     let headers = [
         "TOKEN",
         "ROLE",
+        "JOBS",
         "STATE",
         "GOOD UNTIL",
         "LAST USED",

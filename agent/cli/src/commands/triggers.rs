@@ -36,10 +36,10 @@ pub fn check(
         source: job.source.clone(),
     };
     let stays: Vec<StoredJob> = others()
-        .filter(|job| !scope.prunes(&job.source))
+        .filter(|job| !scope.prunes(&job.source, Some(&job.job_id)))
         .map(stored)
         .collect();
-    let pruned: Vec<String> = (others().filter(|job| scope.prunes(&job.source)))
+    let pruned: Vec<String> = (others().filter(|job| scope.prunes(&job.source, Some(&job.job_id))))
         .map(|job| job.job_id.clone())
         .collect();
     check_triggers(sources, jobs, &stays, &pruned)

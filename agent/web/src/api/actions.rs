@@ -4,18 +4,18 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use farmhand_core::definition::Overlap;
 use farmhand_core::run::RunState;
-use farmhand_store::Role;
 use farmhand_store::jobs::Once;
+use farmhand_store::{Role, StoreError};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 
-use crate::auth::Refusal;
+use crate::auth::Refusal as Turned;
 use crate::extract::MaybeJson;
 use crate::{App, Caller, Json, Path, Problem, Query, Routes};
-use farmhand_control::{Action, Answer, By, Chosen, Deed, perform};
+use farmhand_control::{Action, Answer, By, Chosen, Deed, Refusal, perform};
 use farmhand_telemetry::events::Refused;
 
 /// Longest `Idempotency-Key`, in bytes.
@@ -44,7 +44,10 @@ pub async fn act(
     preview: bool,
 ) -> Result<Answer, Problem> {
     if !caller.may(action.role()) {
-        return Err(refused(app, caller, action));
+        // The route admits the role, and what is asked for needs a higher one.
+        note(app, caller, action, "role");
+        let (name, has, needs) = (caller.name.clone(), caller.role, action.role());
+        return Err(Turned::Role { name, has, needs }.problem());
     }
     let who = caller.who();
     let by = By {
@@ -55,26 +58,27 @@ pub async fn act(
         }),
     };
     let answer = app
-        .acting(async |db| perform(db, action, by, !preview).await)
-        .await?;
+        .acting(async |db| perform(&db.for_token(caller.token_id), action, by, !preview).await)
+        .await;
+    if let Err(Refusal::Store(StoreError::Restricted(_))) = answer {
+        note(app, caller, action, "restricted");
+    }
+    let answer = answer?;
     if !preview {
         app.changes.wake();
     }
     Ok(answer)
 }
 
-/// The route admits the role, and what is asked for needs a higher one.
-fn refused(app: &App, caller: &Caller, action: &Action) -> Problem {
+fn note(app: &App, caller: &Caller, action: &Action, reason: &'static str) {
     app.refusals.note(Refused {
-        reason: "role",
+        reason,
         token: Some(caller.name.clone()),
         remote: Some(caller.remote),
         method: String::new(),
         path: action.cli(),
         times: 1,
     });
-    let (name, has, needs) = (caller.name.clone(), caller.role, action.role());
-    Refusal::Role { name, has, needs }.problem()
 }
 
 /// The key that makes a repetition harmless.

@@ -47,6 +47,8 @@ struct LeaseIdentity {
     name: String,
     /// viewer, submitter, operator or admin.
     role: String,
+    /// The jobs that it may act on: names, or how names begin, with a `*` behind; null: all
+    jobs: Option<Vec<String>>,
     /// As actions are recorded.
     who: String,
 }
@@ -57,6 +59,7 @@ async fn me(caller: Caller) -> Json<LeaseIdentity> {
     Json(LeaseIdentity {
         who: caller.who(),
         role: caller.role.to_string(),
+        jobs: caller.jobs,
         name: caller.name,
     })
 }

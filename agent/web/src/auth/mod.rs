@@ -11,7 +11,7 @@ use std::net::IpAddr;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use farmhand_store::Role;
+use farmhand_store::{Role, restrictions};
 use tokio::sync::Semaphore;
 
 use super::Problem;
@@ -31,6 +31,8 @@ pub struct Caller {
     /// The token's name, or that of the user whom the trusted proxy names.
     pub name: String,
     pub role: Role,
+    /// The jobs that the token may act on; None: all.
+    pub jobs: Option<Vec<String>>,
     pub remote: IpAddr,
     pub(super) token_id: i64,
     pub(super) shown: Shown,
@@ -44,6 +46,13 @@ impl Caller {
             Shown::Token | Shown::Session => "api",
         };
         format!("{kind}:{}@{}", self.name, self.remote)
+    }
+
+    /// Why they may not act on this job, or on what is not of one job. The database refuses it, too.
+    pub fn beyond(&self, job: Option<&str>) -> Option<String> {
+        let jobs = self.jobs.as_ref()?;
+        let covered = job.is_some_and(|job| restrictions::covers(jobs, job));
+        (!covered).then(|| format!("you are restricted to {}", jobs.join(", ")))
     }
 
     /// Whether they may do what needs this role.

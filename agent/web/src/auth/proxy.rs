@@ -40,6 +40,7 @@ pub fn user(
     Ok(Caller {
         name: name.to_owned(),
         role: role.min(token.role),
+        jobs: token.jobs.clone(),
         remote,
         token_id: token.token_id,
         shown: Shown::User,

@@ -146,6 +146,7 @@ pub async fn known(
     let caller = Caller {
         name: row.name.clone(),
         role: row.role,
+        jobs: row.jobs,
         remote,
         token_id: row.token_id,
         shown,
@@ -184,6 +185,7 @@ mod tests {
             role: farmhand_store::Role::Viewer,
             hash: String::new(),
             standing: Standing::Good,
+            jobs: None,
         };
         let key = (Shown::Token, [0; 32]);
         cache.put(key, row, now);

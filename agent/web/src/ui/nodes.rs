@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
+use farmhand_store::query;
 use farmhand_store::reading::{self, EventsFilter, NodeItem, NodeState, Paging};
-use farmhand_store::{Role, query};
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::act::{Verb, button};
+use super::act::{Verb, button_of};
 use super::events::sentences;
 use super::layout::Section;
 use super::parts::time::{ago, both, since, took};
@@ -61,7 +61,7 @@ async fn list(app: &App, caller: &Caller, ask: &Ask) -> Result<Made, Problem> {
                 @if page.items.is_empty() {
                     (empty("No node here", "Each server of the farm runs one agent. Start one, on this machine or another, and it is a node.",
                         "FARMHAND_DATABASE_URL=postgresql://… farmhand agent --slots 4"))
-                } @else { (table(&page.items, now, caller.role)) }
+                } @else { (table(&page.items, now, caller)) }
                 (pager_by_name(first.as_deref(), next.as_deref()))
             }
         }
@@ -75,7 +75,7 @@ async fn list(app: &App, caller: &Caller, ask: &Ask) -> Result<Made, Problem> {
     })
 }
 
-fn table(nodes: &[NodeItem], now: Timestamp, role: Role) -> Markup {
+fn table(nodes: &[NodeItem], now: Timestamp, caller: &Caller) -> Markup {
     html! {
         div class="scroll" {
             table class="stack" {
@@ -98,7 +98,7 @@ fn table(nodes: &[NodeItem], now: Timestamp, role: Role) -> Markup {
                             td class="nowrap" data-l="clock" { (clock(node)) }
                             td { (labels(node)) }
                             td class="nowrap" data-l="version" { (node.version) }
-                            td { (actions(node, role)) }
+                            td { (actions(node, caller)) }
                         }
                     }
                 }
@@ -154,8 +154,8 @@ fn withheld(node: &NodeItem, now: Timestamp) -> Markup {
     }
 }
 
-fn actions(node: &NodeItem, role: Role) -> Markup {
-    let ask = |verb| button(verb, &node.address, role);
+fn actions(node: &NodeItem, caller: &Caller) -> Markup {
+    let ask = |verb| button_of(verb, &node.address, None, caller);
     html! {
         div class="actions" {
             @match node.state {
@@ -191,7 +191,7 @@ async fn detail(app: &App, caller: &Caller, address: &str) -> Result<Made, Probl
                 div class="crumbs" { a href="/nodes" { "Nodes" } " /" }
                 h1 { (node.address) " " (words::node(node.state.as_str()).markup()) }
             }
-            (actions(&node, caller.role))
+            (actions(&node, caller))
         }
         div class="cols" {
             section class="card" id="node-facts" data-live {

@@ -222,7 +222,9 @@ pub async fn apply_signed(
     }
     let gone: Vec<&Present> = present
         .values()
-        .filter(|p| scope.prunes(&p.source) && !p.deleted && !names.contains(&p.job_id.as_str()))
+        .filter(|p| {
+            scope.prunes(&p.source, Some(&p.job_id)) && !p.deleted && !names.contains(&p.job_id.as_str())
+        })
         .collect();
     blocked.extend(gone.iter().filter_map(|p| obstacle(p, None)));
     let judged: Vec<&str> = (gone.iter().map(|p| p.job_id.as_str()))

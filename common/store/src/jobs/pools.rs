@@ -70,7 +70,7 @@ pub(super) async fn plan<'a>(
     });
     let foreign = foreign.collect();
     let gone = (present.values())
-        .filter(|p| prune && scope.covers(&p.source) && !names.contains(p.name.as_str()))
+        .filter(|p| prune && scope.prunes(&p.source, None) && !names.contains(p.name.as_str()))
         .map(|p| p.name.clone())
         .collect();
     Ok(Plan {

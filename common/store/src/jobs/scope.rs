@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::restrictions;
+
 /// A job that names a pool or a target.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct User {
@@ -18,6 +20,8 @@ pub struct Scope<'a> {
     pub prune: bool,
     /// Take over what another source defines.
     pub take_over: bool,
+    /// Of a login that is restricted, the jobs that it may delete; pools and targets, which all share, it leaves alone.
+    pub only: Option<&'a [String]>,
 }
 
 impl Scope<'_> {
@@ -39,9 +43,11 @@ impl Scope<'_> {
         self.sources.is_some() && from != to && !self.forbids(from)
     }
 
-    /// Whether a definition is deleted that `source` defined and these files do not have.
-    pub fn prunes(&self, source: &str) -> bool {
-        self.prune && self.covers(source)
+    /// Whether a job's definition, or without one that of a pool or target, is deleted that `source` defined and these files
+    /// do not have.
+    pub fn prunes(&self, source: &str, job: Option<&str>) -> bool {
+        let own = |only| job.is_some_and(|job| restrictions::covers(only, job));
+        self.prune && self.covers(source) && self.only.is_none_or(own)
     }
 }
 
@@ -56,6 +62,7 @@ mod tests {
             sources: Some(&sources),
             prune: true,
             take_over: false,
+            only: None,
         };
         for (source, covered) in [
             ("jobs", true),
@@ -69,6 +76,18 @@ mod tests {
         ] {
             assert_eq!(scope.covers(source), covered, "{source}");
         }
-        assert!(Scope::default().covers("anything") && !Scope::default().prunes("anything"));
+        assert!(Scope::default().covers("anything") && !Scope::default().prunes("anything", None));
+    }
+
+    #[test]
+    fn who_is_restricted_prunes_its_own_jobs_and_nothing_that_is_shared() {
+        let only = ["team-a.*".to_owned()];
+        let scope = Scope {
+            prune: true,
+            only: Some(&only),
+            ..Scope::default()
+        };
+        assert!(scope.prunes("s", Some("team-a.x")));
+        assert!(!scope.prunes("s", Some("team-b.x")) && !scope.prunes("s", None));
     }
 }

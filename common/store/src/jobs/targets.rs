@@ -63,7 +63,8 @@ pub(super) async fn plan<'a>(
             source: other.source.clone(),
         })
     });
-    let gone = |p: &&Present| prune && scope.covers(&p.source) && !wanted.iter().any(|w| w.name == p.name);
+    let gone =
+        |p: &&Present| prune && scope.prunes(&p.source, None) && !wanted.iter().any(|w| w.name == p.name);
     let gone: Vec<&Present> = present.values().filter(gone).collect();
     let needed = gone.iter().filter_map(|p| {
         Some(Blocked::Needed {

@@ -91,6 +91,7 @@ BEGIN
             ('api_token', '', 'raw', ''),
             ('web_session', '', 'rd', ''),
             ('api_once', 'rawd', '', ''),
+            ('restriction', '', 'rawd', 'r'),
             -- Who vouched for what, who would not run it, and who did what.
             ('job_signature', 'r', 'raw', 'r'),
             ('refusal', 'rawd', 'rd', 'r'),
@@ -178,6 +179,8 @@ BEGIN
             ('is_over', ARRAY['agent', 'operator']),
             ('bind_node', ARRAY['operator']),
             ('unbind_node', ARRAY['operator']),
+            ('allowed', ARRAY['agent', 'operator']),
+            ('allow', ARRAY['agent', 'operator']),
             ('known_credential', ARRAY['agent']),
             ('begin_session', ARRAY['agent']),
             ('end_session', ARRAY['agent'])

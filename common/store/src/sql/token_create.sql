@@ -9,4 +9,4 @@ WITH made AS (
         'role', m.role, 'expires_at', m.expires_at)
     FROM made m
 )
-SELECT token_id, name, role, created_at, created_by, expires_at, last_used_at, revoked_at FROM made
+SELECT token_id, name, role, created_at, created_by, expires_at, last_used_at, revoked_at, NULL::text[] AS jobs FROM made

@@ -1,1 +1,1 @@
-SELECT k.token_id, k.name, k.role, k.hash, k.standing FROM farmhand.known_credential($1, false) k
+SELECT k.token_id, k.name, k.role, k.hash, k.standing, k.jobs FROM farmhand.known_credential($1, false) k

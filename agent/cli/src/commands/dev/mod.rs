@@ -98,7 +98,7 @@ impl Farm {
         let token = runtime()?.block_on(async {
             let db = Db::connect(config).await?;
             revoke_token(&db, "dev", "farmhand dev").await?;
-            token::create(&db, "dev", Role::Admin, VALID).await
+            token::create(&db, "dev", (Role::Admin, &[]), VALID).await
         })?;
         let path = dir.join("token");
         let _ = fs::remove_file(&path);

@@ -24,6 +24,16 @@ use farmhand_control::{Action, Answer};
 use form::Asked;
 pub use form::Verb;
 
+/// As [`button`], for a job or a run of it, or without a job for what all share.
+pub fn button_of(verb: Verb, about: &str, job: Option<&str>, caller: &Caller) -> Markup {
+    match caller.beyond(job).filter(|_| caller.may(verb.role())) {
+        Some(why) => html! {
+            button type="button" disabled title=(why) { (verb.button()) small { " (" (why) ")" } }
+        },
+        None => button(verb, about, caller.role),
+    }
+}
+
 /// What leads to an action on a job, a run, a node or a cause. To whom it is not allowed it says so.
 pub fn button(verb: Verb, about: &str, role: Role) -> Markup {
     let (icon, class, word) = match verb {

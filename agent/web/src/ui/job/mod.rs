@@ -9,14 +9,13 @@ use axum::extract::State;
 use axum::response::Response;
 use farmhand_control::moment;
 use farmhand_core::explain::{Explanation, Gate};
-use farmhand_store::Role;
 use farmhand_store::reading::{self, JobDetail, JobState, Paging};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::act::{Verb, button};
+use super::act::{Verb, button_of};
 use super::layout::Section;
 use super::parts::sentence::linked;
 use super::parts::strip::strip;
@@ -71,7 +70,7 @@ async fn made(app: &App, caller: &Caller, name: &str, ask: &Ask) -> Result<Made,
     // The one question that looks at thousands of runs: what it cannot say in time must not keep the rest back.
     let days = reading::days_in(db, name, &detail.job.timezone, detail.db_now, reading::MOST_DAYS).await;
     let content = html! {
-        (head(&detail, caller.role))
+        (head(&detail, caller))
         div class="cols" {
             section class="card" id="job-when" data-live {
                 header { h2 { "When" } }
@@ -112,9 +111,9 @@ async fn made(app: &App, caller: &Caller, name: &str, ask: &Ask) -> Result<Made,
     })
 }
 
-fn head(detail: &JobDetail, role: Role) -> Markup {
+fn head(detail: &JobDetail, caller: &Caller) -> Markup {
     let job = &detail.job;
-    let ask = |verb| button(verb, &job.job_id, role);
+    let ask = |verb| button_of(verb, &job.job_id, Some(&job.job_id), caller);
     html! {
         div id="job-head" class="head" data-live {
             div class="grow" {

@@ -9,13 +9,12 @@ use axum::extract::State;
 use axum::response::Response;
 use farmhand_core::explain::Explanation;
 use farmhand_core::run::RunState;
-use farmhand_store::Role;
 use farmhand_store::reading::{self, BarEnd, EventsFilter, NodeItem, Paging, RunDetail};
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::act::{Verb, button};
+use super::act::{Verb, button_of};
 use super::events::sentences;
 use super::layout::Section;
 use super::parts::icons::Icon;
@@ -83,7 +82,7 @@ async fn made(app: &App, caller: &Caller, id: i64, ask: &Ask) -> Result<Made, Pr
                 div class="crumbs" { a href="/jobs" { "Jobs" } " / " a href=(link::job(&run.job_id)) { (run.job_id) } " /" }
                 h1 { "Run " (run.run_id) " " (sign.markup()) }
             }
-            (actions(&detail, caller.role))
+            (actions(&detail, caller))
         }
         div id="run-notes" data-live { (notes(&detail)) @if let Some(why) = &waits { (held(why)) } (longer(&detail)) }
         @if !facts.attempts.is_empty() {
@@ -144,9 +143,9 @@ async fn nodes_in_doubt(app: &App, facts: &lanes::Facts) -> Result<Vec<NodeItem>
     Ok(nodes)
 }
 
-fn actions(detail: &RunDetail, role: Role) -> Markup {
+fn actions(detail: &RunDetail, caller: &Caller) -> Markup {
     let run = &detail.run;
-    let ask = |verb| button(verb, &run.run_id.to_string(), role);
+    let ask = |verb| button_of(verb, &run.run_id.to_string(), Some(&run.job_id), caller);
     html! {
         div class="actions" {
             @if run.state.is_final() {
