@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 
-use super::query::{PageQuery, paging, within};
+use super::query::{PageQuery, paging, pair, within};
 use crate::{App, Json, Path, Problem, Query, Routes};
 
 pub fn router() -> Routes {
@@ -51,16 +51,11 @@ async fn list(
     State(app): State<App>,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Page<JobItem>>, Problem> {
-    let label = match query.label.as_deref().map(|text| text.split_once('=')) {
-        None => None,
-        Some(Some((key, value))) => Some((key.to_owned(), value.to_owned())),
-        Some(None) => return Err(Problem::bad_request("label: write key=value")),
-    };
     let filter = JobsFilter {
         name: query.name.filter(|name| !name.is_empty()),
         state: query.state,
         kind: query.kind,
-        label,
+        label: pair("label", query.label.as_deref().unwrap_or_default())?,
     };
     let paging = paging(query.cursor, query.limit)?;
     Ok(Json(reading::jobs(app.reading.db(), &filter, &paging).await?))

@@ -10,7 +10,7 @@ mod logs;
 mod matches;
 mod nodes;
 mod places;
-mod query;
+pub(crate) mod query;
 mod runs;
 mod stream;
 

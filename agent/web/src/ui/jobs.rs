@@ -15,6 +15,7 @@ use super::parts::time::{ago, both};
 use super::parts::words::{self, Sign};
 use super::parts::{empty, link, none, pager_by_name};
 use super::{Made, answer};
+use crate::api::query::pair;
 use crate::{App, Caller, Problem, Query};
 
 #[derive(Deserialize, Default)]
@@ -52,10 +53,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
         name: chosen(&ask.name),
         state: ask.state.parse().ok(),
         kind: ask.kind.parse().ok(),
-        label: ask
-            .label
-            .split_once('=')
-            .map(|(k, v)| (k.trim().to_owned(), v.trim().to_owned())),
+        label: pair("label", &ask.label)?,
     };
     let paging = Paging {
         cursor: chosen(&ask.cursor),

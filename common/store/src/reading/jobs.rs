@@ -9,6 +9,7 @@ use tokio_postgres::types::Type;
 use utoipa::ToSchema;
 
 use super::page::{Page, Paging, cursor};
+use super::runs::wanted_label;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::text::words;
@@ -197,7 +198,7 @@ pub(super) async fn read(
 ) -> Result<Vec<Row>, StoreError> {
     let kind = filter.kind.map(JobKind::as_str);
     let state = filter.state.map(JobCondition::as_str);
-    let label = (filter.label.as_ref()).map(|(key, value)| serde_json::json!({ key.as_str(): value }));
+    let label = filter.label.as_ref().map(wanted_label);
     db.rows(
         stmt!("reading_jobs"),
         &[
