@@ -3,7 +3,7 @@
 use axum::extract::State;
 use farmhand_store::Role;
 use farmhand_store::reading::{
-    self, Cell, JobCondition, JobDays, JobDetail, JobItem, JobKind, JobsFilter, NextInstants, Page,
+    self, Cell, JobCondition, JobDays, JobDetail, JobItem, JobKind, JobOrder, JobsFilter, NextInstants, Page,
     RevisionDiff, RevisionItem,
 };
 use jiff::Timestamp;
@@ -37,6 +37,9 @@ struct ListQuery {
     kind: Option<JobKind>,
     /// A label that the job's `where` asks for, as `key=value`.
     label: Option<String>,
+    /// By name when it is left out.
+    #[param(inline)]
+    sort: Option<JobOrder>,
     /// `next` of the page before.
     cursor: Option<String>,
     /// Rows wanted; 50 when it is left out.
@@ -44,7 +47,7 @@ struct ListQuery {
     limit: Option<i64>,
 }
 
-/// Jobs in the order of their names, each with its last 30 outcomes
+/// Jobs, each with its last 30 outcomes
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs", params(ListQuery),
     responses((status = 200, body = Page<JobItem>)))]
 async fn list(
@@ -56,6 +59,7 @@ async fn list(
         state: query.state,
         kind: query.kind,
         label: pair("label", query.label.as_deref().unwrap_or_default())?,
+        order: query.sort.unwrap_or_default(),
     };
     let paging = paging(query.cursor, query.limit)?;
     Ok(Json(reading::jobs(app.reading.db(), &filter, &paging).await?))

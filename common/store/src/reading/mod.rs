@@ -34,7 +34,7 @@ pub use farmhand_core::health::Level;
 pub use farmhand_core::verdict::{About, Finding};
 pub use flow::{FlowTask, FlowView, flow};
 pub use job::{Cell, JobDetail, NextInstants, RevisionDiff, RevisionItem, cells, diff, job, next, revisions};
-pub use jobs::{JobCondition, JobItem, JobKind, JobState, JobsFilter, LiveMark, OutcomeMark, jobs};
+pub use jobs::{JobCondition, JobItem, JobKind, JobOrder, JobState, JobsFilter, LiveMark, OutcomeMark, jobs};
 pub use lanes::{Band, Bar, BarEnd, FenceMark, Lane, Lanes, Successor, Window, lanes};
 pub use logs::{LogPiece, LogRange, LogState, MOST_BYTES, Tail, log, log_state};
 pub use marks::{Marks, RunMark, marks};
