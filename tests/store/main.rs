@@ -47,6 +47,7 @@ mod reading_questions_runs;
 mod records;
 mod refusals;
 mod removed;
+mod rename;
 mod rented;
 mod retention;
 mod rights;

@@ -99,6 +99,7 @@ async fn of_files(db: &Db, args: &DiffArgs, as_json: bool) -> Result<Vec<Diff>, 
         sources: Some(&names),
         prune: args.prune,
         take_over: false,
+        renames: &[],
     };
     let wanted = read_files(&args.path, as_json)?;
     let (pools, targets) = (pools(db, None).await?, notify::targets(db).await?);
@@ -241,6 +242,7 @@ pub async fn rollback(db: &Db, args: &RollbackArgs, as_json: bool) -> Outcome {
             source: format!("rollback to revision {}, from {}", args.rev, revision.source),
             // An old signature would be refused as such: whoever vouches for this must sign again.
             signed: None,
+            renamed_from: None,
         };
         store(db, &[wanted], None, Scope::default()).await?;
     }

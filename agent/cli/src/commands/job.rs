@@ -11,7 +11,7 @@ use super::export::ExportArgs;
 use super::follow::{Follow, follow};
 use super::{
     DatabaseArgs, Exit, Failure, Outcome, backfill, check, check_table, completion, diff, export, out,
-    remove, runs, sign, triggers,
+    remove, rename, runs, sign, triggers,
 };
 use farmhand_control::jobs::{all, one, pause, resume, spec};
 
@@ -44,6 +44,12 @@ enum JobCommand {
         /// Delete without asking
         #[arg(long)]
         yes: bool,
+    },
+    /// Give a job another name; its history and revisions go with it
+    Rename {
+        #[arg(add = completion::job_names())]
+        name: String,
+        new_name: String,
     },
     /// Write jobs as a job file, with the pools and targets that they name
     Export(ExportArgs),
@@ -119,6 +125,7 @@ pub async fn run(args: &JobArgs, as_json: bool) -> Outcome {
         JobCommand::Backfill(args) => backfill::run(&db, args, as_json).await,
         JobCommand::Ls => list(&db, as_json).await,
         JobCommand::Rm { name, yes } => remove::run(&db, name, *yes, as_json).await,
+        JobCommand::Rename { name, new_name } => rename::run(&db, name, new_name, as_json).await,
         JobCommand::Export(args) => export::run(&db, args, as_json).await,
         JobCommand::Show { name } => show(&db, name, as_json).await,
         JobCommand::Run(args) => submit(&db, args, as_json).await,

@@ -5,7 +5,7 @@ mod causes;
 mod events;
 mod farm;
 mod follow;
-mod jobs;
+pub(crate) mod jobs;
 mod logs;
 mod matches;
 mod nodes;

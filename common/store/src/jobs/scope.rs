@@ -18,6 +18,8 @@ pub struct Scope<'a> {
     pub prune: bool,
     /// Take over what another source defines.
     pub take_over: bool,
+    /// Jobs that get another name first: the former one and the new one. A former name that no job has changes nothing.
+    pub renames: &'a [(String, String)],
 }
 
 impl Scope<'_> {
@@ -56,6 +58,7 @@ mod tests {
             sources: Some(&sources),
             prune: true,
             take_over: false,
+            renames: &[],
         };
         for (source, covered) in [
             ("jobs", true),
