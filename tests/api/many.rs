@@ -194,3 +194,33 @@ async fn a_page_cancels_only_runs_that_its_question_counted_and_none_without_a_c
     assert_eq!(reply.status, 400, "{reply:?}");
     assert_eq!(counted(&f, "due").await, 2);
 }
+
+#[tokio::test]
+async fn runs_are_found_and_cancelled_by_a_label_and_a_parameter() {
+    let f = Fixture::new().await;
+    let token = f.token("ops", "operator", "1h");
+    made(&f, "long", 2, 0).await;
+    let labelled = "UPDATE farmhand.job SET placement = '{\"role\": \"batch\"}' WHERE job_id = 'long';
+        UPDATE farmhand.run_live SET params = '{\"tenant\": 7}' WHERE run_id = (SELECT max(run_id) FROM farmhand.run_live)";
+    f.farm.sql.batch_execute(labelled).await.expect("a label");
+    let found = async |query: &str| {
+        let list = f.get(&token, &format!("/api/v1/runs?{query}")).await.json();
+        list["items"].as_array().expect("a list").len()
+    };
+    assert_eq!(found("label=role%3Dbatch").await, 2);
+    assert_eq!(found("label=role%3Dweb").await, 0);
+    assert_eq!(found("param=tenant%3D7").await, 1);
+    f.get(&token, "/api/v1/runs?param=tenant").await.problem(400);
+    let choice = json!({"label": "role=batch", "param": "tenant=7"}).to_string();
+    let done = f.post(&token, "/api/v1/runs/cancel", &choice).await.json();
+    assert_eq!(done["runs"].as_array().map(Vec::len), Some(1), "{done}");
+    assert_eq!(
+        done["cli"],
+        "farmhand run cancel --label=role=batch --param=tenant=7 --yes"
+    );
+    // The same on the page: what the list's buttons would do.
+    let page = "/runs?label=role%3Dbatch&param=tenant%3D7";
+    let text = f.get(&token, page).await.body;
+    assert!(text.contains(r#"name="param" value="tenant=7""#), "{text}");
+    assert_eq!(f.get(&token, "/runs?label=batch").await.status, 400);
+}

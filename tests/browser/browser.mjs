@@ -37,7 +37,7 @@ let browser;
 const wrong = [];
 
 /** A page, signed in. Notes console errors, failed requests and requests that leave the farm. */
-export async function open({ dark = false, narrow = false, touch = false, width = 1280, signedIn = true } = {}) {
+export async function open({ dark = false, narrow = false, touch = false, width = 1280, signedIn = true, scripts = true } = {}) {
   browser ||= await chromium.launch({
     executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
     args: ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run", "--disable-dev-shm-usage"],
@@ -46,6 +46,7 @@ export async function open({ dark = false, narrow = false, touch = false, width 
     viewport: narrow ? { width: 360, height: 740 } : { width: touch ? 390 : width, height: 860 },
     hasTouch: touch,
     isMobile: touch,
+    javaScriptEnabled: scripts,
     colorScheme: dark ? "dark" : "light",
   });
   context.setDefaultTimeout(15000);

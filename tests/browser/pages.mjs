@@ -9,6 +9,7 @@ await script(async () => {
   const pages = {
     now: "/",
     jobs: "/jobs",
+    "jobs-sorted": "/jobs?sort=failures",
     ahead: "/ahead",
     "ahead-week": "/ahead?by=day",
     job: "/jobs/shards",
@@ -18,7 +19,7 @@ await script(async () => {
     "run-failed": `/runs/${failed}`,
     "run-waits": `/runs/${waits}`,
     flow: `/runs/${flow}/flow`,
-    nodes: "/nodes",
+    nodes: "/nodes?sort=running",
     node: "/nodes/n1",
     pools: "/pools",
     pool: "/pools/disk",
@@ -86,6 +87,18 @@ await script(async () => {
   await desk.goto(`${base}/jobs/shards`);
   const heights = await desk.$$eval("#job-runs tbody tr", (rows) => rows.map((row) => row.getBoundingClientRect().height));
   check(heights.length > 0 && heights.every((height) => Math.abs(height - 32) <= 1), `rows are ${heights} pixels high`);
+
+  // Heads of columns sort, without a script, and keep the filter.
+  const bare = await open({ scripts: false });
+  for (const [path, column, first] of [["/jobs?kind=scheduled", "State", "broken"], ["/nodes", "Slots", "n1"], ["/pools", "Waiting", "disk"]]) {
+    await bare.goto(base + path);
+    check((await bare.locator("th[aria-sort]").innerText()).endsWith("↑"), `${path} is sorted by name`);
+    await bare.click(`th.sort a:has-text("${column}")`);
+    check((await bare.locator("th[aria-sort=descending]").innerText()).startsWith(column), `${path} says that ${column} leads`);
+    check((await bare.locator("tbody tr td.name a").first().innerText()) === first, `${first} leads ${bare.url()}`);
+    check(bare.url().includes(path.split("?")[1] ?? "sort="), `${bare.url()} keeps the filter`);
+  }
+  await bare.context().close();
 
   if (process.env.ALL_SHOTS) {
     for (const [width, dark] of [[390, false], [390, true], [1280, false], [1280, true], [1920, false], [1920, true]]) {

@@ -145,3 +145,47 @@ async fn last_nights_failures_are_run_again_by_one_command() {
     farm.run(&["run", "retry", "--job", "a", "--follow", "--yes"])
         .refused(2, &["cannot be used with"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_are_listed_and_cancelled_by_a_label_and_a_parameter() {
+    let farm = Farm::new().await;
+    farm.apply(
+        "[job.sync]\ncommand = ['true', '{tenant}']\nwhere = { role = 'batch' }\n\
+         params.tenant = { type = 'string', default = 'acme' }\n\
+         [job.other]\ncommand = ['true']\n",
+    );
+    farm.run(&["job", "run", "sync"]).ok();
+    farm.run(&["job", "run", "sync", "-p", "tenant=globex"]).ok();
+    farm.run(&["job", "run", "other"]).ok();
+    let listed = |filter: &[&str]| {
+        let list = farm.run(&[&["run", "ls", "--json"], filter].concat()).json();
+        list["items"].as_array().unwrap().len()
+    };
+    assert_eq!(listed(&["--label", "role=batch"]), 2);
+    assert_eq!(listed(&["--label", "role=web"]), 0);
+    assert_eq!(listed(&["--param", "tenant=acme"]), 1);
+    assert_eq!(listed(&["--label", "role=batch", "--param", "tenant=globex"]), 1);
+    farm.run(&["run", "ls", "--label", "batch"])
+        .refused(2, &["--label", "NAME=VALUE"]);
+    farm.run(&["run", "cancel", "--param", "tenant=globex"])
+        .refused(4, &["this would cancel 1 run of sync", "add --yes"]);
+    farm.run(&["run", "cancel", "--param", "tenant=globex", "--yes"])
+        .ok();
+    assert_eq!(live(&farm), 2);
+    farm.run(&["run", "cancel", "--label", "role=batch", "--yes"])
+        .ok();
+    assert_eq!(live(&farm), 1);
+    farm.run(&[
+        "run",
+        "retry",
+        "--label",
+        "role=batch",
+        "--state",
+        "cancelled",
+        "--param",
+        "tenant=acme",
+        "--yes",
+    ])
+    .ok();
+    assert_eq!(listed(&["--state", "due", "--param", "tenant=acme"]), 1);
+}

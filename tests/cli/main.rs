@@ -15,6 +15,7 @@ mod import;
 mod pools;
 mod pty;
 mod reading;
+mod rename;
 mod restricted;
 mod running;
 mod schedules;

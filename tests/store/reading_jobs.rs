@@ -4,7 +4,7 @@ use farmhand_core::definition::{FlowSpec, JobSpec, TaskSpec};
 use farmhand_core::run::RunState;
 use farmhand_store::jobs::pause;
 use farmhand_store::protocol::claim;
-use farmhand_store::reading::{self, JobCondition, JobKind, JobState, JobsFilter};
+use farmhand_store::reading::{self, JobCondition, JobKind, JobOrder, JobState, JobsFilter};
 use serde_json::json;
 
 use super::fixture::{one, past, spec, success};
@@ -96,6 +96,57 @@ async fn jobs_come_with_their_last_outcomes_and_are_filtered() {
     );
     let label = Some(("role".to_owned(), "batch".to_owned()));
     assert_eq!(names(JobsFilter { label, ..any() }).await, ["backup-db"]);
+}
+
+#[tokio::test]
+async fn jobs_are_sorted_over_all_pages_and_those_without_an_instant_come_last() {
+    let (farm, db) = farm().await;
+    for name in ["a", "b", "c", "d"] {
+        farm.job(name, spec(), None).await;
+    }
+    farm.sql
+        .batch_execute(
+            "INSERT INTO farmhand.job_stat (job_id, last_finished, consecutive_failures) VALUES
+                 ('b', now() - interval '2 hours', 3), ('c', now() - interval '1 hour', 0), ('d', NULL, 3);
+             UPDATE farmhand.job SET next_run = now() + interval '2 hours' WHERE job_id = 'a';
+             UPDATE farmhand.job SET next_run = now() + interval '1 hour' WHERE job_id = 'd'",
+        )
+        .await
+        .unwrap();
+    for (order, wanted) in [
+        (JobOrder::Name, ["a", "b", "c", "d"]),
+        (JobOrder::Failures, ["b", "d", "a", "c"]),
+        (JobOrder::LastEnd, ["c", "b", "a", "d"]),
+        (JobOrder::Next, ["d", "a", "b", "c"]),
+    ] {
+        let filter = JobsFilter {
+            order,
+            ..JobsFilter::default()
+        };
+        for rows in [1, 2, 3, 10] {
+            let (mut seen, mut cursor) = (Vec::new(), None);
+            loop {
+                let list = reading::jobs(&db, &filter, &page(cursor, rows)).await.unwrap();
+                seen.extend(list.items.into_iter().map(|job| job.job_id));
+                cursor = list.next;
+                if cursor.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(seen, wanted, "{order}, {rows} a page");
+        }
+    }
+    let first = reading::jobs(&db, &JobsFilter::default(), &page(None, 1))
+        .await
+        .unwrap();
+    let other = JobsFilter {
+        order: JobOrder::Next,
+        ..JobsFilter::default()
+    };
+    let error = reading::jobs(&db, &other, &page(first.next, 1))
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("cursor"), "{error}");
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@
 
 use farmhand_tests::seed::Size;
 
+use super::reading_questions_runs;
+
 /// Each with what it is asked, in the ways that take different paths.
 pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
     let run = size.runs - 100;
@@ -16,7 +18,7 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
     let node = "'node-0003'::text";
     let none = "NULL::text";
     let all = "'{}'::text[]";
-    vec![
+    let mut questions = vec![
         ("reading_farm", ways(&[&["20::bigint", "3::bigint"]])),
         ("reading_clock", ways(&[&[]])),
         (
@@ -37,110 +39,6 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
         ),
         ("reading_lines", ways(&[&[id, "1", "-1::bigint", "256::bigint"]])),
         (
-            "reading_runs",
-            ways(&[
-                &[
-                    none,
-                    all,
-                    none,
-                    none,
-                    "NULL::bigint",
-                    "51::bigint",
-                    "51::bigint",
-                    "false",
-                    none,
-                ],
-                &[
-                    none,
-                    all,
-                    none,
-                    none,
-                    id,
-                    "51::bigint",
-                    "51::bigint",
-                    "false",
-                    none,
-                ],
-                &[
-                    job,
-                    all,
-                    none,
-                    none,
-                    "NULL::bigint",
-                    "51::bigint",
-                    "51::bigint",
-                    "false",
-                    none,
-                ],
-                &[
-                    job,
-                    "'{failed}'::text[]",
-                    none,
-                    none,
-                    "NULL::bigint",
-                    "51::bigint",
-                    "10000::bigint",
-                    "false",
-                    none,
-                ],
-                &[
-                    none,
-                    all,
-                    node,
-                    none,
-                    "NULL::bigint",
-                    "51::bigint",
-                    "10000::bigint",
-                    "false",
-                    none,
-                ],
-                &[
-                    none,
-                    all,
-                    "'nowhere'::text",
-                    none,
-                    "NULL::bigint",
-                    "51::bigint",
-                    "10000::bigint",
-                    "false",
-                    none,
-                ],
-                &[
-                    none,
-                    "'{due,running}'::text[]",
-                    none,
-                    none,
-                    "NULL::bigint",
-                    "51::bigint",
-                    "10000::bigint",
-                    "true",
-                    none,
-                ],
-                &[
-                    none,
-                    "'{succeeded}'::text[]",
-                    none,
-                    "'backfill'::text",
-                    id,
-                    "51::bigint",
-                    "10000::bigint",
-                    "false",
-                    none,
-                ],
-                &[
-                    job,
-                    all,
-                    none,
-                    none,
-                    "NULL::bigint",
-                    "51::bigint",
-                    "51::bigint",
-                    "false",
-                    "'a key'::text",
-                ],
-            ]),
-        ),
-        (
             "reading_days",
             ways(&[&[
                 job,
@@ -150,62 +48,6 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
                 "60000::bigint",
                 "30000::bigint",
             ]]),
-        ),
-        (
-            "reading_runs_by_state",
-            ways(&[
-                &[
-                    none,
-                    "'{failed,lost}'::text[]",
-                    none,
-                    none,
-                    "NULL::bigint",
-                    "51::bigint",
-                    "51::bigint",
-                    "false",
-                ],
-                &[
-                    none,
-                    "'{failed}'::text[]",
-                    node,
-                    none,
-                    id,
-                    "51::bigint",
-                    "10000::bigint",
-                    "false",
-                ],
-            ]),
-        ),
-        (
-            "reading_runs_ended",
-            ways(&[
-                &[
-                    none,
-                    all,
-                    none,
-                    none,
-                    "statement_timestamp() - interval '1 day'",
-                    "NULL::timestamptz",
-                    "NULL::timestamptz",
-                    "NULL::bigint",
-                    "51::bigint",
-                    "10000::bigint",
-                    none,
-                ],
-                &[
-                    none,
-                    all,
-                    node,
-                    none,
-                    "NULL::timestamptz",
-                    "statement_timestamp() - interval '20 days'",
-                    "statement_timestamp() - interval '21 days'",
-                    id,
-                    "51::bigint",
-                    "10000::bigint",
-                    none,
-                ],
-            ]),
         ),
         (
             "reading_run",
@@ -221,7 +63,17 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
         (
             "reading_jobs",
             ways(&[
-                &[none, none, none, none, "NULL::jsonb", none, "51::bigint"],
+                &[
+                    none,
+                    none,
+                    none,
+                    none,
+                    "NULL::jsonb",
+                    none,
+                    "51::bigint",
+                    "'name'",
+                    "NULL::bigint",
+                ],
                 &[
                     none,
                     none,
@@ -230,6 +82,8 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
                     "NULL::jsonb",
                     "'job-00500'::text",
                     "201::bigint",
+                    "'name'",
+                    "0::bigint",
                 ],
                 &[
                     none,
@@ -239,6 +93,8 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
                     "'{\"role\": \"web\"}'::jsonb",
                     none,
                     "51::bigint",
+                    "'name'",
+                    "NULL::bigint",
                 ],
                 &[
                     none,
@@ -248,8 +104,53 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
                     "NULL::jsonb",
                     none,
                     "51::bigint",
+                    "'name'",
+                    "NULL::bigint",
                 ],
-                &[job, none, none, none, "NULL::jsonb", none, "1::bigint"],
+                &[
+                    job,
+                    none,
+                    none,
+                    none,
+                    "NULL::jsonb",
+                    none,
+                    "1::bigint",
+                    "'name'",
+                    "NULL::bigint",
+                ],
+                &[
+                    none,
+                    none,
+                    none,
+                    none,
+                    "NULL::jsonb",
+                    "'job-00500'::text",
+                    "51::bigint",
+                    "'failures'",
+                    "-3::bigint",
+                ],
+                &[
+                    none,
+                    none,
+                    none,
+                    none,
+                    "NULL::jsonb",
+                    "'job-00500'::text",
+                    "51::bigint",
+                    "'next'",
+                    "1790000000000000::bigint",
+                ],
+                &[
+                    none,
+                    none,
+                    none,
+                    none,
+                    "NULL::jsonb",
+                    "'job-00500'::text",
+                    "51::bigint",
+                    "'last_end'",
+                    "-1790000000000000::bigint",
+                ],
             ]),
         ),
         ("reading_cells", ways(&[&[job, "200::bigint"]])),
@@ -396,5 +297,7 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
             ways(&[&["'[{\"job_id\": \"job-00008\", \"rev\": 1}]'::json"]]),
         ),
         ("gate_facts", ways(&[&[job, "2::bigint", id]])),
-    ]
+    ];
+    questions.extend(reading_questions_runs::questions(size));
+    questions
 }

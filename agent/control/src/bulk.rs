@@ -51,6 +51,10 @@ pub struct Chosen {
     pub job: Option<String>,
     pub states: Vec<RunState>,
     pub node: Option<String>,
+    /// Of jobs whose `where` asks for this label.
+    pub label: Option<(String, String)>,
+    /// With this value of this parameter.
+    pub param: Option<(String, String)>,
     /// By their end or, if they have not ended, by their due instant.
     pub since: Option<Timestamp>,
     pub until: Option<Timestamp>,
@@ -94,11 +98,12 @@ impl Chosen {
     }
 
     async fn matching(&self, db: &Db, deed: Deed, most: usize) -> Result<Vec<Picked>, Refusal> {
-        let texts = [&self.job, &self.node];
-        let times = [self.since, self.until];
-        if texts.iter().all(|t| t.is_none()) && times.iter().all(Option::is_none) && self.states.is_empty() {
+        let texts = [&self.job, &self.node].iter().all(|t| t.is_none());
+        let pairs = [&self.label, &self.param].iter().all(|t| t.is_none());
+        let times = [self.since, self.until].iter().all(Option::is_none);
+        if texts && pairs && times && self.states.is_empty() {
             return Err(Refusal::usage("no run is chosen")
-                .next("name runs by number, or by job, state, node, since or until"));
+                .next("name runs by number, or by job, state, node, label, param, since or until"));
         }
         if let Some(name) = &self.job {
             job::known(db, name).await?;
@@ -117,6 +122,8 @@ impl Chosen {
             node: self.node.clone(),
             since: self.since.filter(|_| ended),
             until: self.until.filter(|_| ended),
+            label: self.label.clone(),
+            param: self.param.clone(),
             ..RunFilter::default()
         };
         let fits = |run: &RunItem| {
@@ -158,6 +165,9 @@ impl Chosen {
             .iter()
             .for_each(|state| add("--state", Some(state.to_string())));
         add("--node", self.node.clone());
+        let pair = |(name, value): &(String, String)| format!("{name}={value}");
+        add("--label", self.label.as_ref().map(pair));
+        add("--param", self.param.as_ref().map(pair));
         add("--since", self.since.map(|at| at.to_string()));
         add("--until", self.until.map(|at| at.to_string()));
         text + " --yes"
@@ -169,7 +179,7 @@ fn too_many(most: usize) -> Refusal {
         Kind::Refused,
         format!("these are more than {most} runs; nothing was done"),
     )
-    .next("choose fewer, by job, node, since or until")
+    .next("choose fewer, by job, node, label, param, since or until")
 }
 
 /// These numbers, each once: a run that is named twice must not run again twice.

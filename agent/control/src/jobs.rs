@@ -43,16 +43,26 @@ pub async fn one(db: &Db, name: &str) -> Result<Listed, Refusal> {
 /// # Errors
 /// 3 when there never was one.
 pub async fn known(db: &Db, name: &str) -> Result<(), Refusal> {
-    let exists = jobs::job(db, name).await?.is_some() || !jobs::revisions(db, name, 1).await?.is_empty();
-    if exists {
-        Ok(())
-    } else {
-        Err(no_job(db, name).await)
+    if jobs::job(db, name).await?.is_some() {
+        return Ok(());
     }
+    let deleted = !jobs::revisions(db, name, 1).await?.is_empty();
+    if deleted && jobs::renamed_to(db, name).await?.is_none() {
+        return Ok(());
+    }
+    Err(no_job(db, name).await)
 }
 
 /// What is said of a name that no job has: with the job that may be meant.
 pub async fn no_job(db: &Db, name: &str) -> Refusal {
+    match jobs::renamed_to(db, name).await {
+        Ok(Some(now)) => {
+            return Refusal::new(Kind::NotFound, format!("{name} was renamed to {now}"))
+                .next("use that name");
+        }
+        Ok(None) => {}
+        Err(error) => return error.into(),
+    }
     let failure = Refusal::new(Kind::NotFound, format!("there is no job {name}"))
         .next("`farmhand job ls` shows the jobs");
     let all = match all(db).await {

@@ -91,7 +91,7 @@ BEGIN
         FROM farmhand.job JOIN farmhand.job_revision v USING (job_id, rev)
         WHERE job.job_id = submit.job_id AND NOT job.deleted;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'no job "%"', submit.job_id USING ERRCODE = 'P0002';
+        RAISE EXCEPTION 'no job "%"%', submit.job_id, coalesce(': it is called "' || farmhand.renamed_to(submit.job_id) || '" now', '') USING ERRCODE = 'P0002';
     END IF;
     IF NOT j.enabled THEN
         RAISE EXCEPTION 'job "%" is not enabled', submit.job_id USING ERRCODE = '55000';

@@ -44,6 +44,7 @@ const SCHEMA: &str = concat!(
     include_str!("../schema/acknowledgement.sql"),
     include_str!("../schema/audit.sql"),
     include_str!("../schema/partition.sql"),
+    include_str!("../schema/rename.sql"),
     include_str!("../schema/role.sql"),
     include_str!("../schema/bound.sql"),
     include_str!("../schema/restriction.sql"),

@@ -22,7 +22,8 @@ use serde_json::{Value, json};
 use super::apply_pools::{no_pool, plan_pools, pool_in_use, shared_pools, show_pools};
 use super::apply_source::{check_shared, check_sources, confirm, moves, needed, other_source, sources};
 use super::apply_targets::{no_target, plan_targets, shared_targets, show_targets};
-use super::{DatabaseArgs, Exit, Failure, Outcome, job_files, out, progress, sign, triggers};
+use super::rename::renames;
+use super::{DatabaseArgs, Exit, Failure, Outcome, job_files, out, progress, rename, sign, triggers};
 use farmhand_control::{due_now, jobs};
 
 #[derive(Args, Debug)]
@@ -58,6 +59,8 @@ pub(super) struct Wanted {
     pub source: String,
     /// Who vouches for it.
     pub signed: Option<Signed>,
+    /// What it was called before.
+    pub renamed_from: Option<String>,
 }
 
 /// All that files define.
@@ -72,6 +75,9 @@ pub(super) struct Files {
 pub(super) struct Step {
     job_id: String,
     pub(super) change: Kind,
+    /// What it is called until now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    renamed_from: Option<String>,
     /// Keys whose values differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     keys: Vec<String>,
@@ -102,11 +108,17 @@ pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Ou
         prune: args.prune,
         take_over: args.take_over,
         only: own.as_deref(),
+        renames: &[],
     };
     let present = jobs::all(&db).await?;
     triggers::check(&files_read, &all.jobs, &present, &scope)
         .map_err(|mistakes| refuse(&mistakes, as_json))?;
     let mut wanted = files(&files_read, all);
+    let renames = renames(&wanted.jobs, &present);
+    let scope = Scope {
+        renames: &renames,
+        ..scope
+    };
     if let Some(name) = &args.source {
         wanted.belong_to(name);
     }
@@ -140,6 +152,9 @@ pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Ou
         confirm(&steps, others, args)?;
         let work = store(&db, &wanted.jobs, Some(&wanted), scope);
         progress::during("applying", work).await?;
+        if !scope.renames.is_empty() {
+            rename::move_all(&db).await?;
+        }
     }
     if as_json {
         let applied = changes && !args.dry_run;
@@ -204,6 +219,7 @@ fn files(sources: &[Source], all: Definitions) -> Files {
         name: job.name,
         spec: job.spec,
         signed: None,
+        renamed_from: job.renamed_from,
     };
     let pool = |pool: PoolDefinition| PoolChange {
         source: sources[pool.source].name.clone(),
@@ -237,17 +253,24 @@ fn refuse(mistakes: &Mistakes, as_json: bool) -> Failure {
 }
 
 fn plan(wanted: &[Wanted], present: &[Listed], scope: &Scope<'_>) -> Vec<Step> {
-    let before: BTreeMap<&str, &Listed> = present.iter().map(|job| (job.job_id.as_str(), job)).collect();
+    let mut before: BTreeMap<&str, &Listed> = present.iter().map(|job| (job.job_id.as_str(), job)).collect();
+    for (former, name) in scope.renames {
+        let old = before.remove(former.as_str());
+        before.extend(old.map(|job| (name.as_str(), job)));
+    }
     let mut steps: Vec<Step> = wanted
         .iter()
         .map(|job| {
             let keys = before
                 .get(job.name.as_str())
                 .map(|old| differences(&old.spec, &value_of(&job.spec)));
+            let renamed = scope.renames.iter().find(|(_, name)| *name == job.name);
             Step {
                 job_id: job.name.clone(),
+                renamed_from: renamed.map(|(former, _)| former.clone()),
                 change: match &keys {
                     None => Kind::Created,
+                    Some(_) if renamed.is_some() => Kind::Updated,
                     Some(keys) if keys.is_empty() => Kind::Unchanged,
                     Some(_) => Kind::Updated,
                 },
@@ -257,11 +280,12 @@ fn plan(wanted: &[Wanted], present: &[Listed], scope: &Scope<'_>) -> Vec<Step> {
         })
         .collect();
     let kept: BTreeSet<&str> = wanted.iter().map(|job| job.name.as_str()).collect();
-    let gone = present
-        .iter()
-        .filter(|job| scope.prunes(&job.source, Some(&job.job_id)) && !kept.contains(job.job_id.as_str()));
+    let gone = (before.iter())
+        .filter(|(name, job)| scope.prunes(&job.source, Some(&job.job_id)) && !kept.contains(*name))
+        .map(|(_, job)| job);
     steps.extend(gone.map(|job| Step {
         job_id: job.job_id.clone(),
+        renamed_from: None,
         change: Kind::Deleted,
         keys: Vec::new(),
         running_at: job.running_at.clone(),
@@ -287,9 +311,10 @@ impl Kind {
 
 fn show(steps: &[Step]) {
     for step in steps {
-        let more = match &step.running_at {
-            Some(node) => format!("running at {node}"),
-            None => step.keys.join(", "),
+        let more = match (&step.running_at, &step.renamed_from) {
+            (Some(node), _) => format!("running at {node}"),
+            (None, Some(former)) => format!("renamed from {former}  {}", step.keys.join(", ")),
+            (None, None) => step.keys.join(", "),
         };
         out::line(format!("{} {}  {more}", step.change.sign(), step.job_id).trim_end());
     }
@@ -352,6 +377,7 @@ pub(super) async fn store(
                 } => {
                     decided.insert(job_id, decided_until);
                 }
+                Blocked::Renamed { job_id, to } => return Err(rename::former_name(&job_id, &to)),
                 Blocked::OtherSource { what, name, source } => {
                     return Err(other_source(what, &name, &source));
                 }

@@ -6,6 +6,7 @@ use farmhand_control::past_moment;
 use farmhand_core::run::RunState;
 use farmhand_store::{Db, query};
 
+use super::job::pair;
 use super::{Exit, Failure, completion, out, terminal};
 
 /// Runs that one command acts on at most.
@@ -25,6 +26,12 @@ pub struct Chosen {
     /// All runs held by, or ended on, this node
     #[arg(long, value_name = "ADDRESS", add = completion::node_names())]
     node: Option<String>,
+    /// All runs of jobs whose `where` asks for this label
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    label: Option<(String, String)>,
+    /// All runs with this value of a parameter, given or by default
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    param: Option<(String, String)>,
     /// All runs since this time, by their end or, if they have not ended, by their due instant: RFC 3339, a date or time
     /// (local, or in UTC with --utc), or how long ago (8h)
     #[arg(long, value_name = "T")]
@@ -53,6 +60,8 @@ impl Chosen {
             job: self.job.clone(),
             states: self.state.clone(),
             node: self.node.clone(),
+            label: self.label.clone(),
+            param: self.param.clone(),
             since: time("--since", &self.since)?,
             until: time("--until", &self.until)?,
             ..bulk::Chosen::default()

@@ -101,6 +101,7 @@ async fn of_files(db: &Db, args: &DiffArgs, as_json: bool) -> Result<Vec<Diff>, 
         prune: args.prune,
         take_over: false,
         only: own.as_deref(),
+        renames: &[],
     };
     let wanted = read_files(&args.path, as_json)?;
     let pools = every(|paging| async move { reading::pools(db, &paging).await })
@@ -248,6 +249,7 @@ pub async fn rollback(db: &Db, args: &RollbackArgs, as_json: bool) -> Outcome {
             source: format!("rollback to revision {}, from {}", args.rev, revision.source),
             // An old signature would be refused as such: whoever vouches for this must sign again.
             signed: None,
+            renamed_from: None,
         };
         store(db, &[wanted], None, Scope::default()).await?;
     }

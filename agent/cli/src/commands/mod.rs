@@ -43,6 +43,7 @@ pub mod out;
 mod pool;
 mod progress;
 mod remove;
+mod rename;
 mod report_progress;
 mod restriction;
 mod run;

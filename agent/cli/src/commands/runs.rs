@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::follow::no_run;
+use super::job::pair;
 use super::{Exit, Failure, Outcome, completion, out};
 use farmhand_control::jobs;
 
@@ -28,6 +29,12 @@ pub struct ListArgs {
     /// Runs held by, or ended on, this node only
     #[arg(long, value_name = "ADDRESS", add = completion::node_names())]
     pub node: Option<String>,
+    /// Runs of jobs whose `where` asks for this label only
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    pub label: Option<(String, String)>,
+    /// Runs with this value of a parameter only, given or by default
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    pub param: Option<(String, String)>,
     /// Runs for the row with this key only; of the table job that --job names
     #[arg(long, requires = "job")]
     pub key: Option<String>,
@@ -103,6 +110,8 @@ pub async fn list(db: &Db, args: &ListArgs, as_json: bool) -> Outcome {
         since: time("--since", &args.since)?,
         until: time("--until", &args.until)?,
         key: args.key.clone(),
+        label: args.label.clone(),
+        param: args.param.clone(),
     };
     let page = pages(db, &filter, args).await?;
     if as_json {

@@ -181,6 +181,7 @@ mod tests {
             spec,
             source: file.display().to_string(),
             signed: None,
+            renamed_from: None,
         }
     }
 

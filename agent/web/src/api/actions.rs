@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 
+use super::query::pair;
 use crate::auth::Refusal as Turned;
 use crate::extract::MaybeJson;
 use crate::{App, Caller, Json, Path, Problem, Query, Routes};
@@ -294,6 +295,10 @@ struct Choice {
     state: Vec<RunState>,
     /// Its address
     node: Option<String>,
+    /// A label that the `where` of its job asks for, as the job is defined now: `key=value`
+    label: Option<String>,
+    /// A parameter's value, as text: `name=value`. A run that was not given it has the default of its definition
+    param: Option<String>,
     /// By their end or, if they have not ended, by their due instant
     since: Option<Timestamp>,
     until: Option<Timestamp>,
@@ -302,8 +307,8 @@ struct Choice {
 }
 
 impl Choice {
-    fn action(self, deed: Deed) -> Action {
-        Action::Many {
+    fn action(self, deed: Deed) -> Result<Action, Problem> {
+        Ok(Action::Many {
             deed,
             from_failed: self.from_failed,
             chosen: Chosen {
@@ -311,11 +316,13 @@ impl Choice {
                 job: self.job,
                 states: self.state,
                 node: self.node,
+                label: pair("label", self.label.as_deref().unwrap_or_default())?,
+                param: pair("param", self.param.as_deref().unwrap_or_default())?,
                 since: self.since,
                 until: self.until,
                 upto: None,
             },
-        }
+        })
     }
 }
 
@@ -329,7 +336,7 @@ async fn cancel_many(
     Query(query): Query<Plain>,
     Json(choice): Json<Choice>,
 ) -> Answered {
-    act(&app, &caller, &choice.action(Deed::Cancel), None, query.preview)
+    act(&app, &caller, &choice.action(Deed::Cancel)?, None, query.preview)
         .await
         .map(Json)
 }
@@ -349,7 +356,7 @@ async fn retry_many(
     act(
         &app,
         &caller,
-        &choice.action(Deed::Retry),
+        &choice.action(Deed::Retry)?,
         key(&headers)?,
         query.preview,
     )

@@ -1,17 +1,18 @@
 //! Jobs: lists, one of them, its revisions, its runs as a grid, what comes next.
 
 use axum::extract::State;
-use farmhand_store::Role;
+use farmhand_store::jobs::renamed_to;
 use farmhand_store::reading::{
-    self, Cell, JobCondition, JobDays, JobDetail, JobItem, JobKind, JobsFilter, NextInstants, Page,
+    self, Cell, JobCondition, JobDays, JobDetail, JobItem, JobKind, JobOrder, JobsFilter, NextInstants, Page,
     RevisionDiff, RevisionItem,
 };
+use farmhand_store::{Db, Role};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 
-use super::query::{PageQuery, paging, within};
+use super::query::{PageQuery, paging, pair, within};
 use crate::{App, Json, Path, Problem, Query, Routes};
 
 pub fn router() -> Routes {
@@ -37,6 +38,9 @@ struct ListQuery {
     kind: Option<JobKind>,
     /// A label that the job's `where` asks for, as `key=value`.
     label: Option<String>,
+    /// By name when it is left out.
+    #[param(inline)]
+    sort: Option<JobOrder>,
     /// `next` of the page before.
     cursor: Option<String>,
     /// Rows wanted; 50 when it is left out.
@@ -44,23 +48,19 @@ struct ListQuery {
     limit: Option<i64>,
 }
 
-/// Jobs in the order of their names, each with its last 30 outcomes
+/// Jobs, each with its last 30 outcomes
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs", params(ListQuery),
     responses((status = 200, body = Page<JobItem>)))]
 async fn list(
     State(app): State<App>,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Page<JobItem>>, Problem> {
-    let label = match query.label.as_deref().map(|text| text.split_once('=')) {
-        None => None,
-        Some(Some((key, value))) => Some((key.to_owned(), value.to_owned())),
-        Some(None) => return Err(Problem::bad_request("label: write key=value")),
-    };
     let filter = JobsFilter {
         name: query.name.filter(|name| !name.is_empty()),
         state: query.state,
         kind: query.kind,
-        label,
+        label: pair("label", query.label.as_deref().unwrap_or_default())?,
+        order: query.sort.unwrap_or_default(),
     };
     let paging = paging(query.cursor, query.limit)?;
     Ok(Json(reading::jobs(app.reading.db(), &filter, &paging).await?))
@@ -71,8 +71,11 @@ async fn list(
     responses((status = 200, body = JobDetail), (status = 404, body = Problem, description = "There is no such job",
         content_type = "application/problem+json")))]
 async fn show(State(app): State<App>, Path(job): Path<String>) -> Result<Json<JobDetail>, Problem> {
-    let detail = reading::job(app.reading.db(), &job).await?;
-    Ok(Json(detail.ok_or_else(|| no_job(&job))?))
+    let db = app.reading.db();
+    match reading::job(db, &job).await? {
+        Some(detail) => Ok(Json(detail)),
+        None => Err(no_job(db, &job).await),
+    }
 }
 
 /// A job's revisions, the newest first
@@ -138,8 +141,11 @@ async fn next(
 ) -> Result<Json<NextInstants>, Problem> {
     let count = within("count", query.count, 1, 100)?.unwrap_or(10);
     let count = usize::try_from(count).unwrap_or(10);
-    let next = reading::next(app.reading.db(), &job, query.from, count).await?;
-    Ok(Json(next.ok_or_else(|| no_job(&job))?))
+    let db = app.reading.db();
+    match reading::next(db, &job, query.from, count).await? {
+        Some(next) => Ok(Json(next)),
+        None => Err(no_job(db, &job).await),
+    }
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -192,10 +198,20 @@ async fn days(
     Query(query): Query<DaysQuery>,
 ) -> Result<Json<JobDays>, Problem> {
     let count = within("days", query.days, 1, 90)?.and_then(|n| usize::try_from(n).ok());
-    let days = reading::days(app.reading.db(), &job, count.unwrap_or(reading::MOST_DAYS)).await?;
-    Ok(Json(days.ok_or_else(|| no_job(&job))?))
+    let db = app.reading.db();
+    match reading::days(db, &job, count.unwrap_or(reading::MOST_DAYS)).await? {
+        Some(days) => Ok(Json(days)),
+        None => Err(no_job(db, &job).await),
+    }
 }
 
-pub(super) fn no_job(job: &str) -> Problem {
-    Problem::not_found(format!("there is no job {job}")).hint("/api/v1/jobs lists the jobs")
+/// What is said of a name that no job has; also by pages.
+pub async fn no_job(db: &Db, job: &str) -> Problem {
+    match renamed_to(db, job).await {
+        Ok(Some(now)) => Problem::not_found(format!("{job} was renamed to {now}")).hint("use that name"),
+        Ok(None) => Problem::not_found(format!("there is no job {job}"))
+            .detail("it was never applied, or has been removed")
+            .hint("/jobs shows the jobs, and /api/v1/jobs lists them for programs"),
+        Err(error) => error.into(),
+    }
 }

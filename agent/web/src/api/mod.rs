@@ -5,12 +5,12 @@ mod causes;
 mod events;
 mod farm;
 mod follow;
-mod jobs;
+pub(crate) mod jobs;
 mod logs;
 mod matches;
 mod nodes;
 mod places;
-mod query;
+pub(crate) mod query;
 mod runs;
 mod stream;
 

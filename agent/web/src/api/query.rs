@@ -47,6 +47,24 @@ pub fn within(name: &str, value: Option<i64>, least: i64, most: i64) -> Result<O
     }
 }
 
+/// `name=value`; None of an empty text.
+///
+/// # Errors
+/// 400 for a text without a name or a `=`.
+pub fn pair(what: &str, text: &str) -> Result<Option<(String, String)>, Problem> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok(Some((name.trim().to_owned(), value.trim().to_owned())))
+        }
+        _ => Err(Problem::bad_request(format!(
+            "{what}: expected name=value, found {text:?}"
+        ))),
+    }
+}
+
 /// Words with commas between them.
 pub fn words<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
 where

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::routes;
 
-use super::query::{paging, words};
+use super::query::{paging, pair, words};
 use crate::{App, Json, Path, Problem, Query, Routes};
 
 pub fn router() -> Routes {
@@ -39,6 +39,10 @@ struct ListQuery {
     until: Option<Timestamp>,
     /// The runs for the row with this key, of the table job that `job` names.
     key: Option<String>,
+    /// A label that the `where` of its job asks for, as the job is defined now: `key=value`.
+    label: Option<String>,
+    /// A parameter's value, as text: `name=value`. A run that was not given it has the default of its definition.
+    param: Option<String>,
     /// `next` of the page before.
     cursor: Option<String>,
     /// Rows wanted; 50 when it is left out.
@@ -61,6 +65,8 @@ async fn list(
         since: query.since,
         until: query.until,
         key: query.key.filter(|key| !key.is_empty()),
+        label: pair("label", query.label.as_deref().unwrap_or_default())?,
+        param: pair("param", query.param.as_deref().unwrap_or_default())?,
     };
     let paging = paging(query.cursor, query.limit)?;
     Ok(Json(reading::runs(app.reading.db(), &filter, &paging).await?))

@@ -67,6 +67,7 @@ const ABOUT: [(&str, &str, &[&str]); 7] = [
         &[
             "job_applied",
             "job_deleted",
+            "job_renamed",
             "job_paused",
             "job_resumed",
             "backfill",

@@ -4,17 +4,19 @@ use axum::extract::State;
 use axum::response::Response;
 use farmhand_core::run::RunState;
 use farmhand_store::query;
-use farmhand_store::reading::{self, JobItem, JobState, JobsFilter, Paging};
+use farmhand_store::reading::{self, JobItem, JobOrder, JobState, JobsFilter, Paging};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::layout::Section;
+use super::parts::sort::{First, Sort, head};
 use super::parts::strip::strip;
 use super::parts::time::{ago, both};
 use super::parts::words::{self, Sign};
 use super::parts::{empty, link, none, pager_by_name};
 use super::{Made, answer};
+use crate::api::query::pair;
 use crate::{App, Caller, Problem, Query};
 
 #[derive(Deserialize, Default)]
@@ -24,6 +26,7 @@ pub struct Ask {
     state: String,
     kind: String,
     label: String,
+    sort: String,
     cursor: String,
 }
 
@@ -52,25 +55,32 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
         name: chosen(&ask.name),
         state: ask.state.parse().ok(),
         kind: ask.kind.parse().ok(),
-        label: ask
-            .label
-            .split_once('=')
-            .map(|(k, v)| (k.trim().to_owned(), v.trim().to_owned())),
+        label: pair("label", &ask.label)?,
+        order: ask.sort.parse().unwrap_or_default(),
     };
     let paging = Paging {
         cursor: chosen(&ask.cursor),
         limit: Some(50),
     };
     let (now, page) = (query::now(db).await?, reading::jobs(db, &filter, &paging).await?);
+    let fields: [(&str, &str); 4] = [
+        ("name", &ask.name),
+        ("state", &ask.state),
+        ("kind", &ask.kind),
+        ("label", &ask.label),
+    ];
+    let sort = Sort {
+        path: "/jobs",
+        fields: &fields,
+        by: if filter.order == JobOrder::Name {
+            ""
+        } else {
+            filter.order.as_str()
+        },
+    };
     let here = |cursor: &str| {
-        let chosen = [
-            ("name", ask.name.as_str()),
-            ("state", &ask.state),
-            ("kind", &ask.kind),
-            ("label", &ask.label),
-            ("cursor", cursor),
-        ];
-        link::query("/jobs", &chosen)
+        let place = [("sort", sort.by), ("cursor", cursor)];
+        link::query("/jobs", &[&fields[..], &place].concat())
     };
     let first = (!ask.cursor.is_empty()).then(|| here(""));
     let next = page.next.as_deref().map(here);
@@ -80,7 +90,7 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
         section class="card" {
             header { (filter_form(ask)) }
             div id="jobs" data-live {
-                @if !page.items.is_empty() { (table(&page.items, now)) }
+                @if !page.items.is_empty() { (table(&page.items, Some(&sort), now)) }
                 @else if any.iter().all(|t| t.is_empty()) {
                     (empty("No job yet", "A job file says what to run, when and where. Agents pick up what is applied by themselves.",
                         "farmhand job apply jobs.toml"))
@@ -112,6 +122,7 @@ fn filter_form(ask: &Ask) -> Markup {
             label { "State" (select("state", &ask.state, &STATES)) }
             label { "Kind" (select("kind", &ask.kind, &KINDS)) }
             label { "Label" input name="label" value=(ask.label) size="11" placeholder="role=batch"; }
+            @if !ask.sort.is_empty() { input type="hidden" name="sort" value=(ask.sort); }
             button { "Filter" }
         }
     }
@@ -122,10 +133,17 @@ pub fn sign(job: &JobItem) -> Sign {
     words::health(job.health)
 }
 
-fn table(jobs: &[JobItem], now: Timestamp) -> Markup {
+fn table(jobs: &[JobItem], sort: Option<&Sort<'_>>, now: Timestamp) -> Markup {
     html! {
         div class="scroll" { table class="stack" {
-            thead { tr { th { "Job" } th { "State" } th { "When" } th { "Next (UTC)" } th { "Last 30, the newest on the right" } th { "Last end" } } }
+            thead { tr {
+                (head(sort, "Job", "", First::Smallest, "By name"))
+                (head(sort, "State", "failures", First::Largest, "By failures in a row, the most first"))
+                th { "When" }
+                (head(sort, "Next (UTC)", "next", First::Smallest, "The soonest first"))
+                th { "Last 30, the newest on the right" }
+                (head(sort, "Last end", "last_end", First::Largest, "The latest first"))
+            } }
             tbody {
                 @for job in jobs {
                     tr id=(format!("job-{}", job.job_id)) data-row {

@@ -1,11 +1,12 @@
 //! Nodes: slots, labels, sessions, clocks, and what withholds them.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
 use farmhand_store::query;
-use farmhand_store::reading::{self, EventsFilter, NodeItem, NodeState, Paging};
+use farmhand_store::reading::{self, EventsFilter, MOST, NodeItem, NodeState, Paging};
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -13,6 +14,7 @@ use serde::Deserialize;
 use super::act::{Verb, button_of};
 use super::events::sentences;
 use super::layout::Section;
+use super::parts::sort::{First, Sort, head};
 use super::parts::time::{ago, both, since, took};
 use super::parts::{cli, empty, link, meter, none, pager_by_name, words};
 use super::{Made, answer};
@@ -22,6 +24,7 @@ use crate::{App, Caller, Path, Problem, Query};
 #[serde(default)]
 pub struct Ask {
     state: String,
+    sort: String,
     cursor: String,
 }
 
@@ -38,10 +41,20 @@ async fn list(app: &App, caller: &Caller, ask: &Ask) -> Result<Made, Problem> {
     let now = query::now(db).await?;
     let paging = Paging {
         cursor: Some(ask.cursor.clone()),
-        limit: Some(100),
+        limit: Some(MOST),
     };
-    let page = reading::nodes(db, ask.state.parse().ok(), &paging).await?;
-    let here = |cursor: &str| link::query("/nodes", &[("state", &ask.state), ("cursor", cursor)]);
+    let mut page = reading::nodes(db, ask.state.parse().ok(), &paging).await?;
+    // What one page holds is sorted; of more than that, only a part would be.
+    let fields: [(&str, &str); 1] = [("state", &ask.state)];
+    let sort = (page.next.is_none() && ask.cursor.is_empty()).then(|| Sort {
+        path: "/nodes",
+        fields: &fields,
+        by: &ask.sort,
+    });
+    if sort.is_some() {
+        order(&mut page.items, &ask.sort);
+    }
+    let here = |cursor: &str| link::query("/nodes", &[fields[0], ("cursor", cursor)]);
     let first = (!ask.cursor.is_empty()).then(|| here(""));
     let next = page.next.as_deref().map(here);
     let content = html! {
@@ -54,6 +67,7 @@ async fn list(app: &App, caller: &Caller, ask: &Ask) -> Result<Made, Problem> {
                             @for state in STATES { option value=(state) selected[state == ask.state] { (if state.is_empty() { "any" } else { state }) } }
                         }
                     }
+                    @if !ask.sort.is_empty() { input type="hidden" name="sort" value=(ask.sort); }
                     button { "Filter" }
                 }
             }
@@ -61,7 +75,7 @@ async fn list(app: &App, caller: &Caller, ask: &Ask) -> Result<Made, Problem> {
                 @if page.items.is_empty() {
                     (empty("No node here", "Each server of the farm runs one agent. Start one, on this machine or another, and it is a node.",
                         "FARMHAND_DATABASE_URL=postgresql://… farmhand agent --slots 4"))
-                } @else { (table(&page.items, now, caller)) }
+                } @else { (table(&page.items, sort.as_ref(), now, caller)) }
                 (pager_by_name(first.as_deref(), next.as_deref()))
             }
         }
@@ -75,12 +89,33 @@ async fn list(app: &App, caller: &Caller, ask: &Ask) -> Result<Made, Problem> {
     })
 }
 
-fn table(nodes: &[NodeItem], now: Timestamp, caller: &Caller) -> Markup {
+/// By name as they come; else what is worst, or has most to do, first.
+fn order(nodes: &mut [NodeItem], by: &str) {
+    const WORST_FIRST: [NodeState; 7] = [
+        NodeState::Lost,
+        NodeState::Expired,
+        NodeState::Blocked,
+        NodeState::Draining,
+        NodeState::Cordoned,
+        NodeState::Ready,
+        NodeState::Closed,
+    ];
+    match by {
+        "state" => nodes.sort_by_key(|node| WORST_FIRST.iter().position(|state| *state == node.state)),
+        "running" => nodes.sort_by_key(|node| Reverse(node.running)),
+        _ => {}
+    }
+}
+
+fn table(nodes: &[NodeItem], sort: Option<&Sort<'_>>, now: Timestamp, caller: &Caller) -> Markup {
     html! {
         div class="scroll" {
             table class="stack" {
                 thead { tr {
-                    th { "Node" } th { "State" } th { "Slots" } th { "Last heartbeat" } th class="num" { "Session" }
+                    (head(sort, "Node", "", First::Smallest, "By address"))
+                    (head(sort, "State", "state", First::Largest, "The worst first"))
+                    (head(sort, "Slots", "running", First::Largest, "By running jobs, the most first"))
+                    th { "Last heartbeat" } th class="num" { "Session" }
                     th { "Since" } th { "Clock" } th { "Labels" } th { "Version" } th { span class="sr" { "Actions" } }
                 } }
                 tbody {

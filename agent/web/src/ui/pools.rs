@@ -1,5 +1,6 @@
 //! Pools: who has their places, and who waits for one.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use axum::extract::State;
@@ -7,12 +8,13 @@ use axum::response::Response;
 use farmhand_control::nodes::no_pool;
 use farmhand_store::pools::Holder;
 use farmhand_store::query;
-use farmhand_store::reading::{self, Paging, PoolItem, PoolWaiter};
+use farmhand_store::reading::{self, MOST, Paging, PoolItem, PoolWaiter};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::layout::Section;
+use super::parts::sort::{First, Sort, head};
 use super::parts::time::{ago, both, since};
 use super::parts::{cli, empty, link, meter, none, pager_by_name};
 use super::{Made, answer};
@@ -21,6 +23,7 @@ use crate::{App, Caller, Path, Problem, Query};
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub struct Ask {
+    sort: String,
     cursor: String,
 }
 
@@ -33,9 +36,20 @@ async fn list(app: &App, ask: &Ask) -> Result<Made, Problem> {
     let now = query::now(db).await?;
     let paging = Paging {
         cursor: Some(ask.cursor.clone()).filter(|cursor| !cursor.is_empty()),
-        limit: Some(100),
+        limit: Some(MOST),
     };
-    let page = reading::pools(db, &paging).await?;
+    let mut page = reading::pools(db, &paging).await?;
+    // As of nodes: what one page holds is sorted.
+    let sort = (page.next.is_none() && ask.cursor.is_empty()).then_some(Sort {
+        path: "/pools",
+        fields: &[],
+        by: &ask.sort,
+    });
+    match ask.sort.as_str() {
+        "used" if sort.is_some() => page.items.sort_by_key(|pool| Reverse(places(pool))),
+        "waiting" if sort.is_some() => page.items.sort_by_key(|pool| Reverse(pool.waiting)),
+        _ => {}
+    }
     let here = |cursor: &str| link::query("/pools", &[("cursor", cursor)]);
     let first = (!ask.cursor.is_empty()).then(|| here(""));
     let next = page.next.as_deref().map(here);
@@ -46,7 +60,7 @@ async fn list(app: &App, ask: &Ask) -> Result<Made, Problem> {
                 @if page.items.is_empty() {
                     (empty("No pools", "A pool bounds how many runs of its jobs go on at once. Write [pool.NAME] with a size into a job file, name it \
                         in the jobs, and apply the file.", "farmhand job apply jobs.toml"))
-                } @else { (table(&page.items, now)) }
+                } @else { (table(&page.items, sort.as_ref(), now)) }
                 (pager_by_name(first.as_deref(), next.as_deref()))
             }
         }
@@ -60,10 +74,15 @@ async fn list(app: &App, ask: &Ask) -> Result<Made, Problem> {
     })
 }
 
-fn table(pools: &[PoolItem], now: Timestamp) -> Markup {
+fn table(pools: &[PoolItem], sort: Option<&Sort<'_>>, now: Timestamp) -> Markup {
     html! {
         div class="scroll" { table class="stack" {
-            thead { tr { th { "Pool" } th { "In use" } th { "On nodes" } th { "Waiting" } th { "Longest wait" } th { "Jobs" } } }
+            thead { tr {
+                (head(sort, "Pool", "", First::Smallest, "By name"))
+                (head(sort, "In use", "used", First::Largest, "By places in use, the most first"))
+                th { "On nodes" }
+                (head(sort, "Waiting", "waiting", First::Largest, "The most first"))
+                th { "Longest wait" } th { "Jobs" } } }
             tbody {
                 @for pool in pools {
                     tr id=(format!("pool-{}", pool.name)) data-row {
@@ -82,14 +101,14 @@ fn table(pools: &[PoolItem], now: Timestamp) -> Markup {
     }
 }
 
-/// Places of the farm.
-fn in_use(pool: &PoolItem) -> Markup {
+/// Places of the farm that are in use.
+fn places(pool: &PoolItem) -> i64 {
     let used = pool.holders.iter().filter(|holder| !holder.per_node).count();
-    meter(
-        i64::try_from(used).unwrap_or(i64::MAX),
-        i64::from(pool.size),
-        "places",
-    )
+    i64::try_from(used).unwrap_or(i64::MAX)
+}
+
+fn in_use(pool: &PoolItem) -> Markup {
+    meter(places(pool), i64::from(pool.size), "places")
 }
 
 fn resized(pool: &PoolItem) -> Markup {

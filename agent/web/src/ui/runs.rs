@@ -16,6 +16,7 @@ use super::parts::icons::Icon;
 use super::parts::time::{ago, between, since, took};
 use super::parts::{empty, link, none, pager, words};
 use super::{Made, answer};
+use crate::api::query::pair;
 use crate::{App, Caller, Problem, Query};
 
 /// The filter as it stands in the address.
@@ -25,11 +26,34 @@ pub struct Ask {
     job: String,
     state: String,
     node: String,
+    label: String,
+    param: String,
     since: String,
     until: String,
     /// IANA name: of `since` and `until`; UTC when it is empty.
     zone: String,
     cursor: String,
+}
+
+impl Ask {
+    /// The fields of the filter, as the address has them.
+    fn fields(&self) -> [(&'static str, &str); 8] {
+        [
+            ("job", &self.job),
+            ("state", &self.state),
+            ("node", &self.node),
+            ("label", &self.label),
+            ("param", &self.param),
+            ("since", &self.since),
+            ("until", &self.until),
+            ("zone", &self.zone),
+        ]
+    }
+
+    /// Whether anything is filtered; a zone alone filters nothing.
+    fn filters(&self) -> bool {
+        (self.fields().iter()).any(|(name, value)| *name != "zone" && !value.is_empty())
+    }
 }
 
 /// What the choice of states offers: its value, its word and the states it means.
@@ -87,6 +111,8 @@ async fn made(app: &App, ask: &Ask, role: Role) -> Result<Made, Problem> {
         node: chosen(&ask.node),
         since: time("since", &ask.since)?,
         until: time("until", &ask.until)?,
+        label: pair("label", &ask.label)?,
+        param: pair("param", &ask.param)?,
         ..RunFilter::default()
     };
     let paging = Paging {
@@ -94,20 +120,7 @@ async fn made(app: &App, ask: &Ask, role: Role) -> Result<Made, Problem> {
         limit: Some(50),
     };
     let page = reading::runs(db, &filter, &paging).await?;
-    let here = |cursor: &str| {
-        link::query(
-            "/runs",
-            &[
-                ("job", &ask.job),
-                ("state", &ask.state),
-                ("node", &ask.node),
-                ("since", &ask.since),
-                ("until", &ask.until),
-                ("zone", &ask.zone),
-                ("cursor", cursor),
-            ],
-        )
-    };
+    let here = |cursor: &str| link::query("/runs", &[&ask.fields()[..], &[("cursor", cursor)]].concat());
     let first = (!ask.cursor.is_empty()).then(|| here(""));
     let next = page.next.as_deref().map(here);
     let content = html! {
@@ -144,6 +157,8 @@ fn filter_form(ask: &Ask) -> Markup {
                 }
             }
             label { "Node" input name="node" value=(ask.node) size="10"; }
+            label { "Label" input name="label" value=(ask.label) size="11" placeholder="role=batch" title="That the job’s where asks for"; }
+            label { "Parameter" input name="param" value=(ask.param) size="11" placeholder="name=value"; }
             label { "Ended since" input name="since" value=(ask.since) size="14" placeholder="8h, or a time"; }
             label { "Until" input name="until" value=(ask.until) size="14"; }
             label { "In" input name="zone" value=(ask.zone) size="12" placeholder="UTC" title="The time zone of both times: an IANA name"; }
@@ -156,10 +171,7 @@ fn nothing(ask: &Ask, more: bool) -> Markup {
     if more {
         return html! { p class="empty muted" { "None of the runs looked through so far; older ones may be." } };
     }
-    if [&ask.job, &ask.state, &ask.node, &ask.since, &ask.until]
-        .iter()
-        .all(|text| text.is_empty())
-    {
+    if !ask.filters() {
         return empty(
             "Nothing has run yet",
             "A run appears here when a job is due, or at once when you ask for one.",
@@ -173,18 +185,15 @@ fn nothing(ask: &Ask, more: bool) -> Markup {
 fn many(ask: &Ask, items: &[RunItem], role: Role) -> Markup {
     let live = items.iter().any(|run| !run.state.is_final());
     let over = items.iter().any(|run| run.state.is_final());
-    let filtered = [&ask.job, &ask.state, &ask.node, &ask.since, &ask.until]
-        .iter()
-        .any(|text| !text.is_empty());
     html! {
         @if role >= Role::Operator {
             div class="many" {
-                @for (name, value) in [("job", &ask.job), ("state", &ask.state), ("node", &ask.node), ("since", &ask.since), ("until", &ask.until), ("zone", &ask.zone)] {
+                @for (name, value) in ask.fields() {
                     @if !value.is_empty() { input type="hidden" name=(name) value=(value); }
                 }
                 @if over { button formaction="/act/retry-runs" { (Icon::Again.markup()) "Run these again" } }
                 @if live { button class="bad" formaction="/act/cancel-runs" { (Icon::Stop.markup()) "Cancel these" } }
-                small { @if filtered { "All that the filter finds, on every page" @if ask.state.is_empty() { "; run again: only what failed, timed out or was lost" } ". Tick runs to choose them alone." } @else { "Tick runs, or filter." } }
+                small { @if ask.filters() { "All that the filter finds, on every page" @if ask.state.is_empty() { "; run again: only what failed, timed out or was lost" } ". Tick runs to choose them alone." } @else { "Tick runs, or filter." } }
             }
         }
     }

@@ -46,6 +46,7 @@ pub(super) const OWN_KEYS: &[&str] = &[
     "idle_exit",
     "idle_delay",
     "triggered_by",
+    "renamed_from",
 ];
 
 /// Words that other schedulers use.
@@ -280,6 +281,8 @@ fn read_needs(job: &mut Reader<'_>, spec: &mut JobSpec) {
 
 /// What people want to know of it.
 fn read_people(job: &mut Reader<'_>, spec: &mut JobSpec) {
+    // Of no revision: whoever applies the file looks for it.
+    job.read("renamed_from", needs::resource_name);
     job.maybe("description", &mut spec.description, filled);
     job.maybe("owner", &mut spec.owner, filled);
     job.maybe("runbook", &mut spec.runbook, web_address);

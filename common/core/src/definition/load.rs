@@ -18,6 +18,8 @@ pub struct JobDefinition {
     pub spec: JobSpec,
     /// The names in its `triggered_by`, with their places.
     pub parents: Vec<(String, Range<usize>)>,
+    /// What it was called before.
+    pub renamed_from: Option<String>,
     /// Index of the source, and the bytes of the job's name in it.
     pub source: usize,
     pub span: Range<usize>,
@@ -131,6 +133,8 @@ fn read_file<'a>(
                 name: name.value.to_owned(),
                 spec: read_job(Reader::new(layers, sink), &layer, shared),
                 parents: triggers::parents_of(own),
+                renamed_from: (own.get("renamed_from").and_then(|name| name.get_ref().as_str()))
+                    .map(str::to_owned),
                 source: index,
                 span: name.span,
             });
@@ -145,7 +149,10 @@ fn read_file<'a>(
 }
 
 /// Names go into file names, environment variables, URLs and tables.
-fn check_name(name: &str) -> Result<(), &'static str> {
+///
+/// # Errors
+/// With what a name is made of.
+pub fn check_name(name: &str) -> Result<(), &'static str> {
     if needs::is_resource_name(name) {
         Ok(())
     } else {

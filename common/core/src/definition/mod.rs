@@ -47,7 +47,7 @@ pub use difference::{Change, changes, differences};
 pub use filling::{Filling, argv, fill};
 pub(crate) use filling::{Placeholder, escape, placeholder};
 pub use flow_spec::{FlowSpec, Resume, Scripts, TaskSpec};
-pub use load::{Definitions, JobDefinition, load, load_all};
+pub use load::{Definitions, JobDefinition, check_name, load, load_all};
 pub use needs::{Needs, Rate};
 pub use notify::TargetDefinition;
 pub use params::{

@@ -165,6 +165,11 @@ pub(super) const JOB: &[Key] = &[
         Kind::TextLike("mailer"),
         "Who it runs as; the agent's own user by default.",
     ),
+    key(
+        "renamed_from",
+        Kind::TextLike("import"),
+        "What the job was called before: it keeps its history.",
+    ),
     key("description", Kind::Text, "What the job is for."),
     key("owner", Kind::TextLike("team-billing"), "Whose it is."),
     key("tags", Kind::Texts("billing"), "Words to find it by."),

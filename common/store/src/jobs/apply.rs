@@ -9,6 +9,7 @@ use tokio_postgres::types::{Json, Type};
 
 use super::edges;
 use super::pools::{self, PoolChange};
+use super::rename::rename_in;
 use super::scope::{Scope, User};
 use super::targets::{self, TargetChange};
 use crate::db::{Db, Transaction, stmt};
@@ -69,6 +70,8 @@ pub enum Blocked {
     PoolInUse { pool: String, runs: Vec<i64> },
     /// Neither the farm nor the change has this target of messages.
     NoTarget { job_id: String, target: String },
+    /// The name is the former one of another job.
+    Renamed { job_id: String, to: String },
     /// Another source defines this job, pool or target.
     OtherSource {
         what: &'static str,
@@ -103,6 +106,8 @@ pub(super) struct Present {
     pub(super) deleted: bool,
     overdue: Option<Timestamp>,
     decided_until: Option<Timestamp>,
+    /// Of a job that is gone: what it is called now.
+    renamed_to: Option<String>,
 }
 
 /// The columns of `job` that follow from a definition.
@@ -168,6 +173,13 @@ pub async fn apply_signed(
 ) -> Result<ApplyOutcome, StoreError> {
     let mut tx = db.transaction("apply").await?;
     let seq = bump(&mut tx).await?;
+    let mut renamed: BTreeMap<&str, &str> = BTreeMap::new();
+    for (former, name) in scope.renames {
+        let signed_anew = signed.contains_key(name);
+        if rename_in(&mut tx, (former, name), by, seq, signed_anew).await? {
+            renamed.insert(name, former);
+        }
+    }
     let names: Vec<&str> = changes.iter().map(|c| c.job_id.as_str()).collect();
     let present: Vec<Present> = tx
         .rows(
@@ -185,6 +197,13 @@ pub async fn apply_signed(
         let spec = to_value(&change.spec)?;
         let before = present.get(&change.job_id);
         let live = before.filter(|p| !p.deleted);
+        if let Some(to) = before.and_then(|p| p.renamed_to.clone()) {
+            blocked.push(Blocked::Renamed {
+                job_id: change.job_id.clone(),
+                to,
+            });
+            continue;
+        }
         if let Some(other) = live.filter(|p| scope.forbids(&p.source)) {
             blocked.push(Blocked::OtherSource {
                 what: "job",
@@ -236,6 +255,14 @@ pub async fn apply_signed(
     blocked.extend(targets.blocked(columns.iter().map(|c| (c.job_id, &c.spec.notify[..]))));
     if !blocked.is_empty() {
         tx.rollback().await?;
+        // Until the next try it has its former name.
+        for why in &mut blocked {
+            if let Blocked::Overdue { job_id, .. } = why
+                && let Some(former) = renamed.get(job_id.as_str())
+            {
+                *job_id = (*former).to_owned();
+            }
+        }
         return Ok(ApplyOutcome::Blocked(blocked));
     }
     applied.extend(gone.iter().map(|p| Applied {
@@ -255,7 +282,7 @@ pub async fn apply_signed(
     let vouched: Vec<(&str, i64, &Signed)> = (applied.iter().filter(|a| a.change != Change::Deleted))
         .filter_map(|a| Some((a.job_id.as_str(), a.rev, signed.get(&a.job_id)?)))
         .collect();
-    if columns.is_empty() && gone.is_empty() && plan.is_empty() && targets.is_empty() {
+    if renamed.is_empty() && columns.is_empty() && gone.is_empty() && plan.is_empty() && targets.is_empty() {
         // A signature for what is there already changes nothing that agents would have to read again.
         if signatures::sign(&mut tx, &vouched, by).await? > 0 || !moved.is_empty() {
             tx.commit().await?;
@@ -292,6 +319,7 @@ pub async fn apply_signed(
     .await?;
     let changed: Vec<&str> = (columns.iter().map(|c| c.job_id))
         .chain(gone.iter().copied())
+        .chain(renamed.iter().flat_map(|(name, former)| [*name, *former]))
         .collect();
     rounds(&mut tx, &changed).await?;
     targets::write_edges(&mut tx, &changed).await?;

@@ -7,6 +7,7 @@ mod edges;
 mod list;
 mod operator;
 mod pools;
+mod rename;
 mod scope;
 mod submit;
 mod targets;
@@ -21,6 +22,7 @@ pub use operator::{
     retry_run, tell_many,
 };
 pub use pools::PoolChange;
+pub use rename::{move_runs, rename, renamed_to};
 pub use scope::{Scope, User};
 pub use submit::{Submission, Submitted, submit, submit_overlapping};
 pub use targets::TargetChange;

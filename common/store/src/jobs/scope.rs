@@ -22,6 +22,8 @@ pub struct Scope<'a> {
     pub take_over: bool,
     /// Of a login that is restricted, the jobs that it may delete; pools and targets, which all share, it leaves alone.
     pub only: Option<&'a [String]>,
+    /// Jobs that get another name first: the former one and the new one. A former name that no job has changes nothing.
+    pub renames: &'a [(String, String)],
 }
 
 impl Scope<'_> {
@@ -63,6 +65,7 @@ mod tests {
             prune: true,
             take_over: false,
             only: None,
+            renames: &[],
         };
         for (source, covered) in [
             ("jobs", true),

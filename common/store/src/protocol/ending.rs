@@ -178,6 +178,8 @@ pub async fn close_if(
 pub struct LeftOver {
     pub to_sweep: bool,
     pub to_abandon: bool,
+    /// Ended runs that have a former name of their job.
+    pub to_move: bool,
     pub to_write: bool,
 }
 

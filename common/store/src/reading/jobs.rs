@@ -9,6 +9,7 @@ use tokio_postgres::types::Type;
 use utoipa::ToSchema;
 
 use super::page::{Page, Paging, cursor};
+use super::runs::wanted_label;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::text::words;
@@ -60,6 +61,21 @@ words! {
     }
 }
 
+words! {
+    /// What a list of jobs is sorted by; jobs that are alike in it, by their names.
+    #[derive(Default)]
+    JobOrder {
+        #[default]
+        Name = "name",
+        /// The most failures in a row first.
+        Failures = "failures",
+        /// The soonest first.
+        Next = "next",
+        /// The latest first.
+        LastEnd = "last_end",
+    }
+}
+
 /// Which jobs; None means any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobsFilter {
@@ -69,6 +85,7 @@ pub struct JobsFilter {
     pub kind: Option<JobKind>,
     /// Jobs whose `where` asks for this label with this value.
     pub label: Option<(String, String)>,
+    pub order: JobOrder,
 }
 
 /// An ended run as a mark in a strip.
@@ -164,6 +181,8 @@ pub(super) struct Row {
     applied_by: String,
     applied_at: Timestamp,
     pub spec: Value,
+    /// Its place in the order that was asked for.
+    rank: i64,
     is_table: bool,
     is_stream: bool,
     is_flow: bool,
@@ -176,30 +195,35 @@ pub(super) struct Row {
     live: Vec<LiveMark>,
 }
 
-/// A page of jobs in the order of their names.
+/// A page of jobs in the order of the filter. The order is of all jobs, so the page after begins where this one ends; a job
+/// whose place in it changes meanwhile may be left out or come twice.
 ///
 /// # Errors
 /// The database's; `Refused` for a cursor of something else.
 pub async fn jobs(db: &Db, filter: &JobsFilter, paging: &Paging) -> Result<Page<JobItem>, StoreError> {
-    let after: Option<String> = paging.after("jobs")?;
+    let list = format!("jobs by {}", filter.order);
+    let after: Option<(i64, String)> = paging.after(&list)?;
     let limit = paging.rows();
-    let rows = read(db, None, filter, after.as_deref(), limit + 1).await?;
-    let items = rows.into_iter().map(item).collect();
-    Ok(Page::cut(items, limit, |job: &JobItem| {
-        cursor("jobs", &job.job_id)
-    }))
+    let rows = read(db, None, filter, after.as_ref(), limit + 1).await?;
+    let page = Page::cut(rows, limit, |row: &Row| cursor(&list, &(row.rank, &row.job_id)));
+    Ok(Page {
+        items: page.items.into_iter().map(item).collect(),
+        next: page.next,
+    })
 }
 
 pub(super) async fn read(
     db: &Db,
     only: Option<&str>,
     filter: &JobsFilter,
-    after: Option<&str>,
+    after: Option<&(i64, String)>,
     limit: i64,
 ) -> Result<Vec<Row>, StoreError> {
+    let (rank, name) = after.map(|(rank, name)| (*rank, name.as_str())).unzip();
+    let order = filter.order.as_str();
     let kind = filter.kind.map(JobKind::as_str);
     let state = filter.state.map(JobCondition::as_str);
-    let label = (filter.label.as_ref()).map(|(key, value)| serde_json::json!({ key.as_str(): value }));
+    let label = filter.label.as_ref().map(wanted_label);
     db.rows(
         stmt!("reading_jobs"),
         &[
@@ -208,8 +232,10 @@ pub(super) async fn read(
             (&state, Type::TEXT),
             (&kind, Type::TEXT),
             (&label, Type::JSONB),
-            (&after, Type::TEXT),
+            (&name, Type::TEXT),
             (&limit, Type::INT8),
+            (&order, Type::TEXT),
+            (&rank, Type::INT8),
         ],
     )
     .await

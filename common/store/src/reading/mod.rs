@@ -29,15 +29,15 @@ pub use days::{Durations, JobDay, JobDays, MOST_DAYS, SuccessRate, days, days_in
 pub use events::{EventsFilter, events};
 pub use explain::{explain, explain_run};
 pub use farm::{
-    FailingJob, FarmNow, FarmStatus, FarmTotals, FlappingNode, LeaseTrouble, LostNode, OverdueJob, SlowRun, StuckLease,
-    WaitingRun, farm, status,
+    FailingJob, FarmNow, FarmStatus, FarmTotals, FlappingNode, LeaseTrouble, LostNode, OverdueJob, SlowRun,
+    StuckLease, WaitingRun, farm, status,
 };
 pub use farmhand_core::cause::Acknowledged;
 pub use farmhand_core::health::Level;
 pub use farmhand_core::verdict::{About, Finding};
 pub use flow::{FlowTask, FlowView, flow};
 pub use job::{Cell, JobDetail, NextInstants, RevisionDiff, RevisionItem, cells, diff, job, next, revisions};
-pub use jobs::{JobCondition, JobItem, JobKind, JobState, JobsFilter, LiveMark, OutcomeMark, jobs};
+pub use jobs::{JobCondition, JobItem, JobKind, JobOrder, JobState, JobsFilter, LiveMark, OutcomeMark, jobs};
 pub use lanes::{Band, Bar, BarEnd, FenceMark, Lane, Lanes, Successor, Window, lanes};
 pub use logs::{LogPiece, LogRange, LogState, MOST_BYTES, Tail, log, log_state};
 pub use marks::{Marks, RunMark, marks};

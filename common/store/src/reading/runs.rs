@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio_postgres::types::Type;
 use utoipa::ToSchema;
 
@@ -34,6 +35,27 @@ pub struct RunFilter {
     pub until: Option<Timestamp>,
     /// Of a table job's row; with `job` only.
     pub key: Option<String>,
+    /// Of jobs whose `where` asks for this label with this value, as they are defined now.
+    pub label: Option<(String, String)>,
+    /// That had this value, as text, of this parameter: one that was given, or the default of its definition.
+    pub param: Option<(String, String)>,
+}
+
+impl RunFilter {
+    /// What the statements take of the label and the parameter.
+    fn label_and_param(&self) -> (Option<Value>, Option<&str>, Option<&str>) {
+        let param = self.param.as_ref();
+        (
+            self.label.as_ref().map(wanted_label),
+            param.map(|(name, _)| name.as_str()),
+            param.map(|(_, value)| value.as_str()),
+        )
+    }
+}
+
+/// What `where` has to contain.
+pub(super) fn wanted_label((key, value): &(String, String)) -> Value {
+    serde_json::json!({ key.as_str(): value })
 }
 
 /// A run in a list.
@@ -95,7 +117,8 @@ pub async fn runs(db: &Db, filter: &RunFilter, paging: &Paging) -> Result<Page<R
     let bad = |state: &RunState| state.is_final() && *state != RunState::Succeeded;
     let by_state = filter.job.is_none() && !filter.states.is_empty() && filter.states.iter().all(bad);
     let live = !filter.states.is_empty() && !filter.states.iter().any(|s| s.is_final());
-    let others = filter.node.is_some() || filter.kind.is_some();
+    let others =
+        filter.node.is_some() || filter.kind.is_some() || filter.label.is_some() || filter.param.is_some();
     let statement = if by_state {
         stmt!("reading_runs_by_state")
     } else {
@@ -108,6 +131,7 @@ pub async fn runs(db: &Db, filter: &RunFilter, paging: &Paging) -> Result<Page<R
     let states: Vec<&str> = filter.states.iter().map(|s| s.as_str()).collect();
     let kind = filter.kind.map(Kind::as_str);
     let wanted = limit + 1;
+    let (label, name, value) = filter.label_and_param();
     let mut params: Vec<Param<'_>> = vec![
         (&filter.job, Type::TEXT),
         (&states, Type::TEXT_ARRAY),
@@ -117,6 +141,9 @@ pub async fn runs(db: &Db, filter: &RunFilter, paging: &Paging) -> Result<Page<R
         (&wanted, Type::INT8),
         (&scan, Type::INT8),
         (&live, Type::BOOL),
+        (&label, Type::JSONB),
+        (&name, Type::TEXT),
+        (&value, Type::TEXT),
     ];
     if !by_state {
         params.push((&filter.key, Type::TEXT));
@@ -142,6 +169,7 @@ async fn ended(db: &Db, filter: &RunFilter, paging: &Paging) -> Result<Page<RunI
     let states: Vec<&str> = filter.states.iter().map(|s| s.as_str()).collect();
     let kind = filter.kind.map(Kind::as_str);
     let (at, id) = place.unzip();
+    let (label, name, value) = filter.label_and_param();
     let found: Option<Found> = db
         .row(
             stmt!("reading_runs_ended"),
@@ -157,6 +185,9 @@ async fn ended(db: &Db, filter: &RunFilter, paging: &Paging) -> Result<Page<RunI
                 (&(limit + 1), Type::INT8),
                 (&SCANNED, Type::INT8),
                 (&filter.key, Type::TEXT),
+                (&label, Type::JSONB),
+                (&name, Type::TEXT),
+                (&value, Type::TEXT),
             ],
         )
         .await?;

@@ -14,11 +14,18 @@ WITH page AS MATERIALIZED (
                 AND r.ready_at < statement_timestamp()
                     - CASE WHEN r.gate IS NULL THEN interval '1 minute' ELSE interval '5 minutes' END) AS waiting,
         s.last_run_started, s.last_finished, s.last_state, s.last_success,
-        coalesce(s.consecutive_failures, 0) AS consecutive_failures
+        coalesce(s.consecutive_failures, 0) AS consecutive_failures, o.rank
     FROM farmhand.job j
     JOIN farmhand.job_revision v ON v.job_id = j.job_id AND v.rev = j.rev
     LEFT JOIN farmhand.job_stat s ON s.job_id = j.job_id
-    WHERE NOT j.deleted AND ($1::text IS NULL OR j.job_id = $1) AND ($6::text IS NULL OR j.job_id > $6)
+    -- What is listed first has the smallest; those without an instant come last.
+    CROSS JOIN LATERAL (SELECT CASE $8::text
+        WHEN 'failures' THEN -coalesce(s.consecutive_failures, 0)::bigint
+        WHEN 'next' THEN coalesce((extract(epoch FROM j.next_run) * 1000000)::bigint, 9223372036854775807)
+        WHEN 'last_end' THEN coalesce(-(extract(epoch FROM s.last_finished) * 1000000)::bigint, 9223372036854775807)
+        ELSE 0 END AS rank) o
+    WHERE NOT j.deleted AND ($1::text IS NULL OR j.job_id = $1)
+        AND ($6::text IS NULL OR CASE WHEN $8 = 'name' THEN j.job_id > $6 ELSE (o.rank, j.job_id) > ($9::bigint, $6) END)
         AND ($2::text IS NULL OR strpos(lower(j.job_id), lower($2)) > 0)
         AND ($5::jsonb IS NULL OR j.placement @> $5)
         AND ($3::text IS NULL OR CASE $3
@@ -39,7 +46,7 @@ WITH page AS MATERIALIZED (
             WHEN j.scheduled OR v.spec->'schedule' <> '[]' THEN 'scheduled'
             WHEN v.spec->'triggered_by' <> '[]' THEN 'triggered'
             ELSE 'submitted' END)
-    ORDER BY j.job_id
+    ORDER BY o.rank, j.job_id
     LIMIT $7
 )
 SELECT p.*,
@@ -50,4 +57,4 @@ SELECT p.*,
         SELECT r.run_id, r.state, r.running_at AS node, r.ready_at, r.started_at FROM farmhand.run_live r
         WHERE r.job_id = p.job_id ORDER BY r.run_id LIMIT 20) l) AS live
 FROM page p
-ORDER BY p.job_id
+ORDER BY p.rank, p.job_id

@@ -1,17 +1,24 @@
 -- The newest $7 of a job, or of all, before $5; of those the first $6 that the filter wants.
 WITH scanned AS MATERIALIZED (
-    SELECT r.run_id, r.state, r.running_at, r.kind
+    SELECT r.run_id, r.job_id, r.rev, r.state, r.running_at, r.kind, r.params
     FROM farmhand.run r
     WHERE ($1::text IS NULL OR r.job_id = $1) AND ($5::bigint IS NULL OR r.run_id < $5)
-        AND ($9::text IS NULL OR (md5(r.key) = md5($9) AND r.key = $9))
+        AND ($12::text IS NULL OR (md5(r.key) = md5($12) AND r.key = $12))
         -- The history's CHECK says that it has none of these.
         AND (NOT $8 OR r.state IN ('due', 'running'))
     ORDER BY r.run_id DESC
     LIMIT $7
+), defaults AS MATERIALIZED (
+    -- What a parameter is that a run was not given: of each definition once.
+    SELECT d.job_id, d.rev, farmhand.run_params(d.job_id, d.rev, '{}')->>$10 AS value
+    FROM (SELECT DISTINCT s.job_id, s.rev FROM scanned s WHERE $10::text IS NOT NULL) d
 ), picked AS MATERIALIZED (
     SELECT s.run_id FROM scanned s
+    LEFT JOIN defaults d ON d.job_id = s.job_id AND d.rev = s.rev
     WHERE (cardinality($2::text[]) = 0 OR s.state = ANY ($2)) AND ($3::text IS NULL OR s.running_at = $3)
         AND ($4::text IS NULL OR s.kind = $4)
+        AND ($9::jsonb IS NULL OR EXISTS (SELECT FROM farmhand.job j WHERE j.job_id = s.job_id AND j.placement @> $9))
+        AND ($10::text IS NULL OR coalesce(s.params->>$10, d.value) = $11)
     ORDER BY s.run_id DESC
     LIMIT $6
 )

@@ -1,18 +1,25 @@
 -- As reading_runs, of all jobs, for ends that an index knows: all but success. $7 of each state.
 WITH scanned AS MATERIALIZED (
-    SELECT f.run_id, f.running_at, f.kind
+    SELECT f.run_id, f.job_id, f.rev, f.running_at, f.kind, f.params
     FROM unnest($2::text[]) AS s(state)
     CROSS JOIN LATERAL (
-        SELECT r.run_id, r.running_at, r.kind FROM farmhand.run_history r
+        SELECT r.run_id, r.job_id, r.rev, r.running_at, r.kind, r.params FROM farmhand.run_history r
         WHERE NOT $8 AND r.state <> 'succeeded' AND r.state = s.state AND ($5::bigint IS NULL OR r.run_id < $5)
         ORDER BY r.run_id DESC
         LIMIT $7
     ) f
     ORDER BY f.run_id DESC
     LIMIT $7
+), defaults AS MATERIALIZED (
+    -- What a parameter is that a run was not given: of each definition once.
+    SELECT d.job_id, d.rev, farmhand.run_params(d.job_id, d.rev, '{}')->>$10 AS value
+    FROM (SELECT DISTINCT s.job_id, s.rev FROM scanned s WHERE $10::text IS NOT NULL) d
 ), picked AS MATERIALIZED (
     SELECT s.run_id FROM scanned s
+    LEFT JOIN defaults d ON d.job_id = s.job_id AND d.rev = s.rev
     WHERE $1::text IS NULL AND ($3::text IS NULL OR s.running_at = $3) AND ($4::text IS NULL OR s.kind = $4)
+        AND ($9::jsonb IS NULL OR EXISTS (SELECT FROM farmhand.job j WHERE j.job_id = s.job_id AND j.placement @> $9))
+        AND ($10::text IS NULL OR coalesce(s.params->>$10, d.value) = $11)
     ORDER BY s.run_id DESC
     LIMIT $6
 )

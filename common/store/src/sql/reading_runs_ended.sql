@@ -1,6 +1,6 @@
 -- Ends in [$5, $6) before the place ($7, $8), the latest first: at most $10 are looked at.
 WITH scanned AS MATERIALIZED (
-    SELECT r.run_id, r.finished_at, r.state, r.running_at, r.kind
+    SELECT r.run_id, r.job_id, r.rev, r.finished_at, r.state, r.running_at, r.kind, r.params
     FROM farmhand.run_history r
     WHERE ($1::text IS NULL OR r.job_id = $1)
         AND ($11::text IS NULL OR (md5(r.key) = md5($11) AND r.key = $11))
@@ -10,10 +10,17 @@ WITH scanned AS MATERIALIZED (
     -- Those that ended at the same instant stay together, so that the order of the index is enough.
     ORDER BY r.finished_at DESC
     FETCH FIRST ($10) ROWS WITH TIES
+), defaults AS MATERIALIZED (
+    -- What a parameter is that a run was not given: of each definition once.
+    SELECT d.job_id, d.rev, farmhand.run_params(d.job_id, d.rev, '{}')->>$13 AS value
+    FROM (SELECT DISTINCT s.job_id, s.rev FROM scanned s WHERE $13::text IS NOT NULL) d
 ), picked AS MATERIALIZED (
     SELECT s.run_id, s.finished_at FROM scanned s
+    LEFT JOIN defaults d ON d.job_id = s.job_id AND d.rev = s.rev
     WHERE (cardinality($2::text[]) = 0 OR s.state = ANY ($2)) AND ($3::text IS NULL OR s.running_at = $3)
         AND ($4::text IS NULL OR s.kind = $4)
+        AND ($12::jsonb IS NULL OR EXISTS (SELECT FROM farmhand.job j WHERE j.job_id = s.job_id AND j.placement @> $12))
+        AND ($13::text IS NULL OR coalesce(s.params->>$13, d.value) = $14)
     ORDER BY s.finished_at DESC, s.run_id DESC
     LIMIT $9
 ), last AS (

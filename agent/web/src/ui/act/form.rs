@@ -6,6 +6,7 @@ use farmhand_store::jobs;
 use maud::{Markup, html};
 
 use super::many;
+use crate::api::jobs::no_job;
 use crate::ui::parts::link;
 use crate::{App, Problem};
 use farmhand_control::{Action, Deed};
@@ -335,8 +336,10 @@ const OVERLAPS: [(&str, &str); 4] = [
 ];
 
 async fn spec(app: &App, name: &str) -> Result<JobSpec, Problem> {
-    let listed = jobs::job(app.reading.db(), name).await?;
-    let listed = listed.ok_or_else(|| Problem::not_found(format!("there is no job {name}")))?;
+    let db = app.reading.db();
+    let Some(listed) = jobs::job(db, name).await? else {
+        return Err(no_job(db, name).await);
+    };
     serde_json::from_value(listed.spec).map_err(|e| {
         Problem::refused(format!("the definition of {name} is of a newer version")).detail(e.to_string())
     })

@@ -7,6 +7,7 @@ use farmhand_store::{Db, query};
 use jiff::Timestamp;
 
 use crate::Problem;
+use crate::api::query::pair;
 use crate::ui::runs;
 
 /// Read from the list's fields. What was made after the page that asks is not meant.
@@ -39,6 +40,8 @@ pub async fn chosen(db: &Db, deed: Deed, fields: &[(String, String)]) -> Result<
         job: field("job").map(str::to_owned),
         states: states(deed, field("state").unwrap_or_default())?,
         node: field("node").map(str::to_owned),
+        label: pair("label", field("label").unwrap_or_default())?,
+        param: pair("param", field("param").unwrap_or_default())?,
         since: time("since")?,
         until: time("until")?,
         upto,
@@ -70,7 +73,9 @@ fn states(deed: Deed, word: &str) -> Result<Vec<RunState>, Problem> {
 /// The list's fields again, with times that stand still.
 pub fn fields(chosen: &Chosen, given: &[(String, String)]) -> Vec<(String, String)> {
     let mut fields = given.to_vec();
-    fields.retain(|(name, _)| ["job", "state", "node", "run", "from_failed"].contains(&name.as_str()));
+    fields.retain(|(name, _)| {
+        ["job", "state", "node", "label", "param", "run", "from_failed"].contains(&name.as_str())
+    });
     let mut add =
         |name: &str, value: Option<String>| fields.extend(value.map(|value| (name.to_owned(), value)));
     add("since", chosen.since.map(|at| at.to_string()));

@@ -22,6 +22,7 @@ use super::parts::strip::strip;
 use super::parts::time::{ago, both};
 use super::parts::{cli, link, none, words};
 use super::{Made, answer, jobs, log, runs};
+use crate::api::jobs::no_job;
 use crate::{App, Caller, Path, Problem, Query};
 
 /// Runs that the grid and the trend look at.
@@ -49,9 +50,7 @@ pub async fn page(
 async fn made(app: &App, caller: &Caller, name: &str, ask: &Ask) -> Result<Made, Problem> {
     let db = app.reading.db();
     let Some(detail) = reading::job(db, name).await? else {
-        return Err(Problem::not_found(format!("there is no job {name}"))
-            .detail("it was never applied, or has been removed")
-            .hint("/jobs lists those there are"));
+        return Err(no_job(db, name).await);
     };
     let filter = reading::RunFilter {
         job: Some(name.to_owned()),

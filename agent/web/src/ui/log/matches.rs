@@ -12,6 +12,7 @@ use super::super::parts::link;
 use super::super::parts::time::bytes;
 use super::super::{Made, answer};
 use super::{Searched, lines, search};
+use crate::api::jobs::no_job;
 use crate::{App, Caller, Path, Problem, Query};
 
 fn sought(ask: &Searched) -> Result<Sought, Problem> {
@@ -69,7 +70,7 @@ async fn job(app: &App, name: &str, ask: &Searched) -> Result<Made, Problem> {
         .searching(async |db| reading::job_matches(db, name, ask.before, runs, &sought).await)
         .await?;
     if found.runs == 0 && reading::job(app.reading.db(), name).await?.is_none() {
-        return Err(Problem::not_found(format!("there is no job {name}")).hint("/jobs lists those there are"));
+        return Err(no_job(app.reading.db(), name).await);
     }
     let action = format!("{}/matches", link::job(name));
     let older = found.before.map(|before| {

@@ -3,6 +3,7 @@
 pub mod icons;
 pub mod link;
 pub mod sentence;
+pub mod sort;
 pub mod strip;
 pub mod time;
 pub mod words;

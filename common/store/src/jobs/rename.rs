@@ -1,0 +1,87 @@
+//! Another name for a job, with its history.
+
+use serde::Deserialize;
+use tokio_postgres::types::Type;
+
+use super::apply::{Applied, ApplyOutcome, Change, bump};
+use super::{edges, targets};
+use crate::db::{Db, Transaction, stmt};
+use crate::error::StoreError;
+use crate::protocol::rounds;
+
+/// Ended runs that get the new name in one transaction.
+const AT_ONCE: i32 = 10_000;
+
+/// Gives a job another name, with all that is known of it but its ended runs: those follow by [`move_runs`].
+///
+/// # Errors
+/// The database's; `Refused` for a name that is taken, a job with live runs, and a signed job.
+pub async fn rename(db: &Db, former: &str, name: &str, by: &str) -> Result<ApplyOutcome, StoreError> {
+    let mut tx = db.transaction("rename_job").await?;
+    let seq = bump(&mut tx).await?;
+    let mut applied = Vec::new();
+    if rename_in(&mut tx, (former, name), by, seq, false).await? {
+        let both = [former, name];
+        rounds(&mut tx, &both).await?;
+        targets::write_edges(&mut tx, &both).await?;
+        let faults = edges::write(&mut tx, &both).await?;
+        if !faults.is_empty() {
+            tx.rollback().await?;
+            return Ok(ApplyOutcome::Refused(faults));
+        }
+        applied.push(Applied {
+            job_id: name.to_owned(),
+            rev: 0,
+            change: Change::Updated,
+        });
+    }
+    tx.commit().await?;
+    Ok(ApplyOutcome::Done { seq, applied })
+}
+
+/// The same within a change of definitions, which then writes the edges. False when there is no job of the former name.
+pub(super) async fn rename_in(
+    tx: &mut Transaction,
+    (former, name): (&str, &str),
+    by: &str,
+    seq: i64,
+    signed_anew: bool,
+) -> Result<bool, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        renamed: bool,
+    }
+    let row: Option<Row> = tx
+        .row(
+            stmt!("rename_job"),
+            &[
+                (&former, Type::TEXT),
+                (&name, Type::TEXT),
+                (&by, Type::TEXT),
+                (&seq, Type::INT8),
+                (&signed_anew, Type::BOOL),
+            ],
+        )
+        .await?;
+    Ok(row.is_some_and(|row| row.renamed))
+}
+
+/// Gives ended runs of renamed jobs the present name, up to ten thousand; returns how many.
+pub async fn move_runs(db: &Db) -> Result<i64, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        moved: i64,
+    }
+    let row: Option<Row> = db.row(stmt!("move_runs"), &[(&AT_ONCE, Type::INT4)]).await?;
+    Ok(row.map_or(0, |row| row.moved))
+}
+
+/// What a job is called that had this name; None when there is no such job any more.
+pub async fn renamed_to(db: &Db, former: &str) -> Result<Option<String>, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        name: Option<String>,
+    }
+    let row: Option<Row> = db.row(stmt!("renamed_to"), &[(&former, Type::TEXT)]).await?;
+    Ok(row.and_then(|row| row.name))
+}

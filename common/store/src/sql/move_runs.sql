@@ -1,0 +1,1 @@
+SELECT farmhand.move_runs($1) AS moved

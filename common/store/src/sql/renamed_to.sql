@@ -1,0 +1,1 @@
+SELECT farmhand.renamed_to($1) AS name

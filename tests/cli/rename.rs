@@ -1,0 +1,85 @@
+//! A job gets another name by a command, and by its file.
+
+use super::farm::Farm;
+
+const OLD: &str = "[job.old]\ncommand = ['true']\n[job.after]\ncommand = ['true']\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_renamed_by_a_command_and_the_old_name_says_so() {
+    let farm = Farm::new().await;
+    farm.apply(OLD);
+    farm.run(&["job", "run", "old"]).ok();
+    farm.run(&["job", "rename", "old", "new"])
+        .refused(4, &["1 of its runs have not ended", "pause it"]);
+    farm.run(&["run", "cancel", "--job", "old", "--yes"]).ok();
+    farm.run(&["job", "rename", "old", "no name"])
+        .refused(2, &["not a valid job name"]);
+    let done = farm.run(&["job", "rename", "old", "new"]).ok();
+    assert!(
+        done.out
+            .contains("old is new now; 1 of its runs have the new name"),
+        "{done:?}"
+    );
+    assert!(done.err.contains("renamed_from = \"old\""), "{done:?}");
+    let list = farm.run(&["run", "ls", "--job", "new", "--json"]).json();
+    assert_eq!(list["items"].as_array().unwrap().len(), 1, "{list}");
+    for args in [
+        &["job", "show", "old"][..],
+        &["job", "run", "old"],
+        &["run", "ls", "--job", "old"],
+        &["job", "rename", "old", "other"],
+    ] {
+        farm.run(args).refused(3, &["old was renamed to new"]);
+    }
+    farm.run(&["job", "rename", "nix", "other"])
+        .refused(3, &["there is no job nix"]);
+    // Its file still has the old name.
+    let file = farm.file("jobs.toml", OLD);
+    let file = file.to_str().unwrap();
+    let refused = farm.run(&["job", "apply", file]);
+    assert_eq!(refused.code, 4, "{refused:?}");
+    for said in [
+        "nothing was applied",
+        "the job old was renamed to new",
+        "renamed_from = \"old\"",
+    ] {
+        assert!(refused.err.contains(said), "{refused:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_renamed_by_its_file_whose_apply_deletes_nothing() {
+    let farm = Farm::new().await;
+    let old = farm.file(
+        "jobs.toml",
+        &OLD.replace("[job.after]", "[job.after]\ntriggered_by = 'old'"),
+    );
+    let file = old.to_str().unwrap();
+    farm.run(&["job", "apply", file]).ok();
+    farm.run(&["job", "run", "old"]).ok();
+    farm.run(&["run", "cancel", "--job", "old", "--yes"]).ok();
+    let text = "[job.new]\nrenamed_from = 'old'\ncommand = ['true']\n\
+                [job.after]\ntriggered_by = 'new'\ncommand = ['true']\n";
+    farm.file("jobs.toml", text);
+    let plan = farm.run(&["job", "apply", file, "--prune", "--dry-run"]).ok();
+    assert!(
+        plan.out.contains("~ new  renamed from old") && !plan.out.contains("- old"),
+        "{plan:?}"
+    );
+    // Without --yes: nothing is deleted.
+    farm.run(&["job", "apply", file, "--prune"]).ok();
+    let list = farm.run(&["run", "ls", "--job", "new", "--json"]).json();
+    assert_eq!(list["items"].as_array().unwrap().len(), 1, "{list}");
+    let again = farm.run(&["job", "apply", file, "--prune"]).ok();
+    assert!(
+        again.err.contains("0 new, 0 changed, 2 unchanged, 0 deleted"),
+        "{again:?}"
+    );
+    farm.file("jobs.toml", OLD);
+    let refused = farm.run(&["job", "apply", file, "--prune", "--yes"]);
+    assert_eq!(refused.code, 4, "{refused:?}");
+    assert!(
+        refused.err.contains("the job old was renamed to new"),
+        "{refused:?}"
+    );
+}

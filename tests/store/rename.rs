@@ -1,0 +1,216 @@
+//! A job gets another name, and its history goes with it.
+
+use std::collections::BTreeMap;
+
+use farmhand_core::definition::JobSpec;
+use farmhand_store::StoreError;
+use farmhand_store::jobs::{
+    ApplyOutcome, Blocked, JobChange, Scope, apply, apply_signed, delete, job, move_runs, rename, renamed_to,
+    revisions, submit,
+};
+use farmhand_store::protocol::{claim, jobs_since, left_over, retry};
+use farmhand_store::reading::{self, RunFilter};
+use serde_json::json;
+
+use super::fixture::{Farm, failure, one, spec, success};
+use super::reading::{farm, page};
+
+async fn renamed(farm: &Farm, former: &str, name: &str) {
+    match rename(&farm.owner, former, name, "tester").await.unwrap() {
+        ApplyOutcome::Done { applied, .. } => assert_eq!(applied.len(), 1, "{former}"),
+        other => panic!("{former}: {other:?}"),
+    }
+}
+
+async fn refused(farm: &Farm, former: &str, name: &str) -> String {
+    match rename(&farm.owner, former, name, "tester").await {
+        Err(StoreError::Refused(why)) => why,
+        other => panic!("{former}: {other:?}"),
+    }
+}
+
+fn change(job_id: &str, spec: JobSpec) -> JobChange {
+    JobChange {
+        job_id: job_id.to_owned(),
+        spec,
+        next_run: None,
+        source: "test.toml".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn what_is_known_of_a_job_goes_with_it_to_its_new_name() {
+    let (farm, db) = farm().await;
+    let me = farm.node("n1").await;
+    let first = farm.held_run(&me, "old", spec()).await;
+    retry(&farm.db, &[failure(&me, &first, std::time::Duration::ZERO)])
+        .await
+        .unwrap();
+    let again = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
+    one(&farm, success(&me, &again)).await;
+    let key = Some("once");
+    let second = submit(&farm.db, "old", &json!({}), None, key).await.unwrap();
+    let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
+    let mut bad = success(&me, &run);
+    bad.state = farmhand_core::run::RunState::Failed;
+    one(&farm, bad).await;
+    let before = job(&farm.db, "old").await.unwrap().unwrap();
+    let seen = jobs_since(&farm.db, 0).await.unwrap();
+    let seen = seen.iter().map(|job| job.seq).max().unwrap();
+
+    renamed(&farm, "old", "new").await;
+    let hour = std::time::Duration::from_secs(3600);
+    assert!(left_over(&farm.db, hour).await.unwrap().to_move);
+    while move_runs(&farm.db).await.unwrap() > 0 {}
+
+    assert!(!left_over(&farm.db, hour).await.unwrap().to_move);
+    let after = job(&farm.db, "new").await.unwrap().unwrap();
+    assert_eq!(job(&farm.db, "old").await.unwrap(), None);
+    let known = |job: &farmhand_store::jobs::Listed| {
+        (
+            job.rev,
+            job.next_run,
+            job.last_state.clone(),
+            job.last_success,
+            job.consecutive_failures,
+            job.source.clone(),
+        )
+    };
+    assert_eq!(known(&after), known(&before));
+    assert_eq!(revisions(&farm.db, "new", 10).await.unwrap().len(), 1);
+    let runs = async |name: &str| -> Vec<i64> {
+        let filter = RunFilter {
+            job: Some(name.to_owned()),
+            ..RunFilter::default()
+        };
+        let list = reading::runs(&db, &filter, &page(None, 10)).await.unwrap();
+        list.items.into_iter().map(|run| run.run_id).collect()
+    };
+    assert_eq!(runs("new").await, [second, first.run_id]);
+    assert_eq!(runs("old").await, Vec::<i64>::new());
+    let attempts = "SELECT count(*) FROM farmhand.attempt WHERE job_id = 'new'";
+    assert_eq!(farm.i64(attempts).await, 1);
+    // Agents hear of both names.
+    let mut news: Vec<String> = (jobs_since(&farm.db, seen).await.unwrap().into_iter())
+        .map(|job| job.job_id)
+        .collect();
+    news.sort();
+    assert_eq!(news, ["new", "old"]);
+    // The old name says so, an idempotency key is still known, and it runs.
+    assert_eq!(renamed_to(&farm.db, "old").await.unwrap().as_deref(), Some("new"));
+    let error = submit(&farm.db, "old", &json!({}), None, None).await.unwrap_err();
+    assert!(error.to_string().contains(r#"it is called "new" now"#), "{error}");
+    assert_eq!(
+        submit(&farm.db, "new", &json!({}), None, key).await.unwrap(),
+        second
+    );
+    // Who renamed what is an event, and in the audit.
+    let told = "SELECT count(*) FROM farmhand.audit WHERE kind = 'job_renamed' AND job_id = 'new'
+        AND detail->>'by' = 'tester' AND detail->>'from' = 'old'";
+    assert_eq!(farm.i64(told).await, 1);
+}
+
+#[tokio::test]
+async fn a_job_with_live_runs_a_taken_name_and_a_signature_are_refused() {
+    let farm = Farm::new().await;
+    farm.due_runs("busy", 2).await;
+    let why = refused(&farm, "busy", "new").await;
+    assert!(
+        why.contains("2 of its runs have not ended") && why.contains("pause it"),
+        "{why}"
+    );
+    farm.job("a", spec(), None).await;
+    farm.job("b", spec(), None).await;
+    let why = refused(&farm, "a", "b").await;
+    assert!(why.contains(r#"there is a job "b""#), "{why}");
+    farm.sql
+        .batch_execute("INSERT INTO farmhand.job_signature VALUES ('a', 1, '{}', 'k', 's', 'tester', now())")
+        .await
+        .unwrap();
+    let why = refused(&farm, "a", "c").await;
+    assert!(
+        why.contains("it is signed") && why.contains(r#"renamed_from = "a""#),
+        "{why}"
+    );
+    let none = rename(&farm.owner, "nix", "c", "tester").await.unwrap();
+    assert!(matches!(none, ApplyOutcome::Done { applied, .. } if applied.is_empty()));
+    // A job that is triggered by it would hear of it no more.
+    let mut child = spec();
+    child.triggered_by = vec!["b".to_owned()];
+    farm.job("child", child, None).await;
+    let refused = rename(&farm.owner, "b", "c", "tester").await.unwrap();
+    assert!(matches!(refused, ApplyOutcome::Refused(_)), "{refused:?}");
+    assert!(job(&farm.db, "b").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_job_is_renamed_again_and_back_and_each_former_name_leads_to_the_present_one() {
+    let (farm, db) = farm().await;
+    let me = farm.node("n1").await;
+    let run = farm.held_run(&me, "a", spec()).await;
+    one(&farm, success(&me, &run)).await;
+    renamed(&farm, "a", "b").await;
+    renamed(&farm, "b", "c").await;
+    assert_eq!(renamed_to(&farm.db, "a").await.unwrap().as_deref(), Some("c"));
+    renamed(&farm, "c", "a").await;
+    while move_runs(&farm.owner).await.unwrap() > 0 {}
+    for former in ["b", "c"] {
+        assert_eq!(renamed_to(&farm.db, former).await.unwrap().as_deref(), Some("a"));
+    }
+    assert_eq!(renamed_to(&farm.db, "a").await.unwrap(), None);
+    let filter = RunFilter {
+        job: Some("a".to_owned()),
+        ..RunFilter::default()
+    };
+    let list = reading::runs(&db, &filter, &page(None, 10)).await.unwrap();
+    assert_eq!(list.items.len(), 1);
+    // A former name is free when its job is gone; runs of the new job stay with it.
+    delete(&farm.owner, &["a".to_owned()], "tester").await.unwrap();
+    farm.job("b", spec(), None).await;
+    let run = submit(&farm.db, "b", &json!({}), None, None).await.unwrap();
+    let held = claim(&farm.db, &me, 1, Some(&[run])).await.unwrap().remove(0);
+    one(&farm, success(&me, &held)).await;
+    assert_eq!(move_runs(&farm.owner).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn an_apply_renames_with_the_jobs_that_are_triggered_and_refuses_a_former_name() {
+    let farm = Farm::new().await;
+    farm.job("old", spec(), None).await;
+    let mut child = spec();
+    child.triggered_by = vec!["old".to_owned()];
+    farm.job("child", child.clone(), None).await;
+    child.triggered_by = vec!["new".to_owned()];
+    let changes = [change("new", spec()), change("child", child)];
+    let renames = [("old".to_owned(), "new".to_owned())];
+    let scope = Scope {
+        renames: &renames,
+        ..Scope::default()
+    };
+    for _ in 0..2 {
+        let outcome = apply_signed(
+            &farm.owner,
+            &changes,
+            &BTreeMap::new(),
+            (None, None),
+            scope,
+            "tester",
+        )
+        .await;
+        assert!(matches!(outcome, Ok(ApplyOutcome::Done { .. })), "{outcome:?}");
+    }
+    assert_eq!(job(&farm.db, "new").await.unwrap().unwrap().rev, 1);
+    assert_eq!(
+        farm.i64("SELECT count(*) FROM farmhand.trigger_edge WHERE parent = 'new'")
+            .await,
+        1
+    );
+    let outcome = apply(&farm.owner, &[change("old", spec())], false, "tester")
+        .await
+        .unwrap();
+    let blocked = Blocked::Renamed {
+        job_id: "old".to_owned(),
+        to: "new".to_owned(),
+    };
+    assert_eq!(outcome, ApplyOutcome::Blocked(vec![blocked]));
+}
