@@ -198,8 +198,8 @@ async fn no_credential_is_in_a_command_line_a_log_a_table_a_page_or_a_jobs_envir
     let sought = [MARK, token.as_str()];
     for process in farm.processes() {
         assert!(!process.command.contains(MARK), "{process:?}");
-        // What was given in the environment is there, for the same user and root alone; wardens and guards have none.
-        let ours = process.command.contains(" warden ") || process.command.contains(" guard ");
+        // What was given in the environment is there, for the same user and root alone; wardens and reapers have none.
+        let ours = process.command.contains(" warden ") || process.command.contains(" reaper ");
         assert!(
             !ours || !process.environment.join(" ").contains(MARK),
             "{process:?}"
@@ -326,11 +326,11 @@ async fn an_agents_environment_and_memory_are_closed_to_other_processes_of_its_o
         said.contains("Permission denied") && !said.contains(MARK),
         "{said}"
     );
-    // Guard and warden are ordinary processes, and have nothing to be read.
+    // Reaper and warden are ordinary processes, and have nothing to be read.
     for process in farm.agents[0]
         .wardens()
         .into_iter()
-        .chain(farm.agents[0].guards())
+        .chain(farm.agents[0].reapers())
     {
         let open = processes::one(process.pid).expect("a warden").environment;
         assert!(!open.join(" ").contains(MARK), "{open:?}");

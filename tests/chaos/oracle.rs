@@ -91,7 +91,7 @@ pub fn window(node: &str, from: u64, to: u64) -> Window {
         node: node.to_owned(),
         from: from * SECOND / 10,
         to: to * SECOND / 10,
-        why: "warden and guard killed".to_owned(),
+        why: "warden and reaper killed".to_owned(),
     }
 }
 

@@ -53,11 +53,11 @@ fn a_minute_of_faults_from_a_fixed_seed_breaks_no_promise() {
 /// What that seed leaves out, each kind once, with a pooler in between.
 #[test]
 fn every_other_kind_of_fault_behind_a_pooler_breaks_no_promise() {
-    let of = |agent: usize, own: Act, warden: Act, guard: Act| Fault::Processes {
+    let of = |agent: usize, own: Act, warden: Act, reaper: Act| Fault::Processes {
         agent,
         own,
         warden,
-        guard,
+        reaper,
     };
     let faults = [
         (3_000, 12_000, Fault::Snapshot),
@@ -173,7 +173,7 @@ fn every_kind_of_restart_breaks_no_promise() {
     assert!(outcome.verdict.runs > 80, "{text}");
 }
 
-/// The documented window: agent, warden and guard killed at once. Without PID isolation what double-forked lives on beside
+/// The documented window: agent, warden and reaper killed at once. Without PID isolation what double-forked lives on beside
 /// its successor, and an oracle that did not see it would see nothing.
 #[test]
 fn the_oracle_sees_two_lives_in_the_declared_window_and_nowhere_else() {
@@ -185,7 +185,7 @@ fn the_oracle_sees_two_lives_in_the_declared_window_and_nowhere_else() {
             agent,
             own: Act::Kill,
             warden: Act::Kill,
-            guard: Act::Kill,
+            reaper: Act::Kill,
         },
         declared: true,
     };

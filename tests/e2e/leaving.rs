@@ -20,7 +20,7 @@ async fn closed(farm: &Farm) {
         .value::<i64>("SELECT count(*) FROM farmhand.node WHERE open")
         .await;
     assert_eq!(open, 0, "the session is closed");
-    assert!(farm.agents[0].wardens().is_empty() && farm.agents[0].guards().is_empty());
+    assert!(farm.agents[0].wardens().is_empty() && farm.agents[0].reapers().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -57,8 +57,8 @@ fn uid_of(name: &str) -> u32 {
         .uid
 }
 
-fn steward(agent: &Agent) -> Process {
-    let mut found = agent.stewards();
+fn helper(agent: &Agent) -> Process {
+    let mut found = agent.helpers();
     assert_eq!(found.len(), 1, "{found:?}");
     found.remove(0)
 }
@@ -135,10 +135,10 @@ async fn what_talks_to_networks_has_no_rights_and_jobs_become_their_users_all_th
         let text = std::fs::read_to_string(thread.path().join("status")).expect("a thread");
         assert!(text.contains(&format!("Uid:\t{four}")), "{text}");
     }
-    let steward = steward(agent);
-    assert_eq!(status(steward.pid, "Uid"), "0\t0\t0\t0");
-    assert_eq!(steward.environment, Vec::<String>::new());
-    assert!(!steward.command.contains("postgres"), "{steward:?}");
+    let helper = helper(agent);
+    assert_eq!(status(helper.pid, "Uid"), "0\t0\t0\t0");
+    assert_eq!(helper.environment, Vec::<String>::new());
+    assert!(!helper.command.contains("postgres"), "{helper:?}");
 
     let who = farm.submit("who").await;
     farm.succeeds(who).await;
@@ -200,7 +200,7 @@ async fn the_agents_user_can_read_output_and_change_or_reach_nothing() {
         format!("cat {state_text}/warden/bounds"),
         format!("echo 'x 1' > {state_text}/warden/seen-serials"),
         format!("echo x >> {}", policy.display()),
-        format!("kill -0 {}", steward(&farm.agents[0]).pid),
+        format!("kill -0 {}", helper(&farm.agents[0]).pid),
         format!("kill -0 {}", farm.agents[0].wardens()[0].pid),
         format!("cat /proc/{}/environ", farm.agents[0].pid()),
     ] {
@@ -237,9 +237,9 @@ async fn the_next_agent_adopts_what_a_killed_one_left() {
     let mut farm = farm().ttl(CALM).start().await;
     let long = farm.submit("long").await;
     begun(&farm, long, 1).await;
-    let old = steward(&farm.agents[0]).pid;
+    let old = helper(&farm.agents[0]).pid;
     farm.agents[0].kill();
-    farm.eventually("its steward follows it", SOON, async || {
+    farm.eventually("its helper follows it", SOON, async || {
         match processes::one(old).filter(|p| p.state != 'Z') {
             None => Ok(()),
             Some(alive) => Err(format!("{alive:?}")),
@@ -255,8 +255,8 @@ async fn a_killed_warden_is_proven_dead_and_has_a_successor() {
     let farm = farm().start().await;
     let long = farm.submit("long").await;
     begun(&farm, long, 1).await;
-    // With its guard, so that what is left is the steward's to end.
-    let both: Vec<i32> = [farm.agents[0].guards(), farm.agents[0].wardens()]
+    // With its reaper, so that what is left is the helper's to end.
+    let both: Vec<i32> = [farm.agents[0].reapers(), farm.agents[0].wardens()]
         .concat()
         .iter()
         .map(|p| p.pid)
@@ -277,11 +277,11 @@ async fn without_its_steward_an_agent_leaves_as_in_a_crash() {
     let mut farm = farm().start().await;
     let long = farm.submit("long").await;
     begun(&farm, long, 1).await;
-    send(steward(&farm.agents[0]).pid, libc::SIGKILL);
+    send(helper(&farm.agents[0]).pid, libc::SIGKILL);
     let status = farm.agents[0].exit(SOON).await;
     assert_eq!(status.code(), Some(1), "{status}");
     assert!(
-        farm.agents[0].log().contains("steward"),
+        farm.agents[0].log().contains("helper"),
         "{}",
         farm.agents[0].log_tail(5)
     );

@@ -57,7 +57,7 @@ targets! {
     any_bytes_get_a_stranger_nothing_and_no_handler_fails: "http",
     only_what_was_signed_is_vouched_for: "signature",
     the_warden_serves_its_agent_whatever_another_says: "warden",
-    the_steward_gives_away_what_is_the_jobs_and_what_root_named: "steward",
+    the_helper_gives_away_what_is_the_jobs_and_what_root_named: "helper",
     any_output_hides_secrets_and_steers_no_terminal_however_it_is_cut: "output",
     any_short_text_is_read_back_as_it_was_meant: "record",
 }

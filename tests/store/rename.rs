@@ -54,7 +54,7 @@ async fn what_is_known_of_a_job_goes_with_it_to_its_new_name() {
     let mut bad = success(&me, &run);
     bad.state = farmhand_core::run::RunState::Failed;
     one(&farm, bad).await;
-    let before = job(&farm.db, "old").await.unwrap().unwrap();
+    let before = reading::job(&db, "old").await.unwrap().unwrap().job;
     let seen = jobs_since(&farm.db, 0).await.unwrap();
     let seen = seen.iter().map(|job| job.seq).max().unwrap();
 
@@ -64,13 +64,13 @@ async fn what_is_known_of_a_job_goes_with_it_to_its_new_name() {
     while move_runs(&farm.db).await.unwrap() > 0 {}
 
     assert!(!left_over(&farm.db, hour).await.unwrap().to_move);
-    let after = job(&farm.db, "new").await.unwrap().unwrap();
+    let after = reading::job(&db, "new").await.unwrap().unwrap().job;
     assert_eq!(job(&farm.db, "old").await.unwrap(), None);
-    let known = |job: &farmhand_store::jobs::Listed| {
+    let known = |job: &reading::JobItem| {
         (
             job.rev,
             job.next_run,
-            job.last_state.clone(),
+            job.last_state,
             job.last_success,
             job.consecutive_failures,
             job.source.clone(),

@@ -111,7 +111,7 @@ async fn a_secret_named_like_a_path_becomes_no_file() {
     assert!(!planted.exists());
 }
 
-/// As the steward hands it over: said before the agent without rights has it.
+/// As the helper hands it over: said before the agent without rights has it.
 fn held(farmer: &Farmer) -> UnixStream {
     let mut stream = UnixStream::connect(farmer.paths().private_dir().join("main.sock")).unwrap();
     ask(&mut stream, Request::Hold).unwrap();

@@ -170,8 +170,8 @@ impl Drop for Farmer {
         // A failed test leaves nothing behind either.
         let _ = self.client.proof().kill_warden();
         let deadline = Instant::now() + BOUND;
-        let guard = self.client.proof().guard_pid().unwrap_or(0);
-        while alive(guard) && Instant::now() < deadline {
+        let reaper = self.client.proof().reaper_pid().unwrap_or(0);
+        while alive(reaper) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -1,4 +1,4 @@
-//! What is left when warden, guard or both are killed or stopped.
+//! What is left when warden, reaper or both are killed or stopped.
 
 use farmhand_core::definition::Isolation;
 use farmhand_tests::freezer::Frozen;
@@ -142,9 +142,9 @@ async fn the_guard_ends_what_a_warden_in_uninterruptible_sleep_runs_at_the_end_o
             late / MILLISECOND
         );
         assert!(alive(identity.warden_pid), "the kernel cannot end what is frozen");
-        // Its SIGKILL is pending: it counts as gone, for the guard and for whoever waits for the proof.
+        // Its SIGKILL is pending: it counts as gone, for the reaper and for whoever waits for the proof.
         assert_eq!(farmer.gone().await, Gone::Empty { swept: 0 });
-        assert!(!alive(identity.guard_pid));
+        assert!(!alive(identity.reaper_pid));
         // Its lock holds up nobody, and its socket is not answered for it.
         let again =
             farmhand_warden_client::WardenClient::connect_existing(farmer.dir.path(), Kind::Main, None).await;
@@ -217,10 +217,10 @@ async fn with_pid_isolation_nothing_outlives_warden_and_guard_killed_together() 
         request.isolation = Isolation::Pid;
         let pids = clinging(&farmer, request).await;
         let identity = farmer.client.identity();
-        let (warden, guard) = (identity.warden_pid, identity.guard_pid);
+        let (warden, reaper) = (identity.warden_pid, identity.reaper_pid);
         // Both are stopped first, so that neither can act between the two kills.
         for signal in [libc::SIGSTOP, libc::SIGKILL] {
-            for pid in [guard, warden] {
+            for pid in [reaper, warden] {
                 // SAFETY: processes this test started.
                 unsafe { libc::kill(pid, signal) };
             }
@@ -242,7 +242,7 @@ async fn what_outlives_warden_and_guard_is_swept_by_whoever_waits_for_their_end(
         let daemon = farmer.file(id(1, 1), "daemon").await.parse::<i32>().unwrap();
         let identity = farmer.client.identity();
         for signal in [libc::SIGSTOP, libc::SIGKILL] {
-            for pid in [identity.guard_pid, identity.warden_pid] {
+            for pid in [identity.reaper_pid, identity.warden_pid] {
                 // SAFETY: processes this test started.
                 unsafe { libc::kill(pid, signal) };
             }
@@ -258,7 +258,7 @@ async fn a_killed_guard_takes_the_warden_along() {
     let farmer = Farmer::new().await;
     let main = farmer.spawn(sh(id(1, 1), "sleep 1000")).await;
     // SAFETY: a process this test started.
-    unsafe { libc::kill(farmer.client.identity().guard_pid, libc::SIGKILL) };
+    unsafe { libc::kill(farmer.client.identity().reaper_pid, libc::SIGKILL) };
     farmer.gone().await;
     all_dead(&[main]);
 }
@@ -267,7 +267,7 @@ async fn a_killed_guard_takes_the_warden_along() {
 async fn a_stray_signal_ends_neither_guard_nor_warden() {
     let mut farmer = Farmer::new().await;
     let identity = farmer.client.identity();
-    let (warden, guard) = (identity.warden_pid, identity.guard_pid);
+    let (warden, reaper) = (identity.warden_pid, identity.reaper_pid);
     let main = farmer.spawn(sh(id(1, 1), "sleep 1000")).await;
     let stray = [
         libc::SIGALRM,
@@ -288,13 +288,13 @@ async fn a_stray_signal_ends_neither_guard_nor_warden() {
         libc::SIGRTMAX(),
     ];
     for signal in stray {
-        for pid in [guard, warden] {
+        for pid in [reaper, warden] {
             // SAFETY: processes this test started.
             unsafe { libc::kill(pid, signal) };
         }
         let listing = farmer.client.list().await;
         assert!(
-            listing.is_ok() && alive(guard) && alive(main),
+            listing.is_ok() && alive(reaper) && alive(main),
             "after signal {signal}"
         );
     }

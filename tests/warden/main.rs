@@ -1,4 +1,4 @@
-//! The real guard and warden: what they run, and what is left when they are killed or stopped.
+//! The real reaper and warden: what they run, and what is left when they are killed or stopped.
 
 mod adopting;
 mod bounds;

@@ -199,7 +199,7 @@ async fn people_find_guard_and_warden_by_their_command_lines() {
             .replace(state_dir, "")
             .contains(word)
     };
-    assert!(find("guard").contains(&identity.guard_pid));
-    assert!(is(identity.warden_pid, "warden") && !is(identity.warden_pid, "guard"));
-    assert!(is(identity.guard_pid, "guard") && !is(identity.guard_pid, "warden"));
+    assert!(find("reaper").contains(&identity.reaper_pid));
+    assert!(is(identity.warden_pid, "warden") && !is(identity.warden_pid, "reaper"));
+    assert!(is(identity.reaper_pid, "reaper") && !is(identity.reaper_pid, "warden"));
 }

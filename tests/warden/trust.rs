@@ -385,7 +385,7 @@ async fn neither_wardens_nor_jobs_carry_credentials_of_the_agent() {
     let mut farmer = Farmer::new().await;
     let pid = farmer.spawn(sh(id(1, 1), "sleep 600")).await;
     let identity = farmer.client.identity();
-    for pid in [pid, identity.warden_pid, identity.guard_pid] {
+    for pid in [pid, identity.warden_pid, identity.reaper_pid] {
         let text = readable(pid);
         assert!(!text.is_empty(), "{pid}");
         assert!(

@@ -1,7 +1,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // The guard and the warden are this binary under other names, and must start before anything has threads.
+    // The reaper and the warden are this binary under other names, and must start before anything has threads.
     farmhand_warden::dispatch();
     farmhand::commands::main()
 }

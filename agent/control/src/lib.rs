@@ -6,6 +6,7 @@ pub mod bulk;
 pub mod due_now;
 pub mod epochs;
 pub mod jobs;
+pub mod many;
 mod moment;
 pub mod nodes;
 mod perform;

@@ -84,7 +84,7 @@ pub enum WardenInput {
     Told(Kind, Option<BootInstant>),
     /// The connection ended; nothing is proven by that.
     Disconnected(Kind),
-    /// Warden and guard are proven dead and their tree is empty.
+    /// Warden and reaper are proven dead and their tree is empty.
     Dead(Kind, std::io::Result<Gone>),
     /// A warden was started, or could not be.
     Started(Kind, Result<(WardenClient, Notices), WardenError>),

@@ -18,14 +18,14 @@ const PROOFS: usize = 5;
 pub async fn listen(kind: Kind, client: WardenClient, mut notices: Notices, tx: mpsc::Sender<Input>) {
     let proof = client.proof().clone();
     drop(client);
-    let mut guard_dead = std::pin::pin!(proof.guard_dead());
+    let mut reaper_dead = std::pin::pin!(proof.reaper_dead());
     // What a warden said before it died is still read; one that hangs says nothing more, and never closes its connection.
     let mut rest: Option<tokio::time::Instant> = None;
     loop {
         let notice = tokio::select! {
             biased;
             notice = notices.recv() => notice,
-            () = &mut guard_dead, if rest.is_none() => {
+            () = &mut reaper_dead, if rest.is_none() => {
                 rest = Some(tokio::time::Instant::now() + READ_OUT_WITHIN);
                 continue;
             }

@@ -3,7 +3,7 @@
 //! ```text
 //! BASE/farmhand-HASH-KIND/RUN.ATTEMPT
 //! ```
-//! BASE is the cgroup the guard was started in, or its parent when that is named `agent` (systemd's
+//! BASE is the cgroup the reaper was started in, or its parent when that is named `agent` (systemd's
 //! `DelegateSubgroup=agent`): only a cgroup without processes may give controllers to its children.
 
 use std::ffi::{CStr, CString};

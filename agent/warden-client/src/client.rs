@@ -44,8 +44,8 @@ pub enum WardenError {
     TooLong(usize),
     #[error("the warden's answer makes no sense: {0}")]
     Protocol(String),
-    /// A guard lives but no warden listens.
-    #[error("an old guard in {0} is still ending its processes")]
+    /// A reaper lives but no warden listens.
+    #[error("an old reaper in {0} is still ending its processes")]
     Busy(String),
     #[error("the warden did not start: {0}")]
     NotStarted(String),
@@ -105,7 +105,7 @@ impl Waiting {
 
 impl WardenClient {
     /// Takes over the warden that lives in `state_dir`, cutting off an older agent, unless it serves another node than
-    /// `address`. `None`: none lives, and that is certain. Waits a while for a guard that is still ending its processes.
+    /// `address`. `None`: none lives, and that is certain. Waits a while for a reaper that is still ending its processes.
     pub async fn connect_existing(
         state_dir: &Path,
         kind: Kind,

@@ -17,7 +17,7 @@ use super::wire::frame;
 use super::wire::*;
 use crate::privsep::{self, Found};
 
-/// How long a guard may sweep, or a warden start, before connecting gives up.
+/// How long a reaper may sweep, or a warden start, before connecting gives up.
 const SETTLE_WITHIN: Duration = Duration::from_secs(15);
 
 impl WardenClient {
@@ -45,28 +45,28 @@ impl WardenClient {
         };
         let answer = tokio::time::timeout(ANSWER_WITHIN, async {
             let first = identity_of(ask_alone(&mut read, &mut write, &mut buffer, 0, request).await?)?;
-            let guard = PidFd::open(first.guard_pid)
+            let reaper = PidFd::open(first.reaper_pid)
                 .map_err(broken)?
                 .ok_or(WardenError::Gone)?;
-            // The second answer, given after the pidfd was opened, proves the guard in the same way.
+            // The second answer, given after the pidfd was opened, proves the reaper in the same way.
             let second =
                 identity_of(ask_alone(&mut read, &mut write, &mut buffer, 1, Request::Identify).await?)?;
-            if (second.warden_pid, second.guard_pid) != (peer, guard.pid()) {
+            if (second.warden_pid, second.reaper_pid) != (peer, reaper.pid()) {
                 return Err(WardenError::Protocol(
-                    "the warden's or guard's pid changed".into(),
+                    "the warden's or reaper's pid changed".into(),
                 ));
             }
-            Ok((second, guard))
+            Ok((second, reaper))
         })
         .await;
-        let (identity, guard) = match answer {
+        let (identity, reaper) = match answer {
             Ok(answer) => answer?,
             Err(_) => {
                 let proof = ProofOfDeath::new(warden, None, paths.clone());
                 return Err(WardenError::NoAnswer { proof: Some(proof) });
             }
         };
-        let proof = ProofOfDeath::new(warden, Some(guard), paths.clone());
+        let proof = ProofOfDeath::new(warden, Some(reaper), paths.clone());
         Ok(Self::run(read, write, buffer, identity, proof))
     }
 }
@@ -157,8 +157,8 @@ pub fn broken(paths: &Paths, source: io::Error) -> WardenError {
 
 /// Connects to a living warden; `None` when certainly nobody lives.
 pub async fn dial_living(paths: &Paths) -> Result<Option<UnixStream>, WardenError> {
-    if let Some(steward) = privsep::here() {
-        return match steward.connect(paths.kind()).await {
+    if let Some(helper) = privsep::here() {
+        return match helper.connect(paths.kind()).await {
             Ok(Found::Living(stream)) => Ok(Some(stream)),
             Ok(Found::Nobody) => Ok(None),
             Ok(Found::NoAnswer) => Err(WardenError::NoAnswer { proof: None }),

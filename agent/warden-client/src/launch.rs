@@ -1,4 +1,4 @@
-//! Starting a guard, which starts its warden.
+//! Starting a reaper, which starts its warden.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -56,7 +56,7 @@ impl Launch {
         }
     }
 
-    /// Starts guard and warden and says hello. Fails when one of this kind lives already in the directory.
+    /// Starts reaper and warden and says hello. Fails when one of this kind lives already in the directory.
     pub async fn start(&self) -> Result<(WardenClient, Notices), WardenError> {
         if !self.state_dir.is_absolute() {
             return Err(WardenError::NotStarted(format!(
@@ -66,10 +66,10 @@ impl Launch {
         }
         let paths = Paths::new(&self.state_dir, self.kind);
         let stream = match privsep::here() {
-            Some(steward) => {
+            Some(helper) => {
                 let (deadline, soft) = (self.deadline_ns, self.soft_ns);
                 let lease = (self.serving, self.address.clone());
-                steward
+                helper
                     .start(self.kind, lease, deadline, soft, self.max_attempts)
                     .await
                     .map_err(|e| WardenError::NotStarted(e.to_string()))?
@@ -79,7 +79,7 @@ impl Launch {
         WardenClient::hello(stream, &paths, Some(self.serving), self.address.as_deref()).await
     }
 
-    /// Starts guard and warden and connects to it.
+    /// Starts reaper and warden and connects to it.
     pub async fn up(&self) -> Result<UnixStream, WardenError> {
         let paths = Paths::new(&self.state_dir, self.kind);
         paths.prepare().map_err(|e| broken(&paths, e))?;
@@ -96,7 +96,7 @@ impl Launch {
         let mut command = Command::new(&exe);
         command
             .arg0("farmhand")
-            .arg("guard")
+            .arg("reaper")
             .arg("--state-dir")
             .arg(&self.state_dir);
         command.args(["--kind", &self.kind.name()]);
@@ -118,10 +118,10 @@ impl Launch {
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
         command.stderr(open_log(paths).map_err(not_started)?);
-        let mut guard = command.spawn().map_err(|e| not_started(named(e, &exe)))?;
+        let mut reaper = command.spawn().map_err(|e| not_started(named(e, &exe)))?;
         let mut said = String::new();
         let listen = async {
-            match guard.stdout.take() {
+            match reaper.stdout.take() {
                 Some(stdout) => stdout.take(4096).read_to_string(&mut said).await.map(|_| ()),
                 None => Ok(()),
             }
@@ -129,14 +129,14 @@ impl Launch {
         let heard = tokio::time::timeout(READY_WITHIN, listen).await;
         if matches!(heard, Ok(Ok(()))) && said.trim() == "ready" {
             // It outlives this agent; while the agent lives it must not stay behind as a zombie.
-            tokio::spawn(async move { guard.wait().await });
+            tokio::spawn(async move { reaper.wait().await });
             return Ok(());
         }
         let why = match said.trim() {
             "" => format!("it said nothing; see {}", paths.log().display()),
             said => said.to_owned(),
         };
-        let _ = guard.kill().await;
+        let _ = reaper.kill().await;
         Err(WardenError::NotStarted(why))
     }
 }

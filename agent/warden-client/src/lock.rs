@@ -1,8 +1,8 @@
 //! One warden of a kind per state directory.
 //!
-//! The lock belongs to an open file description that guard and warden share, so it is free exactly when both
+//! The lock belongs to an open file description that reaper and warden share, so it is free exactly when both
 //! are gone. Asking whether it is held does not take it. It names the two in the file: a lock that is held by nobody but what
-//! hangs in a system call with SIGKILL pending counts as free, and the file is put aside, so that a new guard never waits
+//! hangs in a system call with SIGKILL pending counts as free, and the file is put aside, so that a new reaper never waits
 //! for such a process.
 
 use std::fs::{self, File, OpenOptions};
@@ -24,7 +24,7 @@ fn whole_file(kind: libc::c_int) -> libc::flock {
     lock
 }
 
-/// Takes the lock, or `None` when another guard or warden lives.
+/// Takes the lock, or `None` when another reaper or warden lives.
 pub fn acquire(path: &Path) -> io::Result<Option<File>> {
     let file = open(path)?;
     if take(&file, path)? {
@@ -95,7 +95,7 @@ fn take(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Whether a guard or warden lives.
+/// Whether a reaper or warden lives.
 pub fn is_held(path: &Path) -> io::Result<bool> {
     let file = match OpenOptions::new().read(true).write(true).open(path) {
         Ok(file) => file,
@@ -110,7 +110,7 @@ pub fn is_held(path: &Path) -> io::Result<bool> {
     Ok(lock.l_type != libc::F_UNLCK as libc::c_short && !is_abandoned(&file))
 }
 
-/// Whether a guard or warden of these paths lives, as far as can be told.
+/// Whether a reaper or warden of these paths lives, as far as can be told.
 pub fn is_alive(paths: &Paths) -> bool {
     is_held(&paths.lock()).unwrap_or(true)
 }

@@ -60,7 +60,7 @@ impl Mark {
         }
         let numbers = [sent.resume, sent.streams[0], sent.streams[1], sent.streams[2]];
         let kept = match privsep::here() {
-            Some(steward) => steward.mark(self.of.0, self.of.1, numbers),
+            Some(helper) => helper.mark(self.of.0, self.of.1, numbers),
             None => keep(&self.dir, numbers),
         };
         match kept {

@@ -33,11 +33,11 @@ pub struct Paths {
     kind: Kind,
 }
 
-/// Directories that are removed at once: a bound on threads, descriptors and what a steward is asked for.
+/// Directories that are removed at once: a bound on threads, descriptors and what a helper is asked for.
 static DISCARDS: Semaphore = Semaphore::const_new(8);
 
 impl Paths {
-    /// `state_dir` must be absolute: guard and warden leave their working directory.
+    /// `state_dir` must be absolute: reaper and warden leave their working directory.
     pub fn new(state_dir: &Path, kind: Kind) -> Paths {
         Paths {
             state_dir: state_dir.to_path_buf(),
@@ -47,8 +47,8 @@ impl Paths {
 
     /// The kinds of warden that have ever lived in `state_dir`, the main one first.
     pub fn kinds(state_dir: &Path) -> io::Result<Vec<Kind>> {
-        if let Some(steward) = privsep::here() {
-            return steward.kinds();
+        if let Some(helper) = privsep::here() {
+            return helper.kinds();
         }
         let mut kinds = vec![Kind::Main];
         let entries = match fs::read_dir(state_dir.join("warden")) {
@@ -147,8 +147,8 @@ impl Paths {
 
     /// Removes an ended attempt's directory: its output and its run directory. What cannot be removed is put aside.
     pub fn remove_attempt(&self, id: AttemptId) -> io::Result<()> {
-        if let Some(steward) = privsep::here() {
-            return steward.remove(self.kind, id);
+        if let Some(helper) = privsep::here() {
+            return helper.remove(self.kind, id);
         }
         // Most are empty, and to look into them is most of the work.
         let dir = self.attempt_dir(id);

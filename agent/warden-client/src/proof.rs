@@ -88,16 +88,16 @@ impl PidFd {
 #[derive(Clone, Debug)]
 pub struct ProofOfDeath {
     warden: Arc<PidFd>,
-    /// Absent when the warden never said who its guard is; then the lock tells.
-    guard: Option<Arc<PidFd>>,
+    /// Absent when the warden never said who its reaper is; then the lock tells.
+    reaper: Option<Arc<PidFd>>,
     paths: Paths,
 }
 
 impl ProofOfDeath {
-    pub fn new(warden: PidFd, guard: Option<PidFd>, paths: Paths) -> Self {
+    pub fn new(warden: PidFd, reaper: Option<PidFd>, paths: Paths) -> Self {
         ProofOfDeath {
             warden: Arc::new(warden),
-            guard: guard.map(Arc::new),
+            reaper: reaper.map(Arc::new),
             paths,
         }
     }
@@ -110,14 +110,14 @@ impl ProofOfDeath {
         self.warden.pid()
     }
 
-    pub fn guard_pid(&self) -> Option<i32> {
-        self.guard.as_ref().map(|g| g.pid())
+    pub fn reaper_pid(&self) -> Option<i32> {
+        self.reaper.as_ref().map(|g| g.pid())
     }
 
-    /// Ends the warden at once, stopped or not; the guard then ends everything else.
+    /// Ends the warden at once, stopped or not; the reaper then ends everything else.
     pub fn kill_warden(&self) -> io::Result<()> {
         match privsep::here() {
-            Some(steward) => steward.kill(self.warden.pid()),
+            Some(helper) => helper.kill(self.warden.pid()),
             None => self.warden.kill(),
         }
     }
@@ -127,31 +127,31 @@ impl ProofOfDeath {
         self.warden.dead().await;
     }
 
-    /// Returns when the guard is dead. It has ended everything then, unless it was killed.
-    pub async fn guard_dead(&self) {
-        match &self.guard {
-            Some(guard) => guard.dead().await,
+    /// Returns when the reaper is dead. It has ended everything then, unless it was killed.
+    pub async fn reaper_dead(&self) {
+        match &self.reaper {
+            Some(reaper) => reaper.dead().await,
             None => std::future::pending().await,
         }
     }
 
-    /// Returns when warden and guard are gone and the tree is empty, as far as cgroups and marks can tell.
+    /// Returns when warden and reaper are gone and the tree is empty, as far as cgroups and marks can tell.
     pub async fn tree_gone(&self) -> io::Result<Gone> {
         self.warden.gone().await;
-        if let Some(guard) = &self.guard {
-            guard.gone().await;
+        if let Some(reaper) = &self.reaper {
+            reaper.gone().await;
         }
         nobody_lives(&self.paths).await
     }
 }
 
-/// Waits until neither guard nor warden of this state directory lives, then sweeps what they left.
+/// Waits until neither reaper nor warden of this state directory lives, then sweeps what they left.
 /// For an agent that never spoke to them.
 pub async fn nobody_lives(paths: &Paths) -> io::Result<Gone> {
-    if let Some(steward) = privsep::here() {
-        return steward.gone(paths.kind()).await;
+    if let Some(helper) = privsep::here() {
+        return helper.gone(paths.kind()).await;
     }
-    // The lock has no readiness to wait for. It is kept while sweeping: what a guard that starts meanwhile
+    // The lock has no readiness to wait for. It is kept while sweeping: what a reaper that starts meanwhile
     // lets run is none of the sweep's business.
     let lock = loop {
         match super::lock::acquire(&paths.lock()) {

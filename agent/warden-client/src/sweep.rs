@@ -25,7 +25,7 @@ fn pause() {
     std::thread::sleep(Duration::from_millis(1));
 }
 
-/// For the guard, whose children everything becomes when the warden dies: kills and reaps until there is no
+/// For the reaper, whose children everything becomes when the warden dies: kills and reaps until there is no
 /// child and the cgroup is empty. Answers with what could not be ended.
 pub fn own_children(cgroup: Option<&Path>) -> Vec<i32> {
     let own = std::process::id().cast_signed();
@@ -86,7 +86,7 @@ fn kill_below(root: i32) {
 }
 
 /// Ends whatever a dead warden's attempts left behind, found by their cgroups and by their run directory's
-/// name in the environment. Call it only when neither guard nor warden lives.
+/// name in the environment. Call it only when neither reaper nor warden lives.
 pub fn leftovers(paths: &Paths) -> io::Result<Gone> {
     let cgroup = std::fs::read_to_string(paths.cgroup_note())
         .ok()

@@ -1,5 +1,5 @@
-//! What guard and warden are told on their command lines. The warden's names the word `warden` and the state
-//! directory, the guard's the word `guard`, and neither the other's: people look for them with pgrep.
+//! What reaper and warden are told on their command lines. The warden's names the word `warden` and the state
+//! directory, the reaper's the word `reaper`, and neither the other's: people look for them with pgrep.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub struct Args {
     pub soft_ns: u64,
     pub max_attempts: u32,
     pub no_cgroup: bool,
-    /// The warden's only: its parent, the lock both hold, the timer that tells the guard of the fence, and where attempts
+    /// The warden's only: its parent, the lock both hold, the timer that tells the reaper of the fence, and where attempts
     /// get their cgroups.
     pub parent: i32,
     pub lock_fd: i32,

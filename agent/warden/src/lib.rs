@@ -1,4 +1,4 @@
-//! Who owns the processes. The guard waits; its child, the warden, forks commands, keeps their deadlines and
+//! Who owns the processes. The reaper waits; its child, the warden, forks commands, keeps their deadlines and
 //! dies by the kernel's hand when the lease ends; nothing else in this product touches a process of a job.
 //! The argument and its windows: `docs/internals/warden.md`.
 
@@ -36,15 +36,15 @@ mod warden;
 pub use capabilities::{Capabilities, capabilities};
 pub use life::HARD_END_LEAD;
 
-/// Runs a hidden subcommand (`guard`, `warden`, `init`, `steward`) and never returns from it; returns when the command
+/// Runs a hidden subcommand (`reaper`, `warden`, `init`, `helper`) and never returns from it; returns when the command
 /// line is none of these. Must be called first in `main`, while the process has one thread.
 pub fn dispatch() {
     let mut words = std::env::args_os().skip(1);
     let first = words.next();
     let run = match first.as_ref().and_then(|w| w.to_str()) {
         Some("init") => init::run(),
-        Some("steward") => privsep::run(),
-        Some("guard") => |args: args::Args| reaper::run(&args),
+        Some("helper") => privsep::run(),
+        Some("reaper") => |args: args::Args| reaper::run(&args),
         Some("warden") => |args: args::Args| warden::run(args),
         _ => return,
     };
@@ -57,7 +57,7 @@ pub fn dispatch() {
     }
 }
 
-/// One line on standard error, the log file of guard and warden. A full disk must not stop either.
+/// One line on standard error, the log file of reaper and warden. A full disk must not stop either.
 fn log(text: std::fmt::Arguments<'_>) {
     use std::io::Write;
     let now = jiff::Timestamp::now();

@@ -20,26 +20,26 @@ use farmhand_warden_client::clock::{SECOND, boottime_ns};
 use farmhand_warden_client::paths::Paths;
 use farmhand_warden_client::{cgroup, lock, sweep};
 
-/// Another guard may still be ending its processes.
+/// Another reaper may still be ending its processes.
 const LOCK_WITHIN: u64 = sweep::GIVE_UP_AFTER + 5 * SECOND;
 
 /// Never returns.
 pub fn run(args: &Args) -> ! {
     farmhand_os::signal::ignore_stray();
-    farmhand_os::process::name_process(c"farmhand-guard");
-    let code = match guard(args) {
+    farmhand_os::process::name_process(c"farmhand-reaper");
+    let code = match reaper(args) {
         Ok(()) => 0,
         Err(error) => {
             // The agent reads this until the warden says that it is ready.
             let _ = writeln!(io::stdout(), "{error}");
-            log(format_args!("guard: {error}"));
+            log(format_args!("reaper: {error}"));
             1
         }
     };
     std::process::exit(code)
 }
 
-fn guard(args: &Args) -> io::Result<()> {
+fn reaper(args: &Args) -> io::Result<()> {
     let paths = Paths::new(&args.state_dir, args.kind);
     // Fails only for a group leader, which then has its own session already or was started by hand.
     let _ = rustix::process::setsid();
@@ -49,7 +49,7 @@ fn guard(args: &Args) -> io::Result<()> {
     let left = sweep::leftovers(&paths)?;
     if left != (Gone::Empty { swept: 0 }) {
         log(format_args!(
-            "guard: the one before left processes behind: {left:?}"
+            "reaper: the one before left processes behind: {left:?}"
         ));
     }
     let cgroup = make_cgroup(args, &paths);
@@ -63,23 +63,23 @@ fn guard(args: &Args) -> io::Result<()> {
     rustix::stdio::dup2_stdout(File::open("/dev/null")?)?;
     match wait_for(&mut warden, &fence)? {
         Some(status) => log(format_args!(
-            "guard: warden {pid} ended ({}); ending its processes",
+            "reaper: warden {pid} ended ({}); ending its processes",
             status.into_raw()
         )),
         None => log(format_args!(
-            "guard: the end of warden {pid} has come; ending its processes and it"
+            "reaper: the end of warden {pid} has come; ending its processes and it"
         )),
     }
     let stuck = sweep::own_children(cgroup.as_deref());
     if !stuck.is_empty() {
         log(format_args!(
-            "guard: the kernel cannot end {stuck:?}; leaving them"
+            "reaper: the kernel cannot end {stuck:?}; leaving them"
         ));
     }
     if let Some(cgroup) = &cgroup {
         let _ = cgroup::remove_soon(cgroup);
     }
-    log(format_args!("guard: done"));
+    log(format_args!("reaper: done"));
     Ok(())
 }
 
@@ -92,7 +92,7 @@ fn take_lock(args: &Args, paths: &Paths) -> io::Result<File> {
         if boottime_ns() > give_up {
             let (kind, dir) = (args.kind.name(), args.state_dir.display());
             return Err(io::Error::other(format!(
-                "another {kind} warden or its guard lives in {dir}"
+                "another {kind} warden or its reaper lives in {dir}"
             )));
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -113,7 +113,7 @@ fn make_cgroup(args: &Args, paths: &Paths) -> Option<std::path::PathBuf> {
     });
     made.inspect_err(|error| {
         log(format_args!(
-            "guard: no cgroup for attempts ({error}): following them by descent"
+            "reaper: no cgroup for attempts ({error}): following them by descent"
         ));
     })
     .ok()
@@ -153,7 +153,7 @@ fn start_warden(
     command.spawn()
 }
 
-/// An end must come through the warden: a guard that leaves alone takes the warden's backstop with it.
+/// An end must come through the warden: a reaper that leaves alone takes the warden's backstop with it.
 fn ignore_signals() {
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT] {
         // SAFETY: sets a disposition of this process.

@@ -60,7 +60,7 @@ impl Warden {
 
     pub(super) fn identity(&self) -> Identity {
         // SAFETY: getppid only asks.
-        let guard_pid = unsafe { libc::getppid() };
+        let reaper_pid = unsafe { libc::getppid() };
         Identity {
             protocol: PROTOCOL,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -69,7 +69,7 @@ impl Warden {
             address: self.args.address.clone(),
             generation: self.generation,
             warden_pid: std::process::id().cast_signed(),
-            guard_pid,
+            reaper_pid,
             deadline_ns: self.deadline_ns,
             soft_ns: self.soft_ns,
             cgroup: self.cgroup.as_ref().map(|p| p.path().display().to_string()),

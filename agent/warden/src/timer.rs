@@ -1,4 +1,4 @@
-//! The kernel's hand: a timer that SIGKILLs this process, one that tells its guard, and one that wakes its poll loop. All
+//! The kernel's hand: a timer that SIGKILLs this process, one that tells its reaper, and one that wakes its poll loop. All
 //! count CLOCK_BOOTTIME, so neither a stepped wall clock nor suspend moves them.
 
 use std::io;
@@ -8,18 +8,18 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
-/// Kills this process at an instant, however stopped or hung it is, and tells the guard of that instant: what is in
+/// Kills this process at an instant, however stopped or hung it is, and tells the reaper of that instant: what is in
 /// uninterruptible sleep is not killed by anybody. Dies with the process and at fork.
 #[derive(Debug)]
 pub struct KernelFence {
     timer: libc::timer_t,
-    guards: Alarm,
+    reaper_alarm: Alarm,
     at_ns: u64,
 }
 
 impl KernelFence {
-    /// `guards`: what the guard waits for.
-    pub fn arm(at_ns: u64, guards: Alarm) -> io::Result<KernelFence> {
+    /// `reaper_alarm`: what the reaper waits for.
+    pub fn arm(at_ns: u64, reaper_alarm: Alarm) -> io::Result<KernelFence> {
         // SAFETY: sigevent is plain data for which all zeroes is a valid value.
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
         event.sigev_notify = libc::SIGEV_SIGNAL;
@@ -31,7 +31,7 @@ impl KernelFence {
         }
         let mut fence = KernelFence {
             timer,
-            guards,
+            reaper_alarm,
             at_ns: 0,
         };
         fence.set(at_ns)?;
@@ -55,8 +55,8 @@ impl KernelFence {
         if set != 0 {
             return Err(io::Error::last_os_error());
         }
-        // Were this process to stop just here, the guard would act at the older instant: that of a lease which it knows of.
-        self.guards.set(at_ns)?;
+        // Were this process to stop just here, the reaper would act at the older instant: that of a lease which it knows of.
+        self.reaper_alarm.set(at_ns)?;
         self.at_ns = at_ns;
         Ok(())
     }

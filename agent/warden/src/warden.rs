@@ -1,5 +1,5 @@
 //! The loop: turn inputs into events, let each attempt's life decide, act. One thread, no blocking call but
-//! the wait; should one hang all the same, the kernel's timer ends the process and the guard the rest.
+//! the wait; should one hang all the same, the kernel's timer ends the process and the reaper the rest.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -67,7 +67,7 @@ pub(super) struct Warden {
     /// Empty by our knowledge, but the kernel still holds on to them.
     stale_groups: Vec<PathBuf>,
     pub(super) watch_limits_at: u64,
-    /// Both the warden and its guard hold it while they live.
+    /// Both the warden and its reaper hold it while they live.
     _lock: OwnedFd,
 }
 
@@ -97,15 +97,15 @@ impl Warden {
     fn new(mut args: Args) -> io::Result<Warden> {
         child::die_with_parent();
         child::exit_if_orphaned(args.parent);
-        // SAFETY: the guard passed these descriptors on for the warden to own.
-        let (lock, guards) = unsafe {
+        // SAFETY: the reaper passed these descriptors on for the warden to own.
+        let (lock, alarm) = unsafe {
             (
                 OwnedFd::from_raw_fd(args.lock_fd),
                 OwnedFd::from_raw_fd(args.fence_fd),
             )
         };
         // First of all: from here on it cannot outlive its lease, whatever happens.
-        let fence = KernelFence::arm(args.deadline_ns, Alarm::inherited(guards))?;
+        let fence = KernelFence::arm(args.deadline_ns, Alarm::inherited(alarm))?;
         child::close_on_exec(args.lock_fd, true);
         child::close_on_exec(args.fence_fd, true);
         rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;

@@ -1,4 +1,4 @@
-//! What an agent at rest costs: statements, CPU, wake-ups, memory of agent, guard and warden:
+//! What an agent at rest costs: statements, CPU, wake-ups, memory of agent, reaper and warden:
 //!
 //!     cargo run --release -p farmhand-tests --bin bench-idle -- [SECONDS]
 //!
@@ -62,7 +62,7 @@ async fn main() {
     farm.succeeds(run).await;
     tokio::time::sleep(AT_REST).await;
     let mut processes = vec![("agent", agent.pid())];
-    processes.extend(agent.guards().iter().map(|p| ("guard", p.pid)));
+    processes.extend(agent.reapers().iter().map(|p| ("reaper", p.pid)));
     processes.extend(agent.wardens().iter().map(|p| ("warden", p.pid)));
     let before = statements(agent).await;
     let usage = |p: &[(&'static str, i32)]| -> Vec<(f64, Duration)> {

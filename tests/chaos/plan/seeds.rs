@@ -92,14 +92,14 @@ fn what_the_plan_declares_is_the_loss_of_the_guard_with_somebody_else() {
     let mut declared = 0;
     for event in &plan.events {
         let Fault::Processes {
-            own, warden, guard, ..
+            own, warden, reaper, ..
         } = event.fault
         else {
             assert!(!event.declared);
             continue;
         };
         let alone = warden == Act::Nothing && own == Act::Nothing;
-        assert_eq!(event.declared, guard != Act::Nothing && !alone, "{event:?}");
+        assert_eq!(event.declared, reaper != Act::Nothing && !alone, "{event:?}");
         declared += usize::from(event.declared);
     }
     assert!(declared > 0);

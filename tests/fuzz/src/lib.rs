@@ -4,6 +4,7 @@
 mod bounds;
 mod cron;
 mod crontab;
+mod helper;
 mod http;
 mod input;
 mod job_file;
@@ -13,7 +14,6 @@ mod record;
 mod script_header;
 pub mod seeds;
 mod signature;
-mod steward;
 mod warden;
 
 /// A target's name, and what it does with an input.
@@ -27,7 +27,7 @@ pub const TARGETS: [Target; 10] = [
     ("http", http::run),
     ("signature", signature::run),
     ("warden", warden::run),
-    ("steward", steward::run),
+    ("helper", helper::run),
     ("output", output::run),
     ("record", record::run),
 ];

@@ -13,7 +13,7 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
         "http" => requests(),
         "signature" => signatures(),
         "warden" => conversations(),
-        "steward" => errands(),
+        "helper" => errands(),
         "output" => output(),
         "record" => records(),
         _ => Vec::new(),

@@ -40,9 +40,9 @@ pub async fn happen(field: Arc<Field>, event: Event) -> bool {
 async fn on_a_site(field: &Field, site: &Site, event: Event, lasts: Duration, from: u64) -> bool {
     match event.fault {
         Fault::Processes {
-            own, warden, guard, ..
+            own, warden, reaper, ..
         } => {
-            return processes(field, site, [own, warden, guard], lasts, event.declared, from).await;
+            return processes(field, site, [own, warden, reaper], lasts, event.declared, from).await;
         }
         Fault::Drop { way, .. } => {
             with_place(site, |place| place.drop_packets(way)).await;
@@ -109,16 +109,16 @@ async fn processes(
     declared: bool,
     from: u64,
 ) -> bool {
-    let [own, warden, guard] = acts;
+    let [own, warden, reaper] = acts;
     let agent = site.agent.lock().await;
     let pids = |found: Vec<crate::processes::Process>| found.into_iter().map(|p| p.pid).collect::<Vec<i32>>();
-    let (wardens, guards) = (pids(agent.wardens()), pids(agent.guards()));
+    let (wardens, reapers) = (pids(agent.wardens()), pids(agent.reapers()));
     let own_pid: Vec<i32> = agent.is_running().then(|| agent.pid()).into_iter().collect();
     drop(agent);
     let mut stopped = Vec::new();
     let mut hit = false;
     // Everything at once: stopped first, so that none of them acts on another's death.
-    for (pids, act) in [(&own_pid, own), (&guards, guard), (&wardens, warden)] {
+    for (pids, act) in [(&own_pid, own), (&reapers, reaper), (&wardens, warden)] {
         if act != Act::Nothing {
             hit |= !pids.is_empty();
             pids.iter().for_each(|pid| send(*pid, libc::SIGSTOP));
@@ -127,7 +127,7 @@ async fn processes(
             stopped.extend(pids.iter().copied());
         }
     }
-    for (pids, act) in [(&guards, guard), (&wardens, warden)] {
+    for (pids, act) in [(&reapers, reaper), (&wardens, warden)] {
         if act == Act::Kill {
             pids.iter().for_each(|pid| send(*pid, libc::SIGKILL));
         }
@@ -143,13 +143,13 @@ async fn processes(
     if own == Act::Kill {
         site.start().await;
     }
-    // A lease that ended while the guard was stopped: the same window, come about by two faults.
-    if declared || (guard == Act::Stop && lost) {
+    // A lease that ended while the reaper was stopped: the same window, come about by two faults.
+    if declared || (reaper == Act::Stop && lost) {
         let window = Window {
             node: site.name.clone(),
             from,
             to: boot_ns() + u64::try_from(SWEPT.as_nanos()).expect("seconds"),
-            why: format!("agent {own:?}, warden {warden:?}, guard {guard:?}"),
+            why: format!("agent {own:?}, warden {warden:?}, reaper {reaper:?}"),
         };
         field.windows.lock().expect("no panic under it").push(window);
     }

@@ -11,7 +11,7 @@ use super::table;
 use crate::farm::Agent;
 use crate::processes::Process;
 
-/// The main warden, and that of the one length of `hold` among the jobs; each has a guard.
+/// The main warden, and that of the one length of `hold` among the jobs; each has a reaper.
 const KINDS: usize = 2;
 
 /// Of one agent at the most: four for what it does, one for renewals, one for messages. At rest it has two or three.
@@ -109,18 +109,18 @@ async fn whose_sessions(client: &Client) -> String {
     row.and_then(|row| row.get(0)).unwrap_or_default()
 }
 
-/// A warden or a guard that nobody needs any more.
+/// A warden or a reaper that nobody needs any more.
 fn too_many(node: &str, agent: &Agent) -> Vec<String> {
-    let kinds = [("wardens", agent.wardens()), ("guards", agent.guards())];
+    let kinds = [("wardens", agent.wardens()), ("reapers", agent.reapers())];
     let more = kinds.into_iter().filter(|(_, found)| found.len() > KINDS);
     more.map(|(what, found)| format!("{node} has {} {what}: {found:?}", found.len()))
         .collect()
 }
 
-/// Whoever lives in an agent's network and is neither the agent nor one of its wardens and guards: what a job left, with
+/// Whoever lives in an agent's network and is neither the agent nor one of its wardens and reapers: what a job left, with
 /// whatever environment, and process 1 of a PID namespace.
 fn strangers(node: &str, agent: &Agent) -> Vec<String> {
-    let keepers = agent.wardens().into_iter().chain(agent.guards());
+    let keepers = agent.wardens().into_iter().chain(agent.reapers());
     let mut known: Vec<i32> = keepers.map(|p| p.pid).collect();
     known.extend(agent.is_running().then(|| agent.pid()));
     let there = agent.place.iter().flat_map(Place::inhabitants);

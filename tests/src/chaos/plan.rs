@@ -72,7 +72,7 @@ pub enum Fault {
         agent: usize,
         own: Act,
         warden: Act,
-        guard: Act,
+        reaper: Act,
     },
     Drop {
         agent: usize,
@@ -191,9 +191,9 @@ impl Fault {
     pub fn name(&self) -> String {
         match self {
             Fault::Processes {
-                own, warden, guard, ..
+                own, warden, reaper, ..
             } => {
-                let named = [("agent", own), ("warden", warden), ("guard", guard)];
+                let named = [("agent", own), ("warden", warden), ("reaper", reaper)];
                 let words = named.iter().filter(|(_, act)| **act != Act::Nothing);
                 let words: Vec<String> = words
                     .map(|(who, act)| format!("{act:?} {who}").to_lowercase())

@@ -29,10 +29,10 @@ pub fn events(seed: u64, shape: &Shape) -> Vec<Event> {
     events
 }
 
-/// Nobody is left who could end a double-forked process: the guard is gone or stopped, and the warden ends too, killed, or
-/// by the guard's death, or by the end of a lease that a stopped agent does not renew; and no agent is there to see it.
-fn is_declared(own: Act, warden: Act, guard: Act) -> bool {
-    guard != Act::Nothing && (warden != Act::Nothing || own != Act::Nothing)
+/// Nobody is left who could end a double-forked process: the reaper is gone or stopped, and the warden ends too, killed, or
+/// by the reaper's death, or by the end of a lease that a stopped agent does not renew; and no agent is there to see it.
+fn is_declared(own: Act, warden: Act, reaper: Act) -> bool {
+    reaper != Act::Nothing && (warden != Act::Nothing || own != Act::Nothing)
 }
 
 /// Until when something else must not be done to an agent.
@@ -165,14 +165,14 @@ impl Planner {
         let until = at + lasts_ms + BACK_MS;
         match self.chance.below(100) {
             0..40 if at >= busy.processes => {
-                let (own, warden, guard) = self.acts();
+                let (own, warden, reaper) = self.acts();
                 self.state.busy[agent].processes = until;
-                let declared = is_declared(own, warden, guard);
+                let declared = is_declared(own, warden, reaper);
                 let fault = Fault::Processes {
                     agent,
                     own,
                     warden,
-                    guard,
+                    reaper,
                 };
                 Some(Event {
                     declared,

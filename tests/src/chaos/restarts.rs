@@ -11,8 +11,8 @@ use crate::freezer::Frozen;
 use crate::no_forks::NoForks;
 use crate::witness::boot_ns;
 
-/// For guards to end what their dead wardens left.
-const GUARDS: Duration = Duration::from_secs(5);
+/// For reapers to end what their dead wardens left.
+const REAPERS: Duration = Duration::from_secs(5);
 
 /// Killed, with its wardens or without, and back with another lease.
 pub async fn lease(site: &Site, seconds: u64, wardens: bool, away: Duration) -> bool {
@@ -155,13 +155,13 @@ async fn leave(site: &Site, whole: bool) {
     let keepers = {
         let agent = site.agent.lock().await;
         agent
-            .guards()
+            .reapers()
             .into_iter()
             .chain(agent.wardens())
             .collect::<Vec<_>>()
     };
     site.kill_with_wardens().await;
-    let until = Instant::now() + GUARDS;
+    let until = Instant::now() + REAPERS;
     while keepers.iter().any(|p| lives(p.pid)) && Instant::now() < until {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -170,7 +170,7 @@ async fn leave(site: &Site, whole: bool) {
     while calm < 5 && Instant::now() < until {
         tokio::time::sleep(Duration::from_millis(40)).await;
         let agent = site.agent.lock().await;
-        let late: Vec<_> = agent.guards().into_iter().chain(agent.wardens()).collect();
+        let late: Vec<_> = agent.reapers().into_iter().chain(agent.wardens()).collect();
         late.iter().for_each(|p| send(p.pid, libc::SIGKILL));
         calm = if late.is_empty() { calm + 1 } else { 0 };
     }

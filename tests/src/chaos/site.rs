@@ -127,7 +127,7 @@ impl Site {
         agent.kill();
     }
 
-    /// Agent and wardens; the guards end what is left. Whether the agent was there.
+    /// Agent and wardens; the reapers end what is left. Whether the agent was there.
     pub async fn kill_with_wardens(&self) -> bool {
         let mut agent = self.agent.lock().await;
         *self.wanted.lock().expect("no panic under it") = false;

@@ -1,4 +1,4 @@
-//! One real agent process, with its guard and its wardens.
+//! One real agent process, with its reaper and its wardens.
 
 use std::fs::OpenOptions;
 use std::os::unix::process::CommandExt;
@@ -205,7 +205,7 @@ impl Agent {
     pub fn kill_with_guards(&mut self) {
         // Stopped first, so that none of them acts on the others' deaths: an agent sweeps after its warden.
         self.stop();
-        let all: Vec<Process> = self.guards().into_iter().chain(self.wardens()).collect();
+        let all: Vec<Process> = self.reapers().into_iter().chain(self.wardens()).collect();
         for process in &all {
             stop(process.pid);
         }
@@ -253,12 +253,12 @@ impl Agent {
     }
 
     /// What keeps root's rights for an agent that has given them up.
-    pub fn stewards(&self) -> Vec<Process> {
-        self.named("steward")
+    pub fn helpers(&self) -> Vec<Process> {
+        self.named("helper")
     }
 
-    pub fn guards(&self) -> Vec<Process> {
-        self.named("guard")
+    pub fn reapers(&self) -> Vec<Process> {
+        self.named("reaper")
     }
 
     fn named(&self, word: &str) -> Vec<Process> {
@@ -327,14 +327,14 @@ impl Agent {
         values.sum()
     }
 
-    /// Ends the agent, its wardens and their guards, whatever state they are in.
+    /// Ends the agent, its wardens and their reapers, whatever state they are in.
     pub(crate) fn destroy(&mut self) {
         self.kill();
         for process in self.wardens() {
             send(process.pid, libc::SIGKILL);
         }
-        // A stopped guard ends what is left once it goes on.
-        for process in self.guards() {
+        // A stopped reaper ends what is left once it goes on.
+        for process in self.reapers() {
             send(process.pid, libc::SIGCONT);
         }
     }

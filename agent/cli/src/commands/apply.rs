@@ -1,17 +1,15 @@
 //! `farmhand job apply`: from files to definitions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
 use farmhand_core::definition::{
-    Definitions, JobDefinition, JobSpec, PoolDefinition, TargetDefinition, differences, load_all,
+    Definitions, JobDefinition, JobSpec, PoolDefinition, TargetDefinition, load_all,
 };
 use farmhand_core::document::{Mistakes, Source};
 use farmhand_core::due;
-use farmhand_store::jobs::{
-    ApplyOutcome, Blocked, JobChange, Listed, PoolChange, Scope, TargetChange, apply_signed,
-};
+use farmhand_store::jobs::{ApplyOutcome, Blocked, JobChange, PoolChange, Scope, TargetChange, apply_signed};
 use farmhand_store::reading::{self, every};
 use farmhand_store::signatures::Signed;
 use farmhand_store::{Db, notify, query, restrictions, tables};
@@ -19,12 +17,15 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::apply_plan::{plan, show, summary};
 use super::apply_pools::{no_pool, plan_pools, pool_in_use, shared_pools, show_pools};
 use super::apply_source::{check_shared, check_sources, confirm, moves, needed, other_source, sources};
 use super::apply_targets::{no_target, plan_targets, shared_targets, show_targets};
 use super::rename::renames;
 use super::{DatabaseArgs, Exit, Failure, Outcome, job_files, out, progress, rename, sign, triggers};
 use farmhand_control::{due_now, jobs};
+
+pub(super) use super::apply_plan::{Kind, Step};
 
 #[derive(Args, Debug)]
 pub struct ApplyArgs {
@@ -68,31 +69,6 @@ pub(super) struct Files {
     pub jobs: Vec<Wanted>,
     pub pools: Vec<PoolChange>,
     pub targets: Vec<TargetChange>,
-}
-
-/// One line of the plan.
-#[derive(Debug, Serialize)]
-pub(super) struct Step {
-    job_id: String,
-    pub(super) change: Kind,
-    /// What it is called until now.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    renamed_from: Option<String>,
-    /// Keys whose values differ.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    keys: Vec<String>,
-    /// Of a job to be deleted: where it runs now.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) running_at: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
-    Created,
-    Updated,
-    Unchanged,
-    Deleted,
 }
 
 pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Outcome {
@@ -252,88 +228,9 @@ fn refuse(mistakes: &Mistakes, as_json: bool) -> Failure {
     Failure::usage(what).next("Nothing was applied; fix these errors")
 }
 
-fn plan(wanted: &[Wanted], present: &[Listed], scope: &Scope<'_>) -> Vec<Step> {
-    let mut before: BTreeMap<&str, &Listed> = present.iter().map(|job| (job.job_id.as_str(), job)).collect();
-    for (former, name) in scope.renames {
-        let old = before.remove(former.as_str());
-        before.extend(old.map(|job| (name.as_str(), job)));
-    }
-    let mut steps: Vec<Step> = wanted
-        .iter()
-        .map(|job| {
-            let keys = before
-                .get(job.name.as_str())
-                .map(|old| differences(&old.spec, &value_of(&job.spec)));
-            let renamed = scope.renames.iter().find(|(_, name)| *name == job.name);
-            Step {
-                job_id: job.name.clone(),
-                renamed_from: renamed.map(|(former, _)| former.clone()),
-                change: match &keys {
-                    None => Kind::Created,
-                    Some(_) if renamed.is_some() => Kind::Updated,
-                    Some(keys) if keys.is_empty() => Kind::Unchanged,
-                    Some(_) => Kind::Updated,
-                },
-                keys: keys.unwrap_or_default(),
-                running_at: None,
-            }
-        })
-        .collect();
-    let kept: BTreeSet<&str> = wanted.iter().map(|job| job.name.as_str()).collect();
-    let gone = (before.iter())
-        .filter(|(name, job)| scope.prunes(&job.source, Some(&job.job_id)) && !kept.contains(*name))
-        .map(|(_, job)| job);
-    steps.extend(gone.map(|job| Step {
-        job_id: job.job_id.clone(),
-        renamed_from: None,
-        change: Kind::Deleted,
-        keys: Vec::new(),
-        running_at: job.running_at.clone(),
-    }));
-    steps
-}
-
 /// A definition as the database has it.
 pub(super) fn value_of(spec: &impl Serialize) -> Value {
     serde_json::to_value(spec).unwrap_or(Value::Null)
-}
-
-impl Kind {
-    pub(super) fn sign(self) -> char {
-        match self {
-            Self::Created => '+',
-            Self::Updated => '~',
-            Self::Unchanged => '=',
-            Self::Deleted => '-',
-        }
-    }
-}
-
-fn show(steps: &[Step]) {
-    for step in steps {
-        let more = match (&step.running_at, &step.renamed_from) {
-            (Some(node), _) => format!("running at {node}"),
-            (None, Some(former)) => format!("renamed from {former}  {}", step.keys.join(", ")),
-            (None, None) => step.keys.join(", "),
-        };
-        out::line(format!("{} {}  {more}", step.change.sign(), step.job_id).trim_end());
-    }
-}
-
-fn summary(steps: &[Step], dry_run: bool) -> String {
-    let count = |kind| steps.iter().filter(|step| step.change == kind).count();
-    let would = if dry_run {
-        " (nothing was applied: --dry-run)"
-    } else {
-        ""
-    };
-    format!(
-        "{} new, {} changed, {} unchanged, {} deleted{would}",
-        count(Kind::Created),
-        count(Kind::Updated),
-        count(Kind::Unchanged),
-        count(Kind::Deleted)
-    )
 }
 
 /// Applies in one transaction, with the pools and targets of the files when there are files, firing first what is

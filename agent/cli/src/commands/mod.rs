@@ -3,6 +3,7 @@
 mod ack;
 mod agent;
 mod apply;
+mod apply_plan;
 mod apply_pools;
 mod apply_source;
 mod apply_targets;

@@ -8,7 +8,8 @@ use serde_json::json;
 use super::bulk::Chosen;
 use super::follow::{Follow, follow};
 use super::{DatabaseArgs, Exit, Failure, Outcome, completion, items, logs, out, runs};
-use farmhand_control::bulk::{self, Many, each_once};
+use farmhand_control::bulk::{self, each_once};
+use farmhand_control::many::Many;
 use farmhand_control::runs::{no_run, retry, together};
 use farmhand_control::{Deed, Refusal};
 

@@ -184,7 +184,7 @@ fn pid_namespace(works: bool) -> Check {
         Level::Note,
         "pid namespaces",
         "this user may make none",
-        "jobs with isolation = \"pid\" fail to start; without it, killing warden and guard together leaves a window",
+        "jobs with isolation = \"pid\" fail to start; without it, killing warden and reaper together leaves a window",
         "run as root, or allow user namespaces",
     )
 }

@@ -30,7 +30,7 @@ pub async fn wardens(ctx: &Context, last: Option<Serving>) -> Result<Vec<Found>,
                 Ok(Some((client, notices))) => found.push((kind, client, notices)),
                 // Before the session is opened, which may have to wait for the end of the last one.
                 Ok(None) => sweep(&Paths::new(dir, kind)).await,
-                // Stopped, or its guard is still ending processes: its kernel timer is running out.
+                // Stopped, or its reaper is still ending processes: its kernel timer is running out.
                 Err(e @ (WardenError::NoAnswer { .. } | WardenError::Busy(_) | WardenError::Gone)) => {
                     tracing::warn!("waiting for the {} warden: {e}", kind.name());
                     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -126,7 +126,7 @@ pub async fn run(
             .map_err(|e| setup(format!("state directory {}", config.state_dir.display()), e))?;
     }
     let mut signals = signals::listen().map_err(|e| setup("signals", e))?;
-    // With a steward they have been looked at, by root; they need not be for everybody to read.
+    // With a helper they have been looked at, by root; they need not be for everybody to read.
     if privsep::here().is_none() {
         look_at_policy(config.policy.as_deref())?;
         if let Some(file) = &config.trusted_keys {
@@ -194,8 +194,8 @@ pub async fn run(
     let row_writer = row_writer::start(ctx.row_bell.clone(), rows_db);
     let result = tokio::select! {
         ended = live(&ctx, &session_handle, &health, &mut signals) => ended,
-        // As in a crash: the jobs go on, and the next agent, with a steward of its own, finds their wardens.
-        () = steward_gone() => Err(setup("--user", "the steward is gone, without which nothing can be started here")),
+        // As in a crash: the jobs go on, and the next agent, with a helper of its own, finds their wardens.
+        () = helper_gone() => Err(setup("--user", "the helper is gone, without which nothing can be started here")),
     };
     systemd::stopping(match &result {
         Ok(Ended::HandedOver) => "leaving the jobs to the next agent",
@@ -233,9 +233,9 @@ fn look_at_policy(file: Option<&Path>) -> Result<(), AgentError> {
     }
 }
 
-async fn steward_gone() {
+async fn helper_gone() {
     match privsep::here() {
-        Some(steward) => steward.is_gone().await,
+        Some(helper) => helper.is_gone().await,
         None => std::future::pending().await,
     }
 }

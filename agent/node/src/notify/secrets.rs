@@ -21,7 +21,7 @@ pub fn read(file: &Path, of: Purpose) -> Result<String, String> {
     match std::fs::metadata(file) {
         Ok(meta) if meta.is_file() && meta.len() <= MOST => {}
         Ok(_) => return Err(bad(&"it is no small file")),
-        // A steward may be able to.
+        // A helper may be able to.
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {}
         Err(e) => return Err(bad(&e)),
     }

@@ -32,7 +32,7 @@ pub struct Follower<T> {
     run_dir: PathBuf,
     record: Record,
     of: Option<(Kind, AttemptId)>,
-    /// As a steward has handed it over: a job's directory is closed to an agent without rights.
+    /// As a helper has handed it over: a job's directory is closed to an agent without rights.
     handed: Option<File>,
     /// What the database takes of a line of it.
     parse: fn(&[u8]) -> Option<T>,
@@ -100,9 +100,9 @@ impl<T> Follower<T> {
     }
 
     fn open(&mut self) -> io::Result<Option<File>> {
-        if let Some((steward, (kind, id))) = privsep::here().zip(self.of) {
+        if let Some((helper, (kind, id))) = privsep::here().zip(self.of) {
             if self.handed.is_none() {
-                self.handed = steward.record(kind, id, self.record)?;
+                self.handed = helper.record(kind, id, self.record)?;
             }
             return self.handed.as_ref().map(File::try_clone).transpose();
         }

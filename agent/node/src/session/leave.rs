@@ -192,7 +192,7 @@ impl Session {
             Ok(Gone::Empty { swept: 0 }) => {}
             Ok(Gone::Empty { swept }) => {
                 tracing::warn!(
-                    "the {} warden and its guard were both gone; {swept} processes were left and ended",
+                    "the {} warden and its reaper were both gone; {swept} processes were left and ended",
                     kind.name()
                 );
             }

@@ -12,7 +12,7 @@ use rustix::fs::{Access, Mode, OFlags, access};
 use rustix::net::SendFlags;
 
 use super::protocol::{Files, Setup};
-use super::{STEWARD, Steward, here, place, rights, shown, wire};
+use super::{HELPER, Helper, here, place, rights, shown, wire};
 use crate::wire::Kind;
 use crate::{Bounds, Paths};
 use farmhand_os::accounts::{self, Account};
@@ -28,7 +28,7 @@ pub struct Wanted {
     pub secrets_dir: PathBuf,
 }
 
-/// Leaves root to a steward and makes this process the user's. Does nothing in one that is the user's already.
+/// Leaves root to a helper and makes this process the user's. Does nothing in one that is the user's already.
 ///
 /// # Errors
 /// What is missing, for people. The process may have lost some of its rights then, and must end.
@@ -68,7 +68,7 @@ pub fn begin(wanted: &Wanted, name: &str, files: Files) -> Result<(), String> {
     give(&paths.memory(), account).map_err(in_place)?;
     // What attempts of an agent with rights left is for the one without them to read.
     shown::to(&wanted.state_dir, Some(account.gid)).map_err(in_place)?;
-    let steward = start(wanted, files).map_err(|e| format!("its steward does not start: {e}"))?;
+    let helper = start(wanted, files).map_err(|e| format!("its helper does not start: {e}"))?;
     rights::give_up(account).map_err(|e| format!("the rights of root cannot be given up: {e}"))?;
     // As the kernel will look at it: with the rights that are left.
     access(paths.runs(), Access::READ_OK | Access::EXEC_OK).map_err(|e| {
@@ -77,7 +77,7 @@ pub fn begin(wanted: &Wanted, name: &str, files: Files) -> Result<(), String> {
             paths.runs().display()
         )
     })?;
-    let _ = STEWARD.set(steward);
+    let _ = HELPER.set(helper);
     Ok(())
 }
 
@@ -103,7 +103,7 @@ fn give(dir: &Path, to: Account) -> io::Result<()> {
 }
 
 /// Its memory and its environment are new: it knows nothing of what this process has read.
-fn start(wanted: &Wanted, files: Files) -> io::Result<Steward> {
+fn start(wanted: &Wanted, files: Files) -> io::Result<Helper> {
     let (socket, theirs): (OwnedFd, OwnedFd) = wire::pair()?;
     let setup = Setup {
         state_dir: wanted.state_dir.clone(),
@@ -113,7 +113,7 @@ fn start(wanted: &Wanted, files: Files) -> io::Result<Steward> {
     wire::send(&socket, &setup, None, SendFlags::empty())?;
     Command::new("/proc/self/exe")
         .arg0("farmhand")
-        .arg("steward")
+        .arg("helper")
         .arg("--state-dir")
         .arg(&wanted.state_dir)
         .env_clear()
@@ -121,5 +121,5 @@ fn start(wanted: &Wanted, files: Files) -> io::Result<Steward> {
         .stdin(Stdio::from(theirs))
         .stdout(Stdio::null())
         .spawn()?;
-    Ok(Steward { socket, files })
+    Ok(Helper { socket, files })
 }

@@ -1,5 +1,5 @@
 //! An agent that need not be root: what talks to networks gives its rights away before it does anything else, and asks a
-//! *steward*, a small process that stays root, for the few things that need them. The requests are a closed set
+//! *helper*, a small process that stays root, for the few things that need them. The requests are a closed set
 //! (`protocol.rs`); what jobs may be is decided by the wardens, from what root wrote down (`warden/bounds.rs`).
 
 mod begin;
@@ -29,20 +29,20 @@ pub use record::Record;
 use crate::gone::Gone;
 use crate::wire::{AttemptId, Kind, Serving};
 
-/// Longer than a guard may take to be ready.
+/// Longer than a reaper may take to be ready.
 const ANSWER_WITHIN: Duration = Duration::from_secs(40);
 
 /// One process has one: as its user, its rights are the process's.
-static STEWARD: OnceLock<Steward> = OnceLock::new();
+static HELPER: OnceLock<Helper> = OnceLock::new();
 
-/// The steward of this process; `None` where the agent has its rights itself.
-pub fn here() -> Option<&'static Steward> {
-    STEWARD.get()
+/// The helper of this process; `None` where the agent has its rights itself.
+pub fn here() -> Option<&'static Helper> {
+    HELPER.get()
 }
 
 /// The agent's end.
 #[derive(Debug)]
-pub struct Steward {
+pub struct Helper {
     socket: OwnedFd,
     files: Files,
 }
@@ -55,18 +55,18 @@ pub enum Found {
     Nobody,
     /// It is stopped, or hangs.
     NoAnswer,
-    /// A guard lives but no warden listens.
+    /// A reaper lives but no warden listens.
     Busy,
 }
 
 fn unexpected(reply: Reply) -> io::Error {
     io::Error::other(match reply {
         Reply::Failed { why } => why,
-        other => format!("the steward's answer makes no sense: {other:?}"),
+        other => format!("the helper's answer makes no sense: {other:?}"),
     })
 }
 
-impl Steward {
+impl Helper {
     /// Asks and waits for the answer, however long that takes.
     fn ask(&self, request: &Request, within: Option<Duration>) -> io::Result<(Reply, Option<OwnedFd>)> {
         let (mine, theirs) = wire::pair()?;
@@ -75,10 +75,10 @@ impl Steward {
         drop(theirs);
         match wire::receive(&mine, RecvFlags::empty()) {
             Ok(Some(answer)) => Ok(answer),
-            Ok(None) => Err(io::Error::other("the steward is gone")),
+            Ok(None) => Err(io::Error::other("the helper is gone")),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                "the steward does not answer",
+                "the helper does not answer",
             )),
             Err(e) => Err(e),
         }
@@ -107,7 +107,7 @@ impl Steward {
     /// The kinds of warden that have ever lived here.
     ///
     /// # Errors
-    /// As for all requests: what the steward says, or that it is gone.
+    /// As for all requests: what the helper says, or that it is gone.
     pub fn kinds(&self) -> io::Result<Vec<Kind>> {
         match self.ask_soon(&Request::Kinds)?.0 {
             Reply::Kinds { kinds } => Ok(kinds),
@@ -164,7 +164,7 @@ impl Steward {
         self.done(&Request::Kill { pid })
     }
 
-    /// Returns when neither guard nor warden of a kind lives and what they left is ended.
+    /// Returns when neither reaper nor warden of a kind lives and what they left is ended.
     ///
     /// # Errors
     /// As for all requests.
@@ -202,7 +202,7 @@ impl Steward {
         self.done(&Request::Mark { kind, id, sent })
     }
 
-    /// Returns when the steward is gone.
+    /// Returns when the helper is gone.
     pub async fn is_gone(&self) {
         let socket = self.socket.try_clone();
         // SAFETY: the descriptor is owned by the AsyncFd and stays open and the same for its life.
@@ -212,7 +212,7 @@ impl Steward {
         match watched {
             // It never says anything here: there is something to read when it is the end.
             Ok(socket) => drop(socket.readable().await),
-            Err(error) => tracing::error!("the steward cannot be watched: {error}"),
+            Err(error) => tracing::error!("the helper cannot be watched: {error}"),
         }
     }
 }
@@ -229,11 +229,11 @@ fn stream_of(fd: OwnedFd) -> io::Result<UnixStream> {
 /// As for any file.
 pub fn text_of(file: &Path, purpose: Purpose) -> io::Result<String> {
     match (std::fs::read_to_string(file), here()) {
-        (Err(e), Some(steward)) if e.kind() == io::ErrorKind::PermissionDenied => {
-            if steward.files.get(&purpose).is_none_or(|known| known != file) {
+        (Err(e), Some(helper)) if e.kind() == io::ErrorKind::PermissionDenied => {
+            if helper.files.get(&purpose).is_none_or(|known| known != file) {
                 return Err(e);
             }
-            match steward.ask_soon(&Request::File { purpose })?.0 {
+            match helper.ask_soon(&Request::File { purpose })?.0 {
                 Reply::Text { text } => Ok(text),
                 other => Err(unexpected(other)),
             }
@@ -242,12 +242,12 @@ pub fn text_of(file: &Path, purpose: Purpose) -> io::Result<String> {
     }
 }
 
-/// The text of a file that is the agent's own for any purpose, as the steward reads it.
+/// The text of a file that is the agent's own for any purpose, as the helper reads it.
 ///
 /// # Errors
 /// As for any file, and for one that was not named when this process was root.
 pub fn text_as_root(file: &Path) -> io::Result<String> {
-    let named = here().and_then(|steward| steward.files.iter().find(|(_, known)| known.as_path() == file));
+    let named = here().and_then(|helper| helper.files.iter().find(|(_, known)| known.as_path() == file));
     let (purpose, _) = named.ok_or(io::ErrorKind::PermissionDenied)?;
     text_of(file, *purpose)
 }

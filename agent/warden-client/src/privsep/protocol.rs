@@ -1,4 +1,4 @@
-//! All that an agent without rights may ask of its steward. No request names a path, a program or a user; numbers are all
+//! All that an agent without rights may ask of its helper. No request names a path, a program or a user; numbers are all
 //! that goes into the names of files.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use super::record::Record;
 use crate::gone::Gone;
 use crate::wire::{AttemptId, Kind, Serving};
 
-/// The first message, from the agent that still is root. Agent and steward are always of one release: they are one binary.
+/// The first message, from the agent that still is root. Agent and helper are always of one release: they are one binary.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setup {
     pub state_dir: PathBuf,
@@ -54,7 +54,7 @@ pub enum Request {
     },
     /// SIGKILL for a warden that it handed a connection of over.
     Kill { pid: i32 },
-    /// Answered when neither guard nor warden of this kind lives and what they left is ended.
+    /// Answered when neither reaper nor warden of this kind lives and what they left is ended.
     Gone { kind: Kind },
     /// Removes an ended attempt's directory.
     Remove { kind: Kind, id: AttemptId },

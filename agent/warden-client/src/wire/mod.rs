@@ -257,8 +257,8 @@ pub struct Identity {
     /// Counts hellos; 0 before the first.
     pub generation: u64,
     pub warden_pid: i32,
-    /// Read anew for every answer: it changes when the guard is gone.
-    pub guard_pid: i32,
+    /// Read anew for every answer: it changes when the reaper is gone.
+    pub reaper_pid: i32,
     pub deadline_ns: u64,
     pub soft_ns: u64,
     /// Where attempts have a cgroup; `None`: processes are followed by descent only.

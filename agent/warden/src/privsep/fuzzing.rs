@@ -1,4 +1,4 @@
-//! A steward within another process, for tests that say anything to it. It starts no warden.
+//! A helper within another process, for tests that say anything to it. It starts no warden.
 
 use std::fs::File;
 use std::io;
@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use rustix::net::{RecvFlags, SendFlags, send};
 use tokio::runtime::Runtime;
 
-use super::Steward;
+use super::Helper;
 use farmhand_warden_client::privsep::protocol::{Files, Purpose, Request, Setup};
 use farmhand_warden_client::privsep::wire;
 
 pub struct Captive {
-    steward: Steward,
+    helper: Helper,
     runtime: Runtime,
     ends: (OwnedFd, OwnedFd),
 }
@@ -24,7 +24,7 @@ impl Captive {
     pub fn new(state_dir: PathBuf, named: PathBuf) -> io::Result<Self> {
         let files = Files::from([(Purpose::Ping, named)]);
         Ok(Self {
-            steward: Steward::new(Setup { state_dir, files }),
+            helper: Helper::new(Setup { state_dir, files }),
             runtime: tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?,
@@ -47,7 +47,7 @@ impl Captive {
         if matches!(request, Request::Start { .. }) {
             return Ok(None);
         }
-        let (reply, with) = self.runtime.block_on(self.steward.reply(request));
+        let (reply, with) = self.runtime.block_on(self.helper.reply(request));
         Ok(Some((serde_json::to_string(&reply)?, with.map(File::from))))
     }
 }

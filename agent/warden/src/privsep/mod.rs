@@ -1,4 +1,4 @@
-//! The steward: the one process of an agent with rights that stays root when the agent has become a user of its own.
+//! The helper: the one process of an agent with rights that stays root when the agent has become a user of its own.
 
 #[doc(hidden)]
 pub mod fuzzing;
@@ -33,7 +33,7 @@ const MOST_ATTEMPTS: u32 = 65_536;
 const MOST_KNOWN: usize = 256;
 const MOST_TEXT: u64 = 64 << 10;
 
-pub(super) struct Steward {
+pub(super) struct Helper {
     setup: Setup,
     /// Wardens that an agent has been connected to, and so may ask to be killed.
     known: Mutex<Vec<PidFd>>,
@@ -42,11 +42,11 @@ pub(super) struct Steward {
 /// Never returns. Its standard input is the agent's socket.
 pub fn run() -> ! {
     farmhand_os::signal::ignore_stray();
-    name_process(c"farmhand-steward");
+    name_process(c"farmhand-helper");
     let code = match serve() {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("steward: {error}");
+            eprintln!("helper: {error}");
             1
         }
     };
@@ -61,7 +61,7 @@ fn serve() -> io::Result<()> {
     let Some((setup, _)) = wire::receive::<Setup>(&socket, RecvFlags::empty())? else {
         return Ok(());
     };
-    let steward = Arc::new(Steward::new(setup));
+    let helper = Arc::new(Helper::new(setup));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -72,12 +72,12 @@ fn serve() -> io::Result<()> {
             signal(SignalKind::interrupt())?,
             signal(SignalKind::quit())?,
         ];
-        answer_all(socket, steward).await
+        answer_all(socket, helper).await
     })
 }
 
 /// Until the agent is gone.
-async fn answer_all(socket: OwnedFd, steward: Arc<Steward>) -> io::Result<()> {
+async fn answer_all(socket: OwnedFd, helper: Arc<Helper>) -> io::Result<()> {
     rustix::io::ioctl_fionbio(&socket, true)?;
     // SAFETY: the descriptor is owned by the AsyncFd and stays open and the same for its life.
     let socket =
@@ -92,7 +92,7 @@ async fn answer_all(socket: OwnedFd, steward: Arc<Steward>) -> io::Result<()> {
             Ok(Ok(Some((request, Some(reply_to))))) => (request, reply_to),
             Ok(Ok(Some((_, None)))) => continue,
             Ok(Err(error)) => {
-                eprintln!("steward: refused what is not a request: {error}");
+                eprintln!("helper: refused what is not a request: {error}");
                 continue;
             }
         };
@@ -100,9 +100,9 @@ async fn answer_all(socket: OwnedFd, steward: Arc<Steward>) -> io::Result<()> {
             answer(&reply_to, &failed("too many requests at once"), None);
             continue;
         };
-        let steward = steward.clone();
+        let helper = helper.clone();
         tokio::spawn(async move {
-            let (reply, with) = steward.reply(request).await;
+            let (reply, with) = helper.reply(request).await;
             answer(&reply_to, &reply, with);
             drop(permit);
         });
@@ -114,7 +114,7 @@ async fn answer_all(socket: OwnedFd, steward: Arc<Steward>) -> io::Result<()> {
 /// Whatever the other end is, it is not waited for.
 fn answer(to: &OwnedFd, reply: &Reply, with: Option<OwnedFd>) {
     if let Err(error) = wire::send(to, reply, with.as_ref().map(AsFd::as_fd), SendFlags::DONTWAIT) {
-        eprintln!("steward: an answer was not taken: {error}");
+        eprintln!("helper: an answer was not taken: {error}");
     }
 }
 
@@ -124,7 +124,7 @@ fn failed(why: impl std::fmt::Display) -> Reply {
 
 pub(super) type Answer = (Reply, Option<OwnedFd>);
 
-impl Steward {
+impl Helper {
     pub(super) fn new(setup: Setup) -> Self {
         Self {
             setup,
@@ -217,7 +217,7 @@ impl Steward {
         };
         if !identity.holds {
             eprintln!(
-                "steward: ending the {} warden of {}: it would not hold an agent without rights to the node's rules",
+                "helper: ending the {} warden of {}: it would not hold an agent without rights to the node's rules",
                 identity.kind.name(),
                 identity.version
             );
@@ -295,7 +295,7 @@ mod tests {
     async fn asked(file: &Path) -> Result<String, String> {
         let files = Files::from([(Purpose::Ping, file.to_path_buf())]);
         let state_dir = PathBuf::from("/nonexistent");
-        match Steward::new(Setup { state_dir, files })
+        match Helper::new(Setup { state_dir, files })
             .reply(Request::File {
                 purpose: Purpose::Ping,
             })

@@ -5,7 +5,7 @@ use std::path::Path;
 use farmhand_os::process;
 
 /// The subcommands that name a state directory.
-pub const WORDS: [&str; 4] = ["agent", "steward", "guard", "warden"];
+pub const WORDS: [&str; 4] = ["agent", "helper", "reaper", "warden"];
 
 /// Whether a process is `farmhand WORD` with its state in or below `dir`.
 pub fn is(pid: i32, word: &str, dir: &Path) -> bool {

@@ -76,7 +76,7 @@ pub(in crate::commands) fn default_state_dir(env: &BTreeMap<String, String>) -> 
     if let Some(dir) = env.get("STATE_DIRECTORY").and_then(|d| d.split(':').next()) {
         return Ok(PathBuf::from(dir));
     }
-    // Who reads the settings again is no longer root where a steward is.
+    // Who reads the settings again is no longer root where a helper is.
     if rustix::process::geteuid().is_root() || privsep::here().is_some() {
         return Ok(PathBuf::from("/var/lib/farmhand"));
     }

@@ -1,4 +1,4 @@
-//! Messages to the steward, one to a line, from an agent without rights that somebody else has taken over.
+//! Messages to the helper, one to a line, from an agent without rights that somebody else has taken over.
 //!
 //! Whatever it is asked for, it removes directories of attempts and nothing else, opens records that are the job's own, and
 //! shows the files that root named.
@@ -9,7 +9,7 @@ use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use farmhand_warden::privsep::fuzzing::Captive as CaptiveSteward;
+use farmhand_warden::privsep::fuzzing::Captive as CaptiveHelper;
 use farmhand_warden_client::Paths;
 use farmhand_warden_client::wire::{AttemptId, Kind};
 
@@ -32,7 +32,7 @@ pub fn run(data: &[u8]) {
 
 struct Node {
     base: PathBuf,
-    steward: CaptiveSteward,
+    helper: CaptiveHelper,
 }
 
 impl Drop for Node {
@@ -44,14 +44,14 @@ impl Drop for Node {
 
 impl Node {
     fn new() -> Self {
-        let base = std::env::temp_dir().join(format!("farmhand-fuzz-steward-{}", std::process::id()));
+        let base = std::env::temp_dir().join(format!("farmhand-fuzz-helper-{}", std::process::id()));
         for dir in ["state", "outside"] {
             fs::create_dir_all(base.join(dir)).expect("a directory");
         }
         fs::write(base.join("outside/record"), SECRET).expect("a file");
         fs::write(base.join("named"), NAMED).expect("a file");
-        let steward = CaptiveSteward::new(base.join("state"), base.join("named")).expect("a steward");
-        Self { base, steward }
+        let helper = CaptiveHelper::new(base.join("state"), base.join("named")).expect("a helper");
+        Self { base, helper }
     }
 
     /// One attempt with a record, and two whose jobs have put links in its place.
@@ -71,7 +71,7 @@ impl Node {
     }
 
     fn ask(&mut self, message: &[u8]) {
-        let Some((reply, file)) = self.steward.answer(message).expect("an answer") else {
+        let Some((reply, file)) = self.helper.answer(message).expect("an answer") else {
             return;
         };
         assert!(!reply.contains(SECRET), "{reply}");
