@@ -44,7 +44,7 @@ async fn a_run_is_one_that_its_signed_definition_makes() {
         ),
         (&one, json!({"kind": "continuous"}), Err("of the kind continuous")),
         (&one, json!({"kind": "table"}), Err("of the kind table")),
-        (&rows, json!({"kind": "table", "key": "1"}), Ok("here\n")),
+        (&rows, json!({"kind": "table", "key": "1"}), Ok("here 1\n")),
         (
             &rows,
             json!({"kind": "table", "key": "1", "spec": table("salaries")}),

@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_postgres::types::Type;
+use utoipa::ToSchema;
 
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
-use crate::reading::RevisionItem;
 
 /// A job with its definition, as stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +52,16 @@ pub async fn job(db: &Db, job_id: &str) -> Result<Option<Listed>, StoreError> {
         ],
     )
     .await
+}
+
+/// A revision of a definition.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RevisionItem {
+    pub rev: i64,
+    pub source: String,
+    pub applied_by: String,
+    pub applied_at: Timestamp,
+    pub spec: Value,
 }
 
 /// A job's revisions, newest first, also of a deleted job.

@@ -16,7 +16,7 @@ mod withhold;
 pub use apply::{Applied, ApplyOutcome, Blocked, Change, JobChange, apply, apply_all, apply_signed};
 pub use backfill::{Backfilled, backfill, ran_instants};
 pub use delete::delete;
-pub use list::{Listed, job, list_jobs, revisions};
+pub use list::{Listed, RevisionItem, job, list_jobs, revisions};
 pub use operator::{
     Cancelled, Once, Paused, Resumed, Retried, cancel, cancel_one_of_many, pause, resume, retry_one_of_many,
     retry_run, tell_many,

@@ -13,6 +13,7 @@ use super::page::{Page, Paging, cursor};
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::jobs as definitions;
+use crate::jobs::RevisionItem;
 use crate::protocol::{self, Triggers};
 use crate::query;
 use farmhand_core::definition::{Change, JobSpec, changes};
@@ -134,16 +135,6 @@ pub async fn cells(db: &Db, job: &str, limit: i64) -> Result<Vec<Cell>, StoreErr
         &[(&job, Type::TEXT), (&limit, Type::INT8)],
     )
     .await
-}
-
-/// A revision of a definition.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct RevisionItem {
-    pub rev: i64,
-    pub source: String,
-    pub applied_by: String,
-    pub applied_at: Timestamp,
-    pub spec: Value,
 }
 
 /// A page of a job's revisions, the newest first, also of a deleted job.

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use super::{Db, DbConfig};
 
+pub use crate::jobs::RevisionItem;
 pub use ahead::{Ahead, JobAhead, Step, ahead, usual};
 pub use days::{Durations, JobDay, JobDays, MOST_DAYS, SuccessRate, days, days_in};
 pub use events::{EventsFilter, events};
@@ -36,7 +37,7 @@ pub use farmhand_core::cause::Acknowledged;
 pub use farmhand_core::health::Level;
 pub use farmhand_core::verdict::{About, Finding};
 pub use flow::{FlowTask, FlowView, flow};
-pub use job::{Cell, JobDetail, NextInstants, RevisionDiff, RevisionItem, cells, diff, job, next, revisions};
+pub use job::{Cell, JobDetail, NextInstants, RevisionDiff, cells, diff, job, next, revisions};
 pub use jobs::{JobCondition, JobItem, JobKind, JobOrder, JobState, JobsFilter, LiveMark, OutcomeMark, jobs};
 pub use lanes::{Band, Bar, BarEnd, FenceMark, Lane, Lanes, Successor, Window, lanes};
 pub use logs::{LogPiece, LogRange, LogState, MOST_BYTES, Tail, log, log_state};
