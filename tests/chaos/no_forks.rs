@@ -48,7 +48,7 @@ async fn a_node_that_cannot_fork_gives_its_runs_to_the_others_and_says_so() {
     assert!(shown.contains("it starts no runs, fork:"), "{shown}");
     let status = farm.farmhand(&["status"]);
     let status = String::from_utf8_lossy(&status.stdout).into_owned();
-    assert!(status.contains("1 blocked, 1 ready"), "{status}");
+    assert!(status.contains("1 ready, 1 blocked"), "{status}");
 
     let other = farm.other_than(&home).address.clone();
     farm.ok(&["node", "cordon", &other]);
