@@ -98,7 +98,7 @@ async fn a_restricted_operator_commands_its_own_jobs_alone() {
         .ok();
     assert!(pruned.out.contains("- team-a.y"), "{pruned:?}");
     let jobs = farm.run(&["job", "ls", "--json"]).json();
-    let jobs: Vec<_> = jobs
+    let jobs: Vec<_> = jobs["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -106,8 +106,7 @@ async fn a_restricted_operator_commands_its_own_jobs_alone() {
         .collect();
     assert_eq!(jobs, ["team-a.x", "team-b.z"]);
     assert_eq!(
-        farm.run(&["pool", "ls", "--json"])
-            .json()
+        farm.run(&["pool", "ls", "--json"]).json()["items"]
             .as_array()
             .unwrap()
             .len(),
