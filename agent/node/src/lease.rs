@@ -221,6 +221,16 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_claimed_in_the_last_grace_of_the_lease() {
+        let k = lease();
+        let (deadline, soft) = k.deadlines(Duration::ZERO);
+        assert!(soft < deadline);
+        assert!(k.may_claim(soft - Duration::from_millis(1)));
+        assert!(!k.may_claim(soft));
+        assert!(!k.lapsed(soft));
+    }
+
+    #[test]
     fn a_claim_still_in_flight_is_no_orphan() {
         let mut k = lease();
         assert!(k.orphans(&[ID], |_| false, 5, 4).is_empty());
