@@ -240,7 +240,12 @@ async fn with_users_a_job_runs_as_its_user_and_is_ended_with_all_it_started() {
 #[test]
 fn every_setting_in_the_manifests_is_one_of_the_agents() {
     let help = ok(Command::new(farmhand()).args(["agent", "--help"]));
-    let own = ["FARMHAND_LOG", "FARMHAND_CONFIG"];
+    // Of every command, without a flag.
+    let own = [
+        "FARMHAND_LOG",
+        "FARMHAND_CONFIG",
+        "FARMHAND_DATABASE_PASSWORD_FILE",
+    ];
     for pod in pods() {
         for name in pod
             .env
