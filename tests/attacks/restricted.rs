@@ -37,6 +37,7 @@ async fn a_restricted_login_does_with_its_own_jobs_what_its_role_may() {
         "INSERT INTO farmhand.job_revision SELECT 'nightly', rev, spec, source, applied_by, applied_at
          FROM farmhand.job_revision WHERE job_id = 'team.j'",
         "SELECT farmhand.acknowledge('failing', 'team.j', 'me', '1 hour')",
+        "SELECT farmhand.acknowledge('slow', max(run_id)::text, 'me', '1 hour') FROM farmhand.run_history WHERE job_id = 'team.j'",
         "SELECT farmhand.unacknowledge('failing', 'team.j', 'me')",
         "SELECT farmhand.acquire('team.lock', '10 s')",
     ] {

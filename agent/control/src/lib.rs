@@ -13,6 +13,7 @@ mod perform;
 mod refusal;
 pub mod runs;
 
+use farmhand_core::cause::CauseKind;
 use farmhand_core::definition::Overlap;
 use farmhand_store::Role;
 use farmhand_store::jobs::Once;
@@ -122,6 +123,20 @@ pub struct Answer {
     pub runs: Vec<i64>,
 }
 
+/// What a cause is wrong with.
+fn about_cause(cause: &str) -> About<'_> {
+    let Some((kind, name)) = cause.split_once(':') else {
+        return About::Shared(cause);
+    };
+    match kind.parse() {
+        Ok(CauseKind::Late | CauseKind::Waiting | CauseKind::Failing) => About::Job(name),
+        Ok(CauseKind::Stuck | CauseKind::Slow) => name.parse().map_or(About::Shared(cause), About::Run),
+        Ok(CauseKind::Blocked | CauseKind::Lost | CauseKind::Expired | CauseKind::Flapping) | Err(_) => {
+            About::Shared(cause)
+        }
+    }
+}
+
 impl Action {
     /// The least role that may do it.
     pub fn role(&self) -> Role {
@@ -151,11 +166,7 @@ impl Action {
             | Self::Uncordon { node }
             | Self::Release { node, .. } => About::Shared(node),
             Self::SetPool { pool, .. } => About::Shared(pool),
-            Self::Acknowledge { cause, .. } | Self::Unacknowledge { cause } => match cause.split_once(':') {
-                Some(("late" | "waiting" | "failing", job)) => About::Job(job),
-                Some(("stuck", run)) => run.parse().map_or(About::Shared(cause), About::Run),
-                _ => About::Shared(cause),
-            },
+            Self::Acknowledge { cause, .. } | Self::Unacknowledge { cause } => about_cause(cause),
         })
     }
 
@@ -304,6 +315,26 @@ mod tests {
         ];
         for (action, twin) in twins {
             assert_eq!(action.cli(), twin);
+        }
+    }
+
+    #[test]
+    fn an_acknowledgement_is_about_the_job_or_the_run_of_its_cause() {
+        for (cause, job, run) in [
+            ("failing:backup", Some("backup"), None),
+            ("slow:7", None, Some(7)),
+            ("stuck:7", None, Some(7)),
+            ("slow:x", None, None),
+            ("flapping:n1", None, None),
+            ("nonsense", None, None),
+        ] {
+            let about = about_cause(cause);
+            let found = match about {
+                About::Job(job) => (Some(job), None),
+                About::Run(run) => (None, Some(run)),
+                About::Shared(_) => (None, None),
+            };
+            assert_eq!(found, (job, run), "{cause}");
         }
     }
 }

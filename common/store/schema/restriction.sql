@@ -99,7 +99,7 @@ BEGIN
     FOREACH written IN ARRAY array_remove(ARRAY[was, has], NULL) LOOP
         IF TG_TABLE_NAME = 'acknowledgement' THEN
             written := CASE WHEN written->>'kind' IN ('late', 'waiting', 'failing')
-                THEN jsonb_build_object('job_id', written->'name') WHEN written->>'kind' = 'stuck'
+                THEN jsonb_build_object('job_id', written->'name') WHEN written->>'kind' IN ('stuck', 'slow')
                 THEN jsonb_build_object('run_id', written->'name') ELSE '{}' END;
         END IF;
         job := written->>TG_ARGV[0];
