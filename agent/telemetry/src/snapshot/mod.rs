@@ -76,7 +76,7 @@ struct State {
 /// What one look at the lease led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// These are the runs that take longer than usual and that nobody had been told of.
+    /// With the runs that take longer than usual and have no event yet.
     Exposed(Vec<SlowRun>),
     /// It is another agent's.
     Others,
@@ -129,7 +129,12 @@ impl Snapshots {
         }
         let families = families(&farm, |job| state.deadlines.of(job));
         self.metrics.expose_farm(families, until);
-        state.usual.look(db).await.map(Turn::Exposed)
+        // The gauges are exposed, whatever becomes of this.
+        let slow = state.usual.look(db).await.unwrap_or_else(|e| {
+            tracing::warn!("runs that take longer than usual: {e}; the next snapshot looks again");
+            Vec::new()
+        });
+        Ok(Turn::Exposed(slow))
     }
 
     /// Exposes nothing more and lets the next agent have it at once.
