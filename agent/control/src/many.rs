@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{Chosen, Deed, Refusal, runs};
 
-/// What is done to each of several runs, told by one event. It is written first: nothing is done that nobody wrote down.
+/// Cancels or retries several runs under one event. The event is written before the first run is touched.
 pub struct Many<'a> {
     deed: Deed,
     of: usize,

@@ -8,9 +8,9 @@ use crate::text::span;
 
 /// Fewer than these say nothing about what is usual.
 const LEAST: usize = 5;
-/// So many times the p95 is more than usual: more than the p95 itself takes one run in twenty.
+/// A run is longer than usual above this many times the p95. One run in twenty is above the p95 itself.
 const FACTOR: u32 = 2;
-/// A run that has not taken so long is as usual, whatever others of its job took: nobody can look at it in time.
+/// A run shorter than this never counts as longer than usual: it ends before anybody could look at it.
 pub const SHORT: Duration = Duration::from_secs(10);
 
 /// Of runs that succeeded.

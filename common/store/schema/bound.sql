@@ -136,8 +136,9 @@ BEGIN
 END
 $$;
 
--- What is told of an attempt: by whoever holds it, or held it; with the argument "live" only while it is held, because a
--- takeover writes the results of rows too. Of a run that nobody held yet, anybody.
+-- Reports about an attempt: output, progress, tasks. Only the node that holds or held the attempt may write them. With the argument
+-- "live" this is checked only while it is held, because after a takeover another node writes the results of rows. Before the first
+-- claim anybody may.
 CREATE FUNCTION farmhand.report_as_node() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp

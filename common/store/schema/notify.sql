@@ -136,7 +136,7 @@ $$;
 CREATE TRIGGER tell_losses AFTER INSERT ON farmhand.attempt
     REFERENCING NEW TABLE AS ended FOR EACH STATEMENT EXECUTE FUNCTION farmhand.tell_losses();
 
--- A run that takes longer than usual; of later attempts nobody is told again.
+-- A run that takes longer than usual. It is told once per run, not again for later attempts.
 CREATE FUNCTION farmhand.tell_slow() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp

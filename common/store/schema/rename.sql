@@ -1,6 +1,6 @@
 -- Jobs that have another name now.
 
--- Written by rename_job alone, so that nobody gives a job the history of another.
+-- Only rename_job writes it. So no login can give a job the history of another job.
 CREATE TABLE farmhand.former_name (
     name text PRIMARY KEY,
     job_id text NOT NULL,

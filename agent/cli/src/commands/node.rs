@@ -47,7 +47,7 @@ enum NodeCommand {
         #[arg(add = completion::node_names())]
         address: String,
     },
-    /// Let one login of the database act for a node, and for no other; nobody else acts for it then
+    /// Bind a database login to a node: the login acts only for this node, and no other login acts for it
     Bind {
         #[arg(add = completion::node_names())]
         address: String,
