@@ -1,6 +1,7 @@
 //! How a farm shall be.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Agent, Database, Farm, TTL, local};
@@ -20,6 +21,7 @@ pub struct FarmBuilder {
     arguments: Vec<String>,
     env: Vec<(String, String)>,
     policy: Option<String>,
+    dir: PathBuf,
 }
 
 impl Default for FarmBuilder {
@@ -35,6 +37,7 @@ impl Default for FarmBuilder {
             arguments: Vec::new(),
             env: Vec::new(),
             policy: None,
+            dir: std::env::var_os("FARMHAND_BENCH_DIR").map_or_else(|| "/tmp".into(), PathBuf::from),
         }
     }
 }
@@ -102,6 +105,13 @@ impl FarmBuilder {
         self
     }
 
+    /// Everything of the farm lies in a directory of its own in this one.
+    #[must_use]
+    pub fn dir(mut self, dir: &str) -> Self {
+        self.dir = dir.into();
+        self
+    }
+
     /// In every agent's environment.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
@@ -125,7 +135,7 @@ impl FarmBuilder {
         // Short, because of the sockets in it; passable, because jobs may run as other users.
         let dir = tempfile::Builder::new()
             .prefix("fh-farm-")
-            .tempdir_in(std::env::var_os("FARMHAND_BENCH_DIR").unwrap_or_else(|| "/tmp".into()))
+            .tempdir_in(&self.dir)
             .expect("a temporary directory");
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
         let witness = Witness::new(&dir.path().join("witness"));
