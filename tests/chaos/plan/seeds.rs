@@ -64,6 +64,7 @@ fn a_plan_of_one_kind_has_no_other_and_racks_are_of_neighbours() {
     let only = |kind: &str| {
         let shape = Shape {
             only: Some(kind.to_owned()),
+            lasts_ms: 600_000,
             ..shape()
         };
         Plan::new(7, shape).events

@@ -9,32 +9,32 @@
     reason = "a run's number indexes several arrays at once"
 )]
 
-#[path = "../model/actions.rs"]
+#[path = "../actions.rs"]
 mod actions;
-#[path = "../model/agent.rs"]
+#[path = "../agent.rs"]
 mod agent;
-#[path = "../model/clones.rs"]
+#[path = "../clones.rs"]
 mod clones;
-#[path = "../model/config.rs"]
+#[path = "../config.rs"]
 #[expect(dead_code, reason = "the model's own tests remove guards")]
 mod config;
-#[path = "../model/db.rs"]
+#[path = "../db.rs"]
 mod db;
-#[path = "../model/locks.rs"]
+#[path = "../locks.rs"]
 mod locks;
-#[path = "../model/offers.rs"]
+#[path = "../offers.rs"]
 mod offers;
-#[path = "../model/progress.rs"]
+#[path = "../progress.rs"]
 mod progress;
-#[path = "../model/properties.rs"]
+#[path = "../properties.rs"]
 mod properties;
-#[path = "../model/refusals.rs"]
+#[path = "../refusals.rs"]
 mod refusals;
-#[path = "../model/start.rs"]
+#[path = "../start.rs"]
 mod start;
-#[path = "../model/state.rs"]
+#[path = "../state.rs"]
 mod state;
-#[path = "../model/world.rs"]
+#[path = "../world.rs"]
 mod world;
 
 mod coverage;

@@ -7,7 +7,7 @@ use farmhand_core::definition::{Missed, OnLost, Retry};
 use farmhand_core::due::{self, DuePolicy};
 use farmhand_core::run::{AfterAttempt, AttemptEnd, RunState, after_attempt};
 use farmhand_core::schedule::{ParseContext, Schedule};
-use farmhand_tests::chaos::random::Chance;
+use farmhand_model::Chance;
 use jiff::Timestamp;
 
 use crate::coverage::Coverage;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::{BootInstant, LeaseTiming, MarksBelow, NodeKey, Silence, SilentNode, Stopwatch};
 use farmhand_node::lease::{Due, Lease};
-use farmhand_tests::chaos::random::Chance;
+use farmhand_model::Chance;
 use uuid::Uuid;
 
 const MS: u64 = 1_000_000;

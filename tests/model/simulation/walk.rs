@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_tests::chaos::random::Chance;
+use farmhand_model::Chance;
 use jiff::Timestamp;
 use stateright::Model;
 

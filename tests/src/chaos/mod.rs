@@ -14,7 +14,6 @@ pub mod pair;
 pub mod place;
 pub mod plan;
 mod planner;
-pub mod random;
 pub mod report;
 mod restarts;
 pub mod run;

@@ -1,7 +1,7 @@
 //! Chooses what happens next, from a seed: who may be hit, by what, and for how long.
 
 use super::plan::{Act, Event, Fault, Shape, Way};
-use super::random::Chance;
+use farmhand_model::Chance;
 
 /// For so long the same agents may be hit; one of the others is left alone for some of these.
 const EPOCH_MS: u64 = 20_000;
