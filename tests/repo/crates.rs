@@ -17,7 +17,9 @@ fn arrows() -> Arrows {
             let names = dependencies.iter().map(|d| text(&d["name"]));
             (text(&package["name"]), names.filter(|name| ours(name)).collect())
         })
-        .filter(|(name, _): &(String, _)| ours(name) && !["farmhand-model", "farmhand-tests"].contains(&name.as_str()))
+        .filter(|(name, _): &(String, _)| {
+            ours(name) && !["farmhand-model", "farmhand-tests"].contains(&name.as_str())
+        })
         .collect()
 }
 

@@ -8,8 +8,8 @@ use std::collections::{BinaryHeap, HashSet};
 use std::time::Duration;
 
 use farmhand_core::lease::{BootInstant, LeaseTiming, MarksBelow, NodeKey, Silence, SilentNode, Stopwatch};
-use farmhand_node::lease::{Due, Lease};
 use farmhand_model::Chance;
+use farmhand_node::lease::{Due, Lease};
 use uuid::Uuid;
 
 const MS: u64 = 1_000_000;
