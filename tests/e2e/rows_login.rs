@@ -111,15 +111,15 @@ async fn an_agent_starts_with_no_login_for_rows_that_may_do_more_or_is_elsewhere
     for (url, said) in [
         (
             agents.clone(),
-            "the login farm_agent has the rights of farm_agent",
+            "the login farm_agent has the rights of farmhand_agent",
         ),
         (
             agents.replace("farm_agent", "farm_operator"),
-            "the login farm_operator has the rights of farm_operator",
+            "the login farm_operator has the rights of farmhand_operator",
         ),
         (
             agents.replace("farm_agent", "farm_viewer"),
-            "the login farm_viewer has the rights of farm_viewer",
+            "the login farm_viewer has the rights of farmhand_viewer",
         ),
         (
             agents.replace("farm_agent", "farm_submitter"),
