@@ -147,10 +147,7 @@ async fn an_agent_starts_with_no_login_for_rows_that_may_do_more_or_is_elsewhere
         let log = agent.log().split_off(before);
         assert!(log.contains(URL) && log.contains(said), "{said}: {log}");
     }
-    let flag = format!(
-        "--rows-database-url={}",
-        rows.replace("farm_rows@", "farm_rows:secret@")
-    );
+    let flag = "--rows-database-url=postgresql://farm_rows:secret@127.0.0.1/farmhand".to_owned();
     let agent = &mut farm.agents[0];
     agent.env.clear();
     agent.arguments.push(flag);
