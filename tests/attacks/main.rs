@@ -16,5 +16,6 @@ mod redaction;
 mod restricted;
 mod signatures;
 mod streams;
+mod tables;
 mod terminal;
 mod unreadable;

@@ -153,6 +153,19 @@ const ATTACKS: &[(&str, &str, &str, &str)] = &[
     ("the owner of a dispatched table", "become another", "GRANT farmhand_operator TO farm_table", "42501"),
     ("the owner of a dispatched table", "replace what the farm calls", "CREATE FUNCTION farmhand.submit(text) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'", "42501"),
     ("the owner of a dispatched table", "replace what the farm calls", "CREATE TABLE pg_catalog.run_live ()", "42501"),
+    ("the login for users' rows", "read the farm", "SELECT * FROM farmhand.job", "42501"),
+    ("the login for users' rows", "read the farm", "SELECT chunk FROM farmhand.run_log", "42501"),
+    ("the login for users' rows", "read the farm", "SELECT message FROM farmhand.row_result", "42501"),
+    ("the login for users' rows", "have its own command run", "INSERT INTO farmhand.job_revision (job_id, rev, spec, source, applied_by, applied_at) VALUES ('j', 2, '{}', '', 'anna', now())", "42501"),
+    ("the login for users' rows", "have its own command run", "SELECT farmhand.submit('j')", "42501"),
+    ("the login for users' rows", "have its own command run", "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at) VALUES ('j', 1, 'submitted', now(), now())", "42501"),
+    ("the login for users' rows", "end runs, or act as a node", "UPDATE farmhand.run_live SET cancel_requested = true", "42501"),
+    ("the login for users' rows", "end runs, or act as a node", "UPDATE farmhand.node SET open = false", "42501"),
+    ("the login for users' rows", "end runs, or act as a node", "SELECT farmhand.claim_gated('a', 1, gen_random_uuid(), 1)", "42501"),
+    ("the login for users' rows", "become another", "SELECT hash FROM farmhand.api_token", "42501"),
+    ("the login for users' rows", "become another", "SET ROLE farmhand_agent", "42501"),
+    ("the login for users' rows", "become another", "GRANT farmhand_agent TO farm_rows", "42501"),
+    ("the login for users' rows", "use numbers up", "SELECT nextval('farmhand.run_id_seq')", "42501"),
 ];
 
 /// Another team's job is `j`; these are the jobs, tokens and logins of the team, and what all share.
@@ -206,6 +219,7 @@ async fn each_login_is_refused_what_is_beyond_its_role() {
             "a restricted operator's login" => "farm_team_operator",
             "a restricted submitter's login" => "farm_team_submitter",
             "the owner of a dispatched table" => "farm_table",
+            "the login for users' rows" => "farm_rows",
             other => panic!("{other}: no such position"),
         };
         let client = connect(&a.test.url_as(login)).await;

@@ -26,7 +26,7 @@ async fn server() -> PrivateServer {
     server
 }
 
-fn keep(path: &Path, password: &str) {
+pub(crate) fn keep(path: &Path, password: &str) {
     let new = path.with_extension("new");
     fs::write(&new, password).expect("a file");
     fs::set_permissions(&new, fs::Permissions::from_mode(0o600)).expect("its mode");

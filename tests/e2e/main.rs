@@ -16,6 +16,7 @@ mod pooler;
 mod process;
 mod progress;
 mod refusals;
+mod rows_login;
 mod run_log;
 mod running;
 mod streams;

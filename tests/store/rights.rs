@@ -7,7 +7,7 @@ use farmhand_tests::pg::TestDb;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-const ROLES: [&str; 4] = ["agent", "submitter", "operator", "viewer"];
+const ROLES: [&str; 5] = ["agent", "submitter", "operator", "viewer", "rows"];
 
 /// Whether the role that is set may do it: EXPLAIN asks for every right and does nothing.
 async fn may(client: &Client, statement: &str) -> bool {
@@ -58,7 +58,7 @@ async fn letters(client: &Client, table: &str, columns: &[String]) -> String {
 }
 
 /// Object → what each role may do with it, by trying.
-async fn tried(client: &Client) -> BTreeMap<String, [String; 4]> {
+async fn tried(client: &Client) -> BTreeMap<String, [String; 5]> {
     let of_kind = |kinds: &str| {
         format!(
             "SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'farmhand'::regnamespace
@@ -86,7 +86,7 @@ async fn tried(client: &Client) -> BTreeMap<String, [String; 4]> {
         );
         columns.insert(table.clone(), names(client, &sql).await);
     }
-    let mut found: BTreeMap<String, [String; 4]> = BTreeMap::new();
+    let mut found: BTreeMap<String, [String; 5]> = BTreeMap::new();
     for (nth, role) in ROLES.iter().enumerate() {
         client
             .batch_execute(&format!("SET ROLE farmhand_{role}"))
@@ -122,7 +122,7 @@ async fn tried(client: &Client) -> BTreeMap<String, [String; 4]> {
 }
 
 /// The rows of the document's table.
-fn documented(text: &str) -> BTreeMap<String, [String; 4]> {
+fn documented(text: &str) -> BTreeMap<String, [String; 5]> {
     let begin = text.find("<!-- rights -->").expect("a table of rights");
     let end = text.find("<!-- /rights -->").expect("its end");
     text[begin..end]
@@ -137,7 +137,7 @@ fn documented(text: &str) -> BTreeMap<String, [String; 4]> {
             let [object, rights @ ..] = cells.as_slice() else {
                 panic!("{line}")
             };
-            let rights: [String; 4] = rights.to_vec().try_into().expect("four roles");
+            let rights: [String; 5] = rights.to_vec().try_into().expect("five roles");
             (object.clone(), rights)
         })
         .collect()
@@ -269,6 +269,7 @@ async fn every_function_says_where_it_looks_for_names() {
             "free_lease",
             "keep_audit",
             "known_credential",
+            "make_row_runs",
             "may",
             "move_runs",
             "note_change",
@@ -280,6 +281,8 @@ async fn every_function_says_where_it_looks_for_names() {
             "release",
             "rename_job",
             "renew",
+            "row_room",
+            "row_writes",
             "submit",
             "trim_history",
             "try_acquire",
@@ -287,4 +290,74 @@ async fn every_function_says_where_it_looks_for_names() {
             "waits_for"
         ]
     );
+}
+
+/// Tables of jobs and runs whose rows nobody writes who can be restricted, nor an agent for somebody who is.
+const NOT_RESTRICTED: &[(&str, &str)] = &[
+    ("audit", "triggers write it"),
+    ("former_name", "rename_job writes it, and asks for both names"),
+    ("progress", "agents report it of what they run"),
+    ("rate_start", "claims write it"),
+    (
+        "row_result",
+        "triggers and agents write it, the login for rows takes it",
+    ),
+    ("run_log", "agents write it of what they run"),
+    ("slow_run", "agents find it"),
+    (
+        "submission",
+        "submit writes it, together with the run in run_live, which is restricted",
+    ),
+];
+
+/// A restriction holds for what is in the list of restriction.sql.
+#[tokio::test]
+async fn every_table_with_rows_of_jobs_is_restricted_or_says_why_not() {
+    let test = TestDb::new().await;
+    let admin = test.admin().await;
+    // What names a job or a run, by the columns' names and by references; and the events of which refuse_beyond is told.
+    let rows = admin
+        .query(
+            "SELECT c.relname::text, coalesce(bit_or(g.tgtype) & 28, 0) = 28,
+                 has_any_column_privilege('farmhand_operator', c.oid, 'INSERT, UPDATE')
+                     OR has_table_privilege('farmhand_operator', c.oid, 'DELETE')
+                     OR has_any_column_privilege('farmhand_submitter', c.oid, 'INSERT, UPDATE')
+                     OR has_table_privilege('farmhand_submitter', c.oid, 'DELETE')
+             FROM pg_class c LEFT JOIN pg_trigger g ON g.tgrelid = c.oid AND g.tgenabled = 'O'
+                 AND g.tgfoid = 'farmhand.refuse_beyond'::regproc
+             WHERE c.relnamespace = 'farmhand'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+                 AND (EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attname IN
+                         ('job_id', 'run_id', 'job', 'run', 'parent', 'child', 'of_run', 'firing', 'parent_run', 'fold_run'))
+                     OR EXISTS (SELECT FROM pg_constraint o WHERE o.conrelid = c.oid AND o.confrelid IN
+                         ('farmhand.job'::regclass, 'farmhand.job_revision'::regclass, 'farmhand.run_live'::regclass)))
+             GROUP BY c.oid, c.relname ORDER BY 1",
+            &[],
+        )
+        .await
+        .unwrap();
+    let mut wrong = Vec::new();
+    let mut known = Vec::new();
+    for row in &rows {
+        let (table, restricted, writable): (String, bool, bool) = (row.get(0), row.get(1), row.get(2));
+        let reason = NOT_RESTRICTED.iter().find(|(name, _)| *name == table);
+        match (restricted, reason) {
+            (true, None) => {}
+            (true, Some(_)) => wrong.push(format!("{table} is restricted: it needs no reason here")),
+            (false, None) => wrong.push(format!("{table} is not in the list of restriction.sql")),
+            (false, Some(_)) if writable => {
+                wrong.push(format!(
+                    "operators or submitters write {table}: it has to be in the list"
+                ));
+            }
+            (false, Some(_)) => {}
+        }
+        known.push(table);
+    }
+    for (name, _) in NOT_RESTRICTED {
+        if !known.iter().any(|table| table == name) {
+            wrong.push(format!("{name} has no rows of jobs"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(known.len() >= 20, "{known:?}");
 }

@@ -57,7 +57,7 @@ async fn who_may_make_no_role_is_told_what_to_have_done_and_it_works_then() {
         .unwrap();
     let poor = config(&test.url_as(&login));
     let (_, made) = migrate_roles(&poor, Some(&prefix)).await.unwrap();
-    assert_eq!(made.missing.len(), 5);
+    assert_eq!(made.missing.len(), 6);
     Db::connect(&poor).await.unwrap();
     admin.batch_execute(&made.by_hand().unwrap()).await.unwrap();
     let (_, made) = migrate_roles(&poor, None).await.unwrap();

@@ -88,7 +88,7 @@ async fn a_row_that_hangs_holds_back_no_other_row_and_no_other_job() {
     assert_eq!(ends.len(), 4);
     finish(&farm.db, &ends).await.unwrap();
     let mut writer = RowWriter::default();
-    let wait = writer.run_once(&farm.db).await.unwrap();
+    let wait = writer.run_once(&farm.db, &farm.db).await.unwrap();
     assert!(wait.is_some(), "the row that hangs is tried again");
     let written = "SELECT count(*) FROM shop.orders WHERE done IS NOT NULL";
     assert_eq!(farm.i64(written).await, 2);
@@ -153,7 +153,7 @@ async fn notes_that_another_agent_wrote_after_a_refusal_leave_nothing_to_write_s
         .unwrap();
     let other = farm.test.client().await;
     let mut writer = RowWriter::default();
-    let (wait, ()) = tokio::join!(writer.run_once(&farm.db), async {
+    let (wait, ()) = tokio::join!(writer.run_once(&farm.db, &farm.db), async {
         let deletes = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 42
             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
         farm.until(deletes, 1).await;
@@ -167,7 +167,7 @@ async fn notes_that_another_agent_wrote_after_a_refusal_leave_nothing_to_write_s
     });
     wait.unwrap();
     one(&farm, success(&me, &runs[1])).await;
-    writer.run_once(&farm.db).await.unwrap();
+    writer.run_once(&farm.db, &farm.db).await.unwrap();
     assert_eq!(row(&farm, 2).await.4.as_deref(), Some("succeeded"));
 }
 
@@ -267,7 +267,7 @@ async fn agents_that_write_at_once_write_each_row_once() {
         .unwrap();
     let writers = (0..4).map(|_| {
         let db = farm.db.clone();
-        tokio::spawn(async move { RowWriter::default().run_once(&db).await.unwrap() })
+        tokio::spawn(async move { RowWriter::default().run_once(&db, &db).await.unwrap() })
     });
     for writer in writers.collect::<Vec<_>>() {
         writer.await.unwrap();

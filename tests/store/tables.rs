@@ -73,7 +73,7 @@ pub(crate) async fn write(farm: &Farm) {
         .batch_execute("UPDATE farmhand.row_result SET ready_at = statement_timestamp() - interval '1 hour'")
         .await
         .unwrap();
-    RowWriter::default().run_once(&farm.db).await.unwrap();
+    RowWriter::default().run_once(&farm.db, &farm.db).await.unwrap();
 }
 
 /// Claims everything.

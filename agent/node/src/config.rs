@@ -22,6 +22,8 @@ pub struct TlsFiles {
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
     pub database_url: String,
+    /// With another login, for all that touches users' tables; without one the agent's own does.
+    pub rows_database_url: Option<String>,
     pub node_name: String,
     /// Key of the node's lease; unique in the farm.
     pub address: String,

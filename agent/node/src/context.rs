@@ -31,7 +31,7 @@ pub struct Context {
     pub outage: Outage,
     /// Wakes the task that tells people.
     pub bell: Bell,
-    /// Users' tables are looked at on connections of their own.
+    /// Users' tables are looked at on connections of their own, perhaps of another login.
     pub tables_db: Db,
     /// Wakes the task that writes users' rows.
     pub row_bell: RowBell,

@@ -24,8 +24,8 @@ impl RowBell {
     }
 }
 
-/// Runs until it is aborted: what is not written by then is written by others.
-pub fn start(bell: RowBell, db: Db) -> JoinHandle<()> {
+/// Runs until it is aborted: what is not written by then is written by others. `rows` writes, `db` reads what is to be written.
+pub fn start(bell: RowBell, db: Db, rows: Db) -> JoinHandle<()> {
     tokio::spawn(async move {
         let mut writer = RowWriter::default();
         let mut wait = None;
@@ -34,7 +34,7 @@ pub fn start(bell: RowBell, db: Db) -> JoinHandle<()> {
                 () = bell.0.notified() => {}
                 () = sleep(wait) => {}
             }
-            wait = writer.run_once(&db).await.unwrap_or_else(|e| {
+            wait = writer.run_once(&db, &rows).await.unwrap_or_else(|e| {
                 tracing::debug!("rows are not written: {e}");
                 Some(AWAY)
             });

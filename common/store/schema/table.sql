@@ -305,8 +305,9 @@ CREATE TRIGGER end_rows AFTER INSERT ON farmhand.run_history
 -- the search_path that they find everywhere else, and commits; or rolls back, and nothing was taken.
 --
 -- A row belongs to its newest run while its dispatch column is set. Notes of older runs are dropped, and starts that are over.
+-- With the owner's rights, because the caller may have none here (farmhand_rows); nothing of the table's owner is executed in it.
 CREATE FUNCTION farmhand.row_writes(wanted text, most integer) RETURNS TABLE (ids bigint[], writes text)
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -327,7 +328,8 @@ BEGIN
     WITH taken AS MATERIALIZED (
         DELETE FROM farmhand.row_result p WHERE p.id = ANY (ARRAY(
             SELECT w.id FROM farmhand.row_result w
-            WHERE w.job_id = wanted AND w.rev = of_rev AND w.ready_at <= statement_timestamp() ORDER BY w.id LIMIT most))
+            WHERE w.job_id = wanted AND w.rev = of_rev AND w.ready_at <= statement_timestamp() ORDER BY w.id
+            LIMIT least(most, 1000)))
         RETURNING p.*
     ), last AS MATERIALIZED (
         SELECT DISTINCT ON (t.key) t.* FROM taken t ORDER BY t.key, t.run_id DESC, t.finished_at, t.attempt DESC
@@ -349,6 +351,7 @@ BEGIN
             FROM own o GROUP BY 1) e), '');
 END
 $$;
+REVOKE ALL ON FUNCTION farmhand.row_writes(text, integer) FROM PUBLIC;
 
 -- The statement that writes these values into the rows that are still dispatched: of ends, or of starts alone.
 CREATE FUNCTION farmhand.row_update(tbl jsonb, ended boolean, entries text) RETURNS text
@@ -375,8 +378,76 @@ BEGIN
 END
 $$;
 
+-- Locks the job, so that who counts what is live counts alone, and says how many runs of rows may be made now (`room`) and which keys
+-- are not to be taken. `tbl` is NULL where none may be made.
+--
+-- This and make_row_runs are all that a dispatch needs of the farm, and have the owner's rights: the dispatch executes code of the
+-- table's owner with its login's rights, so that login need have no others (farmhand_rows). Each checks what it acts on.
+CREATE FUNCTION farmhand.row_room(wanted text, OUT tbl jsonb, OUT taken text[], OUT room integer, OUT unwritten boolean)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    live integer;
+BEGIN
+    room := 0;
+    unwritten := false;
+    -- No other job is locked.
+    IF NOT EXISTS (SELECT FROM farmhand.job JOIN farmhand.job_revision v USING (job_id, rev)
+            WHERE job.job_id = wanted AND jsonb_typeof(v.spec->'table') = 'object') THEN
+        RETURN;
+    END IF;
+    PERFORM FROM farmhand.job WHERE job_id = wanted FOR NO KEY UPDATE;
+    SELECT v.spec->'table' INTO tbl FROM farmhand.job JOIN farmhand.job_revision v USING (job_id, rev)
+        WHERE job.job_id = wanted AND job.enabled AND NOT job.paused AND NOT job.deleted
+            AND jsonb_typeof(v.spec->'table') = 'object' AND (SELECT e.open FROM farmhand.current_epoch e);
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    -- One snapshot for both: a run that ends meanwhile is in the one or in the other.
+    SELECT array_agg(u.key), count(*) FILTER (WHERE u.live), count(*) FILTER (WHERE NOT u.live) > 0
+    INTO taken, live, unwritten FROM (
+        SELECT r.key, true AS live FROM farmhand.run_live r WHERE r.job_id = wanted AND r.key IS NOT NULL
+        UNION ALL
+        SELECT p.key, false FROM farmhand.row_result p WHERE p.job_id = wanted) u;
+    room := least(greatest((tbl->>'max_running')::integer - live, 0), 500);
+END
+$$;
+REVOKE ALL ON FUNCTION farmhand.row_room(text) FROM PUBLIC;
+
+-- Makes runs of a table job for rows with these keys, as many as there is room for. A run that somebody just made by hand for one
+-- of them is its run. Returned are the runs with their keys.
+CREATE FUNCTION farmhand.make_row_runs(wanted text, keys text[], given jsonb[], OUT runs bigint[], OUT of_keys text[])
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    most integer := (SELECT r.room FROM farmhand.row_room(wanted) r);
+BEGIN
+    -- No unique index has room for as much; who writes no rows could fill the disk.
+    IF EXISTS (SELECT FROM unnest(keys) k WHERE octet_length(k) > 131072) THEN
+        RAISE EXCEPTION 'a key has more than 131072 bytes' USING ERRCODE = '22023';
+    END IF;
+    WITH new AS (
+        INSERT INTO farmhand.run_live AS r (job_id, rev, kind, due_at, ready_at, priority, placement, on_lost,
+            hold_ms, overlap, hard_ms, params, key)
+        SELECT j.job_id, j.rev, 'table', statement_timestamp(), statement_timestamp(), j.priority, j.placement,
+            j.on_lost, j.hold_ms, 'allow', j.hard_ms,
+            -- What fits into no variable is not kept either.
+            CASE WHEN jsonb_typeof(w.given) = 'object' AND octet_length(w.given::text) <= 65536 THEN w.given ELSE '{}' END, w.key
+        FROM (SELECT u.* FROM unnest(keys, given) WITH ORDINALITY AS u(key, given, nth) WHERE u.key IS NOT NULL
+            ORDER BY u.nth LIMIT most) w
+        JOIN farmhand.job j ON j.job_id = wanted ORDER BY w.nth
+        ON CONFLICT DO NOTHING
+        RETURNING r.run_id, r.key
+    )
+    SELECT array_agg(n.run_id ORDER BY n.run_id), array_agg(n.key ORDER BY n.run_id) INTO runs, of_keys FROM new n;
+END
+$$;
+REVOKE ALL ON FUNCTION farmhand.make_row_runs(text, text[], jsonb[]) FROM PUBLIC;
+
 -- Makes runs for rows whose dispatch column is NULL, at most as many as may still be live, and sets the column:
--- both or neither. The job's row is locked meanwhile, so that who counts what is live counts alone.
+-- both or neither. It runs with the rights of its login, and so do triggers, policies and index expressions of the table's owner.
 CREATE FUNCTION farmhand.dispatch_rows(wanted text)
 RETURNS TABLE (made integer, room integer, more boolean, busy boolean, unwritten boolean, keyless boolean, problem text)
 LANGUAGE plpgsql VOLATILE
@@ -385,10 +456,8 @@ SET lock_timeout = '1s'
 SET enable_seqscan = on
 AS $$
 DECLARE
-    j record;
     tbl jsonb;
     taken text[];
-    live integer;
     keys text[];
     read json[];
     given jsonb[] := '{}';
@@ -405,27 +474,11 @@ BEGIN
     unwritten := false;
     keyless := false;
     BEGIN
-        PERFORM FROM farmhand.job WHERE job_id = wanted FOR NO KEY UPDATE;
-        SELECT job.*, v.spec->'table' AS tbl INTO j FROM farmhand.job JOIN farmhand.job_revision v USING (job_id, rev)
-            WHERE job.job_id = wanted AND job.enabled AND NOT job.paused AND NOT job.deleted
-                AND jsonb_typeof(v.spec->'table') = 'object' AND (SELECT e.open FROM farmhand.current_epoch e);
-        IF NOT FOUND THEN
-            RETURN NEXT;
-            RETURN;
-        END IF;
-        tbl := j.tbl;
-        -- One snapshot for both: a run that ends meanwhile is in the one or in the other.
-        SELECT array_agg(u.key), count(*) FILTER (WHERE u.live), count(*) FILTER (WHERE NOT u.live) > 0
-        INTO taken, live, unwritten FROM (
-            SELECT r.key, true AS live FROM farmhand.run_live r WHERE r.job_id = wanted AND r.key IS NOT NULL
-            UNION ALL
-            SELECT p.key, false FROM farmhand.row_result p WHERE p.job_id = wanted) u;
-        room := greatest((tbl->>'max_running')::integer - live, 0);
+        SELECT f.* INTO tbl, taken, room, unwritten FROM farmhand.row_room(wanted) f;
         IF room = 0 THEN
             RETURN NEXT;
             RETURN;
         END IF;
-        room := least(room, 500);
         look := farmhand.rows_due_sql(tbl);
         -- Keys of several columns are compared as texts: these do not hang on who looks.
         IF (farmhand.key_columns(tbl)).n > 1 THEN
@@ -456,19 +509,7 @@ BEGIN
             RETURN NEXT;
             RETURN;
         END IF;
-        -- A run that somebody just made by hand for one of them is its run: the row stays as it is until then.
-        WITH new AS (
-            INSERT INTO farmhand.run_live AS r (job_id, rev, kind, due_at, ready_at, priority, placement, on_lost,
-                hold_ms, overlap, hard_ms, params, key)
-            SELECT j.job_id, j.rev, 'table', statement_timestamp(), statement_timestamp(), j.priority, j.placement,
-                j.on_lost, j.hold_ms, 'allow', j.hard_ms,
-                -- What fits into no variable is not kept either.
-                CASE WHEN octet_length(w.given::text) <= 65536 THEN w.given ELSE '{}' END, w.key
-            FROM unnest(keys, given) WITH ORDINALITY AS w(key, given, nth) ORDER BY w.nth
-            ON CONFLICT DO NOTHING
-            RETURNING r.run_id, r.key
-        )
-        SELECT array_agg(n.run_id ORDER BY n.run_id), array_agg(n.key ORDER BY n.run_id) INTO runs, keys FROM new n;
+        SELECT m.runs, m.of_keys INTO runs, keys FROM farmhand.make_row_runs(wanted, keys, given) m;
         SELECT max(format('%I = %s::%s', m.name, CASE m.category WHEN 'D' THEN 'pg_catalog.clock_timestamp()' WHEN 'B' THEN 'true'
                 WHEN 'i' THEN '1' ELSE 'm.run_id' END, m.type)) FILTER (WHERE m.role = 'dispatch'),
             string_agg(format(', %I = NULL', m.name), '') FILTER (WHERE m.written AND m.role <> 'dispatch')
@@ -495,7 +536,7 @@ BEGIN
             made := 0;
             problem := SQLERRM;
     END;
-    IF problem IS NOT NULL THEN
+    IF problem IS NOT NULL AND tbl IS NOT NULL THEN
         problem := coalesce((SELECT c.problem || ' (' || c.fix || ')' FROM farmhand.check_table(tbl) c
             WHERE c.fatal LIMIT 1), problem);
     END IF;

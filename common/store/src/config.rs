@@ -11,7 +11,7 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use super::error::StoreError;
 use super::files::AsRoot;
 use super::options::{self, Secured};
-use super::password::Password;
+use super::password::{Login, Password};
 use super::tls::Tls;
 
 /// A connection whose other end has acknowledged nothing for so long is given up.
@@ -69,6 +69,18 @@ impl DbConfig {
     /// # Errors
     /// `StoreError::Config` says what is wrong with the string, never repeating a password.
     pub fn from_url(url: &str, password: PasswordIn) -> Result<Self, StoreError> {
+        Self::of(url, password, Login::Own)
+    }
+
+    /// The same for the login that touches users' tables, whose password has variables of its own.
+    ///
+    /// # Errors
+    /// As [`Self::from_url`].
+    pub fn for_rows(url: &str) -> Result<Self, StoreError> {
+        Self::of(url, PasswordIn::Allowed, Login::Rows)
+    }
+
+    fn of(url: &str, password: PasswordIn, login: Login) -> Result<Self, StoreError> {
         let (rest, extra) = options::split(url)?;
         let mut pg: tokio_postgres::Config = rest
             .parse()
@@ -99,7 +111,7 @@ impl DbConfig {
         if pg.get_application_name().is_none() {
             pg.application_name("farmhand");
         }
-        let password = Password::find(&mut pg, extra.passfile.clone())?;
+        let password = Password::find(&mut pg, extra.passfile.clone(), login)?;
         let tls = match secured {
             Secured::Verified | Secured::Chain => {
                 pg.ssl_mode(SslMode::Require);

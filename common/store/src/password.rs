@@ -1,6 +1,6 @@
 //! Where a connection's password comes from. It is asked again for each connection, because passwords are replaced and
 //! tokens expire: what `FARMHAND_DATABASE_PASSWORD_COMMAND` prints, the file that `FARMHAND_DATABASE_PASSWORD_FILE` names,
-//! else as libpq finds it.
+//! else as libpq finds it. The login for users' rows has variables of its own (`FARMHAND_ROWS_DATABASE_…`).
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,16 +12,40 @@ use super::command;
 use super::error::StoreError;
 use super::files::{self, AsRoot};
 
-/// A command that prints the password.
-const COMMAND: &str = "FARMHAND_DATABASE_PASSWORD_COMMAND";
-/// Names a file that holds the password and nothing else.
-const FILE: &str = "FARMHAND_DATABASE_PASSWORD_FILE";
+/// Which login a password is for, by its variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Login {
+    Own,
+    /// That for users' rows.
+    Rows,
+}
+
+impl Login {
+    /// A command that prints the password.
+    fn command(self) -> &'static str {
+        match self {
+            Self::Own => "FARMHAND_DATABASE_PASSWORD_COMMAND",
+            Self::Rows => "FARMHAND_ROWS_DATABASE_PASSWORD_COMMAND",
+        }
+    }
+
+    /// Names a file that holds the password and nothing else.
+    fn file(self) -> &'static str {
+        match self {
+            Self::Own => "FARMHAND_DATABASE_PASSWORD_FILE",
+            Self::Rows => "FARMHAND_ROWS_DATABASE_PASSWORD_FILE",
+        }
+    }
+}
 
 #[derive(Clone, Debug)]
 enum Source {
     /// The URL or the environment has it, or it was asked for, or there is none.
     Given,
-    Command(String),
+    Command {
+        line: String,
+        variable: &'static str,
+    },
     /// A file that is the password.
     Alone(PathBuf),
     /// A file of lines as libpq reads it; whether the URL names it.
@@ -50,20 +74,25 @@ impl Password {
     ///
     /// # Errors
     /// A file that was named and cannot be used.
-    pub fn find(pg: &mut tokio_postgres::Config, passfile: Option<PathBuf>) -> Result<Self, StoreError> {
+    pub fn find(
+        pg: &mut tokio_postgres::Config,
+        passfile: Option<PathBuf>,
+        login: Login,
+    ) -> Result<Self, StoreError> {
         let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let source = if pg.get_password().is_some() {
             Source::Given
-        } else if let Some(command) = of(COMMAND) {
-            let command = command
+        } else if let Some(command) = of(login.command()) {
+            let variable = login.command();
+            let line = command
                 .into_string()
-                .map_err(|_| StoreError::Config(format!("{COMMAND} is not UTF-8")))?;
-            Source::Command(command)
-        } else if let Some(path) = of(FILE) {
+                .map_err(|_| StoreError::Config(format!("{variable} is not UTF-8")))?;
+            Source::Command { line, variable }
+        } else if let Some(path) = of(login.file()) {
             Source::Alone(path.into())
         } else if let Some(path) = passfile {
             Source::Lines { path, named: true }
-        } else if let Ok(password) = std::env::var("PGPASSWORD") {
+        } else if let (Login::Own, Ok(password)) = (login, std::env::var("PGPASSWORD")) {
             pg.password(password);
             Source::Given
         } else {
@@ -95,7 +124,7 @@ impl Password {
     pub fn file(&self) -> Option<&Path> {
         match &self.source {
             Source::Alone(path) | Source::Lines { path, .. } => Some(path),
-            Source::Given | Source::Command(_) => None,
+            Source::Given | Source::Command { .. } => None,
         }
     }
 
@@ -113,10 +142,10 @@ impl Password {
         let server = Server::of(pg);
         match &self.source {
             Source::Given => Ok(None),
-            Source::Command(line) => {
+            Source::Command { line, variable } => {
                 let asked = command::output(line, &server.environment(), limit).await;
                 asked.map(Some).map_err(|why| {
-                    StoreError::Unreachable(format!("no password: the command of {COMMAND} {why}"))
+                    StoreError::Unreachable(format!("no password: the command of {variable} {why}"))
                 })
             }
             Source::Alone(_) | Source::Lines { .. } => {
@@ -146,7 +175,7 @@ impl Password {
             // Its group may read it, because secrets are mounted so.
             Source::Alone(path) => (path, 0o007, "0640"),
             Source::Lines { path, .. } => (path, 0o077, "0600"),
-            Source::Given | Source::Command(_) => return None,
+            Source::Given | Source::Command { .. } => return None,
         };
         let unfit = |why: &str| format!("the password file {} {why}", path.display());
         let text = files::secret(path, |_| closed_to, as_root).map_err(|e| match e {

@@ -9,8 +9,11 @@ use super::error::{StoreError, quoted};
 /// What the roles' names begin with unless somebody chose otherwise.
 pub const PREFIX: &str = "farmhand";
 
-/// The five kinds, as their names end.
-pub const KINDS: [&str; 5] = ["owner", "agent", "submitter", "operator", "viewer"];
+/// The six kinds, as their names end.
+pub const KINDS: [&str; 6] = ["owner", "agent", "submitter", "operator", "viewer", ROWS];
+
+/// That of the login with which agents touch users' tables.
+pub const ROWS: &str = "rows";
 
 /// Every right that any of them has.
 pub const LIST: &str = include_str!("sql/roles_grant.sql");

@@ -7,11 +7,13 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde_json::Value;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::db::{Db, Transaction, stmt};
 use super::error::StoreError;
+use super::tables::check;
 
 /// What the server gives one set, with the triggers of the user's table. The client's bound is only for a server that does not
 /// keep its own.
@@ -53,11 +55,12 @@ pub struct RowWriter {
 }
 
 impl RowWriter {
-    /// Writes all that is ready, job by job in turn. Returns how long until there is more; None: nothing waits.
+    /// Writes all that is ready, job by job in turn, with the login of `rows`; notes are read with that of `db`. Returns how long
+    /// until there is more; None: nothing waits.
     ///
     /// # Errors
     /// The database is away.
-    pub async fn run_once(&mut self, db: &Db) -> Result<Option<Duration>, StoreError> {
+    pub async fn run_once(&mut self, db: &Db, rows: &Db) -> Result<Option<Duration>, StoreError> {
         loop {
             let (mut visited, mut done) = (Vec::new(), false);
             let wait = loop {
@@ -65,7 +68,7 @@ impl RowWriter {
                 let Some(job) = next.job_id else {
                     break next.wait_ms;
                 };
-                done |= self.one_set(db, &job).await?;
+                done |= self.one_set(db, rows, &job).await?;
                 visited.push(job);
             };
             if !done {
@@ -75,7 +78,7 @@ impl RowWriter {
     }
 
     /// Whether anything came of it.
-    async fn one_set(&mut self, db: &Db, job: &str) -> Result<bool, StoreError> {
+    async fn one_set(&mut self, db: &Db, rows: &Db, job: &str) -> Result<bool, StoreError> {
         let alone = self.singly.get_mut(job).map(|left| {
             *left -= 1;
             *left == 0
@@ -84,12 +87,12 @@ impl RowWriter {
             self.singly.remove(job);
         }
         let most = if alone.is_some() { 1 } else { SET };
-        match write(db, job, most).await? {
+        match write(db, rows, job, most).await? {
             Written::Done => Ok(true),
             Written::Busy => Ok(false),
             Written::Refused { ids, why } => {
                 match *ids {
-                    [id] => refused(db, id, &why).await?,
+                    [id] => refused(db, rows, id, &why).await?,
                     _ => {
                         self.singly.insert(job.to_owned(), ids.len());
                     }
@@ -111,8 +114,8 @@ async fn next(db: &Db, visited: &[String]) -> Result<Next, StoreError> {
 }
 
 /// One set in one transaction.
-async fn write(db: &Db, job: &str, most: i32) -> Result<Written, StoreError> {
-    let mut tx = db.transaction_within("row_writes", CLIENT_LIMIT).await?;
+async fn write(db: &Db, rows: &Db, job: &str, most: i32) -> Result<Written, StoreError> {
+    let mut tx = rows.transaction_within("row_writes", CLIENT_LIMIT).await?;
     tx.batch(&format!(
         "SET LOCAL statement_timeout = {}; SET LOCAL lock_timeout = '300ms'; SET LOCAL enable_seqscan = on",
         LIMIT.as_millis()
@@ -168,12 +171,15 @@ async fn oldest(db: &Db, job: &str, most: i32) -> Result<Vec<i64>, StoreError> {
     Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
-async fn refused(db: &Db, id: i64, why: &StoreError) -> Result<(), StoreError> {
+async fn refused(db: &Db, rows: &Db, id: i64, why: &StoreError) -> Result<(), StoreError> {
     let locked = matches!(why, StoreError::Sql { code, .. }
         if code == SqlState::LOCK_NOT_AVAILABLE.code() || code == SqlState::T_R_DEADLOCK_DETECTED.code());
-    let text = match why {
-        StoreError::Sql { message, .. } => message.clone(),
-        other => other.to_string(),
+    let text = match problem(db, rows, id).await {
+        Ok(Some(problem)) => problem,
+        _ => match why {
+            StoreError::Sql { message, .. } => message.clone(),
+            other => other.to_string(),
+        },
     };
     let _: Vec<Id> = db
         .rows(
@@ -182,6 +188,20 @@ async fn refused(db: &Db, id: i64, why: &StoreError) -> Result<(), StoreError> {
         )
         .await?;
     Ok(())
+}
+
+/// What the table lacks, as the login sees it that writes.
+async fn problem(db: &Db, rows: &Db, id: i64) -> Result<Option<String>, StoreError> {
+    #[derive(Deserialize)]
+    struct Of {
+        table: Value,
+    }
+    let of: Option<Of> = db.row(stmt!("row_table"), &[(&id, Type::INT8)]).await?;
+    let Some(Of { table }) = of else {
+        return Ok(None);
+    };
+    let found = check(rows, &table).await?;
+    Ok(found.into_iter().find(|p| p.fatal).map(|p| p.problem))
 }
 
 /// Not: an answer too late, or one that a trigger gave. These are the table's.

@@ -30,6 +30,10 @@ pub struct AgentArgs {
     /// The database; no password here: FARMHAND_DATABASE_URL or PGPASSFILE can hold one
     #[arg(long, value_name = "URL")]
     pub database_url: Option<String>,
+    /// The same database with a login for users' tables alone, whose owners' triggers run with its rights; no password here
+    /// [default: the agent's own login]
+    #[arg(long, value_name = "URL")]
+    pub rows_database_url: Option<String>,
     /// Name of this node [default: the host's name]
     #[arg(long, value_name = "NAME")]
     pub node_name: Option<String>,
@@ -111,8 +115,18 @@ pub fn run(args: &AgentArgs, as_json: bool) -> Outcome {
     // With whatever files the URL names, which only root may be able to read.
     let database =
         DbConfig::from_url(&config.database_url, PasswordIn::Allowed)?.with_files_read(privsep::text_as_root);
+    let rows_database = config.rows_database_url.as_deref().map(|url| {
+        DbConfig::for_rows(url)
+            .map(|rows| rows.with_files_read(privsep::text_as_root))
+            .map_err(|error| {
+                Failure::from(error)
+                    .why("it is the value of --rows-database-url (FARMHAND_ROWS_DATABASE_URL)")
+            })
+    });
+    let rows_database = rows_database.transpose()?;
     if let Some(name) = &config.user {
-        let files = own_files(args, &env, &config, database.files());
+        let of_rows = rows_database.as_ref().map(DbConfig::files).unwrap_or_default();
+        let files = own_files(args, &env, &config, database.files(), of_rows);
         privsep::begin(&wanted(&config), name, files)
             .map_err(|why| Failure::new(Exit::Error, format!("--user {name}: {why}")))?;
     }
@@ -140,7 +154,7 @@ pub fn run(args: &AgentArgs, as_json: bool) -> Outcome {
     // tokio panics where no thread for blocking work is there and none can be made. One is there from now on.
     let ended = runtime.block_on(async {
         tokio::task::spawn_blocking(|| ()).await.ok();
-        compose(config, database, reload).await
+        compose(config, database, rows_database, reload).await
     });
     // What still waits for the database waits no longer than this.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -150,7 +164,12 @@ pub fn run(args: &AgentArgs, as_json: bool) -> Outcome {
 }
 
 /// The agent, and on its port the API and the page.
-async fn compose(config: AgentConfig, database: DbConfig, reload: Reload) -> Result<Ended, AgentError> {
+async fn compose(
+    config: AgentConfig,
+    database: DbConfig,
+    rows_database: Option<DbConfig>,
+    reload: Reload,
+) -> Result<Ended, AgentError> {
     let listener = match config.listen {
         Some(addr) => Some(
             farmhand_web::bind(addr)
@@ -187,6 +206,7 @@ async fn compose(config: AgentConfig, database: DbConfig, reload: Reload) -> Res
     Box::pin(farmhand_node::run(
         config,
         database,
+        rows_database,
         with_certificate(reload, tls),
         serve,
     ))
@@ -226,8 +246,10 @@ fn own_files(
     env: &BTreeMap<String, String>,
     config: &AgentConfig,
     of_database: [Option<PathBuf>; 4],
+    of_rows: [Option<PathBuf>; 4],
 ) -> Files {
     let [password, root, certificate, key] = of_database;
+    let [rows_password, rows_root, rows_certificate, rows_key] = of_rows;
     let smtp = config.outside.smtp.as_ref();
     let ping = config.outside.ping.as_ref();
     let files = [
@@ -237,6 +259,10 @@ fn own_files(
         (Purpose::DatabaseRoot, root),
         (Purpose::DatabaseCertificate, certificate),
         (Purpose::DatabaseKey, key),
+        (Purpose::RowsDatabasePassword, rows_password),
+        (Purpose::RowsDatabaseRoot, rows_root),
+        (Purpose::RowsDatabaseCertificate, rows_certificate),
+        (Purpose::RowsDatabaseKey, rows_key),
         (
             Purpose::Certificate,
             config.tls.as_ref().map(|tls| tls.cert.clone()),

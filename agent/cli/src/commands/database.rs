@@ -156,14 +156,7 @@ pub fn url(
     in_file: Option<String>,
 ) -> Result<String, String> {
     if let Some(flag) = flag {
-        if has_password(flag) {
-            return Err(
-                "--database-url holds a password, and every user of this machine can read command lines: \
-                 put the URL into FARMHAND_DATABASE_URL, or the password into a PGPASSFILE"
-                    .to_owned(),
-            );
-        }
-        return Ok(flag.to_owned());
+        return without_password(flag, "--database-url", "FARMHAND_DATABASE_URL");
     }
     ["FARMHAND_DATABASE_URL", "DATABASE_URL"]
         .iter()
@@ -175,6 +168,20 @@ pub fn url(
              postgresql://farmhand@db.example.com/farmhand"
                 .to_owned()
         })
+}
+
+/// The URL of a flag.
+///
+/// # Errors
+/// It holds a password.
+pub fn without_password(url: &str, flag: &str, variable: &str) -> Result<String, String> {
+    if has_password(url) {
+        return Err(format!(
+            "{flag} holds a password, and every user of this machine can read command lines: put the URL into {variable}, or \
+             the password into a PGPASSFILE"
+        ));
+    }
+    Ok(url.to_owned())
 }
 
 /// Where that is.

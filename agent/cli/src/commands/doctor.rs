@@ -127,7 +127,10 @@ async fn look_at_database(args: &DatabaseArgs, address: &str, checks: &mut Vec<C
         Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
     }
     match tables::survey(&db).await {
-        Ok(found) => checks.extend(found.iter().flat_map(crate::doctor::tables::judge)),
+        Ok(found) => {
+            checks.extend(found.iter().flat_map(crate::doctor::tables::judge));
+            checks.extend(crate::doctor::tables::login(&found));
+        }
         Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
     }
     Exit::Ok

@@ -36,6 +36,18 @@ pub fn judge(job: &TableSurvey) -> Vec<Check> {
     checks
 }
 
+/// With which login agents write the rows, when there are any to be written.
+pub fn login(jobs: &[TableSurvey]) -> Option<Check> {
+    let node = jobs.iter().find_map(|job| job.own_login.as_deref())?;
+    Some(Check::bad(
+        Level::Note,
+        "table jobs' login",
+        format!("the agent of {node} writes users' rows with its own login"),
+        "whoever owns the table of a table job can do what that login can, by a trigger",
+        "give agents a login for users' rows alone: FARMHAND_ROWS_DATABASE_URL",
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use farmhand_store::tables::TableProblem;
@@ -53,6 +65,7 @@ mod tests {
             }),
             unwritten: 1,
             error: error.map(str::to_owned),
+            own_login: None,
         }
     }
 
@@ -63,5 +76,15 @@ mod tests {
         assert_eq!(level(Some(false), None), Level::Warning);
         assert_eq!(level(Some(true), None), Level::Failure);
         assert_eq!(level(None, Some("no")), Level::Warning);
+    }
+
+    #[test]
+    fn an_agent_that_writes_rows_with_its_own_login_is_noted_once() {
+        let own = TableSurvey {
+            own_login: Some("n1".to_owned()),
+            ..survey(None, None)
+        };
+        assert_eq!(login(&[own.clone(), own]).unwrap().level, Level::Note);
+        assert!(login(&[survey(None, None)]).is_none());
     }
 }

@@ -1,5 +1,6 @@
 //! One agent from start to end: connects, gets a session, lives it, and gets the next when it is lost.
 
+mod connections;
 mod found;
 mod opening;
 
@@ -9,9 +10,11 @@ use std::time::Duration;
 
 use farmhand_core::lease::{LeaseTiming, Relation};
 use farmhand_core::retry::full_jitter;
+use farmhand_store::tables::check_login;
 use farmhand_store::{Db, DbConfig, Note, StoreError, bound, migrate};
 use tokio::sync::{mpsc, oneshot};
 
+use self::connections::Connections;
 use crate::bell::Bell;
 use crate::config::AgentConfig;
 use crate::context::{Context, Reload};
@@ -23,7 +26,7 @@ use crate::reporter::{Checkpoints, Reporter};
 use crate::row_writer::{self, RowBell};
 use crate::runlog::RunLog;
 use crate::session::SessionEnd;
-use crate::{housekeeping, signals, systemd, tables};
+use crate::{housekeeping, signals, systemd};
 use farmhand_os::accounts;
 use farmhand_os::clock::boot_now;
 use farmhand_os::random::random;
@@ -38,8 +41,6 @@ use farmhand_warden_client::wire::Kind;
 
 /// Inputs of a session that may wait; senders then wait too.
 const INPUTS: usize = 4_096;
-/// Connections for everything but renewals, at the most; one at rest.
-const POOL: usize = 4;
 /// Event rows that may wait for the database; more are counted and dropped.
 const EVENT_ROWS: usize = 10_000;
 
@@ -108,7 +109,7 @@ pub struct Served {
 /// Begins to serve.
 pub type Serve = Box<dyn FnOnce(Served) + Send>;
 
-/// Runs one agent until it is told to leave. `reload` reads the configuration again on SIGHUP.
+/// Runs one agent until it is told to leave. `rows_database` is the login for users' tables, where there is one. `reload` reads the configuration again on SIGHUP.
 ///
 /// # Errors
 /// What makes going on pointless: a wrong password, a missing or newer schema, a taken address or port, an
@@ -116,6 +117,7 @@ pub type Serve = Box<dyn FnOnce(Served) + Send>;
 pub async fn run(
     config: AgentConfig,
     database: DbConfig,
+    rows_database: Option<DbConfig>,
     reload: Reload,
     serve: Serve,
 ) -> Result<Ended, AgentError> {
@@ -137,14 +139,15 @@ pub async fn run(
     metrics.slots.set(i64::from(config.slots));
     let (rows_tx, rows) = mpsc::channel(EVENT_ROWS);
     let events = Events::new(metrics.clone(), &config.address, rows_tx);
-    let (db, lease_db, notes) = connect(&config, database, timing, &events);
-    // Telling people is never in the way of anything else.
-    let notify_db = Db::new(&db.config().clone().with_max_pool(1)).observed_by(events.statement_observer());
-    // Users' tables and their triggers may be slow: they must not take the protocol's connections.
-    let tables_db =
-        Db::new(&db.config().clone().with_max_pool(tables::AT_ONCE)).observed_by(events.statement_observer());
-    // Not observed: what a user's trigger raises is no failure of the database.
-    let rows_db = Db::new(&db.config().clone().with_max_pool(1));
+    let Connections {
+        db,
+        lease_db,
+        notes,
+        notify_db,
+        tables_db,
+        row_notes_db,
+        rows_db,
+    } = Connections::new(&config, database, rows_database, timing, &events);
     let session_handle = SessionHandle::default();
     let (reports, reports_rx) = mpsc::unbounded_channel();
     let checkpoints = Checkpoints::default();
@@ -191,7 +194,7 @@ pub async fn run(
         .await
         .map_err(|e| setup("housekeeping", e))?;
     let notifier = Notifier::start(ctx.clone(), notify_db);
-    let row_writer = row_writer::start(ctx.row_bell.clone(), rows_db);
+    let row_writer = row_writer::start(ctx.row_bell.clone(), row_notes_db, rows_db);
     let result = tokio::select! {
         ended = live(&ctx, &session_handle, &health, &mut signals) => ended,
         // As in a crash: the jobs go on, and the next agent, with a helper of its own, finds their wardens.
@@ -238,34 +241,6 @@ async fn helper_gone() {
         Some(helper) => helper.is_gone().await,
         None => std::future::pending().await,
     }
-}
-
-fn connect(
-    config: &AgentConfig,
-    database: DbConfig,
-    timing: LeaseTiming,
-    events: &Events,
-) -> (Db, Db, mpsc::Receiver<Note>) {
-    let db_config = database
-        .with_application_name(&format!("farmhand {}", config.address))
-        .with_max_pool(POOL)
-        .with_listen(config.notify);
-    if db_config.is_exposed() {
-        tracing::warn!(
-            database = db_config.target(),
-            "the database is reached without TLS: whoever is in between can read and change what this agent does"
-        );
-    }
-    // A renewal that takes longer than this is tried again on a new connection while the lease still lives.
-    let bound = timing.renew_every().min(Duration::from_secs(5));
-    let db = Db::new(&db_config);
-    let (lease_db, notes) = Db::dedicated(&db_config.clone().with_timeouts(bound, bound));
-    let observer = events.statement_observer();
-    (
-        db.observed_by(observer.clone()),
-        lease_db.observed_by(observer),
-        notes,
-    )
 }
 
 fn forward_notes(mut notes: mpsc::Receiver<Note>, session_handle: SessionHandle) {
@@ -358,6 +333,9 @@ async fn leave_signal(signals: &mut mpsc::Receiver<signals::Signal>) -> signals:
 async fn database_ready(ctx: &Context) -> Result<(), AgentError> {
     retrying(ctx, "connect", || migrate::check(&ctx.db)).await?;
     retrying(ctx, "login", || bound::may_act_as(&ctx.db, &ctx.config.address)).await?;
+    if ctx.config.rows_database_url.is_some() {
+        retrying(ctx, "login for rows", || check_login(&ctx.db, &ctx.tables_db)).await?;
+    }
     ctx.events.emit(Event::DatabaseUp { away: None });
     Ok(())
 }

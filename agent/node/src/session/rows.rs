@@ -33,7 +33,11 @@ impl Session {
     }
 
     pub(super) fn on_dispatched(&mut self, job_id: &str, result: Result<Dispatched, StoreError>) {
-        self.note_db("dispatch_rows", Unanswered::Slow, &result);
+        let unanswered = match self.ctx.config.rows_database_url {
+            Some(_) => Unanswered::Elsewhere,
+            None => Unanswered::Slow,
+        };
+        self.note_db("dispatch_rows", unanswered, &result);
         if let Some(error) = self.tables.looked(job_id, &result, boot_now()) {
             self.emit(Event::TableRefused {
                 job_id: job_id.to_owned(),

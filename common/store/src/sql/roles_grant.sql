@@ -23,7 +23,7 @@ BEGIN
         IF thing.kind <> 'FUNCTION' OR EXISTS (SELECT FROM aclexplode(thing.acl) a WHERE a.grantee = 0) THEN
             EXECUTE format('REVOKE ALL ON %s %s FROM PUBLIC', thing.kind, thing.name);
         END IF;
-        FOREACH who IN ARRAY ARRAY['agent', 'submitter', 'operator', 'viewer'] LOOP
+        FOREACH who IN ARRAY ARRAY['agent', 'submitter', 'operator', 'viewer', 'rows'] LOOP
             IF EXISTS (SELECT FROM pg_roles WHERE rolname = prefix || '_' || who) THEN
                 EXECUTE format('REVOKE ALL ON %s %s FROM %I', thing.kind, thing.name, prefix || '_' || who);
             END IF;
@@ -31,7 +31,7 @@ BEGIN
     END LOOP;
     EXECUTE 'REVOKE ALL ON SCHEMA farmhand FROM PUBLIC';
 
-    FOREACH who IN ARRAY ARRAY['agent', 'submitter', 'operator', 'viewer'] LOOP
+    FOREACH who IN ARRAY ARRAY['agent', 'submitter', 'operator', 'viewer', 'rows'] LOOP
         IF EXISTS (SELECT FROM pg_roles WHERE rolname = prefix || '_' || who) THEN
             EXECUTE format('GRANT USAGE ON SCHEMA farmhand TO %I', prefix || '_' || who);
         END IF;
@@ -134,7 +134,7 @@ BEGIN
             ('try_acquire', ARRAY['submitter', 'operator']),
             ('renew', ARRAY['submitter', 'operator']),
             ('release', ARRAY['submitter', 'operator']),
-            ('server', ARRAY['agent', 'operator', 'viewer']),
+            ('server', ARRAY['agent', 'operator', 'viewer', 'rows']),
             ('system_id', ARRAY['agent', 'operator', 'viewer']),
             ('raise_sequences', ARRAY['agent']),
             ('ended', ARRAY['agent', 'operator']),
@@ -148,14 +148,15 @@ BEGIN
             ('shown_lease', ARRAY['agent']),
             ('awaited_leases', ARRAY['agent']),
             ('free_lease', ARRAY['agent']),
-            ('table_name', ARRAY['agent', 'operator', 'viewer']),
-            ('table_columns', ARRAY['agent', 'operator', 'viewer']),
-            ('key_columns', ARRAY['agent', 'operator', 'viewer']),
-            ('check_table', ARRAY['agent', 'operator', 'viewer']),
-            ('rows_due_sql', ARRAY['agent']),
-            ('dispatch_rows', ARRAY['agent']),
-            ('row_writes', ARRAY['agent']),
-            ('row_update', ARRAY['agent']),
+            ('table_name', ARRAY['agent', 'operator', 'viewer', 'rows']),
+            ('table_columns', ARRAY['agent', 'operator', 'viewer', 'rows']),
+            ('key_columns', ARRAY['agent', 'operator', 'viewer', 'rows']),
+            ('check_table', ARRAY['agent', 'operator', 'viewer', 'rows']),
+            ('rows_due_sql', ARRAY['agent', 'rows']),
+            ('dispatch_rows', ARRAY['agent', 'rows']),
+            ('row_room', ARRAY['agent', 'rows']),
+            ('make_row_runs', ARRAY['agent', 'rows']),
+            ('row_writes', ARRAY['agent', 'rows']),
             ('firing_end', ARRAY['agent', 'operator', 'viewer']),
             ('run_params', ARRAY['agent', 'operator', 'viewer']),
             ('may_come', ARRAY['agent', 'operator', 'viewer']),

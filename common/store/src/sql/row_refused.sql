@@ -1,10 +1,7 @@
 -- A note that could not be written waits, twice as long each time, up to five minutes. The table's reason is an event when it is
 -- news; a lock ($3) is none.
 WITH why AS (
-    SELECT p.id, CASE WHEN $3 THEN p.error ELSE coalesce(
-        (SELECT c.problem FROM farmhand.job_revision v, farmhand.check_table(v.spec->'table') c
-            WHERE v.job_id = p.job_id AND v.rev = p.rev AND c.fatal LIMIT 1), $2) END AS error
-    FROM farmhand.row_result p WHERE p.id = $1
+    SELECT p.id, CASE WHEN $3 THEN p.error ELSE $2 END AS error FROM farmhand.row_result p WHERE p.id = $1
 ), told AS (
     INSERT INTO farmhand.event (at, kind, severity, job_id, run_id, detail)
     SELECT clock_timestamp(), 'row_not_written', 'error', p.job_id, p.run_id,

@@ -122,6 +122,7 @@ impl Merge<'_> {
     /// Every setting is read even when an earlier one is wrong.
     fn config(&mut self) -> Option<AgentConfig> {
         let database_url = self.database_url();
+        let rows_database_url = self.rows_database_url();
         let node_name = self.setting("node_name", &self.args.node_name.clone(), name, || {
             Ok(gethostname::gethostname().to_string_lossy().into_owned())
         });
@@ -190,6 +191,7 @@ impl Merge<'_> {
             tls,
             proxy: proxy?,
             database_url: database_url?,
+            rows_database_url: rows_database_url?,
             node_name: node_name?,
             address: address?,
             slots: slots?,
@@ -270,6 +272,25 @@ impl Merge<'_> {
         let in_file = self.file.read("database_url", scalar).map(|found| found.value);
         match database::url(self.args.database_url.as_deref(), self.env, in_file) {
             Ok(url) => Some(url),
+            Err(why) => {
+                self.mistakes.push(why);
+                None
+            }
+        }
+    }
+
+    fn rows_database_url(&mut self) -> Option<Option<String>> {
+        let flag = self.args.rows_database_url.as_deref();
+        let safe = flag
+            .map(|flag| database::without_password(flag, "--rows-database-url", "FARMHAND_ROWS_DATABASE_URL"))
+            .transpose();
+        match safe {
+            Ok(flag) => self.setting(
+                "rows_database_url",
+                &flag,
+                |url| Ok(Some(url.to_owned()).filter(|url| !url.is_empty())),
+                || Ok(None),
+            ),
             Err(why) => {
                 self.mistakes.push(why);
                 None

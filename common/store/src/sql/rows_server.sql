@@ -1,0 +1,1 @@
+SELECT farmhand.server() AS server
