@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use farmhand_store::protocol::{Expired, Renewed, Told, expire, renew};
-use farmhand_store::query::now;
+use farmhand_store::reading::now;
 use farmhand_store::{Db, DbConfig, Note, StoreError, jobs};
 use farmhand_tests::pg::{Options, PrivateServer, config};
 use serde_json::json;
