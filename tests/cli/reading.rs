@@ -214,7 +214,7 @@ async fn a_job_is_shown_as_it_was_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_with_a_rare_filter_stops_looking_and_says_how_to_go_on() {
+async fn a_list_with_a_rare_filter_stops_early_and_says_how_to_go_on() {
     let farm = Farm::new().await;
     farm.apply("[job.a]\ncommand = ['true']\n\n");
     let client = farm.db.client().await;

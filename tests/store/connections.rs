@@ -341,7 +341,7 @@ async fn a_server_that_turns_read_only_loses_its_connections() {
 }
 
 #[tokio::test]
-async fn a_crash_of_the_server_needs_no_hand() {
+async fn agents_recover_from_a_crash_of_the_server_without_an_operator() {
     let mut server = PrivateServer::start(Options::default()).await;
     let db = Db::new(&short(server.config()));
     now(&db).await.unwrap();
