@@ -1,11 +1,11 @@
-//! What commands print with `--json` is what the API answers.
+//! What commands print with `--json` is what the API answers to the same question.
 
 use farmhand_tests::farm::SOON;
 use serde_json::Value;
 
 use super::fixture::Fixture;
 
-/// Moments, which differ from one look to the next.
+/// Moments, which differ from one answer to the next.
 const MOMENTS: [&str; 3] = ["db_now", "lease_until", "clock_offset_ms"];
 
 fn without_moments(value: &mut Value) {
@@ -23,10 +23,13 @@ fn without_moments(value: &mut Value) {
 async fn commands_print_the_json_of_the_api() {
     let f = Fixture::new().await;
     let token = f.token("ann", "viewer", "1h");
+    f.farm
+        .apply("[job.daily]\ncommand = ['true']\nschedule = '0 4 * * *'\n");
     let run = f.farm.submit("done").await;
     f.farm.succeeds(run).await;
     let (run, run_path) = (run.to_string(), format!("/api/v1/runs/{run}"));
-    let same: [(&[&str], &str, &[&str]); 9] = [
+    let events_path = format!("/api/v1/events?run={run}");
+    let same: [(&[&str], &str, &[&str]); _] = [
         (&["status"], "/api/v1/farm", &[]),
         (&["job", "ls"], "/api/v1/jobs", &[]),
         (&["job", "show", "daily"], "/api/v1/jobs/daily", &["revisions"]),
@@ -36,9 +39,23 @@ async fn commands_print_the_json_of_the_api() {
         (&["node", "show", "n1"], "/api/v1/nodes/n1", &[]),
         (&["lease", "ls"], "/api/v1/leases", &[]),
         (&["pool", "ls"], "/api/v1/pools", &[]),
+        (&["job", "history", "done"], "/api/v1/runs?job=done", &[]),
+        (&["job", "diff", "--job", "daily"], "/api/v1/jobs/daily/diff", &[]),
+        (
+            &["explain", "job", "daily"],
+            "/api/v1/jobs/daily/explain",
+            &["refusals"],
+        ),
+        (
+            &["next", "daily", "--from", "2030-01-01T00:00:00Z"],
+            "/api/v1/jobs/daily/next?from=2030-01-01T00:00:00Z",
+            &[],
+        ),
+        (&["next", "--by", "day"], "/api/v1/ahead?by=day", &[]),
+        (&["events", "--run", &run], &events_path, &[]),
     ];
     for (command, path, more) in same {
-        // A run that ends between the two looks makes them differ.
+        // A run that ends between the two answers makes them differ.
         f.farm
             .eventually(&format!("{command:?} is {path}"), SOON, async || {
                 let text = f.farm.ok(&[command, &["--json"]].concat());

@@ -159,7 +159,7 @@ async fn a_run_that_one_node_refuses_is_run_by_another_within_seconds_and_the_ne
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_whose_keys_change_thinks_again() {
+async fn a_node_whose_trusted_keys_change_checks_refused_runs_again() {
     let farm = farm(2, 1).await;
     let (bob, list) = (farm.dir().join("bob.key"), farm.dir().join("trusted-keys"));
     let public = farm.ok(&["key", "new", "bob", "-o", &bob.display().to_string()]);

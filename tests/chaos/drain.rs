@@ -33,8 +33,10 @@ async fn a_drained_node_finishes_what_it_runs_and_takes_nothing_new_until_it_is_
     let home = holder(&farm, long).await;
     let other = farm.other_than(&home).address.clone();
     let said = farm.ok(&["node", "drain", &home]);
-    assert!(said.contains("draining, by "), "{said}");
-    assert!(said.contains("it waits for 1 runs"), "{said}");
+    assert!(
+        said.contains("is drained when what it runs (1 run) has ended"),
+        "{said}"
+    );
     for _ in 0..3 {
         let short = farm.submit("short").await;
         assert_eq!(farm.succeeds(short).await.running_at, Some(other.clone()));
@@ -63,7 +65,10 @@ async fn a_drained_node_finishes_what_it_runs_and_takes_nothing_new_until_it_is_
     assert!(why.contains(&format!("{home} is draining by ")), "{why}");
     assert!(why.contains("since: "), "{why}");
     assert!(why.contains("farmhand node resume"), "{why}");
-    assert_eq!(farm.ok(&["node", "resume", &home]), format!("{home}: ready\n"));
+    assert_eq!(
+        farm.ok(&["node", "resume", &home]),
+        format!("{home} claims again\n")
+    );
     assert_eq!(farm.succeeds(short).await.running_at, Some(home.clone()));
     let told = farm.ok(&["events", "--node", &home]);
     for kind in ["node_drain", "node_resume"] {

@@ -149,7 +149,7 @@ fn the_same_line_before_it_is_no_violation_whatever_the_clock_says() {
 }
 
 #[test]
-fn a_declared_window_excuses_two_lives_on_its_node_and_says_which() {
+fn a_declared_window_excuses_two_live_attempts_on_its_node_and_says_which() {
     let mut history = two_lives();
     history.windows.push(window("n1", 1000, 1100));
     let verdict = check(&history);

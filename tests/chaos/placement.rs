@@ -139,7 +139,7 @@ async fn a_cordon_holds_through_a_restart_of_the_agent_and_ends_with_resume() {
     farm.lives(long, 1).await;
     assert!(
         farm.ok(&["node", "cordon", "n1"])
-            .starts_with("n1: cordoned, by ")
+            .starts_with("n1 claims nothing more")
     );
     let here = farm.submit("here").await;
     for round in 0..2 {
@@ -163,7 +163,7 @@ async fn a_cordon_holds_through_a_restart_of_the_agent_and_ends_with_resume() {
     farm.agent("n1").start().await;
     assert_eq!(farm.run(here).await.state, "due");
     assert!(farm.ok(&["node", "ls"]).contains("cordoned"));
-    assert_eq!(farm.ok(&["node", "resume", "n1"]), "n1: ready\n");
+    assert_eq!(farm.ok(&["node", "resume", "n1"]), "n1 claims again\n");
     assert_eq!(farm.succeeds(here).await.running_at.as_deref(), Some("n1"));
     farm.check().await;
 }

@@ -176,7 +176,7 @@ fn every_kind_of_restart_breaks_no_promise() {
 /// The documented window: agent, warden and reaper killed at once. Without PID isolation what double-forked lives on beside
 /// its successor, and an oracle that did not see it would see nothing.
 #[test]
-fn the_oracle_sees_two_lives_in_the_declared_window_and_nowhere_else() {
+fn the_oracle_sees_two_live_attempts_in_the_declared_window_and_nowhere_else() {
     // Twice, on two of three nodes, for one of them must have something that double-forked.
     let all = |agent: usize, at_ms: u64| Event {
         at_ms,

@@ -8,7 +8,7 @@ const LONG: Duration = Duration::from_secs(14);
 
 /// The agent comes back with a lease of 3 s, adopts, and dies: its warden lives until the end of the long lease.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_that_is_shortened_by_a_restart_leaves_one_life_of_a_run() {
+async fn a_lease_that_is_shortened_by_a_restart_leaves_one_live_attempt_of_a_run() {
     let mut farm = Farm::new()
         .agents(2)
         .jobs("[job.long]\ncommand = [WITNESS, '40000']\n")

@@ -142,8 +142,10 @@ async fn what_fell_into_a_pause_is_recorded_as_skipped() {
         .batch_execute("UPDATE farmhand.job SET paused_at = now() - interval '10 days', decided_until = NULL")
         .await
         .unwrap();
-    let job = farm.run(&["job", "resume", "a", "--json"]).json();
-    assert_eq!(job["state"], "enabled");
+    let resumed = farm.run(&["job", "resume", "a", "--json"]).json();
+    assert_eq!(resumed["applied"], true);
+    let job = farm.run(&["job", "show", "a", "--json"]).json();
+    assert_eq!(job["job"]["state"], "enabled");
     let runs = farm.run(&["run", "ls", "--json"]).json()["items"].clone();
     let runs = runs.as_array().unwrap();
     assert_eq!(runs.len(), 1, "{runs:#?}");

@@ -64,7 +64,7 @@ async fn two_hundred_queued_runs_are_cancelled_by_one_command_and_not_without_ye
     assert_eq!(results.len(), 200);
     assert!(results.iter().all(|r| r["result"] == "cancelled"), "{done:#}");
     let told = farm.run(&["events", "--job", "a", "--json"]).json();
-    let told: Vec<_> = (told.as_array().unwrap().iter())
+    let told: Vec<_> = (told["items"].as_array().unwrap().iter())
         .filter(|event| event["kind"].as_str().unwrap().starts_with("cancel"))
         .map(|event| (&event["kind"], &event["detail"]["runs"]))
         .collect();

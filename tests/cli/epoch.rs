@@ -38,7 +38,7 @@ async fn an_epoch_is_shown_and_bumped_once_it_is_confirmed() {
         "{checks}"
     );
     let events = farm.run(&["events", "--kind", "epoch_bumped", "--json"]).json();
-    assert_eq!(events[0]["detail"]["epoch"], 8);
+    assert_eq!(events["items"][0]["detail"]["epoch"], 8);
 }
 
 #[tokio::test(flavor = "multi_thread")]

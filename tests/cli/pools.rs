@@ -27,10 +27,11 @@ async fn pools_come_with_job_files_and_are_resized_by_hand() {
     );
     let set = farm.run(&["pool", "set", "mailer", "7"]).ok();
     assert!(
-        set.out.starts_with("mailer: size 7, 0 in use, 0 waiting"),
+        set.out
+            .starts_with("mailer: 7 places instead of 2; 0 runs are in it"),
         "{set:?}"
     );
-    assert!(set.err.contains("jobs.toml says 2"), "{set:?}");
+    assert!(set.out.contains("jobs.toml says 2"), "{set:?}");
     farm.run(&["job", "apply", file]).ok();
     let all = farm.run(&["pool", "ls", "--json"]).json()["items"].clone();
     assert_eq!(

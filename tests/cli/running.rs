@@ -196,8 +196,8 @@ async fn a_cordoned_node_claims_nothing_until_it_is_resumed() {
     farm.run(&["node", "cordon", "n1"]).ok();
     let ran = farm.run(&["job", "run", "ok", "--wait-timeout", "2s"]);
     assert_eq!(ran.code, 124, "{ran:?}");
-    let node = farm.run(&["node", "resume", "n1", "--json"]).json();
-    assert_eq!(node["state"], "ready");
+    let resumed = farm.run(&["node", "resume", "n1", "--json"]).json();
+    assert_eq!(resumed["what"], "n1 claims again");
     until_state(&farm, ran.out.trim(), "succeeded");
 }
 
@@ -225,5 +225,5 @@ async fn a_lease_is_released_by_force_only_and_only_when_confirmed() {
     assert!(after["run"]["fence"].as_i64() > before["run"]["fence"].as_i64());
     assert_eq!(after["attempts"][0]["outcome"], "lost");
     let events = farm.run(&["events", "--kind", "lease_released", "--json"]).json();
-    assert_eq!(events[0]["detail"]["runs"][0].to_string(), id);
+    assert_eq!(events["items"][0]["detail"]["runs"][0].to_string(), id);
 }

@@ -83,7 +83,7 @@ async fn a_backfill_makes_the_missing_runs_in_order_and_none_twice() {
     assert_eq!(farm.run(&["run", "ls", "--json"]).json()["items"], json!([]));
     let refused = run(&farm, with(&["--max", "4"]));
     assert_eq!(refused.code, 4, "{refused:?}");
-    assert!(refused.err.contains("more than --max 4"), "{refused:?}");
+    assert!(refused.err.contains("more than 4"), "{refused:?}");
 
     let made = run(&farm, with(&["--yes", "--json"])).json();
     assert_eq!(made["run_ids"].as_array().unwrap().len(), 5, "{made}");
@@ -164,7 +164,7 @@ async fn revisions_are_compared_and_rolled_back() {
         .ok();
     assert_eq!(farm.run(&["job", "diff", file.to_str().unwrap()]).ok().out, "");
     let diff = farm.run(&["job", "diff", "--job", "a", "--json"]).json();
-    assert_eq!(diff[0]["keys"]["priority"], json!({"old": 1, "new": 2}));
+    assert_eq!(diff["keys"]["priority"], json!({"old": 1, "new": 2}));
 
     farm.run(&["job", "rollback", "a", "1", "--dry-run"]).ok();
     assert_eq!(farm.run(&["job", "show", "a", "--json"]).json()["job"]["rev"], 2);
@@ -201,7 +201,10 @@ async fn next_of_a_frequent_job_is_folded_and_leaves_excluded_days_out() {
     let list = farm
         .run(&["next", "days", "--from", "2030-01-01", "--count", "2", "--json"])
         .json();
-    assert_eq!(list, json!(["2030-01-04T00:00:00Z", "2030-01-05T00:00:00Z"]));
+    assert_eq!(
+        list["instants"],
+        json!(["2030-01-04T00:00:00Z", "2030-01-05T00:00:00Z"])
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -211,8 +214,8 @@ async fn start_end_and_spread_shape_what_is_due() {
         "[job.a]\ncommand = 'true'\nschedule = '0 * * * *'\nspread = '10m'\ntimezone = 'Europe/Berlin'\n\
          start = '2030-01-01'\nend = '2030-01-02'\n",
     );
-    let list = farm.run(&["next", "a", "--count", "100", "--json"]).json();
-    let instants: Vec<jiff::Timestamp> = serde_json::from_value(list).unwrap();
+    let next = farm.run(&["next", "a", "--count", "100", "--json"]).json();
+    let instants: Vec<jiff::Timestamp> = serde_json::from_value(next["instants"].clone()).unwrap();
     assert_eq!(instants.len(), 24);
     let offset = instants[0].as_second().rem_euclid(3600);
     assert!(offset < 600, "{instants:?}");

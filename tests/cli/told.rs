@@ -61,7 +61,8 @@ async fn a_run_submitted_by_a_command_is_recorded_with_who() {
         let events = farm
             .run(&["events", "--run", &number, "--kind", "run_submitted", "--json"])
             .json();
-        assert_eq!(events.as_array().unwrap().len(), 1, "{rule}: {events:#}");
+        let events = events["items"].as_array().unwrap();
+        assert_eq!(events.len(), 1, "{rule}: {events:#?}");
         let by = events[0]["detail"]["by"].as_str().unwrap();
         assert!(by.starts_with("tester@"), "{by}");
         let shown = farm.run(&["run", "show", &number, "--json"]).json();
@@ -72,5 +73,5 @@ async fn a_run_submitted_by_a_command_is_recorded_with_who() {
         farm.run(&["job", "run", "a", "--idempotency-key", "k"]).ok();
     }
     let all = farm.run(&["events", "--kind", "run_submitted", "--json"]).json();
-    assert_eq!(all.as_array().unwrap().len(), 3, "{all:#}");
+    assert_eq!(all["items"].as_array().unwrap().len(), 3, "{all:#}");
 }

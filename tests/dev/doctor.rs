@@ -98,7 +98,7 @@ async fn a_server_that_forgets_commits_is_refused() {
 }
 
 #[tokio::test]
-async fn it_tells_what_a_failover_would_lose_and_which_server_is_which() {
+async fn doctor_tells_what_a_failover_would_lose_and_which_server_is_which() {
     let mut primary = PrivateServer::start(durable()).await;
     let standby = primary.replica("s1").await;
     let both = url_of(&[&primary, &standby]);
@@ -193,7 +193,7 @@ fn a_database_out_of_reach_still_lets_the_machine_be_judged() {
 }
 
 #[test]
-fn it_looks_at_the_state_directory_that_the_environment_names() {
+fn doctor_checks_the_state_directory_that_the_environment_names() {
     let state = tempfile::tempdir().unwrap();
     let out = Command::new(farmhand())
         .args(["doctor", "--json"])

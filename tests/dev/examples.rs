@@ -226,7 +226,7 @@ fn the_flaky_import_fails_once_and_imports_each_instant_once() {
 }
 
 #[test]
-fn the_slow_one_shows_its_progress() {
+fn the_slow_example_shows_its_progress() {
     let mut bench = Bench::new();
     let slow = bench.jobs.get_mut("slow-verify").unwrap();
     slow.spec.env.insert("SLICES".to_owned(), "2".to_owned());

@@ -164,7 +164,7 @@ async fn sigterm_under_systemd_leaves_the_jobs_to_the_next_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_notifications_work_is_found_by_looking_and_sigalrm_looks_at_once() {
+async fn without_notifications_work_is_found_by_polling_and_sigalrm_polls_at_once() {
     let farm = Farm::new()
         .arguments(&["--notify", "off"])
         .jobs(JOBS)
@@ -214,7 +214,7 @@ async fn a_second_agent_under_the_same_address_is_refused_and_the_first_notices_
 
 /// Both nodes' sessions have the number 1.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_of_another_node_takes_no_living_state_directory_over() {
+async fn an_agent_of_another_node_does_not_take_over_a_state_directory_in_use() {
     let mut farm = Farm::new().agents(2).ttl(CALM).jobs(JOBS).prepare().await;
     farm.agents[0].start().await;
     let long = farm.submit("long").await;

@@ -273,7 +273,7 @@ async fn a_killed_warden_is_proven_dead_and_has_a_successor() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_its_steward_an_agent_leaves_as_in_a_crash() {
+async fn without_its_privileged_helper_an_agent_ends_as_in_a_crash() {
     let mut farm = farm().start().await;
     let long = farm.submit("long").await;
     begun(&farm, long, 1).await;
@@ -357,7 +357,7 @@ async fn a_node_changes_over_and_back_with_its_jobs_running_and_reads_its_settin
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_would_be_open_is_refused_at_the_start() {
+async fn root_an_unknown_user_and_a_user_without_a_policy_are_refused_at_the_start() {
     needs_root();
     let refused = [
         (AGENT, "--policy", 2),

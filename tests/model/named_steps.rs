@@ -287,12 +287,12 @@ fn commands_of_one_name_never_overlap() {
 }
 
 #[test]
-fn nor_when_an_older_copy_replaces_the_database() {
+fn commands_of_one_name_never_overlap_when_an_older_copy_replaces_the_database() {
     assert_eq!(explore(&[], Copies(1)), None);
 }
 
 #[test]
-fn nor_beside_a_run_that_has_the_name_as_its_lock() {
+fn commands_never_overlap_with_a_run_whose_lock_has_their_name() {
     assert_eq!(explore(&[], Run), None);
 }
 

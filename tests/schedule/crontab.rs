@@ -184,7 +184,7 @@ fn variables_hold_for_the_jobs_below_them() {
 }
 
 #[test]
-fn what_cron_gives_a_job_its_job_gets() {
+fn an_imported_job_runs_with_the_environment_of_cron() {
     let text = "SHELL=/bin/bash\nMAILTO=ops@example.com\n@reboot\troot\tsource /etc/x && run \"it\"";
     let (import, spec) = one(text, Owner::System);
     assert_eq!(

@@ -18,7 +18,7 @@ fn refused(expression: &str) -> (Option<&'static str>, usize, String) {
 }
 
 #[test]
-fn an_error_names_field_column_and_mend() {
+fn an_error_names_field_column_and_fix() {
     let (field, column, fix) = refused("0 25 * * *");
     assert_eq!((field, column), (Some("hour"), 3));
     assert_eq!(fix, "hours are 0-23");
@@ -119,7 +119,7 @@ fn special_days_are_refused_inside_ranges_and_steps_and_a_bare_l_in_day_of_week(
 }
 
 #[test]
-fn other_slips_are_refused() {
+fn other_mistakes_are_refused() {
     for expression in [
         "H(10-5)/2 * * * *",
         "H(10) * * * *",

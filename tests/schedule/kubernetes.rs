@@ -69,7 +69,7 @@ fn notes(import: &Import) -> Vec<&str> {
 }
 
 #[test]
-fn what_a_cron_job_says_its_job_says() {
+fn a_job_has_the_settings_of_its_cron_job() {
     let object = cron_job(
         &json!({"schedule": "30 2 * * 1-5", "timeZone": "Europe/Berlin", "concurrencyPolicy": "Forbid",
             "startingDeadlineSeconds": 200, "suspend": true, "backoffLimit": 2, "activeDeadlineSeconds": 600}),
@@ -147,7 +147,7 @@ fn what_a_cron_job_leaves_to_kubernetes_becomes_what_kubernetes_does() {
 }
 
 #[test]
-fn what_a_job_has_no_word_for_is_told() {
+fn settings_that_a_job_cannot_express_are_reported() {
     let object = cron_job(
         &json!({"parallelism": 3, "activeDeadlineSeconds": 60}),
         &json!({"nodeSelector": {"disk": "ssd"}, "volumes": [{"name": "v"}], "initContainers": [{"name": "i"}],

@@ -157,7 +157,7 @@ async fn a_job_that_fails_anew_leads_again_and_one_that_still_fails_does_not() {
 }
 
 #[tokio::test]
-async fn what_has_expired_leads_again_and_is_removed_without_a_deed() {
+async fn an_expired_acknowledgement_has_no_effect_and_its_removal_is_not_in_the_audit() {
     let farm = Farm::new().await;
     farm.node("n1").await;
     farm.job("a", spec(), None).await;

@@ -6,7 +6,7 @@ use tokio_postgres::error::SqlState;
 const KINDS: &str = "SELECT string_agg(kind, ' ' ORDER BY audit_id) FROM farmhand.audit";
 
 #[tokio::test]
-async fn refusals_and_deeds_are_in_the_audit_and_what_is_neither_is_not() {
+async fn refusals_and_actions_are_in_the_audit_and_nothing_else_is() {
     let test = TestDb::new().await;
     let sql = test.client().await;
     for (kind, detail) in [

@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use farmhand_store::protocol::{Expired, Renewed, Told, expire, renew};
-use farmhand_store::query::now;
+use farmhand_store::reading::now;
 use farmhand_store::{Db, DbConfig, Note, StoreError, jobs};
 use farmhand_tests::pg::{Options, PrivateServer, config};
 use serde_json::json;
@@ -341,7 +341,7 @@ async fn a_server_that_turns_read_only_loses_its_connections() {
 }
 
 #[tokio::test]
-async fn a_crash_of_the_server_needs_no_hand() {
+async fn agents_recover_from_a_crash_of_the_server_without_an_operator() {
     let mut server = PrivateServer::start(Options::default()).await;
     let db = Db::new(&short(server.config()));
     now(&db).await.unwrap();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::authority::Authority;
 use crate::tls::{LOOPBACK, hba, set_mode, tls_server, with};
-use farmhand_store::query::now;
+use farmhand_store::reading::now;
 use farmhand_store::{Db, StoreError};
 use farmhand_tests::pg::{Options, PrivateServer};
 

@@ -198,7 +198,7 @@ async fn cost(farm: &Farm, statement: &str) -> (i64, i64) {
 }
 
 #[tokio::test]
-async fn a_long_queue_at_a_pool_costs_a_claim_and_a_look_no_more_than_a_short_one() {
+async fn a_long_queue_at_a_pool_costs_a_claim_and_a_poll_no_more_than_a_short_one() {
     let farm = Farm::new().await;
     let a = farm.node("a").await;
     farm.pool("p", 2).await;

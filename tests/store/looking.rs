@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::fixture::{Farm, past, spec};
 
 #[tokio::test]
-async fn a_look_shows_what_a_stopwatch_needs() {
+async fn a_poll_shows_what_a_stopwatch_needs() {
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);
     let all = MarksBelow {
@@ -30,7 +30,7 @@ async fn a_look_shows_what_a_stopwatch_needs() {
 }
 
 #[tokio::test]
-async fn a_look_tells_when_the_next_work_is_ready_for_this_node() {
+async fn a_poll_tells_when_the_next_work_is_ready_for_this_node() {
     let farm = Farm::new().await;
     let plain = farm.node("plain").await;
     let batch = farm.node_with("batch", json!({"role": "batch"})).await;
@@ -63,7 +63,7 @@ async fn a_look_tells_when_the_next_work_is_ready_for_this_node() {
 }
 
 #[tokio::test]
-async fn cancelling_reaches_the_holder_by_its_look() {
+async fn cancelling_reaches_the_holder_by_its_poll() {
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);
     let run = farm.held_run(&a, "j", spec()).await;
@@ -84,7 +84,7 @@ async fn cancelling_reaches_the_holder_by_its_look() {
 }
 
 #[tokio::test]
-async fn a_look_tells_a_node_that_it_is_cordoned() {
+async fn a_poll_tells_a_node_that_it_is_cordoned() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     withhold(&farm.db, "a", Withhold::Cordon, "eve").await.unwrap();

@@ -3,7 +3,7 @@
 use farmhand_core::definition::{JobSpec, Overlap};
 use farmhand_store::jobs::{retry_run, submit};
 use farmhand_store::protocol::{Triggered, settle};
-use farmhand_store::query;
+use farmhand_store::reading;
 use serde_json::json;
 use tokio_postgres::types::{Json, Type};
 
@@ -39,7 +39,10 @@ async fn several_parents_meet_at_their_instant_whoever_ends_first() {
     let q = take(&farm, &me, "q").await;
     let made = ends(&farm, success(&me, &q)).await;
     assert_eq!(made[0].run_ids.len(), 1, "{made:?}");
-    let row = query::run(&farm.db, made[0].run_ids[0]).await.unwrap().unwrap();
+    let row = reading::run_row(&farm.db, made[0].run_ids[0])
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(row.parents, Some(json!({"p": p.run_id, "q": q.run_id})));
     assert_eq!((row.due_at, row.by_hand), (past(60), false));
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.triggering").await, 0);
@@ -106,7 +109,10 @@ async fn runs_by_hand_meet_on_the_latest_run_of_each() {
 
     let again = run("p").await;
     let made = ends(&farm, success(&me, &again)).await;
-    let row = query::run(&farm.db, made[0].run_ids[0]).await.unwrap().unwrap();
+    let row = reading::run_row(&farm.db, made[0].run_ids[0])
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(row.parents, Some(json!({"p": again.run_id, "q": q.run_id})));
 
     let bad = run("q").await;

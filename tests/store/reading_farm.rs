@@ -180,7 +180,7 @@ async fn too_many_attempts_become_bands() {
 }
 
 #[tokio::test]
-async fn among_too_many_attempts_the_lost_ones_and_their_heirs_are_still_drawn() {
+async fn among_too_many_attempts_the_lost_ones_and_their_successors_are_still_drawn() {
     let (farm, db) = farm().await;
     let (dead, heir) = (farm.node("n1").await, farm.node("n2").await);
     let ended = farm.held_run(&dead, "a", spec()).await;

@@ -258,7 +258,7 @@ async fn the_schedule_ahead_has_what_is_due_by_hour_and_how_long_it_usually_take
         let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
         one(&farm, success(&me, &run)).await;
     }
-    let now = farmhand_store::query::now(&db).await.unwrap();
+    let now = farmhand_store::reading::now(&db).await.unwrap();
     let ahead = reading::ahead(&db, now, reading::Step::Hour).await.unwrap();
     let names: Vec<_> = ahead.jobs.iter().map(|job| job.job_id.as_str()).collect();
     assert_eq!((names, ahead.left_out), (vec!["hourly", "often"], 0));

@@ -1,5 +1,6 @@
-use farmhand_store::events::{Event, EventFilter, events_after, recent_events, record_events};
+use farmhand_store::events::{Event, record_events};
 use farmhand_store::logs::{LogChunk, append_log, log_extents, read_log, trim_log};
+use farmhand_store::reading::{self, EventsFilter, Paging, events_after};
 use farmhand_store::{LogStream, Severity};
 use jiff::Timestamp;
 use serde_json::json;
@@ -72,22 +73,29 @@ async fn events_are_found_by_what_they_are_about_and_followed() {
     )
     .await
     .unwrap();
-    let any = EventFilter::default();
-    let newest = recent_events(&farm.db, &any, None, 2).await.unwrap();
+    let any = EventsFilter::default();
+    let newest = reading::events(&farm.db, &any, &Paging::first(2)).await.unwrap();
     assert_eq!(
-        newest.iter().map(|e| e.event.kind.as_str()).collect::<Vec<_>>(),
+        newest
+            .items
+            .iter()
+            .map(|e| e.event.kind.as_str())
+            .collect::<Vec<_>>(),
         ["third", "second"]
     );
-    let older = recent_events(&farm.db, &any, Some(newest[1].event_id), 9)
-        .await
-        .unwrap();
+    let rest = Paging {
+        cursor: newest.next,
+        limit: Some(9),
+    };
+    let older = reading::events(&farm.db, &any, &rest).await.unwrap().items;
     assert_eq!(older.len(), 1);
     assert_eq!(older[0].event, event("first", 1));
-    let about = EventFilter {
-        run_id: Some(1),
-        ..EventFilter::default()
+    let about = EventsFilter {
+        run: Some(1),
+        ..EventsFilter::default()
     };
-    assert_eq!(recent_events(&farm.db, &about, None, 9).await.unwrap().len(), 2);
+    let found = reading::events(&farm.db, &about, &rest).await.unwrap();
+    assert_eq!(found.items.len(), 1);
     let after = events_after(&farm.db, &about, older[0].event_id, 9)
         .await
         .unwrap();

@@ -210,7 +210,7 @@ const TRAPS: &str = "
     CREATE TABLE public.run_live (run_id bigint);";
 
 #[tokio::test]
-async fn names_that_lie_in_wait_in_the_callers_path_are_not_found() {
+async fn functions_do_not_resolve_names_through_the_callers_search_path() {
     let (farm, me) = farm_with(2, 5).await;
     farm.job("j", spec(), None).await;
     farm.test.admin().await.batch_execute(TRAPS).await.unwrap();

@@ -127,7 +127,7 @@ async fn who_may_not_act_as_the_owner_is_told_the_grant_and_it_works_then() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_missing_is_no_matter_of_passwords() {
+async fn a_database_that_does_not_exist_is_not_reported_as_a_wrong_password() {
     let test = TestDb::empty().await;
     let url = test.url().replace(test.name(), "not_there");
     let Err(told) = Db::connect(&config(&url)).await else {

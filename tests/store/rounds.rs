@@ -357,7 +357,7 @@ async fn cancelling_a_round_that_waits_makes_the_next_due_at_once() {
 }
 
 #[tokio::test]
-async fn a_sweep_mends_a_loop_whose_row_was_deleted_by_hand() {
+async fn a_sweep_restores_a_round_whose_row_was_deleted_by_hand() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     farm.job("loop", looping(2), None).await;

@@ -71,7 +71,7 @@ async fn a_newer_schema_is_refused_with_both_numbers() {
 }
 
 #[tokio::test]
-async fn an_older_schema_is_refused_by_connect_and_mended_by_migrate() {
+async fn an_older_schema_is_refused_by_connect_and_upgraded_by_migrate() {
     let farm = Farm::new().await;
     let mut steps = MIGRATIONS.to_vec();
     steps.push(Migration {
@@ -104,7 +104,7 @@ async fn a_migration_that_fails_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn history_has_partitions_ahead_and_a_net() {
+async fn history_has_partitions_ahead_and_a_default_partition() {
     let farm = Farm::new().await;
     let all = list(&farm.db).await.unwrap();
     for parent in ["run_history", "attempt", "run_log", "event"] {
@@ -134,7 +134,7 @@ async fn partitions_made_at_once_are_made_once() {
 }
 
 #[tokio::test]
-async fn rows_beyond_the_last_partition_fall_into_the_net_and_do_not_stop_new_ones() {
+async fn rows_beyond_the_last_partition_go_to_the_default_one_and_do_not_stop_new_ones() {
     let farm = Farm::new().await;
     farm.sql
         .batch_execute(

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::fixture::{Farm, TTL, info, spec};
 
 #[tokio::test]
-async fn opening_twice_with_one_life_finds_the_same_session() {
+async fn opening_twice_as_one_incarnation_finds_the_same_session() {
     let farm = Farm::new().await;
     let node = info("a", Uuid::new_v4(), json!({}));
     assert_eq!(open(&farm.db, &node).await.unwrap(), Opened::Session(1));
@@ -17,7 +17,7 @@ async fn opening_twice_with_one_life_finds_the_same_session() {
 }
 
 #[tokio::test]
-async fn a_second_life_under_an_open_address_is_told_who_holds_it() {
+async fn a_second_incarnation_under_an_open_address_is_told_who_holds_it() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let other = open(&farm.db, &info("a", Uuid::new_v4(), json!({})))
@@ -98,7 +98,7 @@ async fn an_expired_session_renews_no_more_and_its_runs_are_due_again() {
 }
 
 #[tokio::test]
-async fn a_beat_between_watching_and_expiring_keeps_the_session() {
+async fn a_renewal_between_watching_and_expiring_keeps_the_session() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let beat = farm.beat("a").await;

@@ -45,7 +45,7 @@ async fn causes(farm: &Farm) -> Vec<(String, bool)> {
 }
 
 #[tokio::test]
-async fn what_takes_longer_than_usual_is_news_once_and_everywhere_until_it_ends() {
+async fn a_slow_run_is_one_event_and_shown_everywhere_until_it_ends() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let run = farm.held_run(&me, "j", spec()).await;

@@ -21,7 +21,7 @@ async fn snapshot(farm: &Farm, max_jobs: i64) -> FarmSnapshot {
 }
 
 #[tokio::test]
-async fn the_lease_goes_to_its_holder_and_to_who_saw_the_very_beat_it_stands_at() {
+async fn the_lease_goes_to_its_holder_and_to_a_challenger_that_saw_its_latest_renewal() {
     let farm = Farm::new().await;
     let nobody = stand(&farm.db).await.unwrap();
     let first = async |me: u128, seen: Stand| {

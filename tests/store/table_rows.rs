@@ -233,7 +233,7 @@ async fn rows_without_a_key_are_counted_and_the_others_run() {
 }
 
 #[tokio::test]
-async fn with_the_index_that_is_asked_for_a_look_sorts_nothing_and_reads_no_more_than_it_takes() {
+async fn with_the_proposed_index_a_poll_sorts_nothing_and_reads_no_more_than_it_takes() {
     let farm = farm().await;
     farm.sql
         .batch_execute(

@@ -80,7 +80,7 @@ async fn keys_of_any_type_with_quotes_and_newlines_come_through() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_table_is_said_with_what_mends_it() {
+async fn what_is_wrong_with_a_table_is_said_with_its_fix() {
     let farm = Farm::new().await;
     farm.sql
         .batch_execute(
@@ -253,7 +253,7 @@ async fn the_rights_that_are_asked_for_are_all_that_is_needed() {
 
 /// FARMHAND_TABLE_ROWS=1000000 is the documented size.
 #[tokio::test]
-async fn a_look_at_a_big_table_reads_only_the_rows_that_wait() {
+async fn a_poll_of_a_big_table_reads_only_the_rows_that_wait() {
     let rows: i64 = std::env::var("FARMHAND_TABLE_ROWS").map_or(50_000, |n| n.parse().unwrap());
     let (farm, me) = farm_with(0, 50).await;
     farm.sql

@@ -134,7 +134,7 @@ async fn no_more_runs_are_live_than_may_be_and_every_row_gets_its_turn() {
 }
 
 #[tokio::test]
-async fn agents_that_look_at_once_make_each_run_once() {
+async fn agents_that_poll_at_once_make_each_run_once() {
     let (farm, me) = farm_with(400, 300).await;
     let looks = (0..8).map(|_| {
         let db = farm.db.clone();
@@ -154,7 +154,7 @@ async fn agents_that_look_at_once_make_each_run_once() {
 }
 
 #[tokio::test]
-async fn a_look_that_crashes_before_its_commit_leaves_the_rows_as_they_were() {
+async fn a_poll_that_crashes_before_its_commit_leaves_the_rows_as_they_were() {
     let (farm, _) = farm_with(3, 10).await;
     let other = farm.test.client().await;
     other
@@ -343,7 +343,7 @@ async fn one_row_that_refuses_holds_back_only_itself() {
 }
 
 #[tokio::test]
-async fn a_table_job_is_neither_submitted_nor_looked_at_while_paused() {
+async fn a_table_job_is_neither_submitted_nor_polled_while_paused() {
     let (farm, me) = farm_with(1, 10).await;
     let error = submit(&farm.db, "orders", &json!({}), None, None)
         .await

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::authority::Authority;
-use farmhand_store::query::now;
+use farmhand_store::reading::now;
 use farmhand_store::{Db, DbConfig, PasswordIn, StoreError};
 use farmhand_tests::pg::{Options, PrivateServer};
 

@@ -6,7 +6,7 @@ use farmhand_core::run::RunState;
 use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, cancel, pause, submit};
 use farmhand_store::protocol::{Claimed, Finish, Triggered, claim, finish, look, settle};
-use farmhand_store::query;
+use farmhand_store::reading;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -102,7 +102,10 @@ async fn the_end_of_a_parent_makes_one_run_with_its_number_instant_and_parameter
             .unsettled
     );
     assert_eq!(settle(&farm.db, None).await.unwrap(), []);
-    let row = query::run(&farm.db, made[0].run_ids[0]).await.unwrap().unwrap();
+    let row = reading::run_row(&farm.db, made[0].run_ids[0])
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((row.kind.as_str(), row.parent_run), ("triggered", Some(run)));
     assert_eq!(row.parents, Some(json!({"p": run})));
     assert_eq!(row.params, json!({"day": "2026-11-20", "since": "5m"}));

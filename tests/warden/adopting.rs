@@ -135,7 +135,7 @@ async fn asking_who_is_there_takes_nothing_over() {
 }
 
 #[tokio::test]
-async fn nobody_is_there_is_certain() {
+async fn that_no_warden_lives_is_told_only_when_it_is_certain() {
     let dir = state_dir();
     assert!(
         WardenClient::connect_existing(dir.path(), Kind::Main, None)
@@ -245,7 +245,7 @@ async fn bytes_that_are_no_message_end_their_connection_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_shutdown_kills_tells_and_leaves() {
+async fn a_shutdown_ends_all_attempts_reports_them_and_exits() {
     let mut farmer = Farmer::new().await;
     farmer.spawn(sh(id(1, 1), "sleep 1000")).await;
     farmer.client.shutdown(Duration::from_secs(1)).await.unwrap();

@@ -41,7 +41,7 @@ async fn refusal(farmer: &mut Farmer, request: SpawnRequest) -> StartFailure {
 }
 
 #[tokio::test]
-async fn an_agent_names_its_own_policy_or_none_and_the_roots_holds() {
+async fn an_agent_cannot_replace_the_policy_that_root_set() {
     let mut farmer = bounded("users = ['*']").await;
     let generous = farmer.dir.path().join("generous.toml");
     std::fs::write(&generous, format!("users = ['*', 'root', '{AGENT}']")).unwrap();
@@ -66,7 +66,7 @@ async fn an_agent_names_its_own_policy_or_none_and_the_roots_holds() {
 }
 
 #[tokio::test]
-async fn an_agent_says_that_no_keys_are_asked_for_and_they_are() {
+async fn an_agent_cannot_switch_off_the_check_of_signatures() {
     let mut farmer = bounded("users = ['*']").await;
     let list = farmer.dir.path().join("trusted-keys");
     std::fs::write(&list, "# nobody is trusted\n").unwrap();

@@ -8,7 +8,7 @@ use crate::trust::Node;
 
 /// What a run's row says beside the signed definition: which node, which instance, of what.
 #[tokio::test]
-async fn a_run_is_one_that_its_signed_definition_makes() {
+async fn a_run_that_its_signed_definition_could_not_have_made_is_refused() {
     let mut node = Node::new().await;
     let table = |name: &str| json!({"name": name, "key": "id", "dispatch": "at", "max_running": 1});
     let each = json!({"command": "echo here", "run_on": "each-node"});

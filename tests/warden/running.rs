@@ -180,7 +180,7 @@ async fn a_state_directory_with_a_very_long_path_works() {
 }
 
 #[tokio::test]
-async fn people_find_guard_and_warden_by_their_command_lines() {
+async fn ps_shows_which_processes_are_guard_and_warden() {
     let farmer = Farmer::new().await;
     let state_dir = farmer.dir.path().to_str().unwrap();
     let find = |word: &str| {

@@ -163,7 +163,7 @@ async fn a_second_warden_of_a_kind_is_refused() {
 }
 
 #[tokio::test]
-async fn nonsense_is_refused() {
+async fn requests_that_make_no_sense_are_refused() {
     let farmer = Farmer::new().await;
     let mut request = sh(id(1, 1), "true");
     request.stdin = Some(vec![0; MAX_STDIN + 1]);

@@ -123,7 +123,7 @@ async fn the_command_itself_may_grow_old_whatever_it_is_called() {
 }
 
 #[tokio::test]
-async fn a_fat_child_is_ended() {
+async fn a_child_that_uses_too_much_memory_is_ended() {
     let mut farmer = Farmer::new().await;
     let script = "head -c 60000000 /dev/zero | tail -c 50000000 | (sleep 30; cat) > /dev/null; echo over";
     let mut request = sh(id(1, 1), script);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use farmhand_core::cause::{Cause, LONGEST, NOTE, USUAL};
 use farmhand_core::document::parse_duration;
 use farmhand_core::text::{span, time};
-use farmhand_store::{Db, acknowledgements as store, query, reading};
+use farmhand_store::{Db, acknowledgements as store, reading};
 use jiff::SignedDuration;
 
 use crate::{Kind, Refusal};
@@ -33,7 +33,7 @@ pub async fn acknowledge(
         store::acknowledge(db, &cause, by, lasts, note).await?
     } else {
         let lasts = SignedDuration::try_from(lasts).unwrap_or(SignedDuration::MAX);
-        query::now(db).await?.checked_add(lasts).unwrap_or(farm.db_now)
+        reading::now(db).await?.checked_add(lasts).unwrap_or(farm.db_now)
     };
     Ok(format!(
         "{cause} does not lead until {}, or until it occurs anew; metrics and alerts stay as they are",

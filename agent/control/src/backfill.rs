@@ -27,6 +27,21 @@ pub struct Plan {
     pub excluded: usize,
 }
 
+impl Plan {
+    /// How many runs are to be made.
+    ///
+    /// # Errors
+    /// 4 when they are more than `max`.
+    pub fn count(&self, max: usize) -> Result<usize, Refusal> {
+        let count = self.missing.len();
+        if count <= max {
+            return Ok(count);
+        }
+        let what = format!("{count} runs would be made, more than {max}");
+        Err(Refusal::new(Kind::Refused, what).next("take a shorter stretch, or raise max"))
+    }
+}
+
 /// What the schedule says about a stretch of the past; `looking` hears of every thousandth instant.
 ///
 /// # Errors

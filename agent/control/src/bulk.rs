@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use farmhand_core::run::RunState;
 use farmhand_core::text::shell_word;
-use farmhand_store::jobs::Cancelled;
+use farmhand_store::Db;
 use farmhand_store::reading::{self, Paging, RunFilter, RunItem};
 use farmhand_store::restrictions::{self, About};
-use farmhand_store::{Db, query};
 use jiff::Timestamp;
 
 use crate::many::Many;
@@ -81,7 +80,7 @@ impl Chosen {
         }
         let mut named = Vec::new();
         for run_id in &each_once(&self.runs) {
-            let row = query::run(db, *run_id)
+            let row = reading::run_row(db, *run_id)
                 .await?
                 .ok_or_else(|| runs::no_run(*run_id))?;
             named.push(Picked {
@@ -254,15 +253,9 @@ pub(crate) async fn perform(
         let numbers: Vec<i64> = items.iter().map(|run| run.run_id).collect();
         let many = Many::begin(db, deed, chosen, &numbers, by.who).await?;
         for run in &numbers {
-            let result = match deed {
-                Deed::Cancel => many.cancel(db, *run).await.map(|outcome| {
-                    matches!(outcome, Cancelled::Now | Cancelled::Requested { .. }).then_some(*run)
-                }),
-                Deed::Retry => many.retry(db, *run, from_failed, by.once).await.map(Some),
-            };
-            match result {
-                Ok(Some(run)) => done.push(run),
-                Ok(None) | Err(Refusal::Said { .. }) => refused += 1,
+            match many.act(db, *run, from_failed, by.once).await {
+                Ok((run, _)) => done.push(run),
+                Err(Refusal::Said { .. }) => refused += 1,
                 Err(Refusal::Store(error) | Refusal::Partly { error, .. }) => {
                     return Err(many.stopped(done.len(), error));
                 }

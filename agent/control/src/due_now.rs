@@ -6,7 +6,7 @@ use farmhand_core::definition::{JobSpec, Missed};
 use farmhand_core::due::{self, FirePlan, SkipReason};
 use farmhand_store::jobs::Listed;
 use farmhand_store::protocol::{Fire, SkipFold, fire};
-use farmhand_store::{Db, query};
+use farmhand_store::{Db, reading};
 use jiff::Timestamp;
 
 use super::jobs as job;
@@ -20,7 +20,7 @@ pub const TRIES: usize = 10;
 /// # Errors
 /// As the store.
 pub async fn fire_overdue(db: &Db, jobs: &[String]) -> Result<(), Refusal> {
-    let now = query::now(db).await?;
+    let now = reading::now(db).await?;
     let wanted: BTreeSet<&String> = jobs.iter().collect();
     let mut fires = Vec::new();
     for row in job::all(db).await? {

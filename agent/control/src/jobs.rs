@@ -3,7 +3,7 @@
 use farmhand_core::definition::JobSpec;
 use farmhand_core::document::closest;
 use farmhand_store::jobs::{self, Listed, Paused, Resumed};
-use farmhand_store::{Db, query};
+use farmhand_store::{Db, reading};
 use jiff::Timestamp;
 
 use super::due_now;
@@ -118,7 +118,7 @@ pub async fn resume(db: &Db, name: &str, by: &str) -> Result<bool, Refusal> {
     let mut floor: Option<Timestamp> = None;
     for _ in 0..due_now::TRIES {
         let job = one(db, name).await?;
-        let now = query::now(db).await?.max(floor.unwrap_or(Timestamp::MIN));
+        let now = reading::now(db).await?.max(floor.unwrap_or(Timestamp::MIN));
         let (next_run, skipped) = due_now::after_pause(&job, &spec(&job)?, now)?;
         match jobs::resume(db, name, next_run, &skipped, by).await? {
             Resumed::Done => return Ok(true),

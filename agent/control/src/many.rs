@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use farmhand_store::jobs::{self, Cancelled, Once};
+use farmhand_store::jobs::{self, Once};
 use farmhand_store::{Db, StoreError};
 use serde_json::json;
 
@@ -49,35 +49,35 @@ impl<'a> Many<'a> {
         self.of > 1
     }
 
-    /// Cancels one of them.
+    /// Does it to one of them; answers with the run that was cancelled or made, and a sentence.
     ///
     /// # Errors
-    /// When the database does not answer.
-    pub async fn cancel(&self, db: &Db, run: i64) -> Result<Cancelled, Refusal> {
-        let outcome = if self.is_told() {
-            jobs::cancel_one_of_many(db, run, self.who).await
-        } else {
-            jobs::cancel(db, run, self.who).await
-        };
-        outcome.map_err(Refusal::from)
-    }
-
-    /// Runs one of them again.
-    ///
-    /// # Errors
-    /// As [`runs::retry`].
-    pub async fn retry(
+    /// As [`runs::retry`]; 4 for a run to be cancelled that has ended.
+    pub async fn act(
         &self,
         db: &Db,
         run: i64,
         from_failed: bool,
         once: Option<Once<'_>>,
-    ) -> Result<i64, Refusal> {
-        if !self.is_told() {
-            return runs::retry(db, run, from_failed, self.who, once).await;
+    ) -> Result<(i64, String), Refusal> {
+        let who = self.who;
+        if self.deed == Deed::Cancel {
+            let outcome = if self.is_told() {
+                jobs::cancel_one_of_many(db, run, who).await?
+            } else {
+                jobs::cancel(db, run, who).await?
+            };
+            return Ok((run, runs::cancelled(run, outcome)?));
         }
-        let retried = jobs::retry_one_of_many(db, run, self.who, from_failed, once).await?;
-        runs::again(run, retried)
+        let new = if self.is_told() {
+            runs::again(
+                run,
+                jobs::retry_one_of_many(db, run, who, from_failed, once).await?,
+            )?
+        } else {
+            runs::retry(db, run, from_failed, who, once).await?
+        };
+        Ok((new, format!("run {run} is run again as run {new}")))
     }
 
     /// The database failed after so many of them.

@@ -3,11 +3,11 @@
 use farmhand_core::definition::Overlap;
 use farmhand_core::document::parse_duration;
 use farmhand_core::run::RunState;
+use farmhand_store::Db;
 use farmhand_store::jobs::{self, Cancelled, Submission, Submitted, Withhold, withhold};
 use farmhand_store::pools::set_pool;
 use farmhand_store::reading;
 use farmhand_store::restrictions::allow;
-use farmhand_store::{Db, query};
 use serde_json::{Map, Value};
 
 use super::nodes::{leased, no_node, release_danger, release_lease};
@@ -150,20 +150,10 @@ async fn cancel(db: &Db, run_id: i64, firing: bool, who: &str, commit: bool) -> 
         } else {
             outlook(db, id).await?
         };
-        match outcome {
-            Cancelled::Now => texts.push(format!("run {id} is cancelled before it starts")),
-            Cancelled::Requested { node } => texts.push(format!(
-                "run {id}: {node} ends it, by SIGTERM, and SIGKILL after its grace"
-            )),
-            Cancelled::AlreadyFinal(state) if !firing => {
-                return Err(Refusal::new(
-                    Kind::Refused,
-                    format!("run {id} has already ended: {state}"),
-                ));
-            }
-            Cancelled::AlreadyFinal(_) => continue,
-            Cancelled::NotFound => return Err(runs::no_run(id)),
+        if firing && matches!(outcome, Cancelled::AlreadyFinal(_)) {
+            continue;
         }
+        texts.push(runs::cancelled(id, outcome)?);
         ended.push(id);
     }
     Ok(Said {
@@ -180,7 +170,7 @@ fn counted(n: i64) -> String {
 
 /// What cancelling a run would do.
 async fn outlook(db: &Db, run_id: i64) -> Result<Cancelled, Refusal> {
-    let Some(row) = query::run(db, run_id).await? else {
+    let Some(row) = reading::run_row(db, run_id).await? else {
         return Ok(Cancelled::NotFound);
     };
     if row.state.is_final() {
@@ -193,7 +183,7 @@ async fn outlook(db: &Db, run_id: i64) -> Result<Cancelled, Refusal> {
 }
 
 async fn retry(db: &Db, run_id: i64, from_failed: bool, by: By<'_>, commit: bool) -> Result<Said, Refusal> {
-    let row = query::run(db, run_id).await?;
+    let row = reading::run_row(db, run_id).await?;
     let row = row.ok_or_else(|| runs::no_run(run_id))?;
     if !row.state.is_final() {
         return Err(runs::not_final(run_id));
@@ -246,7 +236,7 @@ async fn resume(db: &Db, job_id: &str, who: &str, commit: bool) -> Result<Said, 
     if !row.paused {
         return Ok(format!("{job_id} is not paused").into());
     }
-    let (next_run, skipped) = due_now::after_pause(&row, &job::spec(&row)?, query::now(db).await?)?;
+    let (next_run, skipped) = due_now::after_pause(&row, &job::spec(&row)?, reading::now(db).await?)?;
     if commit {
         job::resume(db, job_id, who).await?;
     }
@@ -267,16 +257,9 @@ async fn fill(
     commit: bool,
 ) -> Result<Said, Refusal> {
     let row = job::one(db, job_id).await?;
-    let now = query::now(db).await?;
+    let now = reading::now(db).await?;
     let plan = backfill::plan(db, &row, from, to, now, |_, _| ()).await?;
-    let count = plan.missing.len();
-    if count > max {
-        return Err(Refusal::new(
-            Kind::Refused,
-            format!("{count} runs would be made, more than {max}"),
-        )
-        .next("take a shorter stretch, or raise max"));
-    }
+    let count = plan.count(max)?;
     let made = if commit && count > 0 {
         backfill::make(db, &row, &plan, who).await?
     } else {
@@ -303,7 +286,7 @@ async fn order(db: &Db, address: &str, order: Withhold, who: &str, commit: bool)
         return Err(no_node(address));
     }
     let n = counted(node.running);
-    let what = match order {
+    let mut what = match order {
         Withhold::Cordon => format!("{address} claims nothing more; what it runs ({n}) goes on"),
         Withhold::Resume => format!("{address} claims again"),
         Withhold::Drain { within: None } => {
@@ -314,6 +297,9 @@ async fn order(db: &Db, address: &str, order: Withhold, who: &str, commit: bool)
             span(limit)
         ),
     };
+    if !node.open && order != Withhold::Resume {
+        what.push_str("; it has no open session: its next agent claims nothing until it is resumed");
+    }
     let again = node.running > 0 && matches!(order, Withhold::Drain { within: Some(_) });
     Ok(Said {
         what,
@@ -362,12 +348,17 @@ async fn resize(db: &Db, name: &str, size: u32, who: &str, commit: bool) -> Resu
     if commit && !set_pool(db, name, size, who).await? {
         return Err(nodes::no_pool(name));
     }
-    Ok(format!(
-        "{name}: {} places instead of {}; {} runs are in it, {} wait",
-        size,
+    let mut what = format!(
+        "{name}: {size} places instead of {}; {} runs are in it, {} wait",
         pool.size,
         pool.holders.len(),
         pool.waiting
-    )
-    .into())
+    );
+    if size != pool.file_size {
+        let (source, file_size) = (&pool.source, pool.file_size);
+        what.push_str(&format!(
+            "; {source} says {file_size}: this size stays until the file has another"
+        ));
+    }
+    Ok(what.into())
 }

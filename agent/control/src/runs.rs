@@ -1,7 +1,7 @@
 //! Runs: found, retried.
 
-use farmhand_store::jobs::{self, Once, Retried};
-use farmhand_store::{Db, query};
+use farmhand_store::jobs::{self, Cancelled, Once, Retried};
+use farmhand_store::{Db, reading};
 
 use crate::{Kind, Refusal};
 
@@ -32,6 +32,24 @@ pub async fn retry(
     again(run_id, jobs::retry_run(db, run_id, by, from_failed, once).await?)
 }
 
+/// What becomes of a run that is cancelled.
+///
+/// # Errors
+/// 3 when there is no such run, 4 when it has ended.
+pub(crate) fn cancelled(run_id: i64, outcome: Cancelled) -> Result<String, Refusal> {
+    match outcome {
+        Cancelled::Now => Ok(format!("run {run_id} is cancelled before it starts")),
+        Cancelled::Requested { node } => Ok(format!(
+            "run {run_id}: {node} ends it, by SIGTERM, and SIGKILL after its grace"
+        )),
+        Cancelled::AlreadyFinal(state) => Err(Refusal::new(
+            Kind::Refused,
+            format!("run {run_id} has already ended: {state}"),
+        )),
+        Cancelled::NotFound => Err(no_run(run_id)),
+    }
+}
+
 /// The number of the new run.
 pub(crate) fn again(run_id: i64, retried: Retried) -> Result<i64, Refusal> {
     match retried {
@@ -57,8 +75,10 @@ pub(crate) fn again(run_id: i64, retried: Retried) -> Result<i64, Refusal> {
 pub async fn together(db: &Db, runs: &[i64]) -> Result<Vec<i64>, Refusal> {
     let mut all = runs.to_vec();
     for run_id in runs {
-        let row = query::run(db, *run_id).await?.ok_or_else(|| no_run(*run_id))?;
-        let others = query::firing(db, row.firing).await?;
+        let row = reading::run_row(db, *run_id)
+            .await?
+            .ok_or_else(|| no_run(*run_id))?;
+        let others = reading::firing(db, row.firing).await?;
         all.extend(
             others
                 .iter()

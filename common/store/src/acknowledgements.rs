@@ -32,8 +32,8 @@ pub async fn acknowledge(
         until: Timestamp,
     }
     let seconds = lasts.as_secs_f64();
-    let row: Option<Row> = db
-        .row(
+    let row: Row = db
+        .one(
             stmt!("acknowledge"),
             &[
                 (&cause.kind.as_str(), Type::TEXT),
@@ -44,10 +44,7 @@ pub async fn acknowledge(
             ],
         )
         .await?;
-    row.map(|row| row.until).ok_or_else(|| StoreError::Decode {
-        op: "acknowledge",
-        message: "no row".to_owned(),
-    })
+    Ok(row.until)
 }
 
 /// Takes it back; false when there is none.

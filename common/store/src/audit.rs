@@ -7,9 +7,9 @@ use tokio_postgres::types::Type;
 
 use super::db::{Db, stmt};
 use super::error::StoreError;
-use super::events::EventFilter;
+use super::reading::EventsFilter;
 
-/// One deed, or one refusal.
+/// One action, or one refusal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     pub audit_id: i64,
@@ -28,10 +28,10 @@ pub struct Entry {
     pub detail: Value,
 }
 
-/// The newest `limit` entries, newest first; `before` continues a page.
+/// The newest `limit` entries, newest first; `before` continues a page. Entries have no severity.
 pub async fn audit(
     db: &Db,
-    f: &EventFilter,
+    f: &EventsFilter,
     before: Option<i64>,
     limit: i64,
 ) -> Result<Vec<Entry>, StoreError> {
@@ -39,10 +39,10 @@ pub async fn audit(
     db.rows(
         stmt!("audit"),
         &[
-            (&f.job_id, Type::TEXT),
-            (&f.run_id, Type::INT8),
-            (&f.address, Type::TEXT),
-            (&f.kind, Type::TEXT),
+            (&f.job, Type::TEXT),
+            (&f.run, Type::INT8),
+            (&f.node, Type::TEXT),
+            (&f.kinds, Type::TEXT_ARRAY),
             (&f.since, Type::TIMESTAMPTZ),
             (&before, Type::INT8),
             (&limit, Type::INT8),

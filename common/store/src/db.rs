@@ -213,6 +213,16 @@ impl Db {
         one(stmt.op, self.rows(stmt, params).await?)
     }
 
+    /// Of a statement that always has one row.
+    pub(crate) async fn one<T: DeserializeOwned>(
+        &self,
+        stmt: Stmt,
+        params: &[Param<'_>],
+    ) -> Result<T, StoreError> {
+        let row = self.row(stmt, params).await?;
+        row.ok_or_else(|| no_row(stmt.op))
+    }
+
     /// A transaction, bounded as a whole by the statement timeout. Dropped without a commit, it takes
     /// its connection along.
     pub(crate) async fn transaction(&self, op: &'static str) -> Result<Transaction, StoreError> {
@@ -342,6 +352,13 @@ fn observe<T>(
 ) {
     if let Some(observer) = observer {
         observer(op, started.elapsed(), result.as_ref().err());
+    }
+}
+
+pub(crate) fn no_row(op: &'static str) -> StoreError {
+    StoreError::Decode {
+        op,
+        message: "no row".to_owned(),
     }
 }
 

@@ -48,11 +48,7 @@ impl Epoch {
 /// # Errors
 /// The database is away or denies it.
 pub async fn newest(db: &Db) -> Result<Epoch, StoreError> {
-    let found: Option<Epoch> = db.row(stmt!("epoch"), &[]).await?;
-    found.ok_or(StoreError::Decode {
-        op: "epoch",
-        message: "no row".to_owned(),
-    })
+    db.one(stmt!("epoch"), &[]).await
 }
 
 /// Closes claims with a new epoch after the one of this `id`, whose number is above `floor` too. The caller must own the

@@ -104,13 +104,7 @@ impl RowWriter {
 }
 
 async fn next(db: &Db, visited: &[String]) -> Result<Next, StoreError> {
-    let row: Option<Next> = db
-        .row(stmt!("rows_next"), &[(&visited, Type::TEXT_ARRAY)])
-        .await?;
-    row.ok_or(StoreError::Decode {
-        op: "rows_next",
-        message: "no row".to_owned(),
-    })
+    db.one(stmt!("rows_next"), &[(&visited, Type::TEXT_ARRAY)]).await
 }
 
 /// One set in one transaction.

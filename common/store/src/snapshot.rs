@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::db::{Db, Stmt, stmt};
+use super::db::{Db, Stmt, no_row, stmt};
 use super::error::StoreError;
 use super::survey;
 
@@ -155,12 +155,7 @@ pub struct Spec {
 
 /// Who holds the lease now.
 pub async fn stand(db: &Db) -> Result<Stand, StoreError> {
-    db.row(stmt!("snapshot_stand"), &[])
-        .await?
-        .ok_or_else(|| StoreError::Decode {
-            op: "snapshot_stand",
-            message: "no row".to_owned(),
-        })
+    db.one(stmt!("snapshot_stand"), &[]).await
 }
 
 /// Everything in one round trip and of one instant.
@@ -217,10 +212,7 @@ pub async fn take(
         .row(READ, &[(&LISTED, Type::INT8), (&max_jobs, Type::INT8)])
         .await?;
     tx.commit().await?;
-    let Read { mut farm, jobs, held } = read.ok_or_else(|| StoreError::Decode {
-        op: READ.op,
-        message: "no row".to_owned(),
-    })?;
+    let Read { mut farm, jobs, held } = read.ok_or_else(|| no_row(READ.op))?;
     let total = jobs.first().map_or(0, |j| j.total);
     farm.jobs_left_out = total - i64::try_from(jobs.len()).unwrap_or(i64::MAX);
     farm.jobs = jobs;

@@ -83,16 +83,14 @@ pub struct Rights {
 /// The database is away or denies it, or has no Farmhand schema.
 pub async fn rights(db: &Db) -> Result<Rights, StoreError> {
     let kinds = &KINDS[..];
-    let found = db
-        .row(stmt!("survey_rights"), &[(&kinds, Type::TEXT_ARRAY)])
-        .await?;
-    row("survey_rights", found)
+    db.one(stmt!("survey_rights"), &[(&kinds, Type::TEXT_ARRAY)])
+        .await
 }
 
 /// # Errors
 /// The database is away or denies it.
 pub async fn server(db: &Db) -> Result<Server, StoreError> {
-    let server: Server = row("survey_server", db.row(stmt!("survey_server"), &[]).await?)?;
+    let server: Server = db.one(stmt!("survey_server"), &[]).await?;
     let oldest_snapshot = db.row(stmt!("oldest_snapshot"), &[]).await?;
     Ok(Server {
         standby_lag_bytes: lag(db).await?,
@@ -128,7 +126,7 @@ pub struct Role {
 /// # Errors
 /// It is away or denies it.
 pub async fn role(db: &Db) -> Result<Role, StoreError> {
-    row("survey_role", db.row(stmt!("survey_role"), &[]).await?)
+    db.one(stmt!("survey_role"), &[]).await
 }
 
 /// Which server process answers this connection. When two open connections get the same, a pooler lends it to one
@@ -141,19 +139,12 @@ pub async fn backend(db: &Db) -> Result<i32, StoreError> {
     struct Row {
         pid: i32,
     }
-    let found: Row = row("survey_backend", db.row(stmt!("survey_backend"), &[]).await?)?;
+    let found: Row = db.one(stmt!("survey_backend"), &[]).await?;
     Ok(found.pid)
 }
 
 /// # Errors
 /// The database is away or denies it, or has no Farmhand schema.
 pub async fn farm(db: &Db) -> Result<Farm, StoreError> {
-    row("survey_farm", db.row(stmt!("survey_farm"), &[]).await?)
-}
-
-fn row<T>(op: &'static str, row: Option<T>) -> Result<T, StoreError> {
-    row.ok_or_else(|| StoreError::Decode {
-        op,
-        message: "no row".to_owned(),
-    })
+    db.one(stmt!("survey_farm"), &[]).await
 }

@@ -33,11 +33,7 @@ pub struct Dispatched {
 /// Nothing is done for a job that is paused, disabled, deleted or no table job. Two that look at once make no
 /// run twice, and together no more than `max_running` allows.
 pub async fn dispatch(db: &Db, job_id: &str) -> Result<Dispatched, StoreError> {
-    let row: Option<Dispatched> = db.row(stmt!("dispatch_rows"), &[(&job_id, Type::TEXT)]).await?;
-    row.ok_or(StoreError::Decode {
-        op: "dispatch_rows",
-        message: "no row".to_owned(),
-    })
+    db.one(stmt!("dispatch_rows"), &[(&job_id, Type::TEXT)]).await
 }
 
 /// What keeps a table job from working.

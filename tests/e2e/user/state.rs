@@ -57,7 +57,7 @@ async fn a_state_directory_that_others_could_change_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_agent_that_does_not_get_the_node_leaves_the_first_one_its_bounds() {
+async fn a_second_agent_that_does_not_get_the_node_leaves_the_first_ones_limits_alone() {
     let mut farm = farm().start().await;
     let bounds = farm.agents[0].state_dir.join("warden/bounds");
     let written = fs::read(&bounds).expect("bounds");

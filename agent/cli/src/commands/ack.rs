@@ -1,12 +1,12 @@
 //! `farmhand ack`: say that a cause is known.
 
 use clap::Args;
-use farmhand_control::{Action, Answer, By, perform};
+use farmhand_control::{Action, Answer};
 use farmhand_store::acknowledgements::acknowledgements;
 use farmhand_store::{Db, reading};
 use serde_json::json;
 
-use super::{DatabaseArgs, Exit, Outcome, out, who};
+use super::{DatabaseArgs, Exit, Outcome, act, out};
 
 #[derive(Args, Debug)]
 pub struct AckArgs {
@@ -40,16 +40,11 @@ pub async fn run(args: &AckArgs, as_json: bool) -> Outcome {
         lasts: Some(args.lasts.clone()),
         note: args.note.clone(),
     });
-    let who = who();
-    let by = By {
-        who: &who,
-        once: None,
-    };
     let mut answers: Vec<Answer> = Vec::new();
     for action in removal.chain(actions) {
-        let answer = perform(&db, &action, by, true).await?;
+        let answer = act::act(&db, &action, None).await?;
         if !as_json {
-            out::line(&out::printable(&answer.what));
+            act::say(&answer);
         }
         answers.push(answer);
     }

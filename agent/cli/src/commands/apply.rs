@@ -12,7 +12,7 @@ use farmhand_core::due;
 use farmhand_store::jobs::{ApplyOutcome, Blocked, JobChange, PoolChange, Scope, TargetChange, apply_signed};
 use farmhand_store::reading::{self, every};
 use farmhand_store::signatures::Signed;
-use farmhand_store::{Db, notify, query, restrictions, tables};
+use farmhand_store::{Db, notify, restrictions, tables};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -249,7 +249,7 @@ pub(super) async fn store(
     let signed = signed.collect();
     let mut decided: BTreeMap<String, Timestamp> = BTreeMap::new();
     for _ in 0..due_now::TRIES {
-        let now = query::now(db).await?;
+        let now = reading::now(db).await?;
         let changes = wanted
             .iter()
             .map(|job| change(job, decided.get(&job.name).map_or(now, |d| now.max(*d))))

@@ -1,7 +1,7 @@
 //! `farmhand job backfill`: runs for instants of the past that have none.
 
 use clap::Args;
-use farmhand_store::{Db, query};
+use farmhand_store::{Db, reading};
 use serde_json::json;
 
 use super::progress::Progress;
@@ -32,24 +32,17 @@ pub struct BackfillArgs {
 
 pub async fn run(db: &Db, args: &BackfillArgs, as_json: bool) -> Outcome {
     let row = jobs::one(db, &args.name).await?;
-    let now = query::now(db).await?;
+    let now = reading::now(db).await?;
     let mut progress = Progress::default();
     let looking = |looked: usize, at| {
         progress.say(|_| format!("looking at {}, {looked} instants so far", out::time(at)))
     };
     let plan = plan(db, &row, &args.from, args.to.as_deref(), now, looking).await?;
     let (from, to) = plan.stretch;
-    let count = plan.missing.len();
     if !as_json {
         show(&plan);
     }
-    if count > args.max as usize {
-        return Err(Failure::new(
-            Exit::Refused,
-            format!("{count} runs would be made, more than --max {}", args.max),
-        )
-        .next("take a shorter stretch, or raise --max"));
-    }
+    let count = plan.count(args.max as usize)?;
     let mut run_ids = Vec::new();
     if !args.dry_run && count > 0 {
         confirm(args, count)?;

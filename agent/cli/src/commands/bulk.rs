@@ -4,7 +4,7 @@ use clap::Args;
 use farmhand_control::bulk::{self, Deed, Picked, counted};
 use farmhand_control::past_moment;
 use farmhand_core::run::RunState;
-use farmhand_store::{Db, query};
+use farmhand_store::{Db, reading};
 
 use super::job::pair;
 use super::{Exit, Failure, completion, out, terminal};
@@ -50,7 +50,7 @@ impl Chosen {
     /// # Errors
     /// 3 for a job that never was, 4 when it is not confirmed.
     pub async fn confirmed(&self, db: &Db, deed: Deed) -> Result<(bulk::Chosen, Vec<i64>), Failure> {
-        let now = query::now(db).await?;
+        let now = reading::now(db).await?;
         let time = |flag, text: &Option<String>| {
             let text = text.as_deref();
             text.map(|text| past_moment(flag, text, now, out::zone()))

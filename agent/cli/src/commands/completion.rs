@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
 use farmhand_store::Db;
-use farmhand_store::top::{Name, Names, names};
+use farmhand_store::names::{Name, Names, names};
 use serde_json::json;
 
 use super::{DatabaseArgs, Exit, Failure, Outcome, out};

@@ -73,18 +73,20 @@ enum Of {
 }
 
 pub async fn run(db: &Db, args: &DiffArgs, as_json: bool) -> Outcome {
-    let diffs = match &args.job {
-        Some(name) => vec![of_revisions(db, name, args).await?],
-        None => of_files(db, args, as_json).await?,
-    };
-    let differs = diffs.iter().any(|diff| diff.change != Kind::Unchanged);
-    if as_json {
-        out::json(&diffs);
-    } else {
-        diffs.iter().for_each(show);
-        if !differs {
-            out::note("no difference");
+    let differs = match &args.job {
+        Some(name) => of_revisions(db, name, args, as_json).await?,
+        None => {
+            let diffs = of_files(db, args, as_json).await?;
+            if as_json {
+                out::json(&diffs);
+            } else {
+                diffs.iter().for_each(show);
+            }
+            diffs.iter().any(|diff| diff.change != Kind::Unchanged)
         }
+    };
+    if !as_json && !differs {
+        out::note("no difference");
     }
     Ok(if differs && args.exit_code {
         Exit::Differs
@@ -166,23 +168,22 @@ fn whole(of: Of, change: Kind) -> Diff {
     Diff { of, change, keys }
 }
 
-async fn of_revisions(db: &Db, name: &str, args: &DiffArgs) -> Result<Diff, Failure> {
-    let revisions = jobs::revisions(db, name, REVISIONS).await?;
-    let Some(newest) = revisions.first() else {
-        return Err(found::no_job(db, name).await.into());
+/// Shows what differs between two revisions, and says whether anything does.
+async fn of_revisions(db: &Db, name: &str, args: &DiffArgs, as_json: bool) -> Result<bool, Failure> {
+    let Some(diff) = reading::diff(db, name, args.from, args.to).await? else {
+        found::known(db, name).await?;
+        return Err(
+            Failure::new(Exit::NotFound, format!("{name} has no such two revisions"))
+                .next("`farmhand job show` lists the revisions"),
+        );
     };
-    let to = find(name, &revisions, args.to.unwrap_or(newest.rev))?;
-    let from = match args.from {
-        Some(rev) => find(name, &revisions, rev)?,
-        None => (revisions.iter().find(|r| r.rev < to.rev)).ok_or_else(|| {
-            Failure::new(
-                Exit::NotFound,
-                format!("{name} has no revision before {}", to.rev),
-            )
-            .next("`farmhand job show` lists the revisions")
-        })?,
-    };
-    Ok(between(Of::JobId(name.to_owned()), &from.spec, &to.spec))
+    let differs = !diff.keys.is_empty();
+    if as_json {
+        out::json(&diff);
+    } else {
+        show(&changed(Of::JobId(diff.job_id), diff.keys));
+    }
+    Ok(differs)
 }
 
 fn find<'a>(name: &str, revisions: &'a [RevisionItem], rev: i64) -> Result<&'a RevisionItem, Failure> {
@@ -193,7 +194,10 @@ fn find<'a>(name: &str, revisions: &'a [RevisionItem], rev: i64) -> Result<&'a R
 }
 
 fn between(of: Of, old: &Value, new: &Value) -> Diff {
-    let keys = changes(old, new);
+    changed(of, changes(old, new))
+}
+
+fn changed(of: Of, keys: BTreeMap<String, Change>) -> Diff {
     let change = if keys.is_empty() {
         Kind::Unchanged
     } else {

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use clap::Args;
+use farmhand_control::Action;
 use farmhand_core::document::parse_duration;
 use farmhand_store::Db;
-use farmhand_store::jobs::{Withhold, withhold};
 use farmhand_store::reading::{NodeItem, NodeState};
 
 use super::progress::Progress;
-use super::{Exit, Failure, Outcome, completion, node, out};
+use super::{Exit, Failure, Outcome, act, completion, node, out};
 
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -18,8 +18,8 @@ pub struct DrainArgs {
     #[arg(add = completion::node_names())]
     address: String,
     /// What still runs after this is ended by SIGTERM, and SIGKILL after its grace, and runs elsewhere [default: none]
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    deadline: Option<Duration>,
+    #[arg(long, value_name = "DURATION")]
+    deadline: Option<String>,
     /// Wait until nothing runs there any more
     #[arg(long)]
     wait: bool,
@@ -29,27 +29,16 @@ pub struct DrainArgs {
 }
 
 pub async fn run(db: &Db, args: &DrainArgs, as_json: bool) -> Outcome {
-    let order = Withhold::Drain {
-        within: args.deadline,
+    let action = Action::Drain {
+        node: args.address.clone(),
+        deadline: args.deadline.clone(),
     };
-    if !withhold(db, &args.address, order, &super::who()).await? {
-        return Err(node::no_node(&args.address).into());
+    if !args.wait && args.wait_timeout.is_none() {
+        return act::run(db, &action, as_json).await;
     }
-    let row = node::one(db, &args.address).await?;
-    let waiting = args.wait || args.wait_timeout.is_some();
+    let answer = act::act(db, &action, None).await?;
     if !as_json {
-        out::line(&format!("{}: {}", row.address, node::state(&row)));
-        if !row.open {
-            out::note(&format!(
-                "{} has no open session; its next agent will claim nothing until `farmhand node resume`",
-                row.address
-            ));
-        }
-    } else if !waiting {
-        out::json(&row);
-    }
-    if !waiting {
-        return Ok(Exit::Ok);
+        act::say(&answer);
     }
     let drained = tokio::select! {
         drained = until_drained(db, &args.address) => drained?,

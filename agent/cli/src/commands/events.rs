@@ -6,19 +6,20 @@ use std::time::Duration;
 use clap::Args;
 use farmhand_control::{jobs, past_moment};
 use farmhand_store::audit::{Entry, audit};
-use farmhand_store::events::{EventFilter, Recorded, events_after, recent_events};
-use farmhand_store::{Db, StoreError, query};
+use farmhand_store::events::Recorded;
+use farmhand_store::reading::{self, EventsFilter, Paging, events_after, upto};
+use farmhand_store::{Db, StoreError};
 use serde_json::Value;
 
 use super::{DatabaseArgs, Exit, Outcome, completion, out};
 
-/// Between looks: after something happened, and when nothing did.
+/// Between polls: after something happened, and when nothing did.
 const SOON: Duration = Duration::from_millis(300);
 const LATER: Duration = Duration::from_secs(1);
-/// How far back each look goes, and how many numbers are remembered to know what was shown.
+/// How far back each poll goes, and how many numbers are remembered to know what was shown.
 const BACK: i64 = 200;
 const KEPT: usize = 1000;
-/// Events of one look.
+/// Events of one poll.
 const BATCH: i64 = 1000;
 
 #[derive(Args, Debug)]
@@ -41,6 +42,9 @@ pub struct EventsArgs {
     /// Before this time
     #[arg(long, value_name = "T", conflicts_with = "follow")]
     until: Option<String>,
+    /// The page after: what the one before said with --json
+    #[arg(long, conflicts_with_all = ["follow", "audit"])]
+    cursor: Option<String>,
     /// How many of the newest
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(0..=10_000))]
     limit: i64,
@@ -54,57 +58,56 @@ pub struct EventsArgs {
     database: DatabaseArgs,
 }
 
-/// With `--json`, a list; when following, one object per line.
+/// With `--json`, as the API answers; when following, one object per line.
 pub async fn run(args: &EventsArgs, as_json: bool) -> Outcome {
-    let db = args.database.connect().await?;
+    let db = &args.database.connect().await?;
     if let Some(job) = &args.job {
-        jobs::known(&db, job).await?;
+        jobs::known(db, job).await?;
     }
-    let now = query::now(&db).await?;
+    let now = reading::now(db).await?;
     let time = |flag, text: &Option<String>| {
         let text = text.as_deref();
         text.map(|text| past_moment(flag, text, now, out::zone()))
             .transpose()
     };
-    let filter = EventFilter {
-        job_id: args.job.clone(),
-        run_id: args.run,
-        address: args.node.clone(),
-        kind: args.kind.clone(),
+    let filter = &EventsFilter {
+        job: args.job.clone(),
+        run: args.run,
+        node: args.node.clone(),
+        kinds: args.kind.iter().cloned().collect(),
+        severity: None,
         since: time("--since", &args.since)?,
         until: time("--until", &args.until)?,
     };
     if args.audit {
-        return show_audit(&db, &filter, args.limit, as_json).await;
+        return show_audit(db, filter, args.limit, as_json).await;
     }
-    // Before the list is read, so that what happens meanwhile is seen by the first look.
+    // Before the list is read, so that what happens meanwhile is seen by the first poll.
     let (mut newest_id, mut seen) = (0, BTreeSet::new());
     if args.follow {
-        newest_id = newest(&db).await?;
-        let old = events_after(&db, &filter, newest_id - BACK, BATCH).await?;
+        newest_id = newest(db).await?;
+        let old = events_after(db, filter, newest_id - BACK, BATCH).await?;
         seen.extend(
             old.iter()
                 .map(|event| event.event_id)
                 .filter(|id| *id <= newest_id),
         );
     }
-    let mut events = match args.limit {
-        0 => Vec::new(),
-        limit => recent_events(&db, &filter, None, limit).await?,
-    };
-    events.reverse();
-    match (as_json, args.follow) {
-        (true, false) => out::json(&events),
-        _ => events.iter().for_each(|event| show(event, as_json)),
+    let read = |paging| async move { reading::events(db, filter, &paging).await };
+    let page = upto(args.limit, usize::MAX, args.cursor.clone(), read).await?;
+    if as_json && !args.follow {
+        out::json(&page);
+        return Ok(Exit::Ok);
     }
+    page.items.iter().rev().for_each(|event| show(event, as_json));
     if !args.follow {
         return Ok(Exit::Ok);
     }
-    seen.extend(events.iter().map(|event| event.event_id));
-    go_on(&db, &filter, newest_id, seen, as_json).await
+    seen.extend(page.items.iter().map(|event| event.event_id));
+    go_on(db, filter, newest_id, seen, as_json).await
 }
 
-async fn show_audit(db: &Db, filter: &EventFilter, limit: i64, as_json: bool) -> Outcome {
+async fn show_audit(db: &Db, filter: &EventsFilter, limit: i64, as_json: bool) -> Outcome {
     let mut entries = audit(db, filter, None, limit).await?;
     entries.reverse();
     if as_json {
@@ -143,22 +146,28 @@ async fn show_audit(db: &Db, filter: &EventFilter, limit: i64, as_json: bool) ->
     Ok(Exit::Ok)
 }
 
-/// The number of the newest event of all, whatever is asked for: looks start there, and read no older ones.
+/// The number of the newest event of all, whatever is asked for: polls start there, and read no older ones.
 async fn newest(db: &Db) -> Result<i64, StoreError> {
-    let newest = recent_events(db, &EventFilter::default(), None, 1).await?;
-    Ok(newest.first().map_or(0, |event| event.event_id))
+    let newest = reading::events(db, &EventsFilter::default(), &Paging::first(1)).await?;
+    Ok(newest.items.first().map_or(0, |event| event.event_id))
 }
 
-/// Numbers are given before commits: an event may become visible after one with a higher number, so each look
+/// Numbers are given before commits: an event may become visible after one with a higher number, so each poll
 /// goes a little back. What was there when the following began is not shown again.
-async fn go_on(db: &Db, filter: &EventFilter, start: i64, mut seen: BTreeSet<i64>, as_json: bool) -> Outcome {
+async fn go_on(
+    db: &Db,
+    filter: &EventsFilter,
+    start: i64,
+    mut seen: BTreeSet<i64>,
+    as_json: bool,
+) -> Outcome {
     let (mut reached, mut away, mut pause) = (start, false, SOON);
     loop {
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
         }
-        match look(db, filter, reached).await {
+        match poll(db, filter, reached).await {
             Ok((events, upto)) => {
                 away = false;
                 pause = LATER;
@@ -185,7 +194,7 @@ async fn go_on(db: &Db, filter: &EventFilter, start: i64, mut seen: BTreeSet<i64
 }
 
 /// What was recorded since, and up to which number that is all there was.
-async fn look(db: &Db, filter: &EventFilter, reached: i64) -> Result<(Vec<Recorded>, i64), StoreError> {
+async fn poll(db: &Db, filter: &EventsFilter, reached: i64) -> Result<(Vec<Recorded>, i64), StoreError> {
     let newest = newest(db).await?;
     let events = events_after(db, filter, reached - BACK, BATCH).await?;
     let full = i64::try_from(events.len()) == Ok(BATCH);

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use farmhand_core::explain::{Explanation, Gate};
-use farmhand_store::{Db, jobs, query, reading, signatures};
+use farmhand_store::{Db, jobs, reading, signatures};
 use jiff::tz::TimeZone;
 
 use super::follow::no_run;
@@ -103,7 +103,7 @@ async fn about_job(db: &Db, name: &str, at: Option<&str>) -> Result<(Explanation
 }
 
 async fn about_run(db: &Db, run: i64) -> Result<Explanation, Failure> {
-    let row = query::run(db, run).await?.ok_or_else(|| no_run(run))?;
+    let row = reading::run_row(db, run).await?.ok_or_else(|| no_run(run))?;
     Ok(reading::explain_run(db, &row).await?)
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use farmhand_core::document::parse_duration;
 use farmhand_core::run::RunState;
-use farmhand_store::query::{self, RunRow};
+use farmhand_store::reading::{self, RunRow};
 use farmhand_store::{Db, StoreError};
 use serde_json::json;
 use tokio::time::Instant;
@@ -101,7 +101,7 @@ async fn until_all_final(
     let first = until_final(db, run_id, printer(run_id).as_mut(), progress).await?;
     let firing = first.firing.filter(|firing| *firing == run_id);
     let mut ended = vec![first];
-    for other in query::firing(db, firing).await? {
+    for other in reading::firing(db, firing).await? {
         if other.run_id != run_id {
             ended.push(until_final(db, other.run_id, printer(other.run_id).as_mut(), progress).await?);
         }
@@ -159,7 +159,7 @@ async fn look(
     run_id: i64,
     printer: Option<&mut Printer>,
 ) -> Result<Option<(RunRow, bool)>, StoreError> {
-    let Some(row) = query::run(db, run_id).await? else {
+    let Some(row) = reading::run_row(db, run_id).await? else {
         return Ok(None);
     };
     let printed = match printer {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use farmhand_store::Db;
-use farmhand_store::query;
+use farmhand_store::reading;
 use farmhand_store::streams::{self, ItemRow, Replayed, Wanted};
 use serde_json::json;
 
@@ -50,7 +50,7 @@ pub async fn list(db: &Db, args: &ItemsArgs, as_json: bool) -> Outcome {
         limit: args.limit,
     };
     let rows = streams::items(db, &wanted).await?;
-    if rows.is_empty() && query::run(db, args.run).await?.is_none() {
+    if rows.is_empty() && reading::run_row(db, args.run).await?.is_none() {
         return Err(no_run(args.run).into());
     }
     if as_json {

@@ -3,18 +3,19 @@
 use clap::{Args, Subcommand};
 use farmhand_core::definition::{Overlap, job_keys, parse_params};
 use farmhand_store::Db;
-use farmhand_store::jobs::{self, Submission};
+use farmhand_store::jobs;
 use farmhand_store::reading::{self, JobItem, JobState, JobsFilter, every};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::apply::{self, ApplyArgs};
 use super::export::ExportArgs;
 use super::follow::{Follow, follow};
 use super::{
-    DatabaseArgs, Exit, Failure, Outcome, backfill, check, check_table, completion, diff, export, out,
+    DatabaseArgs, Exit, Failure, Outcome, act, backfill, check, check_table, completion, diff, export, out,
     remove, rename, runs, sign, triggers,
 };
-use farmhand_control::jobs::{no_job, one, pause, resume, spec};
+use farmhand_control::Action;
+use farmhand_control::jobs::{no_job, one, spec};
 
 #[derive(Args, Debug)]
 pub struct JobArgs {
@@ -131,20 +132,10 @@ pub async fn run(args: &JobArgs, as_json: bool) -> Outcome {
         JobCommand::Show { name } => show(&db, name, as_json).await,
         JobCommand::Run(args) => submit(&db, args, as_json).await,
         JobCommand::Pause { name, reason } => {
-            let done = pause(&db, name, &super::who(), reason.as_deref()).await?;
-            let what = if done { "paused" } else { "was paused already" };
-            changed(&db, name, what, as_json).await
+            let (job, reason) = (name.clone(), reason.clone());
+            act::run(&db, &Action::Pause { job, reason }, as_json).await
         }
-        JobCommand::Resume { name } => {
-            let done = resume(&db, name, &super::who()).await?;
-            changed(
-                &db,
-                name,
-                if done { "resumed" } else { "was not paused" },
-                as_json,
-            )
-            .await
-        }
+        JobCommand::Resume { name } => act::run(&db, &Action::Resume { job: name.clone() }, as_json).await,
         JobCommand::History { name, limit } => history(&db, name, *limit, as_json).await,
     }
 }
@@ -235,36 +226,18 @@ async fn submit(db: &Db, args: &RunArgs, as_json: bool) -> Outcome {
             failure.next(format!("its parameters are {}", known.join(", ")))
         }
     })?;
-    let (params, key) = (Value::Object(params), args.idempotency_key.as_deref());
-    let what = Submission {
-        job_id: &args.name,
-        params: &params,
-        key,
+    let action = Action::Submit {
+        job: args.name.clone(),
+        params,
         overlap: match args.overlap.as_str() {
             "skip" => Overlap::Skip,
             "queue" => Overlap::Queue,
             "replace" => Overlap::Replace,
             _ => Overlap::Allow,
         },
-        by: Some(&super::who()),
     };
-    let run = jobs::submit_overlapping(db, what, true).await?.run_id;
-    follow(db, run, &args.follow, as_json).await
-}
-
-async fn changed(db: &Db, name: &str, what: &str, as_json: bool) -> Outcome {
-    let Some(detail) = reading::job(db, name).await? else {
-        return Err(no_job(db, name).await.into());
-    };
-    if as_json {
-        out::json(&detail.job);
-    } else {
-        let next = (detail.job)
-            .next_run
-            .map_or_else(String::new, |at| format!(", next run {}", out::time(at)));
-        out::line(&format!("{name}: {what}{next}"));
-    }
-    Ok(Exit::Ok)
+    let answer = act::act(db, &action, args.idempotency_key.as_deref()).await?;
+    follow(db, act::made(&answer), &args.follow, as_json).await
 }
 
 async fn history(db: &Db, name: &str, limit: i64, as_json: bool) -> Outcome {

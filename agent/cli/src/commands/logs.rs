@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use clap::Args;
 use farmhand_core::document::size_about;
 use farmhand_store::logs::{LogChunk, read_log};
-use farmhand_store::query::{self, RunRow};
+use farmhand_store::reading::{self, RunRow};
 use farmhand_store::{Db, LogStream, StoreError};
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ pub async fn run(db: &Db, args: &LogArgs, as_json: bool) -> Outcome {
             .await;
     }
     let run = runs::number(db, &args.run, args.key.as_deref()).await?;
-    let Some(row) = query::run(db, run).await? else {
+    let Some(row) = reading::run_row(db, run).await? else {
         return Err(no_run(run).into());
     };
     let mut printer = match args.attempt {

@@ -1,6 +1,7 @@
 //! The command line: one file per noun.
 
 mod ack;
+mod act;
 mod agent;
 mod apply;
 mod apply_plan;

@@ -6,9 +6,9 @@ use farmhand_core::definition::trigger_text;
 use farmhand_core::document::duration_text;
 use farmhand_core::due::{self, DuePolicy};
 use farmhand_core::schedule::Schedule;
+use farmhand_store::Db;
 use farmhand_store::jobs::Listed;
-use farmhand_store::reading::{self, Ahead, Step};
-use farmhand_store::{Db, query};
+use farmhand_store::reading::{self, Ahead, NextInstants, Step};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -19,7 +19,7 @@ use farmhand_control::{due_now, jobs};
 
 pub async fn run(args: &NextArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
-    let now = query::now(&db).await?;
+    let now = reading::now(&db).await?;
     if let Some(by) = &args.by {
         let step = if by == "day" { Step::Day } else { Step::Hour };
         return ahead(&reading::ahead(&db, now, step).await?, step, as_json);
@@ -34,9 +34,6 @@ pub async fn run(args: &NextArgs, as_json: bool) -> Outcome {
 async fn one(db: &Db, name: &str, args: &NextArgs, now: Timestamp, as_json: bool) -> Outcome {
     let row = jobs::one(db, name).await?;
     let (schedule, policy) = compiled(&row)?;
-    if !as_json && let Some(after) = trigger_text(&row.spec) {
-        out::note(&format!("{name}: it runs {after}"));
-    }
     let from = match &args.from {
         Some(text) => moment("--from", text, schedule.timezone())?,
         None => now,
@@ -46,34 +43,44 @@ async fn one(db: &Db, name: &str, args: &NextArgs, now: Timestamp, as_json: bool
     } else {
         due::upcoming(&schedule, &policy, from, args.count as usize)
     };
-    if !as_json {
-        let why = match (row.enabled, row.paused, row.scheduled || !instants.is_empty()) {
-            (true, false, _) if schedule.is_continuous() => {
-                Some("it is continuous: again as soon as it has ended; these are the rounds that wait")
-            }
-            (_, _, false) if schedule.fires_at_boot() => Some("it fires once per boot of each node"),
-            (false, ..) => Some("it is disabled: none of these will fire"),
-            (_, true, _) => Some("it is paused: none of these fires before `farmhand job resume`"),
-            (.., false) if trigger_text(&row.spec).is_some() => None,
-            (.., false) => Some("it has no schedule"),
-            _ => None,
-        };
-        if let Some(why) = why {
-            out::note(&format!("{name}: {why}"));
-        }
+    if as_json {
+        let job_id = name.to_owned();
+        out::json(&NextInstants {
+            job_id,
+            from,
+            instants,
+        });
+        return Ok(Exit::Ok);
     }
-    if !as_json && let Some(text) = fold(&instants) {
+    if let Some(after) = trigger_text(&row.spec) {
+        out::note(&format!("{name}: it runs {after}"));
+    }
+    let why = match (row.enabled, row.paused, row.scheduled || !instants.is_empty()) {
+        (true, false, _) if schedule.is_continuous() => {
+            Some("it is continuous: again as soon as it has ended; these are the rounds that wait")
+        }
+        (_, _, false) if schedule.fires_at_boot() => Some("it fires once per boot of each node"),
+        (false, ..) => Some("it is disabled: none of these will fire"),
+        (_, true, _) => Some("it is paused: none of these fires before `farmhand job resume`"),
+        (.., false) if trigger_text(&row.spec).is_some() => None,
+        (.., false) => Some("it has no schedule"),
+        _ => None,
+    };
+    if let Some(why) = why {
+        out::note(&format!("{name}: {why}"));
+    }
+    if let Some(text) = fold(&instants) {
         out::note(&schedule.describe());
         out::line(&text);
         return Ok(Exit::Ok);
     }
-    show(&schedule, &instants, now, as_json);
+    show(&schedule, &instants, now, false);
     Ok(Exit::Ok)
 }
 
 /// When the rounds of a continuous job that rest after a failure, or found nothing to do, come again.
 async fn waiting_rounds(db: &Db, name: &str, from: Timestamp, count: u32) -> Result<Vec<Timestamp>, Failure> {
-    let live = query::live_runs(db, name).await?;
+    let live = reading::live_runs(db, name).await?;
     let mut ready: Vec<Timestamp> = (live.iter())
         .filter(|run| run.running_at.is_none() && run.ready_at > from)
         .map(|run| run.ready_at)

@@ -1,14 +1,15 @@
 //! `farmhand node`: the servers of the farm.
 
 use clap::{Args, Subcommand};
+use farmhand_store::Db;
 use farmhand_store::bound;
-use farmhand_store::jobs::{Withhold, remove_node, withhold};
+use farmhand_store::jobs::remove_node;
 use farmhand_store::reading::{self, NodeItem, NodeState, every};
-use farmhand_store::{Db, StoreError};
 use serde_json::json;
 
-use super::{DatabaseArgs, Exit, Failure, Outcome, completion, drain, out};
-pub(super) use farmhand_control::nodes::{no_node, one};
+use super::{DatabaseArgs, Exit, Failure, Outcome, act, completion, drain, out};
+use farmhand_control::Action;
+pub(super) use farmhand_control::nodes::one;
 
 #[derive(Args, Debug)]
 pub struct NodeArgs {
@@ -67,14 +68,14 @@ pub async fn run(args: &NodeArgs, as_json: bool) -> Outcome {
         NodeCommand::Ls => list(&db, as_json).await,
         NodeCommand::Show { address } => show(&db, address, as_json).await,
         NodeCommand::Cordon { address } => {
-            let known = withhold(&db, address, Withhold::Cordon, &super::who()).await;
-            changed(&db, address, known, as_json).await
+            let node = address.clone();
+            act::run(&db, &Action::Cordon { node }, as_json).await
         }
         NodeCommand::Rm { address } => remove(&db, address, as_json).await,
         NodeCommand::Drain(args) => drain::run(&db, args, as_json).await,
         NodeCommand::Resume { address } => {
-            let known = withhold(&db, address, Withhold::Resume, &super::who()).await;
-            changed(&db, address, known, as_json).await
+            let node = address.clone();
+            act::run(&db, &Action::Uncordon { node }, as_json).await
         }
         NodeCommand::Bind { address, login } => {
             bound::bind_node(&db, address, login, &super::who()).await?;
@@ -105,19 +106,6 @@ fn done(as_json: bool, value: &serde_json::Value, text: &str) -> Outcome {
         out::json(value);
     } else {
         out::line(text);
-    }
-    Ok(Exit::Ok)
-}
-
-async fn changed(db: &Db, address: &str, known: Result<bool, StoreError>, as_json: bool) -> Outcome {
-    if !known? {
-        return Err(no_node(address).into());
-    }
-    let node = one(db, address).await?;
-    if as_json {
-        out::json(&node);
-    } else {
-        out::line(&format!("{}: {}", node.address, state(&node)));
     }
     Ok(Exit::Ok)
 }

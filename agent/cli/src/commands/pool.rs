@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
 use farmhand_store::Db;
-use farmhand_store::pools::set_pool;
 use farmhand_store::reading::{self, PoolItem, every};
 
-use super::{DatabaseArgs, Exit, Outcome, completion, out};
-use farmhand_control::nodes::no_pool;
+use super::{DatabaseArgs, Exit, Outcome, act, completion, out};
+use farmhand_control::Action;
 
 #[derive(Args, Debug)]
 pub struct PoolArgs {
@@ -37,7 +36,10 @@ pub async fn run(args: &PoolArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     match &args.command {
         PoolCommand::Ls => list(&db, as_json).await,
-        PoolCommand::Set { name, size } => set(&db, name, *size, as_json).await,
+        PoolCommand::Set { name, size } => {
+            let (pool, size) = (name.clone(), *size);
+            act::run(&db, &Action::SetPool { pool, size }, as_json).await
+        }
     }
 }
 
@@ -60,32 +62,6 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
         ]
     });
     out::table(&headers, rows.collect());
-    Ok(Exit::Ok)
-}
-
-async fn set(db: &Db, name: &str, size: u32, as_json: bool) -> Outcome {
-    if !set_pool(db, name, size, &super::who()).await? {
-        return Err(no_pool(name).into());
-    }
-    let pool = reading::pool(db, name).await?;
-    if as_json {
-        out::json(&pool);
-        return Ok(Exit::Ok);
-    }
-    if let Some(pool) = pool {
-        out::line(&format!(
-            "{name}: size {}, {} in use, {} waiting",
-            pool.size,
-            in_use(&pool),
-            pool.waiting
-        ));
-        if pool.size != pool.file_size {
-            out::note(&format!(
-                "{} says {}: this size stays until the file has another",
-                pool.source, pool.file_size
-            ));
-        }
-    }
     Ok(Exit::Ok)
 }
 

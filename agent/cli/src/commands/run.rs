@@ -2,16 +2,15 @@
 
 use clap::{Args, Subcommand};
 use farmhand_store::Db;
-use farmhand_store::jobs::Cancelled;
 use serde_json::json;
 
 use super::bulk::Chosen;
 use super::follow::{Follow, follow};
-use super::{DatabaseArgs, Exit, Failure, Outcome, completion, items, logs, out, runs};
+use super::{DatabaseArgs, Exit, Failure, Outcome, act, completion, items, logs, out, runs};
 use farmhand_control::bulk::{self, each_once};
 use farmhand_control::many::Many;
-use farmhand_control::runs::{no_run, retry, together};
-use farmhand_control::{Deed, Refusal};
+use farmhand_control::runs::together;
+use farmhand_control::{Action, Deed, Refusal};
 
 #[derive(Args, Debug)]
 pub struct RunArgs {
@@ -74,14 +73,14 @@ pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
         RunCommand::Items(args) => items::list(&db, args, as_json).await,
         RunCommand::Replay(args) => items::replay(&db, args, as_json).await,
         RunCommand::Cancel { run, firing, chosen } => {
-            let (chosen, mut runs) = match chosen {
+            let mut wanted = match chosen {
                 Some(chosen) => chosen.confirmed(&db, Deed::Cancel).await?,
                 None => named(run),
             };
             if *firing {
-                runs = together(&db, &runs).await?;
+                wanted.1 = together(&db, &wanted.1).await?;
             }
-            cancel(&db, &chosen, &runs, as_json).await
+            each(&db, Deed::Cancel, &wanted, false, as_json).await
         }
         RunCommand::Retry {
             run,
@@ -89,8 +88,9 @@ pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
             follow: how,
             ..
         } if let [run] = each_once(run)[..] => {
-            let new = retry(&db, run, *from_failed, &super::who(), None).await?;
-            follow(&db, new, how, as_json).await
+            let from_failed = *from_failed;
+            let answer = act::act(&db, &Action::Retry { run, from_failed }, None).await?;
+            follow(&db, act::made(&answer), how, as_json).await
         }
         RunCommand::Retry {
             from_failed,
@@ -104,11 +104,11 @@ pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
                         .next("run them again without, then `farmhand run ls` shows how they go"),
                 );
             }
-            let (chosen, runs) = match chosen {
+            let wanted = match chosen {
                 Some(chosen) => chosen.confirmed(&db, Deed::Retry).await?,
                 None => named(&each_once(run)),
             };
-            again(&db, &chosen, &runs, *from_failed, as_json).await
+            each(&db, Deed::Retry, &wanted, *from_failed, as_json).await
         }
     }
 }
@@ -122,20 +122,29 @@ fn named(runs: &[i64]) -> (bulk::Chosen, Vec<i64>) {
     (chosen, runs.to_vec())
 }
 
-/// Each run is tried; the exit code is that of the first that could not be run again.
-async fn again(db: &Db, chosen: &bulk::Chosen, runs: &[i64], from_failed: bool, as_json: bool) -> Outcome {
+/// Each run is tried; the exit code is that of the first that could not be cancelled or run again.
+async fn each(
+    db: &Db,
+    deed: Deed,
+    (chosen, runs): &(bulk::Chosen, Vec<i64>),
+    from_failed: bool,
+    as_json: bool,
+) -> Outcome {
     let who = super::who();
-    let many = Many::begin(db, Deed::Retry, chosen, runs, &who).await?;
+    let many = Many::begin(db, deed, chosen, runs, &who).await?;
     let (mut results, mut done) = (Vec::new(), 0);
     let mut first_failure = None;
     for run_id in runs {
-        match many.retry(db, *run_id, from_failed, None).await {
+        match many.act(db, *run_id, from_failed, None).await {
             Err(Refusal::Store(error)) => return Err(many.stopped(done, error).into()),
-            Ok(new) => {
+            Ok((new, what)) => {
                 done += 1;
-                results.push(json!({"run_id": run_id, "result": "retried", "new": new}));
+                results.push(match deed {
+                    Deed::Cancel => json!({"run_id": run_id, "result": "cancelled"}),
+                    Deed::Retry => json!({"run_id": run_id, "result": "retried", "new": new}),
+                });
                 if !as_json {
-                    out::line(&format!("{run_id}: run {new} is its repetition"));
+                    out::line(&what);
                 }
             }
             Err(refusal) => {
@@ -144,43 +153,6 @@ async fn again(db: &Db, chosen: &bulk::Chosen, runs: &[i64], from_failed: bool, 
                 out::note(&failure.to_string());
                 first_failure.get_or_insert(failure.exit);
             }
-        }
-    }
-    if as_json {
-        out::json(&results);
-    }
-    Ok(first_failure.unwrap_or(Exit::Ok))
-}
-
-/// Each run is tried; the exit code is that of the first that could not be cancelled.
-async fn cancel(db: &Db, chosen: &bulk::Chosen, runs: &[i64], as_json: bool) -> Outcome {
-    let who = super::who();
-    let many = Many::begin(db, Deed::Cancel, chosen, runs, &who).await?;
-    let (mut results, mut done) = (Vec::new(), 0);
-    let mut first_failure = None;
-    for run_id in runs {
-        let outcome = match many.cancel(db, *run_id).await {
-            Err(Refusal::Store(error)) => return Err(many.stopped(done, error).into()),
-            outcome => outcome?,
-        };
-        done += usize::from(matches!(outcome, Cancelled::Now | Cancelled::Requested { .. }));
-        let (word, result) = match outcome {
-            Cancelled::Now => ("cancelled", Ok(format!("{run_id}: cancelled before it started"))),
-            Cancelled::Requested { node } => ("requested", Ok(format!("{run_id}: {node} ends it now"))),
-            Cancelled::AlreadyFinal(state) => {
-                let what = format!("run {run_id} has already ended: {state}");
-                ("already_final", Err(Failure::new(Exit::Refused, what)))
-            }
-            Cancelled::NotFound => ("not_found", Err(Failure::from(no_run(*run_id)))),
-        };
-        results.push(json!({"run_id": run_id, "result": word}));
-        match result {
-            Err(failure) => {
-                out::note(&failure.to_string());
-                first_failure.get_or_insert(failure.exit);
-            }
-            Ok(done) if !as_json => out::line(&done),
-            Ok(_) => {}
         }
     }
     if as_json {

@@ -5,11 +5,10 @@ use farmhand_control::past_moment;
 use farmhand_core::document::size_about;
 use farmhand_core::run::RunState;
 use farmhand_core::stream::Checkpoint;
+use farmhand_store::Db;
 use farmhand_store::progress::Reported;
-use farmhand_store::query::{self, AttemptRow, RunRow};
-use farmhand_store::reading::{self, Page, Paging, RunFilter, RunItem};
+use farmhand_store::reading::{self, AttemptRow, Paging, RunFilter, RunItem, RunRow, upto};
 use farmhand_store::tasks::{self, TaskRow};
-use farmhand_store::{Db, StoreError};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -96,13 +95,13 @@ pub async fn list(db: &Db, args: &ListArgs, as_json: bool) -> Outcome {
     if let Some(job) = &args.job {
         jobs::known(db, job).await?;
     }
-    let now = query::now(db).await?;
+    let now = reading::now(db).await?;
     let time = |flag, text: &Option<String>| {
         let text = text.as_deref();
         text.map(|text| past_moment(flag, text, now, out::zone()))
             .transpose()
     };
-    let filter = RunFilter {
+    let filter = &RunFilter {
         job: args.job.clone(),
         states: args.state.clone(),
         node: args.node.clone(),
@@ -113,7 +112,8 @@ pub async fn list(db: &Db, args: &ListArgs, as_json: bool) -> Outcome {
         label: args.label.clone(),
         param: args.param.clone(),
     };
-    let page = pages(db, &filter, args).await?;
+    let read = |paging| async move { reading::runs(db, filter, &paging).await };
+    let page = upto(args.limit, PAGES, args.cursor.clone(), read).await?;
     if as_json {
         out::json(&page);
         return Ok(Exit::Ok);
@@ -136,29 +136,6 @@ pub async fn list(db: &Db, args: &ListArgs, as_json: bool) -> Outcome {
 
 /// Pages that one list reads at most. Each looks at up to 10,000 runs for those that the filter wants.
 const PAGES: usize = 20;
-
-/// As many pages as it takes for what was asked for, within reason.
-async fn pages(db: &Db, filter: &RunFilter, args: &ListArgs) -> Result<Page<RunItem>, StoreError> {
-    let mut all = Page {
-        items: Vec::new(),
-        next: args.cursor.clone(),
-    };
-    for _ in 0..PAGES {
-        let have = i64::try_from(all.items.len()).unwrap_or(i64::MAX);
-        let paging = Paging {
-            cursor: all.next.take(),
-            limit: Some(args.limit - have),
-        };
-        let page = reading::runs(db, filter, &paging).await?;
-        all.items.extend(page.items);
-        all.next = page.next;
-        let full = i64::try_from(all.items.len()).is_ok_and(|have| have >= args.limit);
-        if full || all.next.is_none() {
-            break;
-        }
-    }
-    Ok(all)
-}
 
 fn cells(row: &RunItem) -> Vec<String> {
     let mut state = row.state.as_str().to_owned();
@@ -205,7 +182,7 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
         return Ok(Exit::Ok);
     }
     let (row, reported) = (&detail.run, &detail.progress);
-    let shards = query::firing(db, row.firing).await?;
+    let shards = reading::firing(db, row.firing).await?;
     let mut pairs = vec![
         ("run", row.run_id.to_string()),
         ("job", format!("{} (revision {})", row.job_id, row.rev)),

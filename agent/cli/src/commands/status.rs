@@ -85,14 +85,14 @@ fn named(found: &Finding) -> String {
 }
 
 /// Counts of the verdict stop at 1,000.
-fn counted(n: i64) -> String {
+pub(super) fn counted(n: i64) -> String {
     match n {
         1000.. => "1000 or more".to_owned(),
         n => n.to_string(),
     }
 }
 
-fn due(now: &FarmNow) -> String {
+pub(super) fn due(now: &FarmNow) -> String {
     let due = counted(now.due);
     match &now.oldest_due {
         Some(oldest) => {

@@ -3,7 +3,6 @@
 use axum::extract::State;
 use farmhand_core::explain::{Explanation, Gate};
 use farmhand_store::Role;
-use farmhand_store::query;
 use farmhand_store::reading::{self, Ahead, FarmStatus, Lanes, Step, Window};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
@@ -77,7 +76,7 @@ struct AheadQuery {
 #[utoipa::path(get, path = "/api/v1/ahead", tag = "farm", params(AheadQuery), responses((status = 200, body = Ahead)))]
 async fn ahead(State(app): State<App>, Query(asked): Query<AheadQuery>) -> Result<Json<Ahead>, Problem> {
     let db = app.reading.db();
-    let now = query::now(db).await?;
+    let now = reading::now(db).await?;
     Ok(Json(reading::ahead(db, now, asked.by).await?))
 }
 

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use farmhand_store::query;
 use farmhand_store::reading::{self, Ahead, Step};
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -27,7 +26,7 @@ pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>
 async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     let db = app.reading.db();
     let step = ask.by;
-    let now = query::now(db).await?;
+    let now = reading::now(db).await?;
     let ahead = reading::ahead(db, now, step).await?;
     let choice = |by: Step, path: &str, words: &str| {
         html! { a href=(path) aria-current=[(by == step).then_some("true")] { (words) } }

@@ -4,7 +4,6 @@ use axum::extract::State;
 use axum::response::Response;
 use farmhand_control::past_moment;
 use farmhand_store::events::Recorded;
-use farmhand_store::query;
 use farmhand_store::reading::{self, EventsFilter, Paging};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -116,7 +115,7 @@ pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>
 
 async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
     let db = app.reading.db();
-    let now = query::now(db).await?;
+    let now = reading::now(db).await?;
     let chosen = |text: &str| Some(text.trim().to_owned()).filter(|t| !t.is_empty());
     let mut kinds: Vec<String> = chosen(&ask.kind).into_iter().collect();
     if kinds.is_empty() {

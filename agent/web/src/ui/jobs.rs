@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::response::Response;
 use farmhand_core::run::RunState;
-use farmhand_store::query;
 use farmhand_store::reading::{self, JobItem, JobOrder, JobState, JobsFilter, Paging};
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -62,7 +61,10 @@ async fn made(app: &App, ask: &Ask) -> Result<Made, Problem> {
         cursor: chosen(&ask.cursor),
         limit: Some(50),
     };
-    let (now, page) = (query::now(db).await?, reading::jobs(db, &filter, &paging).await?);
+    let (now, page) = (
+        reading::now(db).await?,
+        reading::jobs(db, &filter, &paging).await?,
+    );
     let fields: [(&str, &str); 4] = [
         ("name", &ask.name),
         ("state", &ask.state),

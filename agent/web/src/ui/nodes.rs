@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
-use farmhand_store::query;
 use farmhand_store::reading::{self, EventsFilter, MOST, NodeItem, NodeState, Paging};
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
@@ -38,7 +37,7 @@ pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>
 
 async fn list(app: &App, caller: &Caller, ask: &Ask) -> Result<Made, Problem> {
     let db = app.reading.db();
-    let now = query::now(db).await?;
+    let now = reading::now(db).await?;
     let paging = Paging {
         cursor: Some(ask.cursor.clone()),
         limit: Some(MOST),
@@ -208,7 +207,7 @@ pub async fn one(State(app): State<App>, caller: Caller, Path(address): Path<Str
 
 async fn detail(app: &App, caller: &Caller, address: &str) -> Result<Made, Problem> {
     let db = app.reading.db();
-    let now = query::now(db).await?;
+    let now = reading::now(db).await?;
     let Some(node) = reading::node(db, address).await? else {
         return Err(
             Problem::not_found(format!("there is no node {address}")).hint("/nodes lists those there are")

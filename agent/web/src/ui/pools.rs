@@ -7,7 +7,6 @@ use axum::extract::State;
 use axum::response::Response;
 use farmhand_control::nodes::no_pool;
 use farmhand_store::pools::Holder;
-use farmhand_store::query;
 use farmhand_store::reading::{self, MOST, Paging, PoolItem, PoolWaiter};
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -33,7 +32,7 @@ pub async fn page(State(app): State<App>, caller: Caller, Query(ask): Query<Ask>
 
 async fn list(app: &App, ask: &Ask) -> Result<Made, Problem> {
     let db = app.reading.db();
-    let now = query::now(db).await?;
+    let now = reading::now(db).await?;
     let paging = Paging {
         cursor: Some(ask.cursor.clone()).filter(|cursor| !cursor.is_empty()),
         limit: Some(MOST),
@@ -144,7 +143,7 @@ pub async fn one(State(app): State<App>, caller: Caller, Path(name): Path<String
 
 async fn detail(app: &App, name: &str) -> Result<Made, Problem> {
     let db = app.reading.db();
-    let now = query::now(db).await?;
+    let now = reading::now(db).await?;
     let Some(pool) = reading::pool(db, name).await? else {
         return Err(no_pool(name).into());
     };

@@ -4,8 +4,8 @@ use axum::extract::State;
 use axum::response::Response;
 use farmhand_control::past_moment;
 use farmhand_core::run::RunState;
+use farmhand_store::Role;
 use farmhand_store::reading::{self, Paging, RunFilter, RunItem};
-use farmhand_store::{Role, query};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
@@ -97,7 +97,7 @@ pub fn zone(name: &str) -> Result<TimeZone, Problem> {
 
 async fn made(app: &App, ask: &Ask, role: Role) -> Result<Made, Problem> {
     let db = app.reading.db();
-    let now = query::now(db).await?;
+    let now = reading::now(db).await?;
     let chosen = |text: &str| Some(text.trim().to_owned()).filter(|t| !t.is_empty());
     let zone = zone(&ask.zone)?;
     let time = |name, text: &str| {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio_postgres::types::Type;
 
-use crate::db::{Db, stmt};
+use crate::db::{Db, no_row, stmt};
 use crate::error::StoreError;
 use farmhand_core::definition::Overlap;
 
@@ -43,15 +43,6 @@ struct Row {
     run_id: i64,
 }
 
-impl Row {
-    fn run(row: Option<Self>) -> Result<i64, StoreError> {
-        row.map(|r| r.run_id).ok_or(StoreError::Decode {
-            op: "submit",
-            message: "no row".to_owned(),
-        })
-    }
-}
-
 /// Makes a run of a job by hand: `farmhand.submit`, with its checks. It runs beside whatever else of the job is
 /// live. With a `key`, the same run is answered for every repetition.
 ///
@@ -64,8 +55,8 @@ pub async fn submit(
     due_at: Option<Timestamp>,
     key: Option<&str>,
 ) -> Result<i64, StoreError> {
-    let row: Option<Row> = db
-        .row(
+    let row: Row = db
+        .one(
             stmt!("submit", often),
             &[
                 (&job_id, Type::TEXT),
@@ -75,7 +66,7 @@ pub async fn submit(
             ],
         )
         .await?;
-    Row::run(row)
+    Ok(row.run_id)
 }
 
 /// As [`submit`], but what else of the job is live matters. Without `commit` nothing is done: the answer says what
@@ -123,7 +114,7 @@ pub async fn submit_overlapping(
             ],
         )
         .await?;
-    let run = Row::run(row)?;
+    let run = row.ok_or_else(|| no_row("submit"))?.run_id;
     // A repetition of a key is answered with the run of the first time.
     let fresh = locked.is_some_and(|locked| run > locked.mark);
     let mut submitted = Submitted {

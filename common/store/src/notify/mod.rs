@@ -299,10 +299,5 @@ pub struct Health {
 }
 
 pub async fn health(db: &Db) -> Result<Health, StoreError> {
-    db.row(stmt!("notify_health"), &[])
-        .await?
-        .ok_or(StoreError::Decode {
-            op: "notify_health",
-            message: "no row".to_owned(),
-        })
+    db.one(stmt!("notify_health"), &[]).await
 }

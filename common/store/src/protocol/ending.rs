@@ -186,11 +186,7 @@ pub struct LeftOver {
 /// Looks whether a sweep would find anything: one statement in place of the five of both.
 pub async fn left_over(db: &Db, gone_for: Duration) -> Result<LeftOver, StoreError> {
     let seconds = i64::try_from(gone_for.as_secs()).unwrap_or(i64::MAX);
-    let row: Option<LeftOver> = db.row(stmt!("left_over"), &[(&seconds, Type::INT8)]).await?;
-    row.ok_or(StoreError::Decode {
-        op: "left_over",
-        message: "no row".to_owned(),
-    })
+    db.one(stmt!("left_over"), &[(&seconds, Type::INT8)]).await
 }
 
 /// Frees what ended sessions still hold (a claim can commit after its session's end), `hold` excepted,

@@ -95,21 +95,16 @@ pub struct HeldOver {
 
 /// Looks at the farm, at the nodes with a mark below these among it.
 pub async fn look(db: &Db, me: &LeaseIdentity, below: &MarksBelow) -> Result<Look, StoreError> {
-    let row: Option<Look> = db
-        .row(
-            stmt!("look", often),
-            &[
-                (&me.address, Type::TEXT),
-                (&me.session, Type::INT8),
-                (&below.ttls, Type::INT8_ARRAY),
-                (&below.marks, Type::INT8_ARRAY),
-            ],
-        )
-        .await?;
-    row.ok_or(StoreError::Decode {
-        op: "look",
-        message: "no row".to_owned(),
-    })
+    db.one(
+        stmt!("look", often),
+        &[
+            (&me.address, Type::TEXT),
+            (&me.session, Type::INT8),
+            (&below.ttls, Type::INT8_ARRAY),
+            (&below.marks, Type::INT8_ARRAY),
+        ],
+    )
+    .await
 }
 
 /// A definition, as agents follow it.

@@ -204,11 +204,8 @@ pub async fn database(db: &Db) -> Result<Database, StoreError> {
     struct Row {
         database: Database,
     }
-    let row: Option<Row> = db.row(stmt!("database"), &[]).await?;
-    row.map(|row| row.database).ok_or(StoreError::Decode {
-        op: "database",
-        message: "no row".to_owned(),
-    })
+    let row: Row = db.one(stmt!("database"), &[]).await?;
+    Ok(row.database)
 }
 
 /// An epoch that an agent opened.

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
-use crate::{jobs, query};
+use crate::jobs;
 
 /// Days of one answer, at most.
 pub const MOST_DAYS: usize = 90;
@@ -173,7 +173,7 @@ pub async fn days(db: &Db, name: &str, count: usize) -> Result<Option<JobDays>, 
         return Ok(None);
     };
     let zone = listed.spec["timezone"].as_str().unwrap_or("UTC");
-    let now = query::now(db).await?;
+    let now = super::now(db).await?;
     days_in(db, name, zone, now, count).await.map(Some)
 }
 

@@ -27,6 +27,15 @@ pub struct EventsFilter {
     pub until: Option<Timestamp>,
 }
 
+impl EventsFilter {
+    fn severities(&self) -> Vec<&'static str> {
+        (Severity::ALL.iter())
+            .filter(|s| self.severity.is_none_or(|least| **s >= least))
+            .map(|s| s.as_str())
+            .collect()
+    }
+}
+
 #[derive(Deserialize)]
 struct Found {
     items: Vec<Recorded>,
@@ -41,10 +50,7 @@ struct Found {
 pub async fn events(db: &Db, filter: &EventsFilter, paging: &Paging) -> Result<Page<Recorded>, StoreError> {
     let limit = paging.rows();
     let before: Option<i64> = paging.after("events")?;
-    let severities: Vec<&str> = (Severity::ALL.iter())
-        .filter(|s| filter.severity.is_none_or(|least| **s >= least))
-        .map(|s| s.as_str())
-        .collect();
+    let severities = filter.severities();
     let looks_through = filter.job.is_some()
         || filter.node.is_some()
         || !filter.kinds.is_empty()
@@ -78,4 +84,29 @@ pub async fn events(db: &Db, filter: &EventsFilter, paging: &Paging) -> Result<P
         page.next = found.floor.map(|floor| cursor("events", &floor));
     }
     Ok(page)
+}
+
+/// Up to `limit` events after `after`, the oldest first: for following along.
+pub async fn events_after(
+    db: &Db,
+    filter: &EventsFilter,
+    after: i64,
+    limit: i64,
+) -> Result<Vec<Recorded>, StoreError> {
+    let severities = filter.severities();
+    db.rows(
+        stmt!("events_after"),
+        &[
+            (&filter.job, Type::TEXT),
+            (&filter.run, Type::INT8),
+            (&filter.node, Type::TEXT),
+            (&filter.kinds, Type::TEXT_ARRAY),
+            (&severities, Type::TEXT_ARRAY),
+            (&filter.since, Type::TIMESTAMPTZ),
+            (&filter.until, Type::TIMESTAMPTZ),
+            (&after, Type::INT8),
+            (&limit, Type::INT8),
+        ],
+    )
+    .await
 }

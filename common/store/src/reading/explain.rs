@@ -4,18 +4,19 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Deserialize;
+use tokio_postgres::types::Type;
 
 use super::nodes::NodeState;
 use super::page::every;
+use super::run::RunRow;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::jobs::{self, Listed};
 use crate::pools::{GateFacts, gate_facts};
-use crate::query::RunRow;
-use crate::{protocol, query};
+use crate::protocol;
 
 use farmhand_core::definition::{JobSpec, Rate};
-use farmhand_core::explain::{Explanation, Facts, Known, Needed, Node, Outcome, Paused, subject};
+use farmhand_core::explain::{Explanation, Facts, Known, Live, Needed, Node, Outcome, Paused, subject};
 
 /// Revisions looked through for the first one.
 const REVISIONS: i64 = 10_000;
@@ -60,13 +61,7 @@ struct Clock {
 
 async fn facts(db: &Db, name: &str, at: Option<Timestamp>) -> Result<Facts, StoreError> {
     let row = jobs::job(db, name).await?;
-    let status: Clock = db
-        .row(stmt!("reading_clock"), &[])
-        .await?
-        .ok_or(StoreError::Decode {
-            op: "reading_clock",
-            message: "no row".to_owned(),
-        })?;
+    let status: Clock = db.one(stmt!("reading_clock"), &[]).await?;
     let nodes = every(|paging| async move { super::nodes(db, None, &paging).await }).await?;
     let known = match row {
         Some(row) => Some(known(db, &row, at, status.db_now).await?),
@@ -99,10 +94,10 @@ async fn facts(db: &Db, name: &str, at: Option<Timestamp>) -> Result<Facts, Stor
 async fn known(db: &Db, row: &Listed, at: Option<Timestamp>, now: Timestamp) -> Result<Known, StoreError> {
     let revisions = jobs::revisions(db, &row.job_id, REVISIONS).await?;
     let outcomes = match at {
-        Some(at) => query::runs_at(db, &row.job_id, at).await?,
+        Some(at) => runs_at(db, &row.job_id, at).await?,
         None => Vec::new(),
     };
-    let live = query::live_runs(db, &row.job_id).await?;
+    let live = live_runs(db, &row.job_id).await?;
     let needed = match subject(&live, at) {
         Some(run) => gate_facts(db, &row.job_id, run.rev, run.run_id).await?,
         None => None,
@@ -125,6 +120,17 @@ async fn known(db: &Db, row: &Listed, at: Option<Timestamp>, now: Timestamp) -> 
         triggers: triggers.parents,
         waiting: triggers.waiting,
     })
+}
+
+/// What is recorded for one due instant of a job's schedule: its runs, or the fold it was skipped in.
+async fn runs_at(db: &Db, job_id: &str, due_at: Timestamp) -> Result<Vec<RunRow>, StoreError> {
+    let params = [(&job_id as _, Type::TEXT), (&due_at as _, Type::TIMESTAMPTZ)];
+    db.rows(stmt!("runs_at"), &params).await
+}
+
+/// The runs of a job that have not ended, the oldest instant first; at most 1,000.
+pub async fn live_runs(db: &Db, job_id: &str) -> Result<Vec<Live>, StoreError> {
+    db.rows(stmt!("live_runs"), &[(&job_id, Type::TEXT)]).await
 }
 
 pub(super) fn need(facts: GateFacts, now: Timestamp) -> Needed {

@@ -19,11 +19,11 @@ use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::pools::gate_facts;
 use crate::text::words;
-use crate::top::NextNow;
 
 use super::explain::need;
 use super::jobs::JobState;
 use super::nodes::NodeState;
+use super::queue::NextNow;
 
 /// Rows of each list.
 const ROWS: i64 = 20;
@@ -196,15 +196,11 @@ impl WaitingRun {
 /// Reads the moment and judges it.
 pub async fn farm(db: &Db) -> Result<FarmNow, StoreError> {
     let mut now: FarmNow = db
-        .row(
+        .one(
             stmt!("reading_farm"),
             &[(&ROWS, Type::INT8), (&FLAPS, Type::INT8)],
         )
-        .await?
-        .ok_or(StoreError::Decode {
-            op: "reading_farm",
-            message: "no row".to_owned(),
-        })?;
+        .await?;
     now.stuck
         .retain(|lease| now.db_now.duration_since(lease.since) > TAKEOVER);
     let mut gated = BTreeMap::new();
@@ -241,15 +237,9 @@ pub struct FarmTotals {
 
 /// Reads the moment and the totals.
 pub async fn status(db: &Db) -> Result<FarmStatus, StoreError> {
-    let totals = db.row(stmt!("reading_farm_totals"), &[]);
+    let totals = db.one(stmt!("reading_farm_totals"), &[]);
     let (now, totals) = tokio::try_join!(farm(db), totals)?;
-    Ok(FarmStatus {
-        now,
-        totals: totals.ok_or(StoreError::Decode {
-            op: "reading_farm_totals",
-            message: "no row".to_owned(),
-        })?,
-    })
+    Ok(FarmStatus { now, totals })
 }
 
 impl FarmNow {

@@ -7,10 +7,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::run::run_row;
 use crate::db::Db;
 use crate::error::StoreError;
+use crate::snapshot;
 use crate::tasks::{TaskRow, tasks};
-use crate::{query, snapshot};
 use farmhand_core::definition::JobSpec;
 use farmhand_core::graph::Graph;
 
@@ -49,7 +50,7 @@ pub struct FlowTask {
 
 /// The tasks of a run; None when there is no such run, or it is no flow.
 pub async fn flow(db: &Db, run_id: i64) -> Result<Option<FlowView>, StoreError> {
-    let Some(run) = query::run(db, run_id).await? else {
+    let Some(run) = run_row(db, run_id).await? else {
         return Ok(None);
     };
     let ended = tasks(db, run_id).await?;

@@ -15,7 +15,6 @@ use crate::error::StoreError;
 use crate::jobs as definitions;
 use crate::jobs::RevisionItem;
 use crate::protocol::{self, Triggers};
-use crate::query;
 use farmhand_core::definition::{Change, JobSpec, changes};
 use farmhand_core::due;
 use farmhand_core::run::RunState;
@@ -47,7 +46,7 @@ pub async fn job(db: &Db, name: &str) -> Result<Option<JobDetail>, StoreError> {
         jobs::read(db, Some(name), &filter, None, 1),
         definitions::job(db, name),
         protocol::triggers(db, name),
-        query::now(db)
+        super::now(db)
     )?;
     let (Some(row), Some(listed)) = (rows.into_iter().next(), listed) else {
         return Ok(None);
@@ -83,7 +82,7 @@ pub async fn next(
     };
     let from = match from {
         Some(from) => from,
-        None => query::now(db).await?,
+        None => super::now(db).await?,
     };
     Ok(Some(NextInstants {
         job_id: name.to_owned(),

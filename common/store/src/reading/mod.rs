@@ -17,18 +17,24 @@ mod matches;
 mod nodes;
 mod outages;
 mod page;
+mod queue;
+mod run;
 mod runs;
 mod view;
 
 use std::time::Duration;
 
-use super::{Db, DbConfig};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::db::stmt;
+use super::{Db, DbConfig, StoreError};
 
 pub use crate::jobs::RevisionItem;
 pub use ahead::{Ahead, JobAhead, Step, ahead, usual};
 pub use days::{Durations, JobDay, JobDays, MOST_DAYS, SuccessRate, days, days_in};
-pub use events::{EventsFilter, events};
-pub use explain::{explain, explain_run};
+pub use events::{EventsFilter, events, events_after};
+pub use explain::{explain, explain_run, live_runs};
 pub use farm::{
     FailingJob, FarmNow, FarmStatus, FarmTotals, FlappingNode, LeaseTrouble, LostNode, OverdueJob, SlowRun,
     StuckLease, WaitingRun, farm, status,
@@ -49,8 +55,10 @@ pub use nodes::{
     HeldRun, LeaseItem, NodeItem, NodeState, PoolItem, PoolWaiter, leases, node, nodes, pool, pools,
 };
 pub use outages::Outage;
-pub use page::{MOST, Page, Paging, every};
-pub use runs::{RunDetail, RunFilter, RunItem, run, runs};
+pub use page::{MOST, Page, Paging, every, upto};
+pub use queue::{NextNow, QueuedRun, queue};
+pub use run::{AttemptRow, RunDetail, RunRow, firing, run, run_row};
+pub use runs::{RunFilter, RunItem, runs};
 pub use view::{LogView, Place, log_view};
 
 /// The server ends a statement that reads for longer.
@@ -86,4 +94,14 @@ impl Reading {
     pub fn observed_by(self, observer: super::Observer) -> Self {
         Self(self.0.observed_by(observer))
     }
+}
+
+/// The database's clock.
+pub async fn now(db: &Db) -> Result<Timestamp, StoreError> {
+    #[derive(Deserialize)]
+    struct Row {
+        db_now: Timestamp,
+    }
+    let row: Row = db.one(stmt!("now"), &[]).await?;
+    Ok(row.db_now)
 }

@@ -72,19 +72,48 @@ pub(super) fn cursor<T: Serialize>(list: &str, place: &T) -> String {
 ///
 /// # Errors
 /// As `read`.
-pub async fn every<T, F>(mut read: impl FnMut(Paging) -> F) -> Result<Page<T>, StoreError>
+pub async fn every<T, F>(read: impl FnMut(Paging) -> F) -> Result<Page<T>, StoreError>
 where
     F: Future<Output = Result<Page<T>, StoreError>>,
 {
-    let mut all = read(Paging::first(MOST)).await?;
-    while let Some(cursor) = all.next.take() {
+    upto(i64::MAX, usize::MAX, None, read).await
+}
+
+/// Up to `limit` items from `cursor` on, as one page; `pages` are read for them at most.
+///
+/// # Errors
+/// As `read`.
+pub async fn upto<T, F>(
+    limit: i64,
+    pages: usize,
+    cursor: Option<String>,
+    mut read: impl FnMut(Paging) -> F,
+) -> Result<Page<T>, StoreError>
+where
+    F: Future<Output = Result<Page<T>, StoreError>>,
+{
+    let (mut all, mut left) = (
+        Page {
+            items: Vec::new(),
+            next: cursor,
+        },
+        limit,
+    );
+    for _ in 0..pages {
+        if left < 1 {
+            break;
+        }
         let page = read(Paging {
-            cursor: Some(cursor),
-            limit: Some(MOST),
+            cursor: all.next.take(),
+            limit: Some(left),
         });
         let page = page.await?;
+        left -= i64::try_from(page.items.len()).unwrap_or(left);
         all.items.extend(page.items);
         all.next = page.next;
+        if all.next.is_none() {
+            break;
+        }
     }
     Ok(all)
 }

@@ -1,4 +1,4 @@
-//! Lists of runs, and one run in full.
+//! Lists of runs.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -7,16 +7,11 @@ use tokio_postgres::types::Type;
 use utoipa::ToSchema;
 
 use super::page::{Page, Paging, cursor};
+use crate::Kind;
 use crate::conn::Param;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
-use crate::logs::{LogExtent, log_extents};
-use crate::progress::{Reported, progress};
-use crate::query::{self, AttemptRow, RunRow};
-use crate::{Kind, query::attempts};
 use farmhand_core::run::RunState;
-use farmhand_core::stream::Checkpoint;
-use farmhand_core::usual::Exceeded;
 
 /// Rows that one page of a filter looks at, at most.
 const SCANNED: i64 = 10_000;
@@ -204,84 +199,4 @@ async fn ended(db: &Db, filter: &RunFilter, paging: &Paging) -> Result<Page<RunI
         page.next = (found.floor_at.zip(found.floor)).map(|place| cursor("ended-runs", &place));
     }
     Ok(page)
-}
-
-/// One run in full.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-pub struct RunDetail {
-    /// The database's clock.
-    pub db_now: Timestamp,
-    pub run: RunRow,
-    /// All of them, the oldest first.
-    pub attempts: Vec<AttemptRow>,
-    /// Who asked that it be cancelled.
-    pub cancel_by: Option<String>,
-    /// What its command last reported.
-    pub progress: Option<Reported>,
-    /// Of a stream: its checkpoint, read.
-    #[schema(value_type = Option<Object>)]
-    pub stream: Option<Checkpoint>,
-    /// Which attempts have output stored, and how much.
-    pub output: Vec<LogExtent>,
-    /// The runs that were made together with it, itself included; at most 200.
-    pub firing: Vec<RunItem>,
-    /// Whether it is a flow: its tasks are read apart.
-    pub flow: bool,
-    /// Until when its holder's lease lasts; for people.
-    pub lease_until: Option<Timestamp>,
-    /// By when the holder must have ended the attempt: its timeout.
-    pub hard_end: Option<Timestamp>,
-    /// What it is measured by, when it takes longer than usual.
-    #[schema(value_type = Option<crate::described::Exceeded>)]
-    pub exceeded: Option<Exceeded>,
-}
-
-#[derive(Deserialize)]
-struct About {
-    db_now: Timestamp,
-    cancel_by: Option<String>,
-    flow: bool,
-    lease_until: Option<Timestamp>,
-    hard_end: Option<Timestamp>,
-    exceeded: Option<Exceeded>,
-    firing: Vec<RunItem>,
-}
-
-/// A run with its attempts; None when there is none, or its history has been dropped.
-pub async fn run(db: &Db, run_id: i64) -> Result<Option<RunDetail>, StoreError> {
-    let Some(row) = query::run(db, run_id).await? else {
-        return Ok(None);
-    };
-    let params = [
-        (&run_id as _, Type::INT8),
-        (&row.job_id as _, Type::TEXT),
-        (&row.rev as _, Type::INT8),
-        (&row.firing as _, Type::INT8),
-    ];
-    let about = db.row::<About>(stmt!("reading_run"), &params);
-    let (attempts, reported, output, about) = tokio::try_join!(
-        attempts(db, run_id),
-        progress(db, run_id),
-        log_extents(db, run_id),
-        about
-    )?;
-    let about = about.ok_or(StoreError::Decode {
-        op: "reading_run",
-        message: "no row".to_owned(),
-    })?;
-    let checkpoint = reported.as_ref().and_then(|r| r.checkpoint.as_deref());
-    Ok(Some(RunDetail {
-        db_now: about.db_now,
-        stream: checkpoint.and_then(|text| Checkpoint::parse(text).ok()),
-        attempts,
-        cancel_by: about.cancel_by,
-        progress: reported,
-        output,
-        firing: about.firing,
-        flow: about.flow,
-        lease_until: about.lease_until,
-        hard_end: about.hard_end,
-        exceeded: about.exceeded,
-        run: row,
-    }))
 }

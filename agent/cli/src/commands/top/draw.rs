@@ -2,73 +2,80 @@
 
 use std::time::Duration;
 
-use farmhand_store::reading::{Finding, NodeState};
-use farmhand_store::top::{DueNow, Moment, NextNow, NodeNow, RunNow};
+use farmhand_store::reading::{HeldRun, NextNow, NodeItem, NodeState, QueuedRun};
 use jiff::Timestamp;
 
+use super::Moment;
 use crate::commands::next::distance;
 use crate::commands::out;
-use crate::commands::status::finding;
+use crate::commands::status::{counted, due, finding};
 
 /// One table.
 pub struct List {
     pub title: String,
     pub headers: Vec<&'static str>,
     pub rows: Vec<Vec<String>>,
-    /// Of all rows, also those that were not read.
+    /// Of all rows that are known of, read or not.
     total: usize,
 }
 
 /// What stands above the lists.
-pub fn head(moment: &Moment, findings: &[Finding]) -> Vec<String> {
-    let oldest = moment.oldest_ready.map_or_else(String::new, |at| {
-        format!(" (the oldest for {})", age(moment.db_now, at))
-    });
+pub fn head(moment: &Moment) -> Vec<String> {
+    let farm = &moment.farm;
     let mut lines = vec![format!(
-        "{} nodes, {} of {} slots, {} due{oldest}, {} waiting  {}",
-        moment.open_nodes,
-        moment.running,
-        moment.slots,
-        moment.due,
-        moment.waiting,
-        out::time(moment.db_now)
+        "{} nodes, {} of {} slots, due: {}, waiting: {}  {}",
+        moment.nodes.iter().filter(|node| node.open).count(),
+        counted(farm.running),
+        farm.slots,
+        due(farm),
+        counted(farm.waiting),
+        out::time(farm.db_now)
     )];
-    lines.extend(findings.iter().map(finding));
+    lines.extend(farm.findings.iter().map(finding));
     lines
 }
 
 pub fn lists(moment: &Moment) -> Vec<List> {
-    let now = moment.db_now;
-    let count = |n: i64| usize::try_from(n).unwrap_or(0);
+    let (farm, now) = (&moment.farm, moment.farm.db_now);
+    let list = |title: String, headers: &[&'static str], rows: Vec<Vec<String>>, total: i64| List {
+        title,
+        headers: headers.to_vec(),
+        total: usize::try_from(total).unwrap_or(0).max(rows.len()),
+        rows,
+    };
+    let mut held: Vec<(&NodeItem, &HeldRun)> = (moment.nodes.iter())
+        .flat_map(|node| node.runs.iter().map(move |run| (node, run)))
+        .collect();
+    held.sort_by_key(|(_, run)| (run.claimed_at, run.run_id));
     vec![
-        List {
-            title: format!("NODES {}", moment.nodes.len()),
-            headers: vec!["ADDRESS", "STATE", "SLOTS", "LEASE", "LABELS"],
-            rows: moment.nodes.iter().map(|node| of_node(node, now)).collect(),
-            total: moment.nodes.len(),
-        },
-        List {
-            title: format!("RUNNING {}", moment.running),
-            headers: vec!["RUN", "JOB", "TRY", "NODE", "FOR"],
-            rows: moment.runs.iter().map(|run| of_run(run, now)).collect(),
-            total: count(moment.running),
-        },
-        List {
-            title: format!("DUE {}, WAITING {}", moment.due, moment.waiting),
-            headers: vec!["RUN", "JOB", "DUE", "WHY"],
-            rows: moment.queue.iter().map(|run| of_due(run, now)).collect(),
-            total: count(moment.due + moment.waiting),
-        },
-        List {
-            title: "NEXT".to_owned(),
-            headers: vec!["IN", "JOB"],
-            rows: moment.next.iter().map(|next| of_next(next, now)).collect(),
-            total: moment.next.len(),
-        },
+        list(
+            format!("NODES {}", moment.nodes.len()),
+            &["ADDRESS", "STATE", "SLOTS", "LEASE", "LABELS"],
+            moment.nodes.iter().map(|node| of_node(node, now)).collect(),
+            0,
+        ),
+        list(
+            format!("RUNNING {}", counted(farm.running)),
+            &["RUN", "JOB", "TRY", "NODE", "FOR"],
+            held.iter().map(|(node, run)| of_run(node, run, now)).collect(),
+            farm.running,
+        ),
+        list(
+            format!("DUE {}, WAITING {}", counted(farm.due), counted(farm.waiting)),
+            &["RUN", "JOB", "DUE", "WHY"],
+            moment.queue.iter().map(|run| of_due(run, now)).collect(),
+            farm.due + farm.waiting,
+        ),
+        list(
+            "NEXT".to_owned(),
+            &["IN", "JOB"],
+            farm.next.iter().map(|next| of_next(next, now)).collect(),
+            0,
+        ),
     ]
 }
 
-fn of_node(node: &NodeNow, now: Timestamp) -> Vec<String> {
+fn of_node(node: &NodeItem, now: Timestamp) -> Vec<String> {
     let state = match (node.state, node.running) {
         (NodeState::Draining, 0) => "drained",
         (state, _) => state.as_str(),
@@ -92,8 +99,8 @@ fn of_node(node: &NodeNow, now: Timestamp) -> Vec<String> {
     ]
 }
 
-fn of_run(run: &RunNow, now: Timestamp) -> Vec<String> {
-    let mut since = age(now, run.started_at.unwrap_or(run.claimed_at));
+fn of_run(node: &NodeItem, run: &HeldRun, now: Timestamp) -> Vec<String> {
+    let mut since = age(now, run.claimed_at);
     if run.cancel_requested {
         since.push_str(", being cancelled");
     }
@@ -101,12 +108,12 @@ fn of_run(run: &RunNow, now: Timestamp) -> Vec<String> {
         run.run_id.to_string(),
         run.job_id.clone(),
         run.attempt.to_string(),
-        run.node.clone(),
+        node.address.clone(),
         since,
     ]
 }
 
-fn of_due(run: &DueNow, now: Timestamp) -> Vec<String> {
+fn of_due(run: &QueuedRun, now: Timestamp) -> Vec<String> {
     let why = match (&run.gate, &run.node) {
         (Some(gate), _) => format!("waits: {gate}"),
         (None, _) if run.ready_at > now => {
@@ -133,14 +140,8 @@ fn age(now: Timestamp, at: Timestamp) -> String {
 }
 
 /// The whole screen: never more lines or columns than there are. What does not fit is counted.
-pub fn page(
-    moment: &Moment,
-    findings: &[Finding],
-    trouble: Option<&str>,
-    width: usize,
-    height: usize,
-) -> Vec<String> {
-    let mut lines = head(moment, findings);
+pub fn page(moment: &Moment, trouble: Option<&str>, width: usize, height: usize) -> Vec<String> {
+    let mut lines = head(moment);
     if let Some(trouble) = trouble {
         lines.push(format!("! {trouble}"));
     }
@@ -228,28 +229,34 @@ mod tests {
 
     use super::*;
 
-    fn moment(nodes: usize, runs: usize) -> Moment {
+    fn moment(nodes: i64, runs: i64) -> Moment {
         let now = "2026-11-21T12:00:00Z";
-        let node = |n: usize| {
-            json!({"address": format!("n{n}"), "state": "ready", "open": true, "session": 1,
-            "slots": 4, "running": 1, "lease_until": "2026-11-21T12:00:25Z", "ttl_ms": 30000, "drain_until": null,
+        let run = |n: i64| {
+            json!({"run_id": n, "job_id": "a-job-with-a-name-that-is-rather-long-for-a-table", "attempt": 1,
+            "fence": n, "claimed_at": "2026-11-21T11:59:00Z", "cancel_requested": false})
+        };
+        let node = |n: i64| {
+            let runs = (0..if n == 0 { runs } else { 0 }).map(run).collect::<Vec<_>>();
+            json!({"address": format!("n{n}"), "name": "n", "state": "ready", "open": true, "session": 1, "slots": 4,
+            "running": 1, "lease_until": "2026-11-21T12:00:25Z", "ttl_ms": 30000, "started_at": now, "runs": runs,
             "labels": {"role": "batch", "zone": "a-zone-with-a-long-name"}, "version": "0.1.0"})
         };
-        let run = |n: usize| {
-            json!({"run_id": n, "job_id": "a-job-with-a-name-that-is-rather-long-for-a-table",
-            "kind": "scheduled", "attempt": 1, "node": "n1", "session": 1, "claimed_at": "2026-11-21T11:59:00Z",
-            "started_at": null, "cancel_requested": false})
-        };
-        let value = json!({"db_now": now, "running": runs, "due": 0, "waiting": 0, "oldest_ready": null, "slots": 8,
-            "open_nodes": nodes, "nodes": (0..nodes).map(node).collect::<Vec<_>>(),
-            "runs": (0..runs).map(run).collect::<Vec<_>>(), "queue": [], "next": [], "claims_open": true});
-        serde_json::from_value(value).unwrap()
+        let farm = json!({"db_now": now, "overdue": [], "stuck": [], "failing": [], "lost": [], "waits": [],
+            "oldest_due": null, "oldest_gated": null, "next": [], "running": runs, "due": 0, "waiting": 0,
+            "nodes": {"ready": nodes}, "slots": 8, "claims_open": true, "any_job": true});
+        Moment {
+            farm: serde_json::from_value(farm).unwrap(),
+            nodes: (0..nodes)
+                .map(|n| serde_json::from_value(node(n)).unwrap())
+                .collect(),
+            queue: Vec::new(),
+        }
     }
 
     #[test]
     fn a_page_never_leaves_the_screen_and_counts_what_does_not_fit() {
         for (width, height) in [(80, 24), (40, 10), (200, 60), (20, 3)] {
-            let lines = page(&moment(30, 100), &[], None, width, height);
+            let lines = page(&moment(30, 100), None, width, height);
             assert!(lines.len() <= height, "{width}x{height}: {}", lines.join("\n"));
             assert!(
                 lines.iter().all(|l| l.chars().count() <= width),
@@ -257,14 +264,14 @@ mod tests {
                 lines.join("\n")
             );
         }
-        let text = page(&moment(30, 100), &[], None, 80, 24).join("\n");
+        let text = page(&moment(30, 100), None, 80, 24).join("\n");
         assert!(text.contains("RUNNING 100") && text.contains("more"), "{text}");
         assert!(text.ends_with("q leaves"), "{text}");
     }
 
     #[test]
     fn a_small_farm_is_shown_whole_at_eighty_columns() {
-        let text = page(&moment(3, 2), &[], None, 80, 24).join("\n");
+        let text = page(&moment(3, 2), None, 80, 24).join("\n");
         assert!(!text.contains("more"), "{text}");
         assert!(text.contains("n2") && text.contains("25s"), "{text}");
     }

@@ -8,21 +8,21 @@ use std::time::Duration;
 
 use clap::Args;
 use farmhand_core::document::parse_duration;
-use farmhand_store::reading::{self, FarmNow};
-use farmhand_store::top::{Moment, moment};
+use farmhand_store::reading::{self, FarmNow, NodeItem, QueuedRun, every};
 use farmhand_store::{Db, StoreError};
+use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::screen::{Key, Screen};
 use super::{DatabaseArgs, Exit, Outcome, out};
 
-/// Rows of each list, where no screen says how many fit.
+/// Rows of the queue, where no screen says how many fit.
 const ROWS: i64 = 200;
 
 #[derive(Args, Debug)]
 pub struct TopArgs {
     /// How often it is drawn, from 1s
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = every)]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = interval)]
     every: Duration,
     /// Show one moment, and leave; without a terminal that is so anyway
     #[arg(long)]
@@ -31,7 +31,7 @@ pub struct TopArgs {
     database: DatabaseArgs,
 }
 
-fn every(text: &str) -> Result<Duration, String> {
+fn interval(text: &str) -> Result<Duration, String> {
     let every = parse_duration(text)?;
     if every < Duration::from_secs(1) {
         return Err("write a duration from 1s up".to_owned());
@@ -43,7 +43,7 @@ pub async fn run(args: &TopArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     let first = read(&db).await?;
     if as_json {
-        out::json(&first.0);
+        out::json(&first);
         return Ok(Exit::Ok);
     }
     if args.once || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
@@ -53,15 +53,28 @@ pub async fn run(args: &TopArgs, as_json: bool) -> Outcome {
     live(&db, args.every, first).await
 }
 
-/// The lists, and the verdict above them.
-type Shown = (Moment, FarmNow);
-
-async fn read(db: &Db) -> Result<Shown, StoreError> {
-    tokio::try_join!(moment(db, ROWS), reading::farm(db))
+/// The farm at one moment.
+#[derive(Serialize)]
+struct Moment {
+    farm: FarmNow,
+    /// Open ones first.
+    nodes: Vec<NodeItem>,
+    queue: Vec<QueuedRun>,
 }
 
-fn print((moment, farm): &Shown) {
-    for line in draw::head(moment, &farm.findings) {
+async fn read(db: &Db) -> Result<Moment, StoreError> {
+    let (farm, nodes, queue) = tokio::try_join!(
+        reading::farm(db),
+        every(|paging| async move { reading::nodes(db, None, &paging).await }),
+        reading::queue(db, ROWS)
+    )?;
+    let mut nodes = nodes.items;
+    nodes.sort_by_key(|node| !node.open);
+    Ok(Moment { farm, nodes, queue })
+}
+
+fn print(moment: &Moment) {
+    for line in draw::head(moment) {
         out::line(&out::printable(&line));
     }
     for list in draw::lists(moment) {
@@ -73,8 +86,8 @@ fn print((moment, farm): &Shown) {
     }
 }
 
-/// Two statements for each drawing. A database that is away is waited for, with the last moment on the screen.
-async fn live(db: &Db, every: Duration, mut shown: Shown) -> Outcome {
+/// A database that is away is waited for, with the last moment on the screen.
+async fn live(db: &Db, every: Duration, mut shown: Moment) -> Outcome {
     let mut screen = Screen::open()?;
     let mut resized = signal(SignalKind::window_change())?;
     let mut terminated = signal(SignalKind::terminate())?;
@@ -84,13 +97,7 @@ async fn live(db: &Db, every: Duration, mut shown: Shown) -> Outcome {
     let mut trouble = None;
     loop {
         let (width, height) = screen.size();
-        screen.show(&draw::page(
-            &shown.0,
-            &shown.1.findings,
-            trouble.as_deref(),
-            width,
-            height,
-        ));
+        screen.show(&draw::page(&shown, trouble.as_deref(), width, height));
         tokio::select! {
             _ = ticks.tick() => match read(db).await {
                 Ok(now) => (shown, trouble) = (now, None),

@@ -2,8 +2,8 @@
 
 use farmhand_control::{Chosen, Deed, past_moment};
 use farmhand_core::run::RunState;
+use farmhand_store::Db;
 use farmhand_store::reading::{self, Paging, RunFilter};
-use farmhand_store::{Db, query};
 use jiff::Timestamp;
 
 use crate::Problem;
@@ -23,7 +23,7 @@ pub async fn chosen(db: &Db, deed: Deed, fields: &[(String, String)]) -> Result<
             .map_err(|_| Problem::bad_request(format!("{text} is not a valid run number")))
     };
     let (now, zone) = (
-        query::now(db).await?,
+        reading::now(db).await?,
         runs::zone(field("zone").unwrap_or_default())?,
     );
     let time = |name: &str| -> Result<Option<Timestamp>, Problem> {

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::Method;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use farmhand_store::{Role, query};
+use farmhand_store::{Role, reading};
 use maud::{Markup, html};
 use uuid::Uuid;
 
@@ -99,7 +99,7 @@ async fn made(app: &App, caller: &Caller, verb: Verb, fields: &[(String, String)
     Ok(Made {
         title: asked.title(),
         section: Section::Other,
-        now: query::now(app.reading.db()).await?,
+        now: reading::now(app.reading.db()).await?,
         tick: 0,
         content,
     })

@@ -5,7 +5,6 @@ mod graph;
 
 use axum::extract::State;
 use axum::response::Response;
-use farmhand_store::query;
 use farmhand_store::reading::{self, FlowTask, FlowView};
 use maud::{Markup, html};
 
@@ -22,8 +21,8 @@ pub async fn page(State(app): State<App>, caller: Caller, Path(id): Path<i64>) -
 
 async fn made(app: &App, id: i64) -> Result<Made, Problem> {
     let db = app.reading.db();
-    let now = query::now(db).await?;
-    let Some(run) = query::run(db, id).await? else {
+    let now = reading::now(db).await?;
+    let Some(run) = reading::run_row(db, id).await? else {
         return Err(Problem::not_found(format!("there is no run {id}")));
     };
     let Some(view) = reading::flow(db, id).await? else {

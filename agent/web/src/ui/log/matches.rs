@@ -3,7 +3,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use farmhand_store::query;
 use farmhand_store::reading::{self, LogMatches, MOST_RUNS, SearchCut, Sought};
 use maud::{Markup, html};
 
@@ -103,7 +102,7 @@ async fn made(app: &App, section: Section, text: &str, content: Markup) -> Resul
     Ok(Made {
         title: format!("Lines with {text}"),
         section,
-        now: query::now(app.reading.db()).await?,
+        now: reading::now(app.reading.db()).await?,
         tick: 0,
         content,
     })

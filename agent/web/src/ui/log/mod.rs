@@ -7,7 +7,6 @@ pub mod whole;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use farmhand_store::query;
 use farmhand_store::reading::{self, LogView, Place};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -61,7 +60,7 @@ pub async fn page(
     let made = Made {
         title: format!("Output of run {id}"),
         section: Section::Runs,
-        now: query::now(db).await?,
+        now: reading::now(db).await?,
         tick: 0,
         content: content(&view, &block, ask.wrap != "off"),
     };

@@ -1,0 +1,40 @@
+//! What the API and the page do, too: one action, with one text.
+
+use farmhand_control::{Action, Answer, By, perform};
+use farmhand_store::Db;
+use farmhand_store::jobs::Once;
+
+use super::{Exit, Failure, Outcome, out, who};
+
+/// Does it, and prints what was done.
+pub async fn run(db: &Db, action: &Action, as_json: bool) -> Outcome {
+    let answer = act(db, action, None).await?;
+    if as_json {
+        out::json(&answer);
+    } else {
+        say(&answer);
+    }
+    Ok(Exit::Ok)
+}
+
+/// Does it; with a key, once.
+///
+/// # Errors
+/// As the action.
+pub async fn act(db: &Db, action: &Action, key: Option<&str>) -> Result<Answer, Failure> {
+    let by = By {
+        who: &who(),
+        // Runs are made once for a key, whoever sends it.
+        once: key.map(|key| Once { token_id: 0, key }),
+    };
+    Ok(perform(db, action, by, true).await?)
+}
+
+pub fn say(answer: &Answer) {
+    out::line(&out::printable(&answer.what));
+}
+
+/// The run that was made: one, or the first of its firing.
+pub fn made(answer: &Answer) -> i64 {
+    answer.runs.first().copied().unwrap_or_default()
+}

@@ -1,0 +1,38 @@
+//! What is to run next: the queue, and the next instants of jobs.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio_postgres::types::Type;
+use utoipa::ToSchema;
+
+use crate::Kind;
+use crate::db::{Db, stmt};
+use crate::error::StoreError;
+
+/// A run that is due.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueuedRun {
+    pub run_id: i64,
+    pub job_id: String,
+    pub kind: Kind,
+    /// The only node that may run it.
+    pub node: Option<String>,
+    pub due_at: Timestamp,
+    pub ready_at: Timestamp,
+    /// What it waits for, if it may not be claimed yet.
+    pub gate: Option<String>,
+    pub reason: Option<String>,
+    pub priority: i32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NextNow {
+    pub job_id: String,
+    pub next_run: Timestamp,
+}
+
+/// The first `rows` runs that are due, in the order in which they are claimed; those that may not be yet, last.
+/// It sorts the whole queue: for a command, not for a page.
+pub async fn queue(db: &Db, rows: i64) -> Result<Vec<QueuedRun>, StoreError> {
+    db.rows(stmt!("queue"), &[(&rows, Type::INT8)]).await
+}
