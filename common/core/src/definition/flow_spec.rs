@@ -76,5 +76,6 @@ pub struct TaskSpec {
 pub enum Resume {
     #[default]
     Restart,
+    #[serde(alias = "skip-finished")]
     SkipFinished,
 }

@@ -8,7 +8,7 @@ use super::job::{JobLayer, Shared, read_job};
 use super::notify::TargetDefinition;
 use super::pools::PoolDefinition;
 use super::twice::{Place, defined_twice};
-use super::{JobSpec, needs, triggers};
+use super::{JobSpec, needs};
 use crate::document::{Mistakes, Problem, Reader, Sink, Source, parse_table};
 
 /// One job as a file defines it.
@@ -132,7 +132,9 @@ fn read_file<'a>(
             jobs.push(JobDefinition {
                 name: name.value.to_owned(),
                 spec: read_job(Reader::new(layers, sink), &layer, shared),
-                parents: triggers::parents_of(own),
+                parents: (Reader::new(vec![own], sink).texts("triggered_by").into_iter())
+                    .map(|found| (found.value.to_owned(), found.span))
+                    .collect(),
                 renamed_from: (own.get("renamed_from").and_then(|name| name.get_ref().as_str()))
                     .map(str::to_owned),
                 source: index,

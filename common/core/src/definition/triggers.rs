@@ -5,7 +5,6 @@ use std::fmt;
 use std::ops::Range;
 
 use serde_json::Value;
-use toml::de::{DeTable, DeValue};
 
 use super::load::JobDefinition;
 use super::{JobSpec, RunOn};
@@ -206,21 +205,6 @@ fn place(job: &JobDefinition, parent: &str) -> Range<usize> {
     let named = job.parents.iter().find(|(name, _)| name == parent);
     let found = named.or_else(|| job.parents.first());
     found.map_or_else(|| job.span.clone(), |(_, span)| span.clone())
-}
-
-/// The names in `triggered_by`, with their places.
-pub(super) fn parents_of(own: &DeTable<'_>) -> Vec<(String, Range<usize>)> {
-    let Some(value) = own.get("triggered_by") else {
-        return Vec::new();
-    };
-    match value.get_ref() {
-        DeValue::Array(items) => (items.iter())
-            .filter_map(|item| Some((item.get_ref().as_str()?.to_owned(), item.span())))
-            .collect(),
-        other => (other.as_str().map(|name| (name.to_owned(), value.span())))
-            .into_iter()
-            .collect(),
-    }
 }
 
 /// What is wrong within one job.

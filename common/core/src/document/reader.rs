@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use super::{Problem, Wrong, closest, text};
+use super::{Problem, Wrong, closest, filled, text};
 
 /// Where the mistakes of one source go.
 #[derive(Debug)]
@@ -215,6 +215,22 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The texts of a key that has one or a list of them, with their places; whatever else stands there is passed over.
+    pub fn texts(&mut self, key: &'static str) -> Vec<Found<&'a str>> {
+        let Some(Found { value, span }) = self.raw(key) else {
+            return Vec::new();
+        };
+        let listed = value.as_array().into_iter().flatten();
+        let all = listed.map(|item| (item.get_ref(), item.span()));
+        all.chain([(value, span)])
+            .filter(|(value, _)| filled(value).is_ok())
+            .filter_map(|(value, span)| {
+                let value = value.as_str()?;
+                Some(Found { value, span })
+            })
+            .collect()
+    }
+
     /// A table inside; its layers are the tables of that name in all of this one's layers.
     pub fn table(&mut self, key: &'static str) -> Option<Reader<'a>> {
         self.table_like(key, "…")
@@ -282,7 +298,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reports the keys that were never asked for. `hints` maps words from elsewhere to what is meant here.
-    pub fn finish(self, hints: &[(&str, &str)]) {
+    pub fn finish(&self, hints: &[(&str, &str)]) {
         for layer in &self.layers {
             for (key, _) in layer.iter() {
                 let name: &str = key.get_ref();
