@@ -47,6 +47,7 @@ pub struct Cause {
 }
 
 impl Cause {
+    /// The cause of this kind that has this name: of a person, a job, a run.
     pub fn of(kind: CauseKind, name: impl ToString) -> Self {
         Self {
             kind,

@@ -109,6 +109,7 @@ impl std::fmt::Display for JobHealth {
 }
 
 impl JobHealth {
+    /// Every state, what needs somebody first.
     pub const ALL: [JobHealth; 7] = [
         JobHealth::Late,
         JobHealth::Failing,
@@ -119,6 +120,7 @@ impl JobHealth {
         JobHealth::Enabled,
     ];
 
+    /// The state of a job with these facts.
     pub fn of(facts: &JobFacts) -> Self {
         match facts {
             JobFacts { enabled: false, .. } => Self::Disabled,
@@ -131,6 +133,7 @@ impl JobHealth {
         }
     }
 
+    /// As it is stored, filtered by and shown.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Late => "late",

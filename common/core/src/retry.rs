@@ -29,6 +29,7 @@ impl Default for Retry {
     }
 }
 
+/// How the pause between tries grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backoff {

@@ -20,6 +20,7 @@ crate::words! {
 }
 
 impl RunState {
+    /// Whether nothing comes after it.
     pub fn is_final(self) -> bool {
         !matches!(self, RunState::Due | RunState::Running)
     }
@@ -36,6 +37,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The state that a run with this outcome is left in.
     pub fn state(self) -> RunState {
         match self {
             Outcome::Succeeded => RunState::Succeeded,

@@ -77,6 +77,7 @@ pub struct Child {
     pub ends: Vec<End>,
 }
 
+/// A job that triggers another, and by which ends.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Parent {
     pub job_id: String,

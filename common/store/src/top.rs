@@ -35,6 +35,7 @@ pub struct Moment {
     pub claims_open: bool,
 }
 
+/// A node as `farmhand top` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeNow {
     pub address: String,
@@ -51,6 +52,7 @@ pub struct NodeNow {
     pub version: String,
 }
 
+/// A running attempt as `farmhand top` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunNow {
     pub run_id: i64,
@@ -64,6 +66,7 @@ pub struct RunNow {
     pub cancel_requested: bool,
 }
 
+/// A due run as `farmhand top` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DueNow {
     pub run_id: i64,
@@ -79,6 +82,7 @@ pub struct DueNow {
     pub priority: i32,
 }
 
+/// A job's next due instant as `farmhand top` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NextNow {
     pub job_id: String,
@@ -104,6 +108,7 @@ pub enum Names {
     Runs,
 }
 
+/// A name that a shell may complete.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Name {
     pub name: String,

@@ -8,6 +8,7 @@ use crate::document::Reader;
 const ABOUT_INSTANTS: &[&str] = &["calendars", "start", "end"];
 
 impl JobSpec {
+    /// How this job goes from one round to the next.
     pub fn rounds(&self) -> Rounds {
         Rounds {
             idle_exit: self.idle_exit.clone(),

@@ -49,6 +49,7 @@ pub struct Scripts {
     pub jobs: Option<u32>,
 }
 
+/// One task of a job file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskSpec {

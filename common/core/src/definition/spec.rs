@@ -208,6 +208,7 @@ pub enum OnLost {
     Fail,
 }
 
+/// On how many nodes each firing runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunOn {
@@ -216,6 +217,7 @@ pub enum RunOn {
     EachNode,
 }
 
+/// How an attempt's processes are kept together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
@@ -224,6 +226,7 @@ pub enum Isolation {
     Pid,
 }
 
+/// Which ends of a parent trigger a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TriggerOn {
@@ -233,6 +236,7 @@ pub enum TriggerOn {
     Finish,
 }
 
+/// What an attempt may use; the kernel enforces it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
@@ -272,6 +276,7 @@ impl Default for Output {
     }
 }
 
+/// A parameter that runs of a job may be given.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ParamSpec {
@@ -282,6 +287,7 @@ pub struct ParamSpec {
     pub required: bool,
 }
 
+/// What a parameter's values are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParamType {

@@ -17,6 +17,7 @@ pub struct Wrong {
 }
 
 impl Wrong {
+    /// A value that is wrong as a whole.
     pub fn new(what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             what: what.into(),
@@ -66,6 +67,7 @@ pub fn filled(value: &DeValue<'_>) -> Result<String, Wrong> {
     })
 }
 
+/// `true` or `false`.
 pub fn boolean(value: &DeValue<'_>) -> Result<bool, Wrong> {
     value
         .as_bool()

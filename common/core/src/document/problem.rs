@@ -77,14 +77,17 @@ impl Mistakes {
         })
     }
 
+    /// How many mistakes there are.
     pub fn len(&self) -> usize {
         self.problems.len()
     }
 
+    /// Never, for mistakes that [`Self::check`] returned.
     pub fn is_empty(&self) -> bool {
         self.problems.is_empty()
     }
 
+    /// The mistakes with lines and columns, for machines.
     pub fn located(&self) -> Vec<Located> {
         self.problems
             .iter()

@@ -26,6 +26,7 @@ impl<'s> Sink<'s> {
         }
     }
 
+    /// Adds a mistake that stands at these bytes.
     pub fn report(&self, span: Range<usize>, what: impl Into<String>, fix: impl Into<String>) {
         self.problems.borrow_mut().push(Problem {
             source: self.source,
@@ -45,6 +46,7 @@ impl<'s> Sink<'s> {
         self.report(at, format!("`{key}`: {}", wrong.what), wrong.fix);
     }
 
+    /// Everything that was reported.
     pub fn into_problems(self) -> Vec<Problem> {
         self.problems.into_inner()
     }
@@ -94,6 +96,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// A reader of these layers, the first of which wins.
     pub fn new(layers: Vec<&'a DeTable<'a>>, sink: &'a Sink<'a>) -> Self {
         Self {
             layers,
@@ -102,6 +105,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Where the mistakes of this table go.
     pub fn sink(&self) -> &'a Sink<'a> {
         self.sink
     }

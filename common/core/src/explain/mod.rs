@@ -171,6 +171,7 @@ pub struct TriggerWait {
     pub waits: Vec<String>,
 }
 
+/// Who paused something, when and why.
 #[derive(Clone, Debug)]
 pub struct Paused {
     pub by: Option<String>,
@@ -208,6 +209,7 @@ pub struct Live {
     pub node: Option<String>,
 }
 
+/// What the claim statement looks at in a node.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub address: String,

@@ -160,6 +160,7 @@ impl<'f> Course<'f> {
         self.left == 0
     }
 
+    /// How many tasks run now.
     pub fn running(&self) -> usize {
         self.running
     }

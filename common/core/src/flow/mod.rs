@@ -44,6 +44,7 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// As logs and results say it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -103,6 +104,7 @@ pub struct Extras {
 static NO_EXTRAS: LazyLock<Arc<Extras>> = LazyLock::new(Arc::default);
 
 impl Task {
+    /// A task that provides nothing and waits for nothing.
     pub fn new(name: impl Into<Arc<str>>, at: Place, action: Action) -> Self {
         Self {
             member: Member {
@@ -120,6 +122,7 @@ impl Task {
         }
     }
 
+    /// As people know it.
     pub fn name(&self) -> &str {
         &self.member.name
     }

@@ -44,6 +44,7 @@ impl fmt::Display for Place {
     }
 }
 
+/// What one task says about another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Relation {
@@ -78,6 +79,7 @@ pub struct Member {
     pub references: Vec<Reference>,
 }
 
+/// What an edge of the graph leads from or to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
     /// Index of the member; equal to the index of the node.
@@ -292,10 +294,12 @@ impl Graph {
         &self.nodes
     }
 
+    /// All edges, in no order.
     pub fn edges(&self) -> &[Edge] {
         &self.edges
     }
 
+    /// The edges that leave a node: what waits for it.
     pub fn out(&self, node: usize) -> impl Iterator<Item = &Edge> {
         self.out.of(node).iter().map(|e| &self.edges[*e as usize])
     }
@@ -310,6 +314,7 @@ impl Graph {
         self.into.of(node)
     }
 
+    /// The edges that lead to a node: what it waits for.
     pub fn into(&self, node: usize) -> impl Iterator<Item = &Edge> {
         self.into.of(node).iter().map(|e| &self.edges[*e as usize])
     }
@@ -319,6 +324,7 @@ impl Graph {
         self.conflicts.of(task)
     }
 
+    /// Names that tasks wait for and nobody provides.
     pub fn missing(&self) -> &[Missing] {
         &self.missing
     }

@@ -70,6 +70,7 @@ pub struct Invalid {
     pub text: String,
 }
 
+/// What an import could not take over, or changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
     /// 0 for the whole file.

@@ -107,6 +107,7 @@ impl Silence {
         self.nodes.ripe(now).into_iter().map(aged).collect()
     }
 
+    /// When the first stopwatch ends that may make a session ripe.
     pub fn next_wakeup(&self, now: BootInstant) -> Option<BootInstant> {
         self.nodes.next_wakeup(now)
     }

@@ -41,6 +41,7 @@ impl Topic {
     /// Those of a target that chooses none: what is longer than usual may be no trouble.
     pub const CHOSEN: [Self; 4] = [Self::Failure, Self::Recovery, Self::Takeover, Self::Deadline];
 
+    /// As it is stored and written in job files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Failure => "failure",
@@ -69,6 +70,7 @@ pub enum Channel {
 }
 
 impl Channel {
+    /// As it is stored and shown.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Webhook => "webhook",
@@ -130,6 +132,7 @@ impl TargetSpec {
             .collect()
     }
 
+    /// Whether messages about this go to it; a test always does.
     pub fn wants(&self, topic: Topic) -> bool {
         topic == Topic::Test || self.on.contains(&topic)
     }

@@ -119,6 +119,7 @@ impl Course {
         }
     }
 
+    /// Lines that succeeded, and lines that were given up.
     pub fn counts(&self) -> (u64, u64) {
         (self.succeeded, self.failed)
     }
