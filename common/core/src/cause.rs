@@ -42,7 +42,9 @@ crate::words! {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Cause {
+    /// What sort of trouble it is.
     pub kind: CauseKind,
+    /// Of the job, run or node that has it.
     pub name: String,
 }
 
@@ -104,7 +106,9 @@ impl From<Cause> for String {
 pub struct Acknowledged {
     /// As they were written down: `ann@host`, `api:ann@192.0.2.1`.
     pub by: String,
+    /// When it counts again.
     pub until: Timestamp,
+    /// What others should know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

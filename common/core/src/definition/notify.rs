@@ -13,7 +13,9 @@ use crate::notify::{TargetSpec, Topic, Url, email_address};
 /// A target as a file defines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetDefinition {
+    /// As in `[notify.NAME]`.
     pub name: String,
+    /// What is stored of it.
     pub spec: TargetSpec,
     /// Index of the source.
     pub source: usize,

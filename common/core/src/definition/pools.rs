@@ -10,6 +10,7 @@ use crate::document::{Problem, Reader, Source, Wrong};
 /// A pool as a file defines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolDefinition {
+    /// As in `[pool.NAME]`.
     pub name: String,
     /// Places: of the farm for `pool`, of each node for `node_pool`. With 0 nothing of it starts.
     pub size: u32,

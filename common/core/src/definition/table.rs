@@ -16,7 +16,9 @@ use crate::serde_list::one_or_many;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TableSpec {
+    /// The table's schema.
     pub schema: String,
+    /// The table.
     pub name: String,
     /// A column with a unique index, whose text is handed to the command; of several, a JSON array of their texts is.
     #[serde(with = "one_or_many")]
@@ -29,12 +31,16 @@ pub struct TableSpec {
     /// Columns that the command finds in `FARMHAND_ROW`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub row: Vec<String>,
+    /// Gets the start of the row's run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,
+    /// Gets the end of the row's run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished: Option<String>,
+    /// Gets the command's exit code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<String>,
+    /// Gets the outcome and its reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// How often the farm looks for rows when nothing tells it to.

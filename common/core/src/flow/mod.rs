@@ -38,8 +38,10 @@ pub use tsort::add_pairs;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
+    /// Forwards, with `start`.
     #[default]
     Start,
+    /// Backwards, with `stop`.
     Stop,
 }
 
@@ -58,14 +60,19 @@ impl Direction {
 pub enum Action {
     /// A script, called with `start` or `stop`.
     Script {
+        /// Its path.
         path: Arc<str>,
+        /// Whether it is executed itself; else a shell reads it.
         executable: bool,
     },
     /// A function of a shell file.
     Function {
+        /// The shell file.
         file: String,
+        /// The function.
         name: String,
     },
+    /// A command of the job file.
     Command(Command),
     /// A name to wait for, and nothing to do.
     Nothing,
@@ -76,8 +83,11 @@ pub enum Action {
 pub struct Task {
     /// Its name, the marks it provides and its relations.
     pub member: Member,
+    /// Where it is defined.
     pub at: Place,
+    /// What it does.
     pub action: Action,
+    /// What `skip` and `keep` choose by.
     pub keywords: Vec<String>,
     /// Why it is not executed. Its relations hold all the same, so that what comes after it still comes
     /// after what it comes after.
@@ -91,13 +101,17 @@ pub struct Task {
 /// What most tasks do not have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Extras {
+    /// Held while it runs.
     pub locks: Vec<String>,
     /// One of its places is taken while the task runs.
     pub pool: Option<String>,
+    /// Of one try.
     pub timeout: Option<Duration>,
+    /// Tries after a failure.
     pub retry: Retry,
     /// It runs again and again, and ends only with the flow.
     pub rounds: Option<Rounds>,
+    /// Further variables.
     pub env: BTreeMap<String, String>,
 }
 
@@ -142,7 +156,9 @@ impl Task {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {what}")]
 pub struct Malformed {
+    /// Where it stands.
     pub at: Place,
+    /// What is wrong with it.
     pub what: String,
     /// What to do about it.
     pub fix: String,

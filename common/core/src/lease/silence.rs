@@ -26,8 +26,11 @@ pub const POLLS_APART: Duration = Duration::from_millis(150);
 /// An open node as a poll returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SilentNode {
+    /// The session, and its last renewal.
     pub key: NodeKey,
+    /// Grows with each renewal.
     pub mark: i64,
+    /// What its lease promises.
     pub lease: LeaseTiming,
 }
 

@@ -65,7 +65,9 @@ impl fmt::Display for Topic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
+    /// A POST of JSON.
     Webhook,
+    /// A mail.
     Email,
 }
 
@@ -89,12 +91,15 @@ impl fmt::Display for Channel {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TargetSpec {
+    /// The URL of a webhook.
     pub webhook: Option<String>,
     /// A file in the agents' directory of secrets that holds the URL.
     pub webhook_file: Option<String>,
     /// Likewise, one `Name: value` on each line.
     pub headers_file: Option<String>,
+    /// The addresses of a mail.
     pub email: Vec<String>,
+    /// What it is told of.
     pub on: Vec<Topic>,
 }
 
