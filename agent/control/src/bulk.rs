@@ -19,7 +19,9 @@ const PAGE: i64 = 1_000;
 /// What is to be done with each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
+    /// Those that have not ended.
     Cancel,
+    /// Those that have ended, in new runs.
     Retry,
 }
 
@@ -46,9 +48,13 @@ impl Deed {
 /// Which runs: those that are named, or else all that match.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chosen {
+    /// Named by number; nothing else is then asked.
     pub runs: Vec<i64>,
+    /// Of this job.
     pub job: Option<String>,
+    /// In one of these states; in any if empty.
     pub states: Vec<RunState>,
+    /// Whose last attempt was on this node.
     pub node: Option<String>,
     /// Of jobs whose `where` asks for this label.
     pub label: Option<(String, String)>,
@@ -56,6 +62,7 @@ pub struct Chosen {
     pub param: Option<(String, String)>,
     /// By their end or, if they have not ended, by their due instant.
     pub since: Option<Timestamp>,
+    /// As `since`, the other end.
     pub until: Option<Timestamp>,
     /// No run that was made after this one: those that a preview did not show.
     pub upto: Option<i64>,
@@ -64,8 +71,11 @@ pub struct Chosen {
 /// One of them, as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picked {
+    /// The run.
     pub run_id: i64,
+    /// Its job.
     pub job_id: String,
+    /// Its state when it was picked.
     pub state: RunState,
 }
 

@@ -1,5 +1,7 @@
 //! What people do with a farm: one function for the command line, the API and the page.
 
+#![warn(missing_docs)]
+
 pub mod acknowledge;
 pub mod backfill;
 pub mod bulk;
@@ -32,70 +34,104 @@ use farmhand_core::text::shell_word;
 /// Something to be done.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
+    /// Make a run that is due now.
     Submit {
+        /// Of this job.
         job: String,
+        /// Its parameters; those not given have their defaults.
         params: Map<String, Value>,
+        /// What to do when an earlier run has not ended.
         overlap: Overlap,
     },
+    /// End a run, or keep it from being started.
     Cancel {
+        /// This run.
         run: i64,
         /// Also the rest of this firing.
         firing: bool,
     },
+    /// Run again what has ended.
     Retry {
+        /// This run; the new one names it.
         run: i64,
         /// Of a flow, only what did not succeed.
         from_failed: bool,
     },
     /// Cancel or run again each of many.
     Many {
+        /// Which of the two.
         deed: Deed,
+        /// Each of these.
         chosen: Chosen,
         /// Of flows, only what did not succeed.
         from_failed: bool,
     },
+    /// No due instants of a job until it is resumed.
     Pause {
+        /// This job.
         job: String,
+        /// Why, for others.
         reason: Option<String>,
     },
+    /// Due instants again.
     Resume {
+        /// This job.
         job: String,
     },
+    /// Make the runs of due instants that are past.
     Backfill {
+        /// Of this job.
         job: String,
+        /// From this instant on, as a person writes it.
         from: String,
+        /// Up to this instant; up to now by default.
         to: Option<String>,
         /// Refuse to make more runs than this.
         max: usize,
     },
+    /// Claim nothing more on a node.
     Cordon {
+        /// Its address.
         node: String,
     },
+    /// Claim nothing more on a node, and end what still runs there at the deadline.
     Drain {
+        /// Its address.
         node: String,
         /// A duration, as in 10m.
         deadline: Option<String>,
     },
+    /// Claim on a node again.
     Uncordon {
+        /// Its address.
         node: String,
     },
+    /// Free the runs of a node that is known to be dead.
     Release {
+        /// Its address.
         node: String,
         /// The address once more, typed.
         confirm: Option<String>,
     },
+    /// Change the places of a pool.
     SetPool {
+        /// Its name.
         pool: String,
+        /// With 0 nothing of it starts.
         size: u32,
     },
+    /// Say that somebody is on it, so that it counts no more in the verdict.
     Acknowledge {
         /// As in failing:backup.
         cause: String,
         /// A duration, as in 8h.
         lasts: Option<String>,
+        /// What others should know.
         note: Option<String>,
     },
+    /// Let it count again.
     Unacknowledge {
+        /// As in failing:backup.
         cause: String,
     },
 }
@@ -103,6 +139,7 @@ pub enum Action {
 /// Who wants it.
 #[derive(Clone, Copy, Debug)]
 pub struct By<'a> {
+    /// As history names them.
     pub who: &'a str,
     /// For what must not be done twice when the request is repeated.
     pub once: Option<Once<'a>>,

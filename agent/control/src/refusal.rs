@@ -9,6 +9,7 @@ use farmhand_store::StoreError;
 pub enum Kind {
     /// The request itself is wrong.
     Usage,
+    /// There is no such job, run, node or pool.
     NotFound,
     /// It conflicts with the current state.
     Refused,
@@ -20,17 +21,27 @@ pub enum Refusal {
     /// The database failed, or says no; what to do about that is for each caller to say.
     Store(StoreError),
     /// The database failed after a part had been done.
-    Partly { done: String, error: StoreError },
+    Partly {
+        /// What was done, for people.
+        done: String,
+        /// What then failed.
+        error: StoreError,
+    },
     /// What happened, why, and what to do next.
     Said {
+        /// What sort of error it is.
         kind: Kind,
+        /// What happened, in one sentence.
         what: String,
+        /// Reasons, the nearest first.
         why: Vec<String>,
+        /// What to do now.
         next: Option<String>,
     },
 }
 
 impl Refusal {
+    /// A refusal of this kind, without reasons yet.
     pub fn new(kind: Kind, what: impl Into<String>) -> Self {
         Self::Said {
             kind,
@@ -40,10 +51,12 @@ impl Refusal {
         }
     }
 
+    /// The request itself makes no sense.
     pub fn usage(what: impl Into<String>) -> Self {
         Self::new(Kind::Usage, what)
     }
 
+    /// Adds a reason.
     #[must_use]
     pub fn why(mut self, text: impl fmt::Display) -> Self {
         if let Self::Said { why, .. } = &mut self {
@@ -52,6 +65,7 @@ impl Refusal {
         self
     }
 
+    /// Says what to do now.
     #[must_use]
     pub fn next(mut self, text: impl Into<String>) -> Self {
         if let Self::Said { next, .. } = &mut self {

@@ -25,6 +25,7 @@ pub const VARIABLE: &str = "FARMHAND_LOCK_DIR";
 /// Where directories of locks are made: what is there on every boot, and the same for a login and for cron.
 const PLACES: [&str; 2] = ["/run/lock", "/tmp"];
 
+/// A lock whose file cannot be opened or locked.
 #[derive(Debug, thiserror::Error)]
 #[error("the locks in {} cannot be used: {source}", path.display())]
 pub struct LockError {
@@ -90,6 +91,7 @@ impl Locks {
         Ok(Some(taken.into_iter().map(|(_, place)| place).collect()))
     }
 
+    /// Gives these locks back; whoever waits for one may take it.
     pub fn release<'a>(&self, names: impl Iterator<Item = &'a str>) {
         for file in names.filter_map(|name| self.0.get(name)).flatten() {
             let _ = flock(file, FlockOperation::Unlock);

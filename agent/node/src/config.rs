@@ -72,6 +72,7 @@ pub struct Tunable {
 }
 
 impl AgentConfig {
+    /// The settings that may change while the agent runs.
     pub fn tunable(&self) -> Tunable {
         Tunable {
             slots: self.slots,

@@ -84,10 +84,12 @@ impl Lease {
         !self.withheld && now < self.timing.soft_deadline(self.sent, self.grace)
     }
 
+    /// Whether the lease has run out at this instant.
     pub fn lapsed(&self, now: BootInstant) -> bool {
         now >= self.deadline()
     }
 
+    /// Says whether the machine's clock is slewed, which the deadlines allow for.
     pub fn set_slewed(&mut self, slewed: bool) {
         self.timing = self.timing.with_slewed_clock(slewed);
     }
@@ -126,6 +128,7 @@ impl Lease {
         self.next_renewal = BootInstant(0);
     }
 
+    /// When to send the next renewal; None while one is under way.
     pub fn next_wakeup(&self) -> Option<BootInstant> {
         (!self.in_flight).then_some(self.next_renewal)
     }

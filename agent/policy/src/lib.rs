@@ -1,6 +1,8 @@
 //! Who jobs may run as on this node, and which commands. A file that only root can change says so; the warden reads it
 //! before each start, so that a change holds at once and nothing in the database can widen it.
 
+#![warn(missing_docs)]
+
 mod commands;
 mod glob;
 mod limits;
@@ -27,14 +29,19 @@ pub enum Policy {
     OwnUser,
     /// As the file says.
     Listed {
+        /// The policy's path, for messages.
         file: String,
+        /// What it says.
         rules: Box<Rules>,
         /// The agent's own user, where it has no other rights: `*` does not mean it either.
         #[serde(default)]
         apart: Option<u32>,
     },
     /// The file cannot be used: nobody at all.
-    Unusable { why: String },
+    Unusable {
+        /// What is wrong with it.
+        why: String,
+    },
 }
 
 /// The file's content.
@@ -49,16 +56,22 @@ pub struct Rules {
     /// What holds for every user that has no table of its own, key by key.
     #[serde(default)]
     pub commands: Option<Vec<String>>,
+    /// As [`UserRules::env_keep`].
     #[serde(default)]
     pub env_keep: Option<Vec<String>>,
+    /// As [`UserRules::shell`].
     #[serde(default)]
     pub shell: Option<bool>,
+    /// As [`UserRules::flows`].
     #[serde(default)]
     pub flows: Option<bool>,
+    /// As [`UserRules::no_new_privs`].
     #[serde(default)]
     pub no_new_privs: Option<bool>,
+    /// As [`UserRules::secrets`].
     #[serde(default)]
     pub secrets: Option<Vec<String>>,
+    /// As [`UserRules::limits`].
     #[serde(default)]
     pub limits: Option<DefaultLimits>,
     /// Where jobs' secrets lie: one file each, for root alone.
@@ -67,6 +80,7 @@ pub struct Rules {
     /// What prints a secret whose name is its last argument, where there is no directory of them.
     #[serde(default)]
     pub secret_command: Option<Vec<String>>,
+    /// Users with a table of their own.
     #[serde(default)]
     pub user: BTreeMap<String, UserRules>,
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DefaultLimits {
+    /// How many processes an attempt may have at once.
     #[serde(default)]
     pub processes: Option<u32>,
     /// Bytes; a text such as "4GiB" in the file.

@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Health(Arc<AtomicBool>);
 
 impl Health {
+    /// Says whether there is a session, from now on.
     pub fn ready(&self, ready: bool) {
         self.0.store(ready, Ordering::Relaxed);
     }
 
+    /// Whether there is one.
     pub fn is_ready(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -18,6 +18,7 @@ const DURATION: &[f64] = &[
     0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0,
 ];
 
+/// Every metric of an agent, registered once.
 pub struct Metrics {
     registry: Registry,
     pub claims: IntCounterVec,

@@ -21,6 +21,7 @@ pub struct Member<'a> {
     pub run_dir: &'a Path,
 }
 
+/// Which living processes belong to which attempt.
 #[derive(Debug, Default)]
 pub struct Census {
     /// Once known, always known: (pid, start) names one process for ever.
@@ -52,10 +53,12 @@ impl Member<'_> {
 }
 
 impl Census {
+    /// The living processes of an attempt, as last counted.
     pub fn of(&self, id: AttemptId) -> &[Stat] {
         self.found.get(&id).map_or(&[], Vec::as_slice)
     }
 
+    /// Forgets what was counted, but not whose a process is.
     pub fn clear(&mut self) {
         self.found.clear();
         self.left_behind.clear();

@@ -207,6 +207,7 @@ pub struct Parent {
 }
 
 impl Parent {
+    /// The cgroup at this path, and whether it can limit the memory of groups below it.
     pub fn new(path: PathBuf) -> Parent {
         let controllers = fs::read_to_string(path.join("cgroup.subtree_control")).unwrap_or_default();
         Parent {
@@ -215,11 +216,13 @@ impl Parent {
         }
     }
 
+    /// Where it is in the file system.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
+/// The cgroup of one attempt.
 #[derive(Debug)]
 pub struct Group {
     path: PathBuf,
@@ -230,6 +233,7 @@ pub struct Group {
 }
 
 impl Group {
+    /// Makes the cgroup of an attempt, or takes over the one that an earlier warden left, and sets its limits.
     pub fn create(parent: &Parent, id: AttemptId, limits: &Limits) -> io::Result<Group> {
         let path = parent.path.join(id.to_string());
         match fs::create_dir(&path) {
@@ -263,6 +267,7 @@ impl Group {
         })
     }
 
+    /// Where it is in the file system.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -286,6 +291,7 @@ impl Group {
         Some((field("user_usec")?, field("system_usec")?))
     }
 
+    /// The most memory that all its processes ever had together; None where the kernel does not count it.
     pub fn memory_peak(&self) -> Option<u64> {
         let peak = self.memory.then(|| read_small(self.path.join("memory.peak")))?;
         peak.ok()?.trim().parse().ok()

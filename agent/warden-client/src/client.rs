@@ -27,6 +27,7 @@ const WRITTEN_AT_ONCE: usize = 64 << 10;
 /// More than the warden's attempts twice over, so that no exit is ever refused.
 const EVENTS: usize = 16 * 1024;
 
+/// Why a request to a warden has no good answer.
 #[derive(Debug, thiserror::Error)]
 pub enum WardenError {
     #[error("warden in {path}: {source}")]
@@ -65,6 +66,7 @@ pub enum Notice {
     Gone,
 }
 
+/// What a warden tells without being asked.
 pub type Notices = mpsc::Receiver<Notice>;
 
 /// A connection that said hello. Clones share it; it closes with the last one.
@@ -143,6 +145,7 @@ impl WardenClient {
         }
     }
 
+    /// A client of a warden that has answered the hello: starts the tasks that read and write.
     pub fn run(
         read: OwnedReadHalf,
         write: OwnedWriteHalf,
@@ -179,6 +182,7 @@ impl WardenClient {
         &self.inner.identity
     }
 
+    /// How to see, or bring about, that this warden is dead.
     pub fn proof(&self) -> &ProofOfDeath {
         &self.inner.proof
     }
@@ -269,6 +273,7 @@ impl WardenClient {
         }
     }
 
+    /// Every attempt that the warden knows.
     pub async fn list(&self) -> Result<Listing, WardenError> {
         match self.ask(Request::List).await? {
             Reply::List(listing) => Ok(listing),

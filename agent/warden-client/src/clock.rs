@@ -13,5 +13,7 @@ pub fn wall_ms() -> i64 {
     now.tv_sec * 1_000 + now.tv_nsec / 1_000_000
 }
 
+/// In nanoseconds.
 pub const MILLISECOND: u64 = 1_000_000;
+/// In nanoseconds.
 pub const SECOND: u64 = 1_000 * MILLISECOND;

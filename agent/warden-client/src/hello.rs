@@ -21,6 +21,7 @@ use crate::privsep::{self, Found};
 const SETTLE_WITHIN: Duration = Duration::from_secs(15);
 
 impl WardenClient {
+    /// Says hello on a fresh connection and makes sure that the answer comes from the process at its other end.
     pub async fn hello(
         stream: UnixStream,
         paths: &Paths,

@@ -42,6 +42,7 @@ pub struct Launch {
 }
 
 impl Launch {
+    /// A launch without further bounds: no policy, no helper.
     pub fn new(state_dir: PathBuf, kind: Kind, serving: Serving, deadline_ns: u64, soft_ns: u64) -> Self {
         Launch {
             state_dir,

@@ -29,6 +29,7 @@ pub struct Mark {
 }
 
 impl Mark {
+    /// The mark of an attempt's directory; nothing is read or written yet.
     pub fn of(attempt_dir: &Path, of: (Kind, AttemptId)) -> Self {
         Self {
             dir: attempt_dir.to_owned(),

@@ -16,12 +16,14 @@ use std::path::{Path, PathBuf};
 
 use super::wire::OutputStats;
 
+/// Bytes before the payload of each frame.
 pub const HEADER: usize = 21;
 /// Payload of one frame, at most.
 pub const MAX_PAYLOAD: usize = 64 << 10;
 /// A smaller cap is raised to this.
 pub const MIN_LOCAL: u64 = 64 << 10;
 
+/// Which stream a piece of output is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stream {
     Stdout = 1,
@@ -30,6 +32,7 @@ pub enum Stream {
     Agent = 3,
 }
 
+/// The file of a segment in an attempt's directory.
 pub fn segment_path(dir: &Path, segment: u64) -> PathBuf {
     dir.join(format!("output.{segment}"))
 }
@@ -50,6 +53,7 @@ pub struct OutputWriter {
 }
 
 impl OutputWriter {
+    /// A writer into this directory that keeps `local` bytes, or the least that is possible.
     pub fn new(dir: PathBuf, local: u64) -> Self {
         let local = local.max(MIN_LOCAL);
         let stats = OutputStats::default();
@@ -64,6 +68,7 @@ impl OutputWriter {
         }
     }
 
+    /// What was written and what was lost so far.
     pub fn stats(&self) -> &OutputStats {
         &self.stats
     }
@@ -73,6 +78,7 @@ impl OutputWriter {
         self.stats.error.get_or_insert(message);
     }
 
+    /// Appends output in frames. Over the cap the first segment and the two latest stay.
     pub fn write(&mut self, stream: Stream, at_ms: i64, bytes: &[u8]) {
         let most = MAX_PAYLOAD.min(self.limit() as usize - HEADER);
         for part in bytes.chunks(most) {

@@ -27,6 +27,7 @@ use super::wire::{AttemptId, Kind};
 use crate::privsep;
 use farmhand_os::removal;
 
+/// Where a warden and its attempts have their files.
 #[derive(Clone, Debug)]
 pub struct Paths {
     state_dir: PathBuf,
@@ -66,26 +67,32 @@ impl Paths {
         Ok(kinds)
     }
 
+    /// Of which warden.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
+    /// The directory that all wardens of a node share.
     pub fn state_dir(&self) -> &Path {
         &self.state_dir
     }
 
+    /// Sockets, locks and logs of the wardens; nobody else may enter it.
     pub fn private_dir(&self) -> PathBuf {
         self.state_dir.join("warden")
     }
 
+    /// The name of the socket in [`Self::private_dir`].
     pub fn socket_name(&self) -> String {
         format!("{}.sock", self.kind.name())
     }
 
+    /// Held by the living warden of this kind.
     pub fn lock(&self) -> PathBuf {
         self.private_dir().join(format!("{}.lock", self.kind.name()))
     }
 
+    /// What the warden and its reaper write to stderr.
     pub fn log(&self) -> PathBuf {
         self.private_dir().join(format!("{}.log", self.kind.name()))
     }
@@ -118,6 +125,7 @@ impl Paths {
         self.private_dir().join(format!("{}.cgroup", self.kind.name()))
     }
 
+    /// Output and marks of one attempt.
     pub fn attempt_dir(&self, id: AttemptId) -> PathBuf {
         self.runs().join(id.to_string())
     }
@@ -170,6 +178,7 @@ impl Paths {
         removed.unwrap_or_else(|e| Err(io::Error::other(e)))
     }
 
+    /// A directory of the attempt alone, which its command finds as `FARMHAND_RUN_DIR`.
     pub fn run_dir(&self, id: AttemptId) -> PathBuf {
         self.attempt_dir(id).join("dir")
     }

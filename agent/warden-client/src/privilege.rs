@@ -70,6 +70,7 @@ impl Bounds {
         fs::remove_file(&file).map_err(|e| named(e, &file))
     }
 
+    /// Puts these bounds into a request, over whatever it had.
     pub fn hold(self, request: &mut SpawnRequest) {
         request.policy = Some(self.policy);
         request.trusted_keys = self.trusted_keys;

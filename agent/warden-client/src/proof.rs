@@ -40,6 +40,7 @@ impl PidFd {
         }
     }
 
+    /// Its number, which may be another process's once it was reaped.
     pub fn pid(&self) -> i32 {
         self.pid
     }
@@ -76,6 +77,7 @@ impl PidFd {
         rustix::event::poll(&mut poll, Some(&rustix::event::Timespec::default())).is_ok_and(|n| n > 0)
     }
 
+    /// Sends SIGKILL; a process that is dead already is no error.
     pub fn kill(&self) -> io::Result<()> {
         match pidfd_send_signal(self.fd.get_ref(), Signal::KILL) {
             Err(rustix::io::Errno::SRCH) => Ok(()),
@@ -94,6 +96,7 @@ pub struct ProofOfDeath {
 }
 
 impl ProofOfDeath {
+    /// For a warden and its reaper; None for a reaper that has ended already.
     pub fn new(warden: PidFd, reaper: Option<PidFd>, paths: Paths) -> Self {
         ProofOfDeath {
             warden: Arc::new(warden),
@@ -102,14 +105,17 @@ impl ProofOfDeath {
         }
     }
 
+    /// The files of this warden.
     pub fn paths(&self) -> &Paths {
         &self.paths
     }
 
+    /// Of the process that answered the hello.
     pub fn warden_pid(&self) -> i32 {
         self.warden.pid()
     }
 
+    /// None when there was no reaper left to watch.
     pub fn reaper_pid(&self) -> Option<i32> {
         self.reaper.as_ref().map(|g| g.pid())
     }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use super::output::{HEADER, MAX_PAYLOAD, Stream, segment_path};
 
+/// What a reader of output comes upon.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Item {
     Chunk {
@@ -55,6 +56,7 @@ impl OutputReader {
         }
     }
 
+    /// Up to where it has read, in bytes of all the command wrote.
     pub fn position(&self) -> u64 {
         self.position
     }

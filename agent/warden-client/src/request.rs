@@ -44,6 +44,7 @@ pub struct Assignment {
 }
 
 impl Assignment {
+    /// The request for a claimed run, as this session makes it.
     pub fn new(claimed: &Claimed, spec: JobSpec, session: i64) -> Self {
         Self {
             job_id: claimed.job_id.clone(),
@@ -57,6 +58,7 @@ impl Assignment {
         }
     }
 
+    /// Run and attempt.
     pub fn id(&self) -> AttemptId {
         AttemptId {
             run_id: self.run_id,
@@ -69,6 +71,7 @@ impl Assignment {
         self.kind == Kind::Continuous.as_str()
     }
 
+    /// How this attempt is called in events and rows.
     pub fn about(&self) -> AttemptRef {
         AttemptRef {
             job_id: self.job_id.clone(),

@@ -23,6 +23,7 @@ pub struct App(Arc<Parts>);
 
 /// The parts of [`App`].
 pub struct Parts {
+    /// Where what handlers did is told.
     pub events: Events,
     /// The agent's own connections: for credentials and actions, through [`App::acting`].
     pub(crate) db: Db,
@@ -30,6 +31,7 @@ pub struct Parts {
     pub reading: Reading,
     /// What changed, for pages that listen.
     pub changes: changes::Changes,
+    /// Whether this agent holds a session.
     pub health: Health,
     /// This agent's address, for people.
     pub address: String,
@@ -52,6 +54,7 @@ impl Deref for App {
 }
 
 impl App {
+    /// What the handlers share.
     pub fn new(
         events: Events,
         db: Db,

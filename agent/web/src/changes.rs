@@ -58,6 +58,7 @@ pub struct Place {
 }
 
 impl Changes {
+    /// A feed without listeners yet.
     pub fn new(db: Db) -> Self {
         Self(Arc::new(Inner {
             db,

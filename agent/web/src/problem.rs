@@ -43,6 +43,7 @@ fn as_number<S: serde::Serializer>(status: &StatusCode, s: S) -> Result<S::Ok, S
 }
 
 impl Problem {
+    /// An answer of this status, with one sentence for people.
     pub fn new(status: StatusCode, title: impl Into<String>) -> Self {
         Self {
             kind: kind(status),
@@ -72,36 +73,43 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, title)
     }
 
+    /// Adds why.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into().into());
         self
     }
 
+    /// Adds what to do about it.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into().into());
         self
     }
 
+    /// Adds when to come again.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self
     }
 
+    /// The HTTP status of the answer.
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
+    /// What went wrong, in one sentence.
     pub fn title(&self) -> &str {
         &self.title
     }
 
+    /// Why, if that is known.
     pub fn why(&self) -> Option<&str> {
         self.detail.as_deref()
     }
 
+    /// What to do about it, if anything.
     pub fn next(&self) -> Option<&str> {
         self.hint.as_deref()
     }

@@ -22,8 +22,11 @@ use crate::access::Access;
 /// One line of the table.
 #[derive(Clone, Debug)]
 pub struct Route {
+    /// The HTTP method.
     pub method: Method,
+    /// With parameters in braces.
     pub path: String,
+    /// Who may use it.
     pub access: Access,
 }
 
@@ -36,6 +39,7 @@ pub struct Routes {
 }
 
 impl Routes {
+    /// No routes yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -86,6 +90,7 @@ impl Routes {
         self
     }
 
+    /// The routes of both.
     #[must_use]
     pub fn merge(mut self, other: Self) -> Self {
         self.table.extend(other.table);

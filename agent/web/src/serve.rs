@@ -49,7 +49,9 @@ pub async fn bind(addr: SocketAddr) -> std::io::Result<TcpListener> {
 pub struct Serving {
     /// Else only what is for machines: metrics and health.
     pub api: bool,
+    /// Whether `/metrics` wants a token.
     pub metrics_token: bool,
+    /// The certificate to serve with; plain HTTP without one.
     pub tls: Option<Arc<Tls>>,
 }
 

@@ -12,7 +12,9 @@ use tokio_rustls::rustls::{ServerConfig, crypto::ring};
 /// What a file is read for.
 #[derive(Clone, Copy, Debug)]
 pub enum Part {
+    /// The chain, PEM.
     Certificate,
+    /// The private key, PEM.
     Key,
 }
 

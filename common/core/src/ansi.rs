@@ -10,6 +10,7 @@ const LONGEST_STRING: usize = 4096;
 /// Colours of a stretch of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
+    /// Brighter or heavier.
     pub bold: bool,
     /// 0 to 7, and 8 to 15 for the bright ones.
     pub colour: Option<u8>,
@@ -20,7 +21,9 @@ pub struct Style {
 /// Text of one style. It has no control characters but newlines and tabs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
+    /// How the text looks.
     pub style: Style,
+    /// Without escape sequences.
     pub text: String,
 }
 

@@ -42,11 +42,14 @@ crate::words! {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Cause {
+    /// What sort of trouble it is.
     pub kind: CauseKind,
+    /// Of the job, run or node that has it.
     pub name: String,
 }
 
 impl Cause {
+    /// The cause of this kind that has this name: of a person, a job, a run.
     pub fn of(kind: CauseKind, name: impl ToString) -> Self {
         Self {
             kind,
@@ -103,7 +106,9 @@ impl From<Cause> for String {
 pub struct Acknowledged {
     /// As they were written down: `ann@host`, `api:ann@192.0.2.1`.
     pub by: String,
+    /// When it counts again.
     pub until: Timestamp,
+    /// What others should know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

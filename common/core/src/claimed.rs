@@ -10,23 +10,34 @@ use uuid::Uuid;
 /// One life of a node's lease, as every write about it names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LeaseIdentity {
+    /// The node's.
     pub address: String,
+    /// The session's number, never used twice for that node.
     pub session: i64,
+    /// The random number of the agent start that opened it.
     pub life: Uuid,
 }
 
 crate::words! {
     /// What made a run.
     Kind {
+        /// A due instant of the schedule.
         Scheduled = "scheduled",
+        /// A person, or a program.
         Submitted = "submitted",
+        /// The end of another job's run.
         Triggered = "triggered",
+        /// A person, for an instant that is past.
         Backfill = "backfill",
         /// A new run made from a finished one by hand.
         Retry = "retry",
+        /// A row of a table job.
         Table = "table",
+        /// The end of the round before.
         Continuous = "continuous",
+        /// A job that is a stream.
         Stream = "stream",
+        /// A job that is a flow.
         Flow = "flow",
         /// A word that this release does not know: one row must not hide the others of a list.
         #[serde(other)]
@@ -37,24 +48,38 @@ crate::words! {
 /// A run that is now held by the caller's session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claimed {
+    /// The run.
     pub run_id: i64,
+    /// Its job.
     pub job_id: String,
+    /// The revision of the definition that it runs.
     pub rev: i64,
+    /// What made it.
     pub kind: Kind,
+    /// Its number among the runs of its firing, from 0.
     pub instance: i32,
+    /// How many runs its firing made.
     pub instances: i32,
     /// The only node that may run it.
     #[serde(default)]
     pub node: Option<String>,
+    /// The instant that it is for.
     pub due_at: Timestamp,
+    /// When it could have started.
     pub ready_at: Timestamp,
+    /// The number of this attempt, from 1.
     pub attempt: i32,
     /// epoch · 2⁴⁰ + a sequence: grows with every claim, also when the database is replaced.
     pub fence: i64,
+    /// How many of the attempts before this one were followed by a retry.
     pub retries: i32,
+    /// How many of them were lost.
     pub takeovers: i32,
+    /// Higher is claimed first.
     pub priority: i32,
+    /// Those that were given; defaults are the definition's.
     pub params: Value,
+    /// The run that this one repeats.
     pub parent_run: Option<i64>,
     /// Of a table job's row.
     pub key: Option<String>,
@@ -101,6 +126,7 @@ pub struct Items {
 /// A signed definition. The document is the very text that was signed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signed {
+    /// The text that was signed, as it was written.
     pub document: String,
     /// Name of the key, in the nodes' list of trusted ones.
     pub key: String,
@@ -112,8 +138,11 @@ pub struct Signed {
 /// never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Attempt {
+    /// The run.
     pub run_id: i64,
+    /// Its number, from 1.
     pub attempt: i32,
+    /// Of its claim; a write with another one changes nothing.
     pub fence: i64,
 }
 
@@ -130,9 +159,14 @@ impl From<&Claimed> for Attempt {
 /// One attempt, as events name it.
 #[derive(Clone, Debug)]
 pub struct AttemptRef {
+    /// Its job.
     pub job_id: String,
+    /// The run's kind, as logs say it.
     pub kind: String,
+    /// The run.
     pub run_id: i64,
+    /// Its number, from 1.
     pub attempt: i32,
+    /// Of its claim.
     pub fence: i64,
 }

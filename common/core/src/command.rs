@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Command {
+    /// A program and its arguments.
     Argv(Vec<String>),
+    /// For `/bin/sh -c`.
     Shell(String),
 }

@@ -33,6 +33,7 @@ crate::words! {
         Overlap = "overlap",
         /// A calendar excludes the day.
         Calendar = "calendar",
+        /// Somebody had paused the job.
         Paused = "paused",
         /// A clock change removed the time.
         Dst = "dst",
@@ -50,6 +51,7 @@ crate::words! {
         Trigger = "trigger",
         /// A parent's parameter does not fit.
         Params = "params",
+        /// The job was disabled.
         Disabled = "disabled",
     }
 }
@@ -57,15 +59,20 @@ crate::words! {
 /// Neighbouring due instants skipped for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkipFold {
+    /// Why none of them is run.
     pub reason: SkipReason,
+    /// The first of the instants.
     pub first: Timestamp,
+    /// The last of them.
     pub last: Timestamp,
+    /// How many there are.
     pub count: i64,
 }
 
 /// How a job treats instants that are overdue or excluded.
 #[derive(Clone, Debug, Default)]
 pub struct DuePolicy {
+    /// Which overdue instants are still run.
     pub missed: Missed,
     /// Overdue instants older than this are not run; never less than [`ON_TIME`].
     pub missed_within: Option<Duration>,
@@ -73,7 +80,9 @@ pub struct DuePolicy {
     pub missed_max: u32,
     /// The schedule has instants in [start, end) only.
     pub start: Option<Timestamp>,
+    /// No instant from here on.
     pub end: Option<Timestamp>,
+    /// Days without instants.
     pub calendar: Calendar,
 }
 
@@ -90,6 +99,7 @@ pub struct FirePlan {
 
 /// Why a stored definition has no usable schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what it means")]
 pub enum CompileError {
     #[error("{0}")]
     Schedule(#[from] ScheduleError),

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 /// What is known about a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobFacts {
+    /// Whether it fires and takes submissions.
     pub enabled: bool,
+    /// Whether somebody paused it.
     pub paused: bool,
     /// Its instant passed more than ten seconds ago, and no agent fired it.
     pub overdue: bool,
@@ -13,6 +15,7 @@ pub struct JobFacts {
     pub failures: i32,
     /// A run has been ready for a minute, or waited five for a pool, a lock or a rate.
     pub waiting: bool,
+    /// Whether a run of it is under way.
     pub running: bool,
 }
 
@@ -26,9 +29,13 @@ pub enum JobHealth {
     Failing,
     /// A run cannot start.
     Waiting,
+    /// A run of it is under way.
     Running,
+    /// Somebody paused it.
     Paused,
+    /// Its definition says enabled = false.
     Disabled,
+    /// None of the others.
     Enabled,
 }
 
@@ -47,8 +54,11 @@ crate::words! {
 crate::words! {
     /// How a node is.
     NodeState {
+        /// It takes runs.
         Ready = "ready",
+        /// Somebody wants it to claim nothing.
         Cordoned = "cordoned",
+        /// Somebody wants it drained.
         Draining = "draining",
         /// It is ready, and its machine refuses to start processes.
         Blocked = "blocked",
@@ -56,6 +66,7 @@ crate::words! {
         Expired = "expired",
         /// Another node ended its session within the last day.
         Lost = "lost",
+        /// Its agent ended the session in good order.
         Closed = "closed",
     }
 }
@@ -67,7 +78,9 @@ pub struct NodeFacts {
     pub open: bool,
     /// Its lease is over by the database's clock.
     pub over: bool,
+    /// Somebody wants it drained.
     pub draining: bool,
+    /// Somebody wants it to claim nothing.
     pub cordoned: bool,
     /// Its machine refused to start the run that it tried last.
     pub refuses: bool,
@@ -109,6 +122,7 @@ impl std::fmt::Display for JobHealth {
 }
 
 impl JobHealth {
+    /// Every state, what needs somebody first.
     pub const ALL: [JobHealth; 7] = [
         JobHealth::Late,
         JobHealth::Failing,
@@ -119,6 +133,7 @@ impl JobHealth {
         JobHealth::Enabled,
     ];
 
+    /// The state of a job with these facts.
     pub fn of(facts: &JobFacts) -> Self {
         match facts {
             JobFacts { enabled: false, .. } => Self::Disabled,
@@ -131,6 +146,7 @@ impl JobHealth {
         }
     }
 
+    /// As it is stored, filtered by and shown.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Late => "late",

@@ -17,6 +17,7 @@ use crate::schedule::{ParseContext, Schedule};
 pub struct File {
     /// As people know it: its path.
     pub name: String,
+    /// Its YAML documents, as JSON.
     pub documents: Vec<Value>,
 }
 

@@ -1,5 +1,7 @@
 //! The pure part: no async, no clock, no randomness, no I/O.
 
+#![warn(missing_docs)]
+
 pub mod ansi;
 pub mod cause;
 pub mod claimed;

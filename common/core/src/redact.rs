@@ -93,6 +93,7 @@ pub struct Redactor {
 }
 
 impl Redactor {
+    /// A filter of one stream of output.
     pub fn new(secrets: Arc<Secrets>) -> Self {
         Self {
             secrets,

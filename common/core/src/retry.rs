@@ -10,10 +10,14 @@ use super::serde_time::millis;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Retry {
+    /// How often a run is tried again.
     pub max: u32,
+    /// How the pause grows.
     pub backoff: Backoff,
+    /// The bound of the first pause.
     #[serde(with = "millis")]
     pub base: Duration,
+    /// The bound of every pause.
     #[serde(with = "millis")]
     pub cap: Duration,
 }
@@ -29,11 +33,15 @@ impl Default for Retry {
     }
 }
 
+/// How the pause between tries grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backoff {
+    /// The same each time.
     Constant,
+    /// By `base` with each try.
     Linear,
+    /// Twice as long with each try.
     #[default]
     Exponential,
 }

@@ -8,18 +8,27 @@ use super::retry::Retry;
 crate::words! {
     /// Where a run stands.
     RunState {
+        /// It waits for a node.
         Due = "due",
+        /// An attempt of it is under way.
         Running = "running",
+        /// Its command did what it should.
         Succeeded = "succeeded",
+        /// It did not, and no try is left.
         Failed = "failed",
+        /// It took too long, and no try is left.
         TimedOut = "timed_out",
+        /// Somebody ended it.
         Cancelled = "cancelled",
+        /// Its node was lost, and the job asks for no other.
         Lost = "lost",
+        /// It was never started.
         Skipped = "skipped",
     }
 }
 
 impl RunState {
+    /// Whether nothing comes after it.
     pub fn is_final(self) -> bool {
         !matches!(self, RunState::Due | RunState::Running)
     }
@@ -29,13 +38,18 @@ impl RunState {
 /// takeovers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
+    /// Its command exited with 0.
     Succeeded,
+    /// It ended in another way, and is not tried again.
     Failed,
+    /// It was ended because it took too long.
     TimedOut,
+    /// Somebody ended it.
     Cancelled,
 }
 
 impl Outcome {
+    /// The state that a run with this outcome is left in.
     pub fn state(self) -> RunState {
         match self {
             Outcome::Succeeded => RunState::Succeeded,
@@ -49,7 +63,9 @@ impl Outcome {
 /// How an attempt ended, as its warden saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AttemptEnd {
+    /// With this code.
     Exited(i32),
+    /// By this signal.
     Signalled(i32),
     /// Its run deadline or its progress deadline passed.
     TimedOut,
@@ -62,8 +78,13 @@ pub enum AttemptEnd {
 /// What the holder writes about an ended attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterAttempt {
+    /// The run has ended.
     Final(Outcome),
-    Retry { delay: Duration },
+    /// The run is due again.
+    Retry {
+        /// After this pause.
+        delay: Duration,
+    },
 }
 
 /// `retries` were used up by earlier attempts; `random` is uniform over all of `u64`. A run whose cancel

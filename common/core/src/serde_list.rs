@@ -1,8 +1,10 @@
 //! A list of texts, of which one alone stands without brackets, for serde.
 
+/// For `#[serde(with)]`: a list of one is a text.
 pub mod one_or_many {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+    /// A list of one as a text, others as lists.
     pub fn serialize<S: Serializer>(list: &[String], s: S) -> Result<S::Ok, S::Error> {
         match list {
             [one] => one.serialize(s),
@@ -10,6 +12,7 @@ pub mod one_or_many {
         }
     }
 
+    /// A text, or a list of texts.
     pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]

@@ -21,6 +21,7 @@ pub enum FiringEnd {
     Failure,
     /// None failed, and at least one was cancelled.
     Cancelled,
+    /// None of its runs was made.
     Skipped,
     /// There is none, and there will be none.
     None,
@@ -67,29 +68,43 @@ impl FiringEnd {
 /// A job that others trigger, and their ends that have not been dealt with, oldest first.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Child {
+    /// The job that may be triggered.
     pub job_id: String,
+    /// Whether it takes submissions.
     pub enabled: bool,
+    /// Whether somebody paused it.
     pub paused: bool,
+    /// Whether it is gone.
     pub deleted: bool,
+    /// Its definition, as it is stored.
     pub spec: Value,
     /// In the order of the definition's list.
     pub parents: Vec<Parent>,
+    /// Of its parents' runs, which it has not followed yet.
     pub ends: Vec<End>,
 }
 
+/// A job that triggers another, and by which ends.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Parent {
+    /// The job that triggers.
     pub job_id: String,
+    /// By which ends.
     pub on: TriggerOn,
 }
 
 /// The end of a parent's run.
 #[derive(Clone, Debug, Deserialize)]
 pub struct End {
+    /// Of the row that tells it.
     pub id: i64,
+    /// The job whose run ended.
     pub parent: String,
+    /// The run.
     pub run_id: i64,
+    /// The first of several runs that were made together.
     pub firing: Option<i64>,
+    /// The instant that the run is for.
     pub due_at: Timestamp,
     /// No schedule said when: somebody submitted it, or the run that triggered it.
     pub by_hand: bool,
@@ -104,12 +119,17 @@ pub struct End {
 /// How another parent stands.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Stand {
+    /// The other parent.
     pub parent: String,
     /// Why its end is still to come, if so.
     pub wait: Option<Wait>,
+    /// How its firing ended, if it has.
     pub end: Option<FiringEnd>,
+    /// Its run.
     pub run_id: Option<i64>,
+    /// The first of several runs that were made together.
     pub firing: Option<i64>,
+    /// Of its run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Map<String, Value>>,
 }
@@ -133,19 +153,24 @@ pub enum Decision {
     Drop,
     /// Look again when one of these ends.
     Wait(Vec<String>),
+    /// Make these runs.
     Fire(Firing),
 }
 
 /// A firing of the child, or the record of why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Firing {
+    /// The job that is triggered.
     pub job_id: String,
+    /// The instant that its runs are for.
     pub due_at: Timestamp,
+    /// Whether a person began the chain of triggers.
     pub by_hand: bool,
     /// The run whose end it was.
     pub parent_run: i64,
     /// The run of each parent.
     pub parents: Map<String, Value>,
+    /// Of its runs.
     pub params: Map<String, Value>,
     /// Why it does not run: a word, and what people want to know beyond it.
     pub skip: Option<String>,

@@ -22,6 +22,7 @@ pub struct Usual {
     /// 95 of 100 took no longer.
     #[serde(rename = "p95_ms", with = "crate::serde_time::millis")]
     pub p95: Duration,
+    /// The longest of the runs that it was made from.
     #[serde(rename = "longest_ms", with = "crate::serde_time::millis")]
     pub longest: Duration,
     /// How many there were.

@@ -20,8 +20,11 @@ pub const TAKEOVER: SignedDuration = SignedDuration::from_secs(10);
 /// What is known about the farm.
 #[derive(Clone, Debug, Default)]
 pub struct FarmFacts {
+    /// Whether agents may claim.
     pub claims_open: bool,
+    /// Whether there is a job at all.
     pub any_job: bool,
+    /// Whether there is a node at all.
     pub any_node: bool,
     /// Nodes that may claim.
     pub ready: i64,
@@ -29,15 +32,21 @@ pub struct FarmFacts {
     pub blocked: Several<String>,
     /// Jobs whose instants no agent fires.
     pub late: Several<String>,
+    /// Attempts whose lease nobody renews or takes over.
     pub stuck: Several<Stuck>,
     /// The oldest run that is not acknowledged, and the oldest run of each acknowledged job.
     pub due: Several<Waiting>,
+    /// Runs that wait for a pool, a lock or a rate.
     pub gated: Several<Waiting>,
+    /// Nodes whose lease ran out.
     pub expired: Several<String>,
+    /// Nodes that are lost.
     pub lost: Several<String>,
     /// Nodes that are there, and how often each was lost within the last hour.
     pub flapping: Several<(String, i64)>,
+    /// Runs that take longer than usual.
     pub slow: Several<Slow>,
+    /// Jobs, and how often each has failed in a row.
     pub failing: Several<(String, i32)>,
 }
 
@@ -129,28 +138,41 @@ impl<'a, T> Told<'a, T> {
 /// A run held under a lease that is not as it should be.
 #[derive(Clone, Debug)]
 pub struct Stuck {
+    /// The run.
     pub run: i64,
+    /// Its job.
     pub job: String,
+    /// Where its attempt is.
     pub node: String,
+    /// In which way it is stuck.
     pub how: String,
 }
 
 /// A run that takes longer than usual.
 #[derive(Clone, Debug)]
 pub struct Slow {
+    /// The run.
     pub run: i64,
+    /// Its job.
     pub job: String,
+    /// Where it runs.
     pub node: String,
+    /// For so long.
     pub lasted: SignedDuration,
+    /// What that is longer than.
     pub exceeded: Exceeded,
 }
 
 /// A run that has waited.
 #[derive(Clone, Debug)]
 pub struct Waiting {
+    /// The run.
     pub run: i64,
+    /// Its job.
     pub job: String,
+    /// For so long.
     pub waited: SignedDuration,
+    /// What it lacks.
     pub waits_for: WaitsFor,
 }
 
@@ -158,8 +180,11 @@ pub struct Waiting {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum About {
+    /// The run of this number.
     Run(i64),
+    /// The job of this name.
     Job(String),
+    /// The node of this address.
     Node(String),
     /// Jobs in a state, as lists of jobs name it.
     Jobs(String),
@@ -172,9 +197,11 @@ pub enum About {
 /// One thing that is not well.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
+    /// How bad it is.
     pub level: Level,
     /// One sentence.
     pub text: String,
+    /// Where to look.
     pub about: About,
     /// What it names, each to be acknowledged by itself; none where the whole farm stands still.
     #[serde(default)]

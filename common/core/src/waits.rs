@@ -8,6 +8,7 @@ use crate::explain::{Held, Needed};
 /// What a run waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitsFor {
+    /// A slot of a node that may run it.
     Slot,
     /// The only node that may run it, which is not ready.
     Node(String),

@@ -11,15 +11,20 @@ use serde::{Deserialize, Serialize};
 /// Whose processes and files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
+    /// The user's number.
     pub uid: u32,
+    /// The number of the user's own group.
     pub gid: u32,
 }
 
 /// A user as the machine's directory has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
+    /// Numbers of the user and its group.
     pub account: Account,
+    /// The login name.
     pub name: CString,
+    /// The home directory.
     pub home: CString,
 }
 
@@ -100,6 +105,7 @@ pub struct Listed {
 type Stamp = (u64, u64, u64, i64, i64);
 
 impl Listed {
+    /// Looks the user up in `/etc/passwd` whenever that has changed.
     pub fn new(uid: u32) -> Listed {
         Self::among(uid, Path::new("/etc"))
     }
@@ -113,6 +119,7 @@ impl Listed {
         }
     }
 
+    /// The user as the list has it now; None when it does not say.
     pub fn user(&mut self) -> Option<&User> {
         let now = [stamp(&self.order)?, stamp(&self.list)?];
         if self.read.as_ref().is_none_or(|(then, _)| *then != now) {

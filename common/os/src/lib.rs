@@ -1,5 +1,7 @@
 //! What is asked of the system: clocks, accounts, processes, the terminal, randomness.
 
+#![warn(missing_docs)]
+
 pub mod accounts;
 pub mod clock;
 pub mod fork;

@@ -7,18 +7,25 @@ use std::path::Path;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+/// What `/proc/PID/stat` says of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
+    /// Its number, which another process may have once it was reaped.
     pub pid: i32,
+    /// One letter, as in ps(1): `R`, `S`, `Z`, …
     pub state: char,
+    /// Its parent.
     pub ppid: i32,
+    /// Its process group.
     pub pgrp: i32,
+    /// Its session.
     pub session: i32,
     /// Clock ticks since boot. Together with the pid it names one process for ever.
     pub start: u64,
 }
 
 impl Stat {
+    /// Whether it has ended and only its entry is left.
     pub fn is_zombie(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
@@ -43,6 +50,7 @@ pub fn read_small(path: impl AsRef<Path>) -> io::Result<String> {
     String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
+/// None for a process that does not exist (any more).
 pub fn stat(pid: i32) -> Option<Stat> {
     let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
     parse_stat(pid, &String::from_utf8_lossy(&text))
@@ -183,6 +191,7 @@ pub fn started_ns(stat: &Stat) -> u64 {
     u64::try_from(u128::from(stat.start) * 1_000_000_000 / u128::from(ticks)).unwrap_or(u64::MAX)
 }
 
+/// Its resident memory; None for a process that does not exist (any more).
 pub fn rss_bytes(pid: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
     let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;

@@ -1,18 +1,25 @@
 //! Waiting for children without ever blocking, and without taking the status of one that must stay a zombie:
 //! its number is how its process group is addressed, and must not be given to another process meanwhile.
 
+/// What a process used until its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
+    /// Microseconds in its own code.
     pub user_us: u64,
+    /// Microseconds in the kernel on its behalf.
     pub sys_us: u64,
+    /// The most resident memory it ever had.
     pub max_rss_bytes: u64,
 }
 
+/// A child that was waited for.
 #[derive(Clone, Copy, Debug)]
 pub struct Reaped {
+    /// The number that is now free again.
     pub pid: i32,
     /// As wait(2) encodes it.
     pub status: i32,
+    /// What it used, with the children that it waited for.
     pub usage: Usage,
 }
 
@@ -51,12 +58,14 @@ impl From<libc::rusage> for Usage {
     }
 }
 
+/// What a look at the children found, without reaping one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peek {
     /// There is no child at all.
     Childless,
     /// Children, but no zombie.
     Nothing,
+    /// A child that can be reaped.
     Zombie(i32),
 }
 
@@ -65,6 +74,7 @@ pub fn peek() -> Peek {
     peek_at(libc::P_ALL, 0)
 }
 
+/// Whether this child has ended and was not reaped.
 pub fn is_zombie(pid: i32) -> bool {
     matches!(peek_at(libc::P_PID, pid as libc::id_t), Peek::Zombie(_))
 }

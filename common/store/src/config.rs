@@ -175,11 +175,13 @@ impl DbConfig {
         [self.password.file().map(PathBuf::from), root, cert, key]
     }
 
+    /// With so many connections at most.
     pub fn with_max_pool(mut self, connections: usize) -> Self {
         self.max_pool = connections;
         self
     }
 
+    /// Whether a connection listens for notifications; without it changes are found by polling alone.
     pub fn with_listen(mut self, listen: bool) -> Self {
         self.listen = listen;
         self

@@ -131,6 +131,7 @@ impl Db {
         &self.config
     }
 
+    /// How the pool's connections are used now.
     pub fn gauge(&self) -> PoolGauge {
         let status = self.pool.status();
         PoolGauge {

@@ -37,6 +37,7 @@ pub struct Epoch {
 }
 
 impl Epoch {
+    /// The epoch that this reading ends, if server or cluster are others than before.
     pub fn closed(&self) -> Option<Closed> {
         Closed::of(
             (&self.server, self.cluster.as_deref()),

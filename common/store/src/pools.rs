@@ -55,6 +55,7 @@ pub struct GateFacts {
     pub before: Vec<GateWaiter>,
 }
 
+/// A waiting run of a job, and the locks that it needs.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct GateWaiter {
     pub run_id: i64,

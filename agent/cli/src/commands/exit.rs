@@ -47,6 +47,7 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// A failure with this exit code, without reasons yet.
     pub fn new(exit: Exit, what: impl Into<String>) -> Self {
         Self {
             exit,
@@ -56,16 +57,19 @@ impl Failure {
         }
     }
 
+    /// The command line itself makes no sense.
     pub fn usage(what: impl Into<String>) -> Self {
         Self::new(Exit::Usage, what)
     }
 
+    /// Adds a reason.
     #[must_use]
     pub fn why(mut self, why: impl fmt::Display) -> Self {
         self.why.push(why.to_string());
         self
     }
 
+    /// Says what to do now.
     #[must_use]
     pub fn next(mut self, next: impl Into<String>) -> Self {
         self.next = Some(next.into());

@@ -35,6 +35,7 @@ fn deliver(mut to: impl Write, bytes: &[u8]) {
     }
 }
 
+/// Writes one line to stdout.
 pub fn line(text: &str) {
     raw(format!("{text}\n").as_bytes());
 }

@@ -28,6 +28,7 @@ pub struct SignArgs {
     again: bool,
 }
 
+/// Writes the signature of each file beside it.
 pub fn run(args: &SignArgs, as_json: bool) -> Outcome {
     let key = key::read(&args.key)?;
     let mut by_file: BTreeMap<String, Vec<Wanted>> = BTreeMap::new();

@@ -28,6 +28,7 @@ pub struct Machine {
     pub state_dir: StateDir,
 }
 
+/// What was found about the state directory.
 #[derive(Debug)]
 pub struct StateDir {
     pub path: PathBuf,

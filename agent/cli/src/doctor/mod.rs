@@ -39,6 +39,7 @@ pub struct Check {
 }
 
 impl Check {
+    /// A check that found nothing to complain of.
     pub fn ok(check: &'static str, found: impl Into<String>) -> Self {
         Self {
             check,

@@ -51,6 +51,7 @@ impl Embedded {
         Ok(server)
     }
 
+    /// Where the server has its files.
     pub fn place(&self) -> &Place {
         &self.place
     }

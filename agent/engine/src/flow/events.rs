@@ -51,6 +51,7 @@ pub enum Event<'a> {
     },
 }
 
+/// How a task ended, as events tell it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ended<'a> {
     /// Nothing when the task was not executed.
@@ -81,6 +82,7 @@ pub fn outcome(end: &End) -> &'static str {
 }
 
 impl<'a> Ended<'a> {
+    /// The end of a task for events; `blame` are the tasks that it was skipped for.
     pub fn new(end: &End, exit: Option<&Exit>, duration: Option<Duration>, blame: Vec<&'a str>) -> Self {
         let exit_code = match end {
             End::Failed { exit_code } => Some(*exit_code),
@@ -126,6 +128,7 @@ pub struct Reporter {
 }
 
 impl Reporter {
+    /// A reporter in this style for tasks with these names, `total` of them.
     pub fn new(style: Style, names: &[&str], total: usize) -> Self {
         Self {
             style,
@@ -143,6 +146,7 @@ impl Reporter {
         self.style == Style::People
     }
 
+    /// Tells an event: a line for people, or JSON.
     pub fn event(&mut self, event: &Event<'_>) {
         if self.style == Style::Json {
             // Serializing plain data into memory cannot fail.

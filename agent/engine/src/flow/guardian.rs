@@ -79,6 +79,7 @@ impl Guardian {
         }
     }
 
+    /// The guardian's process, the leader of its session.
     pub fn pid(&self) -> i32 {
         self.pid
     }

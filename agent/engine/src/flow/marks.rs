@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Longer requests are nobody's.
 const MAX: u64 = 64 << 10;
 
+/// A task that asks for a name to be marked as provided.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Request {
     pub task: String,

@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 const LIMIT: u64 = 64 << 20;
 const CHUNK: usize = 64 << 10;
 
+/// The output of a task, in a file that is read as it grows.
 #[derive(Debug)]
 pub struct Output {
     file: File,
@@ -33,10 +34,12 @@ impl Output {
         })
     }
 
+    /// For a command's stdout and stderr.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
+    /// The file itself, for what the engine adds to it.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
     }

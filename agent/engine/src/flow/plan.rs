@@ -22,6 +22,7 @@ pub struct Plan {
     pub missing_at: Vec<Missing>,
 }
 
+/// A task with what it waits for, as a plan shows it.
 #[derive(Debug, Serialize)]
 pub struct PlannedTask {
     pub name: String,

@@ -55,6 +55,7 @@ pub struct PreloadError {
     pub why: String,
 }
 
+/// A shell that has loaded a library once and forks for every task.
 #[derive(Debug)]
 pub struct Preload {
     library: PathBuf,
@@ -101,6 +102,7 @@ impl Preload {
         Ok(preload)
     }
 
+    /// The shell's process; None before its first task and after its end.
     pub fn pid(&self) -> Option<i32> {
         self.shell.as_ref().map(|s| s.pid)
     }

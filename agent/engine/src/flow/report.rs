@@ -24,11 +24,13 @@ pub struct Record {
 }
 
 impl Record {
+    /// From its start to its end; None for a task that never ran.
     pub fn duration(&self) -> Option<Duration> {
         Some(self.ended?.saturating_sub(self.started?))
     }
 }
 
+/// What became of a flow.
 #[derive(Debug)]
 pub struct Report {
     pub records: Vec<Record>,

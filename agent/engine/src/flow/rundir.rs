@@ -28,6 +28,7 @@ const TEMPORARY: &str = "farmhand-flow-";
 /// How long the output of a flow that failed is kept there.
 const KEPT: Duration = Duration::from_secs(7 * 86_400);
 
+/// Why a flow cannot use its directory.
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
     #[error("the flow's directory {} cannot be used", path.display())]
@@ -109,6 +110,7 @@ impl RunDir {
         private().create(self.path.join("log"))
     }
 
+    /// Where it is in the file system.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -128,6 +130,7 @@ impl RunDir {
         self.memory.as_deref()
     }
 
+    /// Where the output of a task is kept.
     pub fn log_path(&self, task: &str) -> PathBuf {
         let mut name = encode_name(task.as_bytes());
         name.extend(b".log");

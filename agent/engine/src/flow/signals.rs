@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+/// The signals that an engine waits for, as a descriptor.
 #[derive(Debug)]
 pub struct Signals(OwnedFd);
 
@@ -40,6 +41,7 @@ impl Signals {
         }
     }
 
+    /// Readable while a signal waits.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -117,10 +119,12 @@ impl Ended {
         }
     }
 
+    /// Its number, its own until it is reaped.
     pub fn pid(self) -> i32 {
         self.0
     }
 
+    /// Takes its status and what it used.
     pub fn reap(self) -> Exit {
         let mut status = 0;
         // SAFETY: reaps a child that is known to have ended, into initialised plain data.
@@ -164,6 +168,7 @@ pub struct Limit<W> {
 const AGAIN: Duration = Duration::from_secs(1);
 
 impl<W> Limit<W> {
+    /// A limit that nothing has exceeded yet; None for no time limit.
     pub fn new(at: Option<Instant>) -> Self {
         Self { at, over: None }
     }

@@ -31,6 +31,7 @@ pub struct Ping {
     pub every: Duration,
 }
 
+/// Where a ping goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PingUrl {
     Given(Url),

@@ -28,6 +28,7 @@ pub struct Smtp {
     pub from: String,
 }
 
+/// How the connection to a mail relay is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SmtpTls {
     /// From the first byte.

@@ -32,6 +32,7 @@ pub struct PublicKey {
 }
 
 impl PublicKey {
+    /// Who signs with it, as its file says.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -167,10 +168,12 @@ impl PrivateKey {
         })
     }
 
+    /// Who signs with it, as its file says.
     pub fn name(&self) -> &str {
         &self.name
     }
 
+    /// What others need to check its signatures.
     pub fn public(&self) -> PublicKey {
         let mut bytes = [0; KEY_BYTES];
         bytes.copy_from_slice(self.pair.public_key().as_ref());

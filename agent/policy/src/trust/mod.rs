@@ -24,18 +24,23 @@ pub const DEFAULT_FILE: &str = "/etc/farmhand/trusted-keys";
 pub enum Trust {
     /// No list of keys: definitions need no signature.
     Off,
+    /// Definitions need a signature of one of these keys.
     Keys {
+        /// The list's path, for messages.
         file: String,
+        /// Whose signatures count.
         keys: Vec<PublicKey>,
     },
     /// The list cannot be used: nothing is executed.
     Unusable {
+        /// What is wrong with it.
         why: String,
     },
 }
 
 /// Why a definition is not executed here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what it means")]
 pub enum Refused {
     #[error("not signed by a trusted key: the definition has no signature")]
     Unsigned,
@@ -60,9 +65,13 @@ pub enum Refused {
 /// A definition that a trusted key signed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vouched {
+    /// The job's name, as it was signed.
     pub job: String,
+    /// Which of the job's signed definitions it is.
     pub serial: u64,
+    /// The definition, as it was signed.
     pub spec: JobSpec,
+    /// The name of the key.
     pub key: String,
 }
 

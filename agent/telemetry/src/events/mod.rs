@@ -288,6 +288,7 @@ pub enum TakeoverCause {
 }
 
 impl TakeoverCause {
+    /// As events and metrics say it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Expired => "expired",
@@ -329,6 +330,7 @@ impl Events {
         })
     }
 
+    /// Measures, logs and records an event; what finds no room in the queue of rows is counted.
     pub fn emit(&self, event: Event) {
         measure::measure(&self.metrics, &event);
         self.log(&event);

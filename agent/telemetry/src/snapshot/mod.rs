@@ -85,6 +85,7 @@ pub enum Turn {
 }
 
 impl Snapshots {
+    /// A snapshot of the gauges of the farm that this agent takes when it is its turn.
     pub fn new(address: &str, every: Duration, metrics: Arc<Metrics>) -> Self {
         Self {
             me: Uuid::new_v4(),

@@ -21,6 +21,7 @@ pub struct Setup {
 /// The agent's own files, each with what alone it is read for.
 pub type Files = BTreeMap<Purpose, PathBuf>;
 
+/// What a file of the configuration is read for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
@@ -40,6 +41,7 @@ pub enum Purpose {
     Ping,
 }
 
+/// What an agent asks of the privileged helper.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
@@ -78,6 +80,7 @@ pub enum Request {
     File { purpose: Purpose },
 }
 
+/// What the helper answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Reply {

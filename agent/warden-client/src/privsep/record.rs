@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, open, openat};
 use serde::{Deserialize, Serialize};
 
+/// A record that an engine keeps in its run directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Record {
@@ -24,6 +25,7 @@ impl Record {
         }
     }
 
+    /// Relative to the run directory.
     pub fn path(self) -> PathBuf {
         self.parts().iter().collect()
     }

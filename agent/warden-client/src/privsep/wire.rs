@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 /// Room for a file that is handed over as text; a longer message is refused.
 pub const MAX_MESSAGE: usize = 128 << 10;
 
+/// Two ends, for a process and the helper that it starts.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(
         AddressFamily::UNIX,
@@ -23,6 +24,7 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     )?)
 }
 
+/// Sends one message, and a descriptor with it if there is one.
 pub fn send<T: Serialize>(
     socket: impl AsFd,
     message: &T,

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 /// Room for a spawn with the largest stdin, or a listing of all attempts. A longer frame ends the connection.
 pub const MAX_FRAME: usize = 8 << 20;
 
+/// Bytes that are no message.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     #[error("a message of {0} bytes; at most {MAX_FRAME} are allowed")]

@@ -55,6 +55,7 @@ impl Kind {
         }
     }
 
+    /// The kind with this [`Kind::name`].
     pub fn parse(name: &str) -> Option<Kind> {
         match name.strip_prefix("hold-") {
             Some(ms) => Some(Kind::Hold {
@@ -125,6 +126,7 @@ pub enum KillReason {
     LimitProcesses,
 }
 
+/// What an agent asks of a warden.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Request {
@@ -184,6 +186,7 @@ pub enum Request {
     },
 }
 
+/// What a warden answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Reply {
@@ -212,6 +215,7 @@ pub enum Reply {
     ShuttingDown,
 }
 
+/// Why a warden does not do what it was asked.
 #[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Refusal {
@@ -275,6 +279,7 @@ pub struct Identity {
     pub notes: bool,
 }
 
+/// Every attempt that a warden knows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Listing {
     pub attempts: Vec<AttemptReport>,
@@ -283,11 +288,13 @@ pub struct Listing {
 }
 
 impl Listing {
+    /// The attempt with this id, if the warden knows it.
     pub fn find(&self, id: AttemptId) -> Option<&AttemptReport> {
         self.attempts.iter().find(|a| a.id == id)
     }
 }
 
+/// What a warden tells without being asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
@@ -314,12 +321,14 @@ pub enum Event {
     },
 }
 
+/// A request with its number, which the reply carries too.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FromAgent {
     pub seq: u64,
     pub request: Request,
 }
 
+/// A reply to the request of that number, or an event.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromWarden {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::AttemptId;
 use super::hex_bytes;
 
+/// What a warden needs to start an attempt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SpawnRequest {
     pub id: AttemptId,
@@ -98,6 +99,7 @@ fn default_local_bytes() -> u64 {
     64 << 20
 }
 
+/// The most bytes that a command finds on its stdin.
 pub const MAX_STDIN: usize = 1 << 20;
 
 impl SpawnRequest {

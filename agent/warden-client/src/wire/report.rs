@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AttemptId, KillReason};
 
+/// How far an attempt has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -18,6 +19,7 @@ pub enum State {
     Ended,
 }
 
+/// An attempt as its warden knows it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AttemptReport {
     pub id: AttemptId,
@@ -38,6 +40,7 @@ pub struct AttemptReport {
     pub result: Option<AttemptResult>,
 }
 
+/// How the command's own process ended, or why it never began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Ending {
@@ -82,6 +85,7 @@ pub enum Stage {
     Exec,
 }
 
+/// How an attempt ended, and what it used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptResult {
     pub ending: Ending,
@@ -103,6 +107,7 @@ pub struct AttemptResult {
 }
 
 impl AttemptResult {
+    /// Whether it was ended because it took too long.
     pub fn timed_out(&self) -> bool {
         self.killed == Some(KillReason::Timeout)
     }
@@ -116,6 +121,7 @@ impl AttemptResult {
         }
     }
 
+    /// The signal that ended it, if one did.
     pub fn signal(&self) -> Option<i32> {
         match self.ending {
             Ending::Signaled { signal, .. } => Some(signal),
@@ -129,6 +135,7 @@ impl AttemptResult {
     }
 }
 
+/// How much output there was, and what became of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputStats {
     /// Everything the command wrote; also the position after its last byte.
@@ -150,6 +157,7 @@ pub struct ChildKill {
     pub wall_ms: i64,
 }
 
+/// Which limit a child exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "limit", rename_all = "snake_case")]
 pub enum KillWhy {

@@ -47,6 +47,7 @@ pub fn hash(text: &str) -> Option<Hash> {
 /// What a request shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shown {
+    /// A token, in the header.
     Token,
     /// The page's cookie. It is no token.
     Session,

@@ -7,14 +7,20 @@ use crate::schedule::{ParseContext, Schedule};
 /// What a line is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
+    /// Nothing, or a comment.
     Blank,
     /// With its `#`.
     Comment(String),
+    /// Holds for the lines below it.
     Variable {
+        /// Its name.
         name: String,
+        /// Its value, without quotes.
         value: String,
     },
+    /// Something to run, and when.
     Task(Task),
+    /// Something that cron would not take.
     Invalid(Invalid),
 }
 
@@ -25,11 +31,13 @@ pub struct Task {
     pub schedule: String,
     /// Cron accepts the schedule, and it has no instant.
     pub never: bool,
+    /// Of a system crontab.
     pub user: Option<String>,
     /// `user:group` or `user/class`: what follows the user.
     pub group: Option<String>,
     /// What the shell gets.
     pub command: String,
+    /// What stands after the first `%`.
     pub stdin: Option<String>,
     /// A leading `-`: cronie then logs nothing.
     pub quiet: bool,

@@ -5,8 +5,13 @@ use std::ops::Range;
 
 use toml::de::DeValue;
 
+use super::JobSpec;
+use super::keys::CALENDAR;
+use super::needs::unknown;
+use super::stored::stored;
 use super::twice::{Place, defined_twice};
-use crate::document::{Found, Problem, Reader, Source, Wrong, closest};
+use super::written::texts;
+use crate::document::{Found, Problem, Reader, Source, Wrong};
 use crate::schedule::CalendarDates;
 
 /// The calendars of all files.
@@ -34,20 +39,16 @@ impl Calendars {
                 continue;
             };
             let mut reader = Reader::new(vec![own], sink);
-            let exclude = reader.list("exclude", true, days);
-            if exclude.is_none() && reader.key_span("exclude").is_none() {
+            let keys = stored(&mut reader, CALENDAR);
+            if reader.key_span("exclude").is_none() {
                 sink.report(
                     name.span.clone(),
                     format!("calendar `{}` excludes nothing", name.value),
                     "add exclude = [\"2026-12-24..2026-12-26\", \"2027-01-01\"]",
                 );
             }
-            reader.finish(&[
-                ("excludes", "did you mean `exclude`?"),
-                ("dates", "did you mean `exclude`?"),
-            ]);
             self.0.entry(name.value.to_owned()).or_default().push(Calendar {
-                exclude: exclude.into_iter().flatten().map(|found| found.value).collect(),
+                exclude: texts(&keys, "exclude").map(str::to_owned).collect(),
                 source,
                 span: name.span,
             });
@@ -66,34 +67,23 @@ impl Calendars {
         defined_twice("calendar", places, sources)
     }
 
-    /// The days that the named calendars exclude, each once, in order.
-    ///
-    /// # Errors
-    /// A name that no file defines, and where it stands.
-    pub fn resolve(&self, names: &[Found<String>]) -> Result<Vec<String>, (Range<usize>, Wrong)> {
-        let mut days: Vec<String> = Vec::new();
-        for name in names {
-            let Some(found) = self.0.get(&name.value).and_then(|all| all.first()) else {
-                let fix = match closest(&name.value, self.0.keys().map(String::as_str)) {
-                    Some(near) => format!("did you mean \"{near}\"?"),
-                    None => format!(
-                        "define [calendar.{}] in one of the files that are applied together",
-                        name.value
-                    ),
-                };
-                let wrong = Wrong::new(format!("there is no calendar \"{}\"", name.value), fix);
-                return Err((name.span.clone(), wrong));
+    /// Reads the days that a job's calendars exclude, each once, in order, and reports the first that no file defines.
+    pub fn read_job(&self, job: &mut Reader<'_>, spec: &mut JobSpec) {
+        for Found { value: name, span } in job.texts("calendars") {
+            let Some(found) = self.0.get(name).and_then(|all| all.first()) else {
+                let wrong = unknown("calendar", name, self.0.keys().map(String::as_str));
+                job.sink().wrong(span, "calendars", wrong);
+                break;
             };
-            days.extend(found.exclude.iter().cloned());
+            spec.exclude.extend(found.exclude.iter().cloned());
         }
-        days.sort_unstable();
-        days.dedup();
-        Ok(days)
+        spec.exclude.sort_unstable();
+        spec.exclude.dedup();
     }
 }
 
 /// One day or one range of days.
-fn days(value: &DeValue<'_>) -> Result<String, Wrong> {
+pub(super) fn days(value: &DeValue<'_>) -> Result<String, Wrong> {
     let entry = value
         .as_str()
         .map(str::to_owned)

@@ -1,14 +1,15 @@
 //! Rules for single values, and for a job as a whole.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use jiff::tz::TimeZone;
+use serde_json::Value;
 use toml::de::DeValue;
 
-use super::filling::OWN;
-use super::params::{is_param_name, param_variable};
-use super::{JobSpec, ParamSpec, ParamType, RunOn, check_param};
-use crate::document::{Found, Reader, Wrong, boolean, closest, filled, one_of, size, text};
+use super::params::param_variable;
+use super::{JobSpec, RunOn};
+use crate::document::{Reader, Wrong, closest, filled, size, text};
 use crate::schedule::{ParseContext, Schedule, ScheduleError};
 
 /// An IANA zone that this machine knows.
@@ -139,68 +140,45 @@ pub fn variable_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
+/// Strings by any names.
+pub(super) fn labels(labels: Reader<'_>) -> BTreeMap<String, String> {
+    let strings = labels.strings().into_iter();
+    strings.map(|(name, found)| (name, found.value)).collect()
+}
+
 /// Variables of a command.
-pub(super) fn environment(env: Reader<'_>, into: &mut std::collections::BTreeMap<String, String>) {
+pub(super) fn environment(env: Reader<'_>) -> BTreeMap<String, String> {
     let sink = env.sink();
+    let mut all = BTreeMap::new();
     for (name, value) in env.strings() {
         if let Err(rule) = variable_name(&name) {
             sink.report(value.span, format!("`{name}` is not a valid variable name"), rule);
         }
-        into.insert(name, value.value);
+        all.insert(name, value.value);
     }
+    all
 }
 
-pub(super) fn param(mut table: Reader<'_>, name: &Found<&str>) -> ParamSpec {
-    let sink = table.sink();
-    if !is_param_name(name.value) {
-        sink.report(
-            name.span.clone(),
-            format!("`{}` is not a valid parameter name", name.value),
-            "use letters, digits, `_` and `-`, a letter first",
-        );
-    }
-    if OWN.contains(&name.value) {
-        sink.report(
-            name.span.clone(),
-            format!("`{{{}}}` stands for something else in every job", name.value),
-            "rename the parameter",
-        );
-    }
-    let kind = table.read(
-        "type",
-        one_of(&[
-            ("string", ParamType::String),
-            ("integer", ParamType::Integer),
-            ("number", ParamType::Number),
-            ("boolean", ParamType::Boolean),
-            ("duration", ParamType::Duration),
-            ("date", ParamType::Date),
-        ]),
-    );
-    let mut param = ParamSpec {
-        kind: kind.map_or(ParamType::String, |found| found.value),
-        default: None,
-        required: false,
+/// An address that a browser opens.
+pub(super) fn web_address(value: &DeValue<'_>) -> Result<String, Wrong> {
+    let wrong = || {
+        Wrong::new(
+            "not a web address",
+            "for example \"https://wiki.example.org/runbooks/import\"",
+        )
     };
-    if table.key_span("type").is_none() {
-        sink.report(
-            name.span.clone(),
-            format!("parameter `{}` has no `type`", name.value),
-            "it is one of string, integer, number, boolean, duration, date",
-        );
-    } else if let Some(default) = table.raw("default") {
-        let value = json(default.value);
-        if let Err(error) = check_param(name.value, param.kind, &value) {
-            sink.report(default.span, error.to_string(), "make the default fit the type");
-        }
-        param.default = Some(value);
+    let text = value.as_str().ok_or_else(wrong)?;
+    let rest = text
+        .strip_prefix("https://")
+        .or_else(|| text.strip_prefix("http://"));
+    match rest {
+        Some(rest) if !rest.is_empty() && !text.contains(char::is_whitespace) => Ok(text.to_owned()),
+        _ => Err(wrong()),
     }
-    table.set("required", &mut param.required, boolean);
-    table.finish(&[]);
-    param
 }
 
-fn json(value: &DeValue<'_>) -> serde_json::Value {
+/// A value as it is stored.
+pub(super) fn any(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::Boolean(b) => (*b).into(),
         DeValue::Integer(n) => {

@@ -1,13 +1,14 @@
 //! `schedule = "@continuous"` and the keys that only such a job has.
 
-use super::{JobSpec, RunOn};
+use super::{JobSpec, Retry, RunOn, retry};
 use crate::continuous::{BASE, Rounds};
-use crate::document::{Found, Reader, integer, positive_duration};
+use crate::document::Reader;
 
 /// Keys that speak of due instants, of which a continuous job has none beforehand.
 const ABOUT_INSTANTS: &[&str] = &["calendars", "start", "end"];
 
 impl JobSpec {
+    /// How this job goes from one round to the next.
     pub fn rounds(&self) -> Rounds {
         Rounds {
             idle_exit: self.idle_exit.clone(),
@@ -17,18 +18,14 @@ impl JobSpec {
     }
 }
 
-/// Before `retry` is read: it changes that key's defaults.
-pub(super) fn read(job: &mut Reader<'_>, spec: &mut JobSpec) {
-    if spec.is_continuous() {
-        spec.retry.base = BASE;
-    }
-    let list = job.list("idle_exit", true, |v| {
-        integer(1..=255)(v).map(|n| i32::try_from(n).unwrap_or(255))
-    });
-    if let Some(list) = list {
-        spec.idle_exit = list.into_iter().map(|Found { value, .. }| value).collect();
-    }
-    job.set("idle_delay", &mut spec.idle_delay, positive_duration);
+/// Its pauses after a failure are shorter.
+pub(super) fn settle(job: &mut Reader<'_>, spec: &mut JobSpec) {
+    let base = if spec.is_continuous() {
+        BASE
+    } else {
+        Retry::default().base
+    };
+    retry::settle(job, &mut spec.retry, base);
 }
 
 /// As those, but harmless where a job inherits them.

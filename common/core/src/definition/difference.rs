@@ -8,7 +8,9 @@ use serde_json::Value;
 /// One key of a definition, before and after; null where it was not there.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
+    /// Before.
     pub old: Value,
+    /// After.
     pub new: Value,
 }
 

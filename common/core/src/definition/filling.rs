@@ -18,7 +18,9 @@ pub(super) const KEY: &[&str] = NAMES.split_at(3).1;
 pub struct Filling {
     /// As [`super::resolve_params`] returned them.
     pub params: Map<String, Value>,
+    /// The run's number among those of its firing.
     pub instance: u32,
+    /// The number of the slot that it has on its node.
     pub slot: u32,
     /// RFC 3339, as `FARMHAND_DUE`.
     pub due: String,

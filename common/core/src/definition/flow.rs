@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use toml::de::DeValue;
+use serde_json::Value;
 
 use super::filling::Filling;
-use super::flow_spec::{FlowSpec, Resume, TaskSpec};
+use super::flow_spec::{FlowSpec, TaskSpec};
+use super::keys::TASK;
 use super::pools::Pools;
-use super::spec::{Command, JobSpec};
-use super::{check, retry};
-use crate::document::{Found, Reader, Wrong, boolean, count, filled, one_of, positive_duration, text};
+use super::retry;
+use super::spec::{Command, JobSpec, Retry};
+use super::stored::read;
+use crate::document::{Reader, Wrong};
 use crate::flow::{Action, Extras, Task};
 use crate::graph::{Graph, Place, Reference, Relation};
 
@@ -78,74 +80,28 @@ fn task(name: &str, spec: &TaskSpec, at: impl Fn(&'static str, usize) -> Place) 
 /// Where the names of a task stand: key, index in its list, span.
 type Spans = Vec<(&'static str, usize, Range<usize>)>;
 
-/// Reads what makes a job a flow.
-pub(super) fn read_flow(job: &mut Reader<'_>, spec: &mut JobSpec, pools: &Pools) {
-    job.set(
-        "resume",
-        &mut spec.resume,
-        one_of(&[
-            ("restart", Resume::Restart),
-            ("skip-finished", Resume::SkipFinished),
-        ]),
-    );
-    let given = job.raw("flow");
-    if let Some(DeValue::Table(_)) = given.as_ref().map(|found| found.value) {
-        spec.flow = given
-            .zip(job.table("flow"))
-            .map(|(found, table)| read_dir(table, found.span));
-    } else if let Some(dir) = job.read("flow", check::absolute_path) {
-        spec.flow = Some(FlowSpec {
-            dir: Some(dir.value),
-            ..FlowSpec::default()
-        });
+/// Reads what makes a job a flow, with its keys as they are stored.
+pub(super) fn read_flow(job: &mut Reader<'_>, stored: &Value, spec: &mut JobSpec, pools: &Pools) {
+    let given = job.raw("flow").filter(|found| found.value.is_table());
+    if let (Some(found), Some(flow)) = (given, &mut spec.flow) {
+        if found.value.get("dir").is_none() {
+            let fix = "add dir = \"/etc/rc.d\", or another directory";
+            job.sink().report(found.span, "`flow` has no `dir`", fix);
+        }
+        flow.scripts.missing_warns = stored["flow"]["missing"] == "warn";
     }
     read_tasks(job, spec, pools);
-    let Some(preload) = job.read("preload", check::absolute_path) else {
+    let (Some(preload), Some(found)) = (stored["preload"].as_str(), job.raw("preload")) else {
         return;
     };
     match &mut spec.flow {
-        Some(flow) => flow.preload = Some(preload.value),
+        Some(flow) => flow.preload = Some(preload.to_owned()),
         None => job.sink().report(
-            preload.span,
+            found.span,
             "`preload` is for flows",
             "load the library in the command, or write `flow` or `task`",
         ),
     }
-}
-
-fn read_dir(mut table: Reader<'_>, span: Range<usize>) -> FlowSpec {
-    let mut flow = FlowSpec::default();
-    match table.key_span("dir") {
-        Some(_) => table.maybe("dir", &mut flow.dir, check::absolute_path),
-        None => table.sink().report(
-            span,
-            "`flow` has no `dir`",
-            "add dir = \"/etc/rc.d\", or another directory",
-        ),
-    }
-    let scripts = &mut flow.scripts;
-    table.set("stop", &mut scripts.stop, boolean);
-    for (key, into) in [("skip", &mut scripts.skip), ("keep", &mut scripts.keep)] {
-        let found = table.list(key, true, filled).unwrap_or_default();
-        into.extend(found.into_iter().map(|found| found.value));
-    }
-    let facilities = table.list("facilities", true, check::absolute_path);
-    scripts.facilities = facilities.into_iter().flatten().map(|f| f.value).collect();
-    table.maybe("extract", &mut scripts.extract, filled);
-    let missing = one_of(&[("error", false), ("warn", true)]);
-    table.set("missing", &mut scripts.missing_warns, missing);
-    table.maybe("jobs", &mut scripts.jobs, |value| match count(65_535)(value)? {
-        0 => Err(Wrong::new(
-            "with 0 nothing starts",
-            "leave it out for the default",
-        )),
-        jobs => Ok(jobs),
-    });
-    table.finish(&[
-        ("path", "did you mean `dir`?"),
-        ("direction", "did you mean `stop`?"),
-    ]);
-    flow
 }
 
 fn read_tasks(job: &mut Reader<'_>, spec: &mut JobSpec, pools: &Pools) {
@@ -223,53 +179,24 @@ fn read_tasks(job: &mut Reader<'_>, spec: &mut JobSpec, pools: &Pools) {
 }
 
 fn read_task(mut table: Reader<'_>, found: &mut Spans, pools: &Pools) -> TaskSpec {
-    let mut task = TaskSpec::default();
-    match table.raw("command").map(|f| f.value) {
-        Some(DeValue::Array(_)) => {
-            let argv = table.list("command", false, text);
-            task.command = argv.map(|list| Command::Argv(list.into_iter().map(|f| f.value).collect()));
-        }
-        Some(_) => table.maybe("command", &mut task.command, |v| filled(v).map(Command::Shell)),
-        None => {}
+    let mut task: TaskSpec = read(&mut table, TASK);
+    for key in ["requires", "after", "before", "provides", "conflicts"] {
+        let places = table.texts(key).into_iter().enumerate();
+        found.extend(places.map(|(index, found)| (key, index, found.span)));
     }
-    let lists: [(&'static str, &mut Vec<String>); 6] = [
-        ("requires", &mut task.requires),
-        ("after", &mut task.after),
-        ("before", &mut task.before),
-        ("provides", &mut task.provides),
-        ("locks", &mut task.locks),
-        ("conflicts", &mut task.conflicts),
-    ];
-    for (key, into) in lists {
-        for (index, Found { value, span }) in table
-            .list(key, true, filled)
-            .unwrap_or_default()
-            .into_iter()
-            .enumerate()
-        {
-            into.push(value);
-            found.push((key, index, span));
+    if let (Some(name), Some(found)) = (&task.pool, table.raw("pool")) {
+        let wrong = match pools.size(name) {
+            Some(0) => Some(Wrong::new(
+                format!("pool `{name}` has no place, and a task cannot wait for ever"),
+                "give the pool a place, or take the task out of it",
+            )),
+            _ => pools.missing(name),
+        };
+        if let Some(wrong) = wrong {
+            table.sink().wrong(found.span, "pool", wrong);
         }
     }
-    task.pool = table
-        .read("pool", |value| {
-            let name = filled(value)?;
-            match (pools.size(&name), pools.missing(&name)) {
-                (_, Some(wrong)) => Err(wrong),
-                (Some(0), _) => Err(Wrong::new(
-                    format!("pool `{name}` has no place, and a task cannot wait for ever"),
-                    "give the pool a place, or take the task out of it",
-                )),
-                _ => Ok(name),
-            }
-        })
-        .map(|found| found.value);
-    table.maybe("timeout", &mut task.timeout, positive_duration);
-    retry::read_retry(&mut table, &mut task.retry);
-    table.set("always_run", &mut task.always_run, boolean);
-    if let Some(env) = table.table("env") {
-        check::environment(env, &mut task.env);
-    }
+    retry::settle(&mut table, &mut task.retry, Retry::default().base);
     if let (Some(Command::Argv(argv)), Some(span)) = (&task.command, table.key_span("command"))
         && argv.first().is_none_or(String::is_empty)
     {
@@ -277,11 +204,5 @@ fn read_task(mut table: Reader<'_>, found: &mut Spans, pools: &Pools) -> TaskSpe
             .sink()
             .report(span, "`command`: it is empty", "begin with the program");
     }
-    table.finish(&[
-        ("cmd", "did you mean `command`?"),
-        ("depends", "did you mean `requires`?"),
-        ("depends_on", "did you mean `requires`?"),
-        ("always-run", "did you mean `always_run`?"),
-    ]);
     task
 }

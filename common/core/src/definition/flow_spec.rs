@@ -13,12 +13,14 @@ use super::spec::{Command, Retry, opt_millis};
 pub struct FlowSpec {
     /// A directory of annotated scripts, or one shell file.
     pub dir: Option<String>,
+    /// How the scripts of `dir` are run.
     #[serde(flatten)]
     pub scripts: Scripts,
     /// A shell library that is loaded once, on the node that runs the flow.
     pub preload: Option<String>,
     /// Places of the pools that its tasks name.
     pub pools: BTreeMap<String, u32>,
+    /// The tasks of the job file, by name.
     pub tasks: BTreeMap<String, TaskSpec>,
 }
 
@@ -49,8 +51,13 @@ pub struct Scripts {
     pub jobs: Option<u32>,
 }
 
+/// One task of a job file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(
+    missing_docs,
+    reason = "fields are named as the keys of tasks, which `keys.rs` describes"
+)]
 pub struct TaskSpec {
     /// A task without one is a name to wait for.
     pub command: Option<Command>,
@@ -74,7 +81,10 @@ pub struct TaskSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resume {
+    /// Run all tasks again.
     #[default]
     Restart,
+    /// Go on with those that had not succeeded.
+    #[serde(alias = "skip-finished")]
     SkipFinished,
 }

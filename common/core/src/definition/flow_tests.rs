@@ -124,6 +124,6 @@ fn a_directory_flow_says_what_the_options_of_flow_run_say() {
 fn a_directory_flow_without_a_directory_or_with_no_task_at_a_time_is_refused() {
     let told = |text: &str| read(text).unwrap_err()[0].what.clone();
     assert_eq!(told("[job.n]\nflow = { stop = true }\n"), "`flow` has no `dir`");
-    assert!(told("[job.n]\nflow = { dir = '/x', jobs = 0 }\n").contains("nothing starts"));
+    assert!(told("[job.n]\nflow = { dir = '/x', jobs = 0 }\n").contains("0 is out of range"));
     assert!(told("[job.n]\nflow = { dir = '/x', stp = true }\n").contains("stp"));
 }

@@ -8,13 +8,15 @@ use super::job::{JobLayer, Shared, read_job};
 use super::notify::TargetDefinition;
 use super::pools::PoolDefinition;
 use super::twice::{Place, defined_twice};
-use super::{JobSpec, needs, triggers};
+use super::{JobSpec, needs};
 use crate::document::{Mistakes, Problem, Reader, Sink, Source, parse_table};
 
 /// One job as a file defines it.
 #[derive(Clone, Debug)]
 pub struct JobDefinition {
+    /// As in `[job.NAME]`.
     pub name: String,
+    /// What is stored of it.
     pub spec: JobSpec,
     /// The names in its `triggered_by`, with their places.
     pub parents: Vec<(String, Range<usize>)>,
@@ -22,14 +24,18 @@ pub struct JobDefinition {
     pub renamed_from: Option<String>,
     /// Index of the source, and the bytes of the job's name in it.
     pub source: usize,
+    /// The bytes of its name in the source.
     pub span: Range<usize>,
 }
 
 /// What job files define, each in the order of names.
 #[derive(Clone, Debug)]
 pub struct Definitions {
+    /// `[job.NAME]` of all files.
     pub jobs: Vec<JobDefinition>,
+    /// `[pool.NAME]` of all files.
     pub pools: Vec<PoolDefinition>,
+    /// `[notify.NAME]` of all files.
     pub targets: Vec<TargetDefinition>,
 }
 
@@ -132,7 +138,9 @@ fn read_file<'a>(
             jobs.push(JobDefinition {
                 name: name.value.to_owned(),
                 spec: read_job(Reader::new(layers, sink), &layer, shared),
-                parents: triggers::parents_of(own),
+                parents: (Reader::new(vec![own], sink).texts("triggered_by").into_iter())
+                    .map(|found| (found.value.to_owned(), found.span))
+                    .collect(),
                 renamed_from: (own.get("renamed_from").and_then(|name| name.get_ref().as_str()))
                     .map(str::to_owned),
                 source: index,

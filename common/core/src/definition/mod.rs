@@ -13,6 +13,7 @@ mod flow_spec;
 #[cfg(test)]
 mod flow_tests;
 mod job;
+mod keys;
 #[cfg(test)]
 mod kinds_tests;
 mod load;
@@ -30,6 +31,7 @@ mod schema;
 mod schema_tests;
 mod secrets;
 mod spec;
+mod stored;
 mod stream;
 mod table;
 #[cfg(test)]

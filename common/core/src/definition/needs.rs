@@ -16,7 +16,9 @@ const MOST_STARTS: u32 = 10_000;
 /// At most `count` starts of a job within any `window`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
+    /// So many starts.
     pub count: u32,
+    /// Within any time as long as this.
     pub window: Duration,
 }
 
@@ -61,10 +63,15 @@ impl fmt::Display for Rate {
 pub struct Needs {
     /// The first gate that a run meets: `pool`, `lock` or `rate`.
     pub gate: &'static str,
+    /// A place in this pool, on the farm.
     pub pool: Option<String>,
+    /// A place in this pool, on the node.
     pub node_pool: Option<String>,
+    /// All of these.
     pub locks: Vec<String>,
+    /// With `rate_ms`, the rate that must not be used up.
     pub rate_count: Option<u32>,
+    /// The rate's window.
     pub rate_ms: Option<u64>,
 }
 

@@ -3,7 +3,9 @@
 use toml::de::DeValue;
 
 use super::JobSpec;
-use super::needs::{is_resource_name, resource_name, unknown};
+use super::keys::NOTIFY;
+use super::needs::{is_resource_name, unknown};
+use super::stored::read;
 use super::twice::Defined;
 use crate::document::{Found, Problem, Reader, Source, Wrong, filled, one_of};
 use crate::notify::{TargetSpec, Topic, Url, email_address};
@@ -11,7 +13,9 @@ use crate::notify::{TargetSpec, Topic, Url, email_address};
 /// A target as a file defines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetDefinition {
+    /// As in `[notify.NAME]`.
     pub name: String,
+    /// What is stored of it.
     pub spec: TargetSpec,
     /// Index of the source.
     pub source: usize,
@@ -38,24 +42,17 @@ impl Targets {
         self.0.duplicates("target", sources)
     }
 
-    /// Reads the targets that a job names, and reports those that no file defines.
-    pub fn read_job(&self, job: &mut Reader<'_>, spec: &mut JobSpec) {
-        for name in job.list("notify", true, resource_name).unwrap_or_default() {
-            if spec.notify.contains(&name.value) {
-                let what = format!("`notify`: \"{}\" is named twice", name.value);
-                job.sink()
-                    .report(name.span, what, "once is enough: it is told once");
-                continue;
+    /// Reports the targets that a job names and no file defines.
+    pub fn check(&self, job: &mut Reader<'_>, spec: &JobSpec) {
+        let named = job.texts("notify");
+        for name in spec.notify.iter().filter(|name| self.0.get(name).is_none()) {
+            let wrong = unknown("notify", name, self.0.names());
+            let what = format!("there is no target \"{name}\"");
+            if let Some(found) = named.iter().find(|found| found.value == name) {
+                let span = found.span.clone();
+                job.sink().wrong(span, "notify", Wrong { what, ..wrong });
             }
-            if self.0.get(&name.value).is_none() {
-                let wrong = unknown("notify", &name.value, self.0.names());
-                let what = format!("there is no target \"{}\"", name.value);
-                job.sink().wrong(name.span, "notify", Wrong { what, ..wrong });
-            }
-            spec.notify.push(name.value);
         }
-        // The order says nothing, so a new order is no new definition.
-        spec.notify.sort_unstable();
     }
 
     /// Each target once, by name.
@@ -66,27 +63,17 @@ impl Targets {
 
 fn read_target(mut table: Reader<'_>, name: &Found<&str>) -> TargetSpec {
     let sink = table.sink();
-    let mut spec = TargetSpec::default();
-    table.maybe("webhook", &mut spec.webhook, url);
-    table.maybe("webhook_file", &mut spec.webhook_file, file_name);
-    table.maybe("headers_file", &mut spec.headers_file, file_name);
-    if let Some(list) = table.list("email", true, address) {
-        spec.email = list.into_iter().map(|found| found.value).collect();
-    }
-    let words: Vec<(&str, Topic)> = Topic::ALL.iter().map(|t| (t.as_str(), *t)).collect();
-    if let Some(list) = table.list("on", true, one_of(&words)) {
-        spec.on = list.into_iter().map(|found| found.value).collect();
-        spec.on.sort_unstable();
-        spec.on.dedup();
-        if let (true, Some(found)) = (spec.on.is_empty(), table.raw("on")) {
-            let none = matches!(found.value, DeValue::Array(items) if items.is_empty());
-            if none {
-                sink.report(
-                    found.span,
-                    "`on`: it is empty, so nothing would ever be sent",
-                    "leave it out for failure, recovery, takeover and deadline, or name some of these and slow",
-                );
-            }
+    let mut spec: TargetSpec = read(&mut table, NOTIFY);
+    spec.on.sort_unstable();
+    spec.on.dedup();
+    if let (true, Some(found)) = (spec.on.is_empty(), table.raw("on")) {
+        let none = matches!(found.value, DeValue::Array(items) if items.is_empty());
+        if none {
+            sink.report(
+                found.span,
+                "`on`: it is empty, so nothing would ever be sent",
+                "leave it out for failure, recovery, takeover and deadline, or name some of these and slow",
+            );
         }
     }
     if let (Some(_), Some(span)) = (table.key_span("webhook"), table.key_span("webhook_file")) {
@@ -114,18 +101,10 @@ fn read_target(mut table: Reader<'_>, name: &Found<&str>) -> TargetSpec {
             "add webhook = \"https://…\", webhook_file = \"NAME\" or email = [\"ops@example.org\"]",
         );
     }
-    table.finish(&[
-        ("url", "did you mean `webhook`?"),
-        ("url_file", "did you mean `webhook_file`?"),
-        ("headers", "put them into a file on the agents: `headers_file`"),
-        ("mail", "did you mean `email`?"),
-        ("to", "did you mean `email`?"),
-        ("events", "did you mean `on`?"),
-    ]);
     spec
 }
 
-fn url(value: &DeValue<'_>) -> Result<String, Wrong> {
+pub(super) fn url(value: &DeValue<'_>) -> Result<String, Wrong> {
     let text = filled(value)?;
     match Url::parse(&text) {
         Ok(_) => Ok(text),
@@ -136,7 +115,7 @@ fn url(value: &DeValue<'_>) -> Result<String, Wrong> {
     }
 }
 
-fn address(value: &DeValue<'_>) -> Result<String, Wrong> {
+pub(super) fn address(value: &DeValue<'_>) -> Result<String, Wrong> {
     let text = filled(value)?;
     match email_address(&text) {
         Ok(()) => Ok(text),
@@ -144,9 +123,14 @@ fn address(value: &DeValue<'_>) -> Result<String, Wrong> {
     }
 }
 
+/// What a target may choose.
+pub(super) fn topic(value: &DeValue<'_>) -> Result<String, Wrong> {
+    one_of(&Topic::ALL.map(Topic::as_str))(value)
+}
+
 /// A file of the agents' directory of secrets. A name and no path: a job file must not make an agent read what
 /// its author could not.
-fn file_name(value: &DeValue<'_>) -> Result<String, Wrong> {
+pub(super) fn file_name(value: &DeValue<'_>) -> Result<String, Wrong> {
     let name = filled(value)?;
     if is_resource_name(&name) {
         return Ok(name);

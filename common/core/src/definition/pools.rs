@@ -1,13 +1,16 @@
 //! `[pool.NAME]`: places that jobs share, defined once for all files read together.
 
 use super::JobSpec;
+use super::keys::POOL;
 use super::needs::unknown;
+use super::stored::stored;
 use super::twice::Defined;
-use crate::document::{Problem, Reader, Source, Wrong, integer};
+use crate::document::{Problem, Reader, Source, Wrong};
 
 /// A pool as a file defines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolDefinition {
+    /// As in `[pool.NAME]`.
     pub name: String,
     /// Places: of the farm for `pool`, of each node for `node_pool`. With 0 nothing of it starts.
     pub size: u32,
@@ -24,21 +27,20 @@ impl Pools {
     pub fn read(&mut self, source: usize, table: &Reader<'_>) {
         let fix = "write [pool.NAME] on a line of its own, and size = 3 below it";
         self.0.read(("pool", fix), source, table, |mut reader, name| {
-            let size = reader.read("size", integer(0..=1_000_000));
-            if size.is_none() && reader.key_span("size").is_none() {
+            let keys = stored(&mut reader, POOL);
+            if reader.key_span("size").is_none() {
                 reader.sink().report(
                     name.span.clone(),
                     format!("pool `{}` has no size", name.value),
                     "add size = 3: how many runs may be in it at once",
                 );
             }
-            reader.finish(&[
-                ("slots", "did you mean `size`?"),
-                ("limit", "did you mean `size`?"),
-            ]);
             PoolDefinition {
                 name: name.value.to_owned(),
-                size: size.map_or(0, |found| u32::try_from(found.value).unwrap_or(0)),
+                size: keys["size"]
+                    .as_u64()
+                    .and_then(|n| u32::try_from(n).ok())
+                    .unwrap_or(0),
                 source,
             }
         });

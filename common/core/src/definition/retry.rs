@@ -1,38 +1,28 @@
-//! `retry = { … }` of a job and of a task.
+//! `retry = { … }` of a job and of a task: what its keys mean together.
 
-use super::spec::{Backoff, Retry};
-use crate::document::{Found, Reader, count, duration, one_of};
+use std::time::Duration;
 
-pub(super) fn read_retry(within: &mut Reader<'_>, into: &mut Retry) {
-    let Some(mut retry) = within.table_like("retry", "max = 3") else {
-        return;
-    };
-    retry.set("max", &mut into.max, count(1_000_000));
-    retry.set(
-        "backoff",
-        &mut into.backoff,
-        one_of(&[
-            ("constant", Backoff::Constant),
-            ("linear", Backoff::Linear),
-            ("exponential", Backoff::Exponential),
-        ]),
-    );
-    retry.set("base", &mut into.base, duration);
-    // A base above the default cap, with no cap given, means the base.
-    into.cap = into.cap.max(into.base);
-    let cap = retry.read("cap", duration);
-    if let Some(Found { value, span }) = cap {
-        into.cap = value;
-        if value < into.base {
-            retry.sink().report(
-                span,
-                "`cap`: it is below `base`",
-                "make the cap at least as long as the base",
-            );
-        }
+use super::spec::Retry;
+use crate::document::{Found, Reader, duration};
+
+/// What the table may hold.
+pub(super) const EXAMPLE: &str = "max = 3";
+
+/// `base` is the default of that key.
+pub(super) fn settle(within: &mut Reader<'_>, retry: &mut Retry, base: Duration) {
+    let mut table = within.table_like("retry", EXAMPLE);
+    let mut given = |key| table.as_mut().and_then(|table| table.read(key, duration));
+    if given("base").is_none() {
+        retry.base = base;
     }
-    retry.finish(&[
-        ("delay", "did you mean `base`?"),
-        ("limit", "did you mean `max`?"),
-    ]);
+    match given("cap") {
+        Some(Found { value, span }) if value < retry.base => within.sink().report(
+            span,
+            "`cap`: it is below `base`",
+            "make the cap at least as long as the base",
+        ),
+        Some(_) => {}
+        // A base above the default cap, with no cap given, means the base.
+        None => retry.cap = retry.cap.max(retry.base),
+    }
 }

@@ -10,7 +10,8 @@ use crate::document::Reader;
 const MOST: usize = 64;
 const LONGEST_NAME: usize = 100;
 
-pub(super) fn read(names: Reader<'_>, into: &mut BTreeMap<String, String>) {
+pub(super) fn entries(names: Reader<'_>) -> BTreeMap<String, String> {
+    let mut into = BTreeMap::new();
     let sink = names.sink();
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     for (name, entry) in names.strings() {
@@ -42,10 +43,11 @@ pub(super) fn read(names: Reader<'_>, into: &mut BTreeMap<String, String>) {
                 format!("more than {MOST} secrets"),
                 "put several into one entry",
             );
-            return;
+            break;
         }
         into.insert(name, entry.value);
     }
+    into
 }
 
 /// What cannot be hidden is not given.

@@ -19,6 +19,10 @@ use super::table::TableSpec;
 /// A job after validation: durations parsed, defaults filled in, references checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(
+    missing_docs,
+    reason = "fields are named as the keys of job files, which `keys.rs` describes"
+)]
 pub struct JobSpec {
     /// Cron expressions and macros; empty for a job that is only submitted or triggered.
     pub schedule: Vec<String>,
@@ -182,10 +186,14 @@ impl JobSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
+    /// The new instant is skipped.
     #[default]
     Skip,
+    /// Its run waits for the end of the earlier one.
     Queue,
+    /// The earlier run is cancelled.
     Replace,
+    /// Both run.
     Allow,
 }
 
@@ -193,9 +201,12 @@ pub enum Overlap {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
+    /// The last of them alone.
     #[default]
     Latest,
+    /// Each of them, the oldest first.
     All,
+    /// None.
     Skip,
 }
 
@@ -203,41 +214,55 @@ pub enum Missed {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnLost {
+    /// The run is tried again on another node.
     #[default]
     Rerun,
+    /// The run ends as lost.
     Fail,
 }
 
+/// On how many nodes each firing runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunOn {
+    /// One node runs it.
     #[default]
     One,
+    /// Each node that fits has a run of its own.
     EachNode,
 }
 
+/// How an attempt's processes are kept together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
+    /// In a cgroup, where the node has any.
     #[default]
     Cgroup,
+    /// Also in a PID namespace.
     Pid,
 }
 
+/// Which ends of a parent trigger a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TriggerOn {
+    /// A firing whose runs all succeeded.
     #[default]
     Success,
+    /// A firing of which a run did not succeed.
     Failure,
+    /// Any end.
     Finish,
 }
 
+/// What an attempt may use; the kernel enforces it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
     /// Bytes.
     pub memory: Option<u64>,
+    /// At most so many at once.
     pub processes: Option<u32>,
 }
 
@@ -247,6 +272,7 @@ pub struct Limits {
 pub struct ChildLimit {
     /// As `ps` shows it, or the file name of its first argument.
     pub name: String,
+    /// Older ones are ended.
     #[serde(with = "opt_millis")]
     pub max_age: Option<Duration>,
     /// Bytes of resident memory.
@@ -272,23 +298,35 @@ impl Default for Output {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A parameter that runs of a job may be given.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ParamSpec {
+    /// What its values are.
     #[serde(rename = "type")]
     pub kind: ParamType,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The value of a run that is given none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<serde_json::Value>,
-    #[serde(default)]
+    /// Whether a run must be given one.
     pub required: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What a parameter's values are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParamType {
+    /// Any text.
+    #[default]
     String,
+    /// An integer of 64 bits.
     Integer,
+    /// An integer or a fraction.
     Number,
+    /// True or false.
     Boolean,
+    /// As in `1h30m`.
     Duration,
+    /// As in `2026-12-31`.
     Date,
 }

@@ -10,7 +10,7 @@ use toml::de::DeValue;
 
 use super::spec::{Command, JobSpec, Overlap, opt_millis};
 use super::{arguments, check};
-use crate::document::{Found, Reader, Wrong, boolean, filled, integer, positive_duration, text};
+use crate::document::{Reader, Wrong};
 
 /// Where the list comes from, and how its lines are treated. Either `file` or `list` is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +19,7 @@ pub struct StreamSpec {
     /// An absolute path, with strftime directives of the due instant in the job's zone.
     pub file: Option<String>,
     /// The key `command`: prints the list.
+    #[serde(alias = "command")]
     pub list: Option<Command>,
     /// Whether a run goes on with lines that are appended, until the next due instant.
     pub follow: bool,
@@ -70,42 +71,29 @@ fn path(pattern: &str, due: Timestamp, zone: TimeZone) -> Result<String, String>
     Ok(text)
 }
 
-/// Reads what makes a job a stream.
-pub(super) fn read_stream(job: &mut Reader<'_>, spec: &mut JobSpec) {
-    let Some(span) = job.key_span("stream") else {
+/// What makes a job a stream.
+pub(super) fn settle(job: &mut Reader<'_>, spec: &mut JobSpec) {
+    let Some(mut read) = spec.stream.take() else {
         return;
     };
-    let Some(mut stream) = job.table("stream") else {
+    let (Some(span), Some(mut stream)) = (job.key_span("stream"), job.table("stream")) else {
         return;
     };
     let sink = stream.sink();
-    let mut read = StreamSpec::default();
-    stream.maybe("file", &mut read.file, file);
     let file_span = stream.key_span("file");
     let list_span = stream.key_span("command");
-    match stream.raw("command").map(|f| f.value) {
-        Some(DeValue::Array(_)) => {
-            let words = stream.list("command", false, text).unwrap_or_default();
-            let words: Vec<String> = words.into_iter().map(|Found { value, .. }| value).collect();
-            if words.first().is_none_or(String::is_empty) {
-                let what = "`command`: it names no program";
-                sink.report(
-                    list_span.clone().unwrap_or_default(),
-                    what,
-                    "begin with the program",
-                );
-            }
-            for (what, fix) in words
-                .iter()
-                .skip(1)
-                .filter_map(|word| arguments::argument(word, spec))
-            {
-                sink.report(list_span.clone().unwrap_or_default(), what, fix);
-            }
-            read.list = Some(Command::Argv(words));
+    if let (Some(Command::Argv(words)), Some(span)) = (&read.list, &list_span) {
+        if words.first().is_none_or(String::is_empty) {
+            let what = "`command`: it names no program";
+            sink.report(span.clone(), what, "begin with the program");
         }
-        Some(_) => stream.maybe("command", &mut read.list, |v| filled(v).map(Command::Shell)),
-        None => {}
+        for (what, fix) in words
+            .iter()
+            .skip(1)
+            .filter_map(|word| arguments::argument(word, spec))
+        {
+            sink.report(span.clone(), what, fix);
+        }
     }
     match (&file_span, &list_span) {
         (None, None) => sink.report(
@@ -120,15 +108,9 @@ pub(super) fn read_stream(job: &mut Reader<'_>, spec: &mut JobSpec) {
         ),
         _ => {}
     }
-    read.follow = file_span.is_some() && follows_by_nature(spec, &read);
-    stream.set("follow", &mut read.follow, boolean);
-    stream.set("workers", &mut read.workers, |v| {
-        integer(1..=MAX_WORKERS)(v).map(|n| u32::try_from(n).unwrap_or(1))
-    });
-    stream.maybe("progress_timeout", &mut read.progress_timeout, positive_duration);
-    stream.set("max_item_failures", &mut read.max_item_failures, |v| {
-        integer(1..=MAX_FAILURES)(v).map(|n| u32::try_from(n).unwrap_or(1))
-    });
+    if stream.key_span("follow").is_none() {
+        read.follow = file_span.is_some() && follows_by_nature(spec, &read);
+    }
     if let Some(span) = stream.key_span("follow").filter(|_| read.follow) {
         if list_span.is_some() {
             let what = "`follow` is for a `file`";
@@ -141,15 +123,6 @@ pub(super) fn read_stream(job: &mut Reader<'_>, spec: &mut JobSpec) {
             );
         }
     }
-    stream.finish(&[
-        ("path", "did you mean `file`?"),
-        ("list", "did you mean `file` or `command`?"),
-        ("concurrency", "did you mean `workers`?"),
-        ("jobs", "did you mean `workers`?"),
-        ("timeout", "did you mean `progress_timeout`?"),
-        ("max_failures", "did you mean `max_item_failures`?"),
-        ("retries", "did you mean `max_item_failures`?"),
-    ]);
     exclusive(job, spec, &read);
     if read.follow && is_scheduled(spec) {
         // A run ends about when the next one begins, which must not be left out for that.
@@ -178,7 +151,7 @@ fn follows_by_nature(spec: &JobSpec, stream: &StreamSpec) -> bool {
     spec.is_continuous() || (is_scheduled(spec) && has_directive(stream))
 }
 
-fn file(value: &DeValue<'_>) -> Result<String, Wrong> {
+pub(super) fn file(value: &DeValue<'_>) -> Result<String, Wrong> {
     let pattern = check::absolute_path(value)?;
     match path(&pattern, Timestamp::UNIX_EPOCH, TimeZone::UTC) {
         Ok(_) => Ok(pattern),

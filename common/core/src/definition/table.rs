@@ -8,7 +8,7 @@ use toml::de::DeValue;
 
 use super::JobSpec;
 use super::spec::{Overlap, RunOn, millis};
-use crate::document::{Found, Reader, Wrong, filled, integer, positive_duration};
+use crate::document::{Found, Reader, Wrong, filled, positive_duration};
 use crate::serde_list::one_or_many;
 
 /// Which rows a table job runs, and where it writes what became of them. Names are as in PostgreSQL's
@@ -16,7 +16,9 @@ use crate::serde_list::one_or_many;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TableSpec {
+    /// The table's schema.
     pub schema: String,
+    /// The table.
     pub name: String,
     /// A column with a unique index, whose text is handed to the command; of several, a JSON array of their texts is.
     #[serde(with = "one_or_many")]
@@ -29,12 +31,16 @@ pub struct TableSpec {
     /// Columns that the command finds in `FARMHAND_ROW`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub row: Vec<String>,
+    /// Gets the start of the row's run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,
+    /// Gets the end of the row's run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished: Option<String>,
+    /// Gets the command's exit code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<String>,
+    /// Gets the outcome and its reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// How often the farm looks for rows when nothing tells it to.
@@ -77,51 +83,22 @@ const MAX_KEY: usize = 32;
 
 const POLL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(86_400));
 
-/// Reads what makes a job a table job.
-pub(super) fn read_table(job: &mut Reader<'_>, spec: &mut JobSpec) {
-    let Some(span) = job.key_span("table") else { return };
-    let Some(mut table) = job.table("table") else {
+/// What makes a job a table job.
+pub(super) fn settle(job: &mut Reader<'_>, spec: &mut JobSpec) {
+    let Some(read) = &mut spec.table else { return };
+    let (Some(span), Some(mut table)) = (job.key_span("table"), job.table("table")) else {
         return;
     };
     let sink = table.sink();
-    let mut read = TableSpec::default();
-    if let Some(name) = table.read("name", qualified) {
-        (read.schema, read.name) = name.value;
+    if let Ok(name) = parse_table_name(&read.name) {
+        (read.schema, read.name) = name;
     }
-    table.set("dispatch", &mut read.dispatch, column);
-    for (key, into, most) in [
-        ("key", &mut read.key, MAX_KEY),
-        ("order_by", &mut read.order_by, MAX_COLUMNS),
-        ("row", &mut read.row, MAX_COLUMNS),
-    ] {
-        let found = table.list(key, true, column).unwrap_or_default();
-        if let Some(more) = found.get(most) {
+    for (key, most) in [("key", MAX_KEY), ("order_by", MAX_COLUMNS), ("row", MAX_COLUMNS)] {
+        if let Some(more) = table.texts(key).get(most) {
             let what = format!("`{key}` has more than {most} columns");
             sink.report(more.span.clone(), what, "name fewer");
         }
-        into.extend(found.into_iter().map(|found| found.value));
     }
-    for (key, into) in [
-        ("started", &mut read.started),
-        ("finished", &mut read.finished),
-        ("exit_code", &mut read.exit_code),
-        ("message", &mut read.message),
-    ] {
-        table.maybe(key, into, column);
-    }
-    table.set("poll", &mut read.poll, |v| {
-        let poll = positive_duration(v)?;
-        if (POLL.0..=POLL.1).contains(&poll) {
-            return Ok(poll);
-        }
-        Err(Wrong::new(
-            "it is not between 100ms and a day",
-            "for example \"5s\"; NOTIFY and SIGALRM make the farm look at once",
-        ))
-    });
-    table.set("max_running", &mut read.max_running, |v| {
-        integer(1..=MAX_RUNNING)(v).map(|n| u32::try_from(n).unwrap_or(1))
-    });
     let none = |found: Found<&DeValue<'_>>| found.value.as_array().is_some_and(|list| list.is_empty());
     for key in ["name", "key", "dispatch"] {
         if table.raw(key).is_none_or(none) {
@@ -153,17 +130,6 @@ pub(super) fn read_table(job: &mut Reader<'_>, spec: &mut JobSpec) {
             );
         }
     }
-    table.finish(&[
-        ("table", "did you mean `name`?"),
-        ("concurrency", "did you mean `max_running`?"),
-        ("limit", "did you mean `max_running`?"),
-        ("interval", "did you mean `poll`?"),
-        ("id", "did you mean `key`?"),
-        ("order", "did you mean `order_by`?"),
-        ("columns", "did you mean `row`?"),
-        ("schema", "write name = \"SCHEMA.TABLE\""),
-    ]);
-    spec.table = Some(read);
     // What a row's run overlaps with is another row's.
     let inherited = spec.overlap;
     spec.overlap = Overlap::Allow;
@@ -196,8 +162,20 @@ fn exclusive(job: &mut Reader<'_>, spec: &JobSpec, overlap: Overlap) {
     }
 }
 
-fn qualified(value: &DeValue<'_>) -> Result<(String, String), Wrong> {
-    parse_table_name(&filled(value)?)
+pub(super) fn qualified(value: &DeValue<'_>) -> Result<String, Wrong> {
+    let name = filled(value)?;
+    parse_table_name(&name).map(|_| name)
+}
+
+pub(super) fn poll(value: &DeValue<'_>) -> Result<Duration, Wrong> {
+    let poll = positive_duration(value)?;
+    if (POLL.0..=POLL.1).contains(&poll) {
+        return Ok(poll);
+    }
+    Err(Wrong::new(
+        "it is not between 100ms and a day",
+        "for example \"5s\"; NOTIFY and SIGALRM make the farm look at once",
+    ))
 }
 
 /// The schema and name of `table` or `schema.table`; a name with a dot in it stands in double quotes.
@@ -264,7 +242,7 @@ fn unquote(text: &str) -> Option<(String, &str)> {
     }
 }
 
-fn column(value: &DeValue<'_>) -> Result<String, Wrong> {
+pub(super) fn column(value: &DeValue<'_>) -> Result<String, Wrong> {
     let name = filled(value)?;
     identifier(&name)?;
     Ok(name)

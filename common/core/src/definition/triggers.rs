@@ -5,7 +5,6 @@ use std::fmt;
 use std::ops::Range;
 
 use serde_json::Value;
-use toml::de::{DeTable, DeValue};
 
 use super::load::JobDefinition;
 use super::{JobSpec, RunOn};
@@ -13,6 +12,7 @@ use crate::document::{Mistakes, Problem, Reader, Related, Source, closest};
 
 /// A mistake that only all jobs together show.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each message says what it means")]
 pub enum TriggerFault {
     /// Nobody knows the parent.
     Unknown { child: String, parent: String },
@@ -105,7 +105,9 @@ fn circle<'a>(
 /// A job that is stored and stands in none of the files.
 #[derive(Clone, Debug)]
 pub struct StoredJob {
+    /// The job.
     pub name: String,
+    /// Its parents.
     pub triggered_by: Vec<String>,
     /// Where it was applied from.
     pub source: String,
@@ -206,21 +208,6 @@ fn place(job: &JobDefinition, parent: &str) -> Range<usize> {
     let named = job.parents.iter().find(|(name, _)| name == parent);
     let found = named.or_else(|| job.parents.first());
     found.map_or_else(|| job.span.clone(), |(_, span)| span.clone())
-}
-
-/// The names in `triggered_by`, with their places.
-pub(super) fn parents_of(own: &DeTable<'_>) -> Vec<(String, Range<usize>)> {
-    let Some(value) = own.get("triggered_by") else {
-        return Vec::new();
-    };
-    match value.get_ref() {
-        DeValue::Array(items) => (items.iter())
-            .filter_map(|item| Some((item.get_ref().as_str()?.to_owned(), item.span())))
-            .collect(),
-        other => (other.as_str().map(|name| (name.to_owned(), value.span())))
-            .into_iter()
-            .collect(),
-    }
 }
 
 /// What is wrong within one job.

@@ -1,10 +1,13 @@
 //! What is watched while an attempt runs: its signs of life, and its children.
 
-use super::{ChildLimit, JobSpec, check};
-use crate::document::{Reader, Wrong, filled, positive_duration};
+use toml::de::DeValue;
+
+use super::keys::CHILD_LIMIT;
+use super::stored::read as read_keys;
+use super::{ChildLimit, JobSpec};
+use crate::document::{Reader, Wrong, filled};
 
 pub(super) fn read(job: &mut Reader<'_>, spec: &mut JobSpec) {
-    job.maybe("progress_timeout", &mut spec.progress_timeout, positive_duration);
     let Some(found) = job.raw("child_limits") else {
         return;
     };
@@ -28,18 +31,7 @@ pub(super) fn read(job: &mut Reader<'_>, spec: &mut JobSpec) {
             continue;
         };
         let mut limit = Reader::new(vec![table], sink);
-        let name = limit.read("name", |v| {
-            filled(v).and_then(|name| match name.contains('/') {
-                true => Err(Wrong::new(
-                    "it is a name, not a path",
-                    "write what `ps -o comm` shows: \"wget\"",
-                )),
-                false => Ok(name),
-            })
-        });
-        let mut read = ChildLimit::default();
-        limit.maybe("max_age", &mut read.max_age, positive_duration);
-        limit.maybe("max_memory", &mut read.max_memory, check::memory);
+        let read: ChildLimit = read_keys(&mut limit, CHILD_LIMIT);
         let limits = limit.key_span("max_age").or(limit.key_span("max_memory"));
         if limit.key_span("name").is_none() {
             sink.report(item.span(), "`child_limits`: a limit without a `name`", example);
@@ -50,11 +42,18 @@ pub(super) fn read(job: &mut Reader<'_>, spec: &mut JobSpec) {
                 "say how old or how large the child may become",
             );
         }
-        limit.finish(&[
-            ("age", "did you mean `max_age`?"),
-            ("memory", "did you mean `max_memory`?"),
-        ]);
-        read.name = name.map(|found| found.value).unwrap_or_default();
         spec.child_limits.push(read);
+    }
+}
+
+/// As `ps` shows it.
+pub(super) fn child_name(value: &DeValue<'_>) -> Result<String, Wrong> {
+    let name = filled(value)?;
+    match name.contains('/') {
+        true => Err(Wrong::new(
+            "it is a name, not a path",
+            "write what `ps -o comm` shows: \"wget\"",
+        )),
+        false => Ok(name),
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use toml::Table;
 
 use super::continuous::OWN_ABOUT_INSTANTS;
-use super::schema::{JOB, Key, Kind, NOTIFY};
+use super::keys::{JOB, Keys, Kind, NOTIFY};
 use super::table::table_name;
 use super::{FlowSpec, JobSpec, PoolDefinition, StreamSpec, TableSpec, TaskSpec};
 use crate::continuous::BASE;
@@ -74,7 +74,7 @@ fn put(file: &mut Map<String, Value>, section: &str, name: &str, value: Value) {
 }
 
 /// A text, or a list of them.
-fn texts<'a>(spec: &'a Value, key: &str) -> impl Iterator<Item = &'a str> {
+pub(super) fn texts<'a>(spec: &'a Value, key: &str) -> impl Iterator<Item = &'a str> {
     let value = spec.get(key);
     let list = value.and_then(Value::as_array).into_iter().flatten();
     list.chain(value).filter_map(Value::as_str)
@@ -103,9 +103,6 @@ fn job(spec: &Value) -> Value {
     let mut keys = less_than(&default, spec);
     // Inherited, and without a meaning.
     keys.retain(|key, _| !continuous || !OWN_ABOUT_INSTANTS.contains(&key.as_str()));
-    if let Some(mask) = keys.get_mut("umask") {
-        *mask = format!("{:03o}", mask.as_u64().unwrap_or(0)).into();
-    }
     if let Some(mut flow) = keys.remove("flow").map(|flow| less::<FlowSpec>(&flow)) {
         flow.remove("pools");
         keys.extend(
@@ -169,8 +166,14 @@ fn difference(value: &Value, default: &Value) -> Value {
 }
 
 /// Stored values in the form that their keys have in files.
-fn of_keys(known: &[Key], keys: &Map<String, Value>) -> Value {
-    let kind = |name: &str| known.iter().find(|key| key.name == name).map(|key| &key.kind);
+fn of_keys(known: &Keys, keys: &Map<String, Value>) -> Value {
+    let kind = |name: &str| {
+        known
+            .keys
+            .iter()
+            .find(|key| key.name == name)
+            .map(|key| &key.kind)
+    };
     keys.iter()
         .map(|(name, value)| (name.clone(), as_in_files(kind(name), value)))
         .collect()
@@ -179,15 +182,16 @@ fn of_keys(known: &[Key], keys: &Map<String, Value>) -> Value {
 fn as_in_files(kind: Option<&Kind>, value: &Value) -> Value {
     let number = value.as_u64();
     match (kind, value) {
-        (Some(Kind::Duration), Value::Number(_)) => {
+        (Some(Kind::Duration(_)), Value::Number(_)) => {
             duration_text(Duration::from_millis(number.unwrap_or(0))).into()
         }
-        (Some(Kind::Size), Value::Number(_)) => size_text(number.unwrap_or(0)).into(),
+        (Some(Kind::Mask), Value::Number(_)) => format!("{:03o}", number.unwrap_or(0)).into(),
+        (Some(Kind::Size(_)), Value::Number(_)) => size_text(number.unwrap_or(0)).into(),
         (Some(Kind::Words(words)), Value::String(stored)) => {
             let word = words.iter().find(|word| word.replace('-', "_") == *stored);
             word.map_or_else(|| value.clone(), |word| (*word).into())
         }
-        (Some(Kind::Table(keys) | Kind::TextOr(_, keys)), Value::Object(table)) => of_keys(keys, table),
+        (Some(Kind::Table(_, keys) | Kind::TextOr(_, _, keys)), Value::Object(table)) => of_keys(keys, table),
         (Some(Kind::List(keys)), Value::Array(list)) => (list.iter())
             .map(|table| of_keys(keys, &less::<()>(table)))
             .collect(),

@@ -10,13 +10,16 @@ use super::{closest, parse_duration, parse_size};
 /// Why a value does not do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
+    /// What is wrong, without the key's name.
     pub what: String,
+    /// How to write it.
     pub fix: String,
     /// The offending bytes of a string's value, when it is not all of it.
     pub within: Option<Range<usize>>,
 }
 
 impl Wrong {
+    /// A value that is wrong as a whole.
     pub fn new(what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             what: what.into(),
@@ -66,6 +69,7 @@ pub fn filled(value: &DeValue<'_>) -> Result<String, Wrong> {
     })
 }
 
+/// `true` or `false`.
 pub fn boolean(value: &DeValue<'_>) -> Result<bool, Wrong> {
     value
         .as_bool()
@@ -88,12 +92,6 @@ pub fn integer(range: RangeInclusive<i64>) -> impl Fn(&DeValue<'_>) -> Result<i6
                 )
             })
     }
-}
-
-/// A non-negative integer that fits 32 bits.
-pub fn count(most: u32) -> impl Fn(&DeValue<'_>) -> Result<u32, Wrong> {
-    let check = integer(0..=i64::from(most));
-    move |value| check(value).map(|n| u32::try_from(n).unwrap_or(most))
 }
 
 /// As [`parse_duration`].
@@ -145,19 +143,19 @@ pub fn size(value: &DeValue<'_>) -> Result<u64, Wrong> {
 }
 
 /// One of a few words.
-pub fn one_of<T: Copy>(words: &[(&str, T)]) -> impl Fn(&DeValue<'_>) -> Result<T, Wrong> {
+pub fn one_of(words: &[&'static str]) -> impl Fn(&DeValue<'_>) -> Result<String, Wrong> {
     move |value| {
         let all = || {
-            let quoted: Vec<_> = words.iter().map(|(w, _)| format!("\"{w}\"")).collect();
+            let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
             quoted.join(", ")
         };
         let Some(s) = value.as_str() else {
             return Err(Wrong::kind("a word", value, &all()));
         };
-        if let Some((_, found)) = words.iter().find(|(word, _)| *word == s) {
-            return Ok(*found);
+        if words.contains(&s) {
+            return Ok(s.to_owned());
         }
-        let fix = match closest(s, words.iter().map(|(w, _)| *w)) {
+        let fix = match closest(s, words.iter().copied()) {
             Some(near) => format!("did you mean \"{near}\"? It is one of {}", all()),
             None => format!("it is one of {}", all()),
         };

@@ -10,7 +10,9 @@ use serde::Serialize;
 /// A text with the name people know it by.
 #[derive(Clone, Debug)]
 pub struct Source {
+    /// A path, or what else they call it.
     pub name: String,
+    /// All of it.
     pub text: String,
 }
 
@@ -19,18 +21,24 @@ pub struct Source {
 pub struct Problem {
     /// Index into the sources.
     pub source: usize,
+    /// The bytes that are wrong.
     pub span: Range<usize>,
+    /// What is wrong.
     pub what: String,
     /// What to write instead.
     pub fix: String,
+    /// Another place that it has to do with.
     pub related: Option<Related>,
 }
 
 /// Another place that has to do with the mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Related {
+    /// Index into the sources.
     pub source: usize,
+    /// The bytes of the other place.
     pub span: Range<usize>,
+    /// What is there.
     pub label: String,
 }
 
@@ -44,13 +52,19 @@ pub struct Mistakes {
 /// A mistake for programs. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Located {
+    /// The name of the source.
     pub file: String,
+    /// From 1.
     pub line: usize,
+    /// From 1, in characters.
     pub column: usize,
     /// Behind the last character.
     pub end_line: usize,
+    /// The column behind the last character.
     pub end_column: usize,
+    /// What is wrong.
     pub what: String,
+    /// How to mend it.
     pub fix: String,
 }
 
@@ -77,14 +91,17 @@ impl Mistakes {
         })
     }
 
+    /// How many mistakes there are.
     pub fn len(&self) -> usize {
         self.problems.len()
     }
 
+    /// Never, for mistakes that [`Self::check`] returned.
     pub fn is_empty(&self) -> bool {
         self.problems.is_empty()
     }
 
+    /// The mistakes with lines and columns, for machines.
     pub fn located(&self) -> Vec<Located> {
         self.problems
             .iter()

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use super::{Problem, Wrong, closest, text};
+use super::{Problem, Wrong, closest, filled, text};
 
 /// Where the mistakes of one source go.
 #[derive(Debug)]
@@ -26,6 +26,7 @@ impl<'s> Sink<'s> {
         }
     }
 
+    /// Adds a mistake that stands at these bytes.
     pub fn report(&self, span: Range<usize>, what: impl Into<String>, fix: impl Into<String>) {
         self.problems.borrow_mut().push(Problem {
             source: self.source,
@@ -45,6 +46,7 @@ impl<'s> Sink<'s> {
         self.report(at, format!("`{key}`: {}", wrong.what), wrong.fix);
     }
 
+    /// Everything that was reported.
     pub fn into_problems(self) -> Vec<Problem> {
         self.problems.into_inner()
     }
@@ -82,7 +84,9 @@ pub fn parse_table<'i>(sink: &Sink<'_>, text: &'i str) -> DeTable<'i> {
 /// A value and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found<T> {
+    /// The value.
     pub value: T,
+    /// The bytes where it stands.
     pub span: Range<usize>,
 }
 
@@ -94,6 +98,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// A reader of these layers, the first of which wins.
     pub fn new(layers: Vec<&'a DeTable<'a>>, sink: &'a Sink<'a>) -> Self {
         Self {
             layers,
@@ -102,6 +107,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Where the mistakes of this table go.
     pub fn sink(&self) -> &'a Sink<'a> {
         self.sink
     }
@@ -215,6 +221,22 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The texts of a key that has one or a list of them, with their places; whatever else stands there is passed over.
+    pub fn texts(&mut self, key: &'static str) -> Vec<Found<&'a str>> {
+        let Some(Found { value, span }) = self.raw(key) else {
+            return Vec::new();
+        };
+        let listed = value.as_array().into_iter().flatten();
+        let all = listed.map(|item| (item.get_ref(), item.span()));
+        all.chain([(value, span)])
+            .filter(|(value, _)| filled(value).is_ok())
+            .filter_map(|(value, span)| {
+                let value = value.as_str()?;
+                Some(Found { value, span })
+            })
+            .collect()
+    }
+
     /// A table inside; its layers are the tables of that name in all of this one's layers.
     pub fn table(&mut self, key: &'static str) -> Option<Reader<'a>> {
         self.table_like(key, "…")
@@ -282,7 +304,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reports the keys that were never asked for. `hints` maps words from elsewhere to what is meant here.
-    pub fn finish(self, hints: &[(&str, &str)]) {
+    pub fn finish(&self, hints: &[(&str, &str)]) {
         for layer in &self.layers {
             for (key, _) in layer.iter() {
                 let name: &str = key.get_ref();

@@ -28,26 +28,43 @@ pub use gates::explain;
 crate::words! {
     /// The gates in the order in which a run meets them.
     Gate {
+        /// Whether there is such a job.
         Exists = "exists",
+        /// Whether its definition says enabled = true.
         Enabled = "enabled",
+        /// Whether somebody paused it.
         Paused = "paused",
+        /// Whether the instant is one of its schedule.
         Schedule = "schedule",
+        /// Whether it lies between `start` and `end`.
         Window = "window",
+        /// Whether a calendar excludes the day.
         Calendar = "calendar",
+        /// What a clock change did to the time.
         Dst = "dst",
         /// Whether the instant was made into a run.
         Fired = "fired",
+        /// Whether an earlier run has ended.
         Overlap = "overlap",
+        /// Whether its parents have ended as they must.
         Trigger = "trigger",
+        /// Whether its pool has a place on the farm.
         Pool = "pool",
+        /// Whether its locks are free.
         Lock = "lock",
+        /// Whether its rate is used up.
         Rate = "rate",
         /// The run's own time: a retry's pause.
         Ready = "ready",
+        /// Whether a node has the labels.
         Placement = "placement",
+        /// Whether one of these is ready.
         Nodes = "nodes",
+        /// Whether its pool has a place on one of these.
         NodePool = "node_pool",
+        /// Whether one of these has a slot.
         Slots = "slots",
+        /// Whether claims are open.
         Database = "database",
     }
 }
@@ -55,12 +72,15 @@ crate::words! {
 /// What is known of a job, at one moment.
 #[derive(Clone, Debug)]
 pub struct Facts {
+    /// The name that was asked for.
     pub job: String,
     /// The database's clock.
     pub now: Timestamp,
     /// The due instant in question; None asks why nothing of it runs now.
     pub at: Option<Timestamp>,
+    /// What is stored of it; None when there is no such job.
     pub known: Option<Known>,
+    /// All nodes.
     pub nodes: Vec<Node>,
     /// Whether claims are open: they are not after the database was replaced, until its epoch is opened.
     pub claims_open: bool,
@@ -69,12 +89,15 @@ pub struct Facts {
 /// A job that exists.
 #[derive(Clone, Debug)]
 pub struct Known {
+    /// Its present definition.
     pub spec: JobSpec,
     /// When its first revision was applied.
     pub since: Timestamp,
     /// When the present one was.
     pub applied_at: Timestamp,
+    /// Whether somebody paused it.
     pub paused: Option<Paused>,
+    /// Its next due instant.
     pub next_run: Option<Timestamp>,
     /// Everything of the schedule up to here has an outcome.
     pub decided_until: Option<Timestamp>,
@@ -95,16 +118,21 @@ pub struct Known {
 pub struct Needed {
     /// The database's clock.
     pub now: Timestamp,
+    /// The pool of the farm.
     pub pool: Option<String>,
     /// None when there is no such pool any more.
     pub pool_size: Option<i64>,
+    /// The pool of each node.
     pub node_pool: Option<String>,
+    /// Its places; None when there is no such pool any more.
     pub node_pool_size: Option<i64>,
+    /// The locks.
     pub locks: Vec<String>,
     /// As written: `10/1m`.
     pub rate: Option<String>,
     /// When the rate lets the next run start.
     pub rate_free_at: Option<Timestamp>,
+    /// Runs that have something of this.
     pub holders: Vec<Held>,
     /// Named leases that have one of the locks.
     pub leases: Vec<Leased>,
@@ -115,21 +143,32 @@ pub struct Needed {
 /// A running run, with what it holds of that.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Held {
+    /// The run.
     pub run_id: i64,
+    /// Its job.
     pub job_id: String,
+    /// Where it runs.
     pub node: String,
+    /// When it was claimed.
     pub since: Timestamp,
+    /// The pool in which it has a place.
     pub pool: Option<String>,
+    /// The pool in which it has a place on its node.
     pub node_pool: Option<String>,
+    /// The locks that it has.
     pub locks: Vec<String>,
 }
 
 /// A named lease, which has the lock of that name: `farmhand lock`, or a program that called `farmhand.acquire`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Leased {
+    /// The lease, and the lock.
     pub name: String,
+    /// Who has it, as they say.
     pub client: String,
+    /// The database role that took it.
     pub login: String,
+    /// When it was taken.
     pub since: Timestamp,
 }
 
@@ -147,76 +186,108 @@ pub fn subject(live: &[Live], at: Option<Timestamp>) -> Option<&Live> {
 /// A job that triggers the one in question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Triggering {
+    /// The parent.
     pub job_id: String,
     /// success, failure or finish.
     pub on: String,
     /// enabled, disabled, paused, deleted.
     pub state: String,
+    /// Its next due instant.
     pub next_run: Option<Timestamp>,
     /// Its runs that have not ended.
     pub running: Vec<i64>,
+    /// The node of its run that is under way.
     pub running_at: Option<String>,
+    /// How its last run ended.
     pub last_state: Option<String>,
+    /// When that was.
     pub last_finished: Option<Timestamp>,
 }
 
 /// The end of a parent that has led to nothing yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TriggerWait {
+    /// The job whose run ended.
     pub parent: String,
+    /// The run.
     pub run_id: i64,
+    /// The instant that the run is for.
     pub due_at: Timestamp,
+    /// When it ended.
     pub ended_at: Timestamp,
     /// The other parents it waits for; empty when nobody has looked at it.
     pub waits: Vec<String>,
 }
 
+/// Who paused something, when and why.
 #[derive(Clone, Debug)]
 pub struct Paused {
+    /// Who did it.
     pub by: Option<String>,
+    /// When.
     pub at: Option<Timestamp>,
+    /// Why, as they said.
     pub reason: Option<String>,
 }
 
 /// A run, or a fold of skipped instants.
 #[derive(Clone, Debug)]
 pub struct Outcome {
+    /// The run, or the fold.
     pub run_id: i64,
+    /// Its state.
     pub state: RunState,
+    /// Why it ended so, if that is known.
     pub reason: Option<String>,
+    /// The first of the instants that it stands for.
     pub first_due: Timestamp,
+    /// When it ended.
     pub finished_at: Option<Timestamp>,
+    /// The node on which it runs.
     pub running_at: Option<String>,
 }
 
 /// A run that has not ended.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Live {
+    /// The run.
     pub run_id: i64,
     /// The revision it was made from.
     pub rev: i64,
+    /// The instant that it is for.
     pub due_at: Timestamp,
+    /// When it can start.
     pub ready_at: Timestamp,
+    /// When it was made.
     pub created_at: Timestamp,
     /// Why it cannot be claimed, if so.
     pub gate: Option<String>,
+    /// Why it was due again.
     pub reason: Option<String>,
     /// Who runs it, and since when.
     pub running_at: Option<String>,
+    /// When it was claimed, if it was.
     pub claimed_at: Option<Timestamp>,
     /// The only node that may run it.
     pub node: Option<String>,
 }
 
+/// What the claim statement looks at in a node.
 #[derive(Clone, Debug)]
 pub struct Node {
+    /// Its address.
     pub address: String,
+    /// Its state.
     pub state: NodeState,
+    /// Attempts that it may run at once.
     pub slots: i64,
+    /// Attempts that it runs.
     pub running: i64,
+    /// What `where` asks for.
     pub labels: std::collections::BTreeMap<String, String>,
     /// Since when it is not ready, and who wanted that.
     pub since: Option<Timestamp>,
+    /// Who wants it drained or cordoned.
     pub by: Option<String>,
     /// Why its machine starts no processes.
     pub cannot_start: Option<String>,
@@ -225,8 +296,11 @@ pub struct Node {
 /// One gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
+    /// Which question it answers.
     pub gate: Gate,
+    /// Whether the run may pass.
     pub open: bool,
+    /// The answer, for people.
     pub what: String,
     /// Since when it is closed, where known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -239,12 +313,15 @@ pub struct Finding {
 /// Every gate that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Explanation {
+    /// The job.
     pub job_id: String,
+    /// The instant that was asked about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     /// The first closed gate; None when nothing holds it back.
     pub held_by: Option<Gate>,
     /// One sentence.
     pub answer: String,
+    /// The answers, in the order in which a run meets them.
     pub gates: Vec<Finding>,
 }

@@ -23,11 +23,14 @@ pub use deadlock::Deadlock;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum End {
+    /// It did what it should.
     Succeeded,
+    /// It ended in another way.
     Failed {
         /// As a shell says it: 128 + the signal for one that a signal ended.
         exit_code: i32,
     },
+    /// It was ended because it took too long.
     TimedOut,
     /// Ended by us, or never begun because the flow was ended.
     Cancelled,
@@ -60,6 +63,7 @@ impl From<&End> for AttemptEnd {
 /// A task that ended is run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Again {
+    /// The pause before the next try.
     pub after: Duration,
     /// Whether what ended was a failure.
     pub failed: bool,
@@ -160,6 +164,7 @@ impl<'f> Course<'f> {
         self.left == 0
     }
 
+    /// How many tasks run now.
     pub fn running(&self) -> usize {
         self.running
     }

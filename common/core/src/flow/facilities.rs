@@ -18,6 +18,7 @@ $portmap +rpcbind
 /// The facility that means every other script.
 const ALL: &str = "$all";
 
+/// Names of LSB facilities, and what each of them stands for.
 #[derive(Clone, Debug)]
 pub struct Facilities(BTreeMap<String, Vec<String>>);
 

@@ -38,12 +38,15 @@ pub use tsort::add_pairs;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
+    /// Forwards, with `start`.
     #[default]
     Start,
+    /// Backwards, with `stop`.
     Stop,
 }
 
 impl Direction {
+    /// As logs and results say it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -57,14 +60,19 @@ impl Direction {
 pub enum Action {
     /// A script, called with `start` or `stop`.
     Script {
+        /// Its path.
         path: Arc<str>,
+        /// Whether it is executed itself; else a shell reads it.
         executable: bool,
     },
     /// A function of a shell file.
     Function {
+        /// The shell file.
         file: String,
+        /// The function.
         name: String,
     },
+    /// A command of the job file.
     Command(Command),
     /// A name to wait for, and nothing to do.
     Nothing,
@@ -75,8 +83,11 @@ pub enum Action {
 pub struct Task {
     /// Its name, the marks it provides and its relations.
     pub member: Member,
+    /// Where it is defined.
     pub at: Place,
+    /// What it does.
     pub action: Action,
+    /// What `skip` and `keep` choose by.
     pub keywords: Vec<String>,
     /// Why it is not executed. Its relations hold all the same, so that what comes after it still comes
     /// after what it comes after.
@@ -90,19 +101,24 @@ pub struct Task {
 /// What most tasks do not have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Extras {
+    /// Held while it runs.
     pub locks: Vec<String>,
     /// One of its places is taken while the task runs.
     pub pool: Option<String>,
+    /// Of one try.
     pub timeout: Option<Duration>,
+    /// Tries after a failure.
     pub retry: Retry,
     /// It runs again and again, and ends only with the flow.
     pub rounds: Option<Rounds>,
+    /// Further variables.
     pub env: BTreeMap<String, String>,
 }
 
 static NO_EXTRAS: LazyLock<Arc<Extras>> = LazyLock::new(Arc::default);
 
 impl Task {
+    /// A task that provides nothing and waits for nothing.
     pub fn new(name: impl Into<Arc<str>>, at: Place, action: Action) -> Self {
         Self {
             member: Member {
@@ -120,6 +136,7 @@ impl Task {
         }
     }
 
+    /// As people know it.
     pub fn name(&self) -> &str {
         &self.member.name
     }
@@ -139,7 +156,9 @@ impl Task {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {what}")]
 pub struct Malformed {
+    /// Where it stands.
     pub at: Place,
+    /// What is wrong with it.
     pub what: String,
     /// What to do about it.
     pub fix: String,

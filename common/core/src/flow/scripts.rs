@@ -11,19 +11,24 @@ use crate::graph::{Place, Reference, Relation};
 pub struct Script {
     /// Its file name.
     pub name: String,
+    /// Its path.
     pub path: String,
+    /// What it says.
     pub text: String,
+    /// Whether it can be executed itself.
     pub executable: bool,
 }
 
 /// Which scripts are executed, and for what.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
+    /// Whether the flow starts or stops things.
     pub direction: Direction,
     /// Scripts with one of these keywords are left out.
     pub skip: Vec<String>,
     /// When not empty: scripts without any of these keywords are left out.
     pub keep: Vec<String>,
+    /// What `$NAME` stands for.
     pub facilities: Facilities,
 }
 

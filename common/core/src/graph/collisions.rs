@@ -7,9 +7,11 @@ use super::{Graph, Node, Place};
 /// What waits for `name` does not wait for the task of that name, or not for it alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collision {
+    /// The name that is there twice.
     pub name: String,
     /// Other tasks that provide the name, and where the first of them says so.
     pub others: Vec<String>,
+    /// Where it stands.
     pub at: Place,
     /// Whether the task itself provides it, too.
     pub both: bool,

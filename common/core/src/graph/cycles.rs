@@ -13,14 +13,18 @@ const MAX_CYCLES: usize = 100;
 /// A cycle: each step comes before the next, the last before the first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cycle {
+    /// Each leads to the next, and the last to the first.
     pub steps: Vec<Step>,
 }
 
 /// `from` comes before `to`, because of the line at `at`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Step {
+    /// This comes before the other.
     pub from: String,
+    /// The other.
     pub to: String,
+    /// The line that says so.
     #[serde(flatten)]
     pub at: Place,
 }

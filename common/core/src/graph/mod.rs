@@ -29,8 +29,10 @@ pub use order::{CriticalPath, Order};
 /// Where a relation is written. Lines count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Place {
+    /// Its path or name.
     #[serde(serialize_with = "as_text")]
     pub file: Arc<str>,
+    /// From 1; 0 for the whole file.
     pub line: u32,
 }
 
@@ -44,6 +46,7 @@ impl fmt::Display for Place {
     }
 }
 
+/// What one task says about another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Relation {
@@ -60,24 +63,30 @@ pub enum Relation {
 /// What a task says about a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
+    /// What it says about the other.
     pub relation: Relation,
+    /// The other: a task or a mark.
     pub name: String,
     /// Whether it may be that nobody provides it.
     pub optional: bool,
+    /// Where it stands.
     pub at: Place,
 }
 
 /// A task as the graph sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
+    /// Its own name.
     pub name: Arc<str>,
     /// Names others use for it, and where it says so.
     pub provides: Vec<(String, Place)>,
     /// Names that mean it when nobody provides them.
     pub aliases: Vec<String>,
+    /// What it says about others.
     pub references: Vec<Reference>,
 }
 
+/// What an edge of the graph leads from or to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
     /// Index of the member; equal to the index of the node.
@@ -94,19 +103,26 @@ pub enum Node {
 /// `to` starts after `from` has ended. Indices of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
+    /// The node that comes first.
     pub from: usize,
+    /// The node that waits for it.
     pub to: usize,
     /// Whether a failure of `from` keeps `to` from running.
     pub hard: bool,
+    /// The line that says so.
     pub at: Place,
 }
 
 /// A name that nobody provides.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Missing {
+    /// The name that nobody provides.
     pub name: String,
+    /// Who wants it.
     pub task: String,
+    /// For what.
     pub relation: Relation,
+    /// Where it stands.
     #[serde(flatten)]
     pub at: Place,
 }
@@ -292,10 +308,12 @@ impl Graph {
         &self.nodes
     }
 
+    /// All edges, in no order.
     pub fn edges(&self) -> &[Edge] {
         &self.edges
     }
 
+    /// The edges that leave a node: what waits for it.
     pub fn out(&self, node: usize) -> impl Iterator<Item = &Edge> {
         self.out.of(node).iter().map(|e| &self.edges[*e as usize])
     }
@@ -310,6 +328,7 @@ impl Graph {
         self.into.of(node)
     }
 
+    /// The edges that lead to a node: what it waits for.
     pub fn into(&self, node: usize) -> impl Iterator<Item = &Edge> {
         self.into.of(node).iter().map(|e| &self.edges[*e as usize])
     }
@@ -319,6 +338,7 @@ impl Graph {
         self.conflicts.of(task)
     }
 
+    /// Names that tasks wait for and nobody provides.
     pub fn missing(&self) -> &[Missing] {
         &self.missing
     }

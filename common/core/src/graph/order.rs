@@ -17,7 +17,9 @@ pub struct Order {
 /// The chain of tasks that takes longest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CriticalPath {
+    /// One after the other, the first first.
     pub tasks: Vec<usize>,
+    /// What they take together.
     pub length: Duration,
 }
 

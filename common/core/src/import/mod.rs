@@ -25,7 +25,9 @@ pub struct Machine<'a> {
 pub struct Import {
     /// The text of the job file; valid whatever the files held.
     pub toml: String,
+    /// What was made of the files.
     pub jobs: Vec<Imported>,
+    /// What there was in each of them.
     pub files: Vec<Report>,
     /// The text holds what looks like a password.
     pub secret: bool,
@@ -34,7 +36,9 @@ pub struct Import {
 /// What became a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Imported {
+    /// The job's name, once among all.
     pub name: String,
+    /// The job file that it is written to.
     pub file: String,
     /// From 1.
     pub line: usize,
@@ -42,6 +46,7 @@ pub struct Imported {
     pub schedule: String,
     /// The zone whose clock the schedule was read by.
     pub timezone: String,
+    /// Who it runs as.
     pub user: Option<String>,
     /// It never fires: others accept such dates, a schedule here does not.
     pub never: bool,
@@ -50,10 +55,15 @@ pub struct Imported {
 /// What was found in one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
+    /// The file that was read.
     pub file: String,
+    /// How many jobs came of it.
     pub jobs: usize,
+    /// How many variables it sets.
     pub variables: usize,
+    /// How many lines are comments.
     pub comments: usize,
+    /// Lines that could not be read.
     pub invalid: Vec<Invalid>,
     /// What a job file cannot say, or says differently.
     pub notes: Vec<Note>,
@@ -64,16 +74,22 @@ pub struct Report {
 pub struct Invalid {
     /// Both from 1, the column in characters.
     pub line: usize,
+    /// From 1.
     pub column: usize,
+    /// What is wrong.
     pub problem: String,
+    /// How to mend it.
     pub fix: String,
+    /// The line itself.
     pub text: String,
 }
 
+/// What an import could not take over, or changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
     /// 0 for the whole file.
     pub line: usize,
+    /// What it says.
     pub text: String,
 }
 

@@ -9,11 +9,13 @@ use crate::definition::{TableSpec, table_name};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Column {
+    /// As it is in the catalog.
     pub name: String,
     /// As PostgreSQL writes it.
     pub kind: String,
     /// The category of its type, `i` for integers that are too small for the number of a run.
     pub category: String,
+    /// Whether it may be NULL.
     pub nullable: bool,
     /// Cannot be set.
     pub generated: bool,
@@ -26,6 +28,7 @@ pub struct Column {
 /// A table job for a table, as far as its columns say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
+    /// The keys of the table job.
     pub table: TableSpec,
     /// Columns that have no part in it, for `row`.
     pub others: Vec<String>,

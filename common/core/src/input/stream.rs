@@ -17,11 +17,16 @@ pub const ITEMS_FAILED: i32 = 10;
 pub struct Handed {
     /// Run for each line, with its placeholders: `{slot}` is the number of who handles it.
     pub command: Command,
+    /// What the command's placeholders stand for.
     #[serde(default)]
     pub filling: Filling,
+    /// Where the lines come from.
     pub from: From,
+    /// Lines at a time.
     pub workers: u32,
+    /// What handles a line and is silent for longer is killed.
     pub progress_timeout_ms: Option<u64>,
+    /// A line that failed so often is given up.
     pub max_item_failures: u32,
     /// Between SIGTERM and SIGKILL.
     pub grace_ms: u64,
@@ -40,7 +45,14 @@ pub struct Handed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum From {
-    File { path: String, follow: Follow },
+    /// A file of the node.
+    File {
+        /// Its path.
+        path: String,
+        /// How long lines that are appended are waited for.
+        follow: Follow,
+    },
+    /// Prints the lines.
     Command(Command),
 }
 
@@ -48,11 +60,14 @@ pub enum From {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Follow {
+    /// Not at all.
     No,
     /// From the start of the attempt.
     For {
+        /// Milliseconds.
         ms: u64,
     },
+    /// Until the attempt is ended.
     ForEver,
 }
 

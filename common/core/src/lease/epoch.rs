@@ -9,6 +9,7 @@ pub const FENCE_BITS: u32 = 40;
 /// What a database says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Database {
+    /// Made with the farm; another one is another farm.
     pub farm_id: Uuid,
     /// Grows with every replacement that was noticed; the high bits of each fence.
     pub epoch: i64,
@@ -22,7 +23,9 @@ pub struct Database {
     pub pulse: i64,
     /// The latest fence within its epoch, and the latest number of a run.
     pub fence: i64,
+    /// The latest number of a run.
     pub run: i64,
+    /// The longest lease that any node has.
     pub longest_lease_ms: i64,
     /// Runs whose hold is longer are not claimed yet in this epoch.
     pub held_ms: i64,
@@ -41,23 +44,36 @@ impl Database {
 /// An epoch as one server shows it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EpochKey {
+    /// Of the epoch that was open.
     pub id: Uuid,
+    /// Of the server that answers now.
     pub server: String,
 }
 
 /// What an agent remembers of the database, from its latest confirmed renewal and its claims.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remembered {
+    /// As [`Database::farm_id`].
     pub farm_id: Uuid,
+    /// As [`Database::epoch`].
     pub epoch: i64,
+    /// As [`Database::id`].
     pub id: Uuid,
+    /// The highest that was seen.
     pub pulse: i64,
+    /// The highest of the epoch that was seen.
     pub fence: i64,
+    /// The highest that was seen.
     pub run: i64,
+    /// As [`Database::longest_lease_ms`].
     pub longest_lease_ms: i64,
+    /// Of the node that remembers.
     pub address: String,
+    /// The last session that it had.
     pub session: i64,
+    /// Of the agent that had it.
     pub life: Uuid,
+    /// The last renewal that was confirmed.
     pub beat: i64,
 }
 

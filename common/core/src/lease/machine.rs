@@ -7,6 +7,7 @@ pub enum Relation {
     Same,
     /// One machine id, two boots: while both are alive, one is a copy of the other.
     Copy,
+    /// Another machine's.
     Other,
 }
 

@@ -26,8 +26,11 @@ pub const POLLS_APART: Duration = Duration::from_millis(150);
 /// An open node as a poll returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SilentNode {
+    /// The session, and its last renewal.
     pub key: NodeKey,
+    /// Grows with each renewal.
     pub mark: i64,
+    /// What its lease promises.
     pub lease: LeaseTiming,
 }
 
@@ -107,6 +110,7 @@ impl Silence {
         self.nodes.ripe(now).into_iter().map(aged).collect()
     }
 
+    /// When the first stopwatch ends that may make a session ripe.
     pub fn next_wakeup(&self, now: BootInstant) -> Option<BootInstant> {
         self.nodes.next_wakeup(now)
     }

@@ -60,6 +60,7 @@ pub struct LeaseTiming {
     slewed: bool,
 }
 
+/// A lease that is shorter than the protocol allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TtlTooShort(pub Duration);
 
@@ -98,6 +99,7 @@ impl LeaseTiming {
         Self { slewed, ..self }
     }
 
+    /// How long a lease is.
     pub fn ttl(&self) -> Duration {
         self.ttl
     }

@@ -3,9 +3,11 @@
 /// An http or https URL, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
+    /// Whether it is https.
     pub tls: bool,
     /// A name or an address, without brackets.
     pub host: String,
+    /// The port, 80 or 443 where none is written.
     pub port: u16,
     /// As the Host header has it.
     pub authority: String,

@@ -11,27 +11,39 @@ use super::{End, Lost, Slow, State, Topic};
 pub struct Message {
     /// Of this form.
     pub version: u32,
+    /// What it is about.
     pub event: Topic,
     /// One sentence. Chat services that take webhooks show just this.
     pub text: String,
+    /// The job.
     pub job: Option<String>,
+    /// The run.
     pub run: Option<i64>,
+    /// The attempt of the run.
     pub attempt: Option<i32>,
     /// Where it ended, or the node that was lost.
     pub node: Option<String>,
+    /// The instant that the run is for.
     pub due: Option<Timestamp>,
+    /// How the run ended.
     pub outcome: Option<String>,
+    /// The command's, if it exited.
     pub exit_code: Option<i32>,
+    /// What ended the command, if a signal did.
     pub signal: Option<i32>,
+    /// Why it ended so, if that is known.
     pub reason: Option<String>,
     /// The end of the first failed run of the episode.
     pub failing_since: Option<Timestamp>,
+    /// The run that began the trouble.
     pub first_failed_run: Option<i64>,
     /// Failed runs of the episode.
     pub failures: Option<i64>,
     /// By when it should have succeeded.
     pub deadline: Option<Timestamp>,
+    /// When the job last succeeded.
     pub last_success: Option<Timestamp>,
+    /// What its definition says for people.
     #[serde(flatten)]
     pub about: About,
 }
@@ -39,7 +51,9 @@ pub struct Message {
 /// What a job says of itself for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
+    /// Whose the job is.
     pub owner: Option<String>,
+    /// What it is for.
     pub description: Option<String>,
     /// What to do when it fails.
     pub runbook: Option<String>,

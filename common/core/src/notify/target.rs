@@ -41,6 +41,7 @@ impl Topic {
     /// Those of a target that chooses none: what is longer than usual may be no trouble.
     pub const CHOSEN: [Self; 4] = [Self::Failure, Self::Recovery, Self::Takeover, Self::Deadline];
 
+    /// As it is stored and written in job files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Failure => "failure",
@@ -64,11 +65,14 @@ impl fmt::Display for Topic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
+    /// A POST of JSON.
     Webhook,
+    /// A mail.
     Email,
 }
 
 impl Channel {
+    /// As it is stored and shown.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Webhook => "webhook",
@@ -87,12 +91,15 @@ impl fmt::Display for Channel {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TargetSpec {
+    /// The URL of a webhook.
     pub webhook: Option<String>,
     /// A file in the agents' directory of secrets that holds the URL.
     pub webhook_file: Option<String>,
     /// Likewise, one `Name: value` on each line.
     pub headers_file: Option<String>,
+    /// The addresses of a mail.
     pub email: Vec<String>,
+    /// What it is told of.
     pub on: Vec<Topic>,
 }
 
@@ -130,6 +137,7 @@ impl TargetSpec {
             .collect()
     }
 
+    /// Whether messages about this go to it; a test always does.
     pub fn wants(&self, topic: Topic) -> bool {
         topic == Topic::Test || self.on.contains(&topic)
     }

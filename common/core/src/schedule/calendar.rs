@@ -17,8 +17,11 @@ pub struct CalendarDates {
 pub struct CalendarError {
     /// Position in the list, from 0.
     pub index: usize,
+    /// As it is written.
     pub entry: String,
+    /// What is wrong with it.
     pub problem: String,
+    /// How to write it.
     pub fix: String,
 }
 

@@ -5,12 +5,17 @@ use std::fmt;
 /// Why a schedule was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
+    /// An expression cannot be read.
     #[error("{0}")]
     Expression(ExpressionError),
     #[error(
         "time zone {name:?} is not known here: use an IANA name such as Europe/Berlin (the system's tzdata lists them)"
     )]
-    Zone { name: String },
+    /// This machine does not know the time zone.
+    Zone {
+        /// As it is written.
+        name: String,
+    },
 }
 
 /// One expression of a schedule that cannot be used.
@@ -18,11 +23,13 @@ pub enum ScheduleError {
 pub struct ExpressionError {
     /// Position in the job's list of expressions, from 0.
     pub index: usize,
+    /// As it is written.
     pub expression: String,
     /// "minute", "day-of-week", …; None where no single field is at fault.
     pub field: Option<&'static str>,
     /// Where in the expression, in characters from 1; one past the end when something is missing.
     pub column: usize,
+    /// What is wrong with it.
     pub problem: String,
     /// What to write instead.
     pub fix: String,

@@ -51,6 +51,7 @@ pub struct ParseContext<'a> {
     pub job: &'a str,
     /// IANA name.
     pub timezone: &'a str,
+    /// What a clock change does to fixed times.
     pub dst: DstPolicy,
     /// The job fires a fixed number of whole seconds late, less than this, chosen by its name.
     pub spread: Duration,

@@ -18,9 +18,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DstPolicy {
+    /// A skipped time runs right after, a repeated one the first time.
     #[default]
     Once,
+    /// A skipped time does not run, a repeated one runs the first time.
     Skip,
+    /// A repeated time runs twice.
     Both,
 }
 

@@ -39,8 +39,10 @@ pub struct Checkpoint {
         with = "relative"
     )]
     pub failures: BTreeMap<u64, u32>,
+    /// How many lines succeeded.
     #[serde(rename = "ok")]
     pub succeeded: u64,
+    /// How many were given up.
     pub failed: u64,
     /// Lines that are under way, the lowest of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

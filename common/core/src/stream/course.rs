@@ -37,6 +37,7 @@ struct Read {
 /// What is to be done with the next line of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
+    /// The line of this number.
     Run(u64),
     /// An earlier attempt has finished it.
     Skip,
@@ -119,6 +120,7 @@ impl Course {
         }
     }
 
+    /// Lines that succeeded, and lines that were given up.
     pub fn counts(&self) -> (u64, u64) {
         (self.succeeded, self.failed)
     }

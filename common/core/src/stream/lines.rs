@@ -8,11 +8,13 @@ const SHOWN: usize = 256;
 /// One line, without its newline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
+    /// A line without its end.
     Whole(Vec<u8>),
     /// No command gets it.
     Refused {
         /// Its beginning.
         start: Vec<u8>,
+        /// The reason.
         why: Refused,
     },
 }
@@ -20,8 +22,10 @@ pub enum Line {
 /// Why no command gets a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
+    /// It has so many bytes.
     #[error("the line has {0} bytes, {MAX_LINE} are the most")]
     TooLong(u64),
+    /// It has a NUL byte, which no variable can hold.
     #[error("the line has a NUL byte")]
     Nul,
 }

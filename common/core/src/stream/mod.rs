@@ -15,6 +15,7 @@ pub use lines::{Line, Lines, MAX_LINE, Refused};
 pub struct Tail(Vec<u8>);
 
 impl Tail {
+    /// So many bytes tell one place from another.
     pub const LENGTH: usize = 64;
 
     /// Goes on by `bytes`.
@@ -25,6 +26,7 @@ impl Tail {
         self.0.extend_from_slice(fresh);
     }
 
+    /// The bytes themselves, [`Self::LENGTH`] at most.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }

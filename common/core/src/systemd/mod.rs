@@ -25,13 +25,16 @@ pub struct File {
     pub name: String,
     /// The unit: `backup@home.timer`, whichever file it is read from.
     pub unit: String,
+    /// What it says.
     pub text: String,
 }
 
 /// A timer, and the service that it starts.
 #[derive(Clone, Debug)]
 pub struct Timer {
+    /// The timer's unit.
     pub timer: File,
+    /// The unit that it starts, if there is one.
     pub service: Option<File>,
 }
 

@@ -43,6 +43,7 @@ pub enum Change {
     Deleted,
 }
 
+/// What applying did with one job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Applied {
     pub job_id: String,

@@ -284,6 +284,7 @@ pub struct Watched {
     pub now: Timestamp,
 }
 
+/// Jobs whose deadlines somebody wants to hear of.
 pub async fn watched(db: &Db) -> Result<Vec<Watched>, StoreError> {
     db.rows(stmt!("notify_points"), &[]).await
 }
@@ -298,6 +299,7 @@ pub struct Health {
     pub overdue: Option<f64>,
 }
 
+/// What the farm looks like now.
 pub async fn health(db: &Db) -> Result<Health, StoreError> {
     db.one(stmt!("notify_health"), &[]).await
 }

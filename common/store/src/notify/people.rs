@@ -28,6 +28,7 @@ pub struct TargetRow {
     pub trouble: Option<Trouble>,
 }
 
+/// A channel whose messages do not get out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trouble {
     pub channel: Channel,

@@ -74,6 +74,7 @@ pub struct NodeBeat {
     pub ttl_ms: i64,
 }
 
+/// A running attempt that somebody wants cancelled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CancelWanted {
     pub run_id: i64,

@@ -102,12 +102,14 @@ words! {
     }
 }
 
+/// A job whose due instant nobody has fired.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OverdueJob {
     pub job_id: String,
     pub next_run: Timestamp,
 }
 
+/// A running attempt whose lease nobody renews or takes over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StuckLease {
     pub run_id: i64,
@@ -118,6 +120,7 @@ pub struct StuckLease {
     pub since: Timestamp,
 }
 
+/// A job whose last runs failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FailingJob {
     pub job_id: String,
@@ -127,6 +130,7 @@ pub struct FailingJob {
     pub last_success: Option<Timestamp>,
 }
 
+/// A node whose session others have ended again and again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FlappingNode {
     pub address: String,
@@ -147,6 +151,7 @@ pub struct SlowRun {
     pub runs: usize,
 }
 
+/// A node that went without saying so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LostNode {
     pub address: String,
@@ -156,6 +161,7 @@ pub struct LostNode {
     pub since: Timestamp,
 }
 
+/// A due run that nobody claims.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WaitingRun {
     pub run_id: i64,
@@ -223,6 +229,7 @@ pub struct FarmStatus {
     pub totals: FarmTotals,
 }
 
+/// Counts of the whole farm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FarmTotals {
     /// Jobs by state.

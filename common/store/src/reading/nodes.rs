@@ -49,6 +49,7 @@ pub struct NodeItem {
     pub runs: Vec<HeldRun>,
 }
 
+/// An attempt that a node has under way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HeldRun {
     pub run_id: i64,

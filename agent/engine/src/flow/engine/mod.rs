@@ -29,6 +29,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// For readers that are on their way to a FIFO when the flow ends.
 const SETTLE: Duration = Duration::from_secs(1);
 
+/// How a flow is run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     pub direction: Direction,
@@ -84,6 +85,7 @@ enum Killed {
     Deadlock,
 }
 
+/// Runs the tasks of a flow, each when those before it have ended.
 #[derive(Debug)]
 pub struct Engine<'f> {
     tasks: &'f [Task],
@@ -115,6 +117,7 @@ pub struct Engine<'f> {
 }
 
 impl<'f> Engine<'f> {
+    /// An engine that has started nothing yet.
     pub fn new(
         tasks: &'f [Task],
         graph: &'f Graph,

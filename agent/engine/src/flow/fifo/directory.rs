@@ -69,6 +69,7 @@ impl Directory {
         Ok(dir)
     }
 
+    /// Where it is in the file system.
     pub fn path(&self) -> &Path {
         &self.path
     }

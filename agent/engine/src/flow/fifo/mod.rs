@@ -32,6 +32,7 @@ pub struct Status {
 }
 
 impl Status {
+    /// A status of this code; its text becomes one line.
     pub fn new(code: u8, text: impl Into<String>) -> Self {
         Self {
             code,
@@ -39,6 +40,7 @@ impl Status {
         }
     }
 
+    /// The status of a success.
     pub fn ok() -> Self {
         Self::new(0, "ok")
     }
@@ -75,6 +77,7 @@ impl Fifos {
         Ok(Self { dir, retiring })
     }
 
+    /// Where the FIFOs are.
     pub fn directory(&self) -> &Directory {
         &self.dir
     }

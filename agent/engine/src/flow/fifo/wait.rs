@@ -12,6 +12,7 @@ use super::{Status, alone, file_name};
 const LOOK: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(10);
 
+/// Why waiting for a name came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum WaitError {
     #[error("nobody provides `{0}`")]

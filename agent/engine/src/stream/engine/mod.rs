@@ -29,6 +29,7 @@ pub const MAX_GIVEN_UP: u64 = 10_000;
 /// How often output is shown, and its size looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// Why a stream cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error(transparent)]
@@ -49,6 +50,7 @@ pub struct End {
     pub succeeded: u64,
 }
 
+/// Hands the lines of a list to workers, and keeps a checkpoint.
 #[derive(Debug)]
 pub struct Engine {
     handed: Handed,
