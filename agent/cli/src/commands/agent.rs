@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use farmhand_store::{DbConfig, PasswordIn};
+use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
 use super::database::credential_file;
@@ -25,7 +26,7 @@ const BLOCKING_THREADS: usize = 64;
 const KEPT: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Raw flags. They stay texts here so that every mistake in flags, environment and file comes at once.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Args, Clone, Debug, Default, Serialize)]
 pub struct AgentArgs {
     /// The database; no password here: FARMHAND_DATABASE_URL or PGPASSFILE can hold one
     #[arg(long, value_name = "URL")]

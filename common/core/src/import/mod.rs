@@ -38,7 +38,7 @@ pub struct Import {
 pub struct Imported {
     /// The job's name, once among all.
     pub name: String,
-    /// The job file that it is written to.
+    /// The file that it was found in.
     pub file: String,
     /// From 1.
     pub line: usize,

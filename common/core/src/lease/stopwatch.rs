@@ -32,7 +32,7 @@ pub struct HeldOverKey {
     pub attempt: i32,
     /// Of the node that had it.
     pub address: String,
-    /// That ended.
+    /// The session that had it, which has ended.
     pub session: i64,
 }
 

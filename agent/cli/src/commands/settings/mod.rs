@@ -16,11 +16,12 @@ use self::values::*;
 pub(super) use self::values::{default_state_dir, lease_ttl};
 use super::agent::AgentArgs;
 use super::{Failure, database, out};
-use farmhand_core::document::{Mistakes, Reader, Sink, Source, Wrong, parse_duration, parse_table};
+use farmhand_core::document::{Found, Mistakes, Reader, Sink, Source, Wrong, parse_duration, parse_table};
 use farmhand_node::config::AgentConfig;
 use farmhand_node::runlog::RunLogConfig;
 use farmhand_policy::trust;
 use farmhand_warden_client::privsep::{self, Purpose};
+use serde_json::Value;
 
 /// The variables of this process.
 pub fn environment() -> BTreeMap<String, String> {
@@ -32,12 +33,7 @@ pub fn environment() -> BTreeMap<String, String> {
 /// What a setting is called in the file; upper-cased after `FARMHAND_` in the environment, with dashes as a flag.
 type Key = &'static str;
 
-/// A value as it was written, and where.
-struct Written {
-    text: String,
-    from: Origin,
-}
-
+/// Where a value was written.
 enum Origin {
     Flag,
     Variable(String),
@@ -60,6 +56,7 @@ pub fn load(args: &AgentArgs, env: &BTreeMap<String, String>) -> Result<AgentCon
     let table = parse_table(&sink, &source.text);
     let mut merge = Merge {
         args,
+        flags: serde_json::to_value(args).unwrap_or_default(),
         env,
         file: Reader::new(vec![&table], &sink),
         sink: &sink,
@@ -112,6 +109,8 @@ fn refusal(mistakes: Vec<String>, in_file: Option<Mistakes>) -> Failure {
 
 struct Merge<'a> {
     args: &'a AgentArgs,
+    /// The same, by name.
+    flags: Value,
     env: &'a BTreeMap<String, String>,
     file: Reader<'a>,
     sink: &'a Sink<'a>,
@@ -123,58 +122,33 @@ impl Merge<'_> {
     fn config(&mut self) -> Option<AgentConfig> {
         let database_url = self.database_url();
         let rows_database_url = self.rows_database_url();
-        let node_name = self.setting("node_name", &self.args.node_name.clone(), name, || {
+        let node_name = self.setting("node_name", name, || {
             Ok(gethostname::gethostname().to_string_lossy().into_owned())
         });
         let fallback = node_name.clone();
-        let address = self.setting("address", &self.args.address.clone(), name, || {
-            Ok(fallback.unwrap_or_default())
-        });
-        let slots = self.setting("slots", &self.args.slots.clone(), slots, || {
+        let address = self.setting("address", name, || Ok(fallback.unwrap_or_default()));
+        let slots = self.setting("slots", slots, || {
             Ok(std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)))
         });
-        let listen = self.setting("listen", &self.args.listen.clone(), listen, || {
+        let listen = self.setting("listen", listen, || {
             Ok(Some(SocketAddr::from(([127, 0, 0, 1], 7070))))
         });
-        let token = &self.args.metrics_token.clone();
-        let metrics_token = self.setting("metrics_token", token, on_off, || Ok(false));
+        let metrics_token = self.setting("metrics_token", on_off, || Ok(false));
         let serving = self.serving(listen.flatten(), metrics_token == Some(true));
         let env = self.env;
-        let state_dir = self.setting("state_dir", &self.args.state_dir.clone(), directory, || {
-            default_state_dir(env)
-        });
-        let lease_ttl = self.setting("lease_ttl", &self.args.lease_ttl.clone(), lease_ttl, || {
-            Ok(Duration::from_secs(30))
-        });
-        let notify = self.setting("notify", &self.args.notify.clone(), on_off, || Ok(true));
-        let stop_timeout = self.setting(
-            "stop_timeout",
-            &self.args.stop_timeout.clone(),
-            parse_duration,
-            || Ok(Duration::from_secs(30)),
-        );
-        let retention = self.setting("retention", &self.args.retention.clone(), retention, || {
-            Ok(Duration::from_secs(30 * 86_400))
-        });
-        let snapshot_every = self.setting(
-            "snapshot_every",
-            &self.args.snapshot_every.clone(),
-            snapshot_every,
-            || Ok(Duration::from_secs(15)),
-        );
-        let run_log = self.setting("run_log", &self.args.run_log.clone(), run_log, || Ok(None));
-        let socket = self.setting(
-            "run_log_socket",
-            &self.args.run_log_socket.clone(),
-            |text| directory(text).map(Some),
-            || Ok(None),
-        );
-        let keys = &self.args.trusted_keys.clone();
-        let trusted_keys = self.setting("trusted_keys", keys, policy, || {
+        let state_dir = self.setting("state_dir", directory, || default_state_dir(env));
+        let lease_ttl = self.setting("lease_ttl", lease_ttl, || Ok(Duration::from_secs(30)));
+        let notify = self.setting("notify", on_off, || Ok(true));
+        let stop_timeout = self.setting("stop_timeout", parse_duration, || Ok(Duration::from_secs(30)));
+        let retention = self.setting("retention", retention, || Ok(Duration::from_secs(30 * 86_400)));
+        let snapshot_every = self.setting("snapshot_every", snapshot_every, || Ok(Duration::from_secs(15)));
+        let run_log = self.setting("run_log", run_log, || Ok(None));
+        let socket = self.setting("run_log_socket", |text| directory(text).map(Some), || Ok(None));
+        let trusted_keys = self.setting("trusted_keys", policy, || {
             Ok(Some(PathBuf::from(trust::DEFAULT_FILE)).filter(|file| file.exists()))
         });
-        let policy = self.setting("policy", &self.args.policy.clone(), policy, || Ok(None));
-        let user = self.setting("user", &self.args.user.clone(), user, || Ok(None));
+        let policy = self.setting("policy", policy, || Ok(None));
+        let user = self.setting("user", user, || Ok(None));
         if let (Some(Some(user)), Some(None)) = (&user, &policy) {
             self.mistakes.push(format!(
                 "--user {user}: name a policy too (--policy FILE): without one jobs run as the agent's own user, and \
@@ -214,38 +188,18 @@ impl Merge<'_> {
         })
     }
 
+    /// The setting of this name; `None`: it is wrong, and that has been said.
     fn setting<T>(
         &mut self,
         key: Key,
-        flag: &Option<String>,
         parse: impl Fn(&str) -> Result<T, String>,
         default: impl FnOnce() -> Result<T, String>,
     ) -> Option<T> {
         // The file is asked even when a flag wins: its key is known, and its mistakes count.
-        let in_file = self.file.read(key, scalar).map(|found| Written {
-            text: found.value,
-            from: Origin::File(found.span),
-        });
-        let variable = format!("FARMHAND_{}", key.to_ascii_uppercase());
-        let in_env = self.env.get(&variable).map(|text| Written {
-            text: text.clone(),
-            from: Origin::Variable(variable.clone()),
-        });
-        let as_flag = flag.as_ref().map(|text| Written {
-            text: text.clone(),
-            from: Origin::Flag,
-        });
-        let mut result = None;
-        for written in [in_file, in_env, as_flag].into_iter().flatten() {
-            match parse(&written.text) {
-                Ok(value) => result = Some(value),
-                Err(why) => {
-                    self.complain(key, &written, &why);
-                    return None;
-                }
-            }
-        }
-        match result.map_or_else(default, Ok) {
+        let in_file = self.file.read(key, scalar);
+        let flag = self.flags[key].as_str().map(str::to_owned);
+        let written = self.written(key, key, in_file, flag, parse)?;
+        match written.map_or_else(default, Ok) {
             Ok(value) => Some(value),
             Err(why) => {
                 self.mistakes.push(format!("--{}: {why}", key.replace('_', "-")));
@@ -254,16 +208,45 @@ impl Merge<'_> {
         }
     }
 
-    fn complain(&mut self, key: Key, written: &Written, why: &str) {
-        match &written.from {
-            Origin::Flag => {
-                self.mistakes
-                    .push(format!("--{} \"{}\": {why}", key.replace('_', "-"), written.text))
+    /// The value that wins, if there is one. `name` is the variable's, without its beginning.
+    fn written<T>(
+        &mut self,
+        key: Key,
+        name: &str,
+        in_file: Option<Found<String>>,
+        flag: Option<String>,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<Option<T>> {
+        let variable = format!("FARMHAND_{}", name.to_ascii_uppercase());
+        let in_env = self.env.get(&variable).cloned();
+        let all = [
+            in_file.map(|found| (found.value, Origin::File(found.span))),
+            in_env.map(|text| (text, Origin::Variable(variable))),
+            flag.map(|text| (text, Origin::Flag)),
+        ];
+        let mut result = None;
+        for (text, from) in all.into_iter().flatten() {
+            match parse(&text) {
+                Ok(value) => result = Some(value),
+                Err(why) => {
+                    self.complain(key, &text, from, &why);
+                    return None;
+                }
             }
-            Origin::Variable(name) => self.mistakes.push(format!("{name}=\"{}\": {why}", written.text)),
+        }
+        Some(result)
+    }
+
+    fn complain(&mut self, key: Key, text: &str, from: Origin, why: &str) {
+        match from {
+            Origin::Flag => {
+                let flag = key.replace('_', "-");
+                self.mistakes.push(format!("--{flag} \"{text}\": {why}"));
+            }
+            Origin::Variable(name) => self.mistakes.push(format!("{name}=\"{text}\": {why}")),
             Origin::File(span) => {
-                self.sink
-                    .wrong(span.clone(), key, Wrong::new(why, "see `farmhand agent --help`"))
+                let wrong = Wrong::new(why, "see `farmhand agent --help`");
+                self.sink.wrong(span, key, wrong);
             }
         }
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use farmhand_core::document::{Reader, parse_duration};
 use farmhand_core::notify::{Url, email_address};
 
+use super::Merge;
 use super::values::*;
-use super::{Merge, Origin, Written};
 use farmhand_node::notify::{Outside, Ping, PingUrl, Smtp, SmtpTls};
 
 /// Where units and packages keep what targets name.
@@ -15,7 +15,7 @@ const SECRETS_DIR: &str = "/etc/farmhand/secrets";
 
 impl Merge<'_> {
     pub(super) fn outside(&mut self) -> Option<Outside> {
-        let secrets_dir = self.setting("secrets_dir", &None, directory, || Ok(PathBuf::from(SECRETS_DIR)));
+        let secrets_dir = self.setting("secrets_dir", directory, || Ok(PathBuf::from(SECRETS_DIR)));
         let smtp = self.smtp();
         let ping = self.ping();
         Some(Outside {
@@ -112,28 +112,8 @@ impl Merge<'_> {
         key: &'static str,
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Option<Option<T>> {
-        let in_file = table
-            .and_then(|table| table.read(key, scalar))
-            .map(|found| Written {
-                text: found.value,
-                from: Origin::File(found.span),
-            });
-        let variable = format!("FARMHAND_{prefix}_{key}").to_ascii_uppercase();
-        let in_env = self.env.get(&variable).map(|text| Written {
-            text: text.clone(),
-            from: Origin::Variable(variable.clone()),
-        });
-        let mut result = None;
-        for written in [in_file, in_env].into_iter().flatten() {
-            match parse(&written.text) {
-                Ok(value) => result = Some(value),
-                Err(why) => {
-                    self.complain(key, &written, &why);
-                    return None;
-                }
-            }
-        }
-        Some(result)
+        let in_file = table.and_then(|table| table.read(key, scalar));
+        self.written(key, &format!("{prefix}_{key}"), in_file, None, parse)
     }
 }
 

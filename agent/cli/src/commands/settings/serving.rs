@@ -13,10 +13,10 @@ impl Merge<'_> {
         listen: Option<SocketAddr>,
         metrics_token: bool,
     ) -> Option<(bool, Option<TlsFiles>)> {
-        let api = self.setting("api", &self.args.api.clone(), on_off, || Ok(true));
+        let api = self.setting("api", on_off, || Ok(true));
         let file = |text: &str| directory(text).map(Some);
-        let cert = self.setting("tls_cert", &self.args.tls_cert.clone(), file, || Ok(None));
-        let key = self.setting("tls_key", &self.args.tls_key.clone(), file, || Ok(None));
+        let cert = self.setting("tls_cert", file, || Ok(None));
+        let key = self.setting("tls_key", file, || Ok(None));
         let (api, cert, key) = (api?, cert?, key?);
         let tls = match (cert, key) {
             (Some(cert), Some(key)) => Some(TlsFiles { cert, key }),

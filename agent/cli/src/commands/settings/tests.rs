@@ -215,3 +215,88 @@ fn a_trusted_proxy_is_off_by_default_and_named_in_full() {
         assert!(with(&needed.replace(good, bad)).is_err(), "{bad}");
     }
 }
+
+fn parser() -> clap::Command {
+    <AgentArgs as clap::Args>::augment_args(clap::Command::new("agent"))
+}
+
+fn parsed(flags: &[(&str, &str)]) -> AgentArgs {
+    let flags = flags
+        .iter()
+        .map(|(id, value)| format!("--{}={value}", id.replace('_', "-")));
+    let matches = parser().get_matches_from(std::iter::once("agent".to_owned()).chain(flags));
+    <AgentArgs as clap::FromArgMatches>::from_arg_matches(&matches).unwrap()
+}
+
+#[test]
+fn every_flag_is_a_variable_and_a_key_of_the_file_too() {
+    let all = [
+        ("database_url", "postgresql://h/f"),
+        ("node_name", "n"),
+        ("address", "a"),
+        ("slots", "3"),
+        ("label", "k=v"),
+        ("listen", "127.0.0.1:1"),
+        ("api", "off"),
+        ("metrics_token", "on"),
+        ("tls_cert", "/c"),
+        ("tls_key", "/k"),
+        ("state_dir", "/s"),
+        ("lease_ttl", "9s"),
+        ("notify", "off"),
+        ("stop_timeout", "1s"),
+        ("retention", "2d"),
+        ("run_log", "syslog"),
+        ("run_log_socket", "/l"),
+        ("snapshot_every", "30s"),
+        ("policy", "/p"),
+        ("trusted_keys", "/t"),
+        ("user", "u"),
+        ("config", "/dev/null"),
+    ];
+    let parser = parser();
+    let ids: Vec<&str> = parser.get_arguments().map(|arg| arg.get_id().as_str()).collect();
+    assert_eq!(ids, all.map(|(id, _)| id));
+    let home = ("HOME".to_owned(), "/home/x".to_owned());
+    let variable = |(id, value): (&str, &str)| (format!("FARMHAND_{}", id.to_uppercase()), value.to_owned());
+    let keys = all.map(|(id, value)| match id {
+        "label" => "labels = { k = 'v' }\n".to_owned(),
+        "config" => String::new(),
+        _ => format!("{id} = '{value}'\n"),
+    });
+    let file = file(&keys.concat());
+    let in_file = AgentArgs {
+        config: Some(file.path().to_owned()),
+        ..AgentArgs::default()
+    };
+    let none = BTreeMap::from([home.clone()]);
+    let env: BTreeMap<String, String> = all.map(variable).into_iter().chain([home]).collect();
+    let by = [
+        (parsed(&all), &none),
+        (AgentArgs::default(), &env),
+        (in_file, &none),
+    ];
+    let [flags, variables, file] = by.map(|(args, env)| format!("{:?}", load(&args, env).unwrap()));
+    assert_eq!(flags, variables);
+    assert_eq!(flags, file);
+}
+
+#[test]
+fn the_help_says_the_defaults() {
+    let unset = format!("{:?}", load(&AgentArgs::default(), &env(&[])).unwrap());
+    let mut said = Vec::new();
+    for arg in parser().get_arguments() {
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        let value = help
+            .split_once("[default: ")
+            .and_then(|(_, rest)| rest.split([',', ']']).next());
+        let id = arg.get_id().as_str();
+        // Of a setting whose default is the machine's, the help says where it comes from.
+        if let Some(value) = value.filter(|value| !value.contains(' ') && id != "state_dir") {
+            let set = load(&parsed(&[(id, value)]), &env(&[])).unwrap();
+            assert_eq!(format!("{set:?}"), unset, "{id}");
+            said.push(id.to_owned());
+        }
+    }
+    assert_eq!(said.len(), 11, "{said:?}");
+}
