@@ -245,7 +245,11 @@ async fn resume(db: &Db, job_id: &str, who: &str, commit: bool) -> Result<Said, 
         || "nothing is due".to_owned(),
         |at| format!("next run {}", time(at)),
     );
-    Ok(format!("{job_id}: {next}; {fell} instants fell into the pause and are recorded as skipped").into())
+    let fell = match fell {
+        1 => "1 instant fell into the pause and is recorded as skipped".to_owned(),
+        n => format!("{n} instants fell into the pause and are recorded as skipped"),
+    };
+    Ok(format!("{job_id}: {next}; {fell}").into())
 }
 
 async fn fill(
