@@ -15,6 +15,7 @@ mod oracle;
 mod oracle_faults;
 mod oracle_records;
 mod overlap;
+mod patroni;
 mod placement;
 mod plan;
 mod progress;

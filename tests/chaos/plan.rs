@@ -21,6 +21,7 @@ fn shape(lasts_ms: u64) -> Shape {
         spared: None,
         leases: vec![3],
         only: None,
+        patroni: 0,
     }
 }
 

@@ -1,9 +1,10 @@
 use std::time::{Duration, Instant};
 
+use farmhand_store::events::{Event, record_events};
 use farmhand_store::protocol::{Expired, Renewed, Told, expire, renew};
 use farmhand_store::reading::now;
 use farmhand_store::{Db, DbConfig, Note, StoreError, jobs};
-use farmhand_tests::pg::{Options, PrivateServer, config};
+use farmhand_tests::pg::{Options, PrivateServer, config, url_of};
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -150,6 +151,33 @@ async fn a_frozen_first_host_leaves_the_next_its_share_of_the_time_and_is_not_as
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
 }
 
+/// A former primary without its standby, beside its successor.
+#[tokio::test]
+async fn a_server_that_confirms_no_commit_is_left_for_another_that_does() {
+    let former = PrivateServer::start(Options::default()).await;
+    let successor = PrivateServer::start(Options::default()).await;
+    let db = Db::new(&short(config(&url_of(&[&former, &successor]))));
+    assert!(now(&db).await.is_ok());
+    let admin = former.admin().await;
+    admin
+        .batch_execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        .await
+        .unwrap();
+    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    let event = [event()];
+    // The setting takes effect some moments after the reload.
+    let error = loop {
+        if let Err(error) = record_events(&db, &event).await {
+            break error;
+        }
+    };
+    assert!(matches!(error, StoreError::TimedOut { .. }), "{error}");
+    record_events(&db, &event).await.unwrap();
+    let told = "SELECT count(*) FROM farmhand.event WHERE kind = 'x'";
+    let row = successor.client().await.query_one(told, &[]).await;
+    assert_eq!(row.unwrap().get::<_, i64>(0), 1);
+}
+
 #[tokio::test]
 async fn a_database_that_takes_no_writes_is_told_apart() {
     let farm = Farm::new().await;
@@ -232,6 +260,20 @@ async fn a_dedicated_connection_hears_and_comes_back_after_it_was_cut() {
     assert_eq!(keeper.gauge().max, 1);
 }
 
+fn event() -> Event {
+    Event {
+        kind: "x".to_owned(),
+        severity: farmhand_store::Severity::Info,
+        job_id: None,
+        run_id: None,
+        attempt: None,
+        address: None,
+        session: None,
+        fence: None,
+        detail: json!({}),
+    }
+}
+
 #[tokio::test]
 async fn a_commit_that_its_standby_never_confirmed_is_no_confirmation() {
     let server = PrivateServer::start(Options::default()).await;
@@ -258,21 +300,11 @@ async fn a_commit_that_its_standby_never_confirmed_is_no_confirmation() {
         }
         panic!("nobody waited for the standby");
     });
-    let event = farmhand_store::events::Event {
-        kind: "x".to_owned(),
-        severity: farmhand_store::Severity::Info,
-        job_id: None,
-        run_id: None,
-        attempt: None,
-        address: None,
-        session: None,
-        fence: None,
-        detail: json!({}),
-    };
+    let event = event();
     // The setting takes effect some moments after the reload.
     let error = loop {
         let one = std::slice::from_ref(&event);
-        if let Err(error) = farmhand_store::events::record_events(&db, one).await {
+        if let Err(error) = record_events(&db, one).await {
             break error;
         }
     };

@@ -46,7 +46,7 @@ pub struct DbConfig {
     pub(crate) as_root: Option<AsRoot>,
     /// All its servers are on this machine.
     pub(crate) local: bool,
-    /// Of several servers the one that took the last connection.
+    /// Of several servers the one to ask first: that which took the last connection, unless it gave no answer since.
     pub(crate) last: Arc<AtomicUsize>,
 }
 

@@ -1,7 +1,7 @@
 //! One connection: opened within a bound, dropped when a statement outlasts its own.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
@@ -54,6 +54,10 @@ pub(crate) struct Conn {
     reading: Option<String>,
     /// Whether frequent statements are prepared: not behind a pooler, which may have another process do the next one.
     prepares: bool,
+    /// Which of the URL's servers it leads to, the one after it, and the one that is asked first.
+    server: usize,
+    next: usize,
+    first: Arc<AtomicUsize>,
 }
 
 impl Conn {
@@ -72,7 +76,12 @@ impl Conn {
             match Self::open_one(&servers[number], notes.clone(), share).await {
                 Ok(conn) => {
                     config.was_right(number);
-                    return Ok(conn);
+                    return Ok(Self {
+                        server: number,
+                        next: (number + 1) % servers.len(),
+                        first: Arc::clone(&config.last),
+                        ..conn
+                    });
                 }
                 Err(error) => refusals.push((servers[number].target(), error)),
             }
@@ -131,6 +140,9 @@ impl Conn {
                     )
                 }),
                 prepares: false,
+                server: 0,
+                next: 0,
+                first: Arc::default(),
             };
             conn.get_acquainted().await?;
             if let Some(notes) = notes {
@@ -185,8 +197,19 @@ impl Conn {
         Ok(())
     }
 
+    /// Nor is one that leads to a server which has been left.
     pub(crate) fn is_usable(&self) -> bool {
-        !self.busy && !self.broken && !self.client.is_closed()
+        let stays = self.first.load(Ordering::Relaxed) == self.server;
+        stays && !self.busy && !self.broken && !self.client.is_closed()
+    }
+
+    /// A former primary that nobody told of its successor says that it takes writes, and confirms none: the others are asked
+    /// before it. Unless that has happened already.
+    fn leave(&self) {
+        let ordering = Ordering::Relaxed;
+        let _ = self
+            .first
+            .compare_exchange(self.server, self.next, ordering, ordering);
     }
 
     /// The statement as this connection's process knows it, for a frequent one of a connection without a pooler.
@@ -335,6 +358,10 @@ impl Conn {
             }
             Err(_) => {
                 self.broken = true;
+                // What only reads waits for no standby.
+                if self.reading.is_none() {
+                    self.leave();
+                }
                 Err(StoreError::TimedOut { op })
             }
         }

@@ -58,7 +58,7 @@ impl DbConfig {
         server.with_timeouts(self.statement_timeout, self.connect_timeout)
     }
 
-    /// The order in which to try this many servers: the one that was right last time first.
+    /// The order in which to try this many servers: the one that was right last time first, unless it gave no answer since.
     pub(super) fn order(&self, count: usize) -> impl Iterator<Item = usize> + use<> {
         let first = self.last.load(Ordering::Relaxed);
         (0..count).map(move |n| (first + n) % count.max(1))

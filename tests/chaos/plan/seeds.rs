@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use farmhand_tests::chaos::plan::{Act, Fault, Plan, Shape};
+use farmhand_tests::chaos::plan::{Act, Event, Fault, Plan, Shape};
 
 fn shape() -> Shape {
     Shape {
@@ -16,6 +16,7 @@ fn shape() -> Shape {
         spared: None,
         leases: vec![3, 10, 30],
         only: None,
+        patroni: 0,
     }
 }
 
@@ -104,4 +105,22 @@ fn what_the_plan_declares_is_the_loss_of_the_guard_with_somebody_else() {
         declared += usize::from(event.declared);
     }
     assert!(declared > 0);
+}
+
+#[test]
+fn a_plan_for_patroni_moves_the_primary_as_often_as_asked_and_leaves_agents_alone() {
+    let plan = Plan::new(
+        7,
+        Shape {
+            patroni: 100,
+            ..shape()
+        },
+    );
+    assert!(plan.events.iter().all(|e| e.fault.agent().is_none()));
+    let stays = [Fault::DatabaseRestart, Fault::FailoverRefused];
+    let (stay, moves): (Vec<&Event>, Vec<&Event>) =
+        plan.events.iter().partition(|e| stays.contains(&e.fault));
+    assert_eq!((stay.len(), moves.len()), (50, 100));
+    let kinds: BTreeSet<String> = moves.iter().map(|e| e.fault.kind()).collect();
+    assert_eq!(kinds.len(), 4, "{kinds:?}");
 }

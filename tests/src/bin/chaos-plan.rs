@@ -39,6 +39,9 @@ struct Arguments {
     /// Of faults that hit processes, how many in a hundred open a declared window.
     #[arg(long, default_value_t = 3)]
     declared: u64,
+    /// Three servers that Patroni keeps, and so many failovers and switchovers instead of other faults.
+    #[arg(long, default_value_t = 0, value_name = "FAILOVERS")]
+    patroni: u64,
     /// A plan to follow instead of the seed's.
     #[arg(long)]
     plan: Option<PathBuf>,
@@ -96,7 +99,12 @@ fn shape(arguments: &Arguments) -> Shape {
     let slower = if arguments.soak { 5 } else { 1 };
     Shape {
         agents: usize::from(arguments.agents),
-        lasts_ms: (arguments.minutes * 60_000.0) as u64,
+        // Those of Patroni take the time that they take.
+        lasts_ms: if arguments.patroni > 0 {
+            0
+        } else {
+            (arguments.minutes * 60_000.0) as u64
+        },
         faults_per_hour: arguments.faults_per_hour / slower,
         pgbouncer: arguments.pgbouncer,
         failovers: !arguments.no_failovers,
@@ -105,5 +113,6 @@ fn shape(arguments: &Arguments) -> Shape {
         spared: arguments.soak.then_some(0),
         leases: arguments.leases.clone(),
         only: arguments.only.clone(),
+        patroni: arguments.patroni,
     }
 }

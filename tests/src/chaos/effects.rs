@@ -23,6 +23,11 @@ pub async fn happen(field: Arc<Field>, event: Event) -> bool {
         _ => event.fault.agent().map_or(&[][..], |n| &field.sites[n..=n]),
     };
     let (name, database) = (event.fault.name(), event.fault.hits_the_database());
+    let _turn = if database {
+        Some(field.turn.lock().await)
+    } else {
+        None
+    };
     let doings: Vec<Doing> = if members.is_empty() {
         vec![Doing::begin(None, database, name)]
     } else {
@@ -80,19 +85,12 @@ async fn on_a_site(field: &Field, site: &Site, event: Event, lasts: Duration, fr
 
 async fn on_the_farm(field: &Field, members: &[Site], fault: Fault, lasts: Duration) -> bool {
     match fault {
-        Fault::Rack { .. } => return restarts::rack(members, lasts).await,
-        Fault::SlowTable { milliseconds } => {
-            return table::slow_down(field, milliseconds, lasts).await > 0;
-        }
-        Fault::DatabaseRestart => field.pair.lock().await.restart(lasts).await,
-        Fault::DatabaseCrash => field.pair.lock().await.crash(lasts).await,
-        Fault::DatabaseFrozen => field.pair.lock().await.freeze(lasts).await,
-        Fault::Failover => field.pair.lock().await.fail_over(lasts).await,
-        Fault::Snapshot => return snapshot(field, lasts).await,
-        Fault::Listeners => return listeners(field, lasts).await,
-        _ => unreachable!("a fault of an agent names it"),
+        Fault::Rack { .. } => restarts::rack(members, lasts).await,
+        Fault::SlowTable { milliseconds } => table::slow_down(field, milliseconds, lasts).await > 0,
+        Fault::Snapshot => snapshot(field, lasts).await,
+        Fault::Listeners => listeners(field, lasts).await,
+        fault => field.servers.happen(fault, lasts).await,
     }
-    true
 }
 
 async fn with_place(site: &Site, act: impl FnOnce(&super::place::Place)) {

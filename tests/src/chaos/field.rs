@@ -13,8 +13,8 @@ use tokio_postgres::Client;
 
 use super::jobs;
 use super::oracle::{Done, Surprise, Window};
-use super::pair::Pair;
 use super::plan::Shape;
+use super::servers::Servers;
 use super::site::Site;
 use super::table;
 use crate::bin::farmhand;
@@ -25,7 +25,9 @@ use crate::witness::boot_ns;
 /// The whole of it. Everything ends with this value, and with the process.
 pub struct Field {
     pub sites: Vec<Site>,
-    pub pair: tokio::sync::Mutex<Pair>,
+    pub servers: Servers,
+    /// Of faults that hit the servers: one after the other.
+    pub turn: tokio::sync::Mutex<()>,
     pub done: Mutex<Vec<Done>>,
     pub windows: Mutex<Vec<Window>>,
     /// Runs whose submission was confirmed.
@@ -56,14 +58,16 @@ impl Field {
         for part in ["witness", "locks"] {
             std::fs::create_dir(dir.path().join(part)).expect("a directory");
         }
-        let pair = Pair::start(shape.failovers, shape.pgbouncer).await;
+        let servers = Servers::start(shape, dir.path()).await;
+        let addresses = servers.addresses().await;
         let mut sites = Vec::new();
         for number in 1..=shape.agents {
-            sites.push(Site::new(number, dir.path(), &pair.ports(), shape).await);
+            sites.push(Site::new(number, dir.path(), &addresses, shape).await);
         }
         let field = Self {
             sites,
-            pair: tokio::sync::Mutex::new(pair),
+            servers,
+            turn: tokio::sync::Mutex::default(),
             done: Mutex::default(),
             windows: Mutex::default(),
             submitted: Mutex::default(),
@@ -132,7 +136,7 @@ impl Field {
     /// # Errors
     /// What it says when it fails.
     pub async fn try_farmhand(&self, arguments: &[&str]) -> Result<String, String> {
-        let url = self.pair.lock().await.url();
+        let url = self.servers.url().await;
         let out = Command::new(farmhand())
             .args(arguments)
             .env("FARMHAND_DATABASE_URL", &url)
@@ -151,9 +155,7 @@ impl Field {
 
     /// A connection of the harness's own to the primary, unless it does not answer in time.
     pub async fn client(&self) -> Option<Client> {
-        let pair = self.pair.try_lock().ok()?;
-        let url = pair.url();
-        drop(pair);
+        let url = self.servers.url_now()?;
         let connect = tokio_postgres::connect(&url, tokio_postgres::NoTls);
         let (client, connection) = tokio::time::timeout(Duration::from_secs(3), connect)
             .await

@@ -1,5 +1,6 @@
 //! Two PostgreSQL servers, one of them the other's synchronous standby, and what happens to them.
 
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 
-use super::place::HUB;
+use super::place::{HUB, hub};
 use crate::pg::{Options, PrivateServer};
 
 const STANDBY: &str = "standby";
@@ -55,7 +56,7 @@ impl Pair {
             servers.push(standby);
         }
         let poolers = if with_poolers {
-            servers.iter().map(|s| Pooler::start(s.port())).collect()
+            servers.iter().map(|s| Pooler::start(hub(s.port()))).collect()
         } else {
             Vec::new()
         };
@@ -66,17 +67,13 @@ impl Pair {
         }
     }
 
-    /// The ports at which agents reach each server, in a fixed order.
-    pub fn ports(&self) -> Vec<u16> {
+    /// Where agents reach each server, in a fixed order.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
         if self.poolers.is_empty() {
-            self.servers.iter().map(PrivateServer::port).collect()
+            self.servers.iter().map(|s| hub(s.port())).collect()
         } else {
-            self.poolers.iter().map(|p| p.port).collect()
+            self.poolers.iter().map(Pooler::address).collect()
         }
-    }
-
-    pub fn has_standby(&self) -> bool {
-        self.servers.len() > 1
     }
 
     pub fn primary(&mut self) -> &mut PrivateServer {
@@ -91,10 +88,6 @@ impl Pair {
     /// The primary's URL over its socket: past every network.
     pub fn url(&self) -> String {
         self.servers[self.primary].url()
-    }
-
-    pub async fn client(&self) -> Client {
-        self.servers[self.primary].client().await
     }
 
     /// Ends every connection and the server, and starts it again after `away`.
@@ -145,14 +138,14 @@ impl Pair {
 }
 
 /// PgBouncer in transaction mode before one server.
-struct Pooler {
+pub(super) struct Pooler {
     child: Child,
     port: u16,
     _dir: tempfile::TempDir,
 }
 
 impl Pooler {
-    fn start(server: u16) -> Self {
+    pub(super) fn start(server: SocketAddr) -> Self {
         let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"]
             .into_iter()
             .find(|p| Path::new(p).exists());
@@ -161,10 +154,12 @@ impl Pooler {
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
         let port = crate::ports::free_port();
         let ini = format!(
-            "[databases]\nfarmhand = host=127.0.0.1 port={server} dbname=farmhand user=farm\n\
+            "[databases]\nfarmhand = host={} port={} dbname=farmhand user=farm\n\
              [pgbouncer]\nlisten_addr = {HUB},127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
              pool_mode = transaction\ndefault_pool_size = 20\nmax_client_conn = 500\nserver_login_retry = 1\n\
-             logfile = /dev/null\n"
+             server_fast_close = 1\nquery_wait_timeout = 10\nlogfile = /dev/null\n",
+            server.ip(),
+            server.port()
         );
         let file = dir.path().join("pgbouncer.ini");
         std::fs::write(&file, ini).expect("pgbouncer.ini");
@@ -190,6 +185,10 @@ impl Pooler {
             port,
             _dir: dir,
         }
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        hub(self.port)
     }
 }
 

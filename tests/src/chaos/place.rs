@@ -8,6 +8,7 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,11 @@ use crate::processes::{self, Process};
 
 /// Where the bridge, the servers and the proxies are.
 pub const HUB: &str = "10.77.0.1";
+
+/// The same with a port.
+pub fn hub(port: u16) -> SocketAddr {
+    SocketAddr::new(HUB.parse().expect("an address"), port)
+}
 
 /// Puts the calling thread, and all that it starts from now on, into a network of its own with a bridge.
 ///
@@ -44,6 +50,7 @@ pub struct Place {
     network: File,
     mounts: File,
     state_dir: PathBuf,
+    pub address: IpAddr,
 }
 
 impl Place {
@@ -53,18 +60,20 @@ impl Place {
         let holder = hold(state_dir, megabytes);
         let pid = holder.id();
         let file = |kind: &str| File::open(format!("/proc/{pid}/ns/{kind}")).expect("a namespace of ours");
+        let (low, high) = (number % 250 + 2, number / 250);
+        let address = format!("10.77.{high}.{low}");
         let place = Self {
+            address: address.parse().expect("an address"),
             network: file("net"),
             mounts: file("mnt"),
             holder,
             state_dir: state_dir.to_path_buf(),
         };
-        let (low, high) = (number % 250 + 2, number / 250);
         sh(&format!(
             "ip link add v{number} type veth peer name eth0 netns {pid} && ip link set v{number} master br0 up"
         ));
         place.sh(&format!(
-            "ip link set lo up && ip addr add 10.77.{high}.{low}/16 dev eth0 && ip link set eth0 up && \
+            "ip link set lo up && ip addr add {address}/16 dev eth0 && ip link set eth0 up && \
              nft 'add table inet f; add chain inet f i {{ type filter hook input priority 0; }}; \
              add chain inet f o {{ type filter hook output priority 0; }}'"
         ));

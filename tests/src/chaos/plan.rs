@@ -29,6 +29,9 @@ pub struct Shape {
     /// Nothing but faults of this kind, as [`Fault::kind`] says it.
     #[serde(default)]
     pub only: Option<String>,
+    /// Three servers that Patroni keeps, and so many failovers and switchovers, instead of a pair and other faults.
+    #[serde(default)]
+    pub patroni: u64,
 }
 
 impl Shape {
@@ -130,6 +133,14 @@ pub enum Fault {
     DatabaseCrash,
     DatabaseFrozen,
     Failover,
+    /// Patroni's, as are the next three: the primary is asked to step back for its standby.
+    Switchover,
+    /// The primary's network is gone until another one leads.
+    PrimaryCut,
+    /// Nothing keeps the primary any more, so that another one leads beside it.
+    KeeperStopped,
+    /// To a replica that lags too far.
+    FailoverRefused,
     Snapshot,
     Listeners,
 }
@@ -183,7 +194,14 @@ impl Fault {
     pub fn hits_the_database(&self) -> bool {
         matches!(
             self,
-            Fault::DatabaseRestart | Fault::DatabaseCrash | Fault::DatabaseFrozen | Fault::Failover
+            Fault::DatabaseRestart
+                | Fault::DatabaseCrash
+                | Fault::DatabaseFrozen
+                | Fault::Failover
+                | Fault::Switchover
+                | Fault::PrimaryCut
+                | Fault::KeeperStopped
+                | Fault::FailoverRefused
         )
     }
 
@@ -216,6 +234,10 @@ impl Fault {
             Fault::DatabaseCrash => "database killed".to_owned(),
             Fault::DatabaseFrozen => "database frozen".to_owned(),
             Fault::Failover => "failover".to_owned(),
+            Fault::Switchover => "switchover".to_owned(),
+            Fault::PrimaryCut => "primary cut off".to_owned(),
+            Fault::KeeperStopped => "patroni stopped".to_owned(),
+            Fault::FailoverRefused => "failover to a lagging replica refused".to_owned(),
             Fault::Snapshot => "snapshot held open".to_owned(),
             Fault::Listeners => "idle listeners".to_owned(),
         }

@@ -11,6 +11,9 @@ const BACK_MS: u64 = 700;
 
 /// The faults of a seed, in order.
 pub fn events(seed: u64, shape: &Shape) -> Vec<Event> {
+    if shape.patroni > 0 {
+        return on_patroni(seed, shape.patroni);
+    }
     let mut planner = Planner::new(seed, shape);
     let mut events = Vec::new();
     // Time for the farm to settle, and a first look without faults.
@@ -25,6 +28,31 @@ pub fn events(seed: u64, shape: &Shape) -> Vec<Event> {
             events.push(event);
         }
         at += planner.chance.between(mean / 4, mean + mean * 3 / 4);
+    }
+    events
+}
+
+/// So many failovers and switchovers, and after each fourth one a restart and a failover that is refused. On a busy machine
+/// they take longer than planned, and follow each other without a pause.
+fn on_patroni(seed: u64, moves: u64) -> Vec<Event> {
+    let mut chance = Chance::new(seed);
+    let mut events = Vec::new();
+    let mut at = 3_000;
+    for number in 0..moves {
+        let (fault, takes) = match number % 4 {
+            0 => (Fault::Switchover, 15_000),
+            1 => (Fault::Failover, 40_000),
+            2 => (Fault::PrimaryCut, 40_000),
+            _ => (Fault::KeeperStopped, 40_000),
+        };
+        let mut happens = vec![(fault, takes)];
+        if number % 4 == 3 {
+            happens.extend([(Fault::DatabaseRestart, 10_000), (Fault::FailoverRefused, 10_000)]);
+        }
+        for (fault, takes) in happens {
+            events.push(event(at, chance.between(0, 1_500), fault));
+            at += takes;
+        }
     }
     events
 }

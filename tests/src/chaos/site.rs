@@ -1,10 +1,11 @@
 //! One agent of the farm, and what is around it.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use super::place::{HUB, Place};
+use super::place::{HUB, Place, hub};
 use super::plan::Shape;
 use super::planner;
 use crate::farm::Agent;
@@ -38,22 +39,20 @@ struct Start {
 }
 
 impl Site {
-    pub async fn new(number: usize, dir: &Path, servers: &[u16], shape: &Shape) -> Self {
+    pub async fn new(number: usize, dir: &Path, servers: &[SocketAddr], shape: &Shape) -> Self {
         let name = format!("n{number}");
         let mut proxies = Vec::new();
         // Every other one, so that both ways are taken.
         if number.is_multiple_of(2) {
-            for port in servers {
-                let server = std::net::SocketAddr::from(([127, 0, 0, 1], *port));
-                proxies.push(Proxy::start_at(HUB, server).await);
+            for server in servers {
+                proxies.push(Proxy::start_at(HUB, *server).await);
             }
         }
-        let ports: Vec<u16> = if proxies.is_empty() {
-            servers.to_vec()
+        let hosts: Vec<String> = if proxies.is_empty() {
+            servers.iter().map(SocketAddr::to_string).collect()
         } else {
-            proxies.iter().map(Proxy::port).collect()
+            proxies.iter().map(|p| hub(p.port()).to_string()).collect()
         };
-        let hosts: Vec<String> = ports.iter().map(|p| format!("{HUB}:{p}")).collect();
         let url = format!("postgresql://farm@{}/farmhand?sslmode=disable", hosts.join(","));
         let config = dir.join(format!("{name}.toml"));
         let arguments = ["--lease-ttl", "", "--slots", "16", "--config"].map(str::to_owned);

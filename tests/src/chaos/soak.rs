@@ -45,7 +45,7 @@ impl Samples {
     pub async fn take(self, field: &Field, of: usize) {
         let begun = Instant::now();
         // The server's own count of dead rows begins anew with each crash and failover.
-        let admin = field.pair.lock().await.admin().await;
+        let admin = field.servers.admin().await;
         let counts = "CREATE EXTENSION IF NOT EXISTS pgstattuple; GRANT pg_stat_scan_tables TO farm";
         admin.batch_execute(counts).await.expect("postgresql-contrib");
         drop(admin);

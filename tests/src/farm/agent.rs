@@ -358,14 +358,14 @@ pub fn stop(pid: i32) {
 }
 
 /// The death signal follows the thread that spawned, so that thread must stay as long as the process: this one does.
-fn spawn_for_good(command: Command) -> Child {
+pub(crate) fn spawn_for_good(command: Command) -> Child {
     type Order = (Command, Sender<Child>);
     static SPAWNER: OnceLock<Mutex<Sender<Order>>> = OnceLock::new();
     let spawner = SPAWNER.get_or_init(|| {
         let (sender, orders) = channel::<Order>();
         std::thread::spawn(move || {
             for (mut command, answer) in orders {
-                let _ = answer.send(command.spawn().expect("the agent starts"));
+                let _ = answer.send(command.spawn().expect("the program starts"));
             }
         });
         Mutex::new(sender)
@@ -377,5 +377,5 @@ fn spawn_for_good(command: Command) -> Child {
         .expect("no panic under it")
         .send(order)
         .expect("it stays");
-    answer.recv().expect("the agent starts")
+    answer.recv().expect("the program starts")
 }

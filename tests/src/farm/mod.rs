@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio_postgres::Client;
 
+pub(crate) use agent::spawn_for_good;
 pub use agent::{Agent, send, stop};
 pub use builder::FarmBuilder;
 pub use database::Database;

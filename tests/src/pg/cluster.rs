@@ -220,6 +220,12 @@ pub fn programs() -> PathBuf {
         .expect("these tests need a real PostgreSQL server: apt-get install postgresql")
 }
 
+/// Where those of the same version lie that are not in every PATH.
+pub fn all_programs() -> PathBuf {
+    let own = fs::canonicalize(programs().join("initdb")).expect("a program");
+    own.parent().expect("a program lies in a directory").to_path_buf()
+}
+
 /// Has a program that refuses to run as root run as the server's user.
 pub fn as_server_user(command: &mut Command) {
     if let Some((uid, gid)) = server_user() {
@@ -237,7 +243,7 @@ pub fn give_to_server_user(dir: &Path) {
 }
 
 /// PostgreSQL refuses to run as root.
-fn server_user() -> Option<(u32, u32)> {
+pub fn server_user() -> Option<(u32, u32)> {
     // SAFETY: geteuid cannot fail.
     if unsafe { libc::geteuid() } != 0 {
         return None;

@@ -13,18 +13,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use farmhand_store::{Db, DbConfig, PasswordIn, migrate, roles};
 use tokio_postgres::{Client, NoTls};
 
-pub use cluster::{as_server_user, give_to_server_user};
+pub(crate) use cluster::{all_programs, as_server_user, give_to_server_user, server_user};
 pub use private::{Options, PrivateServer};
 pub use replace::Copy;
 pub use replica::url_of;
 use shared::Shared;
 
 /// The role that owns the databases: no superuser, as in a real farm, but it may create roles.
-const OWNER: &str = "farm";
+pub(crate) const OWNER: &str = "farm";
 /// Logins that are members of the farm's roles, and nothing else.
 const AGENT: &str = "farm_agent";
 const OPERATOR: &str = "farm_operator";
-const ADMIN: &str = "postgres";
+pub(crate) const ADMIN: &str = "postgres";
 /// Further members of the role for agents, to be bound to the nodes n1 and n2.
 const NODE_LOGINS: [&str; 2] = ["farm_n1", "farm_n2"];
 
@@ -186,7 +186,7 @@ pub async fn connect(url: &str) -> Client {
 
 /// Makes the owner's role, and logins for the farm's other roles; there may be some already. From PostgreSQL 16 on the owner
 /// has of them what it would have if it had made them.
-async fn make_owner(admin_url: &str) {
+pub(crate) async fn make_owner(admin_url: &str) {
     let admin = connect(admin_url).await;
     let mut sql = format!(
         "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{OWNER}') THEN \
@@ -218,16 +218,16 @@ async fn make_owner(admin_url: &str) {
 
 /// Makes a database of the owner's and migrates it. Tables that the owner makes in `public` are open to agents and
 /// operators, as people grant them for table jobs.
-async fn make_migrated(cluster: &cluster::Cluster, name: &str) {
-    let admin = connect(&cluster.url("postgres", ADMIN)).await;
+pub(crate) async fn make_migrated(url: impl Fn(&str, &str) -> String, name: &str) {
+    let admin = connect(&url("postgres", ADMIN)).await;
     admin
         .batch_execute(&format!("CREATE DATABASE {name} OWNER {OWNER}"))
         .await
         .expect("a new database");
-    migrate::migrate(&config(&cluster.url(name, OWNER)))
+    migrate::migrate(&config(&url(name, OWNER)))
         .await
         .unwrap_or_else(|e| panic!("migrating: {e}"));
-    let owner = connect(&cluster.url(name, OWNER)).await;
+    let owner = connect(&url(name, OWNER)).await;
     owner
         .batch_execute(&format!(
             "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT, INSERT, UPDATE ON TABLES TO {AGENT}, {OPERATOR}"

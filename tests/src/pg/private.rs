@@ -53,7 +53,7 @@ impl PrivateServer {
         server.cluster.init();
         server.restart_stopped();
         make_owner(&server.cluster.url("postgres", ADMIN)).await;
-        make_migrated(&server.cluster, "farmhand").await;
+        make_migrated(|database, user| server.cluster.url(database, user), "farmhand").await;
         server
     }
 

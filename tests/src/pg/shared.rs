@@ -84,7 +84,7 @@ impl Shared {
             );
             admin.batch_execute(&drop).await.expect("no half-made template");
             make_owner(&cluster.url("postgres", ADMIN)).await;
-            make_migrated(&cluster, &template).await;
+            make_migrated(|database, user| cluster.url(database, user), &template).await;
             admin.batch_execute(&mark).await.expect("a template");
         }
         // The template must have no session when it is copied, and the store's may still be closing.
