@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use toml::de::DeValue;
 
+use super::check::param_variable;
 use super::filling::{KEY, OWN, Placeholder, first, placeholder};
-use super::params::{may_be_absent, param_variable};
+use super::params::may_be_absent;
 use super::{Command, JobSpec};
 use crate::document::{Reader, closest};
 

@@ -3,16 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use toml::de::DeValue;
-
 use super::JobSpec;
 use super::keys::CALENDAR;
 use super::needs::unknown;
 use super::stored::stored;
 use super::twice::{Place, defined_twice};
 use super::written::texts;
-use crate::document::{Found, Problem, Reader, Source, Wrong};
-use crate::schedule::CalendarDates;
+use crate::document::{Found, Problem, Reader, Source};
 
 /// The calendars of all files.
 #[derive(Debug, Default)]
@@ -79,27 +76,5 @@ impl Calendars {
         }
         spec.exclude.sort_unstable();
         spec.exclude.dedup();
-    }
-}
-
-/// One day or one range of days.
-pub(super) fn days(value: &DeValue<'_>) -> Result<String, Wrong> {
-    let entry = value
-        .as_str()
-        .map(str::to_owned)
-        .or_else(|| value.as_datetime().map(ToString::to_string))
-        .ok_or_else(|| {
-            Wrong::new(
-                format!("expected a day, found a {}", value.type_str()),
-                "for example \"2026-12-24\" or \"2026-12-24..2026-12-26\"",
-            )
-        })?;
-    match CalendarDates::parse(&[&entry]) {
-        Ok(_) => Ok(entry.split("..").map(str::trim).collect::<Vec<_>>().join("..")),
-        Err(errors) => Err(errors
-            .into_iter()
-            .next()
-            .map(|e| Wrong::new(format!("\"{entry}\" {}", e.problem), e.fix))
-            .unwrap_or_else(|| Wrong::new("it is not a valid day", "write it as 2026-12-24"))),
     }
 }

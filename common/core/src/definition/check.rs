@@ -7,7 +7,6 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 use toml::de::DeValue;
 
-use super::params::param_variable;
 use super::{JobSpec, RunOn};
 use crate::document::{Reader, Wrong, closest, filled, size, text};
 use crate::schedule::{ParseContext, Schedule, ScheduleError};
@@ -121,6 +120,11 @@ pub(super) fn memory(value: &DeValue<'_>) -> Result<u64, Wrong> {
             Ok(bytes)
         }
     })
+}
+
+/// The environment variable of a parameter: `FARMHAND_PARAM_` and its name in capitals, `-` as `_`.
+pub fn param_variable(name: &str) -> String {
+    format!("FARMHAND_PARAM_{}", name.replace('-', "_").to_ascii_uppercase())
 }
 
 /// The agent's own variables are not a job's to set: the command must be able to trust them.

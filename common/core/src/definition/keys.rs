@@ -5,17 +5,15 @@ use std::time::Duration as Time;
 
 use toml::de::DeValue;
 
-use super::calendar::days;
 use super::check::{
     absolute_path, environment, expression, labels, memory, stdin, timezone, user_name, web_address,
 };
 use super::needs::{rate, resource_name};
-use super::notify::{address, file_name, topic, url};
 use super::retry::EXAMPLE;
 use super::secrets::entries;
 use super::stream::{MAX_FAILURES, MAX_WORKERS, file};
 use super::table::{MAX_RUNNING, column, poll, qualified};
-use super::watched::child_name;
+use super::values::{address, child_name, days, file_name, topic, url};
 use crate::document::{Reader, Wrong, duration, filled, positive_duration, size};
 
 /// Reads and checks a single value.

@@ -38,13 +38,14 @@ mod table;
 mod tests;
 mod triggers;
 mod twice;
+mod values;
 mod watched;
 mod written;
 #[cfg(test)]
 mod written_tests;
 
 pub(crate) use check::is_user_name;
-pub use check::variable_name;
+pub use check::{param_variable, variable_name};
 pub use difference::{Change, changes, differences};
 pub use filling::{Filling, argv, fill};
 pub(crate) use filling::{Placeholder, escape, placeholder};
@@ -52,9 +53,7 @@ pub use flow_spec::{FlowSpec, Resume, Scripts, TaskSpec};
 pub use load::{Definitions, JobDefinition, check_name, load, load_all};
 pub use needs::{Needs, Rate};
 pub use notify::TargetDefinition;
-pub use params::{
-    ParamError, ParamErrors, check_param, param_text, param_variable, parse_params, resolve_params,
-};
+pub use params::{ParamError, ParamErrors, check_param, param_text, parse_params, resolve_params};
 pub use pools::PoolDefinition;
 pub use schema::json_schema;
 pub use spec::*;

@@ -4,11 +4,11 @@ use toml::de::DeValue;
 
 use super::JobSpec;
 use super::keys::NOTIFY;
-use super::needs::{is_resource_name, unknown};
+use super::needs::unknown;
 use super::stored::read;
 use super::twice::Defined;
-use crate::document::{Found, Problem, Reader, Source, Wrong, filled, one_of};
-use crate::notify::{TargetSpec, Topic, Url, email_address};
+use crate::document::{Found, Problem, Reader, Source, Wrong};
+use crate::notify::TargetSpec;
 
 /// A target as a file defines it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,41 +102,4 @@ fn read_target(mut table: Reader<'_>, name: &Found<&str>) -> TargetSpec {
         );
     }
     spec
-}
-
-pub(super) fn url(value: &DeValue<'_>) -> Result<String, Wrong> {
-    let text = filled(value)?;
-    match Url::parse(&text) {
-        Ok(_) => Ok(text),
-        Err(why) => Err(Wrong::new(
-            why,
-            "for example \"https://hooks.example.org/farm\"; a secret one goes into `webhook_file`",
-        )),
-    }
-}
-
-pub(super) fn address(value: &DeValue<'_>) -> Result<String, Wrong> {
-    let text = filled(value)?;
-    match email_address(&text) {
-        Ok(()) => Ok(text),
-        Err(why) => Err(Wrong::new(why, "for example \"ops@example.org\"")),
-    }
-}
-
-/// What a target may choose.
-pub(super) fn topic(value: &DeValue<'_>) -> Result<String, Wrong> {
-    one_of(&Topic::ALL.map(Topic::as_str))(value)
-}
-
-/// A file of the agents' directory of secrets. A name and no path: a job file must not make an agent read what
-/// its author could not.
-pub(super) fn file_name(value: &DeValue<'_>) -> Result<String, Wrong> {
-    let name = filled(value)?;
-    if is_resource_name(&name) {
-        return Ok(name);
-    }
-    Err(Wrong::new(
-        "it is no plain file name",
-        "name a file in the agents' `secrets_dir`, without a path",
-    ))
 }

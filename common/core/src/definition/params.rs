@@ -221,11 +221,6 @@ pub fn param_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The environment variable of a parameter: `FARMHAND_PARAM_` and its name in capitals, `-` as `_`.
-pub fn param_variable(name: &str) -> String {
-    format!("FARMHAND_PARAM_{}", name.replace('-', "_").to_ascii_uppercase())
-}
-
 pub(super) fn is_param_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name

@@ -1,11 +1,9 @@
 //! What is watched while an attempt runs: its signs of life, and its children.
 
-use toml::de::DeValue;
-
 use super::keys::CHILD_LIMIT;
 use super::stored::read as read_keys;
 use super::{ChildLimit, JobSpec};
-use crate::document::{Reader, Wrong, filled};
+use crate::document::Reader;
 
 pub(super) fn read(job: &mut Reader<'_>, spec: &mut JobSpec) {
     let Some(found) = job.raw("child_limits") else {
@@ -43,17 +41,5 @@ pub(super) fn read(job: &mut Reader<'_>, spec: &mut JobSpec) {
             );
         }
         spec.child_limits.push(read);
-    }
-}
-
-/// As `ps` shows it.
-pub(super) fn child_name(value: &DeValue<'_>) -> Result<String, Wrong> {
-    let name = filled(value)?;
-    match name.contains('/') {
-        true => Err(Wrong::new(
-            "it is a name, not a path",
-            "write what `ps -o comm` shows: \"wget\"",
-        )),
-        false => Ok(name),
     }
 }

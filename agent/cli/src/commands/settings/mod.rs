@@ -264,21 +264,15 @@ impl Merge<'_> {
 
     fn rows_database_url(&mut self) -> Option<Option<String>> {
         let flag = self.args.rows_database_url.as_deref();
-        let safe = flag
-            .map(|flag| database::without_password(flag, "--rows-database-url", "FARMHAND_ROWS_DATABASE_URL"))
-            .transpose();
-        match safe {
-            Ok(flag) => self.setting(
-                "rows_database_url",
-                &flag,
-                |url| Ok(Some(url.to_owned()).filter(|url| !url.is_empty())),
-                || Ok(None),
-            ),
-            Err(why) => {
-                self.mistakes.push(why);
-                None
-            }
+        let safe = flag.map(|flag| {
+            database::without_password(flag, "--rows-database-url", "FARMHAND_ROWS_DATABASE_URL")
+        });
+        if let Some(Err(why)) = safe {
+            self.mistakes.push(why);
+            return None;
         }
+        let url = |url: &str| Ok(Some(url.to_owned()).filter(|url| !url.is_empty()));
+        self.setting("rows_database_url", url, || Ok(None))
     }
 
     fn labels(&mut self) -> BTreeMap<String, String> {
