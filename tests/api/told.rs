@@ -36,7 +36,7 @@ fn nodes(state: &'static str) -> Vec<(&'static str, &'static str, f64)> {
 /// A node that nobody runs, with a lease so long that no agent ends its session.
 fn node(open: bool, lease: &str, more: &str) -> String {
     format!(
-        "INSERT INTO farmhand.node (address, name, life, session, beat, open, lease_until, ttl_ms, slots, labels, version,
+        "INSERT INTO farmhand.node (address, name, incarnation, session, renewals, open, lease_until, ttl_ms, slots, labels, version,
              started_at) VALUES ('n8', 'n8', gen_random_uuid(), 1, 1, {open}, now() + interval '{lease}', 36000000, 4, '{{}}',
              'x', now()); UPDATE farmhand.node SET {more} WHERE address = 'n8'"
     )

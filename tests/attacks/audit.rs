@@ -6,7 +6,7 @@ use super::logins::Attacked;
 const MORE: &str = "
     INSERT INTO farmhand.job_signature (job_id, rev, document, key_name, signature, stored_by, stored_at)
         VALUES ('j', 1, 'as signed', 'anna', 'x', 'anna', now());
-    INSERT INTO farmhand.node (address, name, session, life, open, ttl_ms, lease_until, slots, version, started_at)
+    INSERT INTO farmhand.node (address, name, session, incarnation, open, ttl_ms, lease_until, slots, version, started_at)
         VALUES ('n', 'n', 1, gen_random_uuid(), true, 10000, now(), 4, '1', now());
     INSERT INTO farmhand.refusal (job_id, rev, address, why, first_at, at) VALUES ('j', 1, 'n', 'unsigned', now(), now())";
 

@@ -9,14 +9,14 @@ use super::logins::{Attacked, DENIED, refused};
 /// By the login of node `n1`, against node `n2`, which runs run 101 in its session 5.
 #[rustfmt::skip]
 const ATTACKS: &[(&str, &str)] = &[
-    ("take its lease", "UPDATE farmhand.node SET life = gen_random_uuid(), beat = beat + 1 WHERE address = 'n2'"),
-    ("renew its lease", "UPDATE farmhand.node SET beat = beat + 1, lease_until = now() + interval '1 day' WHERE address = 'n2'"),
+    ("take its lease", "UPDATE farmhand.node SET incarnation = gen_random_uuid(), renewals = renewals + 1 WHERE address = 'n2'"),
+    ("renew its lease", "UPDATE farmhand.node SET renewals = renewals + 1, lease_until = now() + interval '1 day' WHERE address = 'n2'"),
     ("end its session", "UPDATE farmhand.node SET session = session + 1, open = false WHERE address = 'n2'"),
     ("expire its lease while it lasts", "UPDATE farmhand.node SET session = session + 1, open = false, lost_at = now() WHERE address = 'n2'"),
     ("set its labels", r#"UPDATE farmhand.node SET labels = '{"zone": "x"}' WHERE address = 'n2'"#),
     ("set its slots", "UPDATE farmhand.node SET slots = 0 WHERE address = 'n2'"),
     ("become it", "UPDATE farmhand.node SET address = 'c' WHERE address = 'n2'"),
-    ("open another node", "INSERT INTO farmhand.node (address, name, session, life, open, ttl_ms, lease_until, slots, version, started_at) VALUES ('c', 'c', 1, gen_random_uuid(), true, 3000, now(), 1, '', now())"),
+    ("open another node", "INSERT INTO farmhand.node (address, name, session, incarnation, open, ttl_ms, lease_until, slots, version, started_at) VALUES ('c', 'c', 1, gen_random_uuid(), true, 3000, now(), 1, '', now())"),
     ("claim a run for it", "UPDATE farmhand.run_live SET state = 'running', running_at = 'n2', session = 5, attempt = 1, fence = 9, claimed_at = now() WHERE run_id = 102"),
     ("claim a run that is for it alone", "UPDATE farmhand.run_live SET state = 'running', running_at = 'n1', session = 5, attempt = 1, fence = 9, claimed_at = now() WHERE run_id = 103"),
     ("make a run that it runs", "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at, state, running_at, session, attempt, fence, claimed_at) VALUES ('j', 1, 'submitted', now(), now(), 'running', 'n2', 5, 1, 8, now())"),
@@ -41,7 +41,7 @@ const ATTACKS: &[(&str, &str)] = &[
     ("say that its row's run started", "INSERT INTO farmhand.row_result (run_id, attempt, job_id, rev, key, started_at) VALUES (101, 1, 'j', 1, 'k', now())"),
     ("say that it was started again", "INSERT INTO farmhand.node_boot (address, boot_id, seen_at) VALUES ('n2', 'x', now())"),
     ("refuse a definition for it", "INSERT INTO farmhand.refusal (job_id, rev, address, why, first_at, at) VALUES ('j', 1, 'n2', 'x', now(), now())"),
-    ("expose the farm's metrics for it", "UPDATE farmhand.snapshot_lease SET address = 'n2', beat = beat + 1"),
+    ("expose the farm's metrics for it", "UPDATE farmhand.snapshot_lease SET address = 'n2', renewals = renewals + 1"),
 ];
 
 /// What agents do for the whole farm, and pages for people.
@@ -65,7 +65,7 @@ async fn attacked() -> Attacked {
     let a = Attacked::new().await;
     a.owner
         .batch_execute(
-            "INSERT INTO farmhand.node (address, name, session, life, open, ttl_ms, lease_until, slots, version, started_at)
+            "INSERT INTO farmhand.node (address, name, session, incarnation, open, ttl_ms, lease_until, slots, version, started_at)
                  SELECT n, n, 5, gen_random_uuid(), true, 3600000, now() + interval '1 hour', 4, '', now()
                  FROM unnest('{n1,n2}'::text[]) n;
              INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, due_at, ready_at, state, running_at, session, attempt,

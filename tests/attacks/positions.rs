@@ -33,7 +33,7 @@ const ATTACKS: &[(&str, &str, &str, &str)] = &[
     ("an agent's login", "hide what it did", "SET session_replication_role = replica", "42501"),
     ("an agent's login", "hide what it did", "SET log_min_messages = panic", "42501"),
     ("an agent's login", "blame another", "INSERT INTO farmhand.audit (at, kind, role, detail) VALUES (now(), 'x', 'anna', '{}')", "42501"),
-    ("an agent's login", "blame another", "SELECT farmhand.note_deed('x', 'anna', NULL, NULL, NULL, '{}')", "42501"),
+    ("an agent's login", "blame another", "SELECT farmhand.note_action('x', 'anna', NULL, NULL, NULL, '{}')", "42501"),
     ("an agent's login", "blame another", "INSERT INTO farmhand.event (at, kind, severity) VALUES (now() - interval '1 hour', 'x', 'info')", "42501"),
     ("an agent's login", "delete history", "TRUNCATE farmhand.run_log", "42501"),
     ("an agent's login", "delete history", "DELETE FROM farmhand.event", "42501"),
@@ -183,7 +183,7 @@ const TEAM: &str = r#"
     UPDATE farmhand.api_token SET revoked_at = now() WHERE name = 'gone';
     INSERT INTO farmhand.web_session (hash, token_id, remote, expires_at)
         VALUES (sha256('s'), 1, '', now() + interval '1 hour');
-    INSERT INTO farmhand.node (address, name, session, life, open, ttl_ms, lease_until, slots, version, started_at)
+    INSERT INTO farmhand.node (address, name, session, incarnation, open, ttl_ms, lease_until, slots, version, started_at)
         VALUES ('n', 'n', 1, gen_random_uuid(), true, 10000, now(), 4, '1', now());
     INSERT INTO farmhand.pool VALUES ('p', 1, 1, '', 'anna', now());
     INSERT INTO farmhand.notify_target (name, spec, source, changed_by, changed_at)

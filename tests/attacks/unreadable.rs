@@ -24,7 +24,7 @@ async fn a_time_that_no_client_could_read_stops_neither_claims_nor_schedules() {
     let node = NodeInfo {
         address: "n".to_owned(),
         name: "n".to_owned(),
-        life: Uuid::new_v4(),
+        incarnation: Uuid::new_v4(),
         ttl: Duration::from_secs(10),
         slots: 8,
         labels: json!({}),
@@ -38,7 +38,7 @@ async fn a_time_that_no_client_could_read_stops_neither_claims_nor_schedules() {
     let me = LeaseIdentity {
         address: node.address,
         session,
-        life: node.life,
+        incarnation: node.incarnation,
     };
     assert_eq!(claim(&db, &me, 10, None).await.expect("runs").len(), 3);
     assert_eq!(jobs_since(&db, 0).await.expect("schedules").len(), 1);

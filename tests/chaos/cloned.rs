@@ -28,9 +28,9 @@ struct Copy {
 impl Copy {
     async fn of(farm: &Farm, address: &str) -> Self {
         let config = pg::config(&farm.database.agent_url());
-        let life: Uuid = farm
+        let incarnation: Uuid = farm
             .value(&format!(
-                "SELECT life FROM farmhand.node WHERE address = '{address}'"
+                "SELECT incarnation FROM farmhand.node WHERE address = '{address}'"
             ))
             .await;
         let session = farm
@@ -44,7 +44,7 @@ impl Copy {
             me: LeaseIdentity {
                 address,
                 session,
-                life,
+                incarnation,
             },
         }
     }

@@ -19,7 +19,7 @@ const JOBS: &str = "
 /// What a replacement and a lease take on a busy machine.
 const WAITED: Duration = Duration::from_secs(30 + TTL.as_secs());
 
-const BEAT: &str = "SELECT min(beat) FROM farmhand.node WHERE open";
+const RENEWALS: &str = "SELECT min(renewals) FROM farmhand.node WHERE open";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_fence_falls_or_repeats_and_no_run_lives_twice_however_often_the_database_is_replaced() {
@@ -79,7 +79,7 @@ async fn replace(farm: &mut Farm, number: usize) -> Instant {
             let mut first = None;
             farm.eventually("more renewals", WAITED, async || {
                 // None while no session is open.
-                let now: Option<i64> = farm.value(BEAT).await;
+                let now: Option<i64> = farm.value(RENEWALS).await;
                 first = first.or(now);
                 match (first, now) {
                     (Some(first), Some(now)) if now > first + 5 => Ok(()),

@@ -16,7 +16,7 @@ const LEASE: Duration = Duration::from_secs(15);
 const FREE: &str = "UPDATE farmhand.run_live SET state = 'due', running_at = NULL, session = NULL,
     ready_at = clock_timestamp() + interval '1 hour'";
 
-const BEAT: &str = "SELECT beat FROM farmhand.node";
+const RENEWALS: &str = "SELECT renewals FROM farmhand.node";
 
 async fn deadline(farm: &Farm) -> u64 {
     let known = WardenClient::identify(&farm.agents[0].state_dir, Kind::Main).await;
@@ -38,7 +38,7 @@ async fn a_renewal_moves_no_deadline_of_a_warden_that_runs_what_the_node_does_no
     let freed = BootInstant(boot_ns());
 
     farm.event("fence_kill").await;
-    let (stands, beat) = (deadline(&farm).await, farm.value::<i64>(BEAT).await);
+    let (stands, renewals) = (deadline(&farm).await, farm.value::<i64>(RENEWALS).await);
     let timing = LeaseTiming::new(LEASE).expect("a lease");
     assert!(
         stands < timing.holder_deadline(freed).0,
@@ -46,7 +46,7 @@ async fn a_renewal_moves_no_deadline_of_a_warden_that_runs_what_the_node_does_no
     );
     // The agent withholds the renewal after next, because its warden has not confirmed the deadline of this one.
     farm.eventually("a renewal is withheld", SOON, async || {
-        let renewed = farm.value::<i64>(BEAT).await - beat;
+        let renewed = farm.value::<i64>(RENEWALS).await - renewals;
         let moved = deadline(&farm).await - stands;
         assert_eq!(moved, 0, "the deadline was moved after {renewed} more renewals");
         match farm.events("renewal_withheld").await {
@@ -55,7 +55,7 @@ async fn a_renewal_moves_no_deadline_of_a_warden_that_runs_what_the_node_does_no
         }
     })
     .await;
-    assert!(farm.value::<i64>(BEAT).await > beat, "it did not renew");
+    assert!(farm.value::<i64>(RENEWALS).await > renewals, "it did not renew");
     assert_eq!(farm.processes_of_run(run_id).len(), 1, "it could be ended");
 
     drop(frozen);

@@ -11,7 +11,7 @@ async fn status_gives_the_verdict_of_the_page() {
     let client = farm.db.client().await;
     client
         .batch_execute(
-            "INSERT INTO farmhand.node (address, name, life, session, beat, open, lease_until, ttl_ms, slots, labels,
+            "INSERT INTO farmhand.node (address, name, incarnation, session, renewals, open, lease_until, ttl_ms, slots, labels,
                  version, started_at, lost_at)
              SELECT 'n' || n, 'n' || n, gen_random_uuid(), 1, 1, n = 1, now() + interval '1 hour', 3600000, 4, '{}', 'x', now(),
                  CASE n WHEN 2 THEN now() - interval '3 minutes' END

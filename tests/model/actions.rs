@@ -130,7 +130,7 @@ impl State {
     pub fn after(&self, cfg: &Config, action: Action) -> Option<State> {
         let mut s = *self;
         s.apply(cfg, action)?;
-        s.number_beats_anew();
+        s.number_renewals_anew();
         s.forget_fences();
         (s != *self).then_some(s)
     }
@@ -145,8 +145,8 @@ impl State {
                 stmt,
                 pick,
             } => {
-                if let Stmt::Open { life: l, .. } = stmt {
-                    let host_lives = &mut self.hosts[host].lives;
+                if let Stmt::Open { incarnation: l, .. } = stmt {
+                    let host_lives = &mut self.hosts[host].incarnations;
                     if self.hosts[host].agents[agent].is_some_and(|a| a.opening == 0) {
                         *host_lives += 1;
                     }

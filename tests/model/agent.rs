@@ -32,9 +32,9 @@ impl State {
             return self.end_agent(h, g);
         }
         match op.stmt {
-            Stmt::Open { life, .. } => self.opened(cfg, h, g, &op, life, reply),
+            Stmt::Open { incarnation, .. } => self.opened(cfg, h, g, &op, incarnation, reply),
             Stmt::Renew { .. } => self.renewed(cfg, h, g, &op, reply),
-            Stmt::Look { address } => self.looked(cfg, h, g, &op, address, reply),
+            Stmt::Poll { address } => self.polled(cfg, h, g, &op, address, reply),
             Stmt::Close { .. } => {
                 self.agent(h, g).session = None;
                 self.hosts[h].warden = self.hosts[h].warden.filter(|w| !w.tree_empty());
@@ -64,7 +64,7 @@ impl State {
         }
     }
 
-    fn opened(&mut self, cfg: &Config, h: usize, g: usize, op: &Op, life: u8, reply: Reply) {
+    fn opened(&mut self, cfg: &Config, h: usize, g: usize, op: &Op, incarnation: u8, reply: Reply) {
         let Reply::Opened { session, server } = reply else {
             return;
         };
@@ -72,26 +72,26 @@ impl State {
         let longer = agent.longer;
         let late = op.age >= cfg.lease_ticks + longer && cfg.has(Guard::LateOpenClosed);
         agent.opening = 0;
-        agent.session = Some((session, life));
+        agent.session = Some((session, incarnation));
         agent.server = server;
         if !late {
             let from_sending = cfg.has(Guard::DeadlineFromSending) && cfg.has(Guard::LateOpenClosed);
             let age = if from_sending { op.age } else { 0 };
-            self.hosts[h].warden = Some(Warden::new((session, life), age, longer, generation(g)));
+            self.hosts[h].warden = Some(Warden::new((session, incarnation), age, longer, generation(g)));
         }
     }
 
     fn renewed(&mut self, cfg: &Config, h: usize, g: usize, op: &Op, reply: Reply) {
         let Stmt::Renew {
             session,
-            life,
+            incarnation,
             known,
             longer,
         } = op.stmt
         else {
             return;
         };
-        if self.agent(h, g).session != Some((session, life)) {
+        if self.agent(h, g).session != Some((session, incarnation)) {
             return;
         }
         let age = if cfg.has(Guard::DeadlineFromSending) {
@@ -115,7 +115,7 @@ impl State {
         };
         let keeps = cfg.features.keep_session || self.hosts[h].holds();
         if self.hosts[h].warden.is_none() && keeps && age < cfg.lease_ticks + longer {
-            self.hosts[h].warden = Some(Warden::new((session, life), age, longer, generation(g)));
+            self.hosts[h].warden = Some(Warden::new((session, incarnation), age, longer, generation(g)));
             // An older agent cannot know; it is cut off instead.
             for op in self.agent(h, g).lanes.iter_mut().flatten() {
                 op.before_warden |= matches!(op.stmt, Stmt::Claim { .. });
@@ -126,7 +126,7 @@ impl State {
         }
         let stuck = self.hosts[h].stuck();
         if !stuck {
-            self.reconcile(cfg, h, g, (session, life), held, known);
+            self.reconcile(cfg, h, g, (session, incarnation), held, known);
         }
         let agent = self.agent(h, g);
         // Nothing is claimed before the epoch is open and remembered.
@@ -192,8 +192,8 @@ impl State {
         }
     }
 
-    fn looked(&mut self, cfg: &Config, h: usize, g: usize, op: &Op, address: u8, reply: Reply) {
-        let Reply::Looked {
+    fn polled(&mut self, cfg: &Config, h: usize, g: usize, op: &Op, address: u8, reply: Reply) {
+        let Reply::Polled {
             node,
             held_over,
             server,
@@ -219,8 +219,8 @@ impl State {
         let seen = Watch {
             address,
             session: node.session,
-            life: node.life,
-            beat: node.beat,
+            incarnation: node.incarnation,
+            renewals: node.renewals,
             longer: node.longer,
             age,
         };
@@ -258,7 +258,10 @@ impl State {
     }
 
     fn claimed(&mut self, cfg: &Config, h: usize, g: usize, op: &Op, reply: Reply) {
-        let Stmt::Claim { session, life, .. } = op.stmt else {
+        let Stmt::Claim {
+            session, incarnation, ..
+        } = op.stmt
+        else {
             return;
         };
         let Reply::Claimed { run, attempt, fence } = reply else {
@@ -275,14 +278,16 @@ impl State {
         let host = &mut self.hosts[h];
         if host.warden.is_none() && !cfg.has(Guard::LateClaimReleased) {
             host.warden = Some(Warden::new(
-                (session, life),
+                (session, incarnation),
                 op.age.min(cfg.lease_ticks - 1),
                 0,
                 generation(g),
             ));
         }
         let serves = |w: &Warden| {
-            !w.dead && ((w.session == session && w.life == life) || !cfg.has(Guard::WardenServesOneSession))
+            !w.dead
+                && ((w.session == session && w.incarnation == incarnation)
+                    || !cfg.has(Guard::WardenServesOneSession))
         };
         let stale = op.before_warden && cfg.has(Guard::FreshWardenDropsClaims);
         let Some(main) = host.warden.filter(|w| serves(w) && !stale) else {
@@ -292,7 +297,12 @@ impl State {
         if cfg.hold[r] > 0 {
             let idle = |w: &Warden| w.slots.iter().all(|s| *s == Slot::Empty);
             if host.hold_warden.as_ref().is_none_or(idle) {
-                host.hold_warden = Some(Warden::new((session, life), main.age, main.longer, generation(g)));
+                host.hold_warden = Some(Warden::new(
+                    (session, incarnation),
+                    main.age,
+                    main.longer,
+                    generation(g),
+                ));
             }
         }
         let Some(w) = host.warden_of(cfg, r) else { return };
@@ -341,7 +351,7 @@ impl State {
         let Some(op) = self.agent(h, g).lanes[lane].take() else {
             return;
         };
-        let lost = matches!(op.phase, Phase::Done(_)) || matches!(op.stmt, Stmt::Look { .. });
+        let lost = matches!(op.phase, Phase::Done(_)) || matches!(op.stmt, Stmt::Poll { .. });
         if !lost && let Some(place) = self.adrift.iter_mut().find(|p| p.is_none()) {
             *place = Some(Op {
                 age: 0,

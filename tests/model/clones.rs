@@ -8,7 +8,7 @@ impl State {
     pub fn clone_host(&mut self) {
         self.budget.clones -= 1;
         let mut copy = Host {
-            lives: self.hosts[HOSTS - 1].lives,
+            incarnations: self.hosts[HOSTS - 1].incarnations,
             ..self.hosts[0]
         };
         for agent in copy.agents.iter_mut().flatten() {

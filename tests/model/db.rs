@@ -16,23 +16,23 @@ impl State {
         let locks = Locks::of(self, cfg);
         let done = |reply| Some(Phase::Done(reply));
         match (op.stmt, op.phase) {
-            (Stmt::Open { life, longer }, Phase::Sent) => {
+            (Stmt::Open { incarnation, longer }, Phase::Sent) => {
                 let free = !locks.exclusive[usize::from(op.address)];
-                free.then(|| Phase::Done(self.db.open(cfg, op.address, life, longer)))
+                free.then(|| Phase::Done(self.db.open(cfg, op.address, incarnation, longer)))
             }
             (
                 Stmt::Renew {
                     session,
-                    life,
+                    incarnation,
                     longer,
                     ..
                 },
                 Phase::Sent,
             ) => {
                 let free = !locks.exclusive[usize::from(op.address)];
-                free.then(|| Phase::Done(self.db.renew(cfg, op.address, (session, life), longer)))
+                free.then(|| Phase::Done(self.db.renew(cfg, op.address, (session, incarnation), longer)))
             }
-            (Stmt::Look { address }, Phase::Sent) => done(self.db.look(cfg, address)),
+            (Stmt::Poll { address }, Phase::Sent) => done(self.db.poll(cfg, address)),
             (Stmt::Claim { .. }, _) => self.claim_step(cfg, op, pick, locks),
             (Stmt::Expire { .. } | Stmt::Close { .. }, _) => self.end_session_step(cfg, op, locks),
             (Stmt::Sweep, Phase::Sent) => Some(Phase::Snapshot(self.db.orphans(cfg))),
@@ -82,7 +82,7 @@ impl State {
     fn claim_step(&mut self, cfg: &Config, op: &Op, pick: u8, locks: Locks) -> Option<Phase> {
         let Stmt::Claim {
             session,
-            life,
+            incarnation,
             server,
         } = op.stmt
         else {
@@ -96,7 +96,7 @@ impl State {
                 }
                 let held = cfg.hold[r] <= self.db.held || !cfg.has(Guard::HoldWaitsInNewEpoch);
                 let due = self.db.runs[r].state == RunState::Due && !locks.run[r] && held;
-                if !due || !self.db.may_claim(cfg, op.address, session, life, server) {
+                if !due || !self.db.may_claim(cfg, op.address, session, incarnation, server) {
                     return Some(Phase::Done(Reply::NoRow));
                 }
                 Some(Phase::Locked {
@@ -140,14 +140,16 @@ impl State {
 
     /// First the node's row, then, with a snapshot of its own, the runs.
     fn end_session_step(&mut self, cfg: &Config, op: &Op, locks: Locks) -> Option<Phase> {
-        let (address, session, life, beat) = match op.stmt {
+        let (address, session, incarnation, renewals) = match op.stmt {
             Stmt::Expire {
                 address,
                 session,
-                life,
-                beat,
-            } => (address, session, life, Some(beat)),
-            Stmt::Close { session, life, .. } => (op.address, session, life, None),
+                incarnation,
+                renewals,
+            } => (address, session, incarnation, Some(renewals)),
+            Stmt::Close {
+                session, incarnation, ..
+            } => (op.address, session, incarnation, None),
             _ => return None,
         };
         let a = usize::from(address);
@@ -161,11 +163,12 @@ impl State {
                     return None;
                 }
                 let node = self.db.nodes[a];
-                let same = (node.session == session || (!cfg.has(Guard::SessionInExpire) && beat.is_some()))
-                    && (node.life == life || !cfg.has(Guard::LifeInExpire))
+                let same = (node.session == session
+                    || (!cfg.has(Guard::SessionInExpire) && renewals.is_some()))
+                    && (node.incarnation == incarnation || !cfg.has(Guard::IncarnationInExpire))
                     && (node.open || !cfg.has(Guard::OpenInExpire))
-                    && beat.is_none_or(|b| b == node.beat || !cfg.has(Guard::BeatInExpire))
-                    && (self.db.claims_open || beat.is_none() || !cfg.has(Guard::ClaimsOpenInExpire));
+                    && renewals.is_none_or(|b| b == node.renewals || !cfg.has(Guard::RenewalsInExpire))
+                    && (self.db.claims_open || renewals.is_none() || !cfg.has(Guard::ClaimsOpenInExpire));
                 let seen = if let Phase::Snapshot(seen) = op.phase {
                     seen
                 } else {
@@ -179,7 +182,7 @@ impl State {
             }
             Phase::Locked { seen, .. } => {
                 let ended = self.db.nodes[a].session;
-                let held = match beat {
+                let held = match renewals {
                     None => self.db.closed_with(cfg, address, ended),
                     Some(_) if cfg.has(Guard::TwoSnapshotsInExpire) => self.db.held_by(cfg, address, ended),
                     Some(_) => seen,
@@ -252,7 +255,7 @@ impl State {
 }
 
 impl Db {
-    pub fn open(&mut self, cfg: &Config, address: u8, life: u8, longer: u8) -> Reply {
+    pub fn open(&mut self, cfg: &Config, address: u8, incarnation: u8, longer: u8) -> Reply {
         let server = self.server;
         let held_over = |session: u8| {
             let of =
@@ -266,14 +269,14 @@ impl Db {
             return Reply::Taken;
         }
         let node = &mut self.nodes[usize::from(address)];
-        if node.open && node.life != life && cfg.has(Guard::LifeInOpen) {
+        if node.open && node.incarnation != incarnation && cfg.has(Guard::IncarnationInOpen) {
             return Reply::Taken;
         }
         node.session += u8::from(!node.open);
-        node.life = life;
+        node.incarnation = incarnation;
         node.longer = longer.max(if grows { node.longer } else { 0 });
         node.open = true;
-        node.beat += 1;
+        node.renewals += 1;
         self.longest = self.longest.max(longer);
         Reply::Opened {
             session: node.session,
@@ -281,14 +284,14 @@ impl Db {
         }
     }
 
-    fn renew(&mut self, cfg: &Config, address: u8, (session, life): (u8, u8), longer: u8) -> Reply {
+    fn renew(&mut self, cfg: &Config, address: u8, (session, incarnation): (u8, u8), longer: u8) -> Reply {
         let node = &mut self.nodes[usize::from(address)];
         let same = (node.session == session || !cfg.has(Guard::SessionInRenew))
-            && (node.life == life || !cfg.has(Guard::LifeInRenew));
+            && (node.incarnation == incarnation || !cfg.has(Guard::IncarnationInRenew));
         if !same || !node.open {
             return Reply::NoRow;
         }
-        node.beat += 1;
+        node.renewals += 1;
         let grows = cfg.has(Guard::TtlGrowsInSession);
         node.longer = longer.max(if grows { node.longer } else { 0 });
         self.longest = self.longest.max(longer);
@@ -304,7 +307,7 @@ impl Db {
         }
     }
 
-    fn look(&self, cfg: &Config, address: u8) -> Reply {
+    fn poll(&self, cfg: &Config, address: u8) -> Reply {
         let held_over = std::array::from_fn(|r| {
             let run = &self.runs[r];
             let over = run.state == RunState::Running
@@ -320,7 +323,7 @@ impl Db {
             over.then_some((held, self.nodes[usize::from(run.address)].longer))
         });
         let node = self.nodes[usize::from(address)];
-        Reply::Looked {
+        Reply::Polled {
             node,
             held_over,
             server: self.server,
@@ -330,14 +333,14 @@ impl Db {
         }
     }
 
-    fn may_claim(&self, cfg: &Config, address: u8, session: u8, life: u8, server: u8) -> bool {
+    fn may_claim(&self, cfg: &Config, address: u8, session: u8, incarnation: u8, server: u8) -> bool {
         let Node {
             session: s,
-            life: l,
+            incarnation: l,
             open,
             ..
         } = self.nodes[usize::from(address)];
-        let me = (s == session && l == life) || !cfg.has(Guard::SessionInClaim);
+        let me = (s == session && l == incarnation) || !cfg.has(Guard::SessionInClaim);
         let allowed = open || !cfg.has(Guard::OpenInClaim);
         let server = (self.claims_open || !cfg.has(Guard::ClaimsOpenInClaim))
             && (self.server == server || !cfg.has(Guard::KillBeforeClaimOnNewServer));

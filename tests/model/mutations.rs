@@ -93,11 +93,11 @@ missed! {
     zero_row_renewal_kills: ZeroRowRenewalKills in lossy_same_address() => TWO_LIVE;
     late_claim_released: LateClaimReleased in takeover() => TWO_LIVE;
     late_open_closed: LateOpenClosed in return_of_the_first() => TWO_LIVE;
-    beat_in_expire: BeatInExpire in takeover() => TWO_LIVE;
+    renewals_in_expire: RenewalsInExpire in takeover() => TWO_LIVE;
     stopwatch_from_receipt: StopwatchFromReceipt in takeover() => TWO_LIVE;
     two_snapshots_in_expire: TwoSnapshotsInExpire in takeover() => ORPHAN;
     session_grows_at_its_end: SessionGrowsAtEnd in takeover() => ORPHAN;
-    life_in_open: LifeInOpen in same_address() => TWO_LIVE;
+    incarnation_in_open: IncarnationInOpen in same_address() => TWO_LIVE;
     key_share_in_claim: KeyShareInClaim in takeover() => ORPHAN;
     session_in_claim: SessionInClaim in delayed(return_of_the_first()) => ORPHAN;
     row_lock_in_claim: RowLockInClaim in takeover() => TWO_LIVE;
@@ -120,7 +120,7 @@ missed! {
     unheld_is_killed: UnheldIsKilled in lossy_failover() => TWO_LIVE;
     no_wall_clock: NoWallClock in wall_clock() => TWO_LIVE;
     hold_waits_longer: HoldWaitsLonger in long_hold() => TWO_LIVE;
-    life_in_renew: LifeInRenew in lossy_same_address() => TWO_LIVE;
+    incarnation_in_renew: IncarnationInRenew in lossy_same_address() => TWO_LIVE;
     hold_survives_expire: HoldSurvivesExpire in hold() => TWO_LIVE;
     ttl_grows_in_session: TtlGrowsInSession in shorter_lease() => TWO_LIVE;
     longest_lease_on_a_new_server: LongestLeaseOnNewServer in mixed_leases_lossy() => TWO_LIVE;
@@ -133,7 +133,7 @@ made_up_for! {
     session_in_finish: SessionInFinish in lossy_failover_alone();
     the_margin_beyond_rho: TakeoverMargin in takeover();
     session_in_expire: SessionInExpire in return_of_the_first();
-    life_in_expire: LifeInExpire in return_of_the_first();
+    incarnation_in_expire: IncarnationInExpire in return_of_the_first();
     open_in_expire: OpenInExpire in return_of_the_first();
     session_in_renew: SessionInRenew in return_of_the_first();
     open_in_claim: OpenInClaim in delayed(return_of_the_first());

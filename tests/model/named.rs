@@ -29,7 +29,7 @@ pub enum Guard {
     /// The waiter's stopwatch counts from the instant after the reply was received.
     StopwatchFromReceipt,
     /// Who takes a name names the heartbeat that stood still.
-    BeatInTake,
+    RenewalsInTake,
     /// What was granted and heard of after its own deadline is not started.
     LateGrantIsReleased,
     /// A renewal that finds nothing ends the command.
@@ -54,7 +54,7 @@ pub enum Guard {
     /// An agent frees a name only after it has seen its lease stand still for W,
     FreeAfterW,
     /// and only if it still does.
-    FreeNamesTheBeat,
+    FreeNamesTheRenewals,
 }
 
 /// Epoch and number.
@@ -63,7 +63,7 @@ pub type Fence = (u8, u8);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
     pub fence: Fence,
-    pub beat: u8,
+    pub renewals: u8,
 }
 
 /// The row and the number of the next fence.
@@ -85,7 +85,7 @@ pub enum Stmt {
     Renew(Fence),
     Release(Fence),
     /// An agent's, for its run.
-    Look,
+    Poll,
     Free(Key),
     Claim,
 }
@@ -204,7 +204,7 @@ impl Named {
 
     /// The statement waits for another client's transaction.
     pub fn blocked(&self, s: &World, i: usize, stmt: Stmt) -> bool {
-        s.locked.is_some_and(|by| by != i) && !matches!(stmt, Stmt::Acquire(None) | Stmt::Look | Stmt::Claim)
+        s.locked.is_some_and(|by| by != i) && !matches!(stmt, Stmt::Acquire(None) | Stmt::Poll | Stmt::Claim)
     }
 
     pub fn serve(&self, s: &mut World, stmt: Stmt) -> Reply {
@@ -216,7 +216,7 @@ impl Named {
         };
         match (stmt, s.db.row) {
             (Stmt::Acquire(seen), row) => {
-                let unlike = |row: &Row| !seen.is_some_and(|key| same(Guard::BeatInTake, *row, key));
+                let unlike = |row: &Row| !seen.is_some_and(|key| same(Guard::RenewalsInTake, *row, key));
                 if let Some(row) = row.filter(unlike) {
                     return Reply::HeldBy((row, server));
                 }
@@ -231,7 +231,7 @@ impl Named {
             }
             (Stmt::Renew(fence), Some(row)) if fits(Guard::FenceInRenew, row.fence, fence) => {
                 s.db.row = Some(Row {
-                    beat: row.beat + 1,
+                    renewals: row.renewals + 1,
                     ..row
                 });
                 Reply::Renewed
@@ -240,8 +240,10 @@ impl Named {
                 s.db.row = None;
                 Reply::Nothing
             }
-            (Stmt::Look, Some(row)) => Reply::HeldBy((row, server)),
-            (Stmt::Free(key), Some(row)) if same(Guard::FreeNamesTheBeat, row, key) && s.closed.is_none() => {
+            (Stmt::Poll, Some(row)) => Reply::HeldBy((row, server)),
+            (Stmt::Free(key), Some(row))
+                if same(Guard::FreeNamesTheRenewals, row, key) && s.closed.is_none() =>
+            {
                 s.db.row = None;
                 s.freed = true;
                 Reply::Nothing
@@ -254,7 +256,7 @@ impl Named {
                 }
                 Reply::Nothing
             }
-            (Stmt::Renew(_) | Stmt::Release(_) | Stmt::Look | Stmt::Free(_), _) => Reply::Nothing,
+            (Stmt::Renew(_) | Stmt::Release(_) | Stmt::Poll | Stmt::Free(_), _) => Reply::Nothing,
         }
     }
 
@@ -262,7 +264,7 @@ impl Named {
         let epoch = if self.has(Guard::EpochInFence) { s.epoch } else { 0 };
         let fence = (epoch, s.db.next);
         s.db.next += 1;
-        s.db.row = Some(Row { fence, beat: 0 });
+        s.db.row = Some(Row { fence, renewals: 0 });
         s.fell |= fence <= s.highest;
         s.highest = s.highest.max(fence);
         Reply::Granted(fence)
@@ -282,7 +284,7 @@ impl Named {
                 c.knows = Knows::Waits(Some((key, seen.filter(same).map_or(since, |(_, age)| age))));
             }
             (Reply::HeldByRun, Knows::Waits(_)) => c.knows = Knows::Waits(None),
-            (Reply::Nothing, Knows::Waits(_)) if op.stmt == Stmt::Look => c.knows = Knows::Waits(None),
+            (Reply::Nothing, Knows::Waits(_)) if op.stmt == Stmt::Poll => c.knows = Knows::Waits(None),
             (Reply::Granted(fence), Knows::Waits(_)) => {
                 c.knows = Knows::Holds(fence);
                 let age = if self.has(Guard::DeadlineFromSending) {

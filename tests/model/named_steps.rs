@@ -19,8 +19,8 @@ pub enum Step {
     Copy,
     Replace,
     OpenEpoch,
-    /// The agent's: what matters of a look is when its reply was received, of a claim when it was committed.
-    Look,
+    /// The agent's: what matters of a poll is when its reply was received, of a claim when it was committed.
+    Poll,
     Claim,
     /// Committed at any time after.
     Free(Key),
@@ -56,7 +56,7 @@ impl Model for Named {
                 (None, Knows::Waits(seen)) if i == AGENT => {
                     let ripe = |age: &u8| *age >= self.wait || !self.has(Guard::FreeAfterW);
                     if c.command.is_none() {
-                        out.extend([Step::Look, Step::Claim]);
+                        out.extend([Step::Poll, Step::Claim]);
                         let ripe = seen.filter(|(_, age)| ripe(age) && c.adrift.is_none());
                         out.extend(ripe.map(|(key, _)| Step::Free(key)));
                     }
@@ -190,10 +190,10 @@ impl Model for Named {
                     }
                 }
             }
-            Step::Look => {
-                let reply = self.serve(&mut s, Stmt::Look);
+            Step::Poll => {
+                let reply = self.serve(&mut s, Stmt::Poll);
                 let op = Op {
-                    stmt: Stmt::Look,
+                    stmt: Stmt::Poll,
                     age: 0,
                     reply: None,
                 };
@@ -308,7 +308,7 @@ missed! {
     kernel_timer: KernelTimer, Copies(0) => "commands never overlap";
     deadline_from_sending: DeadlineFromSending, Copies(0) => "commands never overlap";
     stopwatch_from_receipt: StopwatchFromReceipt, Copies(0) => "commands never overlap";
-    beat_in_take: BeatInTake, Copies(0) => "commands never overlap";
+    renewals_in_take: RenewalsInTake, Copies(0) => "commands never overlap";
     late_grant_is_released: LateGrantIsReleased, Copies(0) => "commands never overlap";
     tree_gone_before_release: TreeGoneBeforeRelease, Copies(0) => "commands never overlap";
     fence_in_release: FenceInRelease, Copies(0) => "commands never overlap";
@@ -320,7 +320,7 @@ missed! {
     acquire_sees_runs: AcquireSeesRuns, Run => "commands never overlap";
     claim_sees_leases: ClaimSeesLeases, Run => "commands never overlap";
     free_after_w: FreeAfterW, Run => "commands never overlap";
-    free_names_the_beat: FreeNamesTheBeat, Run => "commands never overlap";
+    free_names_the_renewals: FreeNamesTheRenewals, Run => "commands never overlap";
 }
 
 /// Where the command has the lease's deadline, these are missed by nobody; where a program holds the lease, the fence is all

@@ -67,7 +67,7 @@ impl State {
     pub fn renewal_lane(&self, cfg: &Config, h: usize, g: usize, a: &Agent, send: &mut impl FnMut(Stmt)) {
         let host = &self.hosts[h];
         let own = cfg.addresses[h];
-        if let Some((session, life)) = a.session {
+        if let Some((session, incarnation)) = a.session {
             match host.warden {
                 // A renewal at age 0 changes nothing that a later one would not, unless the lease has another length.
                 Some(w) if !w.dead => {
@@ -75,7 +75,7 @@ impl State {
                     if w.session == session && (w.age > 0 || w.longer != a.longer) && proven {
                         send(Stmt::Renew {
                             session,
-                            life,
+                            incarnation,
                             known: host.known(),
                             longer: a.longer,
                         });
@@ -86,29 +86,33 @@ impl State {
                 None if cfg.features.keep_session || host.holds() => {
                     send(Stmt::Renew {
                         session,
-                        life,
+                        incarnation,
                         known: host.known(),
                         longer: a.longer,
                     });
                 }
                 _ => send(Stmt::Close {
                     session,
-                    life,
+                    incarnation,
                     known: self.may_close(cfg, h, a),
                 }),
             }
         } else if host.warden.is_none_or(|w| w.dead && w.tree_empty()) && !self.superseded(cfg, h, g) {
             let again = a.opening != 0;
             let node = self.db.nodes[usize::from(own)];
-            let life = if again { a.opening } else { life(h, host.lives + 1) };
-            let bounded =
-                (again || host.lives < cfg.max_lives) && node.session < cfg.max_session[usize::from(own)];
+            let incarnation = if again {
+                a.opening
+            } else {
+                incarnation(h, host.incarnations + 1)
+            };
+            let bounded = (again || host.incarnations < cfg.max_incarnations)
+                && node.session < cfg.max_session[usize::from(own)];
             // One that finds the address taken changes nothing.
-            let taken = node.open && node.life != life && cfg.has(Guard::LifeInOpen)
+            let taken = node.open && node.incarnation != incarnation && cfg.has(Guard::IncarnationInOpen)
                 || !self.db.claims_open && cfg.has(Guard::ClaimsOpenInOpen);
             if bounded && !taken {
                 send(Stmt::Open {
-                    life,
+                    incarnation,
                     longer: a.longer,
                 });
             }
@@ -135,20 +139,20 @@ impl State {
         let waits = !self.db.claims_open || cfg.longest_hold() > self.db.held;
         let server = watcher && waits && a.server_watch.is_none();
         if (watches && new) || over || server {
-            send(Stmt::Look { address });
+            send(Stmt::Poll { address });
         }
     }
 
     pub fn work_lane(&self, cfg: &Config, h: usize, g: usize, a: &Agent, send: &mut impl FnMut(Stmt)) {
         let host = &self.hosts[h];
-        if let (Some((session, life)), Some(w)) = (a.session, host.warden)
+        if let (Some((session, incarnation)), Some(w)) = (a.session, host.warden)
             && !w.dead
             && w.session == session
             && self.db.runs.iter().any(|r| r.claimable(cfg))
         {
             send(Stmt::Claim {
                 session,
-                life,
+                incarnation,
                 server: a.server,
             });
         }
@@ -162,8 +166,8 @@ impl State {
                 send(Stmt::Expire {
                     address: w.address,
                     session: w.session,
-                    life: w.life,
-                    beat: w.beat,
+                    incarnation: w.incarnation,
+                    renewals: w.renewals,
                 });
             }
         }

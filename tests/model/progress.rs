@@ -22,7 +22,7 @@ fn ends(cfg: &Config, mut state: State) -> bool {
     let unlimited = Config {
         max_attempts: 60,
         max_session: [30; HOSTS],
-        max_lives: 15,
+        max_incarnations: 15,
         faults: Faults::default(),
         ..*cfg
     };
@@ -79,7 +79,7 @@ fn urgency(action: &Action) -> u8 {
             Stmt::OpenEpoch { .. } | Stmt::RaiseHeld { .. } | Stmt::Close { .. } | Stmt::Open { .. } => 5,
             Stmt::Renew { .. } => 6,
             Stmt::Claim { .. } => 8,
-            Stmt::Look { .. } => 7,
+            Stmt::Poll { .. } => 7,
         },
         Action::Exit { .. } => 9,
         _ => 10,

@@ -10,13 +10,18 @@ impl State {
             return None;
         }
         let op = self.agent(h, g).lanes[lane]?;
-        let (Stmt::Claim { session, life, .. }, Phase::Done(Reply::Claimed { run, attempt, fence })) =
-            (op.stmt, op.phase)
+        let (
+            Stmt::Claim {
+                session, incarnation, ..
+            },
+            Phase::Done(Reply::Claimed { run, attempt, fence }),
+        ) = (op.stmt, op.phase)
         else {
             return None;
         };
         let r = usize::from(run);
-        let serves = |w: &&mut Warden| !w.dead && !w.stuck && (w.session, w.life) == (session, life);
+        let serves =
+            |w: &&mut Warden| !w.dead && !w.stuck && (w.session, w.incarnation) == (session, incarnation);
         let w = self.hosts[h].warden.as_mut().filter(serves)?;
         if w.barred[r] >= attempt || w.slots[r] != Slot::Empty || cfg.hold[r] > 0 || op.before_warden {
             return None;

@@ -23,7 +23,7 @@ pub fn takeover() -> Config {
         longer: [[0; 2]; HOSTS],
         max_attempts: 2,
         max_session: [1, 1],
-        max_lives: 1,
+        max_incarnations: 1,
         max_lost_commits: 2,
         faults: Faults::default(),
         features: Features {
@@ -62,7 +62,7 @@ pub fn return_of_the_first() -> Config {
     Config {
         name: "return of the first",
         max_session: [3, 1],
-        max_lives: 2,
+        max_incarnations: 2,
         ..takeover()
     }
 }
@@ -73,7 +73,7 @@ pub fn lost_replies() -> Config {
         name: "lost replies",
         hosts: 1,
         max_session: [3, 1],
-        max_lives: 2,
+        max_incarnations: 2,
         faults: Faults {
             lost_replies: 2,
             ..Faults::default()
@@ -105,7 +105,7 @@ pub fn killed_warden() -> Config {
     Config {
         name: "killed warden",
         max_session: [3, 1],
-        max_lives: 2,
+        max_incarnations: 2,
         faults: Faults {
             warden_kills: 1,
             ..Faults::default()
@@ -134,7 +134,7 @@ pub fn orphan() -> Config {
     Config {
         name: "orphan",
         max_session: [5, 1],
-        max_lives: 2,
+        max_incarnations: 2,
         max_attempts: 3,
         features: Features {
             watchers: 0b10,
@@ -196,7 +196,7 @@ pub fn lossy_failover_alone() -> Config {
         name: "lossy failover alone",
         hosts: 1,
         max_session: [3, 1],
-        max_lives: 2,
+        max_incarnations: 2,
         max_lost_commits: 3,
         features: Features {
             lossy: true,
@@ -230,7 +230,7 @@ pub fn hold() -> Config {
         name: "hold",
         hold: [1, 0],
         max_session: [3, 1],
-        max_lives: 2,
+        max_incarnations: 2,
         ..takeover()
     }
 }

@@ -13,7 +13,7 @@ impl State {
             agents: [(i < cfg.hosts).then(|| agent(i)), None],
             warden: None,
             hold_warden: None,
-            lives: 0,
+            incarnations: 0,
             memory: 1,
         };
         let f = cfg.faults;
@@ -113,19 +113,19 @@ impl State {
     }
 
     fn start_open(&mut self, cfg: &Config, h: usize, session: u8) {
-        let life = life(h, 1);
+        let incarnation = incarnation(h, 1);
         let host = &mut self.hosts[h];
-        host.lives = 1;
-        host.warden = Some(Warden::new((session, life), 0, cfg.longer[h][0], 0));
+        host.incarnations = 1;
+        host.warden = Some(Warden::new((session, incarnation), 0, cfg.longer[h][0], 0));
         if let Some(agent) = &mut host.agents[0] {
-            agent.session = Some((session, life));
+            agent.session = Some((session, incarnation));
         }
         self.db.longest = self.db.longest.max(cfg.longer[h][0]);
         self.db.nodes[usize::from(cfg.addresses[h])] = Node {
             session,
-            life,
+            incarnation,
             open: true,
-            beat: 1,
+            renewals: 1,
             longer: cfg.longer[h][0],
         };
     }

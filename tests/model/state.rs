@@ -13,9 +13,9 @@ pub const ADRIFT: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Node {
     pub session: u8,
-    pub life: u8,
+    pub incarnation: u8,
     pub open: bool,
-    pub beat: u8,
+    pub renewals: u8,
     /// Ticks by which its lease is longer than the shortest: its TTL.
     pub longer: u8,
 }
@@ -71,28 +71,28 @@ pub const ANY: u8 = u8::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stmt {
     Open {
-        life: u8,
+        incarnation: u8,
         longer: u8,
     },
     /// `known`: the attempts that the warden had when this was sent, one bit per run.
     Renew {
         session: u8,
-        life: u8,
+        incarnation: u8,
         known: u8,
         longer: u8,
     },
-    Look {
+    Poll {
         address: u8,
     },
     /// `known`: the attempt of each run that its agent knows to be its own.
     Close {
         session: u8,
-        life: u8,
+        incarnation: u8,
         known: [u8; RUNS],
     },
     Claim {
         session: u8,
-        life: u8,
+        incarnation: u8,
         server: u8,
     },
     Finish {
@@ -107,8 +107,8 @@ pub enum Stmt {
     Expire {
         address: u8,
         session: u8,
-        life: u8,
-        beat: u8,
+        incarnation: u8,
+        renewals: u8,
     },
     Sweep,
     OpenEpoch {
@@ -152,7 +152,7 @@ pub enum Reply {
         /// 0 while claims are closed.
         epoch: u8,
     },
-    Looked {
+    Polled {
         node: Node,
         /// With the TTL of the address's present session.
         held_over: [Option<(Held, u8)>; RUNS],
@@ -202,7 +202,7 @@ pub struct Warden {
     /// Killed, its guard has not yet ended what is left: live slots are orphans.
     pub dead: bool,
     pub session: u8,
-    pub life: u8,
+    pub incarnation: u8,
     /// Since the confirmed renewal that its timer counts from was sent.
     pub age: u8,
     /// Of the lease whose renewal that was.
@@ -224,8 +224,8 @@ pub struct Warden {
 pub struct Watch {
     pub address: u8,
     pub session: u8,
-    pub life: u8,
-    pub beat: u8,
+    pub incarnation: u8,
+    pub renewals: u8,
     pub longer: u8,
     pub age: u8,
 }
@@ -244,7 +244,7 @@ pub struct Agent {
     /// The longest of any lease that it knows of.
     pub longest: u8,
     pub session: Option<(u8, u8)>,
-    /// The life of an open whose outcome is not known yet, 0 for none.
+    /// The incarnation of an open whose outcome is not known yet, 0 for none.
     pub opening: u8,
     /// The server for which it has compared its attempts with the database, in an open epoch.
     pub server: u8,
@@ -265,7 +265,7 @@ pub struct Host {
     pub warden: Option<Warden>,
     /// For attempts with `hold`; its timer is that much later.
     pub hold_warden: Option<Warden>,
-    pub lives: u8,
+    pub incarnations: u8,
     /// The highest epoch that its agents remember, on its disk.
     pub memory: u8,
 }
@@ -313,9 +313,9 @@ pub struct State {
 
 pub const NO_NODE: Node = Node {
     session: 0,
-    life: 0,
+    incarnation: 0,
     open: false,
-    beat: 0,
+    renewals: 0,
     longer: 0,
 };
 
@@ -338,11 +338,11 @@ impl Agent {
 }
 
 impl Warden {
-    pub fn new((session, life): (u8, u8), age: u8, longer: u8, obeys: u8) -> Self {
+    pub fn new((session, incarnation): (u8, u8), age: u8, longer: u8, obeys: u8) -> Self {
         Warden {
             dead: false,
             session,
-            life,
+            incarnation,
             age,
             longer,
             obeys,
@@ -368,6 +368,6 @@ impl Host {
 }
 
 /// Lives are never equal, on whatever host they begin.
-pub fn life(host: usize, n: u8) -> u8 {
+pub fn incarnation(host: usize, n: u8) -> u8 {
     u8::try_from(host).expect("few hosts") * 16 + n
 }

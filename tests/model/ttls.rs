@@ -31,7 +31,7 @@ pub fn mixed_leases() -> Config {
         name: "mixed leases",
         longer: [[1, 1], [0, 0]],
         max_session: [3, 1],
-        max_lives: 2,
+        max_incarnations: 2,
         ..takeover()
     }
 }
@@ -43,7 +43,7 @@ pub fn shorter_lease_held_over() -> Config {
         hold: [2, 0],
         longer: [[2, 0], [0, 0]],
         max_session: [3, 1],
-        max_lives: 2,
+        max_incarnations: 2,
         max_attempts: 1,
         start: Start::HeldOver,
         ..takeover()

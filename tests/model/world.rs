@@ -6,7 +6,7 @@ use crate::state::*;
 impl State {
     /// What a failover may lose is bounded.
     pub fn count_unreplicated(&mut self, cfg: &Config, op: &Op, phase: Phase) -> Option<()> {
-        let read = matches!(op.stmt, Stmt::Look { .. }) || matches!(phase, Phase::Done(Reply::NoRow));
+        let read = matches!(op.stmt, Stmt::Poll { .. }) || matches!(phase, Phase::Done(Reply::NoRow));
         if self.standby.is_some() && matches!(phase, Phase::Done(_)) && !read {
             self.unreplicated += 1;
         }
@@ -18,7 +18,7 @@ impl State {
         let mut session = None;
         for w in [&mut h.hold_warden, &mut h.warden].into_iter().flatten() {
             w.obeys = u8::from(agent == 1);
-            session = Some((w.session, w.life));
+            session = Some((w.session, w.incarnation));
         }
         self.agent(host, agent).session = session;
     }
@@ -99,54 +99,56 @@ impl State {
         }
     }
 
-    /// Only whether beats are equal matters; counting on would make the same state look new.
-    pub fn number_beats_anew(&mut self) {
+    /// Only whether renewals are equal matters; counting on would make the same state look new.
+    pub fn number_renewals_anew(&mut self) {
         let mut s = *self;
         for address in 0..ADDRESSES {
             let mut used: [u8; 64] = [0; 64];
             let mut n = 0;
-            s.beats(address, |beat| {
-                if !used[..n].contains(beat) {
-                    used[n] = *beat;
+            s.renewals(address, |renewals| {
+                if !used[..n].contains(renewals) {
+                    used[n] = *renewals;
                     n += 1;
                 }
             });
             used[..n].sort_unstable();
-            self.beats(address, |beat| {
-                let rank = used[..n].iter().position(|u| u == beat).unwrap_or(0);
-                *beat = rank as u8;
+            self.renewals(address, |renewals| {
+                let rank = used[..n].iter().position(|u| u == renewals).unwrap_or(0);
+                *renewals = rank as u8;
             });
         }
     }
 
-    pub fn beats(&mut self, address: usize, mut each: impl FnMut(&mut u8)) {
-        each(&mut self.db.nodes[address].beat);
+    pub fn renewals(&mut self, address: usize, mut each: impl FnMut(&mut u8)) {
+        each(&mut self.db.nodes[address].renewals);
         if let Some(db) = &mut self.standby {
-            each(&mut db.nodes[address].beat);
+            each(&mut db.nodes[address].renewals);
         }
         let agents = self.hosts.iter_mut().flat_map(|h| h.agents.iter_mut().flatten());
         for a in agents {
             a.watch
                 .iter_mut()
                 .filter(|w| usize::from(w.address) == address)
-                .for_each(|w| each(&mut w.beat));
+                .for_each(|w| each(&mut w.renewals));
             for op in a.lanes.iter_mut().flatten() {
-                op.beats(address, &mut each);
+                op.renewals(address, &mut each);
             }
         }
         for op in self.adrift.iter_mut().flatten() {
-            op.beats(address, &mut each);
+            op.renewals(address, &mut each);
         }
     }
 }
 
 impl Op {
-    pub fn beats(&mut self, address: usize, each: &mut impl FnMut(&mut u8)) {
+    pub fn renewals(&mut self, address: usize, each: &mut impl FnMut(&mut u8)) {
         match &mut self.stmt {
-            Stmt::Expire { address: a, beat, .. } if usize::from(*a) == address => each(beat),
-            Stmt::Look { address: a } if usize::from(*a) == address => {
-                if let Phase::Done(Reply::Looked { node, .. }) = &mut self.phase {
-                    each(&mut node.beat);
+            Stmt::Expire {
+                address: a, renewals, ..
+            } if usize::from(*a) == address => each(renewals),
+            Stmt::Poll { address: a } if usize::from(*a) == address => {
+                if let Phase::Done(Reply::Polled { node, .. }) = &mut self.phase {
+                    each(&mut node.renewals);
                 }
             }
             _ => {}
@@ -176,7 +178,7 @@ impl Config {
     /// A statement whose late arrival is the same as its being sent later is executed when it is sent.
     pub fn at_once(&self, stmt: &Stmt) -> bool {
         match stmt {
-            Stmt::Look { .. } => self.has(Guard::StopwatchFromReceipt),
+            Stmt::Poll { .. } => self.has(Guard::StopwatchFromReceipt),
             Stmt::Sweep => true,
             Stmt::Expire { .. } | Stmt::Close { .. } | Stmt::Claim { .. } => !self.features.delays,
             _ => false,
@@ -187,7 +189,7 @@ impl Config {
     pub fn age_matters(&self, op: &Op) -> bool {
         match op.stmt {
             Stmt::Open { .. } | Stmt::Renew { .. } => true,
-            Stmt::Look { .. } => !self.has(Guard::StopwatchFromReceipt),
+            Stmt::Poll { .. } => !self.has(Guard::StopwatchFromReceipt),
             Stmt::Claim { .. } => !self.has(Guard::LateClaimReleased),
             _ => false,
         }

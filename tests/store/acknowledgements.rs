@@ -178,10 +178,10 @@ async fn an_expired_acknowledgement_has_no_effect_and_its_removal_is_not_in_the_
     assert_eq!(left(acknowledgements(&farm.db).await.unwrap()), ["lost:other"]);
     let cause: Cause = "failing:a".parse().unwrap();
     assert!(!unacknowledge(&farm.db, &cause, "ann").await.unwrap());
-    let deeds = "SELECT count(*) FROM farmhand.audit WHERE detail->>'op' = 'delete'";
+    let deletions = "SELECT count(*) FROM farmhand.audit WHERE detail->>'op' = 'delete'";
     forget(&farm.db, Retention::default(), HOUR).await.unwrap();
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.acknowledgement").await, 1);
-    assert_eq!(farm.i64(deeds).await, 0);
+    assert_eq!(farm.i64(deletions).await, 0);
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ async fn opened(db: &Db, node: NodeInfo) -> LeaseIdentity {
         Opened::Session(session) => LeaseIdentity {
             address: node.address,
             session,
-            life: node.life,
+            incarnation: node.incarnation,
         },
         other => panic!("{}: {other:?}", node.address),
     }
@@ -89,7 +89,9 @@ async fn a_bound_login_does_all_for_its_node_and_takes_over_what_is_overdue() {
     may_act_as(&operator, "n2").await.unwrap();
 
     let me = opened(&one, info("n1", Uuid::new_v4(), json!({}))).await;
-    let refused = open(&two, &info("n1", me.life, json!({}))).await.unwrap_err();
+    let refused = open(&two, &info("n1", me.incarnation, json!({})))
+        .await
+        .unwrap_err();
     assert!(
         refused.to_string().contains("bound to the node \"n2\""),
         "{refused}"
@@ -115,8 +117,10 @@ async fn a_bound_login_does_all_for_its_node_and_takes_over_what_is_overdue() {
 
     // The other one, while the lease lasts, and when it is over.
     let other = opened(&two, info("n2", Uuid::new_v4(), json!({}))).await;
-    let beat = farm.beat("n1").await;
-    let early = expire(&two, "n1", me.session, me.life, beat).await.unwrap_err();
+    let renewals = farm.renewals("n1").await;
+    let early = expire(&two, "n1", me.session, me.incarnation, renewals)
+        .await
+        .unwrap_err();
     assert!(early.to_string().contains("is not over"), "{early}");
     let admin = farm.test.admin().await;
     admin
@@ -126,7 +130,10 @@ async fn a_bound_login_does_all_for_its_node_and_takes_over_what_is_overdue() {
         )
         .await
         .unwrap();
-    let Expired::Done { freed } = expire(&two, "n1", me.session, me.life, beat).await.unwrap() else {
+    let Expired::Done { freed } = expire(&two, "n1", me.session, me.incarnation, renewals)
+        .await
+        .unwrap()
+    else {
         panic!("it is overdue")
     };
     assert_eq!(freed.len(), 2, "{freed:?}");
@@ -166,8 +173,11 @@ async fn any_agent_ends_what_is_lost_with_a_bound_node() {
         )
         .await
         .unwrap();
-    let beat = farm.beat("n1").await;
-    let Expired::Done { .. } = expire(&farm.db, "n1", me.session, me.life, beat).await.unwrap() else {
+    let renewals = farm.renewals("n1").await;
+    let Expired::Done { .. } = expire(&farm.db, "n1", me.session, me.incarnation, renewals)
+        .await
+        .unwrap()
+    else {
         panic!("its lease says nothing")
     };
     assert_eq!(farm.state(run.run_id).await.0, "lost");

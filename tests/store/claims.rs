@@ -292,7 +292,7 @@ async fn a_claim_touches_no_history_and_scans_no_queue() {
             &[
                 (&me.address, Type::TEXT),
                 (&me.session, Type::INT8),
-                (&me.life, Type::UUID),
+                (&me.incarnation, Type::UUID),
                 (&8_i64, Type::INT8),
                 (&none, Type::INT8_ARRAY),
             ],

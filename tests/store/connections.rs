@@ -58,9 +58,11 @@ async fn a_transaction_is_bounded_as_a_whole_and_undone() {
         .batch_execute("BEGIN; SELECT FROM farmhand.run_live FOR UPDATE")
         .await
         .unwrap();
-    let beat = farm.beat("a").await;
+    let renewals = farm.renewals("a").await;
     // The first statement passes, the second waits.
-    let error = expire(&db, "a", me.session, me.life, beat).await.unwrap_err();
+    let error = expire(&db, "a", me.session, me.incarnation, renewals)
+        .await
+        .unwrap_err();
     assert!(matches!(error, StoreError::TimedOut { .. }), "{error}");
     locker.batch_execute("ROLLBACK").await.unwrap();
     farm.until(
@@ -85,9 +87,9 @@ async fn a_future_given_up_in_a_transaction_leaves_no_transaction_open() {
         .batch_execute("BEGIN; SELECT FROM farmhand.run_live FOR UPDATE")
         .await
         .unwrap();
-    let beat = farm.beat("a").await;
+    let renewals = farm.renewals("a").await;
     let given_up = tokio::select! {
-        done = expire(&farm.db, "a", me.session, me.life, beat) => Some(done),
+        done = expire(&farm.db, "a", me.session, me.incarnation, renewals) => Some(done),
         () = until_blocked(&farm) => None,
     };
     assert!(given_up.is_none());
@@ -96,9 +98,11 @@ async fn a_future_given_up_in_a_transaction_leaves_no_transaction_open() {
         renew(&farm.db, &me, TTL, &Told::default()).await.unwrap(),
         Renewed::Alive { .. }
     ));
-    let beat = farm.beat("a").await;
+    let renewals = farm.renewals("a").await;
     assert!(matches!(
-        expire(&farm.db, "a", me.session, me.life, beat).await.unwrap(),
+        expire(&farm.db, "a", me.session, me.incarnation, renewals)
+            .await
+            .unwrap(),
         Expired::Done { .. }
     ));
 }
@@ -247,7 +251,7 @@ async fn a_dedicated_connection_hears_and_comes_back_after_it_was_cut() {
     admin
         .batch_execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-             WHERE datname = current_database() AND query LIKE '%SET beat%' AND pid <> pg_backend_pid()",
+             WHERE datname = current_database() AND query LIKE '%SET renewals%' AND pid <> pg_backend_pid()",
         )
         .await
         .unwrap();

@@ -11,7 +11,9 @@ use crate::fixture::{Farm, TTL, info};
 /// What the agent of `me` keeps of a renewal.
 pub async fn renewed(farm: &Farm, me: &LeaseIdentity, pulse: i64) -> Remembered {
     let Renewed::Alive {
-        beat, database: d, ..
+        renewals,
+        database: d,
+        ..
     } = protocol::renew(
         &farm.db,
         me,
@@ -36,8 +38,8 @@ pub async fn renewed(farm: &Farm, me: &LeaseIdentity, pulse: i64) -> Remembered 
         longest_lease_ms: d.longest_lease_ms,
         address: me.address.clone(),
         session: me.session,
-        life: me.life,
-        beat,
+        incarnation: me.incarnation,
+        renewals,
     }
 }
 
@@ -136,7 +138,7 @@ async fn an_older_epoch_that_names_this_server_opens_nothing() {
     let other = info("b", uuid::Uuid::new_v4(), serde_json::json!({}));
     let opened = protocol::open(&farm.db, &other).await.unwrap();
     assert_eq!(opened, Opened::Closed);
-    let expired = protocol::expire(&farm.db, "a", me.session, me.life, memory.beat).await;
+    let expired = protocol::expire(&farm.db, "a", me.session, me.incarnation, memory.renewals).await;
     assert_eq!(expired.unwrap(), protocol::Expired::Changed, "an expiry");
     let key = shown(&farm).await.key();
     let epoch = open_epoch(&farm.db, &key, "a", Some(&memory)).await.unwrap();
@@ -153,16 +155,16 @@ async fn an_agent_that_was_here_lately_vouches_for_a_restarted_server_and_nobody
     restart(&farm).await;
     for (what, wrong) in [
         (
-            "a later beat",
+            "a later renewals",
             Remembered {
-                beat: good.beat + 1,
+                renewals: good.renewals + 1,
                 ..good.clone()
             },
         ),
         (
-            "another life",
+            "another incarnation",
             Remembered {
-                life: uuid::Uuid::new_v4(),
+                incarnation: uuid::Uuid::new_v4(),
                 ..good.clone()
             },
         ),

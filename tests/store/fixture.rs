@@ -49,7 +49,7 @@ impl Farm {
             Opened::Session(session) => LeaseIdentity {
                 address: node.address,
                 session,
-                life: node.life,
+                incarnation: node.incarnation,
             },
             other => panic!("{}: {other:?}", node.address),
         }
@@ -142,9 +142,9 @@ impl Farm {
         (row.get(0), row.get(1))
     }
 
-    pub async fn beat(&self, address: &str) -> i64 {
+    pub async fn renewals(&self, address: &str) -> i64 {
         self.i64(&format!(
-            "SELECT beat FROM farmhand.node WHERE address = '{address}'"
+            "SELECT renewals FROM farmhand.node WHERE address = '{address}'"
         ))
         .await
     }
@@ -163,11 +163,11 @@ pub async fn until_blocked(farm: &Farm) {
     panic!("nothing came to wait for a lock within 10 s");
 }
 
-pub fn info(address: &str, life: Uuid, labels: serde_json::Value) -> NodeInfo {
+pub fn info(address: &str, incarnation: Uuid, labels: serde_json::Value) -> NodeInfo {
     NodeInfo {
         address: address.to_owned(),
         name: address.to_owned(),
-        life,
+        incarnation,
         ttl: TTL,
         slots: 8,
         labels,
@@ -246,8 +246,8 @@ pub fn failure(me: &LeaseIdentity, run: &Claimed, delay: Duration) -> Retry {
 
 /// As a challenger whose stopwatch ran out.
 pub async fn expire_now(farm: &Farm, me: &LeaseIdentity) {
-    let beat = farm.beat(&me.address).await;
-    expire(&farm.db, &me.address, me.session, me.life, beat)
+    let renewals = farm.renewals(&me.address).await;
+    expire(&farm.db, &me.address, me.session, me.incarnation, renewals)
         .await
         .unwrap();
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use farmhand_core::definition::JobSpec;
 use farmhand_core::lease::MarksBelow;
-use farmhand_store::protocol::{claim_any, finish, look, retry};
+use farmhand_store::protocol::{claim_any, finish, poll, retry};
 use serde_json::json;
 
 use crate::fixture::{Farm, failure, spec, success};
@@ -99,7 +99,7 @@ async fn a_rate_counts_starts_retries_among_them() {
         .i64("SELECT min(run_id) FROM farmhand.run WHERE state = 'due'")
         .await;
     assert_eq!(reason(&farm, waiting).await.as_deref(), Some("rate"));
-    let at = look(&farm.db, &a, &MarksBelow::default())
+    let at = poll(&farm.db, &a, &MarksBelow::default())
         .await
         .unwrap()
         .gated_at
@@ -131,13 +131,13 @@ async fn a_clock_that_was_set_back_delays_a_rate_by_one_window_at_most() {
         .batch_execute("UPDATE farmhand.rate_start SET at = at + interval '5 hours'")
         .await
         .unwrap();
-    let seen = look(&farm.db, &a, &MarksBelow::default()).await.unwrap();
+    let seen = poll(&farm.db, &a, &MarksBelow::default()).await.unwrap();
     assert!(
         seen.gated_at.expect("a time") <= seen.db_now,
         "somebody is to correct it"
     );
     assert!(gated(&farm, &a, 9).await.is_empty());
-    let at = look(&farm.db, &a, &MarksBelow::default())
+    let at = poll(&farm.db, &a, &MarksBelow::default())
         .await
         .unwrap()
         .gated_at

@@ -40,12 +40,12 @@ impl Ledger {
 }
 
 async fn session(db: &Db, address: &str) -> LeaseIdentity {
-    let life = Uuid::new_v4();
-    match open(db, &info(address, life, json!({}))).await.unwrap() {
+    let incarnation = Uuid::new_v4();
+    match open(db, &info(address, incarnation, json!({}))).await.unwrap() {
         Opened::Session(session) => LeaseIdentity {
             address: address.to_owned(),
             session,
-            life,
+            incarnation,
         },
         other => panic!("{other:?}"),
     }
@@ -146,7 +146,7 @@ async fn a_claim_that_waited_for_another_sees_what_it_took() {
     let won = slow
         .query(
             "SELECT farmhand.claim_gated($1, $2, $3, 9)",
-            &[&a.address, &a.session, &a.life],
+            &[&a.address, &a.session, &a.incarnation],
         )
         .await
         .unwrap();
@@ -217,7 +217,10 @@ async fn a_long_queue_at_a_pool_costs_a_claim_and_a_poll_no_more_than_a_short_on
             .unwrap();
     }
     farm.sql.batch_execute("ANALYZE farmhand.run_live").await.unwrap();
-    let claims = format!("SELECT farmhand.claim_gated('a', {}, '{}', 8)", a.session, a.life);
+    let claims = format!(
+        "SELECT farmhand.claim_gated('a', {}, '{}', 8)",
+        a.session, a.incarnation
+    );
     for statement in [
         claims.as_str(),
         "SELECT farmhand.gated_at('a')",

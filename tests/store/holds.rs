@@ -3,7 +3,7 @@ use std::time::Duration;
 use farmhand_core::definition::JobSpec;
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::protocol::{
-    Expired, FinishResult, FreedTo, claim, claim_any, close, database, expire, finish, look, raise_held,
+    Expired, FinishResult, FreedTo, claim, claim_any, close, database, expire, finish, poll, raise_held,
     release_held, sweep,
 };
 
@@ -19,8 +19,8 @@ fn holding() -> JobSpec {
 }
 
 async fn expire_now(farm: &Farm, me: &farmhand_store::LeaseIdentity) {
-    let beat = farm.beat(&me.address).await;
-    let done = expire(&farm.db, &me.address, me.session, me.life, beat)
+    let renewals = farm.renewals(&me.address).await;
+    let done = expire(&farm.db, &me.address, me.session, me.incarnation, renewals)
         .await
         .unwrap();
     assert_eq!(
@@ -40,7 +40,7 @@ async fn a_held_run_survives_expire_and_sweep_and_is_claimed_by_nobody() {
     assert!(claim(&farm.db, &b, 9, None).await.unwrap().is_empty());
     assert_eq!(farm.state(run.run_id).await.0, "running");
 
-    let seen = look(&farm.db, &b, &MarksBelow::default()).await.unwrap();
+    let seen = poll(&farm.db, &b, &MarksBelow::default()).await.unwrap();
     assert_eq!(seen.orphans.len(), 1);
     let orphan = &seen.orphans[0];
     assert_eq!(

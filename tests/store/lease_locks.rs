@@ -5,7 +5,7 @@ use std::time::Duration;
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::leases::{self, Asked};
 use farmhand_store::pools::gate_facts;
-use farmhand_store::protocol::{AwaitedLease, Told, claim_gated, finish, look, renew};
+use farmhand_store::protocol::{AwaitedLease, Told, claim_gated, finish, poll, renew};
 use farmhand_store::{Db, LeaseIdentity, Note};
 use tokio_postgres::Client;
 
@@ -24,8 +24,8 @@ async fn waiting(farm: &Farm) -> (LeaseIdentity, i64) {
 }
 
 async fn awaited(farm: &Farm, me: &LeaseIdentity) -> Vec<AwaitedLease> {
-    let looked = look(&farm.db, me, &MarksBelow::default()).await.unwrap();
-    looked.awaited_leases.unwrap_or_default()
+    let polled = poll(&farm.db, me, &MarksBelow::default()).await.unwrap();
+    polled.awaited_leases.unwrap_or_default()
 }
 
 async fn fence(client: &Client) -> Option<i64> {
@@ -43,8 +43,8 @@ async fn a_run_waits_for_a_lease_and_a_lease_for_a_run() {
     assert_eq!(reason(&farm, run).await.as_deref(), Some("lock"));
     let facts = gate_facts(&farm.db, "backup", 1, run).await.unwrap().unwrap();
     assert_eq!(facts.leases[0].name, "tape");
-    let looked = look(&farm.db, &me, &MarksBelow::default()).await.unwrap();
-    assert_eq!(looked.gated_at, None, "something has to end first");
+    let polled = poll(&farm.db, &me, &MarksBelow::default()).await.unwrap();
+    assert_eq!(polled.gated_at, None, "something has to end first");
 
     let (keeper, mut notes) = Db::dedicated(&farm.test.config());
     renew(&keeper, &me, TTL, &Told::default()).await.unwrap();
@@ -96,7 +96,7 @@ async fn a_claim_and_an_acquisition_at_once_do_not_both_get_the_name() {
     a.batch_execute("BEGIN").await.unwrap();
     let claim = "SELECT run_id FROM farmhand.claim_gated($1, $2, $3, 9) AS run_id";
     let won = a
-        .query(claim, &[&me.address, &me.session, &me.life])
+        .query(claim, &[&me.address, &me.session, &me.incarnation])
         .await
         .unwrap();
     assert_eq!(won.len(), 1);

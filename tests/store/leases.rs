@@ -85,13 +85,13 @@ async fn of_what_was_seen_only_the_same_heartbeat_is_taken_and_once() {
     let farm = Farm::new().await;
     let (a, b) = (farm.test.client().await, farm.test.client().await);
     let first = number(&a, TAKE).await.unwrap();
-    let look = "SELECT held FROM farmhand.try_acquire('report', '3 s')";
+    let poll = "SELECT held FROM farmhand.try_acquire('report', '3 s')";
     let held = |row: tokio_postgres::Row| row.get::<_, String>(0);
-    let seen = held(b.query_one(look, &[]).await.unwrap());
+    let seen = held(b.query_one(poll, &[]).await.unwrap());
     assert!(is(&a, &format!("SELECT farmhand.renew('report', {first})")).await);
     let take = |seen: &str| format!("SELECT fence FROM farmhand.try_acquire('report', '3 s', '{seen}')");
     assert_eq!(number(&b, &take(&seen)).await, None);
-    let seen = held(b.query_one(look, &[]).await.unwrap());
+    let seen = held(b.query_one(poll, &[]).await.unwrap());
     let sql = take(&seen);
     let both = tokio::join!(number(&a, &sql), number(&b, &sql));
     assert_eq!(both.0.is_some() as u8 + both.1.is_some() as u8, 1, "{both:?}");
@@ -120,8 +120,8 @@ async fn who_came_second_does_not_keep_the_holder_from_renewing() {
     assert!(is(&a, &renew(fence)).await);
     // The same when both take what stood still.
     b.batch_execute("COMMIT").await.unwrap();
-    let look = "SELECT held FROM farmhand.try_acquire('report', '3 s')";
-    let seen: String = b.query_one(look, &[]).await.unwrap().get(0);
+    let poll = "SELECT held FROM farmhand.try_acquire('report', '3 s')";
+    let seen: String = b.query_one(poll, &[]).await.unwrap().get(0);
     let take = format!("SELECT fence FROM farmhand.try_acquire('report', '3 s', '{seen}')");
     a.batch_execute("BEGIN").await.unwrap();
     let fence = number(&a, &take).await.unwrap();

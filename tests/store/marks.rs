@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::LeaseIdentity;
-use farmhand_store::protocol::{Look, NodeInfo, Told, close, look, renew};
+use farmhand_store::protocol::{NodeInfo, Poll, Told, close, poll, renew};
 use serde_json::json;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -12,9 +12,9 @@ use uuid::Uuid;
 use crate::fixture::{Farm, TTL, info};
 
 impl Farm {
-    async fn below(&self, me: &LeaseIdentity, classes: &[(i64, i64)]) -> Look {
+    async fn below(&self, me: &LeaseIdentity, classes: &[(i64, i64)]) -> Poll {
         let (ttls, marks) = classes.iter().copied().unzip();
-        look(&self.db, me, &MarksBelow { ttls, marks }).await.unwrap()
+        poll(&self.db, me, &MarksBelow { ttls, marks }).await.unwrap()
     }
 
     async fn mark(&self, address: &str) -> i64 {
@@ -25,8 +25,8 @@ impl Farm {
     }
 }
 
-fn addresses(look: &Look) -> Vec<&str> {
-    let mut all: Vec<&str> = look.silent.iter().map(|n| n.address.as_str()).collect();
+fn addresses(poll: &Poll) -> Vec<&str> {
+    let mut all: Vec<&str> = poll.silent.iter().map(|n| n.address.as_str()).collect();
     all.sort_unstable();
     all
 }
@@ -66,7 +66,7 @@ async fn each_lease_has_its_own_age() {
         (Some(3_000), Some(30_000))
     );
     let above = above.above.unwrap();
-    let seen = |look: Look| addresses(&look).len();
+    let seen = |poll: Poll| addresses(&poll).len();
     assert_eq!(seen(farm.below(&a, &[(3_001, above), (i64::MAX, 0)]).await), 1);
     assert_eq!(seen(farm.below(&a, &[(3_000, above), (i64::MAX, 0)]).await), 0);
     assert_eq!(seen(farm.below(&a, &[(3_001, above - 1)]).await), 0);
@@ -95,7 +95,7 @@ async fn a_renewal_that_was_overtaken_does_not_take_the_mark_back() {
         .await
         .unwrap();
     renew(&farm.db, &b, TTL, &Told::default()).await.unwrap();
-    let (mark, beat) = (farm.mark("b").await, farm.beat("b").await);
+    let (mark, renewals) = (farm.mark("b").await, farm.renewals("b").await);
     let overtaken = farm
         .sql
         .query(
@@ -103,7 +103,7 @@ async fn a_renewal_that_was_overtaken_does_not_take_the_mark_back() {
             &[
                 &b.address,
                 &b.session,
-                &b.life,
+                &b.incarnation,
                 &30_000_i64,
                 &None::<i64>,
                 &0_i64,
@@ -114,7 +114,10 @@ async fn a_renewal_that_was_overtaken_does_not_take_the_mark_back() {
         .unwrap();
     assert_eq!(overtaken.len(), 1);
     farm.sql.batch_execute("COMMIT").await.unwrap();
-    assert_eq!((farm.mark("b").await, farm.beat("b").await), (mark, beat + 1));
+    assert_eq!(
+        (farm.mark("b").await, farm.renewals("b").await),
+        (mark, renewals + 1)
+    );
     assert!(
         farm.below(&a, &[(i64::MAX, mark)])
             .await
@@ -141,7 +144,7 @@ async fn what_others_draw_and_nobody_commits_moves_nothing() {
     assert!(farm.below(&a, &[]).await.above > above);
 }
 
-/// As after a restore into another cluster: such a node is watched by its beat.
+/// As after a restore into another cluster: such a node is watched by its renewals.
 #[tokio::test]
 async fn a_mark_that_this_server_cannot_have_given_is_always_shown_and_ends_with_the_session() {
     let farm = Farm::new().await;
@@ -151,9 +154,9 @@ async fn a_mark_that_this_server_cannot_have_given_is_always_shown_and_ends_with
         .await
         .unwrap();
     renew(&farm.db, &b, TTL, &Told::default()).await.unwrap();
-    let look = farm.below(&a, &[]).await;
-    assert_eq!(addresses(&look), ["b"]);
-    assert!(look.above.unwrap() < 1_000_000_000_000);
+    let poll = farm.below(&a, &[]).await;
+    assert_eq!(addresses(&poll), ["b"]);
+    assert!(poll.above.unwrap() < 1_000_000_000_000);
     close(&farm.db, &b).await.unwrap();
     farm.node("b").await;
     assert!(farm.mark("b").await < 1_000_000_000_000);

@@ -3,7 +3,7 @@
 use farmhand_core::lease::MarksBelow;
 use farmhand_core::run::RunState;
 use farmhand_store::jobs::{JobChange, apply};
-use farmhand_store::protocol::{Finish, Started, Told, claim, finish, fire, look, open, renew, started};
+use farmhand_store::protocol::{Finish, Started, Told, claim, finish, fire, open, poll, renew, started};
 use farmhand_store::{LeaseIdentity, protocol::Opened};
 use farmhand_tests::pg::{Options, PrivateServer};
 use serde_json::json;
@@ -42,14 +42,14 @@ fn log(server: &PrivateServer) -> String {
 async fn a_plan_made_while_nothing_was_due_does_not_read_whole_tables_when_much_is() {
     let server = server().await;
     let (db, sql) = (server.db().await, server.client().await);
-    let life = Uuid::new_v4();
-    let Opened::Session(session) = open(&db, &info("a", life, json!({}))).await.unwrap() else {
+    let incarnation = Uuid::new_v4();
+    let Opened::Session(session) = open(&db, &info("a", incarnation, json!({}))).await.unwrap() else {
         panic!("a free address")
     };
     let me = LeaseIdentity {
         address: "a".to_owned(),
         session,
-        life,
+        incarnation,
     };
     assert_eq!(claim(&db, &me, 8, None).await.unwrap(), vec![]);
     sql.batch_execute(
@@ -75,7 +75,7 @@ async fn a_plan_made_while_nothing_was_due_does_not_read_whole_tables_when_much_
     let claimed = claim(&db, &me, 300, None).await.unwrap();
     assert_eq!(claimed.len(), 300);
     renew(&db, &me, TTL, &Told::default()).await.unwrap();
-    look(&db, &me, &MarksBelow::default()).await.unwrap();
+    poll(&db, &me, &MarksBelow::default()).await.unwrap();
     let ends: Vec<_> = claimed.iter().map(|run| success(&me, run)).collect();
     assert_eq!(finish(&db, &ends).await.unwrap().len(), 300);
     let text = log(&server);
@@ -91,14 +91,14 @@ async fn a_plan_made_while_nothing_was_due_does_not_read_whole_tables_when_much_
 async fn ends_are_found_one_by_one_however_many_and_whatever_statistics_say() {
     let server = server().await;
     let (db, sql) = (server.db().await, server.client().await);
-    let life = Uuid::new_v4();
-    let Opened::Session(session) = open(&db, &info("a", life, json!({}))).await.unwrap() else {
+    let incarnation = Uuid::new_v4();
+    let Opened::Session(session) = open(&db, &info("a", incarnation, json!({}))).await.unwrap() else {
         panic!("a free address")
     };
     let me = LeaseIdentity {
         address: "a".to_owned(),
         session,
-        life,
+        incarnation,
     };
     // Statistics from when everything was due: what is running seems to be nothing.
     sql.batch_execute(
@@ -136,14 +136,14 @@ async fn ends_are_found_one_by_one_however_many_and_whatever_statistics_say() {
 async fn triggers_of_an_end_write_only_for_those_who_wait_for_it() {
     let server = server_that_logs(true).await;
     let (db, sql) = (server.db().await, server.client().await);
-    let life = Uuid::new_v4();
-    let Opened::Session(session) = open(&db, &info("a", life, json!({}))).await.unwrap() else {
+    let incarnation = Uuid::new_v4();
+    let Opened::Session(session) = open(&db, &info("a", incarnation, json!({}))).await.unwrap() else {
         panic!("a free address")
     };
     let me = LeaseIdentity {
         address: "a".to_owned(),
         session,
-        life,
+        incarnation,
     };
     // Others have what these jobs have not.
     sql.batch_execute(
@@ -239,7 +239,7 @@ async fn firings_of_a_few_jobs_keep_a_plan_that_reads_neither_nodes_nor_other_jo
     let jobs: Vec<_> = (200..2_000).map(job).collect();
     apply(&db, &jobs, false, "tester").await.unwrap();
     sql.batch_execute(
-        "INSERT INTO farmhand.node (address, name, session, life, open, ttl_ms, lease_until, slots, version, started_at)
+        "INSERT INTO farmhand.node (address, name, session, incarnation, open, ttl_ms, lease_until, slots, version, started_at)
          SELECT 'n' || i, 'n', 1, gen_random_uuid(), true, 30000, now(), 1, '1', now() FROM generate_series(1, 2000) i;
          INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at)
          SELECT 'other' || i % 100, 1, 'submitted', now(), now() FROM generate_series(1, 20000) i",
@@ -285,7 +285,7 @@ async fn a_claim_names_its_statement_on_a_connection_of_its_own() {
     let me = LeaseIdentity {
         address: "a".to_owned(),
         session: 1,
-        life: Uuid::new_v4(),
+        incarnation: Uuid::new_v4(),
     };
     for _ in 0..2 {
         claim(&db, &me, 8, None).await.unwrap();

@@ -2,7 +2,7 @@
 
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::protocol::{
-    Expired, FinishResult, Renewed, Told, claim, expire, finish, fire, jobs_since, look, open, renew,
+    Expired, FinishResult, Renewed, Told, claim, expire, finish, fire, jobs_since, open, poll, renew,
 };
 use farmhand_store::{Db, LeaseIdentity};
 use farmhand_tests::outside::Pooler;
@@ -34,18 +34,18 @@ async fn the_protocol_works_behind_a_transaction_pooler() {
     let agents = (0..6).map(|n| {
         let db = Db::new(&config);
         tokio::spawn(async move {
-            let (address, life) = (format!("n{n}"), Uuid::new_v4());
-            open(&db, &info(&address, life, json!({}))).await.unwrap();
+            let (address, incarnation) = (format!("n{n}"), Uuid::new_v4());
+            open(&db, &info(&address, incarnation, json!({}))).await.unwrap();
             let me = LeaseIdentity {
                 address,
                 session: 1,
-                life,
+                incarnation,
             };
             let fires: Vec<_> = (0..20).map(|n| firing(&format!("j{n}"), 1, at, &[at])).collect();
             fire(&db, &fires).await.unwrap();
             let mut done = 0;
             for _ in 0..50 {
-                look(&db, &me, &MarksBelow::default()).await.unwrap();
+                poll(&db, &me, &MarksBelow::default()).await.unwrap();
                 assert!(matches!(
                     renew(&db, &me, TTL, &Told::default()).await.unwrap(),
                     Renewed::Alive { .. }
@@ -72,7 +72,7 @@ async fn the_protocol_works_behind_a_transaction_pooler() {
     let row = farm
         .sql
         .query_one(
-            "SELECT session, life, beat FROM farmhand.node WHERE address = 'n0'",
+            "SELECT session, incarnation, renewals FROM farmhand.node WHERE address = 'n0'",
             &[],
         )
         .await

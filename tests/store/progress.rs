@@ -81,9 +81,9 @@ async fn an_expiry_waits_for_the_checkpoint_in_flight_and_the_next_attempt_has_i
         .await
         .unwrap();
     let (test, dead) = (farm.test.db().await, a.clone());
-    let beat = farm.beat("a").await;
+    let renewals = farm.renewals("a").await;
     let expiring = tokio::spawn(async move {
-        farmhand_store::protocol::expire(&test, "a", dead.session, dead.life, beat)
+        farmhand_store::protocol::expire(&test, "a", dead.session, dead.incarnation, renewals)
             .await
             .unwrap()
     });

@@ -24,7 +24,7 @@ async fn claim_in_flight(client: &Client, me: &LeaseIdentity, statement: &str) -
             &[
                 (&me.address, Type::TEXT),
                 (&me.session, Type::INT8),
-                (&me.life, Type::UUID),
+                (&me.incarnation, Type::UUID),
                 (&10_i64, Type::INT8),
                 (&none, Type::INT8_ARRAY),
             ],
@@ -45,13 +45,16 @@ async fn an_expire_waits_for_the_claim_in_flight_and_frees_what_it_claimed() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     let run_id = due_run(&farm, "j").await;
-    let beat = farm.beat("a").await;
+    let renewals = farm.renewals("a").await;
     let claimer = farm.test.client().await;
     assert_eq!(claim_in_flight(&claimer, &me, CLAIM).await, 1);
 
     let (db, dead) = (farm.db.clone(), me.clone());
-    let expiring =
-        tokio::spawn(async move { expire(&db, "a", dead.session, dead.life, beat).await.unwrap() });
+    let expiring = tokio::spawn(async move {
+        expire(&db, "a", dead.session, dead.incarnation, renewals)
+            .await
+            .unwrap()
+    });
     until_blocked(&farm).await;
     claimer.batch_execute("COMMIT").await.unwrap();
 
@@ -125,9 +128,11 @@ async fn a_claim_that_commits_after_its_sessions_end_is_swept() {
     let unlocked = CLAIM.replace("FOR KEY SHARE OF n", "");
     assert_ne!(unlocked, CLAIM);
     assert_eq!(claim_in_flight(&claimer, &me, &unlocked).await, 1);
-    let beat = farm.beat("a").await;
+    let renewals = farm.renewals("a").await;
     assert_eq!(
-        expire(&farm.db, "a", me.session, me.life, beat).await.unwrap(),
+        expire(&farm.db, "a", me.session, me.incarnation, renewals)
+            .await
+            .unwrap(),
         Expired::Done { freed: vec![] }
     );
     claimer.batch_execute("COMMIT").await.unwrap();
@@ -216,10 +221,14 @@ async fn two_challengers_at_once_expire_one_session_once() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     farm.held_run(&me, "j", spec()).await;
-    let beat = farm.beat("a").await;
+    let renewals = farm.renewals("a").await;
     let tries = (0..8).map(|_| {
         let (db, me) = (farm.db.clone(), me.clone());
-        tokio::spawn(async move { expire(&db, "a", me.session, me.life, beat).await.unwrap() })
+        tokio::spawn(async move {
+            expire(&db, "a", me.session, me.incarnation, renewals)
+                .await
+                .unwrap()
+        })
     });
     let mut done = 0;
     for attempt in tries.collect::<Vec<_>>() {

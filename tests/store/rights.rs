@@ -273,7 +273,7 @@ async fn every_function_says_where_it_looks_for_names() {
             "may",
             "move_runs",
             "note_change",
-            "note_deed",
+            "note_action",
             "note_rows",
             "note_runs",
             "raise_sequences",

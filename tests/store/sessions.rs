@@ -23,13 +23,13 @@ async fn a_second_incarnation_under_an_open_address_is_told_who_holds_it() {
     let other = open(&farm.db, &info("a", Uuid::new_v4(), json!({})))
         .await
         .unwrap();
-    let beat = farm.beat("a").await;
+    let renewals = farm.renewals("a").await;
     assert_eq!(
         other,
         Opened::Taken {
             session: me.session,
-            life: me.life,
-            beat,
+            incarnation: me.incarnation,
+            renewals,
             ttl_ms: 30_000,
             machine: None
         }
@@ -72,8 +72,11 @@ async fn an_expired_session_renews_no_more_and_its_runs_are_due_again() {
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);
     let run = farm.held_run(&a, "j", spec()).await;
-    let beat = farm.beat("a").await;
-    let Expired::Done { freed } = expire(&farm.db, "a", a.session, a.life, beat).await.unwrap() else {
+    let renewals = farm.renewals("a").await;
+    let Expired::Done { freed } = expire(&farm.db, "a", a.session, a.incarnation, renewals)
+        .await
+        .unwrap()
+    else {
         panic!("changed")
     };
     assert_eq!(freed.len(), 1);
@@ -101,13 +104,15 @@ async fn an_expired_session_renews_no_more_and_its_runs_are_due_again() {
 async fn a_renewal_between_watching_and_expiring_keeps_the_session() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
-    let beat = farm.beat("a").await;
+    let renewals = farm.renewals("a").await;
     assert!(matches!(
         renew(&farm.db, &me, TTL, &Told::default()).await.unwrap(),
         Renewed::Alive { .. }
     ));
     assert_eq!(
-        expire(&farm.db, "a", me.session, me.life, beat).await.unwrap(),
+        expire(&farm.db, "a", me.session, me.incarnation, renewals)
+            .await
+            .unwrap(),
         Expired::Changed
     );
     assert!(matches!(
@@ -123,24 +128,26 @@ async fn readopting_goes_on_with_this_very_session_and_makes_no_row() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     farm.node("b").await;
-    let same = info("a", me.life, json!({"role": "db"}));
-    let beat = farm.beat("a").await;
+    let same = info("a", me.incarnation, json!({"role": "db"}));
+    let renewals = farm.renewals("a").await;
     assert!(readopt(&farm.db, me.session, &same).await.unwrap());
-    assert!(farm.beat("a").await > beat, "a challenger sees it");
+    assert!(farm.renewals("a").await > renewals, "a challenger sees it");
     // Another address whose session has the same number, a number that is not its own, one that has no row.
     assert!(
-        !readopt(&farm.db, me.session, &info("b", me.life, json!({})))
+        !readopt(&farm.db, me.session, &info("b", me.incarnation, json!({})))
             .await
             .unwrap()
     );
     assert!(!readopt(&farm.db, me.session + 1, &same).await.unwrap());
     assert!(
-        !readopt(&farm.db, me.session, &info("c", me.life, json!({})))
+        !readopt(&farm.db, me.session, &info("c", me.incarnation, json!({})))
             .await
             .unwrap()
     );
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.node").await, 2);
-    let beat = farm.beat("a").await;
-    expire(&farm.db, "a", me.session, me.life, beat).await.unwrap();
+    let renewals = farm.renewals("a").await;
+    expire(&farm.db, "a", me.session, me.incarnation, renewals)
+        .await
+        .unwrap();
     assert!(!readopt(&farm.db, me.session, &same).await.unwrap());
 }

@@ -32,7 +32,7 @@ async fn the_lease_goes_to_its_holder_and_to_a_challenger_that_saw_its_latest_re
     assert!(!first(2, nobody).await, "it moved on");
     assert!(first(1, nobody).await, "the holder renews whatever it saw");
     let seen = stand(&farm.db).await.unwrap();
-    assert_eq!((seen.holder, seen.beat), (id(1), 2));
+    assert_eq!((seen.holder, seen.renewals), (id(1), 2));
     assert!(first(2, seen).await);
     assert!(!first(1, seen).await, "the old holder has lost it");
     release(&farm.db, id(1)).await.unwrap();

@@ -9,7 +9,7 @@ use farmhand_core::lease::MarksBelow;
 use farmhand_store::jobs::{cancel, submit};
 use farmhand_store::protocol::{
     Attempt, Claimed, Expired, FinishResult, Opened, Release, Renewed, Told, claim, close, expire, finish,
-    fire, look, open, overdue, release, renew, retry, sweep,
+    fire, open, overdue, poll, release, renew, retry, sweep,
 };
 use farmhand_store::{Db, LeaseIdentity};
 use jiff::Timestamp;
@@ -142,10 +142,10 @@ impl Agent {
             ttls: vec![i64::MAX],
             marks: vec![i64::MAX],
         };
-        let seen = look(&self.db, &self.me, &all).await.unwrap().silent;
+        let seen = poll(&self.db, &self.me, &all).await.unwrap().silent;
         let after = seen.iter().filter(|n| n.address > self.me.address);
         if let Some(n) = after.chain(&seen).next() {
-            let ended = expire(&self.db, &n.address, n.session, n.life, n.beat)
+            let ended = expire(&self.db, &n.address, n.session, n.incarnation, n.renewals)
                 .await
                 .unwrap();
             assert!(matches!(ended, Expired::Done { .. } | Expired::Changed));
@@ -167,12 +167,12 @@ impl Agent {
 }
 
 async fn session(db: &Db, address: &str) -> Option<LeaseIdentity> {
-    let life = Uuid::new_v4();
-    match open(db, &info(address, life, json!({}))).await.unwrap() {
+    let incarnation = Uuid::new_v4();
+    match open(db, &info(address, incarnation, json!({}))).await.unwrap() {
         Opened::Session(session) => Some(LeaseIdentity {
             address: address.to_owned(),
             session,
-            life,
+            incarnation,
         }),
         _ => None,
     }

@@ -5,7 +5,7 @@ use farmhand_core::lease::MarksBelow;
 use farmhand_core::run::RunState;
 use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, cancel, pause, submit};
-use farmhand_store::protocol::{Claimed, Finish, Triggered, claim, finish, look, settle};
+use farmhand_store::protocol::{Claimed, Finish, Triggered, claim, finish, poll, settle};
 use farmhand_store::reading;
 use jiff::Timestamp;
 use serde_json::json;
@@ -87,7 +87,7 @@ async fn the_end_of_a_parent_makes_one_run_with_its_number_instant_and_parameter
     let held = take(&farm, &me, "p").await;
     finish(&farm.db, &[success(&me, &held)]).await.unwrap();
     assert!(
-        look(&farm.db, &me, &MarksBelow::default())
+        poll(&farm.db, &me, &MarksBelow::default())
             .await
             .unwrap()
             .unsettled
@@ -96,7 +96,7 @@ async fn the_end_of_a_parent_makes_one_run_with_its_number_instant_and_parameter
     let made = settle(&farm.db, Some(&["p".to_owned()])).await.unwrap();
     assert_eq!((made.len(), made[0].run_ids.len()), (1, 1), "{made:?}");
     assert!(
-        !look(&farm.db, &me, &MarksBelow::default())
+        !poll(&farm.db, &me, &MarksBelow::default())
             .await
             .unwrap()
             .unsettled

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use farmhand_core::definition::JobSpec;
 use farmhand_core::lease::MarksBelow;
-use farmhand_store::protocol::{Expired, NodeInfo, Opened, Renewed, Told, close, expire, look, open, renew};
+use farmhand_store::protocol::{Expired, NodeInfo, Opened, Renewed, Told, close, expire, open, poll, renew};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -13,10 +13,10 @@ use crate::fixture::{Farm, info, spec};
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(5);
 
-fn node(life: Uuid, ttl: Duration) -> NodeInfo {
+fn node(incarnation: Uuid, ttl: Duration) -> NodeInfo {
     NodeInfo {
         ttl,
-        ..info("a", life, json!({}))
+        ..info("a", incarnation, json!({}))
     }
 }
 
@@ -39,9 +39,9 @@ async fn a_renewal_with_a_shorter_ttl_does_not_shorten_the_wait_of_challengers()
 #[tokio::test]
 async fn adopting_a_session_with_a_shorter_ttl_keeps_the_longer_one() {
     let farm = Farm::new().await;
-    let life = Uuid::new_v4();
+    let incarnation = Uuid::new_v4();
     for (said, kept) in [(LONG, 60_000), (SHORT, 60_000), (LONG * 2, 120_000)] {
-        let opened = open(&farm.db, &node(life, said)).await.unwrap();
+        let opened = open(&farm.db, &node(incarnation, said)).await.unwrap();
         assert_eq!(opened, Opened::Session(1));
         assert_eq!(ttl(&farm).await, kept, "after {said:?}");
     }
@@ -51,14 +51,14 @@ async fn adopting_a_session_with_a_shorter_ttl_keeps_the_longer_one() {
 async fn the_next_session_takes_a_shorter_ttl() {
     let farm = Farm::new().await;
     open(&farm.db, &node(Uuid::new_v4(), LONG)).await.unwrap();
-    let beat = farm.beat("a").await;
-    let life: Uuid = farm
+    let renewals = farm.renewals("a").await;
+    let incarnation: Uuid = farm
         .sql
-        .query_one("SELECT life FROM farmhand.node", &[])
+        .query_one("SELECT incarnation FROM farmhand.node", &[])
         .await
         .unwrap()
         .get(0);
-    let done = expire(&farm.db, "a", 1, life, beat).await.unwrap();
+    let done = expire(&farm.db, "a", 1, incarnation, renewals).await.unwrap();
     assert!(matches!(done, Expired::Done { .. }));
     open(&farm.db, &node(Uuid::new_v4(), SHORT)).await.unwrap();
     assert_eq!(ttl(&farm).await, 5_000);
@@ -74,27 +74,29 @@ async fn a_new_session_keeps_the_ttl_that_a_held_over_run_was_started_under() {
         ..spec()
     };
     farm.held_run(&me, "j", hold).await;
-    let beat = farm.beat("a").await;
-    let done = expire(&farm.db, "a", me.session, me.life, beat).await.unwrap();
+    let renewals = farm.renewals("a").await;
+    let done = expire(&farm.db, "a", me.session, me.incarnation, renewals)
+        .await
+        .unwrap();
     assert!(matches!(done, Expired::Done { .. }));
-    let life = Uuid::new_v4();
-    let Opened::Session(session) = open(&farm.db, &node(life, SHORT)).await.unwrap() else {
+    let incarnation = Uuid::new_v4();
+    let Opened::Session(session) = open(&farm.db, &node(incarnation, SHORT)).await.unwrap() else {
         panic!("the address is free")
     };
     let other = farm.node("b").await;
-    let seen = look(&farm.db, &other, &MarksBelow::default()).await.unwrap();
+    let seen = poll(&farm.db, &other, &MarksBelow::default()).await.unwrap();
     assert_eq!(seen.orphans.len(), 1);
     assert_eq!(seen.orphans[0].ttl_ms, 60_000);
     // It stays so through the ends of sessions that did not hold it.
     let again = farmhand_store::LeaseIdentity {
         session,
-        life,
+        incarnation,
         ..me.clone()
     };
     close(&farm.db, &again).await.unwrap();
     open(&farm.db, &node(Uuid::new_v4(), SHORT)).await.unwrap();
     assert_eq!(
-        look(&farm.db, &other, &MarksBelow::default())
+        poll(&farm.db, &other, &MarksBelow::default())
             .await
             .unwrap()
             .orphans[0]
@@ -106,11 +108,11 @@ async fn a_new_session_keeps_the_ttl_that_a_held_over_run_was_started_under() {
 #[tokio::test]
 async fn the_longest_lease_stays_recorded_when_its_session_is_over() {
     let farm = Farm::new().await;
-    let life = Uuid::new_v4();
-    open(&farm.db, &node(life, SHORT)).await.unwrap();
+    let incarnation = Uuid::new_v4();
+    open(&farm.db, &node(incarnation, SHORT)).await.unwrap();
     let other = farm.node("b").await;
     let longest = async || {
-        look(&farm.db, &other, &MarksBelow::default())
+        poll(&farm.db, &other, &MarksBelow::default())
             .await
             .unwrap()
             .database
@@ -121,7 +123,7 @@ async fn the_longest_lease_stays_recorded_when_its_session_is_over() {
     let me = farmhand_store::LeaseIdentity {
         address: "a".to_owned(),
         session: 1,
-        life,
+        incarnation,
     };
     renew(&farm.db, &me, LONG, &Told::default()).await.unwrap();
     assert_eq!(longest().await, 60_000);

@@ -7,7 +7,7 @@ use farmhand_core::definition::{Command, JobSpec};
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::jobs::{JobChange, apply, submit};
 use farmhand_store::leases::{self, Asked};
-use farmhand_store::protocol::{Opened, claim_gated, look, open};
+use farmhand_store::protocol::{Opened, claim_gated, open, poll};
 use farmhand_store::{Db, LeaseIdentity};
 use farmhand_tests::pg::TestDb;
 use serde_json::json;
@@ -80,7 +80,7 @@ async fn agent(db: &Db) -> LeaseIdentity {
     LeaseIdentity {
         address: info.address,
         session,
-        life: info.life,
+        incarnation: info.incarnation,
     }
 }
 
@@ -129,7 +129,7 @@ async fn every_statement_of_named_leases_means_what_the_model_says() {
                 6..10 => Stmt::Renew(any_fence(&mut chance, &known)),
                 10..12 => Stmt::Release(any_fence(&mut chance, &known)),
                 // Only while the run waits does the agent look for it.
-                12..14 if !s.db.run => Stmt::Look,
+                12..14 if !s.db.run => Stmt::Poll,
                 14..16 if !s.db.run => match any_key(&mut chance, &known, s.db.row) {
                     Some(key) => Stmt::Free(key),
                     None => continue,
@@ -182,9 +182,9 @@ async fn every_statement_of_named_leases_means_what_the_model_says() {
                     assert_eq!(own, before != s.db.row, "{stmt:?} {place}");
                     effects[2] += u32::from(own);
                 }
-                Stmt::Look => {
-                    let looked = look(&db, &me, &MarksBelow::default()).await.unwrap();
-                    let shown = looked.awaited_leases.into_iter().flatten().next();
+                Stmt::Poll => {
+                    let polled = poll(&db, &me, &MarksBelow::default()).await.unwrap();
+                    let shown = polled.awaited_leases.into_iter().flatten().next();
                     match (shown, expected) {
                         (Some(lease), Reply::HeldBy(held)) => {
                             assert_eq!(*known.keys.entry(lease.shown).or_insert(held), held, "{place}");
@@ -207,11 +207,13 @@ async fn every_statement_of_named_leases_means_what_the_model_says() {
             let running: i64 = sql.query_one(running, &[]).await.unwrap().get(0);
             assert_eq!(running, i64::from(s.db.run), "{stmt:?} {place}");
             let row = sql
-                .query_opt("SELECT fence, beat FROM farmhand.lease", &[])
+                .query_opt("SELECT fence, renewals FROM farmhand.lease", &[])
                 .await
                 .unwrap();
             let row: Option<(i64, i64)> = row.map(|row| (row.get(0), row.get(1)));
-            let wanted = s.db.row.map(|row| (known.fence(row.fence), i64::from(row.beat)));
+            let wanted =
+                s.db.row
+                    .map(|row| (known.fence(row.fence), i64::from(row.renewals)));
             assert_eq!(row, wanted, "{stmt:?} {place}");
         }
     }

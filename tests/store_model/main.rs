@@ -53,7 +53,7 @@ fn config() -> Config {
         longer: [[0; 2]; 2],
         max_attempts: u8::MAX,
         max_session: [u8::MAX; 2],
-        max_lives: u8::MAX,
+        max_incarnations: u8::MAX,
         max_lost_commits: 0,
         faults: Faults::default(),
         features: Features::default(),
@@ -89,7 +89,7 @@ impl Chance {
     fn statement(&mut self, s: &State) -> (u8, Stmt) {
         let address = self.of(2);
         let node = s.db.nodes[usize::from(address)];
-        let (session, life) = (self.near(node.session), self.life(node.life));
+        let (session, incarnation) = (self.near(node.session), self.incarnation(node.incarnation));
         let run = self.of(2);
         let row = s.db.runs[usize::from(run)];
         let held = Held {
@@ -105,23 +105,23 @@ impl Chance {
         };
         let stmt = match self.below(21) {
             0..4 => Stmt::Open {
-                life: 1 + self.of(3),
+                incarnation: 1 + self.of(3),
                 longer: self.of(3),
             },
             4..6 => Stmt::Renew {
                 session,
-                life,
+                incarnation,
                 known: 0,
                 longer: self.of(3),
             },
             6 => Stmt::Close {
                 session,
-                life,
+                incarnation,
                 known: [[ANY; 2], [ANY; 2], [self.of(3), self.of(3)]][usize::from(self.of(3))],
             },
             7..13 => Stmt::Claim {
                 session,
-                life,
+                incarnation,
                 server: s.db.server,
             },
             13 => Stmt::Finish { held },
@@ -130,8 +130,8 @@ impl Chance {
             16..19 => Stmt::Expire {
                 address,
                 session,
-                life,
-                beat: self.near(node.beat),
+                incarnation,
+                renewals: self.near(node.renewals),
             },
             19 => Stmt::Sweep,
             // A stopwatch does not outlive a server, so this one names no fence.
@@ -145,7 +145,7 @@ impl Chance {
         (address, stmt)
     }
 
-    fn life(&mut self, right: u8) -> u8 {
+    fn incarnation(&mut self, right: u8) -> u8 {
         if self.below(12) == 0 {
             1 + self.of(3)
         } else {

@@ -73,8 +73,10 @@ impl Real {
         let db = &self.db;
         let row = |held: Held| self.runs[usize::from(held.run)];
         match stmt {
-            Stmt::Open { life, longer } => {
-                let opened = protocol::open(db, &info(address, life, longer)).await.unwrap();
+            Stmt::Open { incarnation, longer } => {
+                let opened = protocol::open(db, &info(address, incarnation, longer))
+                    .await
+                    .unwrap();
                 match opened {
                     Opened::Session(session) => Reply::Opened {
                         session: small(session),
@@ -85,13 +87,13 @@ impl Real {
             }
             Stmt::Renew {
                 session,
-                life,
+                incarnation,
                 longer,
                 ..
             } => {
                 match protocol::renew(
                     db,
-                    &me(address, session, life),
+                    &me(address, session, incarnation),
                     ttl(longer),
                     &protocol::Told::default(),
                 )
@@ -112,19 +114,25 @@ impl Real {
                     }
                 }
             }
-            Stmt::Close { session, life, known } => {
+            Stmt::Close {
+                session,
+                incarnation,
+                known,
+            } => {
                 let may_free = |freed: &Freed| {
                     let r = self.runs.iter().position(|id| *id == freed.run_id);
                     r.is_some_and(|r| known[r] == ANY || i32::from(known[r]) == freed.attempt)
                 };
-                let closed = protocol::close_if(db, &me(address, session, life), may_free)
+                let closed = protocol::close_if(db, &me(address, session, incarnation), may_free)
                     .await
                     .unwrap();
                 updated(matches!(closed, Closed::Done { .. }))
             }
-            Stmt::Claim { session, life, .. } => {
+            Stmt::Claim {
+                session, incarnation, ..
+            } => {
                 let only = [self.runs[usize::from(pick)]];
-                let won = protocol::claim(db, &me(address, session, life), 1, Some(&only))
+                let won = protocol::claim(db, &me(address, session, incarnation), 1, Some(&only))
                     .await
                     .unwrap();
                 assert!(won.len() <= 1);
@@ -159,11 +167,11 @@ impl Real {
             Stmt::Expire {
                 address,
                 session,
-                life,
-                beat,
+                incarnation,
+                renewals,
             } => {
-                let (name, life) = (name_of(address), uuid(life));
-                let ended = protocol::expire(db, name, i64::from(session), life, i64::from(beat))
+                let (name, incarnation) = (name_of(address), uuid(incarnation));
+                let ended = protocol::expire(db, name, i64::from(session), incarnation, i64::from(renewals))
                     .await
                     .unwrap();
                 updated(matches!(ended, Expired::Done { .. }))
@@ -178,7 +186,7 @@ impl Real {
                     protocol::release_held(db, row(held), attempt, name_of(held.address), session).await;
                 updated(freed.unwrap().is_some())
             }
-            Stmt::Look { .. } | Stmt::OpenEpoch { .. } | Stmt::RaiseHeld { .. } => {
+            Stmt::Poll { .. } | Stmt::OpenEpoch { .. } | Stmt::RaiseHeld { .. } => {
                 unreachable!("not drawn")
             }
         }
@@ -189,14 +197,14 @@ impl Real {
     pub async fn db(&self, model: &state::Db) -> state::Db {
         let mut db = *model;
         db.nodes = [state::NO_NODE; 2];
-        let nodes = "SELECT address, session, life, open, beat, ttl_ms FROM farmhand.node";
+        let nodes = "SELECT address, session, incarnation, open, renewals, ttl_ms FROM farmhand.node";
         for row in self.sql.query(nodes, &[]).await.unwrap() {
-            let life: Uuid = row.get(2);
+            let incarnation: Uuid = row.get(2);
             db.nodes[usize::from(row.get::<_, String>(0) == name_of(1))] = Node {
                 session: small(row.get(1)),
-                life: u8::try_from(life.as_u128()).unwrap(),
+                incarnation: u8::try_from(incarnation.as_u128()).unwrap(),
                 open: row.get(3),
-                beat: small(row.get(4)),
+                renewals: small(row.get(4)),
                 longer: small(row.get::<_, i64>(5) / 1_000) - 30,
             };
         }
@@ -311,15 +319,15 @@ fn name_of(address: u8) -> &'static str {
     ["a", "b"][usize::from(address)]
 }
 
-fn uuid(life: u8) -> Uuid {
-    Uuid::from_u128(u128::from(life))
+fn uuid(incarnation: u8) -> Uuid {
+    Uuid::from_u128(u128::from(incarnation))
 }
 
-fn me(address: u8, session: u8, life: u8) -> LeaseIdentity {
+fn me(address: u8, session: u8, incarnation: u8) -> LeaseIdentity {
     LeaseIdentity {
         address: name_of(address).to_owned(),
         session: i64::from(session),
-        life: uuid(life),
+        incarnation: uuid(incarnation),
     }
 }
 
@@ -327,11 +335,11 @@ fn ttl(longer: u8) -> Duration {
     TTL + Duration::from_secs(u64::from(longer))
 }
 
-pub fn info(address: u8, life: u8, longer: u8) -> NodeInfo {
+pub fn info(address: u8, incarnation: u8, longer: u8) -> NodeInfo {
     NodeInfo {
         address: name_of(address).to_owned(),
         name: name_of(address).to_owned(),
-        life: uuid(life),
+        incarnation: uuid(incarnation),
         ttl: ttl(longer),
         slots: 8,
         labels: json!({}),

@@ -39,7 +39,7 @@ pub fn launch(dir: &Path) -> Launch {
     let now = boottime_ns();
     let serving = Serving {
         session: 7,
-        life: Uuid::new_v4(),
+        incarnation: Uuid::new_v4(),
     };
     let mut launch = Launch::new(
         dir.to_path_buf(),

@@ -18,14 +18,14 @@ const PAGE: i64 = 1_000;
 
 /// What is to be done with each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum BulkAction {
     /// Those that have not ended.
     Cancel,
     /// Those that have ended, in new runs.
     Retry,
 }
 
-impl Deed {
+impl BulkAction {
     /// Of the runs that are chosen without a state.
     pub fn states(self) -> &'static [RunState] {
         match self {
@@ -84,7 +84,7 @@ impl Chosen {
     ///
     /// # Errors
     /// 2 for a choice of nothing, or of states that do not fit; 3 for a job or run that never was; 4 for more than `most`.
-    pub async fn find(&self, db: &Db, deed: Deed, most: usize) -> Result<Vec<Picked>, Refusal> {
+    pub async fn find(&self, db: &Db, bulk: BulkAction, most: usize) -> Result<Vec<Picked>, Refusal> {
         if self.runs.len() > most {
             return Err(too_many(most));
         }
@@ -100,13 +100,13 @@ impl Chosen {
             });
         }
         if named.is_empty() {
-            self.matching(db, deed, most).await
+            self.matching(db, bulk, most).await
         } else {
             Ok(named)
         }
     }
 
-    async fn matching(&self, db: &Db, deed: Deed, most: usize) -> Result<Vec<Picked>, Refusal> {
+    async fn matching(&self, db: &Db, bulk: BulkAction, most: usize) -> Result<Vec<Picked>, Refusal> {
         let texts = [&self.job, &self.node].iter().all(|t| t.is_none());
         let pairs = [&self.label, &self.param].iter().all(|t| t.is_none());
         let times = [self.since, self.until].iter().all(Option::is_none);
@@ -117,13 +117,13 @@ impl Chosen {
         if let Some(name) = &self.job {
             job::known(db, name).await?;
         }
-        self.states.iter().try_for_each(|state| deed.check(*state))?;
+        self.states.iter().try_for_each(|state| bulk.check(*state))?;
         // The list knows ends alone; runs that have not ended are chosen by their instant below.
-        let ended = deed == Deed::Retry;
+        let ended = bulk == BulkAction::Retry;
         let filter = RunFilter {
             job: self.job.clone(),
             states: if self.states.is_empty() {
-                deed.states()
+                bulk.states()
             } else {
                 &self.states
             }
@@ -223,13 +223,13 @@ const MANY: usize = 1_000;
 /// As [`Chosen::find`].
 pub(crate) async fn perform(
     db: &Db,
-    deed: Deed,
+    bulk: BulkAction,
     chosen: &Chosen,
     from_failed: bool,
     by: By<'_>,
     commit: bool,
 ) -> Result<Said, Refusal> {
-    let items = chosen.find(db, deed, MANY).await?;
+    let items = chosen.find(db, bulk, MANY).await?;
     let jobs: BTreeSet<&str> = items.iter().map(|run| run.job_id.as_str()).collect();
     let jobs: Vec<&str> = jobs.into_iter().collect();
     let allowed = restrictions::allowed(db, &jobs).await?;
@@ -240,7 +240,7 @@ pub(crate) async fn perform(
     }
     // What ended, or has not ended, since it was ticked.
     let (items, others): (Vec<_>, Vec<_>) =
-        (items.into_iter()).partition(|run| run.state.is_final() == (deed == Deed::Retry));
+        (items.into_iter()).partition(|run| run.state.is_final() == (bulk == BulkAction::Retry));
     if items.is_empty() && !beyond.is_empty() {
         return Ok(format!(
             "{} match, which you may not act on; there is nothing to do",
@@ -256,12 +256,12 @@ pub(crate) async fn perform(
         .iter()
         .filter(|run| matches!(run.state, RunState::Succeeded | RunState::Lost));
     let unsure = unsure.count();
-    let twice = (deed == Deed::Retry && unsure > 0)
+    let twice = (bulk == BulkAction::Retry && unsure > 0)
         .then(|| format!("{unsure} of them succeeded or were lost: what they did may be done again"));
     let (mut done, mut refused) = (Vec::new(), others.len());
     if commit {
         let numbers: Vec<i64> = items.iter().map(|run| run.run_id).collect();
-        let many = Many::begin(db, deed, chosen, &numbers, by.who).await?;
+        let many = Many::begin(db, bulk, chosen, &numbers, by.who).await?;
         for run in &numbers {
             match many.act(db, *run, from_failed, by.once).await {
                 Ok((run, _)) => done.push(run),
@@ -272,13 +272,13 @@ pub(crate) async fn perform(
             }
         }
     }
-    let mut what = match (deed, commit) {
-        (Deed::Cancel, false) => format!(
+    let mut what = match (bulk, commit) {
+        (BulkAction::Cancel, false) => format!(
             "{of} end: what waits does not start, what runs gets SIGTERM, and SIGKILL after its grace"
         ),
-        (Deed::Retry, false) => format!("{of} are run again, with their parameters, as new runs"),
-        (Deed::Cancel, true) => format!("{of}: {} cancelled", done.len()),
-        (Deed::Retry, true) => format!("{of}: {} run again", done.len()),
+        (BulkAction::Retry, false) => format!("{of} are run again, with their parameters, as new runs"),
+        (BulkAction::Cancel, true) => format!("{of}: {} cancelled", done.len()),
+        (BulkAction::Retry, true) => format!("{of}: {} run again", done.len()),
     };
     if !beyond.is_empty() {
         what.push_str(&format!("; not {}, which you may not act on", counted(&beyond)));

@@ -24,7 +24,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-pub use bulk::{Chosen, Deed};
+pub use bulk::{BulkAction, Chosen};
 pub use moment::{moment, past_moment};
 pub use perform::perform;
 pub use refusal::{Kind, Refusal};
@@ -60,7 +60,7 @@ pub enum Action {
     /// Cancel or run again each of many.
     Many {
         /// Which of the two.
-        deed: Deed,
+        bulk: BulkAction,
         /// Each of these.
         chosen: Chosen,
         /// Of flows, only what did not succeed.
@@ -230,13 +230,13 @@ impl Action {
                 run("farmhand run retry", *id) + flag(*from_failed, " --from-failed")
             }
             Self::Many {
-                deed,
+                bulk,
                 chosen,
                 from_failed,
             } => {
-                let words = match deed {
-                    Deed::Cancel => "farmhand run cancel",
-                    Deed::Retry => "farmhand run retry",
+                let words = match bulk {
+                    BulkAction::Cancel => "farmhand run cancel",
+                    BulkAction::Retry => "farmhand run retry",
                 };
                 format!(
                     "{words}{}{}",
@@ -307,7 +307,7 @@ mod tests {
             ),
             (
                 Action::Many {
-                    deed: Deed::Retry,
+                    bulk: BulkAction::Retry,
                     chosen: Chosen {
                         job: Some(job()),
                         states: vec![farmhand_core::run::RunState::Failed],
@@ -319,7 +319,7 @@ mod tests {
             ),
             (
                 Action::Many {
-                    deed: Deed::Cancel,
+                    bulk: BulkAction::Cancel,
                     chosen: Chosen {
                         runs: vec![7, 9],
                         ..Chosen::default()

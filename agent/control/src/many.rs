@@ -6,11 +6,11 @@ use farmhand_store::jobs::{self, Once};
 use farmhand_store::{Db, StoreError};
 use serde_json::json;
 
-use crate::{Chosen, Deed, Refusal, runs};
+use crate::{BulkAction, Chosen, Refusal, runs};
 
 /// Cancels or retries several runs under one event. The event is written before the first run is touched.
 pub struct Many<'a> {
-    deed: Deed,
+    bulk: BulkAction,
     of: usize,
     who: &'a str,
 }
@@ -22,20 +22,20 @@ impl<'a> Many<'a> {
     /// When the database does not take the event: nothing is done.
     pub async fn begin(
         db: &Db,
-        deed: Deed,
+        bulk: BulkAction,
         chosen: &Chosen,
         runs: &[i64],
         who: &'a str,
     ) -> Result<Self, Refusal> {
         let many = Self {
-            deed,
+            bulk,
             of: runs.len(),
             who,
         };
         if many.is_told() {
-            let kind = match deed {
-                Deed::Cancel => "cancel_many",
-                Deed::Retry => "retry_many",
+            let kind = match bulk {
+                BulkAction::Cancel => "cancel_many",
+                BulkAction::Retry => "retry_many",
             };
             let options = chosen.options();
             let filter = options.trim().strip_suffix(" --yes");
@@ -61,7 +61,7 @@ impl<'a> Many<'a> {
         once: Option<Once<'_>>,
     ) -> Result<(i64, String), Refusal> {
         let who = self.who;
-        if self.deed == Deed::Cancel {
+        if self.bulk == BulkAction::Cancel {
             let outcome = if self.is_told() {
                 jobs::cancel_one_of_many(db, run, who).await?
             } else {
@@ -83,11 +83,11 @@ impl<'a> Many<'a> {
     /// The database failed after so many of them.
     pub fn stopped(&self, done: usize, error: StoreError) -> Refusal {
         let of = self.of;
-        let done = match self.deed {
-            Deed::Cancel => {
+        let done = match self.bulk {
+            BulkAction::Cancel => {
                 format!("{done} of {of} runs had been cancelled; the same again cancels the rest")
             }
-            Deed::Retry => format!(
+            BulkAction::Retry => format!(
                 "{done} of {of} runs had been run again: look at the newest runs before you choose the rest"
             ),
         };

@@ -50,10 +50,10 @@ pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Resu
         Action::Cancel { run, firing } => cancel(db, *run, *firing, who, commit).await?,
         Action::Retry { run, from_failed } => retry(db, *run, *from_failed, by, commit).await?,
         Action::Many {
-            deed,
+            bulk,
             chosen,
             from_failed,
-        } => crate::bulk::perform(db, *deed, chosen, *from_failed, by, commit).await?,
+        } => crate::bulk::perform(db, *bulk, chosen, *from_failed, by, commit).await?,
         Action::Pause { job, reason } => pause(db, job, reason.as_deref(), who, commit).await?,
         Action::Resume { job } => resume(db, job, who, commit).await?,
         Action::Backfill { job, from, to, max } => {

@@ -30,20 +30,20 @@ impl Alone {
     }
 
     /// A renewal was answered. False when somebody else has renewed the session, too.
-    pub fn answered(&mut self, now: BootInstant, shown: EpochKey, beat: i64) -> bool {
+    pub fn answered(&mut self, now: BootInstant, shown: EpochKey, renewals: i64) -> bool {
         if let Some((_, renewals)) = &mut self.unsure {
             *renewals += 1;
         }
         let first = self.shown.is_none();
         // Another database, or older rows in this one, may show as held what has ended.
-        if self.shown.as_ref() != Some(&shown) || beat <= self.latest {
-            self.ours_until = beat.saturating_add(LATE);
+        if self.shown.as_ref() != Some(&shown) || renewals <= self.latest {
+            self.ours_until = renewals.saturating_add(LATE);
             if !first {
                 self.unsure(now);
             }
         }
-        (self.shown, self.latest) = (Some(shown), beat);
-        beat <= self.ours_until
+        (self.shown, self.latest) = (Some(shown), renewals);
+        renewals <= self.ours_until
     }
 
     /// The database may show something as held that this agent asked for and does not know.
@@ -76,16 +76,16 @@ mod tests {
     #[test]
     fn who_renews_alone_is_alone_whatever_is_lost() {
         let mut alone = Alone::default();
-        let mut beat = 7;
+        let mut renewals = 7;
         for n in 0..1_000 {
             alone.sends();
             // Every third is lost, and every other one of these has been committed.
             match n % 6 {
                 0 => {}
-                3 => beat += 1,
+                3 => renewals += 1,
                 _ => {
-                    beat += 1;
-                    assert!(alone.answered(at(n), key("a"), beat), "{n}");
+                    renewals += 1;
+                    assert!(alone.answered(at(n), key("a"), renewals), "{n}");
                 }
             }
         }

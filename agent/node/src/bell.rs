@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// Rung by the session's looks.
+/// Rung by the session's polls.
 #[derive(Default)]
 pub struct Bell {
     pub(crate) rung: Notify,
@@ -13,7 +13,7 @@ pub struct Bell {
 
 impl Bell {
     /// `notifies`: some job tells somebody; `now`: there is something to tell.
-    pub fn looked(&self, notifies: bool, now: bool) {
+    pub fn polled(&self, notifies: bool, now: bool) {
         self.watched.store(notifies, Ordering::Relaxed);
         if now {
             self.rung.notify_one();

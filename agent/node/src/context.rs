@@ -58,14 +58,14 @@ impl Context {
             .clone()
     }
 
-    /// What this node says about itself when it opens a session under `life`.
-    pub fn node_info(&self, life: Uuid) -> NodeInfo {
+    /// What this node says about itself when it opens a session under `incarnation`.
+    pub fn node_info(&self, incarnation: Uuid) -> NodeInfo {
         let (config, tunable) = (&self.config, self.tunable());
         let last = self.memory.latest().filter(|m| m.address == config.address);
         NodeInfo {
             address: config.address.clone(),
             name: config.node_name.clone(),
-            life,
+            incarnation,
             ttl: config.lease_ttl,
             slots: i32::try_from(tunable.slots).unwrap_or(i32::MAX),
             labels: json!(tunable.labels),

@@ -8,9 +8,9 @@ use std::time::Duration;
 use farmhand_core::lease::{
     BootInstant, EpochKey, HeldOverKey, LeaseTiming, MarksBelow, NamedKey, NodeKey, SilentNode, Stopwatches,
 };
-use farmhand_store::protocol::Look;
+use farmhand_store::protocol::Poll;
 
-/// What a look at the farm made ripe.
+/// What a poll of the farm made ripe.
 #[derive(Debug, Default)]
 pub struct Ripe {
     pub expire: Vec<(NodeKey, Duration)>,
@@ -24,7 +24,7 @@ pub struct FailureDetector {
     timing: LeaseTiming,
     slewed: bool,
     stopwatches: Stopwatches,
-    next_look: BootInstant,
+    next_poll: BootInstant,
     /// PostgreSQL's notifications arrive here.
     told: bool,
     in_flight: bool,
@@ -48,7 +48,7 @@ impl FailureDetector {
             timing,
             slewed,
             stopwatches: Stopwatches::default(),
-            next_look: BootInstant(0),
+            next_poll: BootInstant(0),
             told: false,
             in_flight: false,
             acting: HashSet::new(),
@@ -62,25 +62,25 @@ impl FailureDetector {
         }
     }
 
-    /// True once per due look; the caller then sends it.
+    /// True once per due poll; the caller then sends it.
     pub fn take_due(&mut self, now: BootInstant) -> bool {
-        let due = !self.in_flight && now >= self.next_look;
+        let due = !self.in_flight && now >= self.next_poll;
         self.in_flight |= due;
         due
     }
 
-    /// Whether notifications arrive: what looks are for besides silent nodes.
+    /// Whether notifications arrive: what polls are for besides silent nodes.
     pub fn told(&mut self, told: bool) {
         self.told = told;
     }
 
     /// Look again at once.
-    pub fn look_now(&mut self) {
-        self.next_look = BootInstant(0);
+    pub fn poll_now(&mut self) {
+        self.next_poll = BootInstant(0);
     }
 
     pub fn next_wakeup(&self) -> Option<BootInstant> {
-        (!self.in_flight).then_some(self.next_look)
+        (!self.in_flight).then_some(self.next_poll)
     }
 
     /// Which nodes to ask for.
@@ -91,53 +91,53 @@ impl FailureDetector {
     /// The next server may be an older copy of the last: every stopwatch starts anew.
     pub fn reconnected(&mut self) {
         self.reset();
-        self.look_now();
+        self.poll_now();
     }
 
-    /// A look had no answer.
-    pub fn look_failed(&mut self, now: BootInstant) {
+    /// A poll had no answer.
+    pub fn poll_failed(&mut self, now: BootInstant) {
         self.in_flight = false;
-        self.next_look = now + self.timing.look_every(self.told);
+        self.next_poll = now + self.timing.poll_every(self.told);
     }
 
-    /// Returns the epoch left behind if this look shows another one.
-    pub fn looked(&mut self, own: &str, received: BootInstant, look: &Look) -> Option<i64> {
+    /// Returns the epoch left behind if this poll shows another one.
+    pub fn polled(&mut self, own: &str, received: BootInstant, poll: &Poll) -> Option<i64> {
         self.in_flight = false;
-        let now = look.database.key();
-        let before = self.shown.replace((now.clone(), look.database.epoch));
+        let now = poll.database.key();
+        let before = self.shown.replace((now.clone(), poll.database.epoch));
         // A new epoch on the same server goes on with what was seen there.
         if self.slewed || before.as_ref().is_some_and(|(key, _)| key.server != now.server) {
             self.reset();
         }
-        self.claims_open = look.database.open;
+        self.claims_open = poll.database.open;
         if !self.slewed {
-            self.observe(own, received, look);
+            self.observe(own, received, poll);
         }
         let s = &self.stopwatches;
-        let poll = s.nodes.next_poll(received, self.timing, self.told);
-        self.next_look = s.next_wakeup_of_rest(received).map_or(poll, |at| poll.min(at));
+        let next = s.nodes.next_poll(received, self.timing, self.told);
+        self.next_poll = s.next_wakeup_of_rest(received).map_or(next, |at| next.min(at));
         before
             .map(|(_, epoch)| epoch)
-            .filter(|epoch| *epoch != look.database.epoch)
+            .filter(|epoch| *epoch != poll.database.epoch)
     }
 
-    fn observe(&mut self, own: &str, received: BootInstant, look: &Look) {
+    fn observe(&mut self, own: &str, received: BootInstant, poll: &Poll) {
         let s = &mut self.stopwatches;
-        let silent = look.silent.iter().map(|n| SilentNode {
+        let silent = poll.silent.iter().map(|n| SilentNode {
             key: NodeKey {
                 address: n.address.clone(),
                 session: n.session,
-                life: n.life,
-                beat: n.beat,
+                incarnation: n.incarnation,
+                renewals: n.renewals,
             },
             mark: n.mark,
             lease: lease(n.ttl_ms),
         });
-        let (above, shortest) = (look.above.unwrap_or(0), look.shortest_ttl_ms.map(lease));
+        let (above, shortest) = (poll.above.unwrap_or(0), poll.shortest_ttl_ms.map(lease));
         s.nodes.heard(own, received, above, shortest, silent);
         s.held_over.observe(
             received,
-            look.orphans.iter().map(|o| {
+            poll.orphans.iter().map(|o| {
                 let key = HeldOverKey {
                     run_id: o.run_id,
                     attempt: o.attempt,
@@ -147,7 +147,7 @@ impl FailureDetector {
                 (key, wait(o.ttl_ms) + millis(o.hold_ms))
             }),
         );
-        let awaited = look.awaited_leases.iter().flatten().map(|l| {
+        let awaited = poll.awaited_leases.iter().flatten().map(|l| {
             let key = NamedKey {
                 name: l.name.clone(),
                 shown: l.shown.clone(),
@@ -155,8 +155,8 @@ impl FailureDetector {
             (key, wait(l.ttl_ms))
         });
         s.named.observe(received, awaited);
-        self.longest = self.longest.max(wait(look.database.longest_lease_ms));
-        let closed = (!look.database.open).then(|| (look.database.key(), self.longest));
+        self.longest = self.longest.max(wait(poll.database.longest_lease_ms));
+        let closed = (!poll.database.open).then(|| (poll.database.key(), self.longest));
         s.epoch.observe(received, closed);
         self.since.get_or_insert(received);
     }
@@ -168,11 +168,11 @@ impl FailureDetector {
 
     /// For how long of a hold this epoch has been watched, when that is more than the database says by a tenth and a
     /// second: an attempt that it does not know lives for that long beyond its lease.
-    pub fn held(&self, now: BootInstant, look: &Look) -> Option<Duration> {
-        let known = millis(look.database.held_ms);
+    pub fn held(&self, now: BootInstant, poll: &Poll) -> Option<Duration> {
+        let known = millis(poll.database.held_ms);
         let held = now.saturating_since(self.since?).saturating_sub(self.longest);
         let more = held > known + known / 10 + Duration::from_secs(1);
-        (more && !self.slewed && look.database.open).then_some(held)
+        (more && !self.slewed && poll.database.open).then_some(held)
     }
 
     /// What may be done now, each handed out once until [`FailureDetector::done`].
@@ -199,7 +199,7 @@ impl FailureDetector {
     /// The statement about `token` was answered, or failed.
     pub fn done(&mut self, token: &str) {
         self.acting.remove(token);
-        self.look_now();
+        self.poll_now();
     }
 
     pub fn set_slewed(&mut self, slewed: bool) {
@@ -254,7 +254,7 @@ mod tests {
 
     use super::*;
 
-    fn look(server: u8, epoch: i64, open: bool, longest_ms: i64, held_ms: i64) -> Look {
+    fn poll(server: u8, epoch: i64, open: bool, longest_ms: i64, held_ms: i64) -> Poll {
         serde_json::from_value(json!({
             "db_now": "2026-01-01T00:00:00Z", "database": {
                 "farm_id": Uuid::nil(), "epoch": epoch, "id": Uuid::from_u128(u128::try_from(epoch).expect("an epoch")),
@@ -267,7 +267,7 @@ mod tests {
             "unsettled": false, "cordoned": false, "draining": false, "drain_until": null, "gates": false,
             "notifies": false, "to_tell": false, "gated_at": null, "awaited_leases": null,
         }))
-        .expect("a look")
+        .expect("a poll")
     }
 
     fn at(s: u64) -> BootInstant {
@@ -279,15 +279,15 @@ mod tests {
         FailureDetector::new(short, false, Duration::ZERO)
     }
 
-    fn opens(w: &mut FailureDetector, now: u64, look: &Look) -> bool {
-        w.looked("me", at(now), look);
+    fn opens(w: &mut FailureDetector, now: u64, poll: &Poll) -> bool {
+        w.polled("me", at(now), poll);
         w.take_ripe(at(now)).open_epoch.is_some()
     }
 
     #[test]
     fn another_server_is_watched_for_the_longest_lease_that_was_ever_recorded() {
         let mut w = detector();
-        let new = look(2, 1, false, 60_000, 0);
+        let new = poll(2, 1, false, 60_000, 0);
         assert!(!opens(&mut w, 100, &new));
         assert!(!opens(&mut w, 159, &new));
         assert!(opens(&mut w, 161, &new));
@@ -296,16 +296,16 @@ mod tests {
     #[test]
     fn a_server_that_is_replaced_while_it_is_watched_is_watched_anew() {
         let mut w = detector();
-        assert!(!opens(&mut w, 100, &look(2, 1, false, 5_000, 0)));
-        assert!(!opens(&mut w, 110, &look(3, 1, false, 5_000, 0)));
-        assert!(opens(&mut w, 116, &look(3, 1, false, 5_000, 0)));
+        assert!(!opens(&mut w, 100, &poll(2, 1, false, 5_000, 0)));
+        assert!(!opens(&mut w, 110, &poll(3, 1, false, 5_000, 0)));
+        assert!(opens(&mut w, 116, &poll(3, 1, false, 5_000, 0)));
     }
 
     #[test]
     fn what_a_failover_lost_of_it_is_remembered() {
         let mut w = detector();
-        w.looked("me", at(1), &look(1, 1, true, 60_000, i64::MAX));
-        let new = look(2, 1, false, 5_000, 0);
+        w.polled("me", at(1), &poll(1, 1, true, 60_000, i64::MAX));
+        let new = poll(2, 1, false, 5_000, 0);
         assert!(!opens(&mut w, 100, &new));
         assert!(!opens(&mut w, 159, &new));
         assert!(opens(&mut w, 161, &new));
@@ -314,30 +314,30 @@ mod tests {
     #[test]
     fn runs_are_claimed_once_what_runs_here_was_compared_with_this_very_server() {
         let mut w = detector();
-        let (one, two) = (look(1, 1, true, 5_000, 0), look(2, 1, true, 5_000, 0));
-        w.looked("me", at(1), &one);
+        let (one, two) = (poll(1, 1, true, 5_000, 0), poll(2, 1, true, 5_000, 0));
+        w.polled("me", at(1), &one);
         assert!(!w.may_claim());
         w.compared(one.database.key());
         assert!(w.may_claim());
-        w.looked("me", at(2), &two);
+        w.polled("me", at(2), &two);
         assert!(!w.may_claim());
     }
 
     #[test]
     fn a_hold_is_known_to_be_over_after_lease_and_hold_in_the_new_epoch() {
         let mut w = detector();
-        let first = look(1, 1, true, 5_000, i64::MAX);
-        w.looked("me", at(1), &first);
+        let first = poll(1, 1, true, 5_000, i64::MAX);
+        w.polled("me", at(1), &first);
         assert_eq!(w.held(at(1_000), &first), None);
-        let open = look(2, 2, true, 5_000, 0);
-        w.looked("me", at(2_000), &open);
+        let open = poll(2, 2, true, 5_000, 0);
+        w.polled("me", at(2_000), &open);
         assert_eq!(w.held(at(2_006), &open), None);
         let held = w.held(at(2_100), &open).expect("longer than nothing");
         assert!(
             held > Duration::from_secs(94) && held < Duration::from_secs(95),
             "{held:?}"
         );
-        assert_eq!(w.held(at(2_100), &look(2, 2, true, 5_000, 94_000)), None);
+        assert_eq!(w.held(at(2_100), &poll(2, 2, true, 5_000, 94_000)), None);
         // The next server may be an older copy.
         w.reconnected();
         assert_eq!(w.held(at(2_101), &open), None);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::{BootInstant, Database, EpochKey};
 use farmhand_store::protocol::{
-    Claimed, Fire, Fired, JobRow, Look, Overdue, PartialClaim, Renewed, Triggered,
+    Claimed, Fire, Fired, JobRow, Overdue, PartialClaim, Poll, Renewed, Triggered,
 };
 use farmhand_store::tables::Dispatched;
 use farmhand_store::{Note, StoreError};
@@ -21,10 +21,10 @@ pub enum Input {
         sent: BootInstant,
         result: Result<Renewed, StoreError>,
     },
-    Looked {
+    Polled {
         sent: BootInstant,
         received: BootInstant,
-        result: Result<Look, StoreError>,
+        result: Result<Poll, StoreError>,
     },
     /// Those that changed after `after`; `newest` was there when they were asked for, as far as that is known.
     JobsLoaded {

@@ -141,8 +141,8 @@ mod tests {
             longest_lease_ms: 0,
             address: "a".into(),
             session: 1,
-            life: Uuid::nil(),
-            beat: 1,
+            incarnation: Uuid::nil(),
+            renewals: 1,
         }
     }
 

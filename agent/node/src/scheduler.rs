@@ -1,4 +1,4 @@
-//! Which jobs this agent fires, when it looks for work, and how much it asks for.
+//! Which jobs this agent fires, when it polls for work, and how much it asks for.
 //!
 //! Pure bookkeeping over a small copy of every job's schedule; times are the database's.
 
@@ -25,7 +25,7 @@ const START_OVER: Duration = Duration::from_secs(60);
 /// Nodes that wake for a due instant by themselves, one after the other.
 pub const TRYING_RANKS: usize = 3;
 
-/// By then the first ranks have fired it, or a look has shown it overdue.
+/// By then the first ranks have fired it, or a poll has shown it overdue.
 const LEFT_TO_OTHERS: Duration = Duration::from_secs(3);
 
 struct CachedJob {
@@ -36,7 +36,7 @@ struct CachedJob {
     wake: Timestamp,
     /// Whether this agent fires it at `wake`.
     fires: bool,
-    /// Its schedule has come to its end, as far as is known here: not waited for, until a look shows it overdue.
+    /// Its schedule has come to its end, as far as is known here: not waited for, until a poll shows it overdue.
     over: bool,
     /// Runs that one instant makes, on how many nodes ever.
     instances: usize,
@@ -59,9 +59,9 @@ pub struct Scheduler {
     jobs: HashMap<String, CachedJob>,
     wakes: BTreeSet<(Timestamp, String)>,
     seq: i64,
-    /// As it was when the look under way was sent.
-    looked_from: i64,
-    /// The last look showed changes that were not read yet.
+    /// As it was when the poll under way was sent.
+    polled_from: i64,
+    /// The last poll showed changes that were not read yet.
     behind: bool,
     started_over: Option<BootInstant>,
     /// Something may be claimable now.
@@ -83,7 +83,7 @@ impl Scheduler {
             jobs: HashMap::new(),
             wakes: BTreeSet::new(),
             seq: 0,
-            looked_from: 0,
+            polled_from: 0,
             behind: true,
             started_over: None,
             hint: true,
@@ -143,19 +143,19 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A look is sent.
-    pub fn looks(&mut self) {
-        self.looked_from = self.seq;
+    /// A poll is sent.
+    pub fn polls(&mut self) {
+        self.polled_from = self.seq;
     }
 
-    /// Whether the database has lost changes that were read before the look that shows `newest`: it is an older copy.
+    /// Whether the database has lost changes that were read before the poll that shows `newest`: it is an older copy.
     pub fn was_set_back(&self, newest: i64) -> bool {
-        newest < self.looked_from
+        newest < self.polled_from
     }
 
     /// Every job has to be read anew: the database may have given the numbers of changes a second time.
     pub fn start_over(&mut self) {
-        (self.seq, self.looked_from) = (0, 0);
+        (self.seq, self.polled_from) = (0, 0);
     }
 
     /// All jobs were read; others are gone.
@@ -169,7 +169,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether there are changes to read, when a look shows `newest`.
+    /// Whether there are changes to read, when a poll shows `newest`.
     pub fn is_behind(&mut self, newest: i64) -> bool {
         self.behind = newest != self.seq;
         self.behind
@@ -262,7 +262,7 @@ impl Scheduler {
             let late = job.schedule.late_at(seen);
             let plan = due::plan(&job.schedule, &job.policy, seen, db_now);
             runs += plan.due.len() * job.instances;
-            // Whoever fires it, this is what comes next; the look corrects it if nobody does, also after the last instant.
+            // Whoever fires it, this is what comes next; the poll corrects it if nobody does, also after the last instant.
             job.over = plan.following.is_none();
             job.next_run = plan.following.unwrap_or(job.next_run);
             fires.push(Fire {

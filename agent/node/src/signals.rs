@@ -14,8 +14,8 @@ pub enum Signal {
     Quit,
     /// SIGHUP: read the configuration again.
     Reload,
-    /// SIGALRM: look for work now.
-    Look,
+    /// SIGALRM: poll now.
+    Poll,
 }
 
 impl Signal {
@@ -23,7 +23,7 @@ impl Signal {
     pub fn is_leaving(self) -> bool {
         match self {
             Signal::Interrupt | Signal::Terminate | Signal::Quit => true,
-            Signal::Reload | Signal::Look => false,
+            Signal::Reload | Signal::Poll => false,
         }
     }
 }
@@ -39,7 +39,7 @@ pub fn listen() -> std::io::Result<mpsc::Receiver<Signal>> {
         (SignalKind::terminate(), Signal::Terminate),
         (SignalKind::quit(), Signal::Quit),
         (SignalKind::hangup(), Signal::Reload),
-        (SignalKind::alarm(), Signal::Look),
+        (SignalKind::alarm(), Signal::Poll),
     ] {
         let mut stream = signal(kind)?;
         let tx = tx.clone();

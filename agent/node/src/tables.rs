@@ -73,7 +73,7 @@ impl Tables {
     }
 
     /// Rows may wait from `at` on.
-    pub fn look_at(&mut self, job_id: &str, at: BootInstant) {
+    pub fn poll_at(&mut self, job_id: &str, at: BootInstant) {
         if let Some(watched) = self.jobs.get_mut(job_id) {
             watched.next = if watched.asked { watched.next.min(at) } else { at };
             watched.asked = true;
@@ -81,13 +81,13 @@ impl Tables {
     }
 
     /// Somebody wants every table looked at.
-    pub fn look_now(&mut self, now: BootInstant) {
+    pub fn poll_now(&mut self, now: BootInstant) {
         for watched in self.jobs.values_mut() {
             (watched.next, watched.asked) = (now, true);
         }
     }
 
-    pub fn next_look(&self) -> Option<BootInstant> {
+    pub fn next_poll(&self) -> Option<BootInstant> {
         if self.in_flight() >= AT_ONCE {
             return None;
         }
@@ -121,7 +121,7 @@ impl Tables {
                 break;
             }
             let rank = rank(job_id);
-            let looks = watched.asked || rank < TABLE_RANKS;
+            let polls = watched.asked || rank < TABLE_RANKS;
             watched.asked = false;
             let poll = if watched.problem.is_some() {
                 watched.poll.max(REFUSED_POLL)
@@ -130,7 +130,7 @@ impl Tables {
             };
             let poll = if rank == 0 { poll } else { poll * RARER };
             watched.next = now + jittered(poll, random());
-            if looks {
+            if polls {
                 free -= 1;
                 watched.in_flight = true;
                 due.push(job_id.clone());
@@ -139,8 +139,8 @@ impl Tables {
         due
     }
 
-    /// A look was answered; returns a problem that is news.
-    pub fn looked(
+    /// A poll was answered; returns a problem that is news.
+    pub fn polled(
         &mut self,
         job_id: &str,
         result: &Result<Dispatched, StoreError>,
@@ -237,9 +237,9 @@ mod tests {
         }
         let first = tables.take_due(START, |_| 0, || u64::MAX / 2);
         assert_eq!(first.len(), AT_ONCE);
-        assert_eq!(tables.next_look(), None, "nobody is woken for what must wait");
+        assert_eq!(tables.next_poll(), None, "nobody is woken for what must wait");
         assert!(tables.take_due(START + SECOND * 9, |_| 0, || 0).is_empty());
-        tables.looked(&first[0], &answer(false, false, None), START + SECOND * 9);
+        tables.polled(&first[0], &answer(false, false, None), START + SECOND * 9);
         let next = tables.take_due(START + SECOND * 9, |_| 0, || u64::MAX / 2);
         assert_eq!(next.len(), 1);
         assert!(!first.contains(&next[0]), "who waited longest comes first");
@@ -247,14 +247,14 @@ mod tests {
 
     #[test]
     fn the_first_agent_looks_at_each_poll_the_second_less_often_and_others_never() {
-        for (rank, looks) in [(0, 12), (1, 4), (2, 0), (9, 0)] {
+        for (rank, polls) in [(0, 12), (1, 4), (2, 0), (9, 0)] {
             let (mut tables, mut seen) = (tables(), 0);
             for second in 0..60 {
                 let now = START + SECOND * second;
                 seen += take(&mut tables, now, rank);
-                tables.looked("t", &answer(false, false, None), now);
+                tables.polled("t", &answer(false, false, None), now);
             }
-            assert_eq!(seen, looks, "rank {rank}");
+            assert_eq!(seen, polls, "rank {rank}");
         }
     }
 
@@ -262,14 +262,14 @@ mod tests {
     fn whoever_is_asked_looks_once_and_not_while_it_is_looking() {
         let mut tables = tables();
         assert_eq!(take(&mut tables, START, 5), 0);
-        tables.look_at("t", START + SECOND);
-        assert_eq!(tables.next_look(), Some(START + SECOND));
+        tables.poll_at("t", START + SECOND);
+        assert_eq!(tables.next_poll(), Some(START + SECOND));
         assert_eq!(take(&mut tables, START + SECOND, 5), 1);
-        tables.look_now(START + SECOND);
+        tables.poll_now(START + SECOND);
         assert_eq!(take(&mut tables, START + SECOND, 5), 0);
-        tables.looked("t", &answer(false, false, None), START + SECOND);
+        tables.polled("t", &answer(false, false, None), START + SECOND);
         assert_eq!(take(&mut tables, START + SECOND, 5), 1);
-        tables.looked("t", &answer(false, false, None), START + SECOND);
+        tables.polled("t", &answer(false, false, None), START + SECOND);
         assert_eq!(take(&mut tables, START + SECOND, 5), 0);
     }
 
@@ -277,11 +277,11 @@ mod tests {
     fn more_rows_are_looked_for_at_once_and_locked_ones_soon() {
         let mut tables = tables();
         take(&mut tables, START, 0);
-        tables.looked("t", &answer(true, false, None), START);
-        assert_eq!(tables.next_look(), Some(START));
+        tables.polled("t", &answer(true, false, None), START);
+        assert_eq!(tables.next_poll(), Some(START));
         take(&mut tables, START, 0);
-        tables.looked("t", &answer(false, true, None), START);
-        assert_eq!(tables.next_look(), Some(START + AGAIN_AFTER));
+        tables.polled("t", &answer(false, true, None), START);
+        assert_eq!(tables.next_poll(), Some(START + AGAIN_AFTER));
     }
 
     #[test]
@@ -289,11 +289,11 @@ mod tests {
         let mut tables = tables();
         take(&mut tables, START, 0);
         let wrong = answer(false, false, Some("no table"));
-        assert_eq!(tables.looked("t", &wrong, START).as_deref(), Some("no table"));
+        assert_eq!(tables.polled("t", &wrong, START).as_deref(), Some("no table"));
         let later = START + SECOND * 5;
         assert_eq!(take(&mut tables, later, 0), 1);
-        assert_eq!(tables.looked("t", &wrong, later), None);
-        assert!(tables.next_look() >= Some(later + SECOND * 15));
+        assert_eq!(tables.polled("t", &wrong, later), None);
+        assert!(tables.next_poll() >= Some(later + SECOND * 15));
     }
 
     #[test]
@@ -317,6 +317,6 @@ mod tests {
             },
             START,
         );
-        assert_eq!(tables.next_look(), None);
+        assert_eq!(tables.next_poll(), None);
     }
 }

@@ -60,7 +60,7 @@ impl Wardens {
             state_dir,
             serving: Serving {
                 session: me.session,
-                life: me.life,
+                incarnation: me.incarnation,
             },
             address: me.address.clone(),
             max_attempts,

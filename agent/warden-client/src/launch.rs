@@ -102,7 +102,7 @@ impl Launch {
             .arg(&self.state_dir);
         command.args(["--kind", &self.kind.name()]);
         command.args(["--session", &self.serving.session.to_string()]);
-        command.args(["--life", &self.serving.life.to_string()]);
+        command.args(["--incarnation", &self.serving.incarnation.to_string()]);
         command.args(["--deadline", &self.deadline_ns.to_string()]);
         command.args(["--soft", &self.soft_ns.to_string()]);
         command.args(["--max-attempts", &self.max_attempts.to_string()]);

@@ -33,7 +33,7 @@ impl Args {
             kind: Kind::Main,
             serving: Serving {
                 session: 0,
-                life: Uuid::nil(),
+                incarnation: Uuid::nil(),
             },
             address: None,
             deadline_ns: 0,
@@ -83,7 +83,7 @@ impl Args {
                     Kind::parse(value).ok_or_else(|| format!("--kind is main or hold-MS, not {value}"))?;
             }
             "--session" => self.serving.session = number(name, value)?,
-            "--life" => self.serving.life = number(name, value)?,
+            "--incarnation" => self.serving.incarnation = number(name, value)?,
             "--address" => self.address = Some(value.to_owned()),
             "--deadline" => self.deadline_ns = number(name, value)?,
             "--soft" => self.soft_ns = number(name, value)?,

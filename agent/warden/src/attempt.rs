@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use super::child_limits::Ending as ChildrenEnding;
-use super::life::{Life, Times};
+use super::lifecycle::{Lifecycle, Times};
 use super::plan::InitReport;
 use super::poller::{Channel, Poller, Source};
 use super::progress::{Progress, Said};
@@ -34,7 +34,7 @@ pub struct Attempt {
     pub slot: u32,
     pub request: SpawnRequest,
     pub pid: i32,
-    pub life: Life,
+    pub lifecycle: Lifecycle,
     pub group: Option<Group>,
     /// Where the run directory is or would be: its mark in the environment.
     pub run_dir: PathBuf,
@@ -88,7 +88,7 @@ impl Attempt {
             id: request.id,
             slot,
             pid: started.pid,
-            life: Life::new(now, times),
+            lifecycle: Lifecycle::new(now, times),
             group,
             run_dir,
             output,
@@ -264,8 +264,8 @@ impl Attempt {
         AttemptReport {
             id: self.id,
             fence: self.request.fence,
-            state: self.life.state(),
-            unkillable: self.life.unkillable(),
+            state: self.lifecycle.state(),
+            unkillable: self.lifecycle.unkillable(),
             pid: self.pid,
             started_wall_ms: self.started_wall_ms,
             started_ns: self.started_ns,
@@ -311,7 +311,7 @@ impl Attempt {
             .unwrap_or((usage.user_us, usage.sys_us));
         let out_of_memory = self.group.as_ref().is_some_and(Group::out_of_memory);
         let peak = self.group.as_ref().and_then(Group::memory_peak).unwrap_or(0);
-        let killed = self.limit_hit.or(self.life.killed());
+        let killed = self.limit_hit.or(self.lifecycle.killed());
         let result = AttemptResult {
             ending,
             killed: killed.or(out_of_memory.then_some(KillReason::LimitMemory)),

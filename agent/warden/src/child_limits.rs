@@ -39,7 +39,7 @@ impl Ending {
 
 impl Attempt {
     pub(super) fn watches_children(&self) -> bool {
-        self.life.needs_hard_end() && !self.request.child_limits.is_empty()
+        self.lifecycle.needs_hard_end() && !self.request.child_limits.is_empty()
     }
 }
 

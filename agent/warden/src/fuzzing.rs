@@ -19,7 +19,7 @@ use farmhand_warden_client::wire::{AttemptId, Kind, Serving, SpawnRequest, Stage
 /// The session that it serves.
 const SERVING: Serving = Serving {
     session: 1,
-    life: Uuid::nil(),
+    incarnation: Uuid::nil(),
 };
 /// It ends this process, too: far away.
 const DAY: u64 = 86_400 * SECOND;

@@ -11,7 +11,7 @@ mod conversation;
 #[doc(hidden)]
 pub mod fuzzing;
 mod init;
-mod life;
+mod lifecycle;
 mod limits;
 mod plan;
 mod poller;
@@ -34,7 +34,7 @@ mod verify;
 mod warden;
 
 pub use capabilities::{Capabilities, capabilities};
-pub use life::HARD_END_LEAD;
+pub use lifecycle::HARD_END_LEAD;
 
 /// Runs a hidden subcommand (`reaper`, `warden`, `init`, `helper`) and never returns from it; returns when the command
 /// line is none of these. Must be called first in `main`, while the process has one thread.

@@ -2,7 +2,7 @@
 //! memory and the number of processes of an attempt's tree. A tree beyond them is killed.
 
 use super::attempt::Attempt;
-use super::life::Happened;
+use super::lifecycle::Happened;
 use super::tree;
 use super::warden::{WATCH_LIMITS, Warden};
 use farmhand_os::process;
@@ -17,7 +17,8 @@ impl Attempt {
     }
 
     fn watches_limits(&self) -> bool {
-        self.life.needs_hard_end() && (self.memory_watched().is_some() || self.processes_watched().is_some())
+        self.lifecycle.needs_hard_end()
+            && (self.memory_watched().is_some() || self.processes_watched().is_some())
     }
 
     fn memory_watched(&self) -> Option<u64> {
@@ -66,7 +67,7 @@ impl Warden {
                 continue;
             };
             let act = attempt
-                .life
+                .lifecycle
                 .next(boottime_ns(), Happened::Asked { reason, grace_ns: 0 });
             self.act(id, act);
         }

@@ -133,7 +133,7 @@ fn start_warden(
         .arg(&args.state_dir);
     command.args(["--kind", &args.kind.name()]);
     command.args(["--session", &args.serving.session.to_string()]);
-    command.args(["--life", &args.serving.life.to_string()]);
+    command.args(["--incarnation", &args.serving.incarnation.to_string()]);
     command.args(["--deadline", &args.deadline_ns.to_string()]);
     command.args(["--soft", &args.soft_ns.to_string()]);
     command.args(["--max-attempts", &args.max_attempts.to_string()]);

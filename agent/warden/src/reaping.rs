@@ -1,7 +1,7 @@
 //! Ended processes: main ones, whose attempts end with their trees, and orphans.
 
 use super::attempt::Attempt;
-use super::life::Happened;
+use super::lifecycle::Happened;
 use super::tree;
 use super::warden::Warden;
 use farmhand_os::reap;
@@ -17,7 +17,7 @@ impl Warden {
         };
         let census = self.census.of(id);
         if tree::is_empty(attempt, census) {
-            let act = attempt.life.next(boottime_ns(), Happened::TreeEmpty);
+            let act = attempt.lifecycle.next(boottime_ns(), Happened::TreeEmpty);
             self.act(id, act);
         }
     }
@@ -57,12 +57,12 @@ impl Warden {
         let Some(attempt) = self.living.get_mut(&id) else {
             return;
         };
-        if attempt.life.main_ended() {
+        if attempt.lifecycle.main_ended() {
             return;
         }
-        let mut act = attempt.life.next(boottime_ns(), Happened::MainEnded);
+        let mut act = attempt.lifecycle.next(boottime_ns(), Happened::MainEnded);
         if empty {
-            act = attempt.life.next(boottime_ns(), Happened::TreeEmpty);
+            act = attempt.lifecycle.next(boottime_ns(), Happened::TreeEmpty);
         } else {
             attempt.leftovers = tree::members(attempt, self.census.of(id)).len() as u32;
         }

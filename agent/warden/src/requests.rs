@@ -5,7 +5,7 @@ use std::path::Path;
 use farmhand_core::definition::{Command, Isolation};
 
 use super::attempt::Attempt;
-use super::life::Happened;
+use super::lifecycle::Happened;
 use super::plan::Plan;
 use super::spawn::NotMade;
 use super::warden::{Ended, Warden};
@@ -97,7 +97,7 @@ impl Warden {
     fn forbid(&mut self, id: AttemptId) -> Result<Reply, Refusal> {
         if let Some(attempt) = self.living.get(&id) {
             return Ok(Reply::AlreadyStarted {
-                state: attempt.life.state(),
+                state: attempt.lifecycle.state(),
             });
         }
         if self.ended.contains_key(&id) {

@@ -30,7 +30,7 @@ pub fn members(attempt: &Attempt, census: &[Stat]) -> Vec<Stat> {
 }
 
 pub fn terminate(attempt: &Attempt, census: &[Stat]) {
-    if attempt.request.isolation == Isolation::Pid && !attempt.life.main_ended() {
+    if attempt.request.isolation == Isolation::Pid && !attempt.lifecycle.main_ended() {
         // Process 1 of the namespace passes it on.
         let _ = Pid::from_raw(attempt.pid).map(|pid| kill_process(pid, Signal::TERM));
         return;

@@ -1,4 +1,4 @@
-//! The loop: turn inputs into events, let each attempt's life decide, act. One thread, no blocking call but
+//! The loop: turn inputs into events, let each attempt's lifecycle decide, act. One thread, no blocking call but
 //! the wait; should one hang all the same, the kernel's timer ends the process and the reaper the rest.
 
 use std::collections::{BTreeMap, HashMap};
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use super::args::Args;
 use super::attempt::Attempt;
-use super::life::{Act, Happened};
+use super::lifecycle::{Act, Happened};
 use super::plan::Restore;
 use super::poller::{Poller, Source};
 use super::server::{Connection, listen};
@@ -169,8 +169,8 @@ impl Warden {
     fn serve(&mut self) -> io::Result<()> {
         let _ = writeln!(io::stdout(), "ready");
         rustix::stdio::dup2_stdout(std::fs::File::open("/dev/null")?)?;
-        let Serving { session, life } = self.args.serving;
-        log(format_args!("warden: serving session {session} ({life})"));
+        let Serving { session, incarnation } = self.args.serving;
+        log(format_args!("warden: serving session {session} ({incarnation})"));
         while !self.done() {
             self.run_once()?;
         }
@@ -202,7 +202,7 @@ impl Warden {
                     };
                     let now = boottime_ns();
                     if attempt.ready(channel, &self.poller, now) {
-                        attempt.life.next(now, Happened::Progress);
+                        attempt.lifecycle.next(now, Happened::Progress);
                     }
                 }
             }
@@ -215,7 +215,7 @@ impl Warden {
     /// The session's deadline or the earliest hard end, `also` included: an attempt's counts from before its
     /// fork, since this process can be stopped right after it.
     pub(super) fn arm_fence(&mut self, also: Option<u64>) -> io::Result<()> {
-        let living = self.living.values().filter(|a| a.life.needs_hard_end());
+        let living = self.living.values().filter(|a| a.lifecycle.needs_hard_end());
         let hard_ends = living.filter_map(|a| a.request.hard_end_ns).chain(also);
         self.fence.set(hard_ends.fold(self.deadline_ns, u64::min))
     }
@@ -230,13 +230,13 @@ impl Warden {
             self.soft_ns
         };
         for attempt in self.living.values() {
-            let own = [attempt.life.next_wake(), attempt.tell_progress_at];
+            let own = [attempt.lifecycle.next_wake(), attempt.tell_progress_at];
             wake = own
                 .into_iter()
                 .chain(attempt.resumes())
                 .flatten()
                 .fold(wake, u64::min);
-            if attempt.life.main_ended() {
+            if attempt.lifecycle.main_ended() {
                 wake = wake.min(now + LOOK_AGAIN);
             }
             if attempt.watches() {
@@ -271,8 +271,8 @@ impl Warden {
                 continue;
             };
             attempt.resume(&self.poller, now)?;
-            let act = attempt.life.next(now, Happened::Tick);
-            let look = attempt.life.main_ended();
+            let act = attempt.lifecycle.next(now, Happened::Tick);
+            let look = attempt.lifecycle.main_ended();
             self.act(id, act);
             if look {
                 self.look_for_empty(id);
@@ -305,7 +305,7 @@ impl Warden {
     pub(super) fn ask(&mut self, id: AttemptId, happened: impl Fn(&Attempt) -> Happened) {
         if let Some(attempt) = self.living.get_mut(&id) {
             let happened = happened(attempt);
-            let act = attempt.life.next(boottime_ns(), happened);
+            let act = attempt.lifecycle.next(boottime_ns(), happened);
             self.act(id, act);
         }
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use uuid::Uuid;
 
-/// One life of a node's lease, as every write about it names it.
+/// One incarnation of a node's lease, as every write about it names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LeaseIdentity {
     /// The node's.
@@ -15,7 +15,7 @@ pub struct LeaseIdentity {
     /// The session's number, never used twice for that node.
     pub session: i64,
     /// The random number of the agent start that opened it.
-    pub life: Uuid,
+    pub incarnation: Uuid,
 }
 
 crate::words! {

@@ -18,7 +18,7 @@ CREATE TABLE farmhand.audit (
 );
 CREATE INDEX audit_by_time ON farmhand.audit (at);
 
-CREATE FUNCTION farmhand.note_deed(kind text, said text, address text, job_id text, run_id bigint, detail jsonb)
+CREATE FUNCTION farmhand.note_action(kind text, said text, address text, job_id text, run_id bigint, detail jsonb)
 RETURNS void
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -28,14 +28,14 @@ AS $$
         inet_client_addr(), left(current_setting('application_name', true), 200), address, job_id, run_id,
         CASE WHEN octet_length(detail::text) <= 8192 THEN detail ELSE '{"cut": true}' END)
 $$;
-REVOKE ALL ON FUNCTION farmhand.note_deed(text, text, text, text, bigint, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION farmhand.note_action(text, text, text, text, bigint, jsonb) FROM PUBLIC;
 
 CREATE FUNCTION farmhand.keep_audit() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM farmhand.note_deed(NEW.kind, NEW.detail->>'by', NEW.address, NEW.job_id, NEW.run_id, NEW.detail);
+    PERFORM farmhand.note_action(NEW.kind, NEW.detail->>'by', NEW.address, NEW.job_id, NEW.run_id, NEW.detail);
     RETURN NULL;
 END
 $$;
@@ -62,7 +62,7 @@ $$;
 CREATE TRIGGER refuse_other_times AFTER INSERT ON farmhand.event
     REFERENCING NEW TABLE AS told FOR EACH STATEMENT EXECUTE FUNCTION farmhand.refuse_other_times();
 
--- Rows that say what is run, who may do what, and who is told: a change of them is a deed, whoever made it with which
+-- Rows that say what is run, who may do what, and who is told: a change of them is recorded, whoever made it with which
 -- statement. Arguments: the column that names who did it (or nothing), then the columns that are shown. A hash is never
 -- shown, only that it is another.
 CREATE FUNCTION farmhand.note_change() RETURNS trigger
@@ -79,7 +79,7 @@ BEGIN
             ELSE jsonb_build_array(left(was->>c.name, 500), left(has->>c.name, 500)) END) INTO shown
         FROM unnest(TG_ARGV[1:]) AS c(name) WHERE was->c.name IS DISTINCT FROM has->c.name;
     IF shown IS NOT NULL THEN
-        PERFORM farmhand.note_deed('changed_' || TG_TABLE_NAME, has->>TG_ARGV[0], known->>'address',
+        PERFORM farmhand.note_action('changed_' || TG_TABLE_NAME, has->>TG_ARGV[0], known->>'address',
             known->>'job_id', (known->>'run_id')::bigint,
             jsonb_build_object('op', lower(TG_OP), 'name', known->>'name', 'columns', shown));
     END IF;
@@ -94,7 +94,7 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM farmhand.note_deed('changed_' || TG_TABLE_NAME, min(m.submitted_by), NULL, m.job_id, min(m.run_id),
+    PERFORM farmhand.note_action('changed_' || TG_TABLE_NAME, min(m.submitted_by), NULL, m.job_id, min(m.run_id),
             jsonb_build_object('op', 'insert', 'runs', count(*), 'kind', min(m.kind), 'state', min(m.state)))
         FROM made m GROUP BY m.job_id;
     RETURN NULL;
@@ -130,7 +130,7 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM farmhand.note_deed('changed_' || TG_TABLE_NAME, NULL, NULL, NULL, NULL, jsonb_build_object('op', lower(TG_OP),
+    PERFORM farmhand.note_action('changed_' || TG_TABLE_NAME, NULL, NULL, NULL, NULL, jsonb_build_object('op', lower(TG_OP),
             'rows', count(*), 'some', jsonb_agg(left(c.row::text, 250)) FILTER (WHERE c.nth <= 20)))
         FROM (SELECT to_jsonb(w) AS row, row_number() OVER () AS nth FROM written w) c HAVING count(*) > 0;
     RETURN NULL;
@@ -154,7 +154,7 @@ BEGIN
 END
 $$;
 
--- What agents do all day is not a deed: schedules that move on, runs that are made, claimed and ended, nodes that open and close.
+-- What agents do all day is not recorded: schedules that move on, runs that are made, claimed and ended, nodes that open and close.
 -- Who may write `progress` is an agent (or the owner); everybody else who writes these rows is noted.
 CREATE TRIGGER note_schedule AFTER UPDATE OF next_run, scheduled ON farmhand.job
     FOR EACH ROW WHEN ((NEW.next_run, NEW.scheduled) IS DISTINCT FROM (OLD.next_run, OLD.scheduled)

@@ -154,7 +154,7 @@ $$;
 -- waits for a lock keeps all its locks for itself, so that a stream of runs that need one of them cannot keep it
 -- waiting for ever; likewise the next place of a pool goes to the first that waits for it. Runs without needs
 -- that come before have their places left to them.
-CREATE FUNCTION farmhand.claim_gated(at_address text, of_session bigint, of_life uuid, places integer)
+CREATE FUNCTION farmhand.claim_gated(at_address text, of_session bigint, of_incarnation uuid, places integer)
 RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -179,7 +179,7 @@ BEGIN
     END IF;
     SELECT n.labels, e.held_ms, e.epoch INTO my_labels, may_hold, epoch FROM farmhand.node n
         JOIN farmhand.current_epoch e ON e.open
-        WHERE n.address = at_address AND n.session = of_session AND n.life = of_life AND n.open
+        WHERE n.address = at_address AND n.session = of_session AND n.incarnation = of_incarnation AND n.open
             AND NOT n.cordoned AND NOT n.draining
         FOR KEY SHARE OF n;
     IF NOT FOUND THEN

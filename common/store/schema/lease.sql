@@ -6,8 +6,8 @@
 CREATE TABLE farmhand.lease (
     name text PRIMARY KEY,
     fence bigint NOT NULL,
-    -- A renewal adds one. No clock says that a lease has ended: who takes it over has seen (fence, beat) stand still for its TTL.
-    beat bigint NOT NULL DEFAULT 0,
+    -- A renewal adds one. No clock says that a lease has ended: who takes it over has seen (fence, renewals) stand still for its TTL.
+    renewals bigint NOT NULL DEFAULT 0,
     ttl_ms bigint NOT NULL,
     login text NOT NULL,
     -- For people, from here on.
@@ -21,7 +21,7 @@ CREATE INDEX lease_ttl ON farmhand.lease (ttl_ms);
 
 CREATE VIEW farmhand.lease_holder AS
 SELECT l.name, l.fence, l.login, l.client, l.ttl_ms * interval '1 millisecond' AS ttl, l.acquired_at, l.renewed_at,
-    l.beat AS renewals
+    l.renewals
 FROM farmhand.lease l;
 
 -- Whether the caller may renew, release and take over what this login holds: its own, an operator's every login's,
@@ -35,9 +35,9 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- What a lease shows to those who watch it. What was seen on one server says nothing on another, which may be an older copy.
-CREATE FUNCTION farmhand.shown_lease(fence bigint, beat bigint) RETURNS text
+CREATE FUNCTION farmhand.shown_lease(fence bigint, renewals bigint) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT concat_ws(' ', fence, beat, farmhand.server())
+    SELECT concat_ws(' ', fence, renewals, farmhand.server())
 $$;
 
 -- Takes the name if it is free, or if what holds it is `seen`: what an earlier call returned as `held`, and what the caller has
@@ -71,7 +71,7 @@ BEGIN
         held := NULL;
         held_ttl := NULL;
         IF FOUND THEN
-            held := farmhand.shown_lease(found_row.fence, found_row.beat);
+            held := farmhand.shown_lease(found_row.fence, found_row.renewals);
             held_ttl := found_row.ttl_ms * interval '1 millisecond';
             IF seen IS DISTINCT FROM held THEN
                 RETURN;
@@ -96,10 +96,10 @@ BEGIN
                 left(concat_ws(' ', nullif(current_setting('application_name', true), ''), inet_client_addr()), 200),
                 clock_timestamp(), clock_timestamp()
             FROM farmhand.current_epoch e WHERE e.open
-            ON CONFLICT ON CONSTRAINT lease_pkey DO UPDATE SET fence = excluded.fence, beat = 0, ttl_ms = excluded.ttl_ms,
+            ON CONFLICT ON CONSTRAINT lease_pkey DO UPDATE SET fence = excluded.fence, renewals = 0, ttl_ms = excluded.ttl_ms,
                 login = excluded.login, client = excluded.client, acquired_at = excluded.acquired_at,
                 renewed_at = excluded.renewed_at
-                WHERE l.fence = found_row.fence AND l.beat = found_row.beat
+                WHERE l.fence = found_row.fence AND l.renewals = found_row.renewals
             RETURNING l.fence INTO fence;
             IF fence IS NULL THEN
                 RAISE no_data_found;
@@ -130,7 +130,7 @@ DECLARE
     stood interval := '0';
     needed interval;
     seen text;
-    look record;
+    poll record;
 BEGIN
     -- The call holds a snapshot, which keeps vacuum from removing rows.
     IF wait > interval '10 minutes' THEN
@@ -138,17 +138,17 @@ BEGIN
             USING ERRCODE = '22023', HINT = 'Call again.';
     END IF;
     LOOP
-        SELECT t.* INTO look FROM farmhand.try_acquire(name, ttl, CASE WHEN stood >= needed THEN seen END) t;
-        IF look.fence IS NOT NULL THEN
-            RETURN look.fence;
+        SELECT t.* INTO poll FROM farmhand.try_acquire(name, ttl, CASE WHEN stood >= needed THEN seen END) t;
+        IF poll.fence IS NOT NULL THEN
+            RETURN poll.fence;
         END IF;
-        IF seen IS NULL OR look.held IS DISTINCT FROM seen THEN
-            IF wait IS NULL AND (seen IS NOT NULL OR look.held_ttl IS NULL) THEN
+        IF seen IS NULL OR poll.held IS DISTINCT FROM seen THEN
+            IF wait IS NULL AND (seen IS NOT NULL OR poll.held_ttl IS NULL) THEN
                 RETURN NULL;
             END IF;
-            seen := look.held;
+            seen := poll.held;
             stood := '0';
-            needed := look.held_ttl + interval '200 milliseconds';
+            needed := poll.held_ttl + interval '200 milliseconds';
         END IF;
         IF waited >= wait THEN
             RETURN NULL;
@@ -166,7 +166,7 @@ CREATE FUNCTION farmhand.renew(name text, fence bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    UPDATE farmhand.lease l SET beat = l.beat + 1, renewed_at = clock_timestamp()
+    UPDATE farmhand.lease l SET renewals = l.renewals + 1, renewed_at = clock_timestamp()
     WHERE l.name = renew.name AND l.fence = renew.fence AND farmhand.leases_of(l.login);
     RETURN FOUND;
 END
@@ -216,7 +216,7 @@ CREATE FUNCTION farmhand.free_lease(name text, seen text, OUT client text, OUT l
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
     DELETE FROM farmhand.lease l
-    WHERE l.name = free_lease.name AND farmhand.shown_lease(l.fence, l.beat) = free_lease.seen
+    WHERE l.name = free_lease.name AND farmhand.shown_lease(l.fence, l.renewals) = free_lease.seen
         AND (SELECT e.open FROM farmhand.current_epoch e)
         AND EXISTS (SELECT FROM farmhand.waiting w WHERE free_lease.name = ANY (w.locks))
     RETURNING l.client, l.login

@@ -104,11 +104,11 @@ CREATE TABLE farmhand.node (
     address text PRIMARY KEY CHECK (address <> ''),
     name text NOT NULL,
     session bigint NOT NULL,
-    life uuid NOT NULL,
+    incarnation uuid NOT NULL,
     open boolean NOT NULL,
     cordoned boolean NOT NULL DEFAULT false,
     draining boolean NOT NULL DEFAULT false,
-    beat bigint NOT NULL DEFAULT 0,
+    renewals bigint NOT NULL DEFAULT 0,
     ttl_ms bigint NOT NULL CHECK (ttl_ms > 0),
     lease_until timestamptz NOT NULL,
     slots integer NOT NULL CHECK (slots >= 0),
@@ -170,12 +170,12 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WHERE n.state = 'ready' AND (wanted IS NULL OR n.labels @> wanted)
 $$;
 
--- Who exposes the farm's metrics. No wall clock decides: a challenger needs the very (holder, beat) that stood
+-- Who exposes the farm's metrics. No wall clock decides: a challenger needs the very (holder, renewals) that stood
 -- still for the whole of its stopwatch. The nil holder is nobody.
 CREATE TABLE farmhand.snapshot_lease (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     holder uuid NOT NULL,
     address text NOT NULL,
-    beat bigint NOT NULL
+    renewals bigint NOT NULL
 ) WITH (fillfactor = 50);
-INSERT INTO farmhand.snapshot_lease (holder, address, beat) VALUES ('00000000-0000-0000-0000-000000000000', '', 0);
+INSERT INTO farmhand.snapshot_lease (holder, address, renewals) VALUES ('00000000-0000-0000-0000-000000000000', '', 0);

@@ -19,11 +19,11 @@ use super::survey;
 /// Leases that are listed one by one; the rest is in the counts.
 const LISTED: i64 = 100;
 
-/// Who holds the lease, at which beat. The nil holder is nobody.
+/// Who holds the lease, at which renewal. The nil holder is nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Stand {
     pub holder: Uuid,
-    pub beat: i64,
+    pub renewals: i64,
 }
 
 /// The farm at one instant of the database's clock.
@@ -199,7 +199,7 @@ pub async fn take(
                 (&me, Type::UUID),
                 (&address, Type::TEXT),
                 (&seen.holder, Type::UUID),
-                (&seen.beat, Type::INT8),
+                (&seen.renewals, Type::INT8),
                 (&bound, Type::TEXT),
             ],
         )

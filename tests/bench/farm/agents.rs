@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::{LeaseTiming, MarksBelow, claim_delay};
 use farmhand_core::retry::full_jitter;
-use farmhand_store::protocol::{Fire, Told, claim, close, finish, fire_for, look, renew};
+use farmhand_store::protocol::{Fire, Told, claim, close, finish, fire_for, poll, renew};
 use farmhand_store::{Db, DbConfig, LeaseIdentity, Note};
 use farmhand_tests::bench::queue::{end, session};
 use farmhand_tests::pg::PrivateServer;
@@ -172,16 +172,16 @@ impl Fleet {
 impl Agent {
     async fn live(mut self) {
         let timing = LeaseTiming::new(TTL).expect("a lease of 30 s");
-        let (looks, renewals) = (timing.look_every(true), timing.renew_every());
+        let (polls, renewals) = (timing.poll_every(true), timing.renew_every());
         // Nobody's first statement is at the same moment as another's.
         let part = self.number as f64 / self.of as f64;
-        let mut look_at = Instant::now() + looks.mul_f64(part);
+        let mut poll_at = Instant::now() + polls.mul_f64(part);
         let mut renew_at = Instant::now() + renewals.mul_f64(part);
         let mut turns: Vec<Turn> = Vec::new();
         let mut failures = 0_u32;
         loop {
             let turn = turns.last().map(|t| at_clock(t.taken_at()));
-            let next = look_at.min(renew_at).min(turn.unwrap_or(look_at));
+            let next = poll_at.min(renew_at).min(turn.unwrap_or(poll_at));
             tokio::select! {
                 () = sleep_until(next) => {}
                 changed = self.turns.changed() => {
@@ -218,8 +218,8 @@ impl Agent {
                 };
                 renew_at = Instant::now() + again;
             } else {
-                let _ = look(&self.db, &self.me, &MarksBelow::default()).await;
-                look_at = Instant::now() + looks;
+                let _ = poll(&self.db, &self.me, &MarksBelow::default()).await;
+                poll_at = Instant::now() + polls;
             }
         }
     }

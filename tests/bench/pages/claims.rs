@@ -61,11 +61,11 @@ fn list(rates: &[f64]) -> String {
 }
 
 async fn session(db: &Db) -> LeaseIdentity {
-    let life = Uuid::new_v4();
+    let incarnation = Uuid::new_v4();
     let info = NodeInfo {
         address: "bench".to_owned(),
         name: "bench".to_owned(),
-        life,
+        incarnation,
         ttl: Duration::from_secs(3_600),
         slots: 50,
         labels: serde_json::json!({"role": "bench"}),
@@ -77,7 +77,7 @@ async fn session(db: &Db) -> LeaseIdentity {
         Opened::Session(session) => LeaseIdentity {
             address: info.address,
             session,
-            life,
+            incarnation,
         },
         other => panic!("{other:?}"),
     }

@@ -73,7 +73,7 @@ async fn beat(sql: tokio_postgres::Client) {
     let mut ticks = tokio::time::interval(Duration::from_secs(5));
     loop {
         ticks.tick().await;
-        let renewed = "UPDATE farmhand.node SET beat = beat + 1 WHERE address LIKE 'node-%' AND open";
+        let renewed = "UPDATE farmhand.node SET renewals = renewals + 1 WHERE address LIKE 'node-%' AND open";
         sql.batch_execute(renewed).await.expect("renewals");
     }
 }

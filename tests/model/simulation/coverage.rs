@@ -5,7 +5,7 @@ use std::fmt;
 
 use farmhand_core::run::{Outcome, RunState};
 
-use crate::life::{RunEvent, next};
+use crate::run_states::{RunEvent, next};
 use crate::state::{Reply, Stmt};
 
 /// Every event that a run can meet, each outcome by itself.
@@ -51,7 +51,7 @@ const STATEMENTS: [&str; 25] = [
     "open: taken",
     "renew: renewed",
     "renew: no row",
-    "look: looked",
+    "poll: polled",
     "close: updated",
     "close: no row",
     "claim: claimed",
@@ -124,7 +124,7 @@ fn statement(stmt: &Stmt) -> &'static str {
     match stmt {
         Stmt::Open { .. } => "open",
         Stmt::Renew { .. } => "renew",
-        Stmt::Look { .. } => "look",
+        Stmt::Poll { .. } => "poll",
         Stmt::Close { .. } => "close",
         Stmt::Claim { .. } => "claim",
         Stmt::Finish { .. } => "finish",
@@ -143,7 +143,7 @@ fn answer(reply: &Reply) -> &'static str {
         Reply::Opened { .. } => "opened",
         Reply::Taken => "taken",
         Reply::Renewed { .. } => "renewed",
-        Reply::Looked { .. } => "looked",
+        Reply::Polled { .. } => "polled",
         Reply::Claimed { .. } => "claimed",
         Reply::Updated => "updated",
         Reply::NoRow => "no row",

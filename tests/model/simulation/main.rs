@@ -38,7 +38,7 @@ mod state;
 mod world;
 
 mod coverage;
-mod life;
+mod run_states;
 mod runs;
 mod silent;
 mod walk;
@@ -95,8 +95,8 @@ const MISSED: [Guard; 30] = [
     Guard::KernelTimer,
     Guard::DeadlineFromSending,
     Guard::RateMargin,
-    Guard::BeatInExpire,
-    Guard::LifeInOpen,
+    Guard::RenewalsInExpire,
+    Guard::IncarnationInOpen,
     Guard::SessionGrowsAtEnd,
     Guard::StopwatchFromReceipt,
     Guard::KeyShareInClaim,
@@ -128,7 +128,7 @@ const AIMED: [(Guard, u64, Aim); 8] = [
         (cfg.addresses, cfg.start) = ([0; HOSTS], Start::Empty);
         cfg.features.keep_session = true;
     }),
-    (Guard::LifeInRenew, 1, |cfg| {
+    (Guard::IncarnationInRenew, 1, |cfg| {
         lossy(cfg);
         (cfg.addresses, cfg.start) = ([0; HOSTS], Start::Empty);
         cfg.features.keep_session = true;

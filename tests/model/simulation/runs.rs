@@ -11,7 +11,7 @@ use farmhand_model::Chance;
 use jiff::Timestamp;
 
 use crate::coverage::Coverage;
-use crate::life::{RunEvent, after_session_end, next};
+use crate::run_states::{RunEvent, after_session_end, next};
 use crate::state::{self, RUNS, Stmt};
 
 /// A job whose present run is one of the model's rows.

@@ -53,7 +53,7 @@ struct Agent {
 }
 
 struct Row {
-    beat: i64,
+    renewals: i64,
     mark: i64,
     open: bool,
 }
@@ -95,7 +95,7 @@ impl Farm {
             })
             .collect();
         let row = |_| Row {
-            beat: 1,
+            renewals: 1,
             mark: 0,
             open: true,
         };
@@ -191,7 +191,7 @@ impl Farm {
                 self.committed = self.committed.max(number + 1);
                 let row = &mut self.rows[n];
                 assert!(row.open, "a renewal finds the session of {n} expired");
-                (row.beat, row.mark) = (row.beat + 1, row.mark.max(number));
+                (row.renewals, row.mark) = (row.renewals + 1, row.mark.max(number));
                 let answered = now + self.delay();
                 self.at(answered, Step::Renewed(n, sent));
             }
@@ -206,13 +206,13 @@ impl Farm {
                 self.at(arrives, Step::Snapshot(n));
             }
             Step::Snapshot(n) => {
-                let reply = self.look(n, now);
+                let reply = self.poll(n, now);
                 self.replies.push(Some(reply));
                 let answered = now + self.delay();
                 self.at(answered, Step::Polled(n, self.replies.len() - 1));
             }
             Step::Polled(n, reply) if !self.agents[n].dead => self.polled(n, now, reply),
-            Step::Expire(n, beat) => self.expire(n, beat, now),
+            Step::Expire(n, renewals) => self.expire(n, renewals, now),
             _ => {}
         }
     }
@@ -222,16 +222,16 @@ impl Farm {
             key: NodeKey {
                 address: self.agents[n].address.clone(),
                 session: 1,
-                life: Uuid::nil(),
-                beat: self.rows[n].beat,
+                incarnation: Uuid::nil(),
+                renewals: self.rows[n].renewals,
             },
             mark: self.rows[n].mark,
             lease: self.agents[n].timing,
         }
     }
 
-    /// As `look.sql` answers.
-    fn look(&self, own: usize, now: u64) -> (i64, Vec<SilentNode>) {
+    /// As `poll.sql` answers.
+    fn poll(&self, own: usize, now: u64) -> (i64, Vec<SilentNode>) {
         let open = || (0..self.rows.len()).filter(|n| self.rows[*n].open);
         let newest = open().map(|n| self.rows[n].mark).max().expect("an open node");
         let above = self.committed.min(newest + 1);
@@ -279,7 +279,7 @@ impl Farm {
                 agent.seen = silent.iter().map(|s| (s.key.clone(), 0)).collect();
                 let rows = silent.into_iter().map(|s| (s.key, s.lease.challenge_after()));
                 agent.neighbours.observe(received, rows);
-                let regular = received + agent.timing.look_every(true);
+                let regular = received + agent.timing.poll_every(true);
                 let ripens = agent.neighbours.next_wakeup(received);
                 (
                     agent.neighbours.ripe(received),
@@ -290,13 +290,13 @@ impl Farm {
         for key in ripe {
             let of = key.address[1..].parse().expect("a number");
             let arrives = now + self.delay() + self.delay();
-            self.at(arrives, Step::Expire(of, key.beat));
+            self.at(arrives, Step::Expire(of, key.renewals));
         }
         self.at(self.true_time(n, next).max(now + 1), Step::Poll(n));
     }
 
-    fn expire(&mut self, n: usize, beat: i64, now: u64) {
-        if !self.rows[n].open || self.rows[n].beat != beat {
+    fn expire(&mut self, n: usize, renewals: i64, now: u64) {
+        if !self.rows[n].open || self.rows[n].renewals != renewals {
             return;
         }
         assert!(self.agents[n].dead, "node {n} lives and was expired");

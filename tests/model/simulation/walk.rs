@@ -290,7 +290,7 @@ fn config(seed: u64, chance: &mut Chance) -> Config {
         longer,
         max_attempts: 200,
         max_session: [28; HOSTS],
-        max_lives: 14,
+        max_incarnations: 14,
         max_lost_commits: 3,
         faults: Faults {
             crashes: chance.below(5) as u8,

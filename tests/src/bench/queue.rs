@@ -114,11 +114,11 @@ fn change(n: usize) -> JobChange {
 /// # Panics
 /// When it is not.
 pub async fn session(db: &Db, address: &str) -> LeaseIdentity {
-    let life = Uuid::new_v4();
+    let incarnation = Uuid::new_v4();
     let node = NodeInfo {
         address: address.to_owned(),
         name: address.to_owned(),
-        life,
+        incarnation,
         ttl: Duration::from_secs(30),
         slots: 8,
         labels: serde_json::json!({}),
@@ -130,7 +130,7 @@ pub async fn session(db: &Db, address: &str) -> LeaseIdentity {
         Opened::Session(session) => LeaseIdentity {
             address: address.to_owned(),
             session,
-            life,
+            incarnation,
         },
         other => panic!("{address}: {other:?}"),
     }

@@ -1,4 +1,4 @@
-INSERT INTO farmhand.node (address, name, session, life, open, ttl_ms, lease_until, slots, labels, version, started_at,
+INSERT INTO farmhand.node (address, name, session, incarnation, open, ttl_ms, lease_until, slots, labels, version, started_at,
     lost_at)
 SELECT format('node-%s', lpad(n::text, 4, '0')), format('node-%s', n), 3, gen_random_uuid(), n > 1, 30000,
     statement_timestamp() + interval '1 day', 16, jsonb_build_object('role', CASE n % 3 WHEN 0 THEN 'web' ELSE 'batch' END),

@@ -1,7 +1,7 @@
 //! Many runs at once, chosen by what they have in common.
 
 use clap::Args;
-use farmhand_control::bulk::{self, Deed, Picked, counted};
+use farmhand_control::bulk::{self, BulkAction, Picked, counted};
 use farmhand_control::past_moment;
 use farmhand_core::run::RunState;
 use farmhand_store::{Db, reading};
@@ -49,7 +49,7 @@ impl Chosen {
     ///
     /// # Errors
     /// 3 for a job that never was, 4 when it is not confirmed.
-    pub async fn confirmed(&self, db: &Db, deed: Deed) -> Result<(bulk::Chosen, Vec<i64>), Failure> {
+    pub async fn confirmed(&self, db: &Db, bulk: BulkAction) -> Result<(bulk::Chosen, Vec<i64>), Failure> {
         let now = reading::now(db).await?;
         let time = |flag, text: &Option<String>| {
             let text = text.as_deref();
@@ -66,22 +66,22 @@ impl Chosen {
             until: time("--until", &self.until)?,
             ..bulk::Chosen::default()
         };
-        let runs = chosen.find(db, deed, MOST).await?;
+        let runs = chosen.find(db, bulk, MOST).await?;
         if runs.is_empty() {
             out::note("no run matches; nothing was done");
         } else if !self.yes {
-            confirm(&runs, deed)?;
+            confirm(&runs, bulk)?;
         }
         let numbers = runs.iter().map(|run| run.run_id).collect();
         Ok((chosen, numbers))
     }
 }
 
-fn confirm(runs: &[Picked], deed: Deed) -> Result<(), Failure> {
+fn confirm(runs: &[Picked], bulk: BulkAction) -> Result<(), Failure> {
     let what = counted(runs);
-    let (would, asked, not) = match deed {
-        Deed::Cancel => (format!("cancel {what}"), format!("Cancel {what}"), "cancelled"),
-        Deed::Retry => (format!("run {what} again"), format!("Run {what} again"), "run"),
+    let (would, asked, not) = match bulk {
+        BulkAction::Cancel => (format!("cancel {what}"), format!("Cancel {what}"), "cancelled"),
+        BulkAction::Retry => (format!("run {what} again"), format!("Run {what} again"), "run"),
     };
     let mut shown: Vec<String> = (runs.iter().take(NAMED))
         .map(|run| format!("run {} of {}, {}", run.run_id, run.job_id, run.state))

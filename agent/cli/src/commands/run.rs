@@ -10,7 +10,7 @@ use super::{DatabaseArgs, Exit, Failure, Outcome, act, completion, items, logs, 
 use farmhand_control::bulk::{self, each_once};
 use farmhand_control::many::Many;
 use farmhand_control::runs::together;
-use farmhand_control::{Action, Deed, Refusal};
+use farmhand_control::{Action, BulkAction, Refusal};
 
 #[derive(Args, Debug)]
 pub struct RunArgs {
@@ -74,13 +74,13 @@ pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
         RunCommand::Replay(args) => items::replay(&db, args, as_json).await,
         RunCommand::Cancel { run, firing, chosen } => {
             let mut wanted = match chosen {
-                Some(chosen) => chosen.confirmed(&db, Deed::Cancel).await?,
+                Some(chosen) => chosen.confirmed(&db, BulkAction::Cancel).await?,
                 None => named(run),
             };
             if *firing {
                 wanted.1 = together(&db, &wanted.1).await?;
             }
-            each(&db, Deed::Cancel, &wanted, false, as_json).await
+            each(&db, BulkAction::Cancel, &wanted, false, as_json).await
         }
         RunCommand::Retry {
             run,
@@ -105,10 +105,10 @@ pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
                 );
             }
             let wanted = match chosen {
-                Some(chosen) => chosen.confirmed(&db, Deed::Retry).await?,
+                Some(chosen) => chosen.confirmed(&db, BulkAction::Retry).await?,
                 None => named(&each_once(run)),
             };
-            each(&db, Deed::Retry, &wanted, *from_failed, as_json).await
+            each(&db, BulkAction::Retry, &wanted, *from_failed, as_json).await
         }
     }
 }
@@ -125,13 +125,13 @@ fn named(runs: &[i64]) -> (bulk::Chosen, Vec<i64>) {
 /// Each run is tried; the exit code is that of the first that could not be cancelled or run again.
 async fn each(
     db: &Db,
-    deed: Deed,
+    bulk: BulkAction,
     (chosen, runs): &(bulk::Chosen, Vec<i64>),
     from_failed: bool,
     as_json: bool,
 ) -> Outcome {
     let who = super::who();
-    let many = Many::begin(db, deed, chosen, runs, &who).await?;
+    let many = Many::begin(db, bulk, chosen, runs, &who).await?;
     let (mut results, mut done) = (Vec::new(), 0);
     let mut first_failure = None;
     for run_id in runs {
@@ -139,9 +139,9 @@ async fn each(
             Err(Refusal::Store(error)) => return Err(many.stopped(done, error).into()),
             Ok((new, what)) => {
                 done += 1;
-                results.push(match deed {
-                    Deed::Cancel => json!({"run_id": run_id, "result": "cancelled"}),
-                    Deed::Retry => json!({"run_id": run_id, "result": "retried", "new": new}),
+                results.push(match bulk {
+                    BulkAction::Cancel => json!({"run_id": run_id, "result": "cancelled"}),
+                    BulkAction::Retry => json!({"run_id": run_id, "result": "retried", "new": new}),
                 });
                 if !as_json {
                     out::line(&what);

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{DatabaseArgs, Exit, Failure, Outcome, out};
 use farmhand_web::auth::token;
 
-/// Longest life of a token.
+/// Longest lifetime of a token.
 const LONGEST: Duration = Duration::from_secs(10 * 366 * 86_400);
 
 #[derive(Args, Debug)]

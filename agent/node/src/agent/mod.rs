@@ -130,7 +130,7 @@ pub async fn run(
     let mut signals = signals::listen().map_err(|e| setup("signals", e))?;
     // With a helper they have been looked at, by root; they need not be for everybody to read.
     if privsep::here().is_none() {
-        look_at_policy(config.policy.as_deref())?;
+        check_policy(config.policy.as_deref())?;
         if let Some(file) = &config.trusted_keys {
             Trust::read(file).map_err(|why| setup("--trusted-keys", why))?;
         }
@@ -217,7 +217,7 @@ pub async fn run(
 }
 
 /// The warden reads it again for each start; this is to say at once what is wrong.
-fn look_at_policy(file: Option<&Path>) -> Result<(), AgentError> {
+fn check_policy(file: Option<&Path>) -> Result<(), AgentError> {
     match file {
         Some(file) => Policy::read(file).map(drop).map_err(|why| setup("--policy", why)),
         None => {

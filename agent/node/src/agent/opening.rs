@@ -36,7 +36,7 @@ pub(super) async fn begin(
     let mut late = None;
     while adoptable && let Some(serving) = found::common_serving(&found) {
         let sent = boot_now();
-        let info = ctx.node_info(serving.life);
+        let info = ctx.node_info(serving.incarnation);
         let goes_on = retrying(ctx, "readopt", || {
             protocol::readopt(&ctx.db, serving.session, &info)
         })
@@ -147,7 +147,7 @@ fn of(ctx: &Context, serving: Serving) -> LeaseIdentity {
     LeaseIdentity {
         address: ctx.config.address.clone(),
         session: serving.session,
-        life: serving.life,
+        incarnation: serving.incarnation,
     }
 }
 
@@ -183,10 +183,10 @@ fn adopt(
 
 /// Opens a new session, expiring a dead one of the same address by the challenger's rule.
 async fn open(ctx: &Context) -> Result<(LeaseIdentity, BootInstant), AgentError> {
-    let life = Uuid::new_v4();
-    let info = ctx.node_info(life);
+    let incarnation = Uuid::new_v4();
+    let info = ctx.node_info(incarnation);
     let mut watched: Option<(i64, Uuid, i64, BootInstant)> = None;
-    let mut beats = 0;
+    let mut seen_renewals = 0;
     loop {
         let sent = boot_now();
         let opened = retrying(ctx, "open", || protocol::open(&ctx.db, &info)).await?;
@@ -196,7 +196,7 @@ async fn open(ctx: &Context) -> Result<(LeaseIdentity, BootInstant), AgentError>
                 let me = LeaseIdentity {
                     address: info.address.clone(),
                     session,
-                    life,
+                    incarnation,
                 };
                 if now < ctx.timing.soft_deadline(sent, ctx.timing.kill_allowance()) {
                     return Ok((me, sent));
@@ -206,16 +206,16 @@ async fn open(ctx: &Context) -> Result<(LeaseIdentity, BootInstant), AgentError>
             }
             Opened::Taken {
                 session,
-                life,
-                beat,
+                incarnation,
+                renewals,
                 ttl_ms,
                 machine,
             } => {
                 let since = match watched {
-                    Some((s, l, b, since)) if (s, l, b) == (session, life, beat) => since,
-                    Some((s, l, ..)) if (s, l) == (session, life) => {
-                        beats += 1;
-                        if beats >= 2 {
+                    Some((s, l, b, since)) if (s, l, b) == (session, incarnation, renewals) => since,
+                    Some((s, l, ..)) if (s, l) == (session, incarnation) => {
+                        seen_renewals += 1;
+                        if seen_renewals >= 2 {
                             return Err(AgentError::AddressTaken {
                                 address: info.address.clone(),
                                 session,
@@ -232,13 +232,13 @@ async fn open(ctx: &Context) -> Result<(LeaseIdentity, BootInstant), AgentError>
                         now
                     }
                 };
-                watched = Some((session, life, beat, since));
+                watched = Some((session, incarnation, renewals, since));
                 let ripe = since + challenge_after(ttl_ms);
                 if now < ripe {
                     clock::sleep_until(ripe.min(now + Duration::from_millis(500))).await;
                 } else if !clock::slewed_beyond(clock::SLEW_LIMIT) {
                     retrying(ctx, "expire", || {
-                        protocol::expire(&ctx.db, &info.address, session, life, beat)
+                        protocol::expire(&ctx.db, &info.address, session, incarnation, renewals)
                     })
                     .await?;
                 } else {

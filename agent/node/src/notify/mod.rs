@@ -1,7 +1,7 @@
 //! Telling people: notes become messages, messages go out, and a sign of life goes to a dead man's switch.
 //!
 //! A task of its own with a connection of its own: nothing here is ever waited for by claiming or by the lease. It
-//! looks when the session's looks say that there is something to tell.
+//! polls when the session's polls say that there is something to tell.
 
 pub mod mail;
 mod ping;
@@ -135,7 +135,7 @@ impl Worker {
                 _ = tick.tick() => self.watch_deadlines().await,
             };
             if let Err(e) = result {
-                // The statement's observer has counted it, and the next look rings again.
+                // The statement's observer has counted it, and the next poll rings again.
                 tracing::debug!("notifications: {e}");
             }
         }

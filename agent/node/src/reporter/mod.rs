@@ -96,8 +96,8 @@ impl Reporter {
     ) {
         let mut ticks = tokio::time::interval(SHIP_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut looks = tokio::time::interval(tasks::LOOK_EVERY);
-        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut polls = tokio::time::interval(tasks::POLL_EVERY);
+        polls.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let (mut batch, mut events) = (Vec::new(), Vec::new());
         loop {
             tokio::select! {
@@ -114,7 +114,7 @@ impl Reporter {
                     }
                     self.ship_live().await;
                 }
-                _ = looks.tick(), if self.records.is_hasty() => {
+                _ = polls.tick(), if self.records.is_hasty() => {
                     self.records.ship_live(&self.db).await;
                 }
                 _ = &mut stop => break,

@@ -17,7 +17,7 @@ use farmhand_warden_client::privsep;
 use farmhand_warden_client::wire::{AttemptId, Kind};
 
 /// How long the end of a task may go unseen.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(10);
+pub(super) const POLL_EVERY: Duration = Duration::from_millis(10);
 
 /// What the engine of an attempt writes down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -90,13 +90,13 @@ fn a_paused_job_is_not_waited_for() {
 }
 
 #[test]
-fn a_look_that_shows_less_than_was_known_when_it_was_sent_is_of_an_older_copy() {
+fn a_poll_that_shows_less_than_was_known_when_it_was_sent_is_of_an_older_copy() {
     let mut c = alone();
-    c.looks();
+    c.polls();
     assert!(!c.was_set_back(7) && !c.was_set_back(8));
     assert!(c.was_set_back(6));
     c.caught_up(9);
-    assert!(!c.was_set_back(7), "read while the look was under way");
+    assert!(!c.was_set_back(7), "read while the poll was under way");
     c.start_over();
     assert_eq!(c.seq(), 0);
     assert!(!c.was_set_back(6) && c.is_behind(6));
@@ -265,7 +265,7 @@ fn spread(name: &str) -> (Scheduler, Timestamp, Duration) {
 }
 
 #[test]
-fn jobs_of_one_second_fire_apart_from_each_other_and_no_look_makes_them_earlier() {
+fn jobs_of_one_second_fire_apart_from_each_other_and_no_poll_makes_them_earlier() {
     let named = (0..20).map(|n| format!("job{n}"));
     let name = named
         .into_iter()

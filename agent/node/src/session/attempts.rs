@@ -88,8 +88,8 @@ impl Session {
         self.fires_in_flight -= 1;
         self.note_db("fire", Unanswered::Slow, &result);
         let Ok(fired) = result else {
-            // Nobody may have done it: the next look says what is overdue.
-            self.detector.look_now();
+            // Nobody may have done it: the next poll says what is overdue.
+            self.detector.poll_now();
             return;
         };
         let planned: HashMap<&str, &Fire> = fires.iter().map(|f| (f.job_id.as_str(), f)).collect();
@@ -108,7 +108,7 @@ impl Session {
             self.emit(Event::ClaimLost { kind: "scheduled" });
             // Usually a later rank finds the work done. Alone, the clock was not there yet after all.
             if self.scheduler.live().len() == 1 {
-                self.detector.look_now();
+                self.detector.poll_now();
             }
         }
         if fired.iter().any(|f| !f.run_ids.is_empty()) {
@@ -128,7 +128,7 @@ impl Session {
             self.load_jobs(None);
             return;
         }
-        // After an error the next look shows what is left.
+        // After an error the next poll shows what is left.
         let Ok(rows) = result else { return };
         // Not every change is one of a job: of pools alone, say.
         if let Some(newest) = newest {
@@ -337,7 +337,7 @@ impl Session {
             };
             if attempt.assignment.spec.table.is_some() {
                 // There is room for another row, and this one may have been set back to NULL.
-                self.tables.look_at(&attempt.assignment.job_id, now);
+                self.tables.poll_at(&attempt.assignment.job_id, now);
                 self.ctx.row_bell.ring();
             }
             match how {

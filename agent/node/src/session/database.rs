@@ -8,7 +8,7 @@ use super::{Input, Session};
 
 impl Session {
     /// A renewal was confirmed by this database, and what runs here was compared with it.
-    pub(super) fn learned(&mut self, database: Database, beat: i64) {
+    pub(super) fn learned(&mut self, database: Database, renewals: i64) {
         self.know(&database);
         let memory = &self.ctx.memory;
         if !database.open || memory.contradicting(&database).is_some() {
@@ -25,8 +25,8 @@ impl Session {
             longest_lease_ms: database.longest_lease_ms,
             address: self.me.address.clone(),
             session: self.me.session,
-            life: self.me.life,
-            beat,
+            incarnation: self.me.incarnation,
+            renewals,
         });
         let durable = memory.is_durable();
         if durable {
@@ -71,11 +71,11 @@ impl Session {
         }
     }
 
-    /// Whether the database is known was asked; without an answer the next look asks again.
+    /// Whether the database is known was asked; without an answer the next poll asks again.
     pub(super) fn on_known(&mut self, shown: &Database, known: &Result<bool, StoreError>) {
         match known {
             Ok(true) => {
-                self.detector.look_now();
+                self.detector.poll_now();
                 self.lease.renew_now();
             }
             Ok(false) if self.unknown != Some(shown.key()) => {

@@ -72,7 +72,7 @@ impl Session {
                 draining,
                 drain_until,
                 db_now,
-                beat,
+                renewals,
                 database,
             }) => {
                 self.lease.renewed(sent);
@@ -100,14 +100,14 @@ impl Session {
                     })
                     .collect();
                 // What is not held dies before anything may live longer: this agent may be stopped in between.
-                let alone = self.alone.answered(now, database.key(), beat);
+                let alone = self.alone.answered(now, database.key(), renewals);
                 if !(self.reconcile(sent, &held, now) && alone)
                     && let Some(end) = self.shared().await
                 {
                     return Some(end);
                 }
                 self.tell_deadlines(Whose::All);
-                self.learned(*database, beat);
+                self.learned(*database, renewals);
                 None
             }
             Ok(Renewed::Lost) => Some(self.lost().await),

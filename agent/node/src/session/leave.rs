@@ -30,10 +30,10 @@ impl Session {
                 self.drain("SIGTERM", Some(until));
             }
             Signal::Reload => self.reload(),
-            Signal::Look => {
+            Signal::Poll => {
                 self.scheduler.hint();
-                self.tables.look_now(boot_now());
-                self.detector.look_now();
+                self.tables.poll_now(boot_now());
+                self.detector.poll_now();
             }
         }
         None
@@ -57,7 +57,7 @@ impl Session {
         self.emit(Event::Reloaded {
             restart_needed: self.ctx.config.restart_needed(&new),
         });
-        let (ctx, info) = (self.ctx.clone(), self.ctx.node_info(self.me.life));
+        let (ctx, info) = (self.ctx.clone(), self.ctx.node_info(self.me.incarnation));
         let session = self.me.session;
         self.alone.sends();
         self.spawn(

@@ -217,7 +217,7 @@ impl Session {
     pub fn serving(&self) -> Serving {
         Serving {
             session: self.me.session,
-            life: self.me.life,
+            incarnation: self.me.incarnation,
         }
     }
 
@@ -248,11 +248,11 @@ impl Session {
     async fn on(&mut self, input: Input) -> Option<SessionEnd> {
         match input {
             Input::Renewed { sent, result } => return self.on_renewed(sent, result).await,
-            Input::Looked {
+            Input::Polled {
                 sent,
                 received,
                 result,
-            } => self.on_looked(sent, received, result),
+            } => self.on_polled(sent, received, result),
             Input::JobsLoaded {
                 after,
                 newest,
@@ -283,7 +283,7 @@ impl Session {
     /// Starts whatever is due now.
     fn act(&mut self, now: BootInstant) {
         self.renew_if_due(now);
-        self.look_if_due(now);
+        self.poll_if_due(now);
         self.fire_if_due(now);
         self.dispatch_if_due(now);
         self.settle_if_wanted();
@@ -306,7 +306,7 @@ impl Session {
             wakes.extend(self.scheduler.next_due().map(|at| self.db_clock.boot_at(at, now)));
         }
         if self.may_work(now) {
-            wakes.extend(self.tables.next_look());
+            wakes.extend(self.tables.next_poll());
         }
         if let Mode::Draining { until: Some(until) } = self.mode {
             wakes.push(until);

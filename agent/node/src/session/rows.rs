@@ -38,7 +38,7 @@ impl Session {
             None => Unanswered::Slow,
         };
         self.note_db("dispatch_rows", unanswered, &result);
-        if let Some(error) = self.tables.looked(job_id, &result, boot_now()) {
+        if let Some(error) = self.tables.polled(job_id, &result, boot_now()) {
             self.emit(Event::TableRefused {
                 job_id: job_id.to_owned(),
                 error,

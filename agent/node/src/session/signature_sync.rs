@@ -38,7 +38,7 @@ pub(super) struct SignatureSync {
     /// What the warden has not been told yet: the newest revision of each.
     untold: BTreeMap<String, i64>,
     telling: bool,
-    /// Until the next look, because it failed.
+    /// Until the next poll, because it failed.
     later: bool,
     /// The last time that a definition was refused here.
     refused_at: Option<BootInstant>,
@@ -56,7 +56,7 @@ impl Session {
             || self.start_pause.why().is_some()
     }
 
-    /// With each look.
+    /// With each poll.
     pub(super) fn forget_refusals_if_changed(&mut self) {
         self.signature_sync.later = false;
         let now = self.ctx.config.trusted_keys.as_deref().and_then(version);
@@ -75,7 +75,7 @@ impl Session {
         match result {
             Ok(0) => {}
             Ok(_) => self.scheduler.hint(),
-            // The next look tries again.
+            // The next poll tries again.
             Err(_) => self.signature_sync.asked_with = None,
         }
     }

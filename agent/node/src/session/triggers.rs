@@ -1,4 +1,4 @@
-//! Settling the ends of jobs that trigger others: at once after an own end, and whatever a look shows undone.
+//! Settling the ends of jobs that trigger others: at once after an own end, and whatever a poll shows undone.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -70,7 +70,7 @@ impl Session {
     pub(super) fn on_triggered(&mut self, result: Result<Vec<Triggered>, StoreError>) {
         self.trigger_dispatcher.busy = false;
         self.note_db("settle", Unanswered::Slow, &result);
-        // After an error the next look shows what is left.
+        // After an error the next poll shows what is left.
         for firing in result.unwrap_or_default() {
             for reason in &firing.skipped {
                 let word = reason.split(':').next().unwrap_or(reason);

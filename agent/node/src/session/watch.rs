@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use farmhand_core::lease::{BootInstant, HeldOverKey, NamedKey, NodeKey, claim_delay, rank};
 use farmhand_store::leases;
-use farmhand_store::protocol::{self, Expired, Look};
+use farmhand_store::protocol::{self, Expired, Poll};
 use farmhand_store::{Note, StoreError};
 
 use super::rows::TABLE_RANKS;
@@ -18,18 +18,18 @@ use farmhand_telemetry::events::Event;
 use farmhand_warden_client::wire::AttemptId;
 
 impl Session {
-    pub(super) fn look_if_due(&mut self, now: BootInstant) {
+    pub(super) fn poll_if_due(&mut self, now: BootInstant) {
         if !self.detector.take_due(now) {
             return;
         }
         let below = self.detector.ask(now);
-        self.scheduler.looks();
+        self.scheduler.polls();
         let (ctx, me) = (self.ctx.clone(), self.me.clone());
         self.spawn(async move {
             let sent = boot_now();
-            let result = protocol::look(&ctx.db, &me, &below).await;
+            let result = protocol::poll(&ctx.db, &me, &below).await;
             // The challenger's rule: read after the reply was received.
-            Input::Looked {
+            Input::Polled {
                 sent,
                 received: boot_now(),
                 result,
@@ -37,77 +37,77 @@ impl Session {
         });
     }
 
-    pub(super) fn on_looked(
+    pub(super) fn on_polled(
         &mut self,
         sent: BootInstant,
         received: BootInstant,
-        result: Result<Look, StoreError>,
+        result: Result<Poll, StoreError>,
     ) {
-        self.note_db("look", Unanswered::Outage, &result);
-        let look = match result {
-            Ok(look) => look,
+        self.note_db("poll", Unanswered::Outage, &result);
+        let poll = match result {
+            Ok(poll) => poll,
             Err(_) => {
-                self.detector.look_failed(received);
+                self.detector.poll_failed(received);
                 return;
             }
         };
-        self.db_clock.observe(sent, received, look.db_now);
-        let from = self.detector.looked(&self.me.address, received, &look);
+        self.db_clock.observe(sent, received, poll.db_now);
+        let from = self.detector.polled(&self.me.address, received, &poll);
         if let Some(from) = from {
-            let to = look.database.epoch;
+            let to = poll.database.epoch;
             self.emit(Event::EpochChanged { from, to });
         }
-        self.know(&look.database);
-        if let Some(held) = self.detector.held(received, &look) {
-            let (ctx, epoch) = (self.ctx.clone(), look.database.id);
+        self.know(&poll.database);
+        if let Some(held) = self.detector.held(received, &poll) {
+            let (ctx, epoch) = (self.ctx.clone(), poll.database.id);
             tokio::spawn(async move {
-                // The next look tries again.
+                // The next poll tries again.
                 if let Err(e) = protocol::raise_held(&ctx.db, epoch, held).await {
                     tracing::debug!("raise_held: {e}");
                 }
             });
         }
-        self.scheduler.set_live(look.live_addresses);
-        let anew = from.is_some() || self.scheduler.was_set_back(look.job_seq);
+        self.scheduler.set_live(poll.live_addresses);
+        let anew = from.is_some() || self.scheduler.was_set_back(poll.job_seq);
         if anew {
             self.scheduler.start_over();
             self.jobs_outdated = self.loading_jobs;
         }
-        if self.scheduler.is_behind(look.job_seq) || anew {
-            self.load_jobs(Some(look.job_seq));
+        if self.scheduler.is_behind(poll.job_seq) || anew {
+            self.load_jobs(Some(poll.job_seq));
         }
         // What has just become due is somebody's turn; left alone for longer, it is everybody's.
-        let left_alone = look
+        let left_alone = poll
             .earliest_next_run
-            .is_some_and(|at| at + OVERDUE_AFTER <= look.db_now);
+            .is_some_and(|at| at + OVERDUE_AFTER <= poll.db_now);
         if left_alone {
             self.load_overdue();
         }
-        if look.unsettled {
+        if poll.unsettled {
             self.trigger_dispatcher.left_behind();
         }
-        if let Some(ready) = look.earliest_ready {
+        if let Some(ready) = poll.earliest_ready {
             self.scheduler.hint_at(self.db_clock.boot_at(ready, received));
         }
-        self.gates = look.gates;
-        self.ctx.bell.looked(look.notifies, look.to_tell);
-        if let Some(at) = look.gated_at {
+        self.gates = poll.gates;
+        self.ctx.bell.polled(poll.notifies, poll.to_tell);
+        if let Some(at) = poll.gated_at {
             self.hint_gated(at, received);
         }
-        for wanted in look.cancels {
+        for wanted in poll.cancels {
             self.cancel(AttemptId {
                 run_id: wanted.run_id,
                 attempt: wanted.attempt,
             });
         }
-        let drain = look.draining.then_some(look.drain_until);
-        self.ordered(look.cordoned, drain, look.db_now, received);
+        let drain = poll.draining.then_some(poll.drain_until);
+        self.ordered(poll.cordoned, drain, poll.db_now, received);
         self.forget_refusals_if_changed();
         self.act_on_ripe(received);
     }
 
     /// A run that waits for a pool, a lock or a rate may be claimable at `at`: at once for everybody when that has
-    /// passed, else in an order that spares the database the herd; whom it leaves out the next look tells.
+    /// passed, else in an order that spares the database the herd; whom it leaves out the next poll tells.
     fn hint_gated(&mut self, at: jiff::Timestamp, received: BootInstant) {
         let mut at_boot = self.db_clock.boot_at(at, received);
         if at_boot > received {
@@ -149,7 +149,8 @@ impl Session {
     fn expire(&mut self, key: NodeKey, silent: Duration) {
         let ctx = self.ctx.clone();
         self.act_on("expire", node_token(&key), async move {
-            let expired = protocol::expire(&ctx.db, &key.address, key.session, key.life, key.beat).await?;
+            let expired =
+                protocol::expire(&ctx.db, &key.address, key.session, key.incarnation, key.renewals).await?;
             Ok(match expired {
                 Expired::Done { freed } => Some(Event::Expired {
                     address: key.address,
@@ -242,13 +243,13 @@ impl Session {
         self.spawn(async move { Input::OverdueLoaded(protocol::overdue(&ctx.db, OVERDUE_BATCH).await) });
     }
 
-    /// A notification: look sooner, in an order that spares the database the herd.
+    /// A notification: poll sooner, in an order that spares the database the herd.
     pub(super) fn on_note(&mut self, note: &Note) {
         match note {
             Note::Due { run_id, job, runs } => {
                 let job = job.as_deref().unwrap_or_default();
                 let rank = rank(job, *run_id, &self.me.address, self.scheduler.live());
-                // The others' looks tell them of what these leave undone.
+                // The others' polls tell them of what these leave undone.
                 let wanted = usize::try_from(*runs).unwrap_or(TRYING_RANKS);
                 if rank < TRYING_RANKS {
                     self.scheduler.hint_at(boot_now() + claim_delay(rank));
@@ -260,7 +261,7 @@ impl Session {
             Note::Rows { job } => {
                 let rank = self.table_rank(job);
                 if rank < TABLE_RANKS {
-                    self.tables.look_at(job, boot_now() + claim_delay(rank));
+                    self.tables.poll_at(job, boot_now() + claim_delay(rank));
                 }
             }
             Note::Jobs { seq } if *seq <= self.scheduler.seq() => {}
@@ -268,10 +269,10 @@ impl Session {
             Note::Node { address } if *address != self.me.address => {}
             Note::Node { .. } => self.lease.renew_now(),
             Note::Jobs { .. } => self.load_jobs(None),
-            Note::Cancel { .. } => self.detector.look_now(),
+            Note::Cancel { .. } => self.detector.poll_now(),
             Note::Reconnected { direct } => {
                 self.detector.told(*direct);
-                self.detector.look_now();
+                self.detector.poll_now();
             }
         }
     }
@@ -280,5 +281,5 @@ impl Session {
 /// How long a due job is left to the agents whose turn it is.
 const OVERDUE_AFTER: jiff::SignedDuration = jiff::SignedDuration::from_millis(700);
 
-/// Overdue jobs read at once; the next look brings more.
+/// Overdue jobs read at once; the next poll brings more.
 const OVERDUE_BATCH: i64 = 10_000;

@@ -2,7 +2,7 @@
 //!
 //! The rule is the lease protocol's, on a lease of its own. The holder reads its stopwatch before it sends a
 //! renewal and exposes what came with it for [`Timing::exposed`] from then on, a challenger takes the lease when
-//! it has seen the same beat for [`Timing::challenge`] since it *received* it. No wall clock takes part.
+//! it has seen the same count of renewals for [`Timing::challenge`] since it *received* it. No wall clock takes part.
 
 mod deadlines;
 mod families;
@@ -48,7 +48,7 @@ impl Timing {
         self.every * 3
     }
 
-    /// From when a beat was received.
+    /// From when a renewal was received.
     pub fn challenge(self) -> Duration {
         self.exposed().mul_f64(RATES) + Duration::from_millis(200)
     }
@@ -106,7 +106,7 @@ impl Snapshots {
         };
         let own = Stand {
             holder: self.me,
-            beat: 0,
+            renewals: 0,
         };
         let seen = if std::mem::take(&mut state.held) {
             own
@@ -192,10 +192,10 @@ mod tests {
         BootInstant(ms * 1_000_000)
     }
 
-    fn stand(holder: u128, beat: i64) -> Stand {
+    fn stand(holder: u128, renewals: i64) -> Stand {
         Stand {
             holder: Uuid::from_u128(holder),
-            beat,
+            renewals,
         }
     }
 

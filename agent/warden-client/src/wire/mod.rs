@@ -104,7 +104,7 @@ impl std::fmt::Display for AttemptId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Serving {
     pub session: i64,
-    pub life: Uuid,
+    pub incarnation: Uuid,
 }
 
 /// Why the warden ended an attempt. The first reason stays.
@@ -223,7 +223,7 @@ pub enum Refusal {
     NoHello,
     #[error("the warden speaks protocol {warden}, this agent {PROTOCOL}")]
     Protocol { warden: u32 },
-    #[error("the warden serves session {} ({})", serving.session, serving.life)]
+    #[error("the warden serves session {} ({})", serving.session, serving.incarnation)]
     WrongLife { serving: Serving },
     #[error("the warden serves session {} of {address}", serving.session)]
     WrongAddress { address: String, serving: Serving },

@@ -16,7 +16,7 @@ use super::query::pair;
 use crate::auth::Refusal as Turned;
 use crate::extract::MaybeJson;
 use crate::{App, Caller, Json, Path, Problem, Query, Routes};
-use farmhand_control::{Action, Answer, By, Chosen, Deed, Refusal, perform};
+use farmhand_control::{Action, Answer, BulkAction, By, Chosen, Refusal, perform};
 use farmhand_telemetry::events::Refused;
 
 /// Longest `Idempotency-Key`, in bytes.
@@ -307,9 +307,9 @@ struct Choice {
 }
 
 impl Choice {
-    fn action(self, deed: Deed) -> Result<Action, Problem> {
+    fn action(self, bulk: BulkAction) -> Result<Action, Problem> {
         Ok(Action::Many {
-            deed,
+            bulk,
             from_failed: self.from_failed,
             chosen: Chosen {
                 runs: self.runs,
@@ -336,9 +336,15 @@ async fn cancel_many(
     Query(query): Query<Plain>,
     Json(choice): Json<Choice>,
 ) -> Answered {
-    act(&app, &caller, &choice.action(Deed::Cancel)?, None, query.preview)
-        .await
-        .map(Json)
+    act(
+        &app,
+        &caller,
+        &choice.action(BulkAction::Cancel)?,
+        None,
+        query.preview,
+    )
+    .await
+    .map(Json)
 }
 
 /// Run the jobs of many finished runs again, with their parameters, as new runs
@@ -356,7 +362,7 @@ async fn retry_many(
     act(
         &app,
         &caller,
-        &choice.action(Deed::Retry)?,
+        &choice.action(BulkAction::Retry)?,
         key(&headers)?,
         query.preview,
     )

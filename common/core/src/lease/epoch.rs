@@ -72,9 +72,9 @@ pub struct Remembered {
     /// The last session that it had.
     pub session: i64,
     /// Of the agent that had it.
-    pub life: Uuid,
+    pub incarnation: Uuid,
     /// The last renewal that was confirmed.
-    pub beat: i64,
+    pub renewals: i64,
 }
 
 impl Remembered {
@@ -136,8 +136,8 @@ mod tests {
             longest_lease_ms: 10_000,
             address: "a".into(),
             session: 1,
-            life: Uuid::nil(),
-            beat: 1,
+            incarnation: Uuid::nil(),
+            renewals: 1,
         }
     }
 

@@ -11,13 +11,13 @@ fn at(ms: u64) -> BootInstant {
     BootInstant(ms * 1_000_000)
 }
 
-fn node(address: String, mark: i64, beat: i64) -> SilentNode {
+fn node(address: String, mark: i64, renewals: i64) -> SilentNode {
     SilentNode {
         key: NodeKey {
             address,
             session: 1,
-            life: Uuid::nil(),
-            beat,
+            incarnation: Uuid::nil(),
+            renewals,
         },
         mark,
         lease: LeaseTiming::new(Duration::from_secs(10)).unwrap(),
@@ -39,7 +39,7 @@ struct Server {
     next: i64,
     /// Number to node and time of sending.
     under_way: BTreeMap<i64, (usize, u64)>,
-    /// Committed: beat, mark, and when the latest sent of its renewals was sent.
+    /// Committed: renewals, mark, and when the latest sent of its renewals was sent.
     rows: [(i64, i64, u64); 4],
     /// The last one committed, plus one.
     committed: i64,
@@ -53,8 +53,8 @@ impl Server {
 
     fn commit(&mut self, number: i64, keep_greatest: bool) {
         let (node, sent) = self.under_way.remove(&number).unwrap();
-        let (beat, mark, latest) = &mut self.rows[node];
-        *beat += 1;
+        let (renewals, mark, latest) = &mut self.rows[node];
+        *renewals += 1;
         *mark = if keep_greatest { number.max(*mark) } else { number };
         *latest = sent.max(*latest);
         self.committed = self.committed.max(number + 1);
@@ -67,7 +67,7 @@ impl Server {
             class.is_some_and(|class| mark < ask.marks[class]) || mark >= self.committed
         };
         let silent = self.rows.iter().enumerate().filter(|(_, r)| below(r.1));
-        let shown = silent.map(|(n, (beat, mark, _))| node(n.to_string(), *mark, *beat));
+        let shown = silent.map(|(n, (renewals, mark, _))| node(n.to_string(), *mark, *renewals));
         (self.committed.min(largest + 1), shown.collect())
     }
 }
@@ -98,9 +98,9 @@ fn too_early(seed: u64, keep_greatest: bool) -> (usize, usize) {
             silence.heard("a", at(ms), above, None, silent);
         }
         for (key, _) in silence.ripe(at(ms)) {
-            let (beat, _, sent) = server.rows[key.address.parse::<usize>().unwrap()];
+            let (renewals, _, sent) = server.rows[key.address.parse::<usize>().unwrap()];
             // The compare-and-swap.
-            if key.beat == beat {
+            if key.renewals == renewals {
                 all += 1;
                 early += usize::from(ms < sent + 10_200);
             }

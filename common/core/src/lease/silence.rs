@@ -90,7 +90,7 @@ impl Silence {
         let rows = silent.into_iter().map(|node| {
             let since = ring.iter().find(|r| r.above > node.mark);
             let wait = node.lease.challenge_after() + spread(own, &node.key);
-            // A mark above every X is another server's: from this reply on it is watched by its beat alone.
+            // A mark above every X is another server's: from this reply on it is watched by its count of renewals alone.
             (node.key, since.map_or(received, |r| r.at), wait)
         });
         self.nodes.observe_since(rows);
@@ -121,7 +121,7 @@ impl Silence {
         let shortest = self
             .shortest
             .map_or(own, |other| if other.ttl() < own.ttl() { other } else { own });
-        let regular = received + shortest.look_every(told);
+        let regular = received + shortest.poll_every(told);
         let ripens = self.next_wakeup(received);
         ripens.map_or(regular, |at| regular.min(at.max(received + POLLS_APART)))
     }
@@ -163,7 +163,7 @@ fn spread(own: &str, key: &NodeKey) -> Duration {
     h.update(&[0]);
     h.update(key.address.as_bytes());
     h.update(&key.session.to_le_bytes());
-    h.update(&key.beat.to_le_bytes());
+    h.update(&key.renewals.to_le_bytes());
     let most = u64::try_from(EXPIRE_SPREAD.as_nanos()).unwrap_or(u64::MAX);
     Duration::from_nanos(h.digest() % most)
 }
@@ -178,13 +178,13 @@ mod tests {
         BootInstant(ms * 1_000_000)
     }
 
-    fn node(mark: i64, beat: i64) -> SilentNode {
+    fn node(mark: i64, renewals: i64) -> SilentNode {
         SilentNode {
             key: NodeKey {
                 address: "b".into(),
                 session: 1,
-                life: Uuid::nil(),
-                beat,
+                incarnation: Uuid::nil(),
+                renewals,
             },
             mark,
             lease: LeaseTiming::new(Duration::from_secs(10)).unwrap(),
@@ -233,7 +233,7 @@ mod tests {
         silence.heard("a", at(9_000), 30, None, [node(22, 2)]);
         assert!(silence.ripe(at(19_000)).is_empty());
         let (ripe, silent) = silence.ripe(at(19_500)).pop().unwrap();
-        assert_eq!((ripe.beat, silent), (2, Duration::from_millis(10_500)));
+        assert_eq!((ripe.renewals, silent), (2, Duration::from_millis(10_500)));
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
             let age = Duration::from_millis(22_000 - u64::try_from(mark).unwrap() * 200);
             assert!(age * 2 >= lease.renew_every() * 3, "{lease:?}: {age:?}");
             assert!(
-                age + lease.look_every(true) < lease.challenge_after(),
+                age + lease.poll_every(true) < lease.challenge_after(),
                 "{lease:?}: {age:?}"
             );
         }

@@ -10,7 +10,7 @@ use super::epoch::EpochKey;
 use super::silence::Silence;
 use super::timing::BootInstant;
 
-/// One renewal of one lease. A new beat is another key, so it starts anew by itself.
+/// One renewal of one lease. A new renewal is another key, so it starts anew by itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeKey {
     /// The node's.
@@ -18,9 +18,9 @@ pub struct NodeKey {
     /// Its session.
     pub session: i64,
     /// Of the agent that has it.
-    pub life: Uuid,
+    pub incarnation: Uuid,
     /// Grows with each renewal.
-    pub beat: i64,
+    pub renewals: i64,
 }
 
 /// A run in state running whose session has ended but whose job has `hold`.
@@ -151,13 +151,13 @@ mod tests {
         BootInstant(s * 1_000_000_000)
     }
 
-    fn row(beat: i64) -> (NodeKey, Duration) {
+    fn row(renewals: i64) -> (NodeKey, Duration) {
         (
             NodeKey {
                 address: "a".into(),
                 session: 1,
-                life: Uuid::nil(),
-                beat,
+                incarnation: Uuid::nil(),
+                renewals,
             },
             W,
         )

@@ -6,7 +6,7 @@
 //! * the holder's processes live until `s + D` on its clock, `D = TTL(1−ρ) − K`, where `s` was read
 //!   *before* the renewal was sent;
 //! * a challenger acts at `o + W` on its clock, `W = TTL + g`, where `o` was read *after* the reply that
-//!   shows that renewal's beat was received.
+//!   shows that renewal's count was received.
 //!
 //! `s` precedes the commit and the commit precedes `o`, so no wait for a lock, no slow commit and no slow
 //! reply can turn the order round, and `W/(1+ρ) ≥ D + K` keeps the lengths apart.
@@ -138,15 +138,15 @@ impl LeaseTiming {
         (self.lifetime() / 4).min(Duration::from_secs(10))
     }
 
-    /// Between two looks at the farm, of which this is the shortest lease. A look, then W, then 0.6 s for the expiry and the claim stay
+    /// Between two polls of the farm, of which this is the shortest lease. A poll, then W, then 0.6 s for the expiry and the claim stay
     /// within the promised TTL·1.1 + 2 s; the agent wakes for the end of W by itself. `told`: PostgreSQL says by itself
-    /// what else a look would find, so that looks need not be more frequent than the promise wants.
-    pub fn look_every(&self, told: bool) -> Duration {
+    /// what else a poll would find, so that polls need not be more frequent than the promise wants.
+    pub fn poll_every(&self, told: bool) -> Duration {
         let most = Duration::from_millis(if told { 5_000 } else { 2_500 });
         (self.ttl / 10 + Duration::from_millis(1200)).min(most)
     }
 
-    /// W: how long a challenger sees a beat unchanged, on its own clock, before it may expire the session.
+    /// W: how long a challenger sees the count of renewals unchanged, on its own clock, before it may expire the session.
     pub fn challenge_after(&self) -> Duration {
         self.ttl + TAKEOVER_MARGIN
     }
@@ -214,7 +214,7 @@ mod tests {
             let slow_clock = t.challenge_after() + t.challenge_after() / 1000;
             let promise = t.ttl() / 10 * 11 + Duration::from_secs(2);
             let acting = EXPIRE_SPREAD + POLLS_APART + Duration::from_millis(300);
-            assert!(t.look_every(true) + slow_clock + acting <= promise, "{t:?}");
+            assert!(t.poll_every(true) + slow_clock + acting <= promise, "{t:?}");
         }
     }
 

@@ -49,7 +49,7 @@ pub async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Boo
             &[
                 (&me.address, Type::TEXT),
                 (&me.session, Type::INT8),
-                (&me.life, Type::UUID),
+                (&me.incarnation, Type::UUID),
                 (&boot_id, Type::TEXT),
             ],
         )

@@ -30,7 +30,7 @@ pub async fn claim(
             &[
                 (&me.address, Type::TEXT),
                 (&me.session, Type::INT8),
-                (&me.life, Type::UUID),
+                (&me.incarnation, Type::UUID),
                 (&limit, Type::INT8),
                 (&only, Type::INT8_ARRAY),
             ],

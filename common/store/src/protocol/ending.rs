@@ -57,11 +57,11 @@ pub struct Freed {
 pub enum Expired {
     /// The session ended by this call. Runs with `hold` stay held.
     Done { freed: Vec<Freed> },
-    /// The beat moved, the session ended otherwise, or claims are not open.
+    /// It was renewed, the session ended otherwise, or claims are not open.
     Changed,
 }
 
-/// Ends a session whose beat did not move for a challenger's whole stopwatch, and frees its runs.
+/// Ends a session that was not renewed for a challenger's whole stopwatch, and frees its runs.
 ///
 /// Two statements in one transaction: a claim in flight is not in the first one's snapshot, but has
 /// committed or is locked out by the time of the second's.
@@ -69,14 +69,14 @@ pub async fn expire(
     db: &Db,
     address: &str,
     session: i64,
-    life: Uuid,
-    beat: i64,
+    incarnation: Uuid,
+    renewals: i64,
 ) -> Result<Expired, StoreError> {
     let params: [Param<'_>; 4] = [
         (&address, Type::TEXT),
         (&session, Type::INT8),
-        (&life, Type::UUID),
-        (&beat, Type::INT8),
+        (&incarnation, Type::UUID),
+        (&renewals, Type::INT8),
     ];
     end(db, address, stmt!("expire"), &params, Cause::Expired).await
 }
@@ -145,7 +145,7 @@ pub async fn close_if(
             &[
                 (&me.address, Type::TEXT),
                 (&me.session, Type::INT8),
-                (&me.life, Type::UUID),
+                (&me.incarnation, Type::UUID),
             ],
         )
         .await?;

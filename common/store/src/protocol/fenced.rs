@@ -124,7 +124,7 @@ pub(super) async fn write<T: Serialize + std::fmt::Debug + Sync>(
         .filter_map(|e| e.frees.map(|rev| (e.job_id.as_str(), rev)))
         .collect();
     if let Err(error) = prompt(db, &freed).await {
-        tracing::debug!(%error, "runs that wait for a pool or a lock are found by the next look");
+        tracing::debug!(%error, "runs that wait for a pool or a lock are found by the next poll");
     }
     // By the whole fence: a set may hold a stale and a fresh attempt of one run.
     let changed: HashMap<Key, Option<RunState>> = changed.into_iter().map(|e| (e.key, e.ended)).collect();

@@ -24,7 +24,7 @@ pub async fn claim_gated(db: &Db, me: &LeaseIdentity, limit: i64) -> Result<Vec<
             &[
                 (&me.address, Type::TEXT),
                 (&me.session, Type::INT8),
-                (&me.life, Type::UUID),
+                (&me.incarnation, Type::UUID),
                 (&limit, Type::INT4),
             ],
         )

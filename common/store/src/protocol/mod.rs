@@ -1,4 +1,4 @@
-//! The lease protocol's statements: sessions, firing, claiming, ending, looking.
+//! The lease protocol's statements: sessions, firing, claiming, ending, polling.
 //!
 //! Lock order: node, job, the gates' one lock, run. READ COMMITTED. Only `claim` raises `attempt`.
 
@@ -8,8 +8,8 @@ mod ending;
 mod fenced;
 mod fire;
 mod gated;
-mod look;
 mod outcome;
+mod poll;
 mod session;
 mod trigger;
 
@@ -23,10 +23,10 @@ pub use fenced::{FinishResult, Now};
 pub(crate) use fire::rounds;
 pub use fire::{Fire, Fired, SkipFold, fire, fire_for, promote, promote_all};
 pub use gated::{PartialClaim, claim_any, claim_gated};
-pub use look::{
-    AwaitedLease, CancelWanted, HeldOver, JobRow, Look, NodeBeat, Overdue, jobs_since, look, overdue,
-};
 pub use outcome::{Finish, GiveBack, Lose, LostWhy, Release, Retry, finish, give_back, lose, release, retry};
+pub use poll::{
+    AwaitedLease, CancelWanted, HeldOver, JobRow, Overdue, Poll, SilentLease, jobs_since, overdue, poll,
+};
 pub(crate) use session::set;
 pub use session::{
     Held, NewEpoch, NodeInfo, Opened, Renewed, Told, database, doubt, open, open_epoch, raise_held, readopt,

@@ -19,7 +19,7 @@ pub struct NodeInfo {
     pub address: String,
     pub name: String,
     /// Random for each opened session; kept across retries of one open.
-    pub life: Uuid,
+    pub incarnation: Uuid,
     pub ttl: Duration,
     pub slots: i32,
     /// A JSON object of strings.
@@ -36,11 +36,11 @@ pub struct NodeInfo {
 pub enum Opened {
     /// The session is ours, also when an earlier reply was lost.
     Session(i64),
-    /// Another life holds the address: watch its beat like any challenger.
+    /// Another incarnation holds the address: watch its renewals like any challenger.
     Taken {
         session: i64,
-        life: Uuid,
-        beat: i64,
+        incarnation: Uuid,
+        renewals: i64,
         ttl_ms: i64,
         /// Of the agent that opened it.
         machine: Option<String>,
@@ -49,7 +49,7 @@ pub enum Opened {
     Closed,
 }
 
-/// Opens a session, or finds the one that this very `life` opened.
+/// Opens a session, or finds the one that this very `incarnation` opened.
 pub async fn open(db: &Db, node: &NodeInfo) -> Result<Opened, StoreError> {
     #[derive(Deserialize)]
     struct Row {
@@ -61,7 +61,7 @@ pub async fn open(db: &Db, node: &NodeInfo) -> Result<Opened, StoreError> {
             &[
                 (&node.address, Type::TEXT),
                 (&node.name, Type::TEXT),
-                (&node.life, Type::UUID),
+                (&node.incarnation, Type::UUID),
                 (&millis(node.ttl), Type::INT8),
                 (&node.slots, Type::INT4),
                 (&node.labels, Type::JSONB),
@@ -76,8 +76,8 @@ pub async fn open(db: &Db, node: &NodeInfo) -> Result<Opened, StoreError> {
         None => match node_row(db, &node.address).await? {
             Some(row) => Ok(Opened::Taken {
                 session: row.session,
-                life: row.life,
-                beat: row.beat,
+                incarnation: row.incarnation,
+                renewals: row.renewals,
                 ttl_ms: row.ttl_ms,
                 machine: row.machine,
             }),
@@ -94,7 +94,7 @@ pub async fn readopt(db: &Db, session: i64, node: &NodeInfo) -> Result<bool, Sto
             &[
                 (&node.address, Type::TEXT),
                 (&session, Type::INT8),
-                (&node.life, Type::UUID),
+                (&node.incarnation, Type::UUID),
                 (&node.name, Type::TEXT),
                 (&millis(node.ttl), Type::INT8),
                 (&node.slots, Type::INT4),
@@ -109,8 +109,8 @@ pub async fn readopt(db: &Db, session: i64, node: &NodeInfo) -> Result<bool, Sto
 #[derive(Deserialize)]
 struct NodeRow {
     session: i64,
-    life: Uuid,
-    beat: i64,
+    incarnation: Uuid,
+    renewals: i64,
     ttl_ms: i64,
     machine: Option<String>,
 }
@@ -143,7 +143,7 @@ pub enum Renewed {
         drain_until: Option<Timestamp>,
         db_now: Timestamp,
         /// The heartbeat that it set.
-        beat: i64,
+        renewals: i64,
         database: Box<Database>,
     },
     /// The session ended: kill now.
@@ -170,7 +170,7 @@ pub async fn renew(db: &Db, me: &LeaseIdentity, ttl: Duration, told: &Told) -> R
         draining: bool,
         drain_until: Option<Timestamp>,
         db_now: Timestamp,
-        beat: i64,
+        renewals: i64,
         database: Box<Database>,
     }
     let row: Option<Row> = db
@@ -179,7 +179,7 @@ pub async fn renew(db: &Db, me: &LeaseIdentity, ttl: Duration, told: &Told) -> R
             &[
                 (&me.address, Type::TEXT),
                 (&me.session, Type::INT8),
-                (&me.life, Type::UUID),
+                (&me.incarnation, Type::UUID),
                 (&millis(ttl), Type::INT8),
                 (&told.clock_offset_ms, Type::INT8),
                 (&told.pulse, Type::INT8),
@@ -193,7 +193,7 @@ pub async fn renew(db: &Db, me: &LeaseIdentity, ttl: Duration, told: &Told) -> R
         draining: row.draining,
         drain_until: row.drain_until,
         db_now: row.db_now,
-        beat: row.beat,
+        renewals: row.renewals,
         database: row.database,
     }))
 }
@@ -275,8 +275,8 @@ pub async fn vouch(db: &Db, memory: &Remembered) -> Result<bool, StoreError> {
                 (&memory.pulse, Type::INT8),
                 (&memory.address, Type::TEXT),
                 (&memory.session, Type::INT8),
-                (&memory.life, Type::UUID),
-                (&memory.beat, Type::INT8),
+                (&memory.incarnation, Type::UUID),
+                (&memory.renewals, Type::INT8),
                 (&memory.fence, Type::INT8),
             ],
         )

@@ -1,7 +1,7 @@
 -- Rows only for the first session of a boot; node_boot stays locked until its runs are there.
 WITH me AS MATERIALIZED (
     SELECT n.address, n.labels FROM farmhand.node n
-    WHERE n.address = $1 AND n.session = $2 AND n.life = $3 AND n.open
+    WHERE n.address = $1 AND n.session = $2 AND n.incarnation = $3 AND n.open
     FOR KEY SHARE OF n
 ), fresh AS (
     INSERT INTO farmhand.node_boot AS b (address, boot_id, seen_at)

@@ -1,6 +1,6 @@
 -- me: while this lock is held, the session cannot change, but can be renewed. It is taken before any
 -- run is locked, because "pick" asks for it first (lock order: node, job, run).
--- Shards: for three seconds, which is longer than between two looks, each node leaves the others theirs, so that
+-- Shards: for three seconds, which is longer than between two polls, each node leaves the others theirs, so that
 -- they spread over the farm; a lost one is anybody's at once. The first rounds of a continuous job likewise; later ones
 -- are anybody's at once too, and mostly stay where they were.
 -- held_ms: after a replacement of the database an attempt with a hold may live that long, though its claim is lost.
@@ -11,7 +11,7 @@ WITH RECURSIVE me AS MATERIALIZED (
         farmhand.left_to_others($1) AS left_alone
     FROM farmhand.node n
     JOIN farmhand.current_epoch e ON e.open
-    WHERE n.address = $1 AND n.session = $2 AND n.life = $3 AND n.open
+    WHERE n.address = $1 AND n.session = $2 AND n.incarnation = $3 AND n.open
         AND NOT n.cordoned AND NOT n.draining
     FOR KEY SHARE OF n
 ), level(priority) AS (

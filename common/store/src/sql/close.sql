@@ -1,3 +1,3 @@
 UPDATE farmhand.node SET session = session + 1, open = false
-WHERE address = $1 AND session = $2 AND life = $3 AND open
+WHERE address = $1 AND session = $2 AND incarnation = $3 AND open
 RETURNING address

@@ -107,7 +107,7 @@ SELECT g.job_id,
     CASE WHEN row_number() OVER () = 1 THEN (SELECT pg_notify('farmhand',
         json_build_object('due', min(m.run_id), 'job', min(m.job_id), 'runs', count(*))::text)::text
         -- Whoever fires takes what it has room for at once. Telling a thousand listeners of it would cost more than the
-        -- run; should it fail to, the others' looks show that something is due.
+        -- run; should it fail to, the others' polls show that something is due.
         FROM made m
         HAVING count(*) > $3 OR bool_or(m.node IS NOT NULL OR m.placement IS NOT NULL OR m.instances > 1)) END AS note
 FROM given g

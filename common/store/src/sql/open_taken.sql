@@ -1,2 +1,2 @@
-SELECT session, life, beat, ttl_ms, machine FROM farmhand.node
+SELECT session, incarnation, renewals, ttl_ms, machine FROM farmhand.node
 WHERE address = $1 AND open AND (SELECT e.open FROM farmhand.current_epoch e)

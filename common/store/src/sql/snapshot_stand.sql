@@ -1,1 +1,1 @@
-SELECT holder, beat FROM farmhand.snapshot_lease
+SELECT holder, renewals FROM farmhand.snapshot_lease

@@ -7,5 +7,5 @@ WHERE e.id = $1 AND d.id = $1
     AND e.system_id IS NOT DISTINCT FROM farmhand.system_id()
     AND d.pulse BETWEEN $2 AND $2 + 3 AND d.fence >= $7
     AND EXISTS (SELECT FROM farmhand.node n WHERE n.address = $3
-        AND (n.session > $4 OR n.session = $4 AND n.life = $5 AND n.beat >= $6))
+        AND (n.session > $4 OR n.session = $4 AND n.incarnation = $5 AND n.renewals >= $6))
 RETURNING e.epoch

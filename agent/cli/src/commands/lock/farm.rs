@@ -144,7 +144,7 @@ impl Held {
         let dir = state_dir()?;
         let serving = Serving {
             session: granted.fence,
-            life: Uuid::new_v4(),
+            incarnation: Uuid::new_v4(),
         };
         let deadline = timing.holder_deadline(granted.sent);
         let soft = timing.soft_deadline(granted.sent, GRACE);

@@ -9,7 +9,7 @@ use super::many;
 use crate::api::jobs::no_job;
 use crate::ui::parts::link;
 use crate::{App, Problem};
-use farmhand_control::{Action, Deed};
+use farmhand_control::{Action, BulkAction};
 
 /// What can be done from a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,10 +102,10 @@ impl Verb {
     }
 
     /// Of one that is done with each of many runs.
-    pub fn deed(self) -> Option<Deed> {
+    pub fn bulk(self) -> Option<BulkAction> {
         match self {
-            Self::CancelMany => Some(Deed::Cancel),
-            Self::RetryMany => Some(Deed::Retry),
+            Self::CancelMany => Some(BulkAction::Cancel),
+            Self::RetryMany => Some(BulkAction::Retry),
             _ => None,
         }
     }
@@ -134,8 +134,8 @@ impl Asked {
                 .map(|(_, value)| value.trim())
                 .filter(|value| !value.is_empty())
         };
-        if let Some(deed) = verb.deed() {
-            return Self::many(app, verb, deed, fields).await;
+        if let Some(bulk) = verb.bulk() {
+            return Self::many(app, verb, bulk, fields).await;
         }
         let about = field(verb.about()).map(str::to_owned).ok_or_else(|| {
             Problem::bad_request(format!(
@@ -192,15 +192,20 @@ impl Asked {
         Ok(asked)
     }
 
-    async fn many(app: &App, verb: Verb, deed: Deed, fields: &[(String, String)]) -> Result<Self, Problem> {
-        let chosen = many::chosen(app.reading.db(), deed, fields).await?;
+    async fn many(
+        app: &App,
+        verb: Verb,
+        bulk: BulkAction,
+        fields: &[(String, String)],
+    ) -> Result<Self, Problem> {
+        let chosen = many::chosen(app.reading.db(), bulk, fields).await?;
         Ok(Self {
             verb,
             about: String::new(),
             given: many::fields(&chosen, fields),
             params: Vec::new(),
             action: Ok(Action::Many {
-                deed,
+                bulk,
                 from_failed: fields.iter().any(|(name, _)| name == "from_failed"),
                 chosen,
             }),
@@ -209,7 +214,7 @@ impl Asked {
 
     /// What the form says again when it is sent.
     pub fn carried(&self) -> Vec<(&str, &str)> {
-        if self.verb.deed().is_some() {
+        if self.verb.bulk().is_some() {
             let fields = self.given.iter().filter(|(name, _)| name != "from_failed");
             return fields
                 .map(|(name, value)| (name.as_str(), value.as_str()))
@@ -238,7 +243,7 @@ impl Asked {
 
     /// The page that it is about.
     pub fn back(&self) -> String {
-        if self.verb.deed().is_some() {
+        if self.verb.bulk().is_some() {
             let filter = self
                 .carried()
                 .into_iter()

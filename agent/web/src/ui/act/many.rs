@@ -1,6 +1,6 @@
 //! Which runs are meant: those that are ticked, or all that the filter of the list shows.
 
-use farmhand_control::{Chosen, Deed, past_moment};
+use farmhand_control::{BulkAction, Chosen, past_moment};
 use farmhand_core::run::RunState;
 use farmhand_store::Db;
 use farmhand_store::reading::{self, Paging, RunFilter};
@@ -11,7 +11,7 @@ use crate::api::query::pair;
 use crate::ui::runs;
 
 /// Read from the list's fields. What was made after the page that asks is not meant.
-pub async fn chosen(db: &Db, deed: Deed, fields: &[(String, String)]) -> Result<Chosen, Problem> {
+pub async fn chosen(db: &Db, bulk: BulkAction, fields: &[(String, String)]) -> Result<Chosen, Problem> {
     let field = |wanted: &str| {
         let found = fields.iter().find(|(name, _)| name == wanted);
         found
@@ -38,7 +38,7 @@ pub async fn chosen(db: &Db, deed: Deed, fields: &[(String, String)]) -> Result<
     Ok(Chosen {
         runs: ticked.map(|(_, run)| number(run)).collect::<Result<_, _>>()?,
         job: field("job").map(str::to_owned),
-        states: states(deed, field("state").unwrap_or_default())?,
+        states: states(bulk, field("state").unwrap_or_default())?,
         node: field("node").map(str::to_owned),
         label: pair("label", field("label").unwrap_or_default())?,
         param: pair("param", field("param").unwrap_or_default())?,
@@ -54,17 +54,17 @@ async fn newest(db: &Db) -> Result<Option<i64>, Problem> {
 }
 
 /// Of the states that the list shows, those that this can be done with. None of a list of all states: that is no choice.
-fn states(deed: Deed, word: &str) -> Result<Vec<RunState>, Problem> {
+fn states(bulk: BulkAction, word: &str) -> Result<Vec<RunState>, Problem> {
     let shown = runs::states(word);
     if shown.is_empty() {
         return Ok(Vec::new());
     }
     let mut fit = shown.to_vec();
-    fit.retain(|state| state.is_final() == (deed == Deed::Retry));
+    fit.retain(|state| state.is_final() == (bulk == BulkAction::Retry));
     if fit.is_empty() {
-        return Err(Problem::bad_request(match deed {
-            Deed::Cancel => "all of these runs have ended",
-            Deed::Retry => "none of these runs has ended",
+        return Err(Problem::bad_request(match bulk {
+            BulkAction::Cancel => "all of these runs have ended",
+            BulkAction::Retry => "none of these runs has ended",
         }));
     }
     Ok(fit)

@@ -19,7 +19,7 @@ WITH RECURSIVE self AS (
         (SELECT n.* FROM farmhand.node n WHERE n.open AND n.ttl_ms = l.ttl_ms
             AND n.mark < ($4::bigint[])[1 + width_bucket(l.ttl_ms, $3::bigint[])] ORDER BY n.mark LIMIT 1000)
         UNION ALL
-        -- No renewal of this server: such a node is watched by its beat.
+        -- No renewal of this server: such a node is watched by its renewals.
         (SELECT n.* FROM farmhand.node n WHERE n.open AND n.ttl_ms = l.ttl_ms
             AND n.mark >= (SELECT x.xmax FROM snapshot x) ORDER BY n.mark LIMIT 1000)) s
     WHERE s.address <> $1
@@ -39,8 +39,8 @@ SELECT clock_timestamp() AS db_now,
     (SELECT m.above FROM mark m) AS above,
     (SELECT m.shortest FROM mark m) AS shortest_ttl_ms,
     (SELECT m.longest FROM mark m) AS longest_ttl_ms,
-    (SELECT coalesce(jsonb_agg(jsonb_build_object('address', s.address, 'session', s.session, 'life', s.life,
-            'beat', s.beat, 'mark', s.mark, 'ttl_ms', s.ttl_ms)), '[]') FROM silent s) AS silent,
+    (SELECT coalesce(jsonb_agg(jsonb_build_object('address', s.address, 'session', s.session, 'incarnation', s.incarnation,
+            'renewals', s.renewals, 'mark', s.mark, 'ttl_ms', s.ttl_ms)), '[]') FROM silent s) AS silent,
     ARRAY(SELECT n.address FROM farmhand.node n WHERE n.state = 'ready' ORDER BY n.address LIMIT 512)
         AS live_addresses,
     (SELECT seq FROM farmhand.job_seq) AS job_seq,

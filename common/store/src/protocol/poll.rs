@@ -1,4 +1,4 @@
-//! One look at the farm: what a challenger, a claimer and a scheduler need to know, in one round trip.
+//! One poll of the farm: what a challenger, a claimer and a scheduler need to know, in one round trip.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,9 @@ use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use farmhand_core::lease::{Database, MarksBelow};
 
-/// What one look shows.
+/// What one poll shows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Look {
+pub struct Poll {
     pub db_now: Timestamp,
     pub database: Box<Database>,
     /// Above the mark of every renewal that this snapshot shows; None without an open node.
@@ -22,7 +22,7 @@ pub struct Look {
     pub shortest_ttl_ms: Option<i64>,
     pub longest_ttl_ms: Option<i64>,
     /// The open nodes whose mark is below what was asked for; never the caller.
-    pub silent: Vec<NodeBeat>,
+    pub silent: Vec<SilentLease>,
     /// Open nodes that take work, in address order, 512 at most.
     pub live_addresses: Vec<String>,
     /// The newest change of a definition; see `jobs_since`.
@@ -64,11 +64,11 @@ pub struct AwaitedLease {
 
 /// What a stopwatch watches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct NodeBeat {
+pub struct SilentLease {
     pub address: String,
     pub session: i64,
-    pub life: Uuid,
-    pub beat: i64,
+    pub incarnation: Uuid,
+    pub renewals: i64,
     /// Of its latest renewal.
     pub mark: i64,
     pub ttl_ms: i64,
@@ -95,9 +95,9 @@ pub struct HeldOver {
 }
 
 /// Looks at the farm, at the nodes with a mark below these among it.
-pub async fn look(db: &Db, me: &LeaseIdentity, below: &MarksBelow) -> Result<Look, StoreError> {
+pub async fn poll(db: &Db, me: &LeaseIdentity, below: &MarksBelow) -> Result<Poll, StoreError> {
     db.one(
-        stmt!("look", often),
+        stmt!("poll", often),
         &[
             (&me.address, Type::TEXT),
             (&me.session, Type::INT8),

@@ -1,7 +1,7 @@
 use farmhand_core::definition::JobSpec;
 use farmhand_core::lease::MarksBelow;
 use farmhand_store::jobs::{Withhold, cancel, withhold};
-use farmhand_store::protocol::look;
+use farmhand_store::protocol::poll;
 use serde_json::json;
 
 use crate::fixture::{Farm, past, spec};
@@ -14,19 +14,19 @@ async fn a_poll_shows_what_a_stopwatch_needs() {
         ttls: vec![i64::MAX],
         marks: vec![i64::MAX],
     };
-    let look = look(&farm.db, &a, &all).await.unwrap();
-    let seen = &look.silent[0];
+    let poll = poll(&farm.db, &a, &all).await.unwrap();
+    let seen = &poll.silent[0];
     assert_eq!(
-        (seen.session, seen.life, seen.ttl_ms),
-        (b.session, b.life, 30_000)
+        (seen.session, seen.incarnation, seen.ttl_ms),
+        (b.session, b.incarnation, 30_000)
     );
-    assert_eq!(seen.beat, farm.beat("b").await);
+    assert_eq!(seen.renewals, farm.renewals("b").await);
     assert_eq!(
-        look.database.epoch,
+        poll.database.epoch,
         farm.i64("SELECT max(epoch) FROM farmhand.epoch").await
     );
-    assert!(look.database.open);
-    assert_eq!(look.live_addresses, ["a", "b"]);
+    assert!(poll.database.open);
+    assert_eq!(poll.live_addresses, ["a", "b"]);
 }
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn a_poll_tells_when_the_next_work_is_ready_for_this_node() {
     let plain = farm.node("plain").await;
     let batch = farm.node_with("batch", json!({"role": "batch"})).await;
     assert_eq!(
-        look(&farm.db, &plain, &MarksBelow::default())
+        poll(&farm.db, &plain, &MarksBelow::default())
             .await
             .unwrap()
             .earliest_ready,
@@ -47,19 +47,19 @@ async fn a_poll_tells_when_the_next_work_is_ready_for_this_node() {
         ..spec()
     };
     farm.job("j", wanted, Some(at)).await;
-    let before = look(&farm.db, &plain, &MarksBelow::default()).await.unwrap();
+    let before = poll(&farm.db, &plain, &MarksBelow::default()).await.unwrap();
     assert_eq!((before.earliest_next_run, before.overdue_jobs), (Some(at), true));
     farm.fire_at("j", at, &[at]).await;
     assert_eq!(
-        look(&farm.db, &plain, &MarksBelow::default())
+        poll(&farm.db, &plain, &MarksBelow::default())
             .await
             .unwrap()
             .earliest_ready,
         None
     );
-    let look = look(&farm.db, &batch, &MarksBelow::default()).await.unwrap();
-    assert_eq!(look.earliest_ready, Some(at));
-    assert!(!look.overdue_jobs);
+    let poll = poll(&farm.db, &batch, &MarksBelow::default()).await.unwrap();
+    assert_eq!(poll.earliest_ready, Some(at));
+    assert!(!poll.overdue_jobs);
 }
 
 #[tokio::test]
@@ -68,14 +68,14 @@ async fn cancelling_reaches_the_holder_by_its_poll() {
     let (a, b) = (farm.node("a").await, farm.node("b").await);
     let run = farm.held_run(&a, "j", spec()).await;
     cancel(&farm.db, run.run_id, "eve").await.unwrap();
-    let cancels = look(&farm.db, &a, &MarksBelow::default()).await.unwrap().cancels;
+    let cancels = poll(&farm.db, &a, &MarksBelow::default()).await.unwrap().cancels;
     assert_eq!(cancels.len(), 1);
     assert_eq!(
         (cancels[0].run_id, cancels[0].by.as_deref()),
         (run.run_id, Some("eve"))
     );
     assert!(
-        look(&farm.db, &b, &MarksBelow::default())
+        poll(&farm.db, &b, &MarksBelow::default())
             .await
             .unwrap()
             .cancels
@@ -88,7 +88,7 @@ async fn a_poll_tells_a_node_that_it_is_cordoned() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     withhold(&farm.db, "a", Withhold::Cordon, "eve").await.unwrap();
-    let look = look(&farm.db, &me, &MarksBelow::default()).await.unwrap();
-    assert!(look.cordoned && !look.draining);
-    assert!(look.live_addresses.is_empty());
+    let poll = poll(&farm.db, &me, &MarksBelow::default()).await.unwrap();
+    assert!(poll.cordoned && !poll.draining);
+    assert!(poll.live_addresses.is_empty());
 }

@@ -1,4 +1,4 @@
-//! The life of one attempt, as a pure state machine: what happened in, what to do out, `now` passed in.
+//! The lifecycle of one attempt, as a pure state machine: what happened in, what to do out, `now` passed in.
 //!
 //! ```text
 //! running ── timeout, silence, kill ──► terminating ── grace over ──► killing ──► ended
@@ -45,7 +45,7 @@ pub enum Act {
 }
 
 #[derive(Debug)]
-pub struct Life {
+pub struct Lifecycle {
     phase: Phase,
     main_ended: bool,
     killed: Option<KillReason>,
@@ -89,13 +89,13 @@ fn ns(ms: u64) -> u64 {
     ms.saturating_mul(MILLISECOND)
 }
 
-impl Life {
-    pub fn new(now: u64, times: Times) -> Life {
+impl Lifecycle {
+    pub fn new(now: u64, times: Times) -> Lifecycle {
         let grace = ns(times.grace_ms);
         let timeout = times.timeout_ms.map(|t| now.saturating_add(ns(t)));
         let kill_by = times.hard_end_ns.map(|end| end.saturating_sub(HARD_END_LEAD));
         let last_term = kill_by.map(|end| end.saturating_sub(grace));
-        Life {
+        Lifecycle {
             phase: Phase::Running,
             main_ended: false,
             killed: None,
@@ -248,8 +248,8 @@ impl Life {
 mod tests {
     use super::*;
 
-    fn life(timeout_ms: Option<u64>, grace_ms: u64) -> Life {
-        Life::new(
+    fn lifecycle(timeout_ms: Option<u64>, grace_ms: u64) -> Lifecycle {
+        Lifecycle::new(
             0,
             Times {
                 timeout_ms,
@@ -262,28 +262,28 @@ mod tests {
 
     #[test]
     fn a_command_that_ends_alone_ends_its_attempt_at_once() {
-        let mut life = life(None, 1_000);
-        assert_eq!(life.next(5, Happened::MainEnded), Some(Act::Terminate));
-        assert_eq!(life.next(5, Happened::TreeEmpty), Some(Act::End));
-        assert_eq!((life.state(), life.killed()), (State::Ended, None));
+        let mut lifecycle = lifecycle(None, 1_000);
+        assert_eq!(lifecycle.next(5, Happened::MainEnded), Some(Act::Terminate));
+        assert_eq!(lifecycle.next(5, Happened::TreeEmpty), Some(Act::End));
+        assert_eq!((lifecycle.state(), lifecycle.killed()), (State::Ended, None));
     }
 
     #[test]
     fn a_timeout_terminates_then_kills_and_is_reported_only_when_the_tree_is_empty() {
-        let mut life = life(Some(100), 50);
-        assert_eq!(life.next(ns(99), Happened::Tick), None);
-        assert_eq!(life.next(ns(100), Happened::Tick), Some(Act::Terminate));
-        assert_eq!(life.next_wake(), Some(ns(150)));
-        assert_eq!(life.next(ns(150), Happened::Tick), Some(Act::Kill));
-        assert_eq!(life.next(ns(151), Happened::MainEnded), None);
-        assert_eq!(life.next(ns(160), Happened::Tick), Some(Act::Kill));
-        assert_eq!(life.next(ns(161), Happened::TreeEmpty), Some(Act::End));
-        assert_eq!(life.killed(), Some(KillReason::Timeout));
+        let mut lifecycle = lifecycle(Some(100), 50);
+        assert_eq!(lifecycle.next(ns(99), Happened::Tick), None);
+        assert_eq!(lifecycle.next(ns(100), Happened::Tick), Some(Act::Terminate));
+        assert_eq!(lifecycle.next_wake(), Some(ns(150)));
+        assert_eq!(lifecycle.next(ns(150), Happened::Tick), Some(Act::Kill));
+        assert_eq!(lifecycle.next(ns(151), Happened::MainEnded), None);
+        assert_eq!(lifecycle.next(ns(160), Happened::Tick), Some(Act::Kill));
+        assert_eq!(lifecycle.next(ns(161), Happened::TreeEmpty), Some(Act::End));
+        assert_eq!(lifecycle.killed(), Some(KillReason::Timeout));
     }
 
     #[test]
     fn the_first_reason_stays_and_a_shorter_grace_counts() {
-        let mut life = life(None, 10_000);
+        let mut lifecycle = lifecycle(None, 10_000);
         let cancel = Happened::Asked {
             reason: KillReason::Cancel,
             grace_ns: ns(10_000),
@@ -292,23 +292,23 @@ mod tests {
             reason: KillReason::Fenced,
             grace_ns: 0,
         };
-        assert_eq!(life.next(0, cancel), Some(Act::Terminate));
-        assert_eq!(life.next(1, fenced), Some(Act::Kill));
-        assert_eq!(life.killed(), Some(KillReason::Cancel));
+        assert_eq!(lifecycle.next(0, cancel), Some(Act::Terminate));
+        assert_eq!(lifecycle.next(1, fenced), Some(Act::Kill));
+        assert_eq!(lifecycle.killed(), Some(KillReason::Cancel));
     }
 
     #[test]
     fn a_kill_while_leftovers_end_does_not_turn_a_success_into_a_failure() {
-        let mut life = life(None, 10_000);
-        life.next(0, Happened::MainEnded);
-        life.next(
+        let mut lifecycle = lifecycle(None, 10_000);
+        lifecycle.next(0, Happened::MainEnded);
+        lifecycle.next(
             1,
             Happened::Asked {
                 reason: KillReason::Lease,
                 grace_ns: 0,
             },
         );
-        assert_eq!(life.killed(), None);
+        assert_eq!(lifecycle.killed(), None);
     }
 
     #[test]
@@ -319,19 +319,22 @@ mod tests {
             silence_ms: None,
             hard_end_ns: Some(60 * SECOND),
         };
-        let mut life = Life::new(0, times);
-        assert_eq!(life.next_wake(), Some(60 * SECOND - HARD_END_LEAD - 10 * SECOND));
+        let mut lifecycle = Lifecycle::new(0, times);
+        assert_eq!(
+            lifecycle.next_wake(),
+            Some(60 * SECOND - HARD_END_LEAD - 10 * SECOND)
+        );
         let cancel = Happened::Asked {
             reason: KillReason::Cancel,
             grace_ns: 600 * SECOND,
         };
-        life.next(30 * SECOND, cancel);
-        assert_eq!(life.next_wake(), Some(60 * SECOND - HARD_END_LEAD));
+        lifecycle.next(30 * SECOND, cancel);
+        assert_eq!(lifecycle.next_wake(), Some(60 * SECOND - HARD_END_LEAD));
     }
 
     #[test]
     fn progress_puts_silence_off() {
-        let mut life = Life::new(
+        let mut lifecycle = Lifecycle::new(
             0,
             Times {
                 timeout_ms: None,
@@ -340,16 +343,16 @@ mod tests {
                 hard_end_ns: None,
             },
         );
-        life.next(ns(9), Happened::Progress);
-        assert_eq!(life.next(ns(18), Happened::Tick), None);
-        assert_eq!(life.next(ns(19), Happened::Tick), Some(Act::Kill));
-        assert_eq!(life.killed(), Some(KillReason::Progress));
+        lifecycle.next(ns(9), Happened::Progress);
+        assert_eq!(lifecycle.next(ns(18), Happened::Tick), None);
+        assert_eq!(lifecycle.next(ns(19), Happened::Tick), Some(Act::Kill));
+        assert_eq!(lifecycle.killed(), Some(KillReason::Progress));
     }
 
     #[test]
     fn what_the_kernel_cannot_end_is_reported_once_and_kept() {
-        let mut life = life(None, 0);
-        life.next(
+        let mut lifecycle = lifecycle(None, 0);
+        lifecycle.next(
             0,
             Happened::Asked {
                 reason: KillReason::Cancel,
@@ -359,11 +362,11 @@ mod tests {
         let mut reports = 0;
         let mut now = 0;
         while now < 60 * SECOND {
-            now = life.next_wake().unwrap();
-            reports += u32::from(life.next(now, Happened::Tick) == Some(Act::ReportUnkillable));
+            now = lifecycle.next_wake().unwrap();
+            reports += u32::from(lifecycle.next(now, Happened::Tick) == Some(Act::ReportUnkillable));
         }
         assert_eq!(
-            (reports, life.state(), life.needs_hard_end()),
+            (reports, lifecycle.state(), lifecycle.needs_hard_end()),
             (1, State::Killing, false)
         );
     }
