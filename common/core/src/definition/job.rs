@@ -8,7 +8,7 @@ use super::notify::Targets;
 use super::pools::Pools;
 use super::spec::JobSpec;
 use super::stored::{parsed, stored};
-use super::{arguments, check, continuous, flow, params, secrets, stream, table, triggers, watched};
+use super::{arguments, check, continuous, declared_params, flow, secrets, stream, table, triggers, watched};
 use crate::document::Reader;
 
 /// What jobs may refer to, of all files read together.
@@ -45,7 +45,7 @@ pub(super) fn read_job(mut job: Reader<'_>, layer: &JobLayer, shared: &Shared) -
     shared.targets.check(&mut job, &spec);
     continuous::settle(&mut job, &mut spec);
     watched::read(&mut job, &mut spec);
-    params::read(&mut job, &mut spec);
+    declared_params::read(&mut job, &mut spec);
     flow::read_flow(&mut job, &stored, &mut spec, &shared.pools);
     table::settle(&mut job, &mut spec);
     stream::settle(&mut job, &mut spec);

@@ -6,6 +6,7 @@ mod calendar;
 mod calendar_tests;
 mod check;
 mod continuous;
+mod declared_params;
 mod difference;
 mod filling;
 mod flow;

@@ -5,11 +5,8 @@ use std::fmt;
 use jiff::civil::Date;
 use serde_json::{Map, Value};
 
-use super::filling::OWN;
-use super::keys::PARAM;
-use super::stored::read as read_keys;
 use super::{JobSpec, ParamSpec, ParamType};
-use crate::document::{Found, Reader, closest, parse_duration};
+use crate::document::{closest, parse_duration};
 
 /// One parameter that does not do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,57 +43,6 @@ impl std::error::Error for ParamErrors {}
 fn did_you_mean(near: &Option<String>) -> String {
     near.as_ref()
         .map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
-}
-
-/// Reads the parameters of a job.
-pub(super) fn read(job: &mut Reader<'_>, spec: &mut JobSpec) {
-    let Some(params) = job.table("params") else {
-        return;
-    };
-    let sink = params.sink();
-    for (name, value) in params.entries() {
-        let Some(table) = value.value.as_table() else {
-            sink.report(
-                value.span,
-                format!("parameter `{}`: expected a table", name.value),
-                "for example since = { type = \"duration\", default = \"5m\" }",
-            );
-            continue;
-        };
-        let param = one(Reader::new(vec![table], sink), &name);
-        spec.params.insert(name.value.to_owned(), param);
-    }
-}
-
-fn one(mut table: Reader<'_>, name: &Found<&str>) -> ParamSpec {
-    let sink = table.sink();
-    if !is_param_name(name.value) {
-        sink.report(
-            name.span.clone(),
-            format!("`{}` is not a valid parameter name", name.value),
-            "use letters, digits, `_` and `-`, a letter first",
-        );
-    }
-    if OWN.contains(&name.value) {
-        sink.report(
-            name.span.clone(),
-            format!("`{{{}}}` stands for something else in every job", name.value),
-            "rename the parameter",
-        );
-    }
-    let param: ParamSpec = read_keys(&mut table, PARAM);
-    if table.key_span("type").is_none() {
-        sink.report(
-            name.span.clone(),
-            format!("parameter `{}` has no `type`", name.value),
-            "it is one of string, integer, number, boolean, duration, date",
-        );
-    } else if let (Some(value), Some(found)) = (&param.default, table.raw("default"))
-        && let Err(error) = check_param(name.value, param.kind, value)
-    {
-        sink.report(found.span, error.to_string(), "make the default fit the type");
-    }
-    param
 }
 
 /// The given parameters, checked, with the defaults of those not given. An optional one without a default
