@@ -154,7 +154,7 @@ BEGIN
 END
 $$;
 
--- What agents do all day is not recorded: schedules that move on, runs that are made, claimed and ended, nodes that open and close.
+-- What agents do all day is not in the audit: schedules that move on, runs that are made, claimed and ended, nodes that open and close.
 -- Who may write `progress` is an agent (or the owner); everybody else who writes these rows is noted.
 CREATE TRIGGER note_schedule AFTER UPDATE OF next_run, scheduled ON farmhand.job
     FOR EACH ROW WHEN ((NEW.next_run, NEW.scheduled) IS DISTINCT FROM (OLD.next_run, OLD.scheduled)

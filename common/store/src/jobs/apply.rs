@@ -1,6 +1,7 @@
 //! New revisions of definitions, all of a file's or none.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,8 @@ use farmhand_core::definition::{JobSpec, Needs, RunOn, TriggerFault};
 /// What an attempt with a timeout may take beyond timeout and grace before it counts as overrun: the time to start it
 /// and to record its end.
 const HARD_MARGIN_MS: u128 = 30_000;
+/// Ten thousand definitions take seconds, and longer on a busy server.
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// A definition as it shall be.
 #[derive(Clone, Debug)]
@@ -172,7 +175,7 @@ pub async fn apply_signed(
     scope: Scope<'_>,
     by: &str,
 ) -> Result<ApplyOutcome, StoreError> {
-    let mut tx = db.transaction("apply").await?;
+    let mut tx = db.transaction_within("apply", LIMIT).await?;
     let seq = bump(&mut tx).await?;
     let mut renamed: BTreeMap<&str, &str> = BTreeMap::new();
     for (former, name) in scope.renames {
@@ -182,12 +185,8 @@ pub async fn apply_signed(
         }
     }
     let names: Vec<&str> = changes.iter().map(|c| c.job_id.as_str()).collect();
-    let present: Vec<Present> = tx
-        .rows(
-            stmt!("apply_lock"),
-            &[(&names, Type::TEXT_ARRAY), (&scope.prune, Type::BOOL)],
-        )
-        .await?;
+    let of_these = [(&names as _, Type::TEXT_ARRAY), (&scope.prune as _, Type::BOOL)];
+    let present: Vec<Present> = tx.rows(stmt!("apply_lock"), &of_these).await?;
     let present: BTreeMap<String, Present> = present.into_iter().map(|p| (p.job_id.clone(), p)).collect();
 
     let mut blocked = Vec::new();
