@@ -131,7 +131,7 @@ async fn an_agent_starts_with_no_login_for_rows_that_may_do_more_or_is_elsewhere
         ),
         (
             agents.replace("farm_agent", "farm_table"),
-            "the login farm_table is no member of farmhand_rows",
+            "the login farm_table is not a member of farmhand_rows",
         ),
         (
             rows.replace(&database, "postgres"),

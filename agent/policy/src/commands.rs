@@ -63,7 +63,7 @@ impl UserRules {
         };
         let found = found(name, path)?;
         let real = real(&found)?;
-        let text = real.to_str().ok_or("its path is no UTF-8")?;
+        let text = real.to_str().ok_or("its path is not UTF-8")?;
         if patterns.iter().any(|pattern| fits(pattern, text)) {
             return Ok(Some(real));
         }

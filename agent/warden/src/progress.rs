@@ -152,7 +152,7 @@ impl Lines {
         if line.contains(&0) {
             return Err("it holds a NUL byte");
         }
-        std::str::from_utf8(line).map_err(|_| "it is no UTF-8")
+        std::str::from_utf8(line).map_err(|_| "not UTF-8")
     }
 }
 

@@ -49,7 +49,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
             Ok(axum::Json(value)) => Ok(Self(value)),
             Err(rejection) if rejection.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "the body is no JSON",
+                "the body is not JSON",
             )
             .hint("send it with Content-Type: application/json")),
             Err(rejection) => Err(Problem::bad_request(rejection.body_text())),

@@ -250,7 +250,7 @@ fn complete(operation: &mut Operation, access: Access, method: &Method, path: &s
         answers.extend([
             (408, "The body came too slowly"),
             (413, "The body is too large"),
-            (415, "The body is no JSON"),
+            (415, "The body is not JSON"),
         ]);
     }
     for (status, text) in answers {

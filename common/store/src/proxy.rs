@@ -50,7 +50,7 @@ impl Network {
         let (first, bits) = text
             .split_once('/')
             .map_or((text, None), |(first, bits)| (first, Some(bits)));
-        let unreadable = || format!("{text:?} is no address, and no network such as 10.0.0.0/24");
+        let unreadable = || format!("{text:?} is neither an address nor a network such as 10.0.0.0/24");
         let first: IpAddr = first.parse().map_err(|_| unreadable())?;
         let most = if first.is_ipv4() { 32 } else { 128 };
         let bits = bits.map_or(Ok(most), |bits| bits.parse().map_err(|_| unreadable()))?;

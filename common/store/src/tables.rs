@@ -142,7 +142,7 @@ pub async fn check_login(farm: &Db, rows: &Db) -> Result<(), StoreError> {
     }
     if !rights.member {
         return Err(unfit(
-            &format!("the login {login} is no member of {}", rights.role),
+            &format!("the login {login} is not a member of {}", rights.role),
             &format!(
                 "as an administrator: GRANT {} TO {login}; where that role is missing, first run `farmhand migrate`",
                 rights.role

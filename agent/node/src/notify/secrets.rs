@@ -20,7 +20,7 @@ pub fn read(file: &Path, of: Purpose) -> Result<String, String> {
     let bad = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
     match std::fs::metadata(file) {
         Ok(meta) if meta.is_file() && meta.len() <= MOST => {}
-        Ok(_) => return Err(bad(&"it is no small file")),
+        Ok(_) => return Err(bad(&"not a small file")),
         // A helper may be able to.
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {}
         Err(e) => return Err(bad(&e)),
@@ -35,7 +35,7 @@ fn entry(dir: &Path, name: &str) -> Result<String, String> {
     let file = beneath::open(dir, name).map_err(|e| bad(&e))?;
     match file.metadata() {
         Ok(meta) if meta.is_file() => {}
-        Ok(_) => return Err(bad(&"it is no small file")),
+        Ok(_) => return Err(bad(&"not a small file")),
         Err(e) => return Err(bad(&e)),
     }
     let mut text = String::new();
@@ -44,7 +44,7 @@ fn entry(dir: &Path, name: &str) -> Result<String, String> {
         .map_err(|e| bad(&e))?;
     match text.len() as u64 {
         ..=MOST => Ok(text),
-        _ => Err(bad(&"it is no small file")),
+        _ => Err(bad(&"not a small file")),
     }
 }
 
@@ -70,7 +70,7 @@ pub fn webhook(dir: &Path, spec: &TargetSpec) -> Result<(Url, Vec<(HeaderName, H
         .map(|(at, line)| {
             let wrong = || {
                 format!(
-                    "{}: line {} is no `Name: value`",
+                    "{}: line {} is not `Name: value`",
                     dir.join(file).display(),
                     at + 1
                 )

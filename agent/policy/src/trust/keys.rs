@@ -158,7 +158,7 @@ impl PrivateKey {
         file.take(4096).read_to_string(&mut text).map_err(said)?;
         let mut words = text.split_whitespace();
         let (Some(PRIVATE), Some(name), Some(key)) = (words.next(), words.next(), words.next()) else {
-            return Err(wrong("it is no private key of `farmhand key new`"));
+            return Err(wrong("not a private key of `farmhand key new`"));
         };
         let bytes = BASE64.decode(key).map_err(|_| wrong("it is damaged"))?;
         let pair = Ed25519KeyPair::from_pkcs8(&bytes).map_err(|_| wrong("it is damaged"))?;

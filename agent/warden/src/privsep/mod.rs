@@ -244,7 +244,7 @@ impl Helper {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match known.iter().find(|k| k.pid() == pid) {
             Some(warden) => warden.kill(),
-            None => Err(io::Error::other("it is no warden of this agent")),
+            None => Err(io::Error::other("not a warden of this agent")),
         }
     }
 }

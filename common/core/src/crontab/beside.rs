@@ -18,7 +18,7 @@ impl State<'_> {
             self.note(
                 line,
                 format!(
-                    "MAILTO={address}: no mail is sent to it, since it is no address of the form name@host. Output is kept with \
+                    "MAILTO={address}: no mail is sent to it, since it is not an address of the form name@host. Output is kept with \
                      each run (`farmhand run logs`); name a `[notify.NAME]` in `notify` of the jobs below"
                 ),
             );

@@ -58,11 +58,11 @@ fn a_target_that_could_not_work_is_refused() {
         ),
         (
             "webhook_file = '/etc/shadow'",
-            "`webhook_file`: it is no plain file name",
+            "`webhook_file`: not a plain file name",
         ),
         (
             "webhook_file = '../x'",
-            "`webhook_file`: it is no plain file name",
+            "`webhook_file`: not a plain file name",
         ),
         (
             "email = 'Ops <a@b>'",

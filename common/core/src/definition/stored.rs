@@ -140,7 +140,7 @@ fn instant(value: &DeValue<'_>, zone: &str) -> Result<String, Wrong> {
         });
     found.map(|t| t.to_string()).ok_or_else(|| {
         Wrong::new(
-            "it is no point in time",
+            "not a point in time",
             "for example \"2026-12-01\", \"2026-12-01T08:00:00\" (both in the job's zone) or \"2026-12-01T08:00:00Z\"",
         )
     })

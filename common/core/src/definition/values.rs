@@ -61,7 +61,7 @@ pub(super) fn file_name(value: &DeValue<'_>) -> Result<String, Wrong> {
         return Ok(name);
     }
     Err(Wrong::new(
-        "it is no plain file name",
+        "not a plain file name",
         "name a file in the agents' `secrets_dir`, without a path",
     ))
 }

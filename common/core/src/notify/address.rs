@@ -64,7 +64,7 @@ fn host_and_port(authority: &str, default: u16) -> Result<(&str, u16), &'static 
         Some(rest) => {
             let (host, rest) = rest.split_once(']').ok_or("its bracket is not closed")?;
             host.parse::<std::net::Ipv6Addr>()
-                .map_err(|_| "what is in brackets is no IPv6 address")?;
+                .map_err(|_| "what is in brackets is not an IPv6 address")?;
             match rest.strip_prefix(':') {
                 None if rest.is_empty() => (host, None),
                 None => return Err(NO_PORT),

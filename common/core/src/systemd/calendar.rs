@@ -108,7 +108,7 @@ fn weekdays_of(text: &str) -> Result<u64, String> {
     let day = |name: &str| {
         let name = name.to_ascii_lowercase();
         let known = |day: &&str| name.len() >= 3 && (name == day[..3] || name == **day);
-        (WEEKDAYS.iter().position(known)).ok_or_else(|| format!("\"{name}\" is no weekday"))
+        (WEEKDAYS.iter().position(known)).ok_or_else(|| format!("\"{name}\" is not a weekday"))
     };
     // Monday is the first day of a range.
     let from_monday = |day: usize| (day + 6) % 7;
@@ -153,10 +153,10 @@ fn date_of(text: &str) -> Result<(Years, u64, Days), String> {
     let (year, month, day) = match parts[..] {
         [month, day] => ("*", month, day),
         [year, month, day] => (year, month, day),
-        _ => return Err(format!("\"{text}\" is no date")),
+        _ => return Err(format!("\"{text}\" is not a date")),
     };
     if text.find('~').is_some_and(|at| text[at..].contains('-')) {
-        return Err(format!("\"{text}\" is no date"));
+        return Err(format!("\"{text}\" is not a date"));
     }
     let set = if from_end {
         last_days(day)?
@@ -203,7 +203,7 @@ fn years_of(text: &str) -> Result<Years, String> {
         n @ 0..=69 => Ok(2000 + n),
         n @ 70..=99 => Ok(1900 + n),
         n @ 1970.. => Ok(n),
-        n => Err(format!("{n} is no year")),
+        n => Err(format!("{n} is not a year")),
     };
     let (low, high) = text.split_once("..").unwrap_or((text, text));
     let (low, high) = (year(low)?, year(high)?);
@@ -221,7 +221,7 @@ fn time_of(text: &str) -> Result<(u64, u64, u64), String> {
     let (hour, minute, second) = match parts[..] {
         [hour, minute] => (hour, minute, "0"),
         [hour, minute, second] => (hour, minute, second),
-        _ => return Err(format!("\"{text}\" is no time of day")),
+        _ => return Err(format!("\"{text}\" is not a time of day")),
     };
     // `10.5..12` begins at a fraction; the dots of a range are none.
     let fraction = |item: &str| item.replace("..", " ").contains('.');
@@ -272,7 +272,7 @@ fn number(text: &str, low: u32, high: u32, what: &str) -> Result<u32, String> {
         .parse::<u32>()
         .ok()
         .filter(|n| digits && (low..=high).contains(n));
-    found.ok_or_else(|| format!("\"{text}\" is no {what} from {low} to {high}"))
+    found.ok_or_else(|| format!("\"{text}\" is not a {what} from {low} to {high}"))
 }
 
 /// Here a day of the month and a weekday are joined by "or", unless one of the fields begins with `*`; there by "and".

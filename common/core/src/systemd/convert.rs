@@ -231,7 +231,7 @@ impl Due {
                     report.refuse(
                         entry.line,
                         &entry.value,
-                        format!("{key}={} is no time from 1s to 366d", entry.value),
+                        format!("{key}={} is not a duration from 1s to 366d", entry.value),
                         "write one",
                     );
                     continue;
@@ -307,7 +307,7 @@ fn spread(unit: &Unit, report: &mut Report) -> Option<String> {
     let Some(delay) = span(&entry.value) else {
         report.note(
             entry.line,
-            format!("RandomizedDelaySec={} is no time and is left out", entry.value),
+            format!("RandomizedDelaySec={} is not a duration and is left out", entry.value),
         );
         return None;
     };

@@ -139,7 +139,7 @@ pub(super) fn commands(text: &str) -> Result<Vec<Exec>, String> {
 pub(super) fn assignments(text: &str) -> Result<Vec<(String, String)>, String> {
     let split = |(_, word): (String, String)| match word.split_once('=') {
         Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
-        None => Err(format!("\"{word}\" is no NAME=VALUE")),
+        None => Err(format!("\"{word}\" is not NAME=VALUE")),
     };
     words(text)?.into_iter().map(split).collect()
 }

@@ -80,7 +80,7 @@ pub fn wait(deps: &Path, name: &str, deadline: Option<Instant>) -> Result<Status
                 std::thread::sleep(SOON);
                 continue;
             }
-            let source = io::Error::new(io::ErrorKind::InvalidData, "it is no FIFO and has no status");
+            let source = io::Error::new(io::ErrorKind::InvalidData, "not a FIFO, and it has no status");
             return Err(failed(source));
         }
         let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
