@@ -39,6 +39,10 @@ impl Pod {
     fn environment(&self, url: &str) -> BTreeMap<String, String> {
         let mut resolved = BTreeMap::new();
         for (name, value) in &self.env {
+            // The Secret has the URL alone.
+            if value.pointer("/secretKeyRef/optional") == Some(&Value::Bool(true)) {
+                continue;
+            }
             let path = value.pointer("/fieldRef/fieldPath").and_then(Value::as_str);
             let text = match (value, path) {
                 (Value::String(text), _) => text.clone(),
