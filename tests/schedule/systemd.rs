@@ -275,7 +275,12 @@ fn what_cannot_be_a_job_is_told_with_its_line_and_the_rest_is_imported() {
         ("[Timer]\n", SERVICE, 1, "names no time"),
         ("[Timer]\nOnCalendar=Fri *-*-13\n", SERVICE, 2, "must also be FRI"),
         ("[Timer]\nOnCalendar=*-02-30\n", SERVICE, 2, "would never fire"),
-        ("[Timer]\nOnUnitActiveSec=soon\n", SERVICE, 2, "no time from"),
+        (
+            "[Timer]\nOnUnitActiveSec=soon\n",
+            SERVICE,
+            2,
+            "not a duration from",
+        ),
         (
             "[Timer]\nOnCalendar=daily\nwhat\n",
             SERVICE,

@@ -15,7 +15,10 @@ pub fn judge(bound: &[BoundNode], address: &str, own: &Result<(), StoreError>) -
         Check::bad(
             Level::Warning,
             "logins",
-            format!("{} is bound to {}, which is not a login", node.address, node.login),
+            format!(
+                "{} is bound to {}, which is not a login",
+                node.address, node.login
+            ),
             "no agent can act for this node",
             format!("make the login, or `farmhand node unbind {}`", node.address),
         )

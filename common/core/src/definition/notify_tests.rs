@@ -60,10 +60,7 @@ fn a_target_that_could_not_work_is_refused() {
             "webhook_file = '/etc/shadow'",
             "`webhook_file`: not a plain file name",
         ),
-        (
-            "webhook_file = '../x'",
-            "`webhook_file`: not a plain file name",
-        ),
+        ("webhook_file = '../x'", "`webhook_file`: not a plain file name"),
         (
             "email = 'Ops <a@b>'",
             "`email`: it holds characters that no plain address has; a display name is not wanted",

@@ -281,7 +281,7 @@ fn each_mistake_names_its_place_and_its_mend() {
         (
             "command = ['x']\nstart = 'soon'",
             (3, 9),
-            "no point in time",
+            "not a point in time",
             "2026-12-01",
         ),
         (

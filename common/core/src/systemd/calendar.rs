@@ -272,7 +272,7 @@ fn number(text: &str, low: u32, high: u32, what: &str) -> Result<u32, String> {
         .parse::<u32>()
         .ok()
         .filter(|n| digits && (low..=high).contains(n));
-    found.ok_or_else(|| format!("\"{text}\" is not a {what} from {low} to {high}"))
+    found.ok_or_else(|| format!("\"{text}\" is not a valid {what} ({low} to {high})"))
 }
 
 /// Here a day of the month and a weekday are joined by "or", unless one of the fields begins with `*`; there by "and".

@@ -307,7 +307,10 @@ fn spread(unit: &Unit, report: &mut Report) -> Option<String> {
     let Some(delay) = span(&entry.value) else {
         report.note(
             entry.line,
-            format!("RandomizedDelaySec={} is not a duration and is left out", entry.value),
+            format!(
+                "RandomizedDelaySec={} is not a duration and is left out",
+                entry.value
+            ),
         );
         return None;
     };

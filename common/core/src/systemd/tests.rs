@@ -79,13 +79,13 @@ fn what_no_schedule_can_say_is_refused_in_words() {
         ("2026,2028-*-*", "neither one year nor a range"),
         ("2026/2-*-*", "neither one year nor a range"),
         ("Fri..Mon", "goes backwards"),
-        ("*/5:00", "no hour"),
+        ("*/5:00", "not a valid hour"),
         ("Sat, Sun", "neither a date nor a time"),
-        ("24:00", "no hour"),
-        ("*-*-0", "no day"),
+        ("24:00", "not a valid hour"),
+        ("*-*-0", "not a valid day"),
         ("5", "neither a date nor a time"),
         ("", "not understood"),
-        ("Blursday", "no weekday"),
+        ("Blursday", "not a weekday"),
     ] {
         let problem = on_calendar(text).expect_err(text);
         assert!(problem.contains(said), "{text}: {problem}");
