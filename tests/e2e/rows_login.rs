@@ -1,6 +1,7 @@
 //! Agents that touch users' tables with another login than their own.
 
 use std::fs;
+use std::time::Duration;
 
 use farmhand_tests::farm::{Farm, SOON};
 use farmhand_tests::pg::{Options, PrivateServer};
@@ -35,9 +36,13 @@ const JOB: &str = "
     poll = '200ms'";
 
 async fn told(farm: &Farm, id: i64) {
+    told_within(farm, id, SOON).await;
+}
+
+async fn told_within(farm: &Farm, id: i64, bound: Duration) {
     let insert = "INSERT INTO shop.orders VALUES ($1)";
     farm.sql.execute(insert, &[&id]).await.expect("a row");
-    farm.eventually("the row is told", SOON, async || {
+    farm.eventually("the row is told", bound, async || {
         let sql = "SELECT said FROM shop.orders WHERE id = $1";
         let said: Option<String> = farm.sql.query_one(sql, &[&id]).await.expect(sql).get(0);
         match said.as_deref() {
@@ -197,5 +202,26 @@ async fn a_login_for_rows_has_a_password_of_its_own_which_may_be_replaced() {
     let ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rower'";
     admin.query(ends, &[]).await.expect("ends");
     told(&farm, 2).await;
+
+    // At night it is locked: the job says so, and goes on when it is not.
+    admin
+        .batch_execute("ALTER ROLE rower NOLOGIN")
+        .await
+        .expect("no login");
+    admin.query(ends, &[]).await.expect("ends");
+    farm.event("table_refused").await;
+    let why: String = farm
+        .value("SELECT detail->>'error' FROM farmhand.event WHERE kind = 'table_refused' ORDER BY event_id LIMIT 1")
+        .await;
+    assert!(
+        why.contains("the login for rows") && why.contains("rower"),
+        "{why}"
+    );
+    admin
+        .batch_execute("ALTER ROLE rower LOGIN")
+        .await
+        .expect("a login");
+    // What was refused is tried rarely.
+    told_within(&farm, 3, 3 * SOON).await;
     farm.check().await;
 }

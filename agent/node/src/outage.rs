@@ -42,17 +42,14 @@ pub enum Unanswered {
     /// It may merely take long, on a user's table perhaps. As an outage it would keep dead nodes from being expired for as
     /// long as it does.
     Slow,
-    /// Asked with another login: only this agent's own connections tell whether its database is away.
-    Elsewhere,
 }
 
 impl Unanswered {
     /// Whether this failure says that the database is away.
     pub fn is_outage(self, error: &StoreError) -> bool {
-        match (self, error) {
-            (Self::Elsewhere, _) => false,
-            (_, StoreError::TimedOut { .. }) => self == Self::Outage,
-            (_, error) => error.is_away(),
+        match error {
+            StoreError::TimedOut { .. } => self == Self::Outage,
+            error => error.is_away(),
         }
     }
 }

@@ -121,7 +121,7 @@ pub fn run(args: &AgentArgs, as_json: bool) -> Outcome {
             .map(|rows| rows.with_files_read(privsep::text_as_root))
             .map_err(|error| {
                 Failure::from(error)
-                    .why("it is the value of --rows-database-url (FARMHAND_ROWS_DATABASE_URL)")
+                    .next("fix --rows-database-url (FARMHAND_ROWS_DATABASE_URL), for example postgresql://rows@db.example.com/farmhand")
             })
     });
     let rows_database = rows_database.transpose()?;

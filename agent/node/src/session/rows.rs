@@ -17,6 +17,10 @@ impl Session {
         rank(job_id, 0, &self.me.address, self.scheduler.live())
     }
 
+    fn has_rows_login(&self) -> bool {
+        self.ctx.config.rows_database_url.is_some()
+    }
+
     pub(super) fn dispatch_if_due(&mut self, now: BootInstant) {
         if !self.may_work(now) {
             return;
@@ -33,11 +37,17 @@ impl Session {
     }
 
     pub(super) fn on_dispatched(&mut self, job_id: &str, result: Result<Dispatched, StoreError>) {
-        let unanswered = match self.ctx.config.rows_database_url {
-            Some(_) => Unanswered::Elsewhere,
-            None => Unanswered::Slow,
+        // Only this agent's own connections tell whether its database is away. What fails with another login is told of the job.
+        let result = match result {
+            Err(error) if self.has_rows_login() && !self.ctx.outage.lasts() => Ok(Dispatched {
+                problem: Some(format!("the login for rows: {error}")),
+                ..Dispatched::default()
+            }),
+            result => result,
         };
-        self.note_db("dispatch_rows", unanswered, &result);
+        if !self.has_rows_login() {
+            self.note_db("dispatch_rows", Unanswered::Slow, &result);
+        }
         if let Some(error) = self.tables.polled(job_id, &result, boot_now()) {
             self.emit(Event::TableRefused {
                 job_id: job_id.to_owned(),
