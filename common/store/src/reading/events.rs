@@ -6,6 +6,7 @@ use tokio_postgres::types::Type;
 
 use super::page::{Page, Paging, cursor};
 use crate::Severity;
+use crate::conn::Param;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::events::Recorded;
@@ -34,6 +35,21 @@ impl EventsFilter {
             .map(|s| s.as_str())
             .collect()
     }
+
+    /// What both statements ask for first, and then `rest`.
+    fn with<'a>(&'a self, severities: &'a Vec<&'static str>, rest: &[Param<'a>]) -> Vec<Param<'a>> {
+        let mut all: Vec<Param<'a>> = vec![
+            (&self.job, Type::TEXT),
+            (&self.run, Type::INT8),
+            (&self.node, Type::TEXT),
+            (&self.kinds, Type::TEXT_ARRAY),
+            (severities, Type::TEXT_ARRAY),
+            (&self.since, Type::TIMESTAMPTZ),
+            (&self.until, Type::TIMESTAMPTZ),
+        ];
+        all.extend_from_slice(rest);
+        all
+    }
 }
 
 #[derive(Deserialize)]
@@ -59,18 +75,14 @@ pub async fn events(db: &Db, filter: &EventsFilter, paging: &Paging) -> Result<P
     let found: Option<Found> = db
         .row(
             stmt!("reading_events"),
-            &[
-                (&filter.job, Type::TEXT),
-                (&filter.run, Type::INT8),
-                (&filter.node, Type::TEXT),
-                (&filter.kinds, Type::TEXT_ARRAY),
-                (&severities, Type::TEXT_ARRAY),
-                (&filter.since, Type::TIMESTAMPTZ),
-                (&filter.until, Type::TIMESTAMPTZ),
-                (&before, Type::INT8),
-                (&(limit + 1), Type::INT8),
-                (&scan, Type::INT8),
-            ],
+            &filter.with(
+                &severities,
+                &[
+                    (&before, Type::INT8),
+                    (&(limit + 1), Type::INT8),
+                    (&scan, Type::INT8),
+                ],
+            ),
         )
         .await?;
     let Some(found) = found else {
@@ -96,17 +108,7 @@ pub async fn events_after(
     let severities = filter.severities();
     db.rows(
         stmt!("events_after"),
-        &[
-            (&filter.job, Type::TEXT),
-            (&filter.run, Type::INT8),
-            (&filter.node, Type::TEXT),
-            (&filter.kinds, Type::TEXT_ARRAY),
-            (&severities, Type::TEXT_ARRAY),
-            (&filter.since, Type::TIMESTAMPTZ),
-            (&filter.until, Type::TIMESTAMPTZ),
-            (&after, Type::INT8),
-            (&limit, Type::INT8),
-        ],
+        &filter.with(&severities, &[(&after, Type::INT8), (&limit, Type::INT8)]),
     )
     .await
 }
