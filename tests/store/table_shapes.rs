@@ -136,7 +136,7 @@ async fn what_is_wrong_with_a_table_is_said_with_its_fix() {
                 true
             ),
             (
-                "shop.orders has no index on the rows to be run: every look reads the whole table",
+                "shop.orders has no index on the rows to be run: every poll reads the whole table",
                 false
             ),
         ]

@@ -262,7 +262,7 @@ impl Scheduler {
             let late = job.schedule.late_at(seen);
             let plan = due::plan(&job.schedule, &job.policy, seen, db_now);
             runs += plan.due.len() * job.instances;
-            // Whoever fires it, this is what comes next; the poll corrects it if nobody does, also after the last instant.
+            // The next instant, whichever agent fires this one. If none does, the poll finds it overdue; also the last instant.
             job.over = plan.following.is_none();
             job.next_run = plan.following.unwrap_or(job.next_run);
             fires.push(Fire {

@@ -237,7 +237,7 @@ mod tests {
         }
         let first = tables.take_due(START, |_| 0, || u64::MAX / 2);
         assert_eq!(first.len(), AT_ONCE);
-        assert_eq!(tables.next_poll(), None, "nobody is woken for what must wait");
+        assert_eq!(tables.next_poll(), None, "a table that must wait wakes no one");
         assert!(tables.take_due(START + SECOND * 9, |_| 0, || 0).is_empty());
         tables.polled(&first[0], &answer(false, false, None), START + SECOND * 9);
         let next = tables.take_due(START + SECOND * 9, |_| 0, || u64::MAX / 2);

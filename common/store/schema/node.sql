@@ -32,7 +32,7 @@ CREATE TABLE farmhand.epoch (
 -- When this server was started; then, after a space, the place of these tables: timeline, database and file. A table that was
 -- loaded from a dump is another one, and so is a database that was made from a template.
 -- In a language that keeps what it has planned, and each name qualified instead of a search_path: every claim and every
--- look asks. It costs 3 microseconds; with a search_path and a lookup of the database it would cost 13.
+-- poll asks. It costs 3 microseconds; with a search_path and a lookup of the database it would cost 13.
 CREATE FUNCTION farmhand.server() RETURNS text
 LANGUAGE plpgsql STABLE
 AS $$

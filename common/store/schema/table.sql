@@ -222,13 +222,13 @@ BEGIN
             RETURN NEXT;
         END IF;
     END IF;
-    -- One in the order of `order_by` spares sorting all rows that wait at every look.
+    -- One in the order of `order_by` spares sorting all rows that wait at every poll.
     IF NOT EXISTS (SELECT FROM farmhand.table_columns(tbl) m JOIN pg_index i ON i.indrelid = m.rel
             WHERE m.role = 'dispatch' AND i.indisvalid
                 AND (pg_get_expr(i.indpred, i.indrelid) = format('(%I IS NULL)', m.name)
                         AND r.first_of_order IN (0, i.indkey[0])
                     OR i.indpred IS NULL AND i.indkey[0] = m.num AND r.first_of_order IN (0, coalesce(i.indkey[1], 0)))) THEN
-        problem := format('%s has no index on the rows to be run%s: every look reads %s', t,
+        problem := format('%s has no index on the rows to be run%s: every poll reads %s', t,
             CASE WHEN r.indexed IS NULL THEN '' ELSE ' in the order of `order_by`' END,
             CASE WHEN r.indexed IS NULL THEN 'the whole table' ELSE 'all of them, or the whole table' END);
         fix := format('CREATE INDEX %sON %s (%s%s) WHERE %I IS NULL;', CASE c.relkind WHEN 'r' THEN 'CONCURRENTLY ' ELSE '' END,

@@ -17,7 +17,7 @@ pub fn judge(job: &TableSurvey) -> Vec<Check> {
             } else {
                 (
                     Level::Warning,
-                    "some of its rows are not run, or each look takes long",
+                    "some of its rows are not run, or each poll takes long",
                 )
             };
             let found = format!("{}: {}", job.job_id, p.problem);

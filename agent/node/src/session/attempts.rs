@@ -88,7 +88,7 @@ impl Session {
         self.fires_in_flight -= 1;
         self.note_db("fire", Unanswered::Slow, &result);
         let Ok(fired) = result else {
-            // Nobody may have done it: the next poll says what is overdue.
+            // It may not have been fired: the next poll says what is overdue.
             self.detector.poll_now();
             return;
         };

@@ -159,7 +159,7 @@ pub(super) const JOB: &Keys = keys! {
     unknown "exclude": "write [calendar.NAME] with the days, and calendars = [\"NAME\"] here";
 };
 
-/// Keys that say what one job is; nobody inherits them.
+/// Keys of one job alone: they are not inherited.
 pub(super) const OWN_KEYS: &[&str] = &[
     "command",
     "flow",
@@ -273,7 +273,7 @@ const FLOW: &Keys = keys! {
     "stop": Boolean, "Backwards, each called with `stop`.";
     "skip": Texts("nostart", filled), "Scripts with one of these keywords are left out.";
     "keep": Texts("shutdown", filled), "Scripts without any of these keywords are left out.";
-    "missing": Words(&["error", "warn"]), "What a name that nobody provides is.";
+    "missing": Words(&["error", "warn"]), "How a name that no task provides counts: an error, or a warning.";
     "facilities": Texts("/etc/insserv.conf", absolute_path), "More `$facilities`: files in the form of insserv.conf.";
     "extract": Text(&["describe-script"], filled),
         "Called as `CMD SCRIPT` for each script, prints its annotations, one `KEY: value` a line.";

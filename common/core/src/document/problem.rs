@@ -64,7 +64,7 @@ pub struct Located {
     pub end_column: usize,
     /// What is wrong.
     pub what: String,
-    /// How to mend it.
+    /// How to fix it.
     pub fix: String,
 }
 

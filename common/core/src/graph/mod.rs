@@ -113,10 +113,10 @@ pub struct Edge {
     pub at: Place,
 }
 
-/// A name that nobody provides.
+/// A name that no task provides.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Missing {
-    /// The name that nobody provides.
+    /// The name that no task provides.
     pub name: String,
     /// Who wants it.
     pub task: String,

@@ -78,7 +78,7 @@ pub struct Invalid {
     pub column: usize,
     /// What is wrong.
     pub problem: String,
-    /// How to mend it.
+    /// How to fix it.
     pub fix: String,
     /// The line itself.
     pub text: String,

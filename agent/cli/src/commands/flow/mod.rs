@@ -61,7 +61,7 @@ pub struct SourceArgs {
     /// Leave out scripts without this keyword
     #[arg(long, value_name = "KEYWORD")]
     keep: Vec<String>,
-    /// What a name that nobody provides is
+    /// How a name that no task provides counts
     #[arg(long, value_name = "WHAT", value_enum, default_value = "error")]
     missing: MissingNames,
     /// More `$facilities`, in the form of insserv.conf
