@@ -152,6 +152,36 @@ fn every_file_that_the_documents_about_the_code_name_exists() {
 }
 
 #[test]
+fn every_test_that_a_documented_command_chooses_exists() {
+    let sources: Vec<String> = files()
+        .iter()
+        .filter(|f| f.ends_with(".rs"))
+        .map(|f| super::read(f))
+        .collect();
+    let exists = |name: &str| {
+        let mut functions = sources.iter().flat_map(|s| s.split("fn ").skip(1));
+        // A module's name, or a part of a function's.
+        name.ends_with("::") || functions.any(|f| f.split('(').next().is_some_and(|f| f.contains(name)))
+    };
+    let (mut seen, mut gone) = (0, Vec::new());
+    for document in documents() {
+        let text = super::read(&document);
+        for rest in text.split("test(").skip(1) {
+            let name = rest.split(')').next().unwrap_or_default().trim_start_matches('=');
+            let chosen = name
+                .rsplit_once("::")
+                .map_or(name, |(_, last)| if last.is_empty() { name } else { last });
+            seen += 1;
+            if !exists(chosen) {
+                gone.push(format!("{document}: test({name})"));
+            }
+        }
+    }
+    assert!(seen > 3, "{seen} commands name tests");
+    assert!(gone.is_empty(), "named and not there:\n{}", gone.join("\n"));
+}
+
+#[test]
 fn every_source_file_says_one_thing_in_at_most_400_lines() {
     let long: Vec<String> = files()
         .iter()
