@@ -150,8 +150,10 @@ async fn an_end_that_is_refused_while_the_session_is_being_lost_leaves_no_files(
 }
 
 async fn is_refused_while_the_session_is_being_lost() -> bool {
+    // The command ends well within it.
     let mut farm = Farm::new()
         .agents(1)
+        .ttl(Duration::from_secs(8))
         .jobs("[job.short]\ncommand = [WITNESS, '1500']\n")
         .start()
         .await;

@@ -1,0 +1,93 @@
+//! A URL that names several servers.
+
+use std::time::{Duration, Instant};
+
+use farmhand_store::events::record_events;
+use farmhand_store::reading::now;
+use farmhand_store::{Db, StoreError};
+use farmhand_tests::pg::{Options, PrivateServer, config, url_of};
+use tokio::net::TcpListener;
+
+use crate::connections::{event, short};
+use crate::fixture::Farm;
+
+#[tokio::test]
+async fn the_next_host_is_tried_when_the_first_is_down() {
+    let farm = Farm::new().await;
+    let name: String = farm
+        .sql
+        .query_one("SELECT current_database()", &[])
+        .await
+        .unwrap()
+        .get(0);
+    let closed = {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let url = format!(
+        "postgresql://farm@127.0.0.1:{closed},127.0.0.1:{}/{name}",
+        farm.test.port()
+    );
+    Db::connect(&config(&url)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_frozen_first_host_leaves_the_next_its_share_of_the_time_and_is_not_asked_first_again() {
+    let farm = Farm::new().await;
+    let name = farm.text("SELECT current_database()::text").await.unwrap();
+    let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let (frozen, port) = (silent.local_addr().unwrap().port(), farm.test.port());
+    let url = format!("postgresql://farm@127.0.0.1:{frozen},127.0.0.1:{port}/{name}");
+    let config = config(&url).with_timeouts(Duration::from_secs(10), Duration::from_secs(6));
+    Db::connect(&config).await.unwrap();
+    let start = Instant::now();
+    Db::connect(&config).await.unwrap();
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+/// A former primary without its standby, beside its successor.
+#[tokio::test]
+async fn a_server_that_confirms_no_commit_is_left_for_another_that_does() {
+    let former = PrivateServer::start(Options::default()).await;
+    let successor = PrivateServer::start(Options::default()).await;
+    let db = Db::new(&short(config(&url_of(&[&former, &successor]))));
+    assert!(now(&db).await.is_ok());
+    let admin = former.admin().await;
+    admin
+        .batch_execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        .await
+        .unwrap();
+    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    let event = [event()];
+    // The setting takes effect some moments after the reload.
+    let error = loop {
+        if let Err(error) = record_events(&db, &event).await {
+            break error;
+        }
+    };
+    assert!(matches!(error, StoreError::TimedOut { .. }), "{error}");
+    record_events(&db, &event).await.unwrap();
+    let told = "SELECT count(*) FROM farmhand.event WHERE kind = 'x'";
+    let row = successor.client().await.query_one(told, &[]).await;
+    assert_eq!(row.unwrap().get::<_, i64>(0), 1);
+}
+
+/// A user's table may be slow: that is no reason for the protocol's connections to try another server.
+#[tokio::test]
+async fn a_statement_that_takes_too_long_apart_from_the_others_leaves_them_their_server() {
+    let first = PrivateServer::start(Options::default()).await;
+    let second = PrivateServer::start(Options::default()).await;
+    let both = short(config(&url_of(&[&first, &second])));
+    let (db, tables) = (Db::new(&both), Db::new(&both.clone().apart()));
+    let mut admin = first.client().await;
+    let lock = admin.transaction().await.unwrap();
+    lock.batch_execute("LOCK TABLE farmhand.event").await.unwrap();
+    let event = [event()];
+    let error = record_events(&tables, &event).await.unwrap_err();
+    assert!(matches!(error, StoreError::TimedOut { .. }), "{error}");
+    lock.rollback().await.unwrap();
+    record_events(&db, &event).await.unwrap();
+    let told = "SELECT count(*) FROM farmhand.event WHERE kind = 'x'";
+    let row = second.client().await.query_one(told, &[]).await;
+    assert_eq!(row.unwrap().get::<_, i64>(0), 0);
+}
