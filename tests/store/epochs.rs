@@ -328,28 +328,6 @@ async fn who_remembers_nothing_leaves_room_for_epochs_that_it_cannot_know_of() {
 }
 
 #[tokio::test]
-async fn sequences_that_a_replica_left_behind_are_raised_above_their_rows() {
-    let farm = Farm::new().await;
-    farm.due_runs("j", 3).await;
-    let highest = farm.i64("SELECT max(run_id) FROM farmhand.run_live").await;
-    farm.sql
-        .batch_execute("SELECT setval('farmhand.run_id_seq', 1), setval('farmhand.event_id_seq', 1)")
-        .await
-        .unwrap();
-    replace(&farm).await;
-    let key = shown(&farm).await.key();
-    open_epoch(&farm.db, &key, "a", None).await.unwrap();
-    assert_eq!(
-        farm.i64("SELECT nextval('farmhand.run_id_seq')").await,
-        highest + 1
-    );
-    let events = farm
-        .i64("SELECT coalesce(max(event_id), 0) FROM farmhand.event")
-        .await;
-    assert!(farm.i64("SELECT nextval('farmhand.event_id_seq')").await > events);
-}
-
-#[tokio::test]
 async fn the_pulse_grows_once_for_all_that_know_the_same() {
     let farm = Farm::new().await;
     let (a, b) = (farm.node("a").await, farm.node("b").await);

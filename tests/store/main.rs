@@ -58,6 +58,7 @@ mod rounds;
 mod rounds_races;
 mod row_writes;
 mod schema;
+mod sequences;
 mod servers;
 mod services;
 mod sessions;

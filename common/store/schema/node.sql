@@ -74,28 +74,36 @@ INSERT INTO farmhand.epoch (epoch, server, system_id, opened_by, held_ms)
 VALUES (1, farmhand.server(), farmhand.system_id(), 'migrate', 9223372036854775807);
 
 -- A database that was restored or replicated may have counted less far than its rows, and than what agents have seen.
+-- Numbers are drawn, not set: runs are submitted meanwhile, and none of theirs may be given again. Only where more are missing
+-- than anybody draws in that moment is the sequence set; for that agents take turns.
 CREATE FUNCTION farmhand.raise_sequences(own bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     c record;
-    known bigint;
+    highest bigint;
+    missing bigint;
 BEGIN
-    SELECT greatest(1, (SELECT max(r.run_id) FROM farmhand.run_live r), (SELECT max(h.run_id) FROM farmhand.run_history h),
-        (SELECT q.last_value FROM farmhand.run_id_seq q)) INTO known;
-    -- Bounded: an agent must not be able to use the numbers up.
-    PERFORM setval('farmhand.run_id_seq', greatest(known,
-        least(greatest(own, (SELECT f.seen_run FROM farmhand.farm f)), known + 1000000000)));
-    PERFORM setval('farmhand.event_id_seq', greatest((SELECT max(e.event_id) FROM farmhand.event e),
-        (SELECT q.last_value FROM farmhand.event_id_seq q)));
+    PERFORM pg_advisory_xact_lock(7377299466905054824);
     FOR c IN
-        SELECT format('%I.%I', n.nspname, t.relname) AS name, quote_ident(a.attname) AS of,
-            pg_get_serial_sequence(format('%I.%I', n.nspname, t.relname), a.attname) AS sequence
-        FROM pg_attribute a JOIN pg_class t ON t.oid = a.attrelid JOIN pg_namespace n ON n.oid = t.relnamespace
-        WHERE n.nspname = 'farmhand' AND t.relkind IN ('r', 'p') AND a.attidentity <> '' AND NOT t.relispartition
+        SELECT 'farmhand.run_id_seq' AS sequence, 'SELECT max(run_id) FROM farmhand.run_live' AS known
+        UNION ALL SELECT 'farmhand.run_id_seq', 'SELECT max(run_id) FROM farmhand.run_history'
+        -- Bounded: an agent must not be able to use the numbers up.
+        UNION ALL SELECT 'farmhand.run_id_seq', format('SELECT least(greatest(%s, f.seen_run), q.last_value + 1000000000)
+            FROM farmhand.farm f, farmhand.run_id_seq q', own)
+        UNION ALL SELECT 'farmhand.event_id_seq', 'SELECT max(event_id) FROM farmhand.event'
+        UNION ALL SELECT pg_get_serial_sequence(t.oid::regclass::text, a.attname), format('SELECT max(%I) FROM %s', a.attname, t.oid::regclass)
+        FROM pg_attribute a JOIN pg_class t ON t.oid = a.attrelid
+        WHERE t.relnamespace = 'farmhand'::regnamespace AND t.relkind IN ('r', 'p') AND a.attidentity <> '' AND NOT t.relispartition
     LOOP
-        EXECUTE format('SELECT setval(%L, greatest((SELECT max(%s) FROM %s), (SELECT last_value FROM %s)))',
-            c.sequence, c.of, c.name, c.sequence);
+        EXECUTE c.known INTO highest;
+        EXECUTE format('SELECT %s - last_value + CASE WHEN is_called THEN 0 ELSE 1 END FROM %s', coalesce(highest, 0), c.sequence)
+            INTO missing;
+        IF missing > 1000000 THEN
+            PERFORM setval(c.sequence, highest);
+        ELSE
+            PERFORM nextval(c.sequence) FROM generate_series(1, missing);
+        END IF;
     END LOOP;
 END
 $$;
