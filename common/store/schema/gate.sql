@@ -279,7 +279,7 @@ BEGIN
         UPDATE farmhand.run_live r
             SET state = 'running', running_at = at_address, session = of_session, attempt = r.attempt + 1,
                 fence = epoch * 1099511627776 + nextval('farmhand.fence_seq'),
-                claimed_at = clock_timestamp(), started_at = NULL
+                claimed_at = now, started_at = NULL
             WHERE r.run_id = c.run_id;
         RETURN NEXT c.run_id;
         left_places := left_places - 1;
