@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use farmhand_store::survey;
 use farmhand_tests::pg::TestDb;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
@@ -235,14 +236,7 @@ async fn no_role_but_the_owner_may_define_anything() {
 async fn every_function_says_where_it_looks_for_names() {
     let test = TestDb::new().await;
     let admin = test.admin().await;
-    let loose = names(
-        &admin,
-        "SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'farmhand'::regnamespace
-         -- Two are taken up into the statements that call them (one names nothing but columns), the other qualifies every name.
-         AND p.proname NOT IN ('active', 'ended', 'server')
-         AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false) ORDER BY 1",
-    )
-    .await;
+    let loose = survey::rights(&test.db().await).await.unwrap().loose_functions;
     assert!(
         loose.is_empty(),
         "SET search_path = pg_catalog, pg_temp is missing: {loose:?}"

@@ -188,7 +188,7 @@ pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
         ("job", format!("{} (revision {})", row.job_id, row.rev)),
         ("kind", row.kind.to_string()),
         ("state", row.state.as_str().to_owned()),
-        ("reason", row.reason.clone().unwrap_or_default()),
+        ("reason", out::maybe(row.reason.as_ref())),
         ("due", due(row)),
         ("ready", out::time(row.ready_at)),
         ("started", out::maybe_time(row.started_at)),
