@@ -99,12 +99,24 @@ CREATE TABLE farmhand.attempt_default PARTITION OF farmhand.attempt DEFAULT;
 ALTER TABLE farmhand.attempt REPLICA IDENTITY FULL;
 ALTER TABLE farmhand.attempt_default REPLICA IDENTITY FULL;
 
+-- A row of run_history as this release writes it. Not the table's own row type: when a later release gives the table another
+-- column, the agents of this one go on ending runs, without it.
+CREATE TYPE farmhand.run_end AS (
+    run_id bigint, job_id text, rev bigint, kind text, instance integer, instances integer, node text,
+    due_at timestamptz, ready_at timestamptz, state text, reason text, ended_by text, running_at text, session bigint,
+    attempt integer, fence bigint, retries integer, takeovers integer, params jsonb, idempotency_key text,
+    submitted_by text, parent_run bigint, cancel_by text, created_at timestamptz, claimed_at timestamptz,
+    started_at timestamptz, finished_at timestamptz, exit_code integer, signal integer, cpu_ms bigint,
+    max_rss_bytes bigint, output_bytes bigint, output_dropped bigint, first_due timestamptz, last_due timestamptz,
+    count bigint, key text, firing bigint, parents jsonb, by_hand boolean
+);
+
 -- The history row of a live run that ends. "ending" carries what the holder measured, by column name.
 --
 -- A set of one row and without settings of its own, so that statements take it up as a part of themselves instead of
 -- calling it once per run. Everything in it is pg_catalog's, which is searched first.
 CREATE FUNCTION farmhand.ended(r farmhand.run_live, final text, why text, who text, ending jsonb DEFAULT '{}')
-RETURNS SETOF farmhand.run_history
+RETURNS SETOF farmhand.run_end
 LANGUAGE sql STABLE ROWS 1
 AS $$
 SELECT r.run_id, r.job_id, r.rev, r.kind, r.instance, r.instances, r.node, r.due_at, r.ready_at,
