@@ -1,6 +1,7 @@
 //! From a line in a job file to one recorded run.
 
 use farmhand_tests::farm::{Farm, SOON};
+use serde_json::{Value, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scheduled_command_is_claimed_executed_recorded_and_visible() {
@@ -83,32 +84,73 @@ async fn instants_that_were_missed_are_recorded_and_counted_as_skipped() {
     farm.check().await;
 }
 
-/// Applied by a newer release while this agent runs: it waits for an agent that knows it.
+/// Applied by a newer release while this agent runs: a word that it does not know, or something else to run than a command, a
+/// flow or a stream. It waits for an agent that knows it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_definition_of_a_newer_release_is_given_back_and_does_not_fail() {
-    let farm = Farm::new()
-        .jobs("[job.short]\ncommand = [WITNESS, '50']\n")
-        .start()
-        .await;
-    let alter = |spec: &str| format!("UPDATE farmhand.job_revision SET spec = {spec} WHERE job_id = 'short'");
-    let newer = alter("spec || '{\"overlap\": \"of_the_future\"}'");
-    farm.sql.batch_execute(&newer).await.expect("a newer definition");
+    let farm = short().await;
+    let spec: Value = farm.value("SELECT spec FROM farmhand.job_revision").await;
+    let alter = async |change: Value| {
+        let mut spec = spec.clone();
+        let change = change.as_object().expect("an object").clone();
+        spec.as_object_mut().expect("an object").extend(change);
+        let update = "UPDATE farmhand.job_revision SET spec = $1";
+        farm.sql.execute(update, &[&spec]).await.expect("a definition");
+    };
+    for newer in [
+        json!({"overlap": "of_the_future"}),
+        json!({"command": null, "container": {"image": "of_the_future"}}),
+    ] {
+        alter(newer).await;
+        let run_id = farm.submit("short").await;
+        is_given_back(&farm, run_id).await;
+        alter(json!({})).await;
+        farm.succeeds(run_id).await;
+    }
+    farm.check().await;
+}
+
+/// What made it may ask for more at its end than this agent would do.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_of_a_kind_that_only_a_newer_release_knows_is_given_back_and_does_not_fail() {
+    let farm = short().await;
+    let newer = "ALTER TABLE farmhand.run_live DROP CONSTRAINT run_live_kind_check;
+        CREATE FUNCTION of_the_future() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN NEW.kind := 'of_the_future'; RETURN NEW; END $$;
+        CREATE TRIGGER of_the_future BEFORE INSERT ON farmhand.run_live FOR EACH ROW EXECUTE FUNCTION of_the_future()";
+    farm.sql.batch_execute(newer).await.expect("a newer schema");
     let run_id = farm.submit("short").await;
-    farm.event("bad_definition").await;
-    let run = farm
-        .eventually("it is given back", SOON, async || {
-            let run = farm.run(run_id).await;
-            match run.state.as_str() {
-                "due" if run.attempt > 0 => Ok(run),
-                _ => Err(format!("{run:?}")),
-            }
-        })
-        .await;
-    assert!(!run.is_over(), "{run:?}");
-    farm.sql
-        .batch_execute(&alter("spec - 'overlap'"))
-        .await
-        .expect("one that it knows");
+    is_given_back(&farm, run_id).await;
+    let known = "UPDATE farmhand.run_live SET kind = 'submitted'";
+    farm.sql.batch_execute(known).await.expect("one that it knows");
     farm.succeeds(run_id).await;
     farm.check().await;
+}
+
+/// So job files with it are applied after the last node is upgraded.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_only_a_newer_release_knows_is_not_honoured_and_the_command_runs() {
+    let farm = short().await;
+    let newer = "UPDATE farmhand.job_revision SET spec = spec || '{\"key_of_the_future\": true}'";
+    farm.sql.batch_execute(newer).await.expect("a newer definition");
+    let run_id = farm.submit("short").await;
+    assert_eq!(farm.succeeds(run_id).await.attempt, 1);
+    farm.check().await;
+}
+
+async fn short() -> Farm {
+    let jobs = "[job.short]\ncommand = [WITNESS, '50']\n";
+    Farm::new().jobs(jobs).start().await
+}
+
+async fn is_given_back(farm: &Farm, run_id: i64) {
+    farm.eventually("it is given back", SOON, async || {
+        let run = farm.run(run_id).await;
+        match run.state.as_str() {
+            "due" if run.attempt > 0 => Ok(()),
+            _ => Err(format!("{run:?}")),
+        }
+    })
+    .await;
+    farm.event("bad_definition").await;
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use farmhand_core::claimed;
 use farmhand_core::definition::JobSpec;
 use farmhand_core::lease::BootInstant;
 use farmhand_store::protocol::Claimed;
@@ -19,16 +20,15 @@ use farmhand_warden_client::wire::{Kind, Order};
 
 impl Session {
     pub(super) fn start(&mut self, run: Claimed, claim_sent: BootInstant, received: BootInstant) {
-        let spec = match JobSpec::deserialize(&*run.spec) {
+        let spec = match known(&run) {
             Ok(spec) => spec,
-            Err(e) => {
-                let why = format!("the definition cannot be read: {e}");
-                if run.spec.is_null() {
-                    let assignment = Assignment::new(&run, JobSpec::default(), self.me.session);
-                    self.refuse(assignment, |a| verdict::refusal(a, why, random()));
-                } else {
-                    self.leave_to_newer(&run, why);
-                }
+            Err(why) if run.spec.is_null() => {
+                let assignment = Assignment::new(&run, JobSpec::default(), self.me.session);
+                self.refuse(assignment, |a| verdict::refusal(a, why, random()));
+                return;
+            }
+            Err(why) => {
+                self.leave_to_newer(&run, why);
                 return;
             }
         };
@@ -104,7 +104,7 @@ impl Session {
         self.wardens.spawn(warden, request, deadlines);
     }
 
-    /// A definition with what this release does not know: an agent of a newer one runs it.
+    /// A run with what this release does not know: an agent of a newer one runs it.
     fn leave_to_newer(&mut self, run: &Claimed, why: String) {
         self.emit(Event::BadDefinition {
             job_id: run.job_id.clone(),
@@ -127,4 +127,17 @@ impl Session {
             .insert(id, Attempt::without_slot(assignment, Phase::Ended));
         let _ = self.ctx.reports.send(report);
     }
+}
+
+/// The definition of a run of which this release knows what made it and what is to be run. A job file always names one of
+/// the three, and so does a newer release's.
+fn known(run: &Claimed) -> Result<JobSpec, String> {
+    let spec = JobSpec::deserialize(&*run.spec).map_err(|e| format!("the definition cannot be read: {e}"))?;
+    if run.kind == claimed::Kind::Unknown {
+        return Err("this release does not know what kind of run it is".to_owned());
+    }
+    if spec.command.is_none() && spec.flow.is_none() && spec.stream.is_none() {
+        return Err("the definition has neither a command nor a flow nor a stream".to_owned());
+    }
+    Ok(spec)
 }
