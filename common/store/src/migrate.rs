@@ -1,6 +1,6 @@
 //! Schema versions: numbered SQL, each committed together with its number and checksum.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_postgres::types::Type;
 
@@ -9,14 +9,17 @@ use super::db::{Db, Transaction, stmt};
 use super::error::StoreError;
 use super::partitions;
 use super::roles::{self, Roles};
-use super::version::verify;
 pub use super::version::{Applied, MIGRATIONS, Migration, applied, check, current_version};
+use super::version::verify;
 
-/// A DDL statement may wait for locks and rewrite tables.
+/// A DDL statement may rewrite tables, and a step may have to wait for who uses them.
 const LIMIT: Duration = Duration::from_secs(600);
+/// After a step gave way: agents that waited behind it do meanwhile what they have to.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Brings the schema to this binary's version and returns what was applied now. Several at once wait
-/// for each other; each step is one transaction, so that an interrupted migration is simply repeated.
+/// for each other; each step is one transaction, so that an interrupted migration is simply repeated. A step that does not
+/// get a lock at once is repeated, too: whoever asks for the same table waits behind it, and renewals must not wait long.
 ///
 /// # Errors
 /// The database is away, denies it, is of a newer version, or a step fails.
@@ -61,31 +64,53 @@ pub async fn migrate_with(config: &DbConfig, steps: &[Migration]) -> Result<Vec<
     tx.batch(include_str!("sql/migrate_prepare.sql")).await?;
     tx.commit().await?;
 
-    let mut done = Vec::new();
+    let (mut done, until) = (Vec::new(), Instant::now() + LIMIT);
     for step in steps {
-        let mut tx = begin(&db, None).await?;
-        let applied: Vec<Applied> = tx.rows(stmt!("migrate_applied"), &[]).await?;
-        verify(&applied, steps)?;
-        if applied.iter().any(|a| a.version == step.version) {
-            tx.commit().await?;
-            continue;
-        }
-        tx.batch(step.sql).await.map_err(|e| name_step(e, step))?;
-        let record: Option<Applied> = tx
-            .row(
-                stmt!("migrate_record"),
-                &[
-                    (&step.version, Type::INT4),
-                    (&step.name, Type::TEXT),
-                    (&step.checksum(), Type::TEXT),
-                ],
-            )
-            .await?;
-        tx.commit().await?;
+        let record = loop {
+            match take(&db, steps, step).await {
+                Err(error) if gave_way(&error) => {
+                    if Instant::now() > until {
+                        return Err(in_use(step));
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                }
+                taken => break taken?,
+            }
+        };
         done.extend(record);
     }
     partitions::ensure_partitions(&db, partitions::AHEAD).await?;
     Ok(done)
+}
+
+/// None: the database has it already.
+async fn take(db: &Db, steps: &[Migration], step: &Migration) -> Result<Option<Applied>, StoreError> {
+    let mut tx = begin(db, None).await?;
+    let applied: Vec<Applied> = tx.rows(stmt!("migrate_applied"), &[]).await?;
+    verify(&applied, steps)?;
+    if applied.iter().any(|a| a.version == step.version) {
+        tx.commit().await?;
+        return Ok(None);
+    }
+    tx.batch(include_str!("sql/migrate_gives_way.sql")).await?;
+    tx.batch(step.sql).await.map_err(|e| name_step(e, step))?;
+    let record = tx
+        .row(
+            stmt!("migrate_record"),
+            &[
+                (&step.version, Type::INT4),
+                (&step.name, Type::TEXT),
+                (&step.checksum(), Type::TEXT),
+            ],
+        )
+        .await?;
+    tx.commit().await?;
+    Ok(record)
+}
+
+/// Whether a step was given up for others that use its tables: it waited too long for a lock, or was in a deadlock.
+fn gave_way(error: &StoreError) -> bool {
+    matches!(error, StoreError::Sql { code, .. } if code == "55P03" || code == "40P01")
 }
 
 /// A transaction that alone migrates, as the schema's owner where the login is a member of that role, and that takes
@@ -97,6 +122,19 @@ async fn begin(db: &Db, prefix: Option<&str>) -> Result<Transaction, StoreError>
         tx.batch(&roles::become_owner(&owner)).await?;
     }
     Ok(tx)
+}
+
+fn in_use(step: &Migration) -> StoreError {
+    StoreError::NotReady {
+        why: format!(
+            "migration {} ({}) gave way for {} minutes to transactions that use its tables",
+            step.version,
+            step.name,
+            LIMIT.as_secs() / 60
+        ),
+        fix: "let a dump end, end what pg_stat_activity shows as idle in transaction, then run `farmhand migrate` again"
+            .to_owned(),
+    }
 }
 
 fn name_step(error: StoreError, step: &Migration) -> StoreError {
