@@ -31,3 +31,4 @@ mod targets;
 mod triggers;
 mod ttls;
 mod unheld;
+mod upgrade;

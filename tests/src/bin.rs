@@ -1,4 +1,4 @@
-//! The real binary, built when it is missing or older than its sources.
+//! The real binary, built when it is missing or older than its sources, and the programs that cargo builds with the tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,11 +17,37 @@ pub fn farmhand() -> &'static Path {
     })
 }
 
-fn built() -> PathBuf {
-    // target/PROFILE/deps/TEST, or target/PROFILE/BENCH
+/// What [`farmhand_next`] calls itself.
+pub const NEXT_VERSION: &str = "99.0.0";
+
+/// The release after this one: `src/bin/farmhand-next.rs`.
+pub fn farmhand_next() -> PathBuf {
+    beside("farmhand-next")
+}
+
+/// A program of this crate.
+///
+/// # Panics
+/// When it is not there.
+pub(crate) fn beside(name: &str) -> PathBuf {
+    let program = profile().join(name);
+    assert!(
+        program.exists(),
+        "{} is missing: cargo builds it with the tests",
+        program.display()
+    );
+    program
+}
+
+/// target/PROFILE, of target/PROFILE/deps/TEST or target/PROFILE/BENCH.
+fn profile() -> PathBuf {
     let own = std::env::current_exe().expect("a program knows its own path");
     let mut above = own.ancestors().skip(1).filter(|dir| !dir.ends_with("deps"));
-    let profile = above.next().expect("a test lies in a directory");
+    above.next().expect("a test lies in a directory").to_path_buf()
+}
+
+fn built() -> PathBuf {
+    let profile = profile();
     let binary = profile.join("farmhand");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let made = binary.metadata().and_then(|m| m.modified()).ok();

@@ -3,6 +3,7 @@
 use std::sync::{PoisonError, RwLock};
 
 use farmhand_core::lease::LeaseTiming;
+use farmhand_core::release;
 use farmhand_store::Db;
 use farmhand_store::protocol::NodeInfo;
 use serde_json::json;
@@ -69,7 +70,7 @@ impl Context {
             ttl: config.lease_ttl,
             slots: i32::try_from(tunable.slots).unwrap_or(i32::MAX),
             labels: json!(tunable.labels),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: release::version().to_owned(),
             last_session: last.map_or(0, |m| m.session),
             machine: farmhand_os::machine::identity(),
         }

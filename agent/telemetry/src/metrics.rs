@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use farmhand_core::lease::BootInstant;
+use farmhand_core::release;
 use prometheus::proto::MetricFamily;
 use prometheus::{
     Encoder, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
@@ -65,7 +66,7 @@ impl Metrics {
             "Constant 1, labelled by version",
             &["version"],
         )?;
-        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        build.with_label_values(&[release::version()]).set(1);
         let m = Self {
             claims: counters(
                 &r,

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use farmhand_core::definition::{Command, Isolation};
+use farmhand_core::release;
 
 use super::attempt::Attempt;
 use super::lifecycle::Happened;
@@ -63,7 +64,7 @@ impl Warden {
         let reaper_pid = unsafe { libc::getppid() };
         Identity {
             protocol: PROTOCOL,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: release::version().to_owned(),
             kind: self.args.kind,
             serving: self.args.serving,
             address: self.args.address.clone(),

@@ -4,6 +4,7 @@ use axum::Router;
 use axum::http::Method;
 use axum::middleware;
 use axum::routing::MethodRouter;
+use farmhand_core::release;
 use farmhand_store::Role;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::schema::ArrayItems;
@@ -110,7 +111,7 @@ impl Routes {
             .info(
                 InfoBuilder::new()
                     .title("Farmhand")
-                    .version(env!("CARGO_PKG_VERSION"))
+                    .version(release::version())
                     .description(Some(
                         "Every agent serves all of this. Send a token as `Authorization: Bearer fh_…`; `farmhand token \
                          create` makes one.",

@@ -22,6 +22,7 @@ pub mod kubernetes;
 pub mod lease;
 pub mod notify;
 pub mod redact;
+pub mod release;
 pub mod retry;
 pub mod run;
 pub mod sanitize;

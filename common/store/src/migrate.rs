@@ -9,8 +9,8 @@ use super::db::{Db, Transaction, stmt};
 use super::error::StoreError;
 use super::partitions;
 use super::roles::{self, Roles};
-pub use super::version::{Applied, MIGRATIONS, Migration, applied, check, current_version};
-use super::version::verify;
+pub use super::version::{Applied, MIGRATIONS, Migration, applied, check, current_version, has_steps};
+use super::version::{steps, verify};
 
 /// A DDL statement may rewrite tables, and a step may have to wait for who uses them.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -50,7 +50,7 @@ pub async fn migrate_roles(
     };
     tx.commit().await?;
     let made = roles::make(&db, &prefix).await?;
-    let done = migrate_with(config, MIGRATIONS).await?;
+    let done = migrate_with(config, steps()).await?;
     let mut tx = begin(&db, Some(&prefix)).await?;
     roles::grant(&mut tx, &prefix).await?;
     tx.commit().await?;

@@ -1,5 +1,7 @@
 //! The version of the schema: what this binary needs, and what a database has.
 
+use std::sync::OnceLock;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -16,7 +18,9 @@ pub struct Migration {
     pub sql: &'static str,
 }
 
-/// Every step this binary knows, in order. Nothing has been released: what version 1 makes is changed in its files.
+static STEPS: OnceLock<Vec<Migration>> = OnceLock::new();
+
+/// Every step of this release, in order. Nothing has been released: what version 1 makes is changed in its files.
 pub const MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
     name: "schema",
@@ -68,9 +72,19 @@ impl Migration {
     }
 }
 
+/// For a program that is made of these crates and is another release. To be called before anything else.
+pub fn has_steps(steps: Vec<Migration>) {
+    let _ = STEPS.set(steps);
+}
+
+/// Every step this binary knows, in order.
+pub(crate) fn steps() -> &'static [Migration] {
+    STEPS.get().map_or(MIGRATIONS, Vec::as_slice)
+}
+
 /// The version this binary needs.
 pub fn current_version() -> i32 {
-    MIGRATIONS.last().map_or(0, |m| m.version)
+    steps().last().map_or(0, |m| m.version)
 }
 
 /// Compares the database's schema with what this binary was built for.
@@ -84,7 +98,7 @@ pub async fn check(db: &Db) -> Result<(), StoreError> {
         ),
         other => other,
     })?;
-    verify(&applied, MIGRATIONS)?;
+    verify(&applied, steps())?;
     let (have, need) = (newest(&applied), current_version());
     if have < need {
         return Err(if have == 0 {

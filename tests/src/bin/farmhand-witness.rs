@@ -1,15 +1,16 @@
 //! The command that test jobs run: writes down when it starts, that it lives, and when it ends.
 //!
-//! `farmhand-witness FILE [MILLISECONDS] [ignore-term] [daemon] [exit=CODE] [say=LINES] [beat=MILLISECONDS] [lock=DIR]`
+//! `farmhand-witness FILE [MILLISECONDS] [ignore-term] [daemon] [exit=CODE] [say=LINES] [beat=MILLISECONDS] [lock=DIR] [until=FILE]`
 //!
 //! Every line is one append, so that the order of the lines is the order in which they were written,
 //! whatever any clock says: `NANOSECONDS WHAT JOB RUN ATTEMPT FENCE NODE PID DUE`. With `lock` it holds a lock on a file of
-//! the run's own, which the kernel frees with the last process of the attempt, and says `clash` when another has it. With `daemon` a child that has
+//! the run's own, which the kernel frees with the last process of the attempt, and says `clash` when another has it. With `until` it lives until there is such a file. With `daemon` a child that has
 //! left session, process group and parent lives on and beats too.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use farmhand_tests::witness::boot_ns;
@@ -21,7 +22,7 @@ fn main() {
     let path = words.next().expect("a file to write to");
     let (mut lives, mut code, mut lines) = (Duration::ZERO, 0, 0);
     let (mut beat, mut locks) = (BEAT, None);
-    let mut daemon = false;
+    let (mut daemon, mut awaited) = (false, None);
     for word in words {
         if let Ok(ms) = word.parse() {
             lives = Duration::from_millis(ms);
@@ -33,6 +34,8 @@ fn main() {
             beat = Duration::from_millis(given.parse().expect("milliseconds"));
         } else if let Some(given) = word.strip_prefix("lock=") {
             locks = Some(given.to_owned());
+        } else if let Some(given) = word.strip_prefix("until=") {
+            awaited = Some(PathBuf::from(given));
         } else if word == "ignore-term" {
             // SAFETY: sets a disposition of this process.
             unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
@@ -52,7 +55,7 @@ fn main() {
     write(&mut file, "start");
     let until = boot_ns() + lives.as_nanos() as u64;
     let mut said = 0;
-    while boot_ns() < until || said < lines {
+    while boot_ns() < until || said < lines || awaited.as_ref().is_some_and(|file| !file.exists()) {
         if said < lines {
             said += 1;
             println!("line {said}");

@@ -26,6 +26,8 @@ pub struct Agent {
     pub port: u16,
     /// Between it and its database, when the farm is proxied.
     pub network: Option<Proxy>,
+    /// The binary that it is: `farmhand`, unless a test says otherwise.
+    pub program: PathBuf,
     pub arguments: Vec<String>,
     pub env: Vec<(String, String)>,
     /// Namespaces of its own, when it has any.
@@ -49,6 +51,7 @@ impl Agent {
             state_dir: dir.join(address),
             port: free_port(),
             network,
+            program: farmhand().to_path_buf(),
             arguments,
             env,
             place: None,
@@ -91,7 +94,7 @@ impl Agent {
             .append(true)
             .open(&self.log)
             .expect("the agent's log");
-        let mut command = Command::new(farmhand());
+        let mut command = Command::new(&self.program);
         command
             .arg("agent")
             .args(["--address", &self.address])

@@ -23,7 +23,7 @@ pub use builder::FarmBuilder;
 pub use database::Database;
 pub use rows::{Attempt, Run};
 
-use crate::bin::farmhand;
+use crate::bin::{beside, farmhand};
 use crate::pg::TestDb;
 use crate::processes;
 use crate::witness::Witness;
@@ -278,19 +278,7 @@ pub(crate) fn processes_of(dir: &Path) -> Vec<processes::Process> {
 
 /// The program that test jobs run, built beside the tests and the measurements.
 pub(crate) fn witness_program() -> PathBuf {
-    // target/PROFILE/deps/TEST, or target/PROFILE/BENCH
-    let own = std::env::current_exe().expect("a program knows its own path");
-    let mut above = own.ancestors().skip(1).filter(|dir| !dir.ends_with("deps"));
-    let program = above
-        .next()
-        .expect("a test lies in a directory")
-        .join("farmhand-witness");
-    assert!(
-        program.exists(),
-        "{} is missing: cargo builds it with the tests",
-        program.display()
-    );
-    program
+    beside("farmhand-witness")
 }
 
 fn local(port: u16) -> SocketAddr {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use farmhand_core::definition::{Definitions, StoredJob, check_triggers, load_all};
 use farmhand_core::document::{Located, Mistakes, Source};
+use farmhand_core::release;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
@@ -119,7 +120,7 @@ fn sarif(mistakes: &[Located]) -> Value {
         "runs": [{
             "tool": {"driver": {
                 "name": "farmhand",
-                "version": env!("CARGO_PKG_VERSION"),
+                "version": release::version(),
                 "rules": [{
                     "id": RULE,
                     "shortDescription": {"text": "A job file that cannot be applied"},

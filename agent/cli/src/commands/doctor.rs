@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
+use farmhand_core::release;
 use farmhand_store::{Db, DbConfig, StoreError, bound, epochs, migrate, notify, survey, tables};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -108,7 +109,7 @@ async fn look_at_database(args: &DatabaseArgs, address: &str, checks: &mut Vec<C
         Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
     }
     match survey::farm(&db).await {
-        Ok(farm) => checks.extend(database::farm(&farm, env!("CARGO_PKG_VERSION"))),
+        Ok(farm) => checks.extend(database::farm(&farm, release::version())),
         Err(error) => checks.push(refused(&config.target(), &Failure::from(error))),
     }
     match survey::rights(&db).await {

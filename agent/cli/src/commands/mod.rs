@@ -95,7 +95,7 @@ FARMHAND_LOG filters an agent's log; NO_COLOR and COLUMNS are respected."
 #[derive(Parser, Debug)]
 #[command(
     name = "farmhand",
-    version,
+    version = farmhand_core::release::version(),
     max_term_width = 100,
     disable_help_subcommand = true,
     after_long_help = AFTER_HELP

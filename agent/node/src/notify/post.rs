@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use farmhand_core::notify::Url;
+use farmhand_core::release;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT};
 use hyper::{Method, Request, Response};
@@ -94,7 +95,7 @@ where
         .method(what.method)
         .uri(&what.url.path)
         .header(HOST, &what.url.authority)
-        .header(USER_AGENT, concat!("farmhand/", env!("CARGO_PKG_VERSION")))
+        .header(USER_AGENT, format!("farmhand/{}", release::version()))
         .header(CONTENT_TYPE, "application/json");
     for (name, value) in what.headers {
         request = request.header(name, value);

@@ -1,5 +1,6 @@
 //! What is around every page.
 
+use farmhand_core::release;
 use farmhand_store::Role;
 use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
@@ -115,7 +116,7 @@ impl Frame {
                 @if let Some(who) = &self.who { ", to " (who.name) " (" (who.role) ")" }
                 ". Times are UTC"
                 @if let Some(now) = self.now { ", by the database’s clock, " (clock(now)) }
-                ". Farmhand " (env!("CARGO_PKG_VERSION")) "."
+                ". Farmhand " (release::version()) "."
             }
         }
     }
