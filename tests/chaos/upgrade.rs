@@ -6,8 +6,9 @@ use std::process::Output;
 use std::time::Duration;
 
 use farmhand_core::release;
-use farmhand_tests::bin::{NEXT_VERSION, farmhand, farmhand_next};
+use farmhand_tests::bin::farmhand;
 use farmhand_tests::farm::{Agent, Farm, FarmBuilder, Run, SOON};
+use farmhand_tests::next;
 use tokio::process::Command;
 
 /// Nothing here waits for the end of such a lease: longer than an agent takes to start on any machine.
@@ -38,7 +39,7 @@ fn units(agents: usize, ttl: Duration) -> FarmBuilder {
 
 /// A command of the next release, as the schema's owner.
 fn command(farm: &Farm, words: &[&str]) -> Command {
-    let mut command = Command::new(farmhand_next());
+    let mut command = Command::new(next::program());
     command
         .args(words)
         .env("FARMHAND_DATABASE_URL", farm.database.url())
@@ -47,13 +48,13 @@ fn command(farm: &Farm, words: &[&str]) -> Command {
     command
 }
 
-async fn next(farm: &Farm, words: &[&str]) -> Output {
+async fn run_next(farm: &Farm, words: &[&str]) -> Output {
     let output = command(farm, words).output().await;
     output.expect("farmhand-next starts")
 }
 
 async fn migrate(farm: &Farm) {
-    let done = next(farm, &["migrate"]).await;
+    let done = run_next(farm, &["migrate"]).await;
     assert!(done.status.success(), "{done:?}");
     assert!(String::from_utf8_lossy(&done.stdout).contains("next"), "{done:?}");
 }
@@ -179,21 +180,21 @@ async fn schema_first_running_agents_go_on_and_each_is_upgraded_under_its_jobs()
         said.contains("newer version") && said.contains("install"),
         "{said}"
     );
-    assert!(next(&farm, &["run", "ls"]).await.status.success());
+    assert!(run_next(&farm, &["run", "ls"]).await.status.success());
 
     for at in 0..2 {
         let agent = &mut farm.agents[at];
         stopped(agent).await;
-        agent.program = farmhand_next();
+        agent.program = next::program();
         agent.start().await;
         let agent = &farm.agents[at];
-        assert_eq!(version(&farm, &agent.address).await, NEXT_VERSION);
+        assert_eq!(version(&farm, &agent.address).await, next::VERSION);
         is(&wardens(agent), farmhand());
         goes_on(&farm).await;
     }
-    let nodes = next(&farm, &["node", "ls"]).await;
+    let nodes = run_next(&farm, &["node", "ls"]).await;
     let nodes = String::from_utf8_lossy(&nodes.stdout).into_owned();
-    assert_eq!(nodes.matches(NEXT_VERSION).count(), 2, "{nodes}");
+    assert_eq!(nodes.matches(next::VERSION).count(), 2, "{nodes}");
     let_go(&farm, &runs).await;
 }
 
@@ -202,12 +203,12 @@ async fn binary_first_the_new_agent_does_not_start_until_the_schema_is_migrated_
     let mut farm = units(2, LONG).start().await;
     let runs = long(&farm).await;
     stopped(&mut farm.agents[0]).await;
-    farm.agents[0].program = farmhand_next();
+    farm.agents[0].program = next::program();
     let (code, said) = refused(&mut farm.agents[0]).await;
     assert_eq!(code, Some(4), "{said}");
     assert!(said.contains("run `farmhand migrate`"), "{said}");
     assert_eq!(version(&farm, "n1").await, release::version());
-    let command = next(&farm, &["run", "ls"]).await;
+    let command = run_next(&farm, &["run", "ls"]).await;
     assert_eq!(command.status.code(), Some(4), "{command:?}");
     let said = String::from_utf8_lossy(&command.stderr).into_owned();
     assert!(said.contains("run `farmhand migrate`"), "{said}");
@@ -215,7 +216,7 @@ async fn binary_first_the_new_agent_does_not_start_until_the_schema_is_migrated_
 
     migrate(&farm).await;
     farm.agents[0].start().await;
-    assert_eq!(version(&farm, "n1").await, NEXT_VERSION);
+    assert_eq!(version(&farm, "n1").await, next::VERSION);
     goes_on(&farm).await;
     let_go(&farm, &runs).await;
 }
@@ -245,9 +246,9 @@ async fn an_older_agent_that_crashes_on_a_newer_schema_is_refused_and_its_runs_g
     assert_eq!((done.attempt, done.takeovers), (2, 1), "{done:?}");
 
     let agent = farm.agent(&home);
-    agent.program = farmhand_next();
+    agent.program = next::program();
     agent.start().await;
-    is(&wardens(farm.agent(&home)), &farmhand_next());
+    is(&wardens(farm.agent(&home)), &next::program());
     let short = farm.submit("short").await;
     farm.succeeds(short).await;
     farm.check().await;
@@ -256,17 +257,17 @@ async fn an_older_agent_that_crashes_on_a_newer_schema_is_refused_and_its_runs_g
 #[tokio::test(flavor = "multi_thread")]
 async fn with_the_same_schema_an_agent_is_downgraded_under_its_jobs() {
     let mut farm = units(1, LONG).env("FARMHAND_NEXT_SCHEMA", "same").prepare().await;
-    farm.agents[0].program = farmhand_next();
+    farm.agents[0].program = next::program();
     farm.agents[0].start().await;
     let runs = long(&farm).await;
-    assert_eq!(version(&farm, "n1").await, NEXT_VERSION);
-    is(&wardens(&farm.agents[0]), &farmhand_next());
+    assert_eq!(version(&farm, "n1").await, next::VERSION);
+    is(&wardens(&farm.agents[0]), &next::program());
 
     stopped(&mut farm.agents[0]).await;
     farm.agents[0].program = farmhand().to_path_buf();
     farm.agents[0].start().await;
     assert_eq!(version(&farm, "n1").await, release::version());
-    is(&wardens(&farm.agents[0]), &farmhand_next());
+    is(&wardens(&farm.agents[0]), &next::program());
     goes_on(&farm).await;
     let_go(&farm, &runs).await;
 }
@@ -294,7 +295,7 @@ async fn a_migration_that_waits_for_a_long_reader_gives_way_to_agents() {
     reader.batch_execute("COMMIT").await.expect("an end");
     let done = tokio::time::timeout(SOON, migration.wait()).await;
     assert!(done.expect("in time").expect("a child").success());
-    assert!(next(&farm, &["run", "ls"]).await.status.success());
+    assert!(run_next(&farm, &["run", "ls"]).await.status.success());
     goes_on(&farm).await;
     let_go(&farm, &runs).await;
 }

@@ -17,14 +17,6 @@ pub fn farmhand() -> &'static Path {
     })
 }
 
-/// What [`farmhand_next`] calls itself.
-pub const NEXT_VERSION: &str = "99.0.0";
-
-/// The release after this one: `src/bin/farmhand-next.rs`.
-pub fn farmhand_next() -> PathBuf {
-    beside("farmhand-next")
-}
-
 /// A program of this crate.
 ///
 /// # Panics

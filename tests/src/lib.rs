@@ -8,6 +8,7 @@ pub mod chaos;
 pub mod farm;
 pub mod freezer;
 pub mod guides;
+pub mod next;
 pub mod no_forks;
 pub mod outside;
 pub mod pg;

@@ -1,9 +1,13 @@
+use std::path::{Path, PathBuf};
+
 use farmhand_store::migrate::{
     MIGRATIONS, Migration, applied, check, current_version, migrate, migrate_with,
 };
 use farmhand_store::partitions::{AHEAD, ensure_partitions, list};
 use farmhand_store::{Db, StoreError};
+use farmhand_tests::next;
 use farmhand_tests::pg::TestDb;
+use tokio_postgres::Client;
 
 use crate::fixture::{Farm, spec, success};
 
@@ -73,19 +77,68 @@ async fn a_newer_schema_is_refused_with_both_numbers() {
 #[tokio::test]
 async fn an_older_schema_is_refused_by_connect_and_upgraded_by_migrate() {
     let farm = Farm::new().await;
-    let mut steps = MIGRATIONS.to_vec();
-    steps.push(Migration {
-        version: current_version() + 1,
-        name: "next",
-        sql: "CREATE TABLE farmhand.next_thing (id int)",
-    });
-    let done = migrate_with(&farm.test.config(), &steps).await.unwrap();
+    let done = migrate_with(&farm.test.config(), &next::steps()).await.unwrap();
     assert_eq!(done.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["next"]);
     // To the binary that lacks the step, the schema is now too new.
     assert!(matches!(
         check(&farm.db).await,
         Err(StoreError::SchemaTooNew { .. })
     ));
+}
+
+/// Agents of this release go on when a later one's step has given their tables another column: each of its statements can still
+/// be planned, and with it the functions that become a part of its plan.
+#[tokio::test]
+async fn every_statement_can_be_planned_on_a_schema_whose_tables_have_another_column() {
+    let farm = Farm::new().await;
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../common/store/src/sql");
+    let mut statements: Vec<PathBuf> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        // Of migrations, and not of one statement each.
+        .filter(|file| !["migrate_", "roles_"].iter().any(|of| name(file).starts_with(of)))
+        .collect();
+    statements.sort();
+    let sql = &farm.sql;
+    sql.batch_execute("SET plan_cache_mode = force_generic_plan")
+        .await
+        .unwrap();
+    let (mut before, mut planned) = (Vec::new(), 0);
+    for file in &statements {
+        before.push(plan(sql, file).await);
+        planned += usize::from(before.last().unwrap().is_ok());
+    }
+    // Of the others a parameter's type cannot be told from the text alone.
+    assert!(planned > 180, "{planned} of {}", statements.len());
+    migrate_with(&farm.test.config(), &next::steps()).await.unwrap();
+    for (file, before) in statements.iter().zip(before) {
+        assert_eq!(plan(sql, file).await, before, "{}", name(file));
+    }
+}
+
+fn name(file: &Path) -> &str {
+    file.file_name().unwrap().to_str().unwrap()
+}
+
+/// Whether it can be planned; or why not.
+async fn plan(sql: &Client, file: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(file).unwrap();
+    let told = |error: tokio_postgres::Error| error.as_db_error().unwrap().message().to_owned();
+    sql.batch_execute("DEALLOCATE ALL").await.unwrap();
+    sql.batch_execute(&format!("PREPARE asked AS {text}"))
+        .await
+        .map_err(told)?;
+    let parameters = "SELECT cardinality(parameter_types) FROM pg_prepared_statements WHERE name = 'asked'";
+    let count: i32 = sql.query_one(parameters, &[]).await.unwrap().get(0);
+    let nulls = vec!["NULL"; usize::try_from(count).unwrap()].join(", ");
+    let given = if nulls.is_empty() {
+        nulls
+    } else {
+        format!("({nulls})")
+    };
+    sql.batch_execute(&format!("EXPLAIN EXECUTE asked{given}"))
+        .await
+        .map_err(told)
 }
 
 #[tokio::test]
