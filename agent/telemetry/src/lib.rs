@@ -1,5 +1,7 @@
 //! What an agent tells about itself and the farm: events, metrics, the farm's gauges.
 
+#![warn(missing_docs, unreachable_pub)]
+
 pub mod events;
 mod health;
 pub mod metrics;

@@ -22,38 +22,41 @@ const DURATION: &[f64] = &[
 /// Every metric of an agent, registered once.
 pub struct Metrics {
     registry: Registry,
-    pub claims: IntCounterVec,
-    pub claim_duration: Histogram,
-    pub schedule_lag: HistogramVec,
-    pub runs_started: IntCounterVec,
-    pub runs_finished: IntCounterVec,
-    pub run_duration: HistogramVec,
+    pub(crate) claims: IntCounterVec,
+    pub(crate) claim_duration: Histogram,
+    pub(crate) schedule_lag: HistogramVec,
+    pub(crate) runs_started: IntCounterVec,
+    pub(crate) runs_finished: IntCounterVec,
+    pub(crate) run_duration: HistogramVec,
+    /// Attempts that hold a slot here.
     pub runs_in_progress: IntGauge,
+    /// Attempts that may run here at once.
     pub slots: IntGauge,
-    pub starts_refused: IntGauge,
-    pub retries: IntCounter,
-    pub refusals: IntCounterVec,
-    pub skips: IntCounterVec,
-    pub takeovers: IntCounterVec,
-    pub takeover_delay: Histogram,
-    pub timeouts: IntCounterVec,
-    pub renewals: IntCounterVec,
+    pub(crate) starts_refused: IntGauge,
+    pub(crate) retries: IntCounter,
+    pub(crate) refusals: IntCounterVec,
+    pub(crate) skips: IntCounterVec,
+    pub(crate) takeovers: IntCounterVec,
+    pub(crate) takeover_delay: Histogram,
+    pub(crate) timeouts: IntCounterVec,
+    pub(crate) renewals: IntCounterVec,
     lease_remaining: Gauge,
     /// Fraction left, when, and the TTL in seconds.
     lease: Mutex<Option<(f64, BootInstant, f64)>>,
     /// The farm's gauges while this agent exposes them, and until when it may.
     farm: Mutex<(Vec<MetricFamily>, BootInstant)>,
-    pub fence_rejections: IntCounterVec,
-    pub fence_kills: IntCounterVec,
+    pub(crate) fence_rejections: IntCounterVec,
+    pub(crate) fence_kills: IntCounterVec,
+    /// 1 while the database answers this agent, else 0.
     pub db_up: IntGauge,
-    pub db_errors: IntCounterVec,
-    pub db_query_duration: HistogramVec,
-    pub db_connections: IntGaugeVec,
-    pub db_clock_offset: Gauge,
-    pub log_dropped: IntCounter,
-    pub notifications: IntCounterVec,
-    pub http_requests: IntCounterVec,
-    pub http_refused: IntCounterVec,
+    pub(crate) db_errors: IntCounterVec,
+    pub(crate) db_query_duration: HistogramVec,
+    pub(crate) db_connections: IntGaugeVec,
+    pub(crate) db_clock_offset: Gauge,
+    pub(crate) log_dropped: IntCounter,
+    pub(crate) notifications: IntCounterVec,
+    pub(crate) http_requests: IntCounterVec,
+    pub(crate) http_refused: IntCounterVec,
 }
 
 impl Metrics {
@@ -243,12 +246,12 @@ impl Metrics {
     }
 
     /// There is no lease.
-    pub fn no_lease(&self) {
+    pub(crate) fn no_lease(&self) {
         *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Shows the farm's gauges until then, by this machine's stopwatch.
-    pub fn expose_farm(&self, families: Vec<MetricFamily>, until: BootInstant) {
+    pub(crate) fn expose_farm(&self, families: Vec<MetricFamily>, until: BootInstant) {
         *self.farm.lock().unwrap_or_else(PoisonError::into_inner) = (families, until);
     }
 

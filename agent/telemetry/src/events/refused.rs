@@ -18,9 +18,11 @@ pub struct Refused {
     pub token: Option<String>,
     /// None for those of many addresses.
     pub remote: Option<IpAddr>,
+    /// The HTTP method of the latest.
     pub method: String,
     /// Of the latest.
     pub path: String,
+    /// How many were turned away.
     pub times: u64,
 }
 

@@ -12,34 +12,51 @@ use crate::metrics::Metrics;
 /// One message or sign of life.
 #[derive(Clone, Debug)]
 pub enum Told {
+    /// A message was taken by the service of its target.
     Delivered {
+        /// The target's name.
         target: String,
+        /// How it was sent.
         channel: Channel,
+        /// What it is about.
         topic: Topic,
+        /// The job that it is about; none when it is about no single job.
         job_id: Option<String>,
         /// What was refused of it.
         complaint: Option<String>,
     },
+    /// A message was not taken.
     NotDelivered {
+        /// The target's name.
         target: String,
+        /// How it was to be sent.
         channel: Channel,
+        /// What it is about.
         topic: Topic,
+        /// The job that it is about; none when it is about no single job.
         job_id: Option<String>,
+        /// The run that it is about, if it is about one.
         run_id: Option<i64>,
+        /// How often it was tried so far.
         tries: i32,
+        /// What the service or the connection said.
         error: String,
         /// Else it is tried again.
         given_up: bool,
     },
+    /// A sign of life was sent, or could not be.
     Pinged {
+        /// Why it could not be sent.
         error: Option<String>,
     },
     /// Targets want mail, and this agent cannot send any.
     NoMail {
+        /// Their names.
         targets: Vec<String>,
     },
     /// The farm does not do its work, so nobody outside is told that it does.
     PingWithheld {
+        /// What the farm does not do.
         why: &'static str,
     },
 }

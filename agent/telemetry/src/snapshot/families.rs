@@ -13,7 +13,10 @@ const QUEUE_STATES: [&str; 7] = ["running", "due", "delayed", "overlap", "pool",
 const LEASE_STATES: [&str; 4] = ["healthy", "expired", "stalled", "overrun"];
 
 /// Builds the families anew, so that no series outlives what it was about.
-pub fn families(farm: &FarmSnapshot, deadline: impl Fn(&JobPoint) -> Option<Timestamp>) -> Vec<MetricFamily> {
+pub(crate) fn families(
+    farm: &FarmSnapshot,
+    deadline: impl Fn(&JobPoint) -> Option<Timestamp>,
+) -> Vec<MetricFamily> {
     let mut all = Families(Registry::new());
     all.one(
         "snapshot_timestamp_seconds",

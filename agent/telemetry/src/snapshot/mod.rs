@@ -1,8 +1,8 @@
 //! The farm's gauges: one agent at a time reads them and exposes them, so that they are not counted N times.
 //!
 //! The rule is the lease protocol's, on a lease of its own. The holder reads its stopwatch before it sends a
-//! renewal and exposes what came with it for [`Timing::exposed`] from then on, a challenger takes the lease when
-//! it has seen the same count of renewals for [`Timing::challenge`] since it *received* it. No wall clock takes part.
+//! renewal and exposes what came with it for `Timing::exposed` from then on, a challenger takes the lease when
+//! it has seen the same count of renewals for `Timing::challenge` since it *received* it. No wall clock takes part.
 
 mod deadlines;
 mod families;
@@ -18,38 +18,38 @@ use tokio::sync::Mutex;
 use uuid::Uuid;
 
 pub use deadlines::Deadlines;
-pub use families::families;
+pub(crate) use families::families;
 pub use usual::SlowRun;
 
 use crate::metrics::Metrics;
 use farmhand_os::clock::boot_now;
 
 /// Jobs with series of their own; the others are counted as left out.
-pub const MAX_JOBS: i64 = 1_000;
+pub(crate) const MAX_JOBS: i64 = 1_000;
 
 /// Rates of two clocks differ by less than this part of a second per second.
 const RATES: f64 = 1.002;
 
 /// How long what is said here is true.
 #[derive(Clone, Copy, Debug)]
-pub struct Timing {
+pub(crate) struct Timing {
     /// Between two snapshots.
     pub every: Duration,
 }
 
 impl Timing {
     /// The whole transaction, on client and server.
-    pub fn limit(self) -> Duration {
+    pub(crate) fn limit(self) -> Duration {
         self.every.clamp(Duration::from_secs(1), Duration::from_secs(5))
     }
 
     /// From before a renewal was sent: two that fail in a row leave no gap.
-    pub fn exposed(self) -> Duration {
+    pub(crate) fn exposed(self) -> Duration {
         self.every * 3
     }
 
     /// From when a renewal was received.
-    pub fn challenge(self) -> Duration {
+    pub(crate) fn challenge(self) -> Duration {
         self.exposed().mul_f64(RATES) + Duration::from_millis(200)
     }
 }

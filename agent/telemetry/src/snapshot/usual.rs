@@ -18,7 +18,9 @@ const GOOD: Duration = Duration::from_secs(600);
 /// A run that takes longer than usual.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowRun {
+    /// The run, as it is read.
     pub run: Running,
+    /// How long the job's runs usually take, which this one exceeds.
     pub exceeded: Exceeded,
 }
 
