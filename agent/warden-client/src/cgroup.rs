@@ -184,6 +184,7 @@ pub fn processes(path: &Path) -> Vec<i32> {
 /// removes a cgroup meanwhile waits with it.
 #[derive(Debug)]
 pub struct Entry {
+    /// The cgroup's directory, into which the process is cloned.
     pub dir: File,
     procs: PathBuf,
 }
@@ -229,6 +230,7 @@ pub struct Group {
     memory: bool,
     /// The kernel enforces the limit; else the warden watches.
     pub memory_enforced: bool,
+    /// The same for the number of processes.
     pub processes_enforced: bool,
 }
 

@@ -21,7 +21,7 @@ use super::wire::frame::{self, FrameError};
 use super::wire::*;
 
 /// Bound of one request. A warden answers within milliseconds unless it is stopped.
-pub const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// As much as a warden reads at once.
 const WRITTEN_AT_ONCE: usize = 64 << 10;
 /// More than the warden's attempts twice over, so that no exit is ever refused.
@@ -29,6 +29,7 @@ const EVENTS: usize = 16 * 1024;
 
 /// Why a request to a warden has no good answer.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what it means")]
 pub enum WardenError {
     #[error("warden in {path}: {source}")]
     Io { path: String, source: io::Error },
@@ -61,6 +62,7 @@ impl From<FrameError> for WardenError {
 /// What arrives without being asked for.
 #[derive(Debug)]
 pub enum Notice {
+    /// Something happened that was not asked for.
     Event(Event),
     /// The last notice. The tree may be alive: see [`WardenClient::proof`].
     Gone,

@@ -7,7 +7,13 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub enum Gone {
     /// Nothing runs. `swept`: processes that the reaper had not ended because it was killed too.
-    Empty { swept: u32 },
+    Empty {
+        /// How many.
+        swept: u32,
+    },
     /// Killed, but the kernel cannot end them (state D). No instruction of theirs will run again.
-    Unkillable { pids: Vec<i32> },
+    Unkillable {
+        /// The processes that stay.
+        pids: Vec<i32>,
+    },
 }

@@ -104,7 +104,7 @@ impl WardenClient {
     }
 }
 
-pub async fn next_message(
+pub(crate) async fn next_message(
     read: &mut OwnedReadHalf,
     buffer: &mut BytesMut,
 ) -> Result<Option<FromWarden>, WardenError> {
@@ -121,7 +121,7 @@ pub async fn next_message(
 
 /// One question on a connection that has no reader task yet. Events cannot precede the second answer of a
 /// hello: the warden sends them after an [`Request::Identify`] of the same connection.
-pub async fn ask_alone(
+pub(crate) async fn ask_alone(
     read: &mut OwnedReadHalf,
     write: &mut OwnedWriteHalf,
     buffer: &mut BytesMut,
@@ -138,18 +138,18 @@ pub async fn ask_alone(
     }
 }
 
-pub fn identity_of(reply: Reply) -> Result<Identity, WardenError> {
+pub(crate) fn identity_of(reply: Reply) -> Result<Identity, WardenError> {
     match reply {
         Reply::Identity(identity) => Ok(identity),
         other => Err(unexpected(&other)),
     }
 }
 
-pub fn unexpected(reply: &Reply) -> WardenError {
+pub(crate) fn unexpected(reply: &Reply) -> WardenError {
     WardenError::Protocol(format!("{reply:?}"))
 }
 
-pub fn broken(paths: &Paths, source: io::Error) -> WardenError {
+pub(crate) fn broken(paths: &Paths, source: io::Error) -> WardenError {
     WardenError::Io {
         path: paths.state_dir().display().to_string(),
         source,
@@ -157,7 +157,7 @@ pub fn broken(paths: &Paths, source: io::Error) -> WardenError {
 }
 
 /// Connects to a living warden; `None` when certainly nobody lives.
-pub async fn dial_living(paths: &Paths) -> Result<Option<UnixStream>, WardenError> {
+pub(crate) async fn dial_living(paths: &Paths) -> Result<Option<UnixStream>, WardenError> {
     if let Some(helper) = privsep::here() {
         return match helper.connect(paths.kind()).await {
             Ok(Found::Living(stream)) => Ok(Some(stream)),
@@ -197,7 +197,7 @@ pub async fn dial_living(paths: &Paths) -> Result<Option<UnixStream>, WardenErro
 }
 
 /// A socket address holds 108 bytes, a state directory's path may be longer: go through a descriptor of it.
-pub async fn dial(paths: &Paths) -> io::Result<UnixStream> {
+pub(crate) async fn dial(paths: &Paths) -> io::Result<UnixStream> {
     let directory = std::fs::File::open(paths.private_dir())?;
     let name = format!(
         "/proc/self/fd/{}/{}",

@@ -26,12 +26,15 @@ const LOG_MAX: u64 = 1 << 20;
 pub struct Launch {
     /// Absolute.
     pub state_dir: PathBuf,
+    /// Which of the node's wardens.
     pub kind: Kind,
+    /// The lease that it serves.
     pub serving: Serving,
     /// Of the node whose lease that is: an agent of another one cannot take the warden over.
     pub address: Option<String>,
     /// CLOCK_BOOTTIME: when the kernel kills the warden, and when it sends SIGTERM to everything.
     pub deadline_ns: u64,
+    /// When it sends SIGTERM to everything.
     pub soft_ns: u64,
     /// The `farmhand` binary; the running one when absent, even after it was replaced on disk.
     pub exe: Option<PathBuf>,

@@ -1,6 +1,8 @@
 //! What the warden offers others: what it is asked and answers (`wire`), how it is started, found and spoken to, what it
 //! leaves in the state directory, the proof that it is gone, and the requests that are made of claimed runs.
 
+#![warn(missing_docs, unreachable_pub)]
+
 pub mod census;
 pub mod cgroup;
 mod client;
@@ -14,19 +16,20 @@ pub mod output;
 pub mod paths;
 pub mod privilege;
 pub mod privsep;
-pub mod proof;
+mod proof;
 mod reader;
 pub mod request;
 pub mod sweep;
 pub mod wire;
 
-pub use client::{ANSWER_WITHIN, Notice, Notices, WardenClient, WardenError};
+pub use client::{Notice, Notices, WardenClient, WardenError};
 pub use clock::{MILLISECOND, SECOND, boottime_ns, wall_ms};
 pub use gone::Gone;
 pub use launch::Launch;
 pub use lock::is_alive;
 pub use output::Stream;
-pub use paths::{Paths, readable_file, regroup};
+pub use paths::Paths;
+pub(crate) use paths::{readable_file, regroup};
 pub use privilege::Bounds;
 pub use proof::{PidFd, ProofOfDeath, nobody_lives};
 pub use reader::{Item, OutputReader};

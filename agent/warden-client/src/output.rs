@@ -17,23 +17,25 @@ use std::path::{Path, PathBuf};
 use super::wire::OutputStats;
 
 /// Bytes before the payload of each frame.
-pub const HEADER: usize = 21;
+pub(crate) const HEADER: usize = 21;
 /// Payload of one frame, at most.
-pub const MAX_PAYLOAD: usize = 64 << 10;
+pub(crate) const MAX_PAYLOAD: usize = 64 << 10;
 /// A smaller cap is raised to this.
-pub const MIN_LOCAL: u64 = 64 << 10;
+pub(crate) const MIN_LOCAL: u64 = 64 << 10;
 
 /// Which stream a piece of output is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stream {
+    /// Standard output.
     Stdout = 1,
+    /// Standard error.
     Stderr = 2,
     /// What the warden itself has to say in between.
     Agent = 3,
 }
 
 /// The file of a segment in an attempt's directory.
-pub fn segment_path(dir: &Path, segment: u64) -> PathBuf {
+pub(crate) fn segment_path(dir: &Path, segment: u64) -> PathBuf {
     dir.join(format!("output.{segment}"))
 }
 

@@ -225,7 +225,7 @@ impl Paths {
 }
 
 /// Gives what is ours to a group; false: it is somebody else's, a link, or gone.
-pub fn regroup(path: &Path, gid: u32, mode: u32) -> io::Result<bool> {
+pub(crate) fn regroup(path: &Path, gid: u32, mode: u32) -> io::Result<bool> {
     // A FIFO would be waited for.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
@@ -263,7 +263,7 @@ pub fn readable_dir(dir: &Path, made: &Path) -> io::Result<()> {
 }
 
 /// As [`readable_dir`], for a file.
-pub fn readable_file(dir: &Path, made: &fs::File) -> io::Result<()> {
+pub(crate) fn readable_file(dir: &Path, made: &fs::File) -> io::Result<()> {
     if let Some(gid) = reader(dir)? {
         fchown(made, None, Some(gid))?;
         made.set_permissions(fs::Permissions::from_mode(0o640))?;

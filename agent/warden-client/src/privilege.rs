@@ -17,9 +17,12 @@ use farmhand_policy::Policy;
 pub struct Bounds {
     /// Whose processes talk to networks; its group may read output.
     pub agent: Account,
+    /// The file that says which users and commands jobs may have.
     pub policy: PathBuf,
+    /// The list of keys by which definitions must be signed; none when no signature is asked for.
     #[serde(default)]
     pub trusted_keys: Option<PathBuf>,
+    /// The node's store of secrets, where the policy names no other.
     pub secrets_dir: PathBuf,
 }
 

@@ -22,9 +22,13 @@ use farmhand_policy::trust::Trust;
 /// What an agent is to be held to when it has given its rights up.
 #[derive(Clone, Debug)]
 pub struct Wanted {
+    /// The agent's state directory.
     pub state_dir: PathBuf,
+    /// The policy file; none when the node has none.
     pub policy: Option<PathBuf>,
+    /// The list of trusted keys; none when no signature is asked for.
     pub trusted_keys: Option<PathBuf>,
+    /// The node's store of secrets, where the policy names no other.
     pub secrets_dir: PathBuf,
 }
 

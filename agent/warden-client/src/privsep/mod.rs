@@ -50,6 +50,7 @@ pub struct Helper {
 /// What was found where a warden may live.
 #[derive(Debug)]
 pub enum Found {
+    /// A connection to the warden that lives there.
     Living(UnixStream),
     /// Certainly nobody lives.
     Nobody,

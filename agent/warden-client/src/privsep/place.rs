@@ -9,7 +9,7 @@ use farmhand_policy::{only_roots, trusted};
 
 /// # Errors
 /// What others than root could change, and how to fix that.
-pub fn check(state_dir: &Path) -> Result<(), String> {
+pub(super) fn check(state_dir: &Path) -> Result<(), String> {
     let wrong = |why: String| {
         format!(
             "the state directory {} and all above it must be for nobody but root to change: {why}",

@@ -13,6 +13,7 @@ use crate::wire::{AttemptId, Kind, Serving};
 /// The first message, from the agent that still is root. Agent and helper are always of one release: they are one binary.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setup {
+    /// The agent's state directory.
     pub state_dir: PathBuf,
     /// What [`Request::File`] may be about.
     pub files: Files,
@@ -25,19 +26,33 @@ pub type Files = BTreeMap<Purpose, PathBuf>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
+    /// The agent's settings.
     Settings,
+    /// The database's URL, as a systemd credential.
     Database,
+    /// The password of the database.
     DatabasePassword,
+    /// The certificates that the database's server is verified with.
     DatabaseRoot,
+    /// The certificate that the agent shows to the database.
     DatabaseCertificate,
+    /// The key of that certificate.
     DatabaseKey,
+    /// The password of the login that touches users' tables.
     RowsDatabasePassword,
+    /// The certificates that its server is verified with.
     RowsDatabaseRoot,
+    /// The certificate that is shown for it.
     RowsDatabaseCertificate,
+    /// The key of that certificate.
     RowsDatabaseKey,
+    /// The certificate of the API and the page.
     Certificate,
+    /// The key of that certificate.
     CertificateKey,
+    /// The password of the mail server.
     MailPassword,
+    /// The URL that takes signs of life.
     Ping,
 }
 
@@ -48,61 +63,101 @@ pub enum Request {
     /// The kinds of warden that have ever lived here.
     Kinds,
     /// A connection to the living warden of a kind.
-    Connect { kind: Kind },
+    Connect {
+        /// Which of the node's wardens.
+        kind: Kind,
+    },
     /// A new warden, and a connection to it.
     Start {
+        /// Which of the node's wardens.
         kind: Kind,
+        /// The lease that it serves.
         serving: Serving,
+        /// The node whose lease that is.
         address: Option<String>,
+        /// When the kernel kills the warden, in nanoseconds of CLOCK_BOOTTIME.
         deadline_ns: u64,
+        /// When it sends SIGTERM to everything, on the same clock.
         soft_ns: u64,
+        /// How many attempts it holds at most, running or not yet acknowledged.
         max_attempts: u32,
     },
     /// SIGKILL for a warden that it handed a connection of over.
-    Kill { pid: i32 },
+    Kill {
+        /// The warden's process.
+        pid: i32,
+    },
     /// Answered when neither reaper nor warden of this kind lives and what they left is ended.
-    Gone { kind: Kind },
+    Gone {
+        /// Which of the node's wardens.
+        kind: Kind,
+    },
     /// Removes an ended attempt's directory.
-    Remove { kind: Kind, id: AttemptId },
+    Remove {
+        /// The warden that ran it.
+        kind: Kind,
+        /// The attempt that ended.
+        id: AttemptId,
+    },
     /// The record that the engine of an attempt keeps, open for reading.
     Record {
+        /// The warden that runs it.
         kind: Kind,
+        /// The attempt.
         id: AttemptId,
+        /// Which of its records.
         record: Record,
     },
     /// Keeps how far an attempt's lines have been sent, for the next agent.
     Mark {
+        /// The warden that runs it.
         kind: Kind,
+        /// The attempt.
         id: AttemptId,
+        /// The numbers of [`crate::mark::SentSoFar`], as the file has them.
         sent: [u64; 4],
     },
     /// The file of the agent's own for this purpose, named when it was root.
-    File { purpose: Purpose },
+    File {
+        /// What the file is read for.
+        purpose: Purpose,
+    },
 }
 
 /// What the helper answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Reply {
+    /// Those that have ever lived here.
     Kinds {
+        /// The kinds of those wardens.
         kinds: Vec<Kind>,
     },
     /// With the connection.
     Connected,
     /// No warden lives, and that is certain.
     Nobody,
+    /// A warden lives and does not answer: it is stopped, or hangs.
     NoAnswer,
+    /// A reaper lives but no warden listens.
     Busy,
+    /// Neither reaper nor warden lives any more.
     Gone {
+        /// What was left of them.
         gone: Gone,
     },
     /// With the open file; without one there is none yet.
     Record,
+    /// The file's content.
     Text {
+        /// All of it.
         text: String,
     },
+    /// What was asked is done.
     Done,
+    /// What was asked is not done.
     Failed {
+        /// What went wrong, as a sentence.
         why: String,
     },
 }

@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Record {
+    /// How the tasks of a flow ended.
     Tasks,
+    /// How the lines of a stream ended.
     Lines,
 }
 

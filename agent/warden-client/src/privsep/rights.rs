@@ -9,7 +9,7 @@ use farmhand_os::accounts::Account;
 ///
 /// # Errors
 /// When any part of it is refused, or did not take: then nothing may go on.
-pub fn give_up(to: Account) -> io::Result<()> {
+pub(super) fn give_up(to: Account) -> io::Result<()> {
     let done = |result: i32| match result {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::{Paths, regroup};
 
 /// This group, too; `None`: root alone.
-pub fn to(state_dir: &Path, reader: Option<u32>) -> io::Result<()> {
+pub(super) fn to(state_dir: &Path, reader: Option<u32>) -> io::Result<()> {
     let (gid, dir_mode, file_mode) = match reader {
         Some(gid) => (gid, 0o751, 0o640),
         None => (0, 0o711, 0o600),

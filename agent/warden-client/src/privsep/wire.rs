@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Room for a file that is handed over as text; a longer message is refused.
-pub const MAX_MESSAGE: usize = 128 << 10;
+pub(crate) const MAX_MESSAGE: usize = 128 << 10;
 
 /// Two ends, for a process and the helper that it starts.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {

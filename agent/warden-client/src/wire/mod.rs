@@ -6,6 +6,7 @@
 pub mod frame;
 mod hex_bytes;
 mod order;
+mod refusal;
 mod report;
 
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub use order::*;
+pub use refusal::Refusal;
 pub use report::*;
 
 /// Raised when an older peer could misunderstand a message.
@@ -26,8 +28,13 @@ pub const PROTOCOL: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
+    /// The one for jobs without `hold`.
     Main,
-    Hold { ms: u64 },
+    /// The one for jobs that may outlive the lease.
+    Hold {
+        /// By how many milliseconds.
+        ms: u64,
+    },
 }
 
 impl Kind {
@@ -70,7 +77,9 @@ impl Kind {
 /// the first is gone from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AttemptId {
+    /// The run's number.
     pub run_id: i64,
+    /// Which attempt of the run.
     pub attempt: i32,
 }
 
@@ -103,7 +112,9 @@ impl std::fmt::Display for AttemptId {
 /// The one lease a warden serves in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Serving {
+    /// The session's number.
     pub session: i64,
+    /// The agent start that opened it.
     pub incarnation: Uuid,
 }
 
@@ -115,14 +126,19 @@ pub enum KillReason {
     Timeout,
     /// Silent for longer than `progress_timeout_ms`.
     Progress,
+    /// Somebody cancelled the run.
     Cancel,
     /// The run is no longer this session's.
     Fenced,
+    /// Another attempt replaced it; no agent of this release asks for that.
     Superseded,
     /// The session's soft deadline passed.
     Lease,
+    /// The warden was told to shut down.
     Shutdown,
+    /// It used more memory than its limit, and the warden watched for that.
     LimitMemory,
+    /// It had more processes than its limit, and the warden watched for that.
     LimitProcesses,
 }
 
@@ -137,7 +153,9 @@ pub enum Request {
     Hold,
     /// Makes this connection the agent's; an older one is cut off first.
     Hello {
+        /// The version of this format that the agent speaks.
         protocol: u32,
+        /// The agent's process.
         agent_pid: i32,
         /// Refused with [`Refusal::WrongLife`] when the warden serves another.
         expect: Option<Serving>,
@@ -147,41 +165,59 @@ pub enum Request {
     },
     /// Moves the session's end forward; a move backward changes nothing and answers with what holds.
     SetDeadline {
+        /// When the kernel kills the warden, in nanoseconds of CLOCK_BOOTTIME.
         deadline_ns: u64,
+        /// When the warden sends SIGTERM to everything, on the same clock.
         soft_ns: u64,
     },
+    /// Starts an attempt.
     Spawn(Box<SpawnRequest>),
     /// "This attempt never starts here", kept before the answer is sent.
     Forbid {
+        /// The attempt that must not start.
         id: AttemptId,
     },
+    /// Ends an attempt.
     Kill {
+        /// Which one.
         id: AttemptId,
+        /// From SIGTERM to SIGKILL, in milliseconds.
         grace_ms: u64,
+        /// What its result says about why.
         reason: KillReason,
     },
+    /// Ends every attempt.
     KillAll {
+        /// From SIGTERM to SIGKILL, in milliseconds.
         grace_ms: u64,
+        /// What their results say about why.
         reason: KillReason,
     },
     /// The warden may forget an ended attempt. Its directory stays: the agent removes it.
     Ack {
+        /// The attempt whose end is written down.
         id: AttemptId,
     },
     /// Children's ends up to this number are written down; the warden may forget them.
     Heard {
+        /// The attempt whose children were ended.
         id: AttemptId,
+        /// The number of the last of them that is written down.
         kills: u64,
     },
+    /// Asks for every attempt that the warden knows.
     List,
     /// Definitions that the node has seen: their serials are noted where a trusted key signed them. Only to a warden
     /// whose [`Identity::notes`] says that it knows this.
     Note {
+        /// The list of keys that the node trusts.
         trusted_keys: PathBuf,
+        /// The definitions, with their signatures.
         signed: Vec<Signed>,
     },
     /// Spawns nothing more, kills everything, and leaves once all is reported.
     Shutdown {
+        /// From SIGTERM to SIGKILL, in milliseconds.
         grace_ms: u64,
     },
 }
@@ -190,85 +226,73 @@ pub enum Request {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Reply {
+    /// The warden introduces itself.
     Identity(Identity),
     /// What holds now.
     Deadline {
+        /// When the kernel kills the warden, in nanoseconds of CLOCK_BOOTTIME.
         deadline_ns: u64,
+        /// When it sends SIGTERM to everything, on the same clock.
         soft_ns: u64,
     },
+    /// The attempt runs.
     Spawned {
+        /// The process of its command.
         pid: i32,
         /// It had been started by an earlier request.
         already: bool,
     },
+    /// The attempt will never start here.
     Forbidden,
     /// [`Request::Forbid`] came too late.
     AlreadyStarted {
+        /// How far the attempt has come.
         state: State,
     },
     /// The kill is under way; the end arrives as [`Event::Exited`].
     Killing {
+        /// How many attempts are being ended.
         attempts: u32,
     },
+    /// It is forgotten or noted, as was asked.
     Acked,
+    /// Every attempt that it knows.
     List(Listing),
+    /// It starts nothing more and leaves once all is reported.
     ShuttingDown,
-}
-
-/// Why a warden does not do what it was asked.
-#[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Refusal {
-    #[error("say hello first")]
-    NoHello,
-    #[error("the warden speaks protocol {warden}, this agent {PROTOCOL}")]
-    Protocol { warden: u32 },
-    #[error("the warden serves session {} ({})", serving.session, serving.incarnation)]
-    WrongLife { serving: Serving },
-    #[error("the warden serves session {} of {address}", serving.session)]
-    WrongAddress { address: String, serving: Serving },
-    #[error("attempt {id} must never start here")]
-    Tombstone { id: AttemptId },
-    #[error("attempt {alive} of the same run is still alive here")]
-    OlderAlive { alive: AttemptId },
-    #[error("the warden already has {max} {what}")]
-    Full { what: String, max: u32 },
-    #[error("the session's end is near")]
-    Ending,
-    #[error("the warden is shutting down")]
-    ShuttingDown,
-    #[error("attempt {id} is unknown here")]
-    Unknown { id: AttemptId },
-    #[error("attempt {id} is still running")]
-    Running { id: AttemptId },
-    #[error("{why}")]
-    Invalid { why: String },
-    /// The machine refused: no more processes, descriptors, memory.
-    #[error("cannot start: {why}")]
-    Machine { why: String },
 }
 
 /// The warden introduces itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Identity {
+    /// The version of the format that it speaks.
     pub protocol: u32,
+    /// The release that it is of.
     pub version: String,
+    /// Which of the node's wardens it is.
     pub kind: Kind,
+    /// The lease that it serves.
     pub serving: Serving,
     /// Of the node whose lease that is; an older warden does not know it.
     #[serde(default)]
     pub address: Option<String>,
     /// Counts hellos; 0 before the first.
     pub generation: u64,
+    /// Its process.
     pub warden_pid: i32,
     /// Read anew for every answer: it changes when the reaper is gone.
     pub reaper_pid: i32,
+    /// When the kernel kills it, in nanoseconds of CLOCK_BOOTTIME.
     pub deadline_ns: u64,
+    /// When it sends SIGTERM to everything, on the same clock.
     pub soft_ns: u64,
     /// Where attempts have a cgroup; `None`: processes are followed by descent only.
     pub cgroup: Option<String>,
+    /// How many attempts have not ended.
     pub running: u32,
+    /// How many have ended and are not acknowledged.
     pub ended: u32,
+    /// Whether it was told to shut down, and so starts nothing more.
     pub shutting_down: bool,
     /// It holds every request to what root wrote down for an agent without rights, and takes [`Request::Hold`]. An older one
     /// does not know of that.
@@ -282,6 +306,7 @@ pub struct Identity {
 /// Every attempt that a warden knows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Listing {
+    /// Those that run and those whose end is not acknowledged.
     pub attempts: Vec<AttemptReport>,
     /// Highest attempt per run that must never start here.
     pub tombstones: Vec<AttemptId>,
@@ -302,21 +327,30 @@ pub enum Event {
     Exited(Box<AttemptReport>),
     /// At most one a second per attempt, the latest.
     Progress {
+        /// The attempt.
         id: AttemptId,
+        /// Its newest checkpoint; none when it has only shown signs of life.
         checkpoint: Option<String>,
+        /// When it said so, in milliseconds since 1970.
         wall_ms: i64,
     },
     /// A child went over its limit. Told to every new agent until it says [`Request::Heard`].
     ChildKilled {
+        /// The attempt whose child it was.
         id: AttemptId,
+        /// Which child, and what it exceeded.
         kill: ChildKill,
     },
+    /// Processes of an attempt do not end by SIGKILL.
     Unkillable {
+        /// The attempt.
         id: AttemptId,
+        /// The processes that stay.
         pids: Vec<i32>,
     },
     /// A newer agent took over. The last message on this connection.
     Superseded {
+        /// The count of hellos that the newer agent's makes.
         generation: u64,
     },
 }
@@ -324,7 +358,9 @@ pub enum Event {
 /// A request with its number, which the reply carries too.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FromAgent {
+    /// Counts the requests of one connection.
     pub seq: u64,
+    /// What is asked.
     pub request: Request,
 }
 
@@ -332,9 +368,13 @@ pub struct FromAgent {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromWarden {
+    /// The answer to a request.
     Reply {
+        /// The number of that request.
         seq: u64,
+        /// What was done, or why nothing was.
         result: Result<Reply, Refusal>,
     },
+    /// Something happened that was not asked for.
     Event(Event),
 }

@@ -13,8 +13,11 @@ use super::hex_bytes;
 /// What a warden needs to start an attempt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SpawnRequest {
+    /// The attempt to start.
     pub id: AttemptId,
+    /// The fence of its claim.
     pub fence: i64,
+    /// What it executes.
     pub command: Command,
     /// The environment. The warden adds `FARMHAND_RUN_DIR` and `FARMHAND_PROGRESS_FD`, and HOME, LOGNAME, SHELL and
     /// USER of the user where they are not in it.
@@ -44,11 +47,13 @@ pub struct SpawnRequest {
     /// The node's store, where the policy names no other.
     #[serde(default)]
     pub secrets_dir: Option<PathBuf>,
+    /// The nice value; the warden's own when absent.
     #[serde(default)]
     pub nice: Option<i32>,
     /// `/dev/null` when absent; at most [`MAX_STDIN`] bytes.
     #[serde(default, with = "hex_bytes")]
     pub stdin: Option<Vec<u8>>,
+    /// What the kernel or the warden holds it to.
     #[serde(default)]
     pub limits: Limits,
     /// From exec to SIGTERM.
@@ -60,6 +65,7 @@ pub struct SpawnRequest {
     /// The kernel kills the warden, and so everything, if the attempt has not been killed by then.
     #[serde(default)]
     pub hard_end_ns: Option<u64>,
+    /// How its processes are kept together.
     #[serde(default)]
     pub isolation: Isolation,
     /// Bytes of output kept in the state directory.
@@ -68,6 +74,7 @@ pub struct SpawnRequest {
     /// Silence for so long on the progress descriptor ends the attempt.
     #[serde(default)]
     pub progress_timeout_ms: Option<u64>,
+    /// What children that the command registers are held to.
     #[serde(default)]
     pub child_limits: Vec<ChildLimit>,
     /// Not looked at; an adopting agent gets it back in [`super::AttemptReport::extra`].
@@ -78,9 +85,13 @@ pub struct SpawnRequest {
 /// A claimed run as the database gave it, with what the agent adds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Order {
+    /// The run, as its claim returned it.
     pub claimed: Claimed,
+    /// The node that claimed it.
     pub address: String,
+    /// The session that claimed it.
     pub session: i64,
+    /// The number of its slot on the node.
     pub slot: u32,
     /// CLOCK_BOOTTIME nanoseconds.
     pub claim_sent_ns: u64,

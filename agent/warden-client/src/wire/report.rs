@@ -11,25 +11,34 @@ use super::{AttemptId, KillReason};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
+    /// The command or processes that it started live.
     Running,
     /// SIGTERM was sent.
     Terminating,
     /// SIGKILL was sent.
     Killing,
+    /// Nothing of it lives; its result is known.
     Ended,
 }
 
 /// An attempt as its warden knows it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AttemptReport {
+    /// The attempt.
     pub id: AttemptId,
+    /// The fence of its claim.
     pub fence: i64,
+    /// How far it has come.
     pub state: State,
     /// Killed, but the kernel cannot end it: stays held, and is an alert.
     pub unkillable: bool,
+    /// The process of its command.
     pub pid: i32,
+    /// When it was started, in milliseconds since 1970.
     pub started_wall_ms: i64,
+    /// The same in nanoseconds of CLOCK_BOOTTIME.
     pub started_ns: u64,
+    /// The newest checkpoint that it reported.
     pub checkpoint: Option<String>,
     /// Not confirmed by any agent yet.
     #[serde(default)]
@@ -44,14 +53,26 @@ pub struct AttemptReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Ending {
-    Exited { code: i32 },
-    Signaled { signal: i32, core: bool },
+    /// It exited by itself.
+    Exited {
+        /// Its exit code.
+        code: i32,
+    },
+    /// A signal ended it.
+    Signaled {
+        /// The signal's number.
+        signal: i32,
+        /// Whether it left a core dump.
+        core: bool,
+    },
+    /// The command never ran.
     StartFailed(StartFailure),
 }
 
 /// The command never ran. `exit_code` is what a shell would have said: 127 not found, 126 otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartFailure {
+    /// What was being prepared.
     pub stage: Stage,
     /// The program, directory or user concerned.
     pub subject: String,
@@ -59,6 +80,7 @@ pub struct StartFailure {
     pub errno: i32,
     /// For people: what happened to what.
     pub message: String,
+    /// What a shell would have exited with.
     pub exit_code: i32,
 }
 
@@ -66,8 +88,11 @@ pub struct StartFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
+    /// Entering its cgroup.
     Cgroup,
+    /// Making the namespaces that it asked for.
     Isolation,
+    /// Finding the user, who does not exist.
     NoSuchUser,
     /// The user exists, but this warden may not become it.
     User,
@@ -77,32 +102,46 @@ pub enum Stage {
     Signature,
     /// A secret that the job names cannot be had here.
     Secret,
+    /// Giving the run directory to its user.
     RunDir,
+    /// Entering the working directory.
     Cwd,
+    /// Setting its limits.
     Limits,
+    /// Setting its nice value.
     Nice,
+    /// Setting up its descriptors.
     Descriptors,
+    /// Executing the command.
     Exec,
 }
 
 /// How an attempt ended, and what it used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptResult {
+    /// How the command's own process ended.
     pub ending: Ending,
     /// Set when the warden ended it, whatever status it then left.
     pub killed: Option<KillReason>,
+    /// When it was started, in milliseconds since 1970.
     pub started_wall_ms: i64,
+    /// When it had ended, in milliseconds since 1970.
     pub ended_wall_ms: i64,
+    /// When it was started, in nanoseconds of CLOCK_BOOTTIME.
     pub started_ns: u64,
+    /// When it had ended, in nanoseconds of CLOCK_BOOTTIME.
     pub ended_ns: u64,
     /// Of the whole tree where there is a cgroup, else of what the command waited for.
     pub user_us: u64,
+    /// The same, spent in the kernel.
     pub sys_us: u64,
     /// Of the largest process; of the whole tree where the memory controller is available.
     pub max_rss_bytes: u64,
     /// Processes that outlived the main one and were ended.
     pub leftovers: u32,
+    /// The newest checkpoint that it reported.
     pub checkpoint: Option<String>,
+    /// How much it wrote, and what of that was kept.
     pub output: OutputStats,
 }
 
@@ -151,9 +190,13 @@ pub struct OutputStats {
 pub struct ChildKill {
     /// Counts the attempt's kills, from 1.
     pub number: u64,
+    /// The name by which the job limits it.
     pub name: String,
+    /// The child's process.
     pub pid: i32,
+    /// The limit that it exceeded.
     pub why: KillWhy,
+    /// When it was ended, in milliseconds since 1970.
     pub wall_ms: i64,
 }
 
@@ -161,8 +204,20 @@ pub struct ChildKill {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "limit", rename_all = "snake_case")]
 pub enum KillWhy {
-    Age { ms: u64, most_ms: u64 },
-    Memory { bytes: u64, most: u64 },
+    /// It lived for too long.
+    Age {
+        /// For how many milliseconds.
+        ms: u64,
+        /// How many it may.
+        most_ms: u64,
+    },
+    /// It used too much memory.
+    Memory {
+        /// How many bytes.
+        bytes: u64,
+        /// How many it may.
+        most: u64,
+    },
 }
 
 impl std::fmt::Display for ChildKill {
