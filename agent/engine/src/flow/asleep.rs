@@ -11,7 +11,7 @@ use farmhand_os::process::{self, Stat};
 
 /// A task all of whose processes sleep, at least one of them for a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asleep {
+pub(crate) struct Asleep {
     /// Files of the flow's directory.
     pub files: BTreeSet<OsString>,
     /// Every thread, and how often it was switched: as long as that is the same, it has not run.
@@ -32,7 +32,7 @@ enum For {
 
 /// The tasks that are asleep, of those whose process groups have these leaders. A process belongs to a task when it is in its group, has
 /// its variables, or is below one that has. What cannot be seen, such as another user's, is awake.
-pub fn asleep(deps: &Path, leaders: &BTreeMap<i32, &str>) -> BTreeMap<i32, Asleep> {
+pub(crate) fn asleep(deps: &Path, leaders: &BTreeMap<i32, &str>) -> BTreeMap<i32, Asleep> {
     let all = process::all();
     let one = |(leader, task): (&i32, &&str)| {
         let group: Vec<&Stat> = all.iter().filter(|s| s.pgrp == *leader).collect();

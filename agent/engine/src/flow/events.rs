@@ -15,7 +15,7 @@ use farmhand_core::sanitize::printable;
 /// from the start of the flow on a clock that never steps.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Event<'a> {
+pub(crate) enum Event<'a> {
     Start {
         task: &'a str,
         at: Timestamp,
@@ -53,7 +53,7 @@ pub enum Event<'a> {
 
 /// How a task ended, as events tell it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Ended<'a> {
+pub(crate) struct Ended<'a> {
     /// Nothing when the task was not executed.
     pub exit_code: Option<i32>,
     pub outcome: &'static str,
@@ -83,7 +83,12 @@ pub fn outcome(end: &End) -> &'static str {
 
 impl<'a> Ended<'a> {
     /// The end of a task for events; `blame` are the tasks that it was skipped for.
-    pub fn new(end: &End, exit: Option<&Exit>, duration: Option<Duration>, blame: Vec<&'a str>) -> Self {
+    pub(crate) fn new(
+        end: &End,
+        exit: Option<&Exit>,
+        duration: Option<Duration>,
+        blame: Vec<&'a str>,
+    ) -> Self {
         let exit_code = match end {
             End::Failed { exit_code } => Some(*exit_code),
             _ => exit.map(Exit::shell_code),
@@ -108,6 +113,7 @@ fn millis(d: Duration) -> u64 {
 /// How a flow is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
+    /// One JSON object a line.
     Json,
     /// The output of tasks, each line with the task's name before it, and what goes wrong.
     People,
@@ -142,12 +148,12 @@ impl Reporter {
     }
 
     /// Whether the output of tasks is shown.
-    pub fn shows_output(&self) -> bool {
+    pub(crate) fn shows_output(&self) -> bool {
         self.style == Style::People
     }
 
     /// Tells an event: a line for people, or JSON.
-    pub fn event(&mut self, event: &Event<'_>) {
+    pub(crate) fn event(&mut self, event: &Event<'_>) {
         if self.style == Style::Json {
             // Serializing plain data into memory cannot fail.
             let _ = serde_json::to_writer(&mut self.buffer, event);

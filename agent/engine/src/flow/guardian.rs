@@ -39,6 +39,7 @@ const SESSION: u8 = b's';
 pub enum Spared {
     /// Daemons that left the sessions in which the engine starts tasks.
     Daemons,
+    /// Everything that descends from the engine is ended.
     Nothing,
 }
 
@@ -93,7 +94,7 @@ impl Guardian {
     }
 
     /// The flow came to its end. Returns when the guardian is gone, and the lock is the engine's alone.
-    pub fn dismiss(mut self) {
+    pub(crate) fn dismiss(mut self) {
         let _ = self.line.write_all(&[DISMISSED]);
         // SAFETY: waits for a child of this process; a status is not asked for.
         unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };

@@ -1,6 +1,6 @@
 //! Flows on one node: tasks read from the disk, planned, and run in dependency order.
 
-pub mod asleep;
+pub(crate) mod asleep;
 pub mod engine;
 pub mod events;
 mod extract;
@@ -8,7 +8,7 @@ pub mod fifo;
 pub mod guardian;
 pub mod load;
 pub mod marks;
-pub mod output;
+pub(crate) mod output;
 pub mod plan;
 pub mod preload;
 pub mod report;

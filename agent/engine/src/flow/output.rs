@@ -11,7 +11,7 @@ const CHUNK: usize = 64 << 10;
 
 /// The output of a task, in a file that is read as it grows.
 #[derive(Debug)]
-pub struct Output {
+pub(crate) struct Output {
     file: File,
     read: u64,
     partial: Vec<u8>,
@@ -24,7 +24,7 @@ impl Output {
     ///
     /// # Errors
     /// When its length cannot be told.
-    pub fn new(file: File) -> io::Result<Self> {
+    pub(crate) fn new(file: File) -> io::Result<Self> {
         let read = file.metadata()?.len();
         Ok(Self {
             file,
@@ -35,17 +35,17 @@ impl Output {
     }
 
     /// For a command's stdout and stderr.
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
     /// The file itself, for what the engine adds to it.
-    pub fn file(&mut self) -> &mut File {
+    pub(crate) fn file(&mut self) -> &mut File {
         &mut self.file
     }
 
     /// Hands every whole line written since the last call to `line`; with `end`, also the last half one.
-    pub fn follow(&mut self, end: bool, mut line: impl FnMut(&[u8])) {
+    pub(crate) fn follow(&mut self, end: bool, mut line: impl FnMut(&[u8])) {
         let grown = self.file.metadata().is_ok_and(|m| m.len() > self.read);
         let mut chunk = vec![0; if grown { CHUNK } else { 0 }];
         while let Ok(count @ 1..) = self.file.read_at(&mut chunk, self.read) {
@@ -66,7 +66,7 @@ impl Output {
     }
 
     /// The last bytes of what was written, up to `most`; none when nothing can be read.
-    pub fn last(&self, most: usize) -> Option<Vec<u8>> {
+    pub(crate) fn last(&self, most: usize) -> Option<Vec<u8>> {
         let length = self.file.metadata().ok()?.len();
         let start = length.saturating_sub(most as u64);
         let mut bytes = vec![0; usize::try_from(length - start).unwrap_or(most)];
@@ -76,7 +76,7 @@ impl Output {
     }
 
     /// Empties a file that grew too long. Returns how many bytes went, the first time.
-    pub fn bound(&mut self) -> Option<u64> {
+    pub(crate) fn bound(&mut self) -> Option<u64> {
         let length = self.file.metadata().map(|m| m.len()).unwrap_or(0);
         if length <= LIMIT {
             return None;

@@ -10,32 +10,44 @@ use serde::Serialize;
 /// For programs; the first five keys are the contract.
 #[derive(Debug, Serialize)]
 pub struct Plan {
+    /// All tasks, those left out too.
     pub tasks: Vec<PlannedTask>,
     /// Names, those left out excepted; empty when there is a cycle.
     pub order: Vec<String>,
+    /// Each cycle that keeps the flow from running, by its tasks' names.
     pub cycles: Vec<Vec<String>>,
     /// Names that nobody provides, each once.
     pub missing: Vec<String>,
+    /// The tasks of the longest chain.
     pub critical_path: Vec<String>,
+    /// The tasks that can run at once, level by level.
     pub levels: Vec<Vec<String>>,
-    pub cycle_edges: Vec<Cycle>,
-    pub missing_at: Vec<Missing>,
+    pub(crate) cycle_edges: Vec<Cycle>,
+    pub(crate) missing_at: Vec<Missing>,
 }
 
 /// A task with what it waits for, as a plan shows it.
 #[derive(Debug, Serialize)]
 pub struct PlannedTask {
+    /// The task's name.
     pub name: String,
     /// Tasks that must have succeeded, marks replaced by their providers.
     pub requires: Vec<String>,
     /// All tasks that must have ended, those of `requires` included.
     pub after: Vec<String>,
+    /// Names that others can wait for besides its own.
     pub provides: Vec<String>,
+    /// What it can be chosen by.
     pub keywords: Vec<String>,
+    /// Names of which it holds each alone while it runs.
     pub locks: Vec<String>,
+    /// Tasks that do not run while it runs.
     pub conflicts: Vec<String>,
+    /// How many tasks must end one after the other before it; none when there is a cycle.
     pub level: Option<usize>,
+    /// Why it is left out; none when it is not.
     pub left_out: Option<String>,
+    /// Where it is defined.
     #[serde(flatten)]
     pub at: Place,
 }

@@ -11,7 +11,7 @@ use super::signals::Exit;
 
 /// What became of a task. Times since the flow began.
 #[derive(Clone, Debug, Default)]
-pub struct Record {
+pub(crate) struct Record {
     /// Of its first try.
     pub started: Option<Duration>,
     /// Of its last one.
@@ -25,7 +25,7 @@ pub struct Record {
 
 impl Record {
     /// From its start to its end; None for a task that never ran.
-    pub fn duration(&self) -> Option<Duration> {
+    pub(crate) fn duration(&self) -> Option<Duration> {
         Some(self.ended?.saturating_sub(self.started?))
     }
 }
@@ -33,10 +33,13 @@ impl Record {
 /// What became of a flow.
 #[derive(Debug)]
 pub struct Report {
-    pub records: Vec<Record>,
-    pub elapsed: Duration,
+    pub(crate) records: Vec<Record>,
+    pub(crate) elapsed: Duration,
+    /// Whether it was told to stop.
     pub interrupted: bool,
+    /// Why the engine gave up; none when it did not.
     pub trouble: Option<String>,
+    /// The flow's own directory.
     pub dir: RunDir,
 }
 

@@ -30,6 +30,7 @@ const KEPT: Duration = Duration::from_secs(7 * 86_400);
 
 /// Why a flow cannot use its directory.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what it means")]
 pub enum RunDirError {
     #[error("the flow's directory {} cannot be used", path.display())]
     Io { path: PathBuf, source: io::Error },
@@ -131,7 +132,7 @@ impl RunDir {
     }
 
     /// Where the output of a task is kept.
-    pub fn log_path(&self, task: &str) -> PathBuf {
+    pub(crate) fn log_path(&self, task: &str) -> PathBuf {
         let mut name = encode_name(task.as_bytes());
         name.extend(b".log");
         self.path.join("log").join(OsString::from_vec(name))
@@ -149,7 +150,7 @@ impl RunDir {
     ///
     /// # Errors
     /// When there is no space.
-    pub fn record(&mut self, end: &Event<'_>) -> io::Result<()> {
+    pub(crate) fn record(&mut self, end: &Event<'_>) -> io::Result<()> {
         let mut text = serde_json::to_vec(end)?;
         text.push(b'\n');
         self.record.write_all(&text)
@@ -175,7 +176,7 @@ impl RunDir {
     }
 
     /// The FIFOs are of no use any more; the output is.
-    pub fn forget_memory(&mut self) {
+    pub(crate) fn forget_memory(&mut self) {
         if let Some(memory) = self.memory.take() {
             let _ = fs::remove_dir_all(memory);
         }

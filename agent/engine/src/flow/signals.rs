@@ -83,7 +83,9 @@ pub struct Ended(i32);
 /// How it ended, and what it used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exit {
+    /// Its exit code; none when a signal ended it.
     pub code: Option<i32>,
+    /// The signal that ended it.
     pub signal: Option<i32>,
     /// Unknown for what a shell of ours waited for.
     pub cpu: Option<Duration>,
@@ -94,7 +96,7 @@ pub struct Exit {
 
 impl Exit {
     /// All that a shell tells.
-    pub fn with_code(code: i32) -> Self {
+    pub(crate) fn with_code(code: i32) -> Self {
         Self {
             code: Some(code),
             ..Self::default()
@@ -102,7 +104,7 @@ impl Exit {
     }
 
     /// As a shell says it.
-    pub fn shell_code(&self) -> i32 {
+    pub(crate) fn shell_code(&self) -> i32 {
         self.code.or(self.signal.map(|s| 128 + s)).unwrap_or(1)
     }
 }
@@ -159,7 +161,7 @@ fn own_peak() -> libc::c_long {
 
 /// Until when a process may run, and why it was asked to end.
 #[derive(Debug)]
-pub struct Limit<W> {
+pub(crate) struct Limit<W> {
     pub at: Option<Instant>,
     pub over: Option<W>,
 }
@@ -169,12 +171,12 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 impl<W> Limit<W> {
     /// A limit that nothing has exceeded yet; None for no time limit.
-    pub fn new(at: Option<Instant>) -> Self {
+    pub(crate) fn new(at: Option<Instant>) -> Self {
         Self { at, over: None }
     }
 
     /// Signals the process's group; it is killed within `grace`.
-    pub fn end(&mut self, leader: i32, signal: i32, why: W, grace: Duration) {
+    pub(crate) fn end(&mut self, leader: i32, signal: i32, why: W, grace: Duration) {
         let by = Instant::now() + grace;
         let sooner = self.at.filter(|at| self.over.is_some() && *at < by);
         self.at = Some(sooner.unwrap_or(by));
@@ -183,7 +185,7 @@ impl<W> Limit<W> {
     }
 
     /// At its time, asks the process to end, then kills it.
-    pub fn enforce(&mut self, leader: i32, why: W, grace: Duration) {
+    pub(crate) fn enforce(&mut self, leader: i32, why: W, grace: Duration) {
         let now = Instant::now();
         if self.at.is_none_or(|at| at > now) {
             return;
@@ -198,7 +200,7 @@ impl<W> Limit<W> {
 }
 
 /// Signals the group of a task.
-pub fn signal_group(leader: i32, signal: i32) {
+pub(crate) fn signal_group(leader: i32, signal: i32) {
     // SAFETY: the number is that of an unreaped child, or of one whose end was heard of just now.
     unsafe { libc::kill(-leader, signal) };
 }

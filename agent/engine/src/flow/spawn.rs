@@ -64,7 +64,7 @@ impl Spawner {
     ///
     /// # Errors
     /// What execve said.
-    pub fn spawn_with(
+    pub(crate) fn spawn_with(
         &self,
         argv: &[CString],
         variables: &[(String, String)],
@@ -83,7 +83,7 @@ impl Spawner {
     ///
     /// # Errors
     /// What execve said.
-    pub fn spawn_leader(
+    pub(crate) fn spawn_leader(
         &self,
         argv: &[CString],
         terminal: &CStr,

@@ -9,16 +9,16 @@ use farmhand_core::stream::ItemEnd;
 use farmhand_core::stream::MAX_LINE;
 
 /// In the run directory.
-pub const DIR: &str = "stream";
+pub(super) const DIR: &str = "stream";
 const OUTCOMES: [&str; 4] = ["succeeded", "failed", "timed_out", "refused"];
 /// Of a reason.
 const MAX_TEXT: usize = 1_000;
 /// Of the output of a line's last try.
-pub const MAX_OUTPUT: usize = 16 << 10;
+pub(crate) const MAX_OUTPUT: usize = 16 << 10;
 
 /// The engine's directory: its record, and the output of what runs.
 #[derive(Debug)]
-pub struct Place {
+pub(super) struct Place {
     dir: PathBuf,
     record: File,
 }
@@ -26,7 +26,7 @@ pub struct Place {
 impl Place {
     /// # Errors
     /// When it cannot be made (no space, read-only).
-    pub fn make(run_dir: &Path) -> io::Result<Self> {
+    pub(super) fn make(run_dir: &Path) -> io::Result<Self> {
         let dir = run_dir.join(DIR);
         DirBuilder::new().mode(0o700).recursive(true).create(&dir)?;
         let record = OpenOptions::new()
@@ -39,7 +39,7 @@ impl Place {
 
     /// # Errors
     /// When there is no space.
-    pub fn write(&mut self, end: &ItemEnd) -> io::Result<()> {
+    pub(super) fn write(&mut self, end: &ItemEnd) -> io::Result<()> {
         let mut text = serde_json::to_vec(end)?;
         text.push(b'\n');
         self.record.write_all(&text)
@@ -49,7 +49,7 @@ impl Place {
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn output(&self, worker: usize) -> io::Result<File> {
+    pub(super) fn output(&self, worker: usize) -> io::Result<File> {
         let path = self.dir.join(format!("output.{worker}"));
         match std::fs::remove_file(&path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),

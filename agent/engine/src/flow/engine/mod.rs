@@ -32,6 +32,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// How a flow is run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
+    /// Forwards to start a system, backwards to stop it.
     pub direction: Direction,
     /// Between SIGTERM and SIGKILL.
     pub grace: Duration,
@@ -44,14 +45,21 @@ pub struct Options {
 /// What the engine holds on to while it runs.
 #[derive(Debug)]
 pub struct Tools {
+    /// The names' pipes, by which programs wait for tasks.
     pub fifos: Fifos,
+    /// The flow's own directory.
     pub dir: RunDir,
+    /// What starts tasks.
     pub spawner: Spawner,
+    /// The library that makes tasks wait for names; none where nothing wants it.
     pub preload: Option<Preload>,
+    /// What tells of signals and of children that ended.
     pub signals: Signals,
+    /// What ends all tasks when the engine is killed.
     pub guardian: Guardian,
     /// Of all tasks, shared with other flows of this user on this node.
     pub locks: Locks,
+    /// What tells people and programs.
     pub reporter: Reporter,
     /// Where the output of all tasks goes, as it is; none where each has a file of its own.
     pub output: Option<Passed>,
@@ -60,7 +68,9 @@ pub struct Tools {
 /// Standard output and error output of this process, or what is meant to be them.
 #[derive(Debug)]
 pub struct Passed {
+    /// Where standard output goes.
     pub stdout: OwnedFd,
+    /// Where error output goes.
     pub stderr: OwnedFd,
 }
 

@@ -26,6 +26,7 @@ pub use wait::{WaitError, status, wait};
 /// How a name ended: the first word of its status file is for `return` in a shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
+    /// 0 when the name's task succeeded.
     pub code: u8,
     /// One word, and perhaps more after it.
     pub text: String,
@@ -125,7 +126,7 @@ impl Fifos {
     }
 
     /// Readable when [`Self::notices`] has something to look at.
-    pub fn inotify(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+    pub(crate) fn inotify(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         self.retiring.inotify()
     }
 

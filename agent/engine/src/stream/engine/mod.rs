@@ -25,12 +25,13 @@ const MAX_WAITING: usize = 64;
 /// Lines that are passed over or refused in one go.
 const MAX_PASSED: usize = 1_000;
 /// An attempt that gives up so many lines ends: the fault is hardly theirs.
-pub const MAX_GIVEN_UP: u64 = 10_000;
+pub(crate) const MAX_GIVEN_UP: u64 = 10_000;
 /// How often output is shown, and its size looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Why a stream cannot be run.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what it means")]
 pub enum EngineError {
     #[error(transparent)]
     Checkpoint(#[from] BadCheckpoint),
@@ -47,7 +48,6 @@ pub struct End {
     pub trouble: Option<String>,
     /// Lines that were given up, in all attempts.
     pub failed: u64,
-    pub succeeded: u64,
 }
 
 /// Hands the lines of a list to workers, and keeps a checkpoint.
@@ -165,12 +165,11 @@ impl Engine {
         }
         self.list.signal(libc::SIGKILL);
         self.tell(Instant::now(), true);
-        let (succeeded, failed) = self.course.counts();
+        let (_, failed) = self.course.counts();
         End {
             interrupted: self.stopping,
             trouble: self.trouble,
             failed,
-            succeeded,
         }
     }
 

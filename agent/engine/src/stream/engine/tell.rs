@@ -16,7 +16,7 @@ const REPORT: Duration = Duration::from_millis(200);
 const COUNT: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
-pub struct Teller {
+pub(crate) struct Teller {
     log: Reporter,
     /// None outside of an attempt.
     progress: Option<std::fs::File>,
@@ -31,7 +31,7 @@ pub struct Teller {
 }
 
 impl Teller {
-    pub fn new(progress: Option<OwnedFd>, alive: Option<Duration>, list: u64) -> Self {
+    pub(super) fn new(progress: Option<OwnedFd>, alive: Option<Duration>, list: u64) -> Self {
         let now = Instant::now();
         Self {
             log: Reporter::new(Style::People, &[], 0),
@@ -47,11 +47,11 @@ impl Teller {
     }
 
     /// A line for people, in the run's log.
-    pub fn say(&mut self, text: &str) {
+    pub(super) fn say(&mut self, text: &str) {
         self.log.say(text);
     }
 
-    pub fn show(&mut self, number: u64, output: &mut Output, end: bool) {
+    pub(super) fn show(&mut self, number: u64, output: &mut Output, end: bool) {
         let name = number.to_string();
         output.follow(end, |line| self.log.line(&name, line));
         if let Some(bytes) = output.bound() {
@@ -61,7 +61,7 @@ impl Teller {
         }
     }
 
-    pub fn next_wake(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn next_wake(&self, now: Instant) -> Option<Instant> {
         let alive = self.alive.map(|alive| self.told_at + alive);
         let due = self.due.then_some((self.told_at + REPORT).max(now));
         [alive, due].into_iter().flatten().min()

@@ -13,7 +13,7 @@ use crate::flow::signals::{Exit, signal_group};
 use crate::flow::spawn::Spawner;
 
 #[derive(Debug)]
-pub struct Printed {
+pub(crate) struct Printed {
     pid: i32,
     /// None once it is at its end.
     pipe: Option<OwnedFd>,
@@ -27,7 +27,7 @@ pub struct Printed {
 }
 
 impl Printed {
-    pub fn start(command: &Command, from: &Checkpoint, spawner: &Spawner) -> io::Result<Self> {
+    pub(crate) fn start(command: &Command, from: &Checkpoint, spawner: &Spawner) -> io::Result<Self> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&read, true)?;
         let pid = spawner.spawn_with(&argv(command), &[], io::stderr().as_fd(), &[(&write, 1)])?;
@@ -43,7 +43,7 @@ impl Printed {
         })
     }
 
-    pub fn next(&mut self) -> Next {
+    pub(crate) fn next(&mut self) -> Next {
         if let Some(read) = self.splitter.next() {
             return Next::Line(read);
         }
@@ -110,11 +110,11 @@ impl Printed {
         self.splitter.feed(&[]);
     }
 
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
 
-    pub fn ended(&mut self, pid: i32, exit: &Exit) -> bool {
+    pub(crate) fn ended(&mut self, pid: i32, exit: &Exit) -> bool {
         let own = pid == self.pid && self.exit.is_none();
         if own {
             self.exit = Some(*exit);
@@ -122,7 +122,7 @@ impl Printed {
         own
     }
 
-    pub fn signal(&self, signal: i32) {
+    pub(crate) fn signal(&self, signal: i32) {
         if self.exit.is_none() {
             signal_group(self.pid, signal);
         }
@@ -130,7 +130,7 @@ impl Printed {
 }
 
 /// A NUL cannot come out of a job file.
-pub fn argv(command: &Command) -> Vec<CString> {
+pub(crate) fn argv(command: &Command) -> Vec<CString> {
     let words: Vec<&str> = match command {
         Command::Argv(words) => words.iter().map(String::as_str).collect(),
         Command::Shell(text) => vec!["/bin/sh", "-c", text],

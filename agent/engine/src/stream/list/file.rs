@@ -18,7 +18,7 @@ const REST: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
-pub struct Growing {
+pub(crate) struct Growing {
     path: String,
     follow: Follow,
     began: Instant,
@@ -43,7 +43,7 @@ pub struct Growing {
 type Broken = String;
 
 impl Growing {
-    pub fn new(path: &str, follow: Follow, from: &Checkpoint, now: Instant) -> Self {
+    pub(crate) fn new(path: &str, follow: Follow, from: &Checkpoint, now: Instant) -> Self {
         Self {
             path: path.to_owned(),
             follow,
@@ -61,16 +61,16 @@ impl Growing {
         }
     }
 
-    pub fn wake(&self) -> Instant {
+    pub(crate) fn wake(&self) -> Instant {
         self.wake
     }
 
-    pub fn waits(&self) -> Option<String> {
+    pub(crate) fn waits(&self) -> Option<String> {
         let missing = self.file.is_none() && self.over.is_none();
         missing.then(|| format!("{} is not there yet", self.path))
     }
 
-    pub fn next(&mut self, now: Instant) -> Next {
+    pub(crate) fn next(&mut self, now: Instant) -> Next {
         if let Some(read) = self.splitter.next() {
             return Next::Line(read);
         }

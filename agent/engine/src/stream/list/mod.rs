@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use farmhand_core::stream::{Checkpoint, Line, Lines, Tail, fnv1a};
 
-pub use self::command::{Printed, argv};
-pub use self::file::Growing;
+pub(super) use self::command::{Printed, argv};
+pub(super) use self::file::Growing;
 use crate::flow::signals::Exit;
 use crate::flow::spawn::Spawner;
 use farmhand_core::input::stream::From;
@@ -21,7 +21,7 @@ const CHUNK: usize = 64 << 10;
 
 /// One line that was read.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Read {
+pub(super) struct Read {
     pub line: Line,
     /// Where the next line begins, and the mark of what is before that.
     pub end: u64,
@@ -32,7 +32,7 @@ pub struct Read {
 
 /// What a list has at the moment.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Next {
+pub(crate) enum Next {
     Line(Read),
     /// A line that is not wanted.
     Passed,
@@ -44,7 +44,7 @@ pub enum Next {
 }
 
 #[derive(Debug)]
-pub struct List {
+pub(crate) struct List {
     source: Source,
     /// The lines that are wanted and have not been read; all when absent.
     only: Option<BTreeSet<u64>>,
@@ -63,7 +63,7 @@ impl List {
     ///
     /// # Errors
     /// When the command that prints it cannot be started.
-    pub fn open(
+    pub(super) fn open(
         from: &From,
         only: Option<&[u64]>,
         checkpoint: &Checkpoint,
@@ -82,7 +82,7 @@ impl List {
         })
     }
 
-    pub fn next(&mut self, now: Instant) -> Next {
+    pub(super) fn next(&mut self, now: Instant) -> Next {
         if self.only.as_ref().is_some_and(BTreeSet::is_empty) {
             // What prints the rest of it is not waited for.
             self.signal(libc::SIGKILL);
@@ -119,7 +119,7 @@ impl List {
     }
 
     /// Readable when there may be more.
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.source {
             Source::Command(command) => command.fd(),
             Source::File(_) => None,
@@ -127,7 +127,7 @@ impl List {
     }
 
     /// When there may be more.
-    pub fn wake(&self) -> Option<Instant> {
+    pub(super) fn wake(&self) -> Option<Instant> {
         match &self.source {
             Source::File(file) => Some(file.wake()),
             Source::Command(_) => None,
@@ -135,7 +135,7 @@ impl List {
     }
 
     /// What it waits for, for people.
-    pub fn waits(&self) -> Option<String> {
+    pub(super) fn waits(&self) -> Option<String> {
         match &self.source {
             Source::File(file) => file.waits(),
             Source::Command(_) => None,
@@ -143,7 +143,7 @@ impl List {
     }
 
     /// Whether this was the process that prints it.
-    pub fn ended(&mut self, pid: i32, exit: &Exit) -> bool {
+    pub(super) fn ended(&mut self, pid: i32, exit: &Exit) -> bool {
         match &mut self.source {
             Source::Command(command) => command.ended(pid, exit),
             Source::File(_) => false,
@@ -151,7 +151,7 @@ impl List {
     }
 
     /// Ends the process that prints it.
-    pub fn signal(&self, signal: i32) {
+    pub(super) fn signal(&self, signal: i32) {
         if let Source::Command(command) = &self.source {
             command.signal(signal);
         }
@@ -159,7 +159,7 @@ impl List {
 }
 
 /// The name of a list in checkpoints.
-pub fn name(from: &From) -> u64 {
+pub(super) fn name(from: &From) -> u64 {
     match from {
         From::File { path, .. } => fnv1a(path.as_bytes()),
         From::Command(_) => 0,
