@@ -8,7 +8,7 @@ use uuid::Uuid;
 use farmhand_warden_client::wire::{Kind, Serving};
 
 #[derive(Clone, Debug)]
-pub struct Args {
+pub(crate) struct Args {
     pub state_dir: PathBuf,
     pub kind: Kind,
     pub serving: Serving,
@@ -27,7 +27,7 @@ pub struct Args {
 }
 
 impl Args {
-    pub fn parse(words: impl Iterator<Item = std::ffi::OsString>) -> Result<Args, String> {
+    pub(crate) fn parse(words: impl Iterator<Item = std::ffi::OsString>) -> Result<Args, String> {
         let mut args = Args {
             state_dir: PathBuf::new(),
             kind: Kind::Main,

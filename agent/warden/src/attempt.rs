@@ -29,7 +29,7 @@ const FINAL_DRAIN: u64 = 2 << 20;
 const MAX_START_ERROR: usize = 16 << 10;
 
 #[derive(Debug)]
-pub struct Attempt {
+pub(crate) struct Attempt {
     pub id: AttemptId,
     pub slot: u32,
     pub request: SpawnRequest,
@@ -69,7 +69,7 @@ struct Pipes {
 }
 
 impl Attempt {
-    pub fn new(
+    pub(crate) fn new(
         slot: u32,
         request: SpawnRequest,
         started: Started,
@@ -118,7 +118,7 @@ impl Attempt {
         }
     }
 
-    pub fn watch(&self, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn watch(&self, poller: &Poller) -> io::Result<()> {
         let source = |channel| Source::Attempt(self.slot, channel);
         if let Some((fd, _)) = &self.pipes.stdin {
             poller.write(fd, source(Channel::Stdin))?;
@@ -138,7 +138,7 @@ impl Attempt {
     }
 
     /// One bounded piece of work on one pipe. Answers whether a line of progress was complete.
-    pub fn ready(&mut self, channel: Channel, poller: &Poller, now: u64) -> bool {
+    pub(crate) fn ready(&mut self, channel: Channel, poller: &Poller, now: u64) -> bool {
         match channel {
             Channel::Stdin => self.feed(poller),
             Channel::Stdout | Channel::Stderr => {
@@ -219,7 +219,7 @@ impl Attempt {
     }
 
     /// Listens to a throttled command again.
-    pub fn resume(&mut self, poller: &Poller, now: u64) -> io::Result<()> {
+    pub(crate) fn resume(&mut self, poller: &Poller, now: u64) -> io::Result<()> {
         if self.resume_at.is_some_and(|at| now >= at) {
             self.resume_at = None;
             self.window = (now, 0);
@@ -237,7 +237,7 @@ impl Attempt {
     }
 
     /// When to listen again to what is throttled.
-    pub fn resumes(&self) -> [Option<u64>; 2] {
+    pub(crate) fn resumes(&self) -> [Option<u64>; 2] {
         [self.resume_at, self.progress.resume_at]
     }
 
@@ -255,12 +255,12 @@ impl Attempt {
         said.alive
     }
 
-    pub fn told_progress(&mut self, now: u64) {
+    pub(crate) fn told_progress(&mut self, now: u64) {
         self.tell_progress_at = None;
         self.last_told_progress = now;
     }
 
-    pub fn report(&self) -> AttemptReport {
+    pub(crate) fn report(&self) -> AttemptReport {
         AttemptReport {
             id: self.id,
             fence: self.request.fence,
@@ -277,7 +277,7 @@ impl Attempt {
     }
 
     /// The tree is empty: takes what is still in the pipes and closes them, whoever else holds them open.
-    pub fn finish(mut self, reaped: Option<Reaped>, poller: &Poller) -> AttemptReport {
+    pub(crate) fn finish(mut self, reaped: Option<Reaped>, poller: &Poller) -> AttemptReport {
         let now = boottime_ns();
         for channel in [Channel::Stdout, Channel::Stderr] {
             let mut taken = 0;
@@ -378,7 +378,7 @@ impl Attempt {
         (ending, usage)
     }
 
-    pub fn cgroup(&self) -> Option<&Path> {
+    pub(crate) fn cgroup(&self) -> Option<&Path> {
         self.group.as_ref().map(Group::path)
     }
 }

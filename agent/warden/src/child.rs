@@ -13,7 +13,7 @@ use super::{secrets, user};
 use farmhand_policy::SECURE_PATH;
 use farmhand_warden_client::wire::{SpawnRequest, Stage, StartFailure};
 
-pub fn system(stage: Stage, subject: &str, error: &io::Error) -> StartFailure {
+pub(crate) fn system(stage: Stage, subject: &str, error: &io::Error) -> StartFailure {
     let errno = error.raw_os_error().unwrap_or(0);
     let not_found = stage == Stage::Exec && matches!(errno, libc::ENOENT | libc::ENOTDIR);
     let what = match stage {
@@ -47,7 +47,7 @@ pub fn system(stage: Stage, subject: &str, error: &io::Error) -> StartFailure {
 }
 
 /// Tells the warden and leaves with what a shell would have said.
-pub fn fail(failure: StartFailure) -> ! {
+pub(crate) fn fail(failure: StartFailure) -> ! {
     let text = serde_json::to_vec(&failure).unwrap_or_default();
     // SAFETY: writes an initialised buffer, shorter than PIPE_BUF; then ends this child only.
     unsafe {
@@ -56,13 +56,13 @@ pub fn fail(failure: StartFailure) -> ! {
     }
 }
 
-pub fn die_with_parent() {
+pub(crate) fn die_with_parent() {
     // SAFETY: changes an attribute of this process.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) };
 }
 
 /// The parent may have died before [`die_with_parent`].
-pub fn exit_if_orphaned(parent: i32) {
+pub(crate) fn exit_if_orphaned(parent: i32) {
     // SAFETY: asks for the parent; ends this child only.
     unsafe {
         if libc::getppid() != parent {
@@ -71,7 +71,7 @@ pub fn exit_if_orphaned(parent: i32) {
     }
 }
 
-pub fn close_on_exec(descriptor: i32, close: bool) {
+pub(crate) fn close_on_exec(descriptor: i32, close: bool) {
     // SAFETY: sets a flag of this process's descriptor.
     unsafe {
         libc::fcntl(
@@ -83,7 +83,7 @@ pub fn close_on_exec(descriptor: i32, close: bool) {
 }
 
 /// First steps inside new PID and mount namespaces (and a user namespace when not root).
-pub fn settle_in_namespace((uid, gid): (u32, u32)) -> Result<(), StartFailure> {
+pub(crate) fn settle_in_namespace((uid, gid): (u32, u32)) -> Result<(), StartFailure> {
     if uid != 0 {
         let map = |file: &str, text: String| {
             std::fs::write(file, text).map_err(|e| system(Stage::Isolation, file, &e))
@@ -117,7 +117,7 @@ pub fn settle_in_namespace((uid, gid): (u32, u32)) -> Result<(), StartFailure> {
 }
 
 /// Never returns: executes the plan's command, or tells why not. `parent`: to be dead is to be orphaned.
-pub fn become_command(plan: &Plan, parent: Option<i32>) -> ! {
+pub(crate) fn become_command(plan: &Plan, parent: Option<i32>) -> ! {
     let Err(failure) = prepare_and_exec(plan, parent);
     fail(failure)
 }
@@ -195,7 +195,7 @@ fn own_session() {
 
 /// Which signals this process ignores, SIGPIPE by Rust among them, as bits: an exec resets what is handled, but not
 /// what is ignored.
-pub fn ignored_signals() -> u64 {
+pub(crate) fn ignored_signals() -> u64 {
     (1..=64)
         .filter(|signal| {
             // SAFETY: asks for this process's own disposition; all zeroes is a valid value.
@@ -299,7 +299,7 @@ fn exec_command(
 }
 
 /// Where a command without a slash is looked for.
-pub fn search_path(request: &SpawnRequest) -> &str {
+pub(crate) fn search_path(request: &SpawnRequest) -> &str {
     request
         .env
         .get("PATH")
@@ -318,7 +318,7 @@ fn exec_or_shell(program: &CStr, args: &[CString], env: &[CString]) -> io::Error
 }
 
 /// Returns only if it fails.
-pub fn exec(program: &CStr, args: &[CString], env: &[CString]) -> io::Error {
+pub(crate) fn exec(program: &CStr, args: &[CString], env: &[CString]) -> io::Error {
     let pointers = |list: &[CString]| {
         list.iter()
             .map(|s| s.as_ptr())

@@ -19,7 +19,7 @@ const MAX_KEPT: usize = 64;
 
 /// What was ended of one attempt's children, and what is being ended.
 #[derive(Debug, Default)]
-pub struct Ending {
+pub(crate) struct Ending {
     /// Asked politely, by process and start: SIGKILL is due then.
     asked: HashMap<(i32, u64), u64>,
     /// Not confirmed by an agent yet.
@@ -32,7 +32,7 @@ pub struct Ending {
 
 impl Ending {
     /// The agent has written these down.
-    pub fn confirmed(&mut self, up_to: u64) {
+    pub(crate) fn confirmed(&mut self, up_to: u64) {
         self.kept.retain(|kill| kill.number > up_to);
     }
 }

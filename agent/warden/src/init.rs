@@ -11,7 +11,7 @@ use super::plan::{InitReport, Plan, fd};
 use farmhand_os::reap::{self, Reaped};
 
 /// Never returns.
-pub fn run() -> ! {
+pub(crate) fn run() -> ! {
     farmhand_os::process::name_process(c"farmhand-init");
     child::close_on_exec(fd::START_ERROR, true);
     child::close_on_exec(fd::STATUS, true);

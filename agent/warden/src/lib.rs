@@ -2,6 +2,8 @@
 //! dies by the kernel's hand when the lease ends; nothing else in this product touches a process of a job.
 //! The argument and its windows: `docs/internals/warden.md`.
 
+#![warn(missing_docs, unreachable_pub)]
+
 mod args;
 mod attempt;
 mod capabilities;
@@ -34,7 +36,6 @@ mod verify;
 mod warden;
 
 pub use capabilities::{Capabilities, capabilities};
-pub use lifecycle::HARD_END_LEAD;
 
 /// Runs a hidden subcommand (`reaper`, `warden`, `init`, `helper`) and never returns from it; returns when the command
 /// line is none of these. Must be called first in `main`, while the process has one thread.

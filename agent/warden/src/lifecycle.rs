@@ -10,14 +10,14 @@ use farmhand_warden_client::clock::{MILLISECOND, SECOND};
 use farmhand_warden_client::wire::{KillReason, State};
 
 /// The warden ends an attempt this long before its hard end, so that the kernel need not.
-pub const HARD_END_LEAD: u64 = SECOND / 2;
+pub(crate) const HARD_END_LEAD: u64 = SECOND / 2;
 /// What outlives its main process gets at most this long after SIGTERM.
 const LEFTOVER_GRACE: u64 = 5 * SECOND;
 /// After SIGKILL: a process that still exists then cannot be ended by the kernel.
 const UNKILLABLE_AFTER: u64 = 10 * SECOND;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happened {
+pub(crate) enum Happened {
     /// Time passed; or something may have changed in the tree.
     Tick,
     Asked {
@@ -33,7 +33,7 @@ pub enum Happened {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
+pub(crate) enum Act {
     /// SIGTERM to the whole tree.
     Terminate,
     /// SIGKILL to the whole tree; given again until it is empty.
@@ -45,7 +45,7 @@ pub enum Act {
 }
 
 #[derive(Debug)]
-pub struct Lifecycle {
+pub(crate) struct Lifecycle {
     phase: Phase,
     main_ended: bool,
     killed: Option<KillReason>,
@@ -78,7 +78,7 @@ enum Phase {
 
 /// An attempt's times, all relative except the hard end.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
+pub(crate) struct Times {
     pub timeout_ms: Option<u64>,
     pub grace_ms: u64,
     pub silence_ms: Option<u64>,
@@ -90,7 +90,7 @@ fn ns(ms: u64) -> u64 {
 }
 
 impl Lifecycle {
-    pub fn new(now: u64, times: Times) -> Lifecycle {
+    pub(crate) fn new(now: u64, times: Times) -> Lifecycle {
         let grace = ns(times.grace_ms);
         let timeout = times.timeout_ms.map(|t| now.saturating_add(ns(t)));
         let kill_by = times.hard_end_ns.map(|end| end.saturating_sub(HARD_END_LEAD));
@@ -109,7 +109,7 @@ impl Lifecycle {
         }
     }
 
-    pub fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         match self.phase {
             Phase::Running => State::Running,
             Phase::Terminating { .. } => State::Terminating,
@@ -118,25 +118,25 @@ impl Lifecycle {
         }
     }
 
-    pub fn killed(&self) -> Option<KillReason> {
+    pub(crate) fn killed(&self) -> Option<KillReason> {
         self.killed
     }
 
-    pub fn main_ended(&self) -> bool {
+    pub(crate) fn main_ended(&self) -> bool {
         self.main_ended
     }
 
-    pub fn unkillable(&self) -> bool {
+    pub(crate) fn unkillable(&self) -> bool {
         matches!(self.phase, Phase::Killing { reported: true, .. })
     }
 
     /// Whether the kernel's timer must still answer for it: once SIGKILL is sent nothing is gained by it.
-    pub fn needs_hard_end(&self) -> bool {
+    pub(crate) fn needs_hard_end(&self) -> bool {
         matches!(self.phase, Phase::Running | Phase::Terminating { .. })
     }
 
     /// Call again by then.
-    pub fn next_wake(&self) -> Option<u64> {
+    pub(crate) fn next_wake(&self) -> Option<u64> {
         match self.phase {
             Phase::Running => [self.timeout_at, self.silence.as_ref().map(|s| s.at)]
                 .into_iter()
@@ -148,7 +148,7 @@ impl Lifecycle {
         }
     }
 
-    pub fn next(&mut self, now: u64, happened: Happened) -> Option<Act> {
+    pub(crate) fn next(&mut self, now: u64, happened: Happened) -> Option<Act> {
         match (self.phase, happened) {
             (Phase::Ended, _) => None,
             (_, Happened::TreeEmpty) if self.main_ended => {

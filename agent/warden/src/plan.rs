@@ -9,7 +9,7 @@ use farmhand_policy::Policy;
 use farmhand_warden_client::wire::SpawnRequest;
 
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Plan {
+pub(crate) struct Plan {
     pub request: SpawnRequest,
     /// Exists already; becomes the user's. `None`: it could not be made.
     pub run_dir: Option<PathBuf>,
@@ -23,7 +23,7 @@ pub struct Plan {
 
 /// What the warden changed about itself and a command must not inherit.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Restore {
+pub(crate) struct Restore {
     pub open_files: (Option<u64>, Option<u64>),
     pub oom_score_adj: i32,
     /// Signals, as bits.
@@ -31,21 +31,21 @@ pub struct Restore {
 }
 
 /// Descriptors of a child, by number.
-pub mod fd {
-    pub const PROGRESS: i32 = farmhand_core::stream::PROGRESS_FD;
+pub(crate) mod fd {
+    pub(crate) const PROGRESS: i32 = farmhand_core::stream::PROGRESS_FD;
     /// Closed by a successful exec; carries a start failure otherwise.
-    pub const START_ERROR: i32 = 4;
+    pub(crate) const START_ERROR: i32 = 4;
     /// Only a namespace's init has the two that follow.
-    pub const STATUS: i32 = 5;
-    pub const PLAN: i32 = 6;
+    pub(crate) const STATUS: i32 = 5;
+    pub(crate) const PLAN: i32 = 6;
     /// A memory file, in which the child tells the warden what to hide. Every child has it, until its exec.
-    pub const SECRETS: i32 = 7;
-    pub const FIRST_FREE: i32 = 8;
+    pub(crate) const SECRETS: i32 = 7;
+    pub(crate) const FIRST_FREE: i32 = 8;
 }
 
 /// How a command in a PID namespace ended, as its init saw it.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct InitReport {
+pub(crate) struct InitReport {
     pub status: i32,
     pub user_us: u64,
     pub sys_us: u64,

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub(crate) enum Source {
     Listener,
     Signals,
     Wake,
@@ -15,7 +15,7 @@ pub enum Source {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Channel {
+pub(crate) enum Channel {
     Stdin,
     Stdout,
     Stderr,
@@ -58,18 +58,18 @@ impl Source {
 }
 
 #[derive(Debug)]
-pub struct Poller {
+pub(crate) struct Poller {
     epoll: OwnedFd,
 }
 
 impl Poller {
-    pub fn new() -> io::Result<Poller> {
+    pub(crate) fn new() -> io::Result<Poller> {
         Ok(Poller {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
         })
     }
 
-    pub fn read(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
+    pub(crate) fn read(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
         Ok(epoll::add(
             &self.epoll,
             fd,
@@ -78,7 +78,7 @@ impl Poller {
         )?)
     }
 
-    pub fn write(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
+    pub(crate) fn write(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
         Ok(epoll::add(
             &self.epoll,
             fd,
@@ -87,7 +87,13 @@ impl Poller {
         )?)
     }
 
-    pub fn read_and_write(&self, fd: impl AsFd, source: Source, read: bool, write: bool) -> io::Result<()> {
+    pub(crate) fn read_and_write(
+        &self,
+        fd: impl AsFd,
+        source: Source,
+        read: bool,
+        write: bool,
+    ) -> io::Result<()> {
         let mut flags = EventFlags::empty();
         flags.set(EventFlags::IN, read);
         flags.set(EventFlags::OUT, write);
@@ -100,12 +106,12 @@ impl Poller {
     }
 
     /// Must come before the descriptor is closed: a forked child may keep its description alive.
-    pub fn forget(&self, fd: impl AsFd) {
+    pub(crate) fn forget(&self, fd: impl AsFd) {
         let _ = epoll::delete(&self.epoll, fd);
     }
 
     /// At least one event, unless a signal came between.
-    pub fn wait(&self) -> io::Result<Vec<Source>> {
+    pub(crate) fn wait(&self) -> io::Result<Vec<Source>> {
         let mut events = [epoll::Event {
             flags: EventFlags::empty(),
             data: EventData::new_u64(0),

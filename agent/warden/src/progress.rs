@@ -16,7 +16,7 @@ const WINDOW: u64 = 50 * MILLISECOND;
 const LARGEST: usize = 1 << 20;
 
 #[derive(Debug)]
-pub struct Progress {
+pub(crate) struct Progress {
     fd: Option<OwnedFd>,
     lines: Lines,
     read_at: u64,
@@ -24,7 +24,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn new(fd: OwnedFd) -> Self {
+    pub(crate) fn new(fd: OwnedFd) -> Self {
         Self {
             fd: Some(fd),
             lines: Lines::default(),
@@ -33,7 +33,7 @@ impl Progress {
         }
     }
 
-    pub fn watch(&self, poller: &Poller, slot: u32) -> io::Result<()> {
+    pub(crate) fn watch(&self, poller: &Poller, slot: u32) -> io::Result<()> {
         match &self.fd {
             Some(fd) => poller.read(fd, Source::Attempt(slot, Channel::Progress)),
             None => Ok(()),
@@ -41,7 +41,7 @@ impl Progress {
     }
 
     /// Reads once, or not before the next window.
-    pub fn ready(&mut self, poller: &Poller, now: u64) -> Said {
+    pub(crate) fn ready(&mut self, poller: &Poller, now: u64) -> Said {
         let next = self.read_at + WINDOW;
         if now >= next {
             self.read_at = now;
@@ -55,7 +55,7 @@ impl Progress {
         Said::default()
     }
 
-    pub fn resume(&mut self, poller: &Poller, slot: u32, now: u64) -> io::Result<()> {
+    pub(crate) fn resume(&mut self, poller: &Poller, slot: u32, now: u64) -> io::Result<()> {
         if self.resume_at.is_none_or(|at| now < at) {
             return Ok(());
         }
@@ -64,7 +64,7 @@ impl Progress {
     }
 
     /// What is still in it, of a tree that has ended; whoever else holds it open is not waited for.
-    pub fn finish(&mut self, poller: &Poller) -> Said {
+    pub(crate) fn finish(&mut self, poller: &Poller) -> Said {
         let mut said = Said::default();
         for _ in 0..=LARGEST / READ_SIZE {
             match self.read(poller) {
@@ -103,7 +103,7 @@ struct Lines {
 
 /// What some bytes said.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub(crate) struct Said {
     /// A line was complete.
     pub alive: bool,
     /// The last one that is a checkpoint; an empty line is a sign of life only.

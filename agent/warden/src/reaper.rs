@@ -24,7 +24,7 @@ use farmhand_warden_client::{cgroup, lock, sweep};
 const LOCK_WITHIN: u64 = sweep::GIVE_UP_AFTER + 5 * SECOND;
 
 /// Never returns.
-pub fn run(args: &Args) -> ! {
+pub(crate) fn run(args: &Args) -> ! {
     farmhand_os::signal::ignore_stray();
     farmhand_os::process::name_process(c"farmhand-reaper");
     let code = match reaper(args) {

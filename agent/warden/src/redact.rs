@@ -10,7 +10,7 @@ use farmhand_warden_client::output::Stream;
 
 /// Of one attempt.
 #[derive(Debug)]
-pub struct Hidden {
+pub(crate) struct Hidden {
     /// What the child told, until the first byte is read: then it is complete.
     memory: Option<File>,
     known: Option<Known>,
@@ -25,12 +25,12 @@ struct Known {
 }
 
 impl Hidden {
-    pub fn new(memory: Option<File>) -> Self {
+    pub(crate) fn new(memory: Option<File>) -> Self {
         Self { memory, known: None }
     }
 
     /// The next bytes of a stream; `None` for a command without secrets, whose bytes stay as they are.
-    pub fn output(&mut self, stream: Stream, bytes: &[u8]) -> Option<Result<Vec<u8>, String>> {
+    pub(crate) fn output(&mut self, stream: Stream, bytes: &[u8]) -> Option<Result<Vec<u8>, String>> {
         self.learn().transpose().map(|known| {
             let known = known?;
             let mut out = Vec::with_capacity(bytes.len());
@@ -43,7 +43,7 @@ impl Hidden {
     }
 
     /// A whole text; `None` when it cannot be known what to hide.
-    pub fn text(&mut self, text: String) -> Option<String> {
+    pub(crate) fn text(&mut self, text: String) -> Option<String> {
         match self.learn() {
             Ok(None) => Some(text),
             Ok(Some(known)) => {
@@ -54,7 +54,7 @@ impl Hidden {
     }
 
     /// What is still held back when the streams have ended.
-    pub fn rest(&mut self) -> Vec<(Stream, Vec<u8>)> {
+    pub(crate) fn rest(&mut self) -> Vec<(Stream, Vec<u8>)> {
         let Some(known) = &mut self.known else {
             return Vec::new();
         };

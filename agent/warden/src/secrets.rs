@@ -21,13 +21,13 @@ use farmhand_warden_client::wire::{Stage, StartFailure};
 /// Of one secret, in bytes.
 const LONGEST: usize = 64 << 10;
 /// In an attempt's directory.
-pub const DIRECTORY: &str = "secrets";
+pub(crate) const DIRECTORY: &str = "secrets";
 
 /// Fetches what the job names and writes it down for the user. Answers with what the command finds in its environment.
 ///
 /// # Errors
 /// A secret that the policy does not give to this user, that is not there, or that others could read.
-pub fn deliver(
+pub(crate) fn deliver(
     plan: &Plan,
     limits: &UserRules,
     account: Account,
@@ -170,7 +170,7 @@ fn tell(value: &[u8]) -> io::Result<()> {
 }
 
 /// What [`deliver`] told. Everything is there before the command can have written anything.
-pub fn told(memory: &File) -> io::Result<Arc<Secrets>> {
+pub(crate) fn told(memory: &File) -> io::Result<Arc<Secrets>> {
     let mut text = vec![0; usize::try_from(memory.metadata()?.len()).unwrap_or(0)];
     memory.read_exact_at(&mut text, 0)?;
     let mut rest = text.as_slice();

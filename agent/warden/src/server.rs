@@ -15,10 +15,10 @@ use farmhand_warden_client::wire::{FromAgent, FromWarden};
 /// Unread answers beyond this stop the reading of further requests.
 const OUT_MAX: usize = 4 << 20;
 /// Unread answers beyond this keep notices back; they wait in the attempts.
-pub const OUT_LOW: usize = 256 << 10;
+pub(crate) const OUT_LOW: usize = 256 << 10;
 
 #[derive(Debug)]
-pub struct Connection {
+pub(crate) struct Connection {
     pub number: u32,
     stream: UnixStream,
     input: BytesMut,
@@ -32,7 +32,7 @@ pub struct Connection {
     asked: (bool, bool),
 }
 
-pub fn listen(paths: &Paths) -> io::Result<UnixListener> {
+pub(crate) fn listen(paths: &Paths) -> io::Result<UnixListener> {
     let directory = std::fs::File::open(paths.private_dir())?;
     // A socket address holds 108 bytes; this path is always short.
     use std::os::fd::AsRawFd;
@@ -52,7 +52,7 @@ pub fn listen(paths: &Paths) -> io::Result<UnixListener> {
 
 impl Connection {
     /// `None`: not somebody who may speak to a warden.
-    pub fn accept(stream: UnixStream, number: u32, poller: &Poller) -> io::Result<Option<Connection>> {
+    pub(crate) fn accept(stream: UnixStream, number: u32, poller: &Poller) -> io::Result<Option<Connection>> {
         let peer = rustix::net::sockopt::socket_peercred(&stream)?;
         let uid = peer.uid.as_raw();
         if uid != 0 && uid != rustix::process::geteuid().as_raw() {
@@ -73,7 +73,7 @@ impl Connection {
     }
 
     /// Takes in what has arrived; false when the peer is gone.
-    pub fn fill(&mut self) -> bool {
+    pub(crate) fn fill(&mut self) -> bool {
         // Not zeroed: after a fork each page of it that is written to is copied.
         let mut buffer = [const { MaybeUninit::<u8>::uninit() }; 64 << 10];
         match rustix::io::read(&self.stream, &mut buffer) {
@@ -86,7 +86,7 @@ impl Connection {
     }
 
     /// The next whole request, unless the peer does not read its answers.
-    pub fn request(&mut self) -> Result<Option<FromAgent>, FrameError> {
+    pub(crate) fn request(&mut self) -> Result<Option<FromAgent>, FrameError> {
         if self.output.len() > OUT_MAX {
             Ok(None)
         } else {
@@ -94,11 +94,11 @@ impl Connection {
         }
     }
 
-    pub fn unread(&self) -> usize {
+    pub(crate) fn unread(&self) -> usize {
         self.output.len()
     }
 
-    pub fn send(&mut self, message: &FromWarden) -> Result<(), FrameError> {
+    pub(crate) fn send(&mut self, message: &FromWarden) -> Result<(), FrameError> {
         let mut wire = Vec::new();
         frame::encode(message, &mut wire)?;
         self.output.extend_from_slice(&wire);
@@ -106,7 +106,7 @@ impl Connection {
     }
 
     /// Writes what the peer takes now; false when it is gone.
-    pub fn flush(&mut self, poller: &Poller) -> bool {
+    pub(crate) fn flush(&mut self, poller: &Poller) -> bool {
         while !self.output.is_empty() {
             match self.stream.write(&self.output) {
                 Ok(count) => self.output.advance(count),
@@ -126,7 +126,7 @@ impl Connection {
         true
     }
 
-    pub fn close(self, poller: &Poller) {
+    pub(crate) fn close(self, poller: &Poller) {
         poller.forget(&self.stream);
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }

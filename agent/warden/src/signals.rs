@@ -4,13 +4,13 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 #[derive(Debug)]
-pub struct Signals {
+pub(crate) struct Signals {
     fd: OwnedFd,
 }
 
 impl Signals {
     /// Blocks them for good; a forked child undoes that.
-    pub fn block() -> io::Result<Signals> {
+    pub(crate) fn block() -> io::Result<Signals> {
         // SAFETY: sets this process's own mask from an initialised set; the descriptor returned is ours.
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
@@ -36,12 +36,12 @@ impl Signals {
         }
     }
 
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
     /// Takes all that arrived; true when SIGTERM was among them. The others are an agent's, not a warden's.
-    pub fn asked_to_leave(&self) -> bool {
+    pub(crate) fn asked_to_leave(&self) -> bool {
         // More than there can be: of each blocked signal at most one is pending.
         const MOST: usize = 8;
         const SIZE: usize = size_of::<libc::signalfd_siginfo>();

@@ -15,7 +15,7 @@ use farmhand_warden_client::cgroup::Entry;
 
 /// The warden's ends of a started attempt. All but `stdin` are readable, none blocks.
 #[derive(Debug)]
-pub struct Started {
+pub(crate) struct Started {
     pub pid: i32,
     pub stdin: Option<OwnedFd>,
     pub stdout: OwnedFd,
@@ -32,7 +32,7 @@ pub struct Started {
 /// Readable by every child; ends when the warden is gone. Closes the gap between clone and PDEATHSIG in a
 /// PID namespace, where getppid says nothing.
 #[derive(Debug)]
-pub struct Liveness {
+pub(crate) struct Liveness {
     read: OwnedFd,
     _write: OwnedFd,
     warden: i32,
@@ -40,7 +40,7 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    pub fn new() -> io::Result<Liveness> {
+    pub(crate) fn new() -> io::Result<Liveness> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         Ok(Liveness {
             read,
@@ -56,7 +56,7 @@ impl Liveness {
 
 /// Why no process was made.
 #[derive(Debug)]
-pub enum NotMade {
+pub(crate) enum NotMade {
     /// No descriptor or memory for what it needs.
     Needs(io::Error),
     Fork(io::Error),
@@ -70,7 +70,7 @@ impl From<io::Error> for NotMade {
 
 /// Forks the command of a plan. Returns without waiting for its exec, which a dead file server can delay for
 /// as long as it likes.
-pub fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) -> Result<Started, NotMade> {
+pub(crate) fn start(plan: &Plan, cgroup: Option<&Entry>, liveness: &Liveness) -> Result<Started, NotMade> {
     let isolated = plan.request.isolation == Isolation::Pid;
     let (stdin_read, stdin) = match &plan.request.stdin {
         Some(_) => pipe().map(|(read, write)| (read, Some(write)))?,
@@ -152,7 +152,7 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// The namespaces of an attempt with `isolation = "pid"`. Others than root need one more to make the two.
-pub fn isolation() -> i32 {
+pub(crate) fn isolation() -> i32 {
     let both = libc::CLONE_NEWPID | libc::CLONE_NEWNS;
     if rustix::process::geteuid().is_root() {
         both

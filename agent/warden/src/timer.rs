@@ -11,7 +11,7 @@ use rustix::time::{
 /// Kills this process at an instant, however stopped or hung it is, and tells the reaper of that instant: what is in
 /// uninterruptible sleep is not killed by anybody. Dies with the process and at fork.
 #[derive(Debug)]
-pub struct KernelFence {
+pub(crate) struct KernelFence {
     timer: libc::timer_t,
     reaper_alarm: Alarm,
     at_ns: u64,
@@ -19,7 +19,7 @@ pub struct KernelFence {
 
 impl KernelFence {
     /// `reaper_alarm`: what the reaper waits for.
-    pub fn arm(at_ns: u64, reaper_alarm: Alarm) -> io::Result<KernelFence> {
+    pub(crate) fn arm(at_ns: u64, reaper_alarm: Alarm) -> io::Result<KernelFence> {
         // SAFETY: sigevent is plain data for which all zeroes is a valid value.
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
         event.sigev_notify = libc::SIGEV_SIGNAL;
@@ -39,7 +39,7 @@ impl KernelFence {
     }
 
     /// An instant in the past kills at once.
-    pub fn set(&mut self, at_ns: u64) -> io::Result<()> {
+    pub(crate) fn set(&mut self, at_ns: u64) -> io::Result<()> {
         if self.at_ns == at_ns {
             return Ok(());
         }
@@ -64,12 +64,12 @@ impl KernelFence {
 
 /// Becomes readable at an instant. A process that inherits it may move it.
 #[derive(Debug)]
-pub struct Alarm {
+pub(crate) struct Alarm {
     fd: OwnedFd,
 }
 
 impl Alarm {
-    pub fn new() -> io::Result<Alarm> {
+    pub(crate) fn new() -> io::Result<Alarm> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         Ok(Alarm {
             fd: timerfd_create(TimerfdClockId::Boottime, flags)?,
@@ -77,20 +77,20 @@ impl Alarm {
     }
 
     /// Made by the parent, which passed it on.
-    pub fn inherited(fd: OwnedFd) -> Alarm {
+    pub(crate) fn inherited(fd: OwnedFd) -> Alarm {
         Alarm { fd }
     }
 
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
     /// Whether its instant has passed since it was last set or asked.
-    pub fn rang(&self) -> bool {
+    pub(crate) fn rang(&self) -> bool {
         rustix::io::read(&self.fd, &mut [0; 8]).is_ok()
     }
 
-    pub fn set(&self, at_ns: u64) -> io::Result<()> {
+    pub(crate) fn set(&self, at_ns: u64) -> io::Result<()> {
         let at = at_ns.max(1);
         let value = Timespec {
             tv_sec: (at / 1_000_000_000) as i64,

@@ -6,12 +6,12 @@ use farmhand_warden_client::wire::AttemptId;
 
 /// A forbidden attempt is never forgotten, since forgetting it could start it. So many claims whose reply was
 /// lost do not happen within one session; if they do, the agent must begin a new one.
-pub const MAX_FORBIDDEN: usize = 64 << 10;
+pub(crate) const MAX_FORBIDDEN: usize = 64 << 10;
 /// A late repetition of a spawn comes within seconds of the first, on the same connection.
 const MAX_DONE: usize = 16 << 10;
 
 #[derive(Debug, Default)]
-pub struct Tombstones {
+pub(crate) struct Tombstones {
     /// Highest per run: attempts of a run only grow.
     forbidden: BTreeMap<i64, i32>,
     done: HashMap<i64, i32>,
@@ -19,13 +19,13 @@ pub struct Tombstones {
 }
 
 impl Tombstones {
-    pub fn stands(&self, id: AttemptId) -> bool {
+    pub(crate) fn stands(&self, id: AttemptId) -> bool {
         let at_or_above = |map: Option<&i32>| map.is_some_and(|highest| *highest >= id.attempt);
         at_or_above(self.forbidden.get(&id.run_id)) || at_or_above(self.done.get(&id.run_id))
     }
 
     /// False: there is no room for it.
-    pub fn forbid(&mut self, id: AttemptId) -> bool {
+    pub(crate) fn forbid(&mut self, id: AttemptId) -> bool {
         if self.forbidden.len() >= MAX_FORBIDDEN && !self.forbidden.contains_key(&id.run_id) {
             return false;
         }
@@ -34,7 +34,7 @@ impl Tombstones {
         true
     }
 
-    pub fn done(&mut self, id: AttemptId) {
+    pub(crate) fn done(&mut self, id: AttemptId) {
         let known = self.done.insert(id.run_id, id.attempt);
         if known.is_none() {
             self.done_order.push_back(id.run_id);
@@ -46,7 +46,7 @@ impl Tombstones {
         }
     }
 
-    pub fn forbidden(&self) -> Vec<AttemptId> {
+    pub(crate) fn forbidden(&self) -> Vec<AttemptId> {
         self.forbidden
             .iter()
             .map(|(run_id, attempt)| AttemptId {

@@ -10,7 +10,7 @@ use farmhand_os::reap;
 use farmhand_warden_client::cgroup;
 
 /// Every process of the tree that can be seen. `census`: those found by descent.
-pub fn members(attempt: &Attempt, census: &[Stat]) -> Vec<Stat> {
+pub(crate) fn members(attempt: &Attempt, census: &[Stat]) -> Vec<Stat> {
     let mut found: Vec<Stat> = census.to_vec();
     // Between fork and exec it is not in its cgroup yet.
     found.extend(process::stat(attempt.pid));
@@ -29,7 +29,7 @@ pub fn members(attempt: &Attempt, census: &[Stat]) -> Vec<Stat> {
     found
 }
 
-pub fn terminate(attempt: &Attempt, census: &[Stat]) {
+pub(crate) fn terminate(attempt: &Attempt, census: &[Stat]) {
     if attempt.request.isolation == Isolation::Pid && !attempt.lifecycle.main_ended() {
         // Process 1 of the namespace passes it on.
         let _ = Pid::from_raw(attempt.pid).map(|pid| kill_process(pid, Signal::TERM));
@@ -43,7 +43,7 @@ pub fn terminate(attempt: &Attempt, census: &[Stat]) {
     }
 }
 
-pub fn kill(attempt: &Attempt, census: &[Stat]) {
+pub(crate) fn kill(attempt: &Attempt, census: &[Stat]) {
     if let Some(path) = attempt.cgroup() {
         let _ = cgroup::kill(path);
     }
@@ -60,6 +60,6 @@ pub fn kill(attempt: &Attempt, census: &[Stat]) {
 }
 
 /// Whether nothing of the tree is alive, its main process having ended.
-pub fn is_empty(attempt: &Attempt, census: &[Stat]) -> bool {
+pub(crate) fn is_empty(attempt: &Attempt, census: &[Stat]) -> bool {
     census.iter().all(|s| s.pid == attempt.pid) && attempt.cgroup().is_none_or(|c| !cgroup::populated(c))
 }

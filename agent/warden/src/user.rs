@@ -13,7 +13,7 @@ use farmhand_warden_client::wire::{SpawnRequest, Stage, StartFailure};
 /// As cron has it: a login shell may be one that lets nobody in.
 const SHELL: &str = "/bin/sh";
 
-pub fn find(name: &str) -> Result<User, StartFailure> {
+pub(crate) fn find(name: &str) -> Result<User, StartFailure> {
     match accounts::find(name) {
         Ok(Some(user)) => Ok(user),
         Ok(None) => Err(system(Stage::NoSuchUser, name, &io::Error::other(""))),
@@ -22,12 +22,12 @@ pub fn find(name: &str) -> Result<User, StartFailure> {
 }
 
 /// Who this process is; a user without an entry, as in a container, is nobody to be told of.
-pub fn own() -> Option<User> {
+pub(crate) fn own() -> Option<User> {
     accounts::of(rustix::process::geteuid().as_raw()).ok().flatten()
 }
 
 /// This process's own numbers.
-pub fn own_account() -> Account {
+pub(crate) fn own_account() -> Account {
     Account {
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),
@@ -36,7 +36,7 @@ pub fn own_account() -> Account {
 
 /// # Errors
 /// When the node's policy does not let jobs run as this process's own user.
-pub fn own_allowed_by(policy: &Policy) -> Result<(), StartFailure> {
+pub(crate) fn own_allowed_by(policy: &Policy) -> Result<(), StartFailure> {
     if *policy == Policy::OwnUser {
         return Ok(());
     }
@@ -55,7 +55,7 @@ pub fn own_allowed_by(policy: &Policy) -> Result<(), StartFailure> {
 ///
 /// # Errors
 /// When the policy does not let this user run it.
-pub fn program(
+pub(crate) fn program(
     limits: &UserRules,
     name: &str,
     request: &SpawnRequest,
@@ -81,7 +81,7 @@ pub fn program(
 ///
 /// # Errors
 /// The same.
-pub fn own_program(
+pub(crate) fn own_program(
     policy: &Policy,
     request: &SpawnRequest,
     own: Option<&User>,
@@ -99,7 +99,7 @@ fn refused(name: &str, why: &str) -> StartFailure {
 }
 
 /// What the policy says about this user, by the name that its number has first: another name does not get around it.
-pub fn limits(user: &User, policy: &Policy, name: &str) -> UserRules {
+pub(crate) fn limits(user: &User, policy: &Policy, name: &str) -> UserRules {
     let known = accounts::of(user.account.uid).ok().flatten();
     let known = known.map_or_else(String::new, |known| known.name.to_string_lossy().into_owned());
     policy.limits(&[&known, name])
@@ -107,7 +107,7 @@ pub fn limits(user: &User, policy: &Policy, name: &str) -> UserRules {
 
 /// # Errors
 /// When the node's policy does not let jobs run as this user.
-pub fn allowed_by(user: &User, policy: &Policy, name: &str) -> Result<(), StartFailure> {
+pub(crate) fn allowed_by(user: &User, policy: &Policy, name: &str) -> Result<(), StartFailure> {
     let own = rustix::process::geteuid().as_raw();
     policy
         .check(name, user.account.uid, own)
@@ -118,7 +118,7 @@ pub fn allowed_by(user: &User, policy: &Policy, name: &str) -> Result<(), StartF
 ///
 /// # Errors
 /// When it stays another's.
-pub fn give(user: &User, dir: &Path, name: &str) -> Result<(), StartFailure> {
+pub(crate) fn give(user: &User, dir: &Path, name: &str) -> Result<(), StartFailure> {
     let (uid, gid) = (user.account.uid, user.account.gid);
     std::os::unix::fs::chown(dir, Some(uid), Some(gid)).map_err(|e| match e.raw_os_error() {
         // Whoever may not give files away may not become the user either; that says it better.
@@ -131,7 +131,7 @@ pub fn give(user: &User, dir: &Path, name: &str) -> Result<(), StartFailure> {
 ///
 /// # Errors
 /// When this process may not.
-pub fn become_it(user: &User, name: &str) -> Result<(), StartFailure> {
+pub(crate) fn become_it(user: &User, name: &str) -> Result<(), StartFailure> {
     let us = rustix::process::geteuid().as_raw();
     let (uid, gid) = (user.account.uid, user.account.gid);
     if us != 0 && us == uid {
@@ -151,7 +151,7 @@ pub fn become_it(user: &User, name: &str) -> Result<(), StartFailure> {
 }
 
 /// `NAME=value` of what a login sets, but for what the job names ituser.
-pub fn environment(user: &User, named: impl Fn(&str) -> bool) -> Vec<CString> {
+pub(crate) fn environment(user: &User, named: impl Fn(&str) -> bool) -> Vec<CString> {
     let shell = CString::new(SHELL).unwrap_or_default();
     let values = [
         ("HOME", &user.home),

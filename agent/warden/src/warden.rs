@@ -79,7 +79,7 @@ pub(super) struct Ended {
 }
 
 /// Never returns.
-pub fn run(args: Args) -> ! {
+pub(crate) fn run(args: Args) -> ! {
     farmhand_os::process::name_process(c"farmhand-warden");
     let code = match Warden::new(args).and_then(|mut warden| warden.serve()) {
         Ok(()) => 0,
