@@ -64,7 +64,7 @@ pub fn fitted(database_url: &str, work: &Path) -> Vec<(&'static str, String)> {
 }
 
 /// The example of a table job, likewise.
-pub fn fitted_table(database_url: &str, work: &Path) -> Vec<(&'static str, String)> {
+pub(crate) fn fitted_table(database_url: &str, work: &Path) -> Vec<(&'static str, String)> {
     fit(TABLE, database_url, work)
 }
 

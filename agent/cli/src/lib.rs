@@ -1,6 +1,8 @@
 //! The command line, and what an agent is composed of.
 
+#![warn(missing_docs, unreachable_pub)]
+
 pub mod commands;
-pub mod doctor;
+mod doctor;
 pub mod embedded;
 pub mod examples;

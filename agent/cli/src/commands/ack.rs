@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{DatabaseArgs, Exit, Outcome, act, out};
 
 #[derive(Args, Debug)]
-pub struct AckArgs {
+pub(crate) struct AckArgs {
     /// What is known, as `farmhand status` names it: failing:backup
     #[arg(value_name = "CAUSE", required_unless_present_any = ["list", "remove"])]
     causes: Vec<String>,
@@ -29,7 +29,7 @@ pub struct AckArgs {
     database: DatabaseArgs,
 }
 
-pub async fn run(args: &AckArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(args: &AckArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     if args.list {
         return list(&db, as_json).await;

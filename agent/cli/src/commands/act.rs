@@ -7,7 +7,7 @@ use farmhand_store::jobs::Once;
 use super::{Exit, Failure, Outcome, out, who};
 
 /// Does it, and prints what was done.
-pub async fn run(db: &Db, action: &Action, as_json: bool) -> Outcome {
+pub(super) async fn run(db: &Db, action: &Action, as_json: bool) -> Outcome {
     let answer = act(db, action, None).await?;
     if as_json {
         out::json(&answer);
@@ -21,7 +21,7 @@ pub async fn run(db: &Db, action: &Action, as_json: bool) -> Outcome {
 ///
 /// # Errors
 /// As the action.
-pub async fn act(db: &Db, action: &Action, key: Option<&str>) -> Result<Answer, Failure> {
+pub(super) async fn act(db: &Db, action: &Action, key: Option<&str>) -> Result<Answer, Failure> {
     let by = By {
         who: &who(),
         // Runs are made once for a key, whoever sends it.
@@ -30,11 +30,11 @@ pub async fn act(db: &Db, action: &Action, key: Option<&str>) -> Result<Answer, 
     Ok(perform(db, action, by, true).await?)
 }
 
-pub fn say(answer: &Answer) {
+pub(super) fn say(answer: &Answer) {
     out::line(&out::printable(&answer.what));
 }
 
 /// The run that was made: one, or the first of its firing.
-pub fn made(answer: &Answer) -> i64 {
+pub(super) fn made(answer: &Answer) -> i64 {
     answer.runs.first().copied().unwrap_or_default()
 }

@@ -27,7 +27,7 @@ const KEPT: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Raw flags. They stay texts here so that every mistake in flags, environment and file comes at once.
 #[derive(Args, Clone, Debug, Default, Serialize)]
-pub struct AgentArgs {
+pub(crate) struct AgentArgs {
     /// The database; no password here: FARMHAND_DATABASE_URL or PGPASSFILE can hold one
     #[arg(long, value_name = "URL")]
     pub database_url: Option<String>,
@@ -102,7 +102,7 @@ pub struct AgentArgs {
     pub config: Option<PathBuf>,
 }
 
-pub fn run(args: &AgentArgs, as_json: bool) -> Outcome {
+pub(super) fn run(args: &AgentArgs, as_json: bool) -> Outcome {
     // Its environment and memory may hold the database's password, and jobs may run as its own user. Not kept by exec:
     // the warden, which knows no secret, sets up namespaces as an ordinary process.
     let hidden = || {

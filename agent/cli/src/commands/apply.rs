@@ -28,7 +28,7 @@ use farmhand_control::{due_now, jobs};
 pub(super) use super::apply_plan::{Kind, Step};
 
 #[derive(Args, Debug)]
-pub struct ApplyArgs {
+pub(crate) struct ApplyArgs {
     /// Job files; of a directory all *.toml in it and below it; - is standard input
     #[arg(required = true)]
     pub(super) path: Vec<PathBuf>,
@@ -71,7 +71,7 @@ pub(super) struct Files {
     pub targets: Vec<TargetChange>,
 }
 
-pub async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Outcome {
     let names = sources(&args.path, args.source.as_deref(), args.prune)?;
     let (files_read, all) = load_files(&args.path, as_json)?;
     if args.dry_run {

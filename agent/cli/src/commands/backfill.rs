@@ -10,7 +10,7 @@ use farmhand_control::backfill::{Plan, make, plan};
 use farmhand_control::jobs;
 
 #[derive(Args, Debug)]
-pub struct BackfillArgs {
+pub(crate) struct BackfillArgs {
     #[arg(add = completion::job_names())]
     name: String,
     /// From this time on: RFC 3339, or a date or time on the clock of the job's zone
@@ -30,7 +30,7 @@ pub struct BackfillArgs {
     yes: bool,
 }
 
-pub async fn run(db: &Db, args: &BackfillArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(db: &Db, args: &BackfillArgs, as_json: bool) -> Outcome {
     let row = jobs::one(db, &args.name).await?;
     let now = reading::now(db).await?;
     let mut progress = Progress::default();

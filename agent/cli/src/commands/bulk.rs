@@ -16,7 +16,7 @@ const NAMED: usize = 10;
 
 /// In place of numbers.
 #[derive(Args, Debug, Default)]
-pub struct Chosen {
+pub(super) struct Chosen {
     /// All runs of this job
     #[arg(long, add = completion::job_names())]
     job: Option<String>,
@@ -49,7 +49,11 @@ impl Chosen {
     ///
     /// # Errors
     /// 3 for a job that never was, 4 when it is not confirmed.
-    pub async fn confirmed(&self, db: &Db, bulk: BulkAction) -> Result<(bulk::Chosen, Vec<i64>), Failure> {
+    pub(super) async fn confirmed(
+        &self,
+        db: &Db,
+        bulk: BulkAction,
+    ) -> Result<(bulk::Chosen, Vec<i64>), Failure> {
         let now = reading::now(db).await?;
         let time = |flag, text: &Option<String>| {
             let text = text.as_deref();

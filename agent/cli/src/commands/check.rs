@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{Exit, Outcome, job_files, out};
 
 #[derive(Args, Debug)]
-pub struct CheckArgs {
+pub(crate) struct CheckArgs {
     /// Job files; of a directory all *.toml in it and below it; - is standard input
     #[arg(required_unless_present = "table")]
     path: Vec<PathBuf>,
@@ -34,7 +34,7 @@ enum Format {
 }
 
 /// Exit code 0 without mistakes, 2 with them.
-pub fn run(args: &CheckArgs, as_json: bool) -> Outcome {
+pub(super) fn run(args: &CheckArgs, as_json: bool) -> Outcome {
     let sources = job_files::read_all(&args.path)?;
     let checked = load_all(&sources).and_then(|all| within(&sources, &all).map(|elsewhere| (all, elsewhere)));
     let (mistakes, all) = match &checked {

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{DatabaseArgs, Exit, Failure, Outcome, out};
 
 /// Exit code 0 if the job would work, 4 if the table lacks something.
-pub async fn run(database: &DatabaseArgs, name: &str, as_json: bool) -> Outcome {
+pub(super) async fn run(database: &DatabaseArgs, name: &str, as_json: bool) -> Outcome {
     let (schema, name) = parse_table_name(name)
         .map_err(|wrong| Failure::usage(format!("--table: {}", wrong.what)).next(wrong.fix))?;
     let db = database.connect().await?;

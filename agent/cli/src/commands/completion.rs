@@ -21,11 +21,11 @@ const VARIABLE: &str = "_FARMHAND_COMPLETE";
 const BOUND: Duration = Duration::from_secs(1);
 
 #[derive(Args, Debug)]
-pub struct CompletionArgs {
+pub(crate) struct CompletionArgs {
     shell: Shell,
 }
 
-pub fn run(args: &CompletionArgs, as_json: bool) -> Outcome {
+pub(super) fn run(args: &CompletionArgs, as_json: bool) -> Outcome {
     let shells = Shells::builtins();
     let shell = args.shell.to_string();
     let Some(completer) = shells.completer(&shell) else {
@@ -43,7 +43,7 @@ pub fn run(args: &CompletionArgs, as_json: bool) -> Outcome {
 }
 
 /// Answers the script and ends the process, if it is the script that called.
-pub fn answer(command: fn() -> Command) {
+pub(super) fn answer(command: fn() -> Command) {
     CompleteEnv::with_factory(command)
         .var(VARIABLE)
         .bin("farmhand")
@@ -52,22 +52,22 @@ pub fn answer(command: fn() -> Command) {
 }
 
 /// Completes an argument that names a job.
-pub fn job_names() -> ArgValueCompleter {
+pub(crate) fn job_names() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| candidates(Names::Jobs, current))
 }
 
 /// Completes an argument that names a node, by its address.
-pub fn node_names() -> ArgValueCompleter {
+pub(crate) fn node_names() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| candidates(Names::Nodes, current))
 }
 
 /// Completes an argument that names a pool.
-pub fn pool_names() -> ArgValueCompleter {
+pub(crate) fn pool_names() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| candidates(Names::Pools, current))
 }
 
 /// Completes an argument that names a run.
-pub fn run_numbers() -> ArgValueCompleter {
+pub(crate) fn run_numbers() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| candidates(Names::Runs, current))
 }
 

@@ -10,7 +10,7 @@ use super::{Exit, Failure, settings, terminal};
 use farmhand_warden_client::privsep::{self, Purpose};
 
 #[derive(Args, Clone, Debug)]
-pub struct DatabaseArgs {
+pub(crate) struct DatabaseArgs {
     /// The database [env: FARMHAND_DATABASE_URL, then DATABASE_URL]; no password here, PGPASSFILE can hold one
     #[arg(long, value_name = "URL", global = true)]
     pub database_url: Option<String>,
@@ -21,7 +21,7 @@ impl DatabaseArgs {
     ///
     /// # Errors
     /// Exit code 2 when there is none, or when it would show a password to everyone on the machine.
-    pub fn url(&self) -> Result<String, Failure> {
+    pub(crate) fn url(&self) -> Result<String, Failure> {
         url(self.database_url.as_deref(), &settings::environment(), None).map_err(Failure::usage)
     }
 
@@ -29,7 +29,7 @@ impl DatabaseArgs {
     ///
     /// # Errors
     /// As [`Self::url`], and when the URL cannot be used.
-    pub fn config(&self) -> Result<DbConfig, Failure> {
+    pub(crate) fn config(&self) -> Result<DbConfig, Failure> {
         let config = DbConfig::from_url(&self.url()?, PasswordIn::Allowed)?;
         Ok(config.with_application_name("farmhand cli").with_listen(false))
     }
@@ -38,7 +38,7 @@ impl DatabaseArgs {
     ///
     /// # Errors
     /// 5 when it is out of reach, 6 when it denies access, 4 when its schema is another version's.
-    pub async fn connect(&self) -> Result<Db, Failure> {
+    pub(crate) async fn connect(&self) -> Result<Db, Failure> {
         let config = self.config()?;
         match Db::connect(&config).await {
             Err(StoreError::PasswordMissing) if terminal::can_ask() => {
@@ -53,7 +53,7 @@ impl DatabaseArgs {
 }
 
 /// A failure that names the database.
-pub fn located(error: StoreError, config: &DbConfig) -> Failure {
+pub(crate) fn located(error: StoreError, config: &DbConfig) -> Failure {
     Failure::from(error).why(format!("database {}", config.target()))
 }
 
@@ -150,7 +150,7 @@ impl From<StoreError> for Failure {
 ///
 /// # Errors
 /// What is wrong, with what to do.
-pub fn url(
+pub(super) fn url(
     flag: Option<&str>,
     env: &BTreeMap<String, String>,
     in_file: Option<String>,
@@ -174,7 +174,7 @@ pub fn url(
 ///
 /// # Errors
 /// It holds a password.
-pub fn without_password(url: &str, flag: &str, variable: &str) -> Result<String, String> {
+pub(crate) fn without_password(url: &str, flag: &str, variable: &str) -> Result<String, String> {
     if has_password(url) {
         return Err(format!(
             "{flag} holds a password, and every user of this machine can read command lines: put the URL into {variable}, or \
@@ -185,7 +185,7 @@ pub fn without_password(url: &str, flag: &str, variable: &str) -> Result<String,
 }
 
 /// Where that is.
-pub fn credential_file(env: &BTreeMap<String, String>) -> Option<PathBuf> {
+pub(crate) fn credential_file(env: &BTreeMap<String, String>) -> Option<PathBuf> {
     let dir = env.get("CREDENTIALS_DIRECTORY")?;
     Some(Path::new(dir).join("database-url"))
 }

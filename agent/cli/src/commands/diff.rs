@@ -20,7 +20,7 @@ use farmhand_control::jobs as found;
 const REVISIONS: i64 = 10_000;
 
 #[derive(Args, Debug)]
-pub struct DiffArgs {
+pub(crate) struct DiffArgs {
     /// Job files or directories: what applying them would change
     #[arg(required_unless_present = "job", conflicts_with = "job")]
     path: Vec<PathBuf>,
@@ -45,7 +45,7 @@ pub struct DiffArgs {
 }
 
 #[derive(Args, Debug)]
-pub struct RollbackArgs {
+pub(crate) struct RollbackArgs {
     #[arg(add = completion::job_names())]
     name: String,
     /// As `farmhand job show` lists them
@@ -72,7 +72,7 @@ enum Of {
     Target(String),
 }
 
-pub async fn run(db: &Db, args: &DiffArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(db: &Db, args: &DiffArgs, as_json: bool) -> Outcome {
     let differs = match &args.job {
         Some(name) => of_revisions(db, name, args, as_json).await?,
         None => {
@@ -222,7 +222,7 @@ fn show(diff: &Diff) {
 }
 
 /// The earlier definition is applied like any other: history only grows.
-pub async fn rollback(db: &Db, args: &RollbackArgs, as_json: bool) -> Outcome {
+pub(super) async fn rollback(db: &Db, args: &RollbackArgs, as_json: bool) -> Outcome {
     let row = found::one(db, &args.name).await?;
     let revisions = jobs::revisions(db, &args.name, REVISIONS).await?;
     let revision = find(&args.name, &revisions, args.rev)?;

@@ -14,7 +14,7 @@ use super::{DatabaseArgs, Exit, Failure, Outcome, out, settings};
 use crate::doctor::{Check, Level, availability, database, machine, rights, worst};
 
 #[derive(Args, Debug)]
-pub struct DoctorArgs {
+pub(crate) struct DoctorArgs {
     #[command(flatten)]
     database: DatabaseArgs,
     /// The agent's state directory [env: FARMHAND_STATE_DIR] [default: as for `farmhand agent`]
@@ -32,7 +32,7 @@ struct Report<'a> {
 }
 
 /// Looks at the machine first: that needs a process with one thread.
-pub fn run(args: &DoctorArgs, as_json: bool) -> Outcome {
+pub(super) fn run(args: &DoctorArgs, as_json: bool) -> Outcome {
     let env = settings::environment();
     let named = env
         .get("FARMHAND_STATE_DIR")

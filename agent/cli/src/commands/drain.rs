@@ -14,7 +14,7 @@ use super::{Exit, Failure, Outcome, act, completion, node, out};
 const PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Args, Debug)]
-pub struct DrainArgs {
+pub(crate) struct DrainArgs {
     #[arg(add = completion::node_names())]
     address: String,
     /// What still runs after this is ended by SIGTERM, and SIGKILL after its grace, and runs elsewhere [default: none]
@@ -28,7 +28,7 @@ pub struct DrainArgs {
     wait_timeout: Option<Duration>,
 }
 
-pub async fn run(db: &Db, args: &DrainArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(db: &Db, args: &DrainArgs, as_json: bool) -> Outcome {
     let action = Action::Drain {
         node: args.address.clone(),
         deadline: args.deadline.clone(),

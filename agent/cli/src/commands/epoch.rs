@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{DatabaseArgs, Exit, Failure, Outcome, out, terminal};
 
 #[derive(Args, Debug)]
-pub struct EpochArgs {
+pub(crate) struct EpochArgs {
     #[command(subcommand)]
     command: Option<EpochCommand>,
     #[command(flatten)]
@@ -32,7 +32,7 @@ struct BumpArgs {
     yes: bool,
 }
 
-pub async fn run(args: &EpochArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(args: &EpochArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     let shown = epochs::newest(&db).await?;
     let Some(EpochCommand::Bump(args)) = &args.command else {

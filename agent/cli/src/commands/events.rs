@@ -23,7 +23,7 @@ const KEPT: usize = 1000;
 const BATCH: i64 = 1000;
 
 #[derive(Args, Debug)]
-pub struct EventsArgs {
+pub(crate) struct EventsArgs {
     /// Events of this job only
     #[arg(long, add = completion::job_names())]
     job: Option<String>,
@@ -59,7 +59,7 @@ pub struct EventsArgs {
 }
 
 /// With `--json`, as the API answers; when following, one object per line.
-pub async fn run(args: &EventsArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(args: &EventsArgs, as_json: bool) -> Outcome {
     let db = &args.database.connect().await?;
     if let Some(job) = &args.job {
         jobs::known(db, job).await?;

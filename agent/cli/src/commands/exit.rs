@@ -7,7 +7,7 @@ use farmhand_control::{Kind, Refusal};
 
 /// The exit codes that scripts lean on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
+pub(crate) enum Exit {
     Ok = 0,
     Error = 1,
     Usage = 2,
@@ -35,11 +35,11 @@ impl From<Exit> for ExitCode {
 }
 
 /// What a command returns: how it ended, or why it could not.
-pub type Outcome = Result<Exit, Failure>;
+pub(crate) type Outcome = Result<Exit, Failure>;
 
 /// An error for people: what happened, why, and what to do next.
 #[derive(Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     pub exit: Exit,
     what: String,
     why: Vec<String>,
@@ -48,7 +48,7 @@ pub struct Failure {
 
 impl Failure {
     /// A failure with this exit code, without reasons yet.
-    pub fn new(exit: Exit, what: impl Into<String>) -> Self {
+    pub(crate) fn new(exit: Exit, what: impl Into<String>) -> Self {
         Self {
             exit,
             what: what.into(),
@@ -58,20 +58,20 @@ impl Failure {
     }
 
     /// The command line itself makes no sense.
-    pub fn usage(what: impl Into<String>) -> Self {
+    pub(crate) fn usage(what: impl Into<String>) -> Self {
         Self::new(Exit::Usage, what)
     }
 
     /// Adds a reason.
     #[must_use]
-    pub fn why(mut self, why: impl fmt::Display) -> Self {
+    pub(crate) fn why(mut self, why: impl fmt::Display) -> Self {
         self.why.push(why.to_string());
         self
     }
 
     /// Says what to do now.
     #[must_use]
-    pub fn next(mut self, next: impl Into<String>) -> Self {
+    pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
         self.next = Some(next.into());
         self
     }

@@ -11,7 +11,7 @@ use farmhand_control::{jobs as found, moment};
 
 #[derive(Args, Debug)]
 #[command(subcommand_negates_reqs = true)]
-pub struct ExplainArgs {
+pub(crate) struct ExplainArgs {
     #[command(subcommand)]
     what: Option<What>,
     /// A job's name, or a run's number
@@ -47,7 +47,7 @@ enum What {
     },
 }
 
-pub async fn run(args: &ExplainArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(args: &ExplainArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     let (name, at) = match (&args.what, &args.name) {
         (Some(What::Job { name, instant }), _) => (name.as_str(), instant.at.as_deref()),

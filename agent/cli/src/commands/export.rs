@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{Exit, Failure, Outcome, completion, out};
 
 #[derive(Args, Debug)]
-pub struct ExportArgs {
+pub(crate) struct ExportArgs {
     /// All jobs by default
     #[arg(add = completion::job_names())]
     name: Vec<String>,
@@ -23,7 +23,7 @@ pub struct ExportArgs {
     source: Option<String>,
 }
 
-pub async fn run(db: &Db, args: &ExportArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(db: &Db, args: &ExportArgs, as_json: bool) -> Outcome {
     let found = chosen(db, args).await?;
     let text = written(db, &found).await?;
     // What the file says is read back: a newer version's keys, or days of calendars that changed, are not in it.

@@ -19,7 +19,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Args, Clone, Debug)]
-pub struct Follow {
+pub(super) struct Follow {
     /// Wait for the end; the exit code is 0, or 10 failed, 11 timed out, 12 cancelled, 13 skipped
     #[arg(long)]
     wait: bool,
@@ -32,7 +32,7 @@ pub struct Follow {
 }
 
 impl Follow {
-    pub fn is_asked(&self) -> bool {
+    pub(crate) fn is_asked(&self) -> bool {
         self.wait || self.follow || self.wait_timeout.is_some()
     }
 }
@@ -41,7 +41,7 @@ impl Follow {
 ///
 /// # Errors
 /// When the database answers with an error; one that is away is waited for.
-pub async fn follow(db: &Db, run_id: i64, how: &Follow, as_json: bool) -> Outcome {
+pub(super) async fn follow(db: &Db, run_id: i64, how: &Follow, as_json: bool) -> Outcome {
     if !how.is_asked() {
         if as_json {
             out::json(&json!({"run_id": run_id}));
@@ -113,7 +113,7 @@ async fn until_all_final(
 ///
 /// # Errors
 /// 3 when there is no such run.
-pub async fn until_final(
+pub(crate) async fn until_final(
     db: &Db,
     run_id: i64,
     mut printer: Option<&mut Printer>,

@@ -10,7 +10,7 @@ use super::follow::no_run;
 use super::{Exit, Failure, Outcome, out, runs};
 
 #[derive(Args, Debug)]
-pub struct GrepArgs {
+pub(crate) struct GrepArgs {
     /// Print only lines that have this text, of all attempts, as RUN:ATTEMPT:LINE:TEXT; exit code 1 if there are none
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["all", "follow"])]
     pub grep: Option<String>,
@@ -25,7 +25,7 @@ pub struct GrepArgs {
 
 impl GrepArgs {
     /// Searches a run, or the last ones of a job.
-    pub async fn run(
+    pub(super) async fn run(
         &self,
         db: &Db,
         text: &str,

@@ -13,7 +13,7 @@ use super::{Exit, Failure, Outcome, completion, out};
 const SHOWN: usize = 60;
 
 #[derive(Args, Debug)]
-pub struct ItemsArgs {
+pub(crate) struct ItemsArgs {
     #[arg(add = completion::run_numbers())]
     run: i64,
     /// Only those that failed: not those that a replay has done, nor those that wait for it
@@ -33,7 +33,7 @@ pub struct ItemsArgs {
 }
 
 #[derive(Args, Debug)]
-pub struct ReplayArgs {
+pub(crate) struct ReplayArgs {
     #[arg(add = completion::run_numbers())]
     run: i64,
     /// Only this line, by its number; may be repeated
@@ -41,7 +41,7 @@ pub struct ReplayArgs {
     item: Vec<i64>,
 }
 
-pub async fn list(db: &Db, args: &ItemsArgs, as_json: bool) -> Outcome {
+pub(super) async fn list(db: &Db, args: &ItemsArgs, as_json: bool) -> Outcome {
     let wanted = Wanted {
         run_id: args.run,
         after: args.after,
@@ -120,7 +120,7 @@ fn cells(row: &ItemRow) -> Vec<String> {
 }
 
 /// As many runs as it takes: the lines of one go through its standard input.
-pub async fn replay(db: &Db, args: &ReplayArgs, as_json: bool) -> Outcome {
+pub(super) async fn replay(db: &Db, args: &ReplayArgs, as_json: bool) -> Outcome {
     let run = args.run;
     let only = Some(args.item.as_slice()).filter(|only| !only.is_empty());
     let mut made = Vec::new();

@@ -18,7 +18,7 @@ use farmhand_control::Action;
 use farmhand_control::jobs::{no_job, one, spec};
 
 #[derive(Args, Debug)]
-pub struct JobArgs {
+pub(crate) struct JobArgs {
     #[command(subcommand)]
     command: JobCommand,
     #[command(flatten)]
@@ -106,7 +106,7 @@ struct RunArgs {
     follow: Follow,
 }
 
-pub async fn run(args: &JobArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(args: &JobArgs, as_json: bool) -> Outcome {
     if let JobCommand::Apply(apply) = &args.command {
         return apply::run(&args.database, apply, as_json).await;
     }

@@ -9,7 +9,7 @@ use super::{Exit, Failure, Outcome, out};
 use farmhand_policy::trust::PrivateKey;
 
 #[derive(Args, Debug)]
-pub struct KeyArgs {
+pub(crate) struct KeyArgs {
     #[command(subcommand)]
     command: KeyCommand,
 }
@@ -31,7 +31,7 @@ enum KeyCommand {
     },
 }
 
-pub fn run(args: &KeyArgs, as_json: bool) -> Outcome {
+pub(super) fn run(args: &KeyArgs, as_json: bool) -> Outcome {
     let (key, file) = match &args.command {
         KeyCommand::New { name, output } => {
             let file = output

@@ -9,7 +9,7 @@ use super::{DatabaseArgs, Exit, Failure, Outcome, completion, out, terminal};
 use farmhand_control::nodes::{leased, release_danger, release_lease};
 
 #[derive(Args, Debug)]
-pub struct LeaseArgs {
+pub(crate) struct LeaseArgs {
     #[command(subcommand)]
     command: LeaseCommand,
     #[command(flatten)]
@@ -37,7 +37,7 @@ struct ReleaseArgs {
     confirm: Option<String>,
 }
 
-pub async fn run(args: &LeaseArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(args: &LeaseArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     match &args.command {
         LeaseCommand::Ls => list(&db, as_json).await,

@@ -19,7 +19,7 @@ use farmhand_core::sanitize::Visible;
 const BATCH: i64 = 200;
 
 #[derive(Args, Debug)]
-pub struct LogArgs {
+pub(crate) struct LogArgs {
     /// Its number; or a job's name, for its newest run
     #[arg(add = completion::run_numbers())]
     run: String,
@@ -39,7 +39,7 @@ pub struct LogArgs {
     grep: GrepArgs,
 }
 
-pub async fn run(db: &Db, args: &LogArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(db: &Db, args: &LogArgs, as_json: bool) -> Outcome {
     if let Some(text) = &args.grep.grep {
         let key = args.key.as_deref();
         return args
@@ -79,7 +79,7 @@ fn no_attempt(row: &RunRow, n: i32) -> Failure {
 
 /// Prints a run's output from where it stopped the last time.
 #[derive(Debug)]
-pub struct Printer {
+pub(crate) struct Printer {
     run_id: i64,
     /// The attempt being printed, and the number of its last chunk printed.
     attempt: i32,
@@ -97,7 +97,7 @@ pub struct Printer {
 
 impl Printer {
     /// Everything a run prints, from its first attempt on.
-    pub fn all(run_id: i64, as_json: bool) -> Self {
+    pub(super) fn all(run_id: i64, as_json: bool) -> Self {
         Self {
             run_id,
             attempt: 1,
@@ -125,7 +125,7 @@ impl Printer {
     ///
     /// # Errors
     /// As the store.
-    pub async fn print(&mut self, db: &Db, row: &RunRow) -> Result<bool, StoreError> {
+    pub(super) async fn print(&mut self, db: &Db, row: &RunRow) -> Result<bool, StoreError> {
         let mut any = false;
         loop {
             let chunks = read_log(db, self.run_id, self.attempt, self.seq, BATCH).await?;

@@ -8,13 +8,13 @@ use clap_mangen::Man;
 use super::{EXIT_CODES, Exit, Failure, Outcome, out};
 
 #[derive(Args, Debug)]
-pub struct ManArgs {
+pub(crate) struct ManArgs {
     /// Where the pages go; it is made if it is not there
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 }
 
-pub fn run(args: &ManArgs, as_json: bool, mut root: Command) -> Outcome {
+pub(super) fn run(args: &ManArgs, as_json: bool, mut root: Command) -> Outcome {
     let failed = |error: std::io::Error| {
         Failure::new(
             Exit::Error,

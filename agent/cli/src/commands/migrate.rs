@@ -7,7 +7,7 @@ use super::progress::Progress;
 use super::{DatabaseArgs, Exit, Outcome, database, out};
 
 #[derive(Args, Debug)]
-pub struct MigrateArgs {
+pub(crate) struct MigrateArgs {
     #[command(flatten)]
     database: DatabaseArgs,
     /// What the names of the database's roles begin with, for a cluster that has several farms [default: as before,
@@ -16,7 +16,7 @@ pub struct MigrateArgs {
     role_prefix: Option<String>,
 }
 
-pub async fn run(args: &MigrateArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(args: &MigrateArgs, as_json: bool) -> Outcome {
     let config = args.database.config()?;
     let work = migrate::migrate_roles(&config, args.role_prefix.as_deref());
     let (done, roles) = Progress::default()

@@ -41,7 +41,7 @@ mod next;
 mod next_job;
 mod node;
 mod notify;
-pub mod out;
+pub(crate) mod out;
 mod pool;
 mod progress;
 mod remove;
@@ -52,7 +52,7 @@ mod run;
 mod runs;
 mod runtime;
 mod settings;
-pub mod sign;
+pub(crate) mod sign;
 mod status;
 mod stream_engine;
 mod table;
@@ -70,8 +70,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use runtime::block_on;
 use who::who;
 
-pub use database::DatabaseArgs;
-pub use exit::{Exit, Failure, Outcome};
+pub(crate) use database::DatabaseArgs;
+pub(crate) use exit::{Exit, Failure, Outcome};
 
 macro_rules! exit_codes {
     () => {

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{DatabaseArgs, Exit, Failure, Outcome, completion, out};
 
 #[derive(Args, Debug)]
-pub struct NextArgs {
+pub(crate) struct NextArgs {
     /// A job of the farm [default: the next instant of every job]
     #[arg(conflicts_with_all = ["expr", "tz", "dst", "name"], add = completion::job_names())]
     pub(super) job: Option<String>,
@@ -40,13 +40,13 @@ pub struct NextArgs {
 
 impl NextArgs {
     /// Whether the question is about an expression, and not about the farm's jobs.
-    pub fn is_about_an_expression(&self) -> bool {
+    pub(crate) fn is_about_an_expression(&self) -> bool {
         !self.expr.is_empty()
     }
 }
 
 /// `next --expr`; needs no database.
-pub fn run_expr(args: &NextArgs, as_json: bool) -> Outcome {
+pub(crate) fn run_expr(args: &NextArgs, as_json: bool) -> Outcome {
     let dst = match args.dst.as_str() {
         "skip" => DstPolicy::Skip,
         "both" => DstPolicy::Both,
@@ -70,7 +70,7 @@ pub fn run_expr(args: &NextArgs, as_json: bool) -> Outcome {
 }
 
 /// Prints instants: a list of RFC 3339 instants, or a table.
-pub fn show(schedule: &Schedule, instants: &[Timestamp], now: Timestamp, as_json: bool) {
+pub(super) fn show(schedule: &Schedule, instants: &[Timestamp], now: Timestamp, as_json: bool) {
     if as_json {
         out::json(instants);
         return;
@@ -102,7 +102,7 @@ pub fn show(schedule: &Schedule, instants: &[Timestamp], now: Timestamp, as_json
 }
 
 /// A usage error that points at the place.
-pub fn refused(error: ScheduleError) -> Failure {
+pub(super) fn refused(error: ScheduleError) -> Failure {
     match &error {
         ScheduleError::Expression(e) => pointed(e),
         ScheduleError::Zone { .. } => Failure::usage(error.to_string()),

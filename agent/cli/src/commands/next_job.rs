@@ -17,7 +17,7 @@ use super::{Exit, Failure, Outcome, out};
 use farmhand_control::moment;
 use farmhand_control::{due_now, jobs};
 
-pub async fn run(args: &NextArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(args: &NextArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     let now = reading::now(&db).await?;
     if let Some(by) = &args.by {

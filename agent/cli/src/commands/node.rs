@@ -12,7 +12,7 @@ use farmhand_control::Action;
 pub(super) use farmhand_control::nodes::one;
 
 #[derive(Args, Debug)]
-pub struct NodeArgs {
+pub(crate) struct NodeArgs {
     #[command(subcommand)]
     command: NodeCommand,
     #[command(flatten)]
@@ -62,7 +62,7 @@ enum NodeCommand {
     },
 }
 
-pub async fn run(args: &NodeArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(args: &NodeArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     match &args.command {
         NodeCommand::Ls => list(&db, as_json).await,

@@ -15,7 +15,7 @@ use super::{DatabaseArgs, Exit, Failure, Outcome, out};
 const LOOK: Duration = Duration::from_millis(250);
 
 #[derive(Args, Debug)]
-pub struct NotifyArgs {
+pub(crate) struct NotifyArgs {
     #[command(subcommand)]
     command: NotifyCommand,
     #[command(flatten)]
@@ -36,7 +36,7 @@ enum NotifyCommand {
     },
 }
 
-pub async fn run(args: &NotifyArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(args: &NotifyArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     match &args.command {
         NotifyCommand::Ls => list(&db, as_json).await,

@@ -3,25 +3,25 @@
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::OnceLock;
 
-pub use farmhand_core::sanitize::printable;
-pub use farmhand_core::text::span;
-pub use farmhand_os::terminal::width;
+pub(crate) use farmhand_core::sanitize::printable;
+pub(crate) use farmhand_core::text::span;
+pub(crate) use farmhand_os::terminal::width;
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 use serde::Serialize;
 
-pub use super::table::{pairs, table, table_with_optional};
+pub(crate) use super::table::{pairs, table, table_with_optional};
 
 /// Exit code of a process that SIGPIPE ended, which Rust programs ignore.
 const BROKEN_PIPE: i32 = 141;
 
 /// Writes to stdout. When its reader has left (`| head`), the process ends quietly.
-pub fn raw(bytes: &[u8]) {
+pub(crate) fn raw(bytes: &[u8]) {
     deliver(io::stdout().lock(), bytes);
 }
 
 /// As [`raw`], to stderr.
-pub fn raw_err(bytes: &[u8]) {
+pub(crate) fn raw_err(bytes: &[u8]) {
     deliver(io::stderr().lock(), bytes);
 }
 
@@ -36,12 +36,12 @@ fn deliver(mut to: impl Write, bytes: &[u8]) {
 }
 
 /// Writes one line to stdout.
-pub fn line(text: &str) {
+pub(crate) fn line(text: &str) {
     raw(format!("{text}\n").as_bytes());
 }
 
 /// A number of things: `1 job`, `2 jobs`.
-pub fn count(n: usize, noun: &str) -> String {
+pub(crate) fn count(n: usize, noun: &str) -> String {
     if n == 1 {
         format!("1 {noun}")
     } else {
@@ -50,12 +50,12 @@ pub fn count(n: usize, noun: &str) -> String {
 }
 
 /// A message for people, on stderr. Much of it quotes what others wrote.
-pub fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     raw_err(format!("{}\n", printable(text)).as_bytes());
 }
 
 /// One JSON document, indented when a person looks at it.
-pub fn json(value: &(impl Serialize + ?Sized)) {
+pub(crate) fn json(value: &(impl Serialize + ?Sized)) {
     let text = if io::stdout().is_terminal() {
         serde_json::to_string_pretty(value)
     } else {
@@ -68,12 +68,12 @@ pub fn json(value: &(impl Serialize + ?Sized)) {
 }
 
 /// Whether messages may be coloured.
-pub fn color() -> bool {
+pub(crate) fn color() -> bool {
     io::stderr().is_terminal() && color_is_wanted()
 }
 
 /// Whether data may be coloured.
-pub fn data_color() -> bool {
+pub(crate) fn data_color() -> bool {
     io::stdout().is_terminal() && color_is_wanted()
 }
 
@@ -85,17 +85,17 @@ fn color_is_wanted() -> bool {
 static ZONE: OnceLock<TimeZone> = OnceLock::new();
 
 /// From here on times are shown, and read, in UTC.
-pub fn in_utc() {
+pub(crate) fn in_utc() {
     let _ = ZONE.set(TimeZone::UTC);
 }
 
 /// The zone of people's times: that of TZ or of this machine.
-pub fn zone() -> &'static TimeZone {
+pub(crate) fn zone() -> &'static TimeZone {
     ZONE.get_or_init(|| TimeZone::try_system().unwrap_or(TimeZone::UTC))
 }
 
 /// A moment for people, to the second, with its offset.
-pub fn time(at: Timestamp) -> String {
+pub(crate) fn time(at: Timestamp) -> String {
     let zoned = at.to_zoned(zone().clone());
     if zoned.offset() == Offset::UTC {
         return farmhand_core::text::time(at);
@@ -104,12 +104,12 @@ pub fn time(at: Timestamp) -> String {
 }
 
 /// As [`time`], or a dash.
-pub fn maybe_time(at: Option<Timestamp>) -> String {
+pub(crate) fn maybe_time(at: Option<Timestamp>) -> String {
     at.map_or_else(dash, time)
 }
 
 /// A value, or a dash.
-pub fn maybe(value: Option<impl ToString>) -> String {
+pub(crate) fn maybe(value: Option<impl ToString>) -> String {
     value.map_or_else(dash, |v| v.to_string())
 }
 

@@ -10,7 +10,7 @@ use super::{DatabaseArgs, Exit, Outcome, act, completion, out};
 use farmhand_control::Action;
 
 #[derive(Args, Debug)]
-pub struct PoolArgs {
+pub(crate) struct PoolArgs {
     #[command(subcommand)]
     command: PoolCommand,
     #[command(flatten)]
@@ -32,7 +32,7 @@ enum PoolCommand {
     },
 }
 
-pub async fn run(args: &PoolArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(args: &PoolArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     match &args.command {
         PoolCommand::Ls => list(&db, as_json).await,

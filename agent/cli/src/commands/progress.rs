@@ -11,7 +11,7 @@ const EVERY: Duration = Duration::from_millis(200);
 
 /// The line; it is taken away when this is dropped.
 #[derive(Debug)]
-pub struct Progress {
+pub(super) struct Progress {
     /// Columns of the terminal, when there is one.
     width: Option<u16>,
     since: Instant,
@@ -36,7 +36,7 @@ impl Default for Progress {
 
 impl Progress {
     /// Shows a text in place of the one before; at most a few times in a second.
-    pub fn say(&mut self, text: impl FnOnce(Duration) -> String) {
+    pub(super) fn say(&mut self, text: impl FnOnce(Duration) -> String) {
         let Some(width) = self.width else { return };
         let last = self.said.map_or(self.since + PATIENCE, |said| said + EVERY);
         if Instant::now() < last {
@@ -50,14 +50,14 @@ impl Progress {
     }
 
     /// Takes the line away, before something else is printed.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         if self.said.take().is_some() {
             put("\r\x1b[K");
         }
     }
 
     /// Waits for `work`, and says how long it has been doing so.
-    pub async fn during<T>(&mut self, what: &str, work: impl Future<Output = T>) -> T {
+    pub(super) async fn during<T>(&mut self, what: &str, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         self.since = Instant::now();
         let answer = loop {
@@ -74,7 +74,7 @@ impl Progress {
 }
 
 /// Waits for `work`, and says how long it has been doing so.
-pub async fn during<T>(what: &str, work: impl Future<Output = T>) -> T {
+pub(super) async fn during<T>(what: &str, work: impl Future<Output = T>) -> T {
     Progress::default().during(what, work).await
 }
 

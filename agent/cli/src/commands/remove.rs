@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Exit, Failure, Outcome, out, terminal};
 use farmhand_control::{due_now, jobs};
 
-pub async fn run(db: &Db, names: &[String], yes: bool, as_json: bool) -> Outcome {
+pub(super) async fn run(db: &Db, names: &[String], yes: bool, as_json: bool) -> Outcome {
     let mut running = 0;
     for name in names {
         running += usize::from(jobs::one(db, name).await?.running_at.is_some());

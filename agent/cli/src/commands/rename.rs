@@ -9,7 +9,7 @@ use super::{Exit, Failure, Outcome, out, progress};
 use farmhand_control::jobs;
 use farmhand_core::definition::check_name;
 
-pub async fn run(db: &Db, former: &str, name: &str, as_json: bool) -> Outcome {
+pub(super) async fn run(db: &Db, former: &str, name: &str, as_json: bool) -> Outcome {
     if let Err(rule) = check_name(name) {
         return Err(Failure::usage(format!("{name} is not a valid job name")).next(rule));
     }

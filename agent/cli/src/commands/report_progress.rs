@@ -12,13 +12,13 @@ use super::{Exit, Failure, Outcome};
 const VARIABLE: &str = "FARMHAND_PROGRESS_FD";
 
 #[derive(Args, Debug)]
-pub struct ProgressArgs {
+pub(crate) struct ProgressArgs {
     /// What the next attempt needs to go on from here; it finds it in FARMHAND_CHECKPOINT. One line of at most
     /// 4095 bytes. Without it, only a sign of life
     checkpoint: Option<String>,
 }
 
-pub fn run(args: &ProgressArgs) -> Outcome {
+pub(super) fn run(args: &ProgressArgs) -> Outcome {
     let line = line(args.checkpoint.as_deref().unwrap_or_default())?;
     let number = std::env::var(VARIABLE).map_err(|_| outside("is not set"))?;
     let number: i32 = (number.parse().ok())

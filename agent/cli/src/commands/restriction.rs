@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{DatabaseArgs, Exit, Failure, Outcome, out};
 
 #[derive(Args, Debug)]
-pub struct RestrictionArgs {
+pub(crate) struct RestrictionArgs {
     #[command(subcommand)]
     command: RestrictionCommand,
     #[command(flatten)]
@@ -30,7 +30,7 @@ enum RestrictionCommand {
     Rm { login: String },
 }
 
-pub async fn run(args: &RestrictionArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(args: &RestrictionArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     let (login, said) = match &args.command {
         RestrictionCommand::Ls => {

@@ -13,7 +13,7 @@ use farmhand_control::runs::together;
 use farmhand_control::{Action, BulkAction, Refusal};
 
 #[derive(Args, Debug)]
-pub struct RunArgs {
+pub(crate) struct RunArgs {
     #[command(subcommand)]
     command: RunCommand,
     #[command(flatten)]
@@ -64,7 +64,7 @@ enum RunCommand {
     },
 }
 
-pub async fn run(args: &RunArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(args: &RunArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     match &args.command {
         RunCommand::Ls(list) => runs::list(&db, list, as_json).await,

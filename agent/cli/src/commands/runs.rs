@@ -18,7 +18,7 @@ use super::{Exit, Failure, Outcome, completion, out};
 use farmhand_control::jobs;
 
 #[derive(Args, Clone, Debug, Default)]
-pub struct ListArgs {
+pub(crate) struct ListArgs {
     /// Runs of this job only
     #[arg(long, add = completion::job_names())]
     pub job: Option<String>,
@@ -58,7 +58,7 @@ fn state(word: &str) -> Result<RunState, String> {
 ///
 /// # Errors
 /// 3 when there is no such job, or it has no run.
-pub async fn number(db: &Db, text: &str, key: Option<&str>) -> Result<i64, Failure> {
+pub(super) async fn number(db: &Db, text: &str, key: Option<&str>) -> Result<i64, Failure> {
     match (text.parse(), key) {
         (Ok(run), None) => return Ok(run),
         (Ok(_), Some(_)) => {
@@ -91,7 +91,7 @@ pub async fn number(db: &Db, text: &str, key: Option<&str>) -> Result<i64, Failu
     }
 }
 
-pub async fn list(db: &Db, args: &ListArgs, as_json: bool) -> Outcome {
+pub(super) async fn list(db: &Db, args: &ListArgs, as_json: bool) -> Outcome {
     if let Some(job) = &args.job {
         jobs::known(db, job).await?;
     }
@@ -170,7 +170,7 @@ fn named(row: &RunItem) -> String {
     }
 }
 
-pub async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
+pub(super) async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
     let Some(detail) = reading::run(db, run_id).await? else {
         return Err(no_run(run_id).into());
     };

@@ -16,7 +16,7 @@ use super::{Exit, Failure, Outcome, key, out};
 use farmhand_policy::trust::{self, DEFAULT_FILE, Document, PrivateKey, Trust};
 
 #[derive(Args, Debug)]
-pub struct SignArgs {
+pub(crate) struct SignArgs {
     /// Job files; of a directory all *.toml in it and below it. FILE.sig is written beside each
     #[arg(required = true)]
     path: Vec<PathBuf>,
@@ -29,7 +29,7 @@ pub struct SignArgs {
 }
 
 /// Writes the signature of each file beside it.
-pub fn run(args: &SignArgs, as_json: bool) -> Outcome {
+pub(crate) fn run(args: &SignArgs, as_json: bool) -> Outcome {
     let key = key::read(&args.key)?;
     let mut by_file: BTreeMap<String, Vec<Wanted>> = BTreeMap::new();
     for job in read_files(&args.path, as_json)?.jobs {

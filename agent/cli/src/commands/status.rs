@@ -9,12 +9,12 @@ use farmhand_store::reading::{self, FarmNow, FarmTotals, Finding};
 use super::{DatabaseArgs, Exit, Outcome, out};
 
 #[derive(Args, Debug)]
-pub struct StatusArgs {
+pub(crate) struct StatusArgs {
     #[command(flatten)]
     database: DatabaseArgs,
 }
 
-pub async fn run(args: &StatusArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(args: &StatusArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     let status = reading::status(&db).await?;
     if as_json {

@@ -8,7 +8,7 @@ use farmhand_core::input::stream::{Handed, ITEMS_FAILED};
 use farmhand_core::stream::PROGRESS_FD;
 use farmhand_engine::stream::engine::{Engine, EngineError};
 
-pub fn run() -> Outcome {
+pub(super) fn run() -> Outcome {
     let handed: Handed = serde_json::from_reader(std::io::stdin().lock()).map_err(|e| {
         Failure::usage("there is no stream on stdin")
             .why(e)

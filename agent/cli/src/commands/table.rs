@@ -10,13 +10,13 @@ use super::out;
 /// Columns of text. On a terminal too narrow for them times of today lose their date, then the widest columns fold, between
 /// words if they can; where not even words fit, each row becomes a block of lines. Nothing is cut off. Without a terminal they
 /// are as wide as they like.
-pub fn table(headers: &[&str], rows: Vec<Vec<String>>) {
+pub(crate) fn table(headers: &[&str], rows: Vec<Vec<String>>) {
     table_with_optional(headers, rows, &[]);
 }
 
 /// As [`table`], but where a terminal has no room these columns are left out, the first of them first, and a note says so.
 /// Blocks have room for all.
-pub fn table_with_optional(headers: &[&str], mut rows: Vec<Vec<String>>, optional: &[&str]) {
+pub(crate) fn table_with_optional(headers: &[&str], mut rows: Vec<Vec<String>>, optional: &[&str]) {
     for cell in rows.iter_mut().flatten() {
         *cell = printable(cell);
     }
@@ -175,7 +175,7 @@ fn blocks(headers: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String 
 }
 
 /// Names and values, one to a line.
-pub fn pairs(pairs: &[(&str, String)]) {
+pub(crate) fn pairs(pairs: &[(&str, String)]) {
     let (widest, width) = (
         pairs.iter().map(|(name, _)| name.len()).max().unwrap_or(0),
         out::width(),

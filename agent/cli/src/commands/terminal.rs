@@ -7,7 +7,7 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use super::{Exit, Failure};
 
 /// Whether there is somebody to ask.
-pub fn can_ask() -> bool {
+pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
@@ -15,7 +15,7 @@ pub fn can_ask() -> bool {
 ///
 /// # Errors
 /// When the terminal goes away.
-pub fn ask(question: &str) -> Result<String, Failure> {
+pub(super) fn ask(question: &str) -> Result<String, Failure> {
     let mut err = io::stderr().lock();
     err.write_all(question.as_bytes())?;
     err.flush()?;
@@ -30,7 +30,7 @@ pub fn ask(question: &str) -> Result<String, Failure> {
 ///
 /// # Errors
 /// When the terminal cannot be told not to show it.
-pub fn ask_secret(question: &str) -> Result<String, Failure> {
+pub(crate) fn ask_secret(question: &str) -> Result<String, Failure> {
     let stdin = io::stdin();
     let before = tcgetattr(&stdin).map_err(io::Error::from)?;
     let mut quiet = before.clone();
@@ -46,7 +46,7 @@ pub fn ask_secret(question: &str) -> Result<String, Failure> {
 ///
 /// # Errors
 /// 4 when it is not confirmed.
-pub fn confirm(danger: &str, name: &str, given: Option<&str>) -> Result<(), Failure> {
+pub(super) fn confirm(danger: &str, name: &str, given: Option<&str>) -> Result<(), Failure> {
     let typed = match given {
         Some(given) => given.to_owned(),
         None if can_ask() => ask(&format!("{danger}\nType \"{name}\" to go on: "))?,

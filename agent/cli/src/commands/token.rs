@@ -16,7 +16,7 @@ use farmhand_web::auth::token;
 const LONGEST: Duration = Duration::from_secs(10 * 366 * 86_400);
 
 #[derive(Args, Debug)]
-pub struct TokenArgs {
+pub(crate) struct TokenArgs {
     #[command(subcommand)]
     command: TokenCommand,
     #[command(flatten)]
@@ -66,7 +66,7 @@ fn validity(text: &str) -> Result<Duration, String> {
     Ok(valid)
 }
 
-pub async fn run(args: &TokenArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(args: &TokenArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     match &args.command {
         TokenCommand::Create {
@@ -120,7 +120,7 @@ pub async fn run(args: &TokenArgs, as_json: bool) -> Outcome {
 ///
 /// # Errors
 /// 4 when a good token has the name.
-pub async fn create(
+pub(super) async fn create(
     db: &Db,
     name: &str,
     may: (Role, &[String]),
@@ -139,7 +139,7 @@ pub async fn create(
 }
 
 /// The jobs of a restriction, for people.
-pub fn named(jobs: Option<&[String]>) -> String {
+pub(super) fn named(jobs: Option<&[String]>) -> String {
     jobs.map_or_else(|| "all".to_owned(), |jobs| jobs.join(" "))
 }
 

@@ -8,7 +8,7 @@ use farmhand_store::jobs::{Listed, Scope};
 use farmhand_store::protocol::Triggers;
 
 /// The jobs that its ends start.
-pub fn after(triggers: &Triggers) -> String {
+pub(super) fn after(triggers: &Triggers) -> String {
     if triggers.children.is_empty() {
         return "-".to_owned();
     }
@@ -22,7 +22,7 @@ pub fn after(triggers: &Triggers) -> String {
 ///
 /// # Errors
 /// Unknown parents and circles.
-pub fn check(
+pub(super) fn check(
     sources: &[Source],
     jobs: &[JobDefinition],
     present: &[Listed],

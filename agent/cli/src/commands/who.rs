@@ -1,7 +1,7 @@
 //! Who does this.
 
 /// Who does this, as the database remembers it: user@host.
-pub fn who() -> String {
+pub(super) fn who() -> String {
     let user = ["SUDO_USER", "USER", "LOGNAME"]
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|user| !user.is_empty()))

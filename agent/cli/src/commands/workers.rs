@@ -29,7 +29,7 @@ use super::{Exit, Failure, Outcome};
 /// SIGTERM, SIGINT: no further round begins, and what runs may come to its end; again: the workers get SIGTERM, then SIGKILL.
 /// SIGQUIT: SIGKILL at once.
 #[derive(Args, Debug)]
-pub struct WorkersArgs {
+pub(crate) struct WorkersArgs {
     /// How many at a time
     #[arg(short = 'n', long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1000))]
     instances: u16,
@@ -50,7 +50,7 @@ pub struct WorkersArgs {
     command: Vec<String>,
 }
 
-pub fn run(args: &WorkersArgs, json: bool) -> Outcome {
+pub(super) fn run(args: &WorkersArgs, json: bool) -> Outcome {
     let tasks: Vec<Task> = (0..args.instances).map(|n| args.task(n)).collect();
     let (graph, _) = plan::graph(&tasks);
     let course = Course::new(&tasks, &graph, tasks.len(), &BTreeSet::new())

@@ -12,7 +12,7 @@ use super::{Check, Level};
 const LAG_BYTES: i64 = 16 << 20;
 
 /// Whether a failover can lose what agents were told.
-pub fn standby(server: &Server) -> Check {
+pub(crate) fn standby(server: &Server) -> Check {
     let named = &server.synchronous_standby_names;
     match (named.is_empty(), server.synchronous_standbys, server.standbys) {
         (true, _, 0) => Check::bad(
@@ -51,7 +51,7 @@ pub fn standby(server: &Server) -> Check {
 }
 
 /// How far the standbys are behind.
-pub fn lag(server: &Server) -> Check {
+pub(crate) fn lag(server: &Server) -> Check {
     match server.standby_lag_bytes {
         None if server.standbys == 0 => Check::ok("standby lag", "no standby"),
         None => Check::ok("standby lag", "the server does not tell this role"),
@@ -69,7 +69,7 @@ pub fn lag(server: &Server) -> Check {
 }
 
 /// What stands in between.
-pub fn pooler(server: &Server, link: &Link) -> Check {
+pub(crate) fn pooler(server: &Server, link: &Link) -> Check {
     // A backend that is older than the connection was lent by somebody in between.
     let lent = server.backend_age_seconds > link.connected_for.as_secs_f64();
     if !lent && !link.shared_backend {
@@ -96,7 +96,7 @@ pub fn pooler(server: &Server, link: &Link) -> Check {
 }
 
 /// The servers of a URL that names several, each with what it answered; what a URL of one server costs.
-pub fn servers(answers: &[(String, Result<Role, StoreError>)], standbys: i64) -> Option<Check> {
+pub(crate) fn servers(answers: &[(String, Result<Role, StoreError>)], standbys: i64) -> Option<Check> {
     if answers.len() < 2 {
         return (standbys > 0).then(|| {
             Check::bad(

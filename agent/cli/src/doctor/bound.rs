@@ -6,7 +6,7 @@ use farmhand_store::bound::BoundNode;
 use super::{Check, Level};
 
 /// `own`: whether this connection's login may act for `address`, the one that an agent here would have.
-pub fn judge(bound: &[BoundNode], address: &str, own: &Result<(), StoreError>) -> Vec<Check> {
+pub(crate) fn judge(bound: &[BoundNode], address: &str, own: &Result<(), StoreError>) -> Vec<Check> {
     let mut checks = vec![match bound.len() {
         0 => Check::ok("logins", "no node is bound to a login"),
         n => Check::ok("logins", format!("{n} nodes are bound to a login each")),

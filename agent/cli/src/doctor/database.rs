@@ -15,7 +15,7 @@ const SNAPSHOT_TRANSACTIONS: i64 = 1_000_000;
 
 /// How the connection looked from this side.
 #[derive(Clone, Copy, Debug)]
-pub struct Link {
+pub(crate) struct Link {
     /// From before connecting until the survey's answer, on this machine's monotonic clock.
     pub connected_for: Duration,
     pub round_trip: Duration,
@@ -26,7 +26,7 @@ pub struct Link {
 }
 
 /// The server, whatever database is in it.
-pub fn server(server: &Server, link: &Link) -> Vec<Check> {
+pub(crate) fn server(server: &Server, link: &Link) -> Vec<Check> {
     vec![
         version(server),
         durability(server),
@@ -162,7 +162,7 @@ fn connections(server: &Server) -> Check {
 }
 
 /// The farm's own tables.
-pub fn farm(farm: &Farm, own_version: &str) -> Vec<Check> {
+pub(crate) fn farm(farm: &Farm, own_version: &str) -> Vec<Check> {
     vec![versions(farm, own_version)]
 }
 
@@ -187,7 +187,7 @@ fn versions(farm: &Farm, own: &str) -> Check {
 pub(super) mod tests {
     use super::*;
 
-    pub fn good() -> (Server, Link) {
+    pub(crate) fn good() -> (Server, Link) {
         let server = Server {
             version_num: 150_018,
             version: "15.18".into(),

@@ -7,7 +7,7 @@ use super::{Check, Level};
 const BUMP: &str = "where targets store fences, compare the highest with `farmhand epoch`; `farmhand epoch bump --above FENCE` goes above it";
 
 /// Whether claims are open, and whether a bump may have been forgotten.
-pub fn judge(newest: &Epoch) -> Check {
+pub(crate) fn judge(newest: &Epoch) -> Check {
     let epoch = newest.epoch;
     let Some(closed) = newest.closed() else {
         if newest.guessed {

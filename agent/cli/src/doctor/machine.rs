@@ -18,11 +18,11 @@ const OLDEST_KERNEL: (u32, u32) = (5, 10);
 
 /// What was seen.
 #[derive(Debug)]
-pub struct Machine {
+pub(crate) struct Machine {
     pub kernel: String,
     pub root: bool,
     /// Agents that talk to networks as root.
-    pub agents_of_root: Vec<i32>,
+    pub(crate) agents_of_root: Vec<i32>,
     pub capabilities: Capabilities,
     pub slewed: bool,
     pub state_dir: StateDir,
@@ -30,7 +30,7 @@ pub struct Machine {
 
 /// What was found about the state directory.
 #[derive(Debug)]
-pub struct StateDir {
+pub(crate) struct StateDir {
     pub path: PathBuf,
     /// Of the directory, or of the nearest one above that exists; else why that cannot be written to.
     pub free_bytes: io::Result<u64>,
@@ -39,7 +39,7 @@ pub struct StateDir {
 }
 
 /// Looks around. The process must have one thread.
-pub fn look(state_dir: &Path) -> Machine {
+pub(crate) fn look(state_dir: &Path) -> Machine {
     Machine {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         root: rustix::process::geteuid().is_root(),
@@ -90,7 +90,7 @@ fn fifo(dir: &Path) -> io::Result<()> {
 }
 
 /// Judges what was seen.
-pub fn judge(machine: &Machine) -> Vec<Check> {
+pub(crate) fn judge(machine: &Machine) -> Vec<Check> {
     let capabilities = &machine.capabilities;
     vec![
         kernel(&machine.kernel),

@@ -1,21 +1,21 @@
 //! What a machine and a database allow, and what it costs where they do not. Looking and judging are apart:
 //! [`machine::look`] and the store's survey look, the rest only decides.
 
-pub mod availability;
-pub mod bound;
-pub mod database;
-pub mod epoch;
-pub mod machine;
-pub mod notify;
-pub mod rights;
-pub mod tables;
+pub(crate) mod availability;
+pub(crate) mod bound;
+pub(crate) mod database;
+pub(crate) mod epoch;
+pub(crate) mod machine;
+pub(crate) mod notify;
+pub(crate) mod rights;
+pub(crate) mod tables;
 
 use serde::Serialize;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Level {
+pub(crate) enum Level {
     Ok,
     /// Good to know; nothing to fix unless wanted.
     Note,
@@ -27,7 +27,7 @@ pub enum Level {
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Check {
+pub(crate) struct Check {
     pub check: &'static str,
     pub level: Level,
     pub found: String,
@@ -40,7 +40,7 @@ pub struct Check {
 
 impl Check {
     /// A check that found nothing to complain of.
-    pub fn ok(check: &'static str, found: impl Into<String>) -> Self {
+    pub(crate) fn ok(check: &'static str, found: impl Into<String>) -> Self {
         Self {
             check,
             level: Level::Ok,
@@ -51,7 +51,7 @@ impl Check {
     }
 
     /// Something that is not as it could be: what that costs, and what to do about it.
-    pub fn bad(
+    pub(crate) fn bad(
         level: Level,
         check: &'static str,
         found: impl Into<String>,
@@ -68,6 +68,6 @@ impl Check {
 }
 
 /// The worst of all levels.
-pub fn worst(checks: &[Check]) -> Level {
+pub(crate) fn worst(checks: &[Check]) -> Level {
     checks.iter().map(|check| check.level).max().unwrap_or(Level::Ok)
 }

@@ -5,7 +5,7 @@ use farmhand_store::notify::TargetRow;
 use super::{Check, Level};
 
 /// What is to be said of one target.
-pub fn judge(target: &TargetRow) -> Check {
+pub(crate) fn judge(target: &TargetRow) -> Check {
     let name = &target.name;
     if target.spec.is_none() {
         return Check::bad(

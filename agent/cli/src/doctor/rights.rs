@@ -6,7 +6,7 @@ use farmhand_store::survey::Rights;
 use super::{Check, Level};
 
 /// `exposed`: the connection is neither on this machine nor under TLS.
-pub fn judge(rights: &Rights, target: &str, exposed: bool) -> Vec<Check> {
+pub(crate) fn judge(rights: &Rights, target: &str, exposed: bool) -> Vec<Check> {
     vec![
         encryption(target, exposed),
         roles(rights),

@@ -5,7 +5,7 @@ use farmhand_store::tables::TableSurvey;
 use super::{Check, Level};
 
 /// What is to be said of one table job.
-pub fn judge(job: &TableSurvey) -> Vec<Check> {
+pub(crate) fn judge(job: &TableSurvey) -> Vec<Check> {
     let mut checks = vec![match &job.problem {
         None => Check::ok(
             "table job",
@@ -37,7 +37,7 @@ pub fn judge(job: &TableSurvey) -> Vec<Check> {
 }
 
 /// With which login agents write the rows, when there are any to be written.
-pub fn login(jobs: &[TableSurvey]) -> Option<Check> {
+pub(crate) fn login(jobs: &[TableSurvey]) -> Option<Check> {
     let node = jobs.iter().find_map(|job| job.own_login.as_deref())?;
     Some(Check::bad(
         Level::Note,

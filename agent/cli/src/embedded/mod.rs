@@ -12,10 +12,12 @@ use std::io;
 use std::path::PathBuf;
 
 pub use place::Place;
-pub use server::{Embedded, end_with_parent};
+pub use server::Embedded;
+pub(crate) use server::end_with_parent;
 
 /// Why there is no embedded PostgreSQL, and what to do about it.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what it means")]
 pub enum EmbeddedError {
     #[error(
         "PostgreSQL's server programs are not on this machine (looked on PATH and in /usr/lib/postgresql)"

@@ -16,7 +16,9 @@ pub struct Place {
     pub data: PathBuf,
     /// Where a new cluster is made; what lies there was interrupted.
     pub(super) unfinished: PathBuf,
+    /// The directory of its socket.
     pub sockets: PathBuf,
+    /// Its server log.
     pub log: PathBuf,
     /// The user to become; `None` when this process is not root and stays who it is.
     pub(super) user: Option<Account>,

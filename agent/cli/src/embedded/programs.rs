@@ -7,15 +7,15 @@ const OLDEST: u32 = 15;
 
 /// One installation of the server programs.
 #[derive(Clone, Debug)]
-pub struct Programs {
+pub(super) struct Programs {
     pub initdb: PathBuf,
     pub postgres: PathBuf,
     /// The number before the dot: it decides whether a data directory can be opened.
-    pub major: String,
+    pub(crate) major: String,
 }
 
 /// The installation that opens `data`, or for new data the first one on PATH, else the newest of Debian's.
-pub fn find(data: &Path) -> Result<Programs, EmbeddedError> {
+pub(super) fn find(data: &Path) -> Result<Programs, EmbeddedError> {
     let installed = installed();
     let wanted = match std::fs::read_to_string(data.join("PG_VERSION")) {
         Ok(version) => Some(version.trim().to_owned()),

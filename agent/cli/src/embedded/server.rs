@@ -251,7 +251,7 @@ fn spawn(place: &Place, programs: &Programs) -> Result<(i32, Receiver<ExitStatus
 }
 
 /// Has the kernel send `signal` to the child when the thread that spawns it ends.
-pub fn end_with_parent(command: &mut Command, signal: i32) {
+pub(crate) fn end_with_parent(command: &mut Command, signal: i32) {
     let parent = std::process::id();
     let arm = move || {
         // SAFETY: prctl and getppid are plain system calls, allowed between fork and exec.

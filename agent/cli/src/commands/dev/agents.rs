@@ -14,7 +14,7 @@ use crate::commands::{Exit, Failure};
 use crate::embedded::end_with_parent;
 
 /// This binary as a command that talks to the farm's database and knows no other settings.
-pub fn farmhand(url: &str) -> Result<Command, Failure> {
+pub(super) fn farmhand(url: &str) -> Result<Command, Failure> {
     let mut command = Command::new(std::env::current_exe()?);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("FARMHAND_") {
@@ -26,7 +26,7 @@ pub fn farmhand(url: &str) -> Result<Command, Failure> {
 }
 
 /// One agent and how it was started.
-pub struct Agent {
+pub(super) struct Agent {
     pub name: String,
     pub listen: SocketAddr,
     pub log: PathBuf,
@@ -35,7 +35,7 @@ pub struct Agent {
 }
 
 /// An agent that ended by itself, or by somebody's hand.
-pub struct Dead {
+pub(crate) struct Dead {
     pub name: String,
     pub pid: u32,
     pub status: ExitStatus,
@@ -44,7 +44,7 @@ pub struct Dead {
     pub command_line: String,
 }
 
-pub struct Agents {
+pub(super) struct Agents {
     all: Vec<Agent>,
     dir: PathBuf,
     url: String,
@@ -55,7 +55,7 @@ impl Agents {
     ///
     /// # Errors
     /// The first agent's port is taken.
-    pub fn new(dir: &Path, url: &str, args: &DevArgs) -> Result<Self, Failure> {
+    pub(super) fn new(dir: &Path, url: &str, args: &DevArgs) -> Result<Self, Failure> {
         let mut port = args.port;
         let mut all = Vec::new();
         for number in 1..=args.agents {
@@ -74,21 +74,21 @@ impl Agents {
         })
     }
 
-    pub fn start_all(&mut self) -> Result<(), Failure> {
+    pub(crate) fn start_all(&mut self) -> Result<(), Failure> {
         self.all.iter_mut().try_for_each(|agent| agent.start(&self.url))
     }
 
-    pub fn all(&self) -> &[Agent] {
+    pub(super) fn all(&self) -> &[Agent] {
         &self.all
     }
 
     /// Every process that belongs to the farm and no longer descends from this one names this directory.
-    pub fn dir(&self) -> &Path {
+    pub(super) fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// Has every agent look for work now.
-    pub fn look(&self) {
+    pub(super) fn look(&self) {
         for pid in self.all.iter().filter_map(Agent::pid) {
             // SAFETY: signals a child that has not been reaped.
             unsafe { libc::kill(pid.cast_signed(), libc::SIGALRM) };
@@ -97,7 +97,7 @@ impl Agents {
 
     /// Those that ended since the last call. Only agents are waited for here: whoever else ends is reaped by
     /// its own thread or, adopted, at the end.
-    pub fn reap(&mut self) -> Vec<Dead> {
+    pub(super) fn reap(&mut self) -> Vec<Dead> {
         let url = &self.url;
         self.all.iter_mut().filter_map(|agent| agent.reap(url)).collect()
     }
@@ -132,7 +132,7 @@ impl Agent {
         }
     }
 
-    pub fn pid(&self) -> Option<u32> {
+    pub(super) fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 

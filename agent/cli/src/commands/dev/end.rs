@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Ends every process of the farm in `dir` but its database, within six seconds. Returns what is left, which
 /// then hangs in the kernel.
-pub fn agents(dir: &Path, signals: &Signals, database: i32) -> Vec<i32> {
+pub(super) fn agents(dir: &Path, signals: &Signals, database: i32) -> Vec<i32> {
     let farm = || members(dir, database);
     for agent in farm().iter().filter(|member| kin::is(member.pid, "agent", dir)) {
         let _ = process::signal(agent, Signal::QUIT);

@@ -5,10 +5,10 @@ use std::path::Path;
 use farmhand_os::process;
 
 /// The subcommands that name a state directory.
-pub const WORDS: [&str; 4] = ["agent", "helper", "reaper", "warden"];
+pub(crate) const WORDS: [&str; 4] = ["agent", "helper", "reaper", "warden"];
 
 /// Whether a process is `farmhand WORD` with its state in or below `dir`.
-pub fn is(pid: i32, word: &str, dir: &Path) -> bool {
+pub(super) fn is(pid: i32, word: &str, dir: &Path) -> bool {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words: Vec<_> = bytes.split(|b| *b == 0).map(String::from_utf8_lossy).collect();
     let ours = words.get(1).is_some_and(|first| first == word);
@@ -19,7 +19,7 @@ pub fn is(pid: i32, word: &str, dir: &Path) -> bool {
 }
 
 /// The warden of the agent with this state directory.
-pub fn warden(state_dir: &Path) -> Option<i32> {
+pub(super) fn warden(state_dir: &Path) -> Option<i32> {
     let pids = process::all().into_iter().map(|stat| stat.pid);
     pids.into_iter().find(|pid| is(*pid, "warden", state_dir))
 }

@@ -25,7 +25,7 @@ use agents::Agents;
 use signals::{Event, Signals};
 
 #[derive(Args, Debug)]
-pub struct DevArgs {
+pub(crate) struct DevArgs {
     /// How many agents to start
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=32))]
     agents: u16,
@@ -45,7 +45,7 @@ const STAYS_UP: Duration = Duration::from_secs(10);
 
 /// Runs until a signal ends it. On the main thread, before there are others: the signals are blocked here for
 /// all of them, and children get their death signal when *this* thread ends.
-pub fn run(args: &DevArgs) -> Outcome {
+pub(super) fn run(args: &DevArgs) -> Outcome {
     let signals = Signals::take()?;
     orphans::adopt()?;
     let dir = directory(&args.data)?;

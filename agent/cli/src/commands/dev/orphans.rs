@@ -8,14 +8,14 @@ use farmhand_os::reap;
 ///
 /// # Errors
 /// A kernel that is too old.
-pub fn adopt() -> io::Result<()> {
+pub(crate) fn adopt() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(
         rustix::process::getpid(),
     ))?)
 }
 
 /// Lets those that ended go, but for `kept`: somebody else waits for these.
-pub fn reap(kept: &[i32]) {
+pub(super) fn reap(kept: &[i32]) {
     while let reap::Peek::Zombie(pid) = reap::peek() {
         // The kernel shows the same one until it is reaped: the others have their turn at the next call.
         if kept.contains(&pid) || reap::one(pid).is_none() {

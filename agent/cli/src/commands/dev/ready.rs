@@ -15,7 +15,7 @@ const BOUND: Duration = Duration::from_secs(90);
 ///
 /// # Errors
 /// An agent ended, or the leases do not come.
-pub fn wait(agents: &mut Agents, signals: &Signals) -> Result<bool, Failure> {
+pub(super) fn wait(agents: &mut Agents, signals: &Signals) -> Result<bool, Failure> {
     let deadline = Instant::now() + BOUND;
     super::say(&format!("starting {}", names(agents.all().iter())));
     loop {

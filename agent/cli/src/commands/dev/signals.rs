@@ -7,7 +7,7 @@ use farmhand_os::signal::stray;
 
 /// What the loop is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub(super) enum Event {
     /// Ctrl-C, SIGTERM, or the terminal is gone.
     End,
     /// A child ended.
@@ -21,14 +21,14 @@ pub enum Event {
 const ENDING: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
 /// The set of signals that this process takes by asking. Children start with none blocked.
-pub struct Signals(libc::sigset_t);
+pub(super) struct Signals(libc::sigset_t);
 
 impl Signals {
     /// Blocks the signals for this thread and those it will start.
     ///
     /// # Errors
     /// None that a valid set can cause.
-    pub fn take() -> io::Result<Self> {
+    pub(super) fn take() -> io::Result<Self> {
         // SAFETY: the set is plain data, initialised by sigemptyset before it is read.
         unsafe {
             let mut set = std::mem::zeroed();
@@ -46,7 +46,7 @@ impl Signals {
     }
 
     /// The next event, at most after `timeout`.
-    pub fn wait(&self, timeout: Duration) -> Event {
+    pub(super) fn wait(&self, timeout: Duration) -> Event {
         let timeout = libc::timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(timeout.subsec_nanos()),

@@ -12,7 +12,7 @@ fn takeover(ttl: Duration) -> f64 {
     ttl.as_secs_f64() * 1.1 + 2.0
 }
 
-pub fn print(dir: &Path, url: &str, login: &str, agents: &Agents, postgres: i32, ttl: Duration) {
+pub(super) fn print(dir: &Path, url: &str, login: &str, agents: &Agents, postgres: i32, ttl: Duration) {
     let program = std::env::current_exe().map_or("farmhand".to_owned(), |p| p.display().to_string());
     let program = shell_word(&program);
     let url_file = shell_word(&dir.join("url").display().to_string());
@@ -85,7 +85,7 @@ Logs are {dir}/farm-*.log. Ctrl-C ends all of it; the next start finds its data 
 }
 
 /// An agent that dies stays dead: what happens to its runs is worth seeing.
-pub fn print_death(dead: &Dead, ttl: Duration) {
+pub(crate) fn print_death(dead: &Dead, ttl: Duration) {
     super::say(&format!(
         "
 {name} (pid {pid}) ended: {status}. Unless it is started again before its lease is over, its runs are on

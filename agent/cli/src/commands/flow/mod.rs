@@ -19,7 +19,7 @@ use farmhand_engine::flow::load::{LoadError, Source, load};
 use farmhand_engine::flow::plan::{self, Plan};
 
 #[derive(Args, Debug)]
-pub struct FlowArgs {
+pub(crate) struct FlowArgs {
     #[command(subcommand)]
     command: FlowCommand,
 }
@@ -42,7 +42,7 @@ enum FlowCommand {
 
 /// Which tasks.
 #[derive(Args, Clone, Debug)]
-pub struct SourceArgs {
+pub(crate) struct SourceArgs {
     /// A directory of annotated scripts, one shell file with annotated functions, or a job file (*.toml)
     #[arg(value_name = "DIR|FILE")]
     path: Option<PathBuf>,
@@ -110,7 +110,7 @@ struct Loaded {
     pools: BTreeMap<String, u32>,
 }
 
-pub fn run(args: &FlowArgs, json: bool) -> Outcome {
+pub(super) fn run(args: &FlowArgs, json: bool) -> Outcome {
     match &args.command {
         FlowCommand::Plan(args) => show_plan(args, json),
         FlowCommand::Run(args) => run::run(args, json),

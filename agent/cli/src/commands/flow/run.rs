@@ -26,7 +26,7 @@ use farmhand_engine::flow::spawn::Spawner;
 use farmhand_engine::locks::Locks;
 
 #[derive(Args, Debug)]
-pub struct RunArgs {
+pub(crate) struct RunArgs {
     #[command(flatten)]
     source: SourceArgs,
     /// At most this many tasks at a time [default: 64, or 4 for each CPU if that is more]
@@ -61,11 +61,11 @@ pub struct RunArgs {
     gantt: bool,
 }
 
-pub fn time(text: &str) -> Result<Duration, String> {
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
     parse_duration(text)
 }
 
-pub fn run(args: &RunArgs, json: bool) -> Outcome {
+pub(super) fn run(args: &RunArgs, json: bool) -> Outcome {
     let mut flow = flow(args)?;
     flow.source.judge(&flow.graph)?;
     refuse_unexecutable(&flow.tasks)?;

@@ -10,7 +10,7 @@ use farmhand_engine::flow::fifo::{Status, WaitError, alone, status, wait};
 use farmhand_engine::flow::marks;
 
 #[derive(Args, Debug)]
-pub struct InitArgs {
+pub(crate) struct InitArgs {
     /// A directory that does not exist yet, or one that this command made; private to its user
     #[arg(value_name = "DIR")]
     dir: PathBuf,
@@ -23,7 +23,7 @@ pub struct InitArgs {
 }
 
 #[derive(Args, Debug)]
-pub struct WaitArgs {
+pub(crate) struct WaitArgs {
     /// Tasks or marks
     #[arg(required = true)]
     names: Vec<String>,
@@ -36,7 +36,7 @@ pub struct WaitArgs {
 }
 
 #[derive(Args, Debug)]
-pub struct MarkArgs {
+pub(crate) struct MarkArgs {
     /// This task's name, or a mark that it provides
     name: String,
     /// The flow's directory [default: $FARMHAND_DEPS]
@@ -50,7 +50,7 @@ pub struct MarkArgs {
     task: Option<String>,
 }
 
-pub fn run_init(args: &InitArgs, json: bool) -> Outcome {
+pub(crate) fn run_init(args: &InitArgs, json: bool) -> Outcome {
     alone::init(&args.dir, &args.names, args.again).map_err(|e| cannot(&args.dir, e))?;
     if json {
         out::json(&serde_json::json!({"dir": args.dir, "names": args.names}));
@@ -65,7 +65,7 @@ fn cannot(dir: &Path, error: std::io::Error) -> Failure {
 }
 
 /// Waits for all; the exit code is that of the first name, in the order given, that did not succeed.
-pub fn run_wait(args: &WaitArgs, json: bool) -> Outcome {
+pub(crate) fn run_wait(args: &WaitArgs, json: bool) -> Outcome {
     let deps = deps(args.deps.as_ref())?;
     let deadline = args.timeout.map(|t| Instant::now() + t);
     let mut failed = None;
@@ -88,7 +88,7 @@ pub fn run_wait(args: &WaitArgs, json: bool) -> Outcome {
     }
 }
 
-pub fn run_mark(args: &MarkArgs) -> Outcome {
+pub(crate) fn run_mark(args: &MarkArgs) -> Outcome {
     let deps = deps(args.deps.as_ref())?;
     if alone::is_alone(&deps) {
         let word = if args.code == 0 { "ok" } else { "failed" };

@@ -21,7 +21,7 @@ use super::progress::Progress;
 use super::{Exit, Failure, Outcome, out};
 
 #[derive(Args, Debug)]
-pub struct ImportArgs {
+pub(crate) struct ImportArgs {
     #[command(subcommand)]
     from: From,
 }
@@ -56,7 +56,7 @@ struct Target {
 /// When the other scheduler fires what became a job.
 type Times = fn(&Imported, Timestamp, u32) -> Vec<Timestamp>;
 
-pub fn run(args: &ImportArgs, as_json: bool) -> Outcome {
+pub(super) fn run(args: &ImportArgs, as_json: bool) -> Outcome {
     match &args.from {
         From::Crontab(args) => crontab::run(args, as_json),
         From::Systemd(args) => systemd::run(args, as_json),

@@ -46,7 +46,7 @@ struct Granted {
 }
 
 /// The exit code: the command's, or the one for a lock that others hold.
-pub async fn run(args: &LockArgs, name: &str) -> Result<i32, Failure> {
+pub(super) async fn run(args: &LockArgs, name: &str) -> Result<i32, Failure> {
     let timing = LeaseTiming::new(args.ttl).map_err(|e| Failure::usage(e.to_string()))?;
     let timing = timing.with_slewed_clock(slewed_beyond(SLEW_LIMIT));
     let config = args.database.config()?;

@@ -25,7 +25,7 @@ use super::{DatabaseArgs, Exit, Failure, Outcome, out};
 ///
 /// The exit code is the command's.
 #[derive(Args, Debug)]
-pub struct LockArgs {
+pub(crate) struct LockArgs {
     /// With --local several, all of them at once. =SEATS: so many may hold it at a time, each with a number from 1 in FARMHAND_SLOT
     #[arg(required = true, value_name = "NAME[=SEATS]", value_parser = name)]
     names: Vec<(String, u32)>,
@@ -69,7 +69,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-pub fn run(args: &LockArgs) -> Outcome {
+pub(super) fn run(args: &LockArgs) -> Outcome {
     let mut names = args.names.clone();
     names.sort();
     names.dedup();

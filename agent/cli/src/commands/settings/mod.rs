@@ -24,7 +24,7 @@ use farmhand_warden_client::privsep::{self, Purpose};
 use serde_json::Value;
 
 /// The variables of this process.
-pub fn environment() -> BTreeMap<String, String> {
+pub(super) fn environment() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
         .collect()
@@ -44,7 +44,7 @@ enum Origin {
 ///
 /// # Errors
 /// Every mistake in flags, environment and file; exit code 2.
-pub fn load(args: &AgentArgs, env: &BTreeMap<String, String>) -> Result<AgentConfig, Failure> {
+pub(super) fn load(args: &AgentArgs, env: &BTreeMap<String, String>) -> Result<AgentConfig, Failure> {
     let path = file(args, env);
     let source = path.as_deref().map(read).transpose()?;
     let empty = Source {
@@ -73,7 +73,7 @@ pub fn load(args: &AgentArgs, env: &BTreeMap<String, String>) -> Result<AgentCon
 }
 
 /// The configuration file, if there is one.
-pub fn file(args: &AgentArgs, env: &BTreeMap<String, String>) -> Option<PathBuf> {
+pub(super) fn file(args: &AgentArgs, env: &BTreeMap<String, String>) -> Option<PathBuf> {
     let named = args.config.clone();
     named.or_else(|| env.get("FARMHAND_CONFIG").map(PathBuf::from))
 }

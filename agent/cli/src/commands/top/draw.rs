@@ -11,7 +11,7 @@ use crate::commands::out;
 use crate::commands::status::{counted, due, finding};
 
 /// One table.
-pub struct List {
+pub(super) struct List {
     pub title: String,
     pub headers: Vec<&'static str>,
     pub rows: Vec<Vec<String>>,
@@ -20,7 +20,7 @@ pub struct List {
 }
 
 /// What stands above the lists.
-pub fn head(moment: &Moment) -> Vec<String> {
+pub(super) fn head(moment: &Moment) -> Vec<String> {
     let farm = &moment.farm;
     let mut lines = vec![format!(
         "{} nodes, {} of {} slots, due: {}, waiting: {}  {}",
@@ -35,7 +35,7 @@ pub fn head(moment: &Moment) -> Vec<String> {
     lines
 }
 
-pub fn lists(moment: &Moment) -> Vec<List> {
+pub(super) fn lists(moment: &Moment) -> Vec<List> {
     let (farm, now) = (&moment.farm, moment.farm.db_now);
     let list = |title: String, headers: &[&'static str], rows: Vec<Vec<String>>, total: i64| List {
         title,
@@ -140,7 +140,7 @@ fn age(now: Timestamp, at: Timestamp) -> String {
 }
 
 /// The whole screen: never more lines or columns than there are. What does not fit is counted.
-pub fn page(moment: &Moment, trouble: Option<&str>, width: usize, height: usize) -> Vec<String> {
+pub(super) fn page(moment: &Moment, trouble: Option<&str>, width: usize, height: usize) -> Vec<String> {
     let mut lines = head(moment);
     if let Some(trouble) = trouble {
         lines.push(format!("! {trouble}"));

@@ -20,7 +20,7 @@ use super::{DatabaseArgs, Exit, Outcome, out};
 const ROWS: i64 = 200;
 
 #[derive(Args, Debug)]
-pub struct TopArgs {
+pub(crate) struct TopArgs {
     /// How often it is drawn, from 1s
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = interval)]
     every: Duration,
@@ -39,7 +39,7 @@ fn interval(text: &str) -> Result<Duration, String> {
     Ok(every)
 }
 
-pub async fn run(args: &TopArgs, as_json: bool) -> Outcome {
+pub(super) async fn run(args: &TopArgs, as_json: bool) -> Outcome {
     let db = args.database.connect().await?;
     let first = read(&db).await?;
     if as_json {

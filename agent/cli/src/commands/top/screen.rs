@@ -9,12 +9,12 @@ use tokio::sync::mpsc;
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
-pub enum Key {
+pub(super) enum Key {
     Leave,
     Other,
 }
 
-pub struct Screen {
+pub(crate) struct Screen {
     before: Termios,
     keys: mpsc::UnboundedReceiver<u8>,
 }
@@ -22,7 +22,7 @@ pub struct Screen {
 impl Screen {
     /// # Errors
     /// When the terminal cannot be set.
-    pub fn open() -> io::Result<Self> {
+    pub(super) fn open() -> io::Result<Self> {
         let before = tcgetattr(io::stdin())?;
         let mut raw = before.clone();
         raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
@@ -38,7 +38,7 @@ impl Screen {
     }
 
     /// Columns and lines.
-    pub fn size(&self) -> (usize, usize) {
+    pub(super) fn size(&self) -> (usize, usize) {
         let size = tcgetwinsize(io::stdout()).ok();
         let (width, height) = size.map_or((80, 24), |s| (s.ws_col, s.ws_row));
         let or = |n: u16, other: usize| if n == 0 { other } else { usize::from(n) };
@@ -46,7 +46,7 @@ impl Screen {
     }
 
     /// Draws over what is there, without clearing first: that would flicker.
-    pub fn show(&mut self, lines: &[String]) {
+    pub(super) fn show(&mut self, lines: &[String]) {
         let mut text = String::from("\x1b[H");
         for (nth, line) in lines.iter().enumerate() {
             if nth > 0 {
@@ -60,7 +60,7 @@ impl Screen {
     }
 
     /// The next key; when the terminal is gone, a wish to leave.
-    pub async fn key(&mut self) -> Key {
+    pub(super) async fn key(&mut self) -> Key {
         match self.keys.recv().await {
             Some(b'q' | b'Q') | None => Key::Leave,
             Some(_) => Key::Other,
