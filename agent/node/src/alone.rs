@@ -15,7 +15,7 @@ const UNSURE: Duration = Duration::from_secs(60);
 const UNSURE_RENEWALS: u32 = 8;
 
 #[derive(Debug, Default)]
-pub struct Alone {
+pub(crate) struct Alone {
     shown: Option<EpochKey>,
     latest: i64,
     /// A later heartbeat is of somebody else.
@@ -25,12 +25,12 @@ pub struct Alone {
 
 impl Alone {
     /// A statement that adds to the heartbeat is sent.
-    pub fn sends(&mut self) {
+    pub(crate) fn sends(&mut self) {
         self.ours_until = self.ours_until.saturating_add(1);
     }
 
     /// A renewal was answered. False when somebody else has renewed the session, too.
-    pub fn answered(&mut self, now: BootInstant, shown: EpochKey, renewals: i64) -> bool {
+    pub(crate) fn answered(&mut self, now: BootInstant, shown: EpochKey, renewals: i64) -> bool {
         if let Some((_, renewals)) = &mut self.unsure {
             *renewals += 1;
         }
@@ -47,12 +47,12 @@ impl Alone {
     }
 
     /// The database may show something as held that this agent asked for and does not know.
-    pub fn unsure(&mut self, now: BootInstant) {
+    pub(crate) fn unsure(&mut self, now: BootInstant) {
         self.unsure = Some((now, 0));
     }
 
     /// Whether what is held and unknown may be this agent's own.
-    pub fn may_have_claimed(&self, now: BootInstant) -> bool {
+    pub(crate) fn may_have_claimed(&self, now: BootInstant) -> bool {
         let lasts = |(since, renewals)| now < since + UNSURE || renewals < UNSURE_RENEWALS;
         self.unsure.is_some_and(lasts)
     }

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 ///
 /// # Errors
 /// When the name is not one entry's, or leads out of the directory; as for any file.
-pub fn open(dir: &Path, name: &str) -> io::Result<File> {
+pub(crate) fn open(dir: &Path, name: &str) -> io::Result<File> {
     if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
         return Err(io::Error::other("not the name of a file in this directory"));
     }

@@ -15,21 +15,26 @@ use crate::runlog::RunLogConfig;
 pub struct TlsFiles {
     /// The certificate and what stands between it and its root, in PEM.
     pub cert: PathBuf,
+    /// The certificate's private key, in PEM.
     pub key: PathBuf,
 }
 
 /// What one agent runs with. Raw flags, environment and file are merged and checked before this exists.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
+    /// The URL of the farm's database.
     pub database_url: String,
     /// With another login, for all that touches users' tables; without one the agent's own does.
     pub rows_database_url: Option<String>,
+    /// The machine's name, which people are shown besides the address.
     pub node_name: String,
     /// Key of the node's lease; unique in the farm.
     pub address: String,
     /// Attempts that may run here at once.
     pub slots: u32,
+    /// The node's labels, which jobs can ask for.
     pub labels: BTreeMap<String, String>,
+    /// Where metrics and health are served; nowhere when absent.
     pub listen: Option<SocketAddr>,
     /// Whether the API and the page are served there too, besides metrics and health.
     pub api: bool,
@@ -39,6 +44,7 @@ pub struct AgentConfig {
     pub tls: Option<TlsFiles>,
     /// Who may sign people in before it.
     pub proxy: Option<TrustedProxy>,
+    /// Where wardens, their attempts and the agent's own files are.
     pub state_dir: PathBuf,
     /// From 3 s up.
     pub lease_ttl: Duration,
@@ -64,7 +70,7 @@ pub struct AgentConfig {
 
 /// What a running agent takes over when it reads its configuration again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tunable {
+pub(crate) struct Tunable {
     pub slots: u32,
     pub labels: BTreeMap<String, String>,
     pub stop_timeout: Duration,
@@ -73,7 +79,7 @@ pub struct Tunable {
 
 impl AgentConfig {
     /// The settings that may change while the agent runs.
-    pub fn tunable(&self) -> Tunable {
+    pub(crate) fn tunable(&self) -> Tunable {
         Tunable {
             slots: self.slots,
             labels: self.labels.clone(),

@@ -7,7 +7,7 @@ use farmhand_warden_client::wire::Kind;
 
 /// Of wardens that are up, and of those whose death is not proven yet.
 #[derive(Debug, Default)]
-pub struct Confirmations(HashMap<Kind, Told>);
+pub(crate) struct Confirmations(HashMap<Kind, Told>);
 
 #[derive(Debug)]
 struct Told {
@@ -17,23 +17,23 @@ struct Told {
 
 impl Confirmations {
     /// A warden said at its hello when its end is.
-    pub fn insert(&mut self, kind: Kind, confirmed: BootInstant) {
+    pub(crate) fn insert(&mut self, kind: Kind, confirmed: BootInstant) {
         let asking = false;
         self.0.insert(kind, Told { confirmed, asking });
     }
 
     /// It is proven dead.
-    pub fn remove(&mut self, kind: Kind) {
+    pub(crate) fn remove(&mut self, kind: Kind) {
         self.0.remove(&kind);
     }
 
     /// It is being told of a new end.
-    pub fn asking(&mut self, kind: Kind) {
+    pub(crate) fn asking(&mut self, kind: Kind) {
         self.0.entry(kind).and_modify(|told| told.asking = true);
     }
 
     /// It has answered what it was told, with what holds now; or it has not, in time.
-    pub fn answered(&mut self, kind: Kind, confirmed: Option<BootInstant>) {
+    pub(crate) fn answered(&mut self, kind: Kind, confirmed: Option<BootInstant>) {
         if let Some(told) = self.0.get_mut(&kind) {
             told.asking = false;
             told.confirmed = told.confirmed.max(confirmed.unwrap_or_default());
@@ -41,13 +41,13 @@ impl Confirmations {
     }
 
     /// Those that are not being asked.
-    pub fn unasked(&self) -> Vec<Kind> {
+    pub(crate) fn unasked(&self) -> Vec<Kind> {
         let unasked = self.0.iter().filter(|(_, told)| !told.asking);
         unasked.map(|(kind, _)| *kind).collect()
     }
 
     /// Whether every end is at least as late as needed of its kind.
-    pub fn reach(&self, needed: impl Fn(Kind) -> BootInstant) -> bool {
+    pub(crate) fn reach(&self, needed: impl Fn(Kind) -> BootInstant) -> bool {
         self.0.iter().all(|(kind, told)| told.confirmed >= needed(*kind))
     }
 }

@@ -19,7 +19,7 @@ use crate::row_writer::RowBell;
 use farmhand_telemetry::events::Events;
 
 /// What every part of the agent needs and none owns.
-pub struct Context {
+pub(crate) struct Context {
     pub config: AgentConfig,
     /// The pool for everything but renewals.
     pub db: Db,
@@ -52,7 +52,7 @@ pub type Reload = Box<dyn Fn() -> Result<AgentConfig, String> + Send + Sync>;
 
 impl Context {
     /// The part of the configuration that may change while the agent runs.
-    pub fn tunable(&self) -> Tunable {
+    pub(crate) fn tunable(&self) -> Tunable {
         self.tunable
             .read()
             .unwrap_or_else(PoisonError::into_inner)
@@ -60,7 +60,7 @@ impl Context {
     }
 
     /// What this node says about itself when it opens a session under `incarnation`.
-    pub fn node_info(&self, incarnation: Uuid) -> NodeInfo {
+    pub(crate) fn node_info(&self, incarnation: Uuid) -> NodeInfo {
         let (config, tunable) = (&self.config, self.tunable());
         let last = self.memory.latest().filter(|m| m.address == config.address);
         NodeInfo {

@@ -12,7 +12,7 @@ const DRIFT_PER_MS_US: u64 = 5_000;
 /// was sent and before the answer was received. Bounds that agree are narrowed to what they share; bounds
 /// that contradict (a clock stepped) replace what was known.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct DbClock {
+pub(crate) struct DbClock {
     known: Option<Bounds>,
 }
 
@@ -26,7 +26,7 @@ struct Bounds {
 
 impl DbClock {
     /// The database said `db_now` somewhere between `sent` and `received`.
-    pub fn observe(&mut self, sent: BootInstant, received: BootInstant, db_now: Timestamp) {
+    pub(crate) fn observe(&mut self, sent: BootInstant, received: BootInstant, db_now: Timestamp) {
         let now = db_now.as_microsecond();
         let new = Bounds {
             low: now - micros(received),
@@ -37,33 +37,33 @@ impl DbClock {
         self.known = Some(shared.filter(|s| s.low <= s.high).unwrap_or(new));
     }
 
-    pub fn known(&self) -> bool {
+    pub(crate) fn known(&self) -> bool {
         self.known.is_some()
     }
 
     /// What the database's clock shows at least at `at`; the epoch while it has never answered.
-    pub fn at(&self, at: BootInstant) -> Timestamp {
+    pub(crate) fn at(&self, at: BootInstant) -> Timestamp {
         self.known
             .and_then(|b| Timestamp::from_microsecond(micros(at).saturating_add(b.low)).ok())
             .unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
     /// When, by this machine's stopwatch, the database's clock has surely reached `when`; `now` if that is past.
-    pub fn boot_at(&self, when: Timestamp, now: BootInstant) -> BootInstant {
+    pub(crate) fn boot_at(&self, when: Timestamp, now: BootInstant) -> BootInstant {
         let offset = self.known.map_or(0, |b| b.low);
         let boot = when.as_microsecond().saturating_sub(offset);
         BootInstant(u64::try_from(boot).unwrap_or(0).saturating_mul(1_000)).max(now)
     }
 
     /// The database's wall clock minus this machine's, in milliseconds; None while the database has never answered.
-    pub fn offset_ms(&self, at: BootInstant) -> Option<i64> {
+    pub(crate) fn offset_ms(&self, at: BootInstant) -> Option<i64> {
         self.known?;
         let wall = Timestamp::now().as_microsecond();
         Some(self.at(at).as_microsecond().saturating_sub(wall) / 1_000)
     }
 
     /// The database's wall clock minus this machine's, in seconds.
-    pub fn offset_from_wall(&self, at: BootInstant) -> f64 {
+    pub(crate) fn offset_from_wall(&self, at: BootInstant) -> f64 {
         let wall = Timestamp::now().as_microsecond();
         (self.at(at).as_microsecond() - wall) as f64 / 1e6
     }

@@ -5,7 +5,7 @@ use farmhand_warden_client::Paths;
 use farmhand_warden_client::wire::AttemptId;
 
 /// Beside everything else; says what stays.
-pub async fn discard(paths: Paths, id: AttemptId, events: &Events) {
+pub(crate) async fn discard(paths: Paths, id: AttemptId, events: &Events) {
     let (run_id, attempt) = (id.run_id, id.attempt);
     if let Err(error) = paths.discard(id).await {
         let error = error.to_string();

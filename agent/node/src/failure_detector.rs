@@ -12,7 +12,7 @@ use farmhand_store::protocol::Poll;
 
 /// What a poll of the farm made ripe.
 #[derive(Debug, Default)]
-pub struct Ripe {
+pub(crate) struct Ripe {
     pub expire: Vec<(NodeKey, Duration)>,
     pub release: Vec<HeldOverKey>,
     pub free: Vec<NamedKey>,
@@ -20,7 +20,7 @@ pub struct Ripe {
 }
 
 /// One agent's view of the others.
-pub struct FailureDetector {
+pub(crate) struct FailureDetector {
     timing: LeaseTiming,
     slewed: bool,
     stopwatches: Stopwatches,
@@ -43,7 +43,7 @@ pub struct FailureDetector {
 
 impl FailureDetector {
     /// `longest`: of the leases that the agent remembers.
-    pub fn new(timing: LeaseTiming, slewed: bool, longest: Duration) -> Self {
+    pub(crate) fn new(timing: LeaseTiming, slewed: bool, longest: Duration) -> Self {
         Self {
             timing,
             slewed,
@@ -63,45 +63,45 @@ impl FailureDetector {
     }
 
     /// True once per due poll; the caller then sends it.
-    pub fn take_due(&mut self, now: BootInstant) -> bool {
+    pub(crate) fn take_due(&mut self, now: BootInstant) -> bool {
         let due = !self.in_flight && now >= self.next_poll;
         self.in_flight |= due;
         due
     }
 
     /// Whether notifications arrive: what polls are for besides silent nodes.
-    pub fn told(&mut self, told: bool) {
+    pub(crate) fn told(&mut self, told: bool) {
         self.told = told;
     }
 
     /// Look again at once.
-    pub fn poll_now(&mut self) {
+    pub(crate) fn poll_now(&mut self) {
         self.next_poll = BootInstant(0);
     }
 
-    pub fn next_wakeup(&self) -> Option<BootInstant> {
+    pub(crate) fn next_wakeup(&self) -> Option<BootInstant> {
         (!self.in_flight).then_some(self.next_poll)
     }
 
     /// Which nodes to ask for.
-    pub fn ask(&self, now: BootInstant) -> MarksBelow {
+    pub(crate) fn ask(&self, now: BootInstant) -> MarksBelow {
         self.stopwatches.nodes.ask(now)
     }
 
     /// The next server may be an older copy of the last: every stopwatch starts anew.
-    pub fn reconnected(&mut self) {
+    pub(crate) fn reconnected(&mut self) {
         self.reset();
         self.poll_now();
     }
 
     /// A poll had no answer.
-    pub fn poll_failed(&mut self, now: BootInstant) {
+    pub(crate) fn poll_failed(&mut self, now: BootInstant) {
         self.in_flight = false;
         self.next_poll = now + self.timing.poll_every(self.told);
     }
 
     /// Returns the epoch left behind if this poll shows another one.
-    pub fn polled(&mut self, own: &str, received: BootInstant, poll: &Poll) -> Option<i64> {
+    pub(crate) fn polled(&mut self, own: &str, received: BootInstant, poll: &Poll) -> Option<i64> {
         self.in_flight = false;
         let now = poll.database.key();
         let before = self.shown.replace((now.clone(), poll.database.epoch));
@@ -168,7 +168,7 @@ impl FailureDetector {
 
     /// For how long of a hold this epoch has been watched, when that is more than the database says by a tenth and a
     /// second: an attempt that it does not know lives for that long beyond its lease.
-    pub fn held(&self, now: BootInstant, poll: &Poll) -> Option<Duration> {
+    pub(crate) fn held(&self, now: BootInstant, poll: &Poll) -> Option<Duration> {
         let known = millis(poll.database.held_ms);
         let held = now.saturating_since(self.since?).saturating_sub(self.longest);
         let more = held > known + known / 10 + Duration::from_secs(1);
@@ -176,7 +176,7 @@ impl FailureDetector {
     }
 
     /// What may be done now, each handed out once until [`FailureDetector::done`].
-    pub fn take_ripe(&mut self, now: BootInstant) -> Ripe {
+    pub(crate) fn take_ripe(&mut self, now: BootInstant) -> Ripe {
         if self.slewed {
             return Ripe::default();
         }
@@ -197,12 +197,12 @@ impl FailureDetector {
     }
 
     /// The statement about `token` was answered, or failed.
-    pub fn done(&mut self, token: &str) {
+    pub(crate) fn done(&mut self, token: &str) {
         self.acting.remove(token);
         self.poll_now();
     }
 
-    pub fn set_slewed(&mut self, slewed: bool) {
+    pub(crate) fn set_slewed(&mut self, slewed: bool) {
         if slewed {
             self.reset();
         }
@@ -210,26 +210,26 @@ impl FailureDetector {
     }
 
     /// A renewal was answered there, and what runs here was compared.
-    pub fn compared(&mut self, with: EpochKey) {
+    pub(crate) fn compared(&mut self, with: EpochKey) {
         self.compared = Some(with);
     }
 
     /// Whether runs may be claimed: claims are open, and nothing runs here that this database does not know as ours.
-    pub fn may_claim(&self) -> bool {
+    pub(crate) fn may_claim(&self) -> bool {
         let compared = self.compared.as_ref();
         self.claims_open && compared.is_some() && compared == self.shown.as_ref().map(|(key, _)| key)
     }
 }
 
-pub fn node_token(k: &NodeKey) -> String {
+pub(crate) fn node_token(k: &NodeKey) -> String {
     format!("node {} {}", k.address, k.session)
 }
 
-pub fn held_token(k: &HeldOverKey) -> String {
+pub(crate) fn held_token(k: &HeldOverKey) -> String {
     format!("held {} {}", k.run_id, k.attempt)
 }
 
-pub fn named_token(k: &NamedKey) -> String {
+pub(crate) fn named_token(k: &NamedKey) -> String {
     format!("named {}", k.name)
 }
 

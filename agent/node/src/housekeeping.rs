@@ -31,7 +31,7 @@ const LOOK_AT_CLOCK: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_secs(5);
 
 /// The running timetable.
-pub struct Housekeeper {
+pub(crate) struct Housekeeper {
     stop: oneshot::Sender<()>,
     lease: JoinHandle<()>,
     /// None where nobody could fetch them.
@@ -39,7 +39,7 @@ pub struct Housekeeper {
 }
 
 impl Housekeeper {
-    pub async fn stop(self, ctx: &Context) {
+    pub(crate) async fn stop(self, ctx: &Context) {
         let _ = self.stop.send(());
         if let Err(e) = self.lease.await {
             tracing::debug!("housekeeping did not stop: {e}");
@@ -56,7 +56,7 @@ impl Housekeeper {
 ///
 /// # Errors
 /// When the scheduler cannot be started.
-pub async fn start(ctx: Arc<Context>) -> Result<Housekeeper, JobSchedulerError> {
+pub(crate) async fn start(ctx: Arc<Context>) -> Result<Housekeeper, JobSchedulerError> {
     let snapshots = ctx.config.listen.map(|_| {
         let metrics = ctx.events.metrics.clone();
         Arc::new(Snapshots::new(

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use crate::signals::Signal;
 
 /// What happened.
-pub enum Input {
+pub(crate) enum Input {
     Renewed {
         sent: BootInstant,
         result: Result<Renewed, StoreError>,
@@ -78,7 +78,7 @@ pub enum Input {
 }
 
 /// What the session learns from its wardens.
-pub enum WardenInput {
+pub(crate) enum WardenInput {
     Event(Kind, Event),
     /// It was told its end: what holds now, if it answered.
     Told(Kind, Option<BootInstant>),
@@ -92,7 +92,7 @@ pub enum WardenInput {
 
 /// Why an attempt was not started.
 #[derive(Debug)]
-pub enum NotStarted {
+pub(crate) enum NotStarted {
     /// What it is given makes more bytes than any warden takes, here or elsewhere.
     TooLong(usize),
     /// By the machine: others may start it.
@@ -103,7 +103,7 @@ pub enum NotStarted {
 
 /// What became of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
+pub(crate) enum Settled {
     /// Written down; the run is over.
     Done,
     /// Written down; due again after so long.
@@ -113,7 +113,7 @@ pub enum Settled {
 }
 
 /// A statement about another node was answered.
-pub struct Watched {
+pub(crate) struct Watched {
     pub(crate) token: String,
     pub(crate) event: Option<farmhand_telemetry::events::Event>,
     /// Runs may have become claimable.
@@ -122,15 +122,15 @@ pub struct Watched {
 
 /// Where answers go: the session of the moment, if any.
 #[derive(Clone, Default)]
-pub struct SessionHandle(Arc<Mutex<Option<mpsc::Sender<Input>>>>);
+pub(crate) struct SessionHandle(Arc<Mutex<Option<mpsc::Sender<Input>>>>);
 
 impl SessionHandle {
-    pub fn set(&self, to: Option<mpsc::Sender<Input>>) {
+    pub(crate) fn set(&self, to: Option<mpsc::Sender<Input>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = to;
     }
 
     /// True if a session took it.
-    pub async fn send(&self, input: Input) -> bool {
+    pub(crate) async fn send(&self, input: Input) -> bool {
         let to = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match to {
             Some(to) => to.send(input).await.is_ok(),

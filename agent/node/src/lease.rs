@@ -19,9 +19,11 @@ const ASK_WARDENS_EVERY: Duration = Duration::from_millis(200);
 pub enum Due {
     /// Not yet, or one is under way.
     Later,
+    /// At once.
     Now,
     /// A warden is behind: it is to be told its deadline again. `first`: it was not behind before.
     Withheld {
+        /// Whether it was in time before.
         first: bool,
     },
 }
@@ -90,7 +92,7 @@ impl Lease {
     }
 
     /// Says whether the machine's clock is slewed, which the deadlines allow for.
-    pub fn set_slewed(&mut self, slewed: bool) {
+    pub(crate) fn set_slewed(&mut self, slewed: bool) {
         self.timing = self.timing.with_slewed_clock(slewed);
     }
 
@@ -144,7 +146,7 @@ impl Lease {
     }
 
     /// A renewal had no answer; `random` is uniform over all of `u64` and spreads the retries (full jitter).
-    pub fn renewal_failed(&mut self, now: BootInstant, random: u64) {
+    pub(crate) fn renewal_failed(&mut self, now: BootInstant, random: u64) {
         self.in_flight = false;
         self.failures = self.failures.saturating_add(1);
         let ceiling = Duration::from_millis(100 << self.failures.min(6)).min(self.timing.renew_every());
@@ -181,7 +183,7 @@ impl Lease {
     }
 
     /// What the latest answer still shows as held and unknown, of these.
-    pub fn still_unknown(&self, ids: &[AttemptId]) -> Vec<Attempt> {
+    pub(crate) fn still_unknown(&self, ids: &[AttemptId]) -> Vec<Attempt> {
         let wanted = |of: &&Attempt| ids.contains(&AttemptId::from(**of));
         self.suspects.keys().filter(wanted).copied().collect()
     }

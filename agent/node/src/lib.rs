@@ -1,5 +1,7 @@
 //! One agent on one server: decides, talks SQL, and hands commands to its warden.
 
+#![warn(missing_docs, unreachable_pub)]
+
 mod agent;
 mod alone;
 mod bell;

@@ -15,7 +15,7 @@ const READ_OUT_WITHIN: Duration = Duration::from_secs(2);
 const PROOFS: usize = 5;
 
 /// Forwards what a warden says; when its connection ends, waits for the proof of its death.
-pub async fn listen(kind: Kind, client: WardenClient, mut notices: Notices, tx: mpsc::Sender<Input>) {
+pub(crate) async fn listen(kind: Kind, client: WardenClient, mut notices: Notices, tx: mpsc::Sender<Input>) {
     let proof = client.proof().clone();
     drop(client);
     let mut reaper_dead = std::pin::pin!(proof.reaper_dead());

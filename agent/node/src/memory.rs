@@ -15,7 +15,7 @@ const FILE: &str = "database.json";
 const LONGEST: u64 = 1 << 16;
 
 /// In memory always as of the latest renewal; on the disk a little behind, but never an epoch.
-pub struct Memory {
+pub(crate) struct Memory {
     dir: PathBuf,
     latest: Mutex<Option<Remembered>>,
     /// Held while the file is written.
@@ -24,7 +24,7 @@ pub struct Memory {
 
 impl Memory {
     /// What the agent before this one left. A file that cannot be read is none: a database that nobody knows is watched.
-    pub fn read(dir: PathBuf) -> Self {
+    pub(crate) fn read(dir: PathBuf) -> Self {
         let left = left(&dir);
         Self {
             dir,
@@ -33,20 +33,20 @@ impl Memory {
         }
     }
 
-    pub fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    pub fn latest(&self) -> Option<Remembered> {
+    pub(crate) fn latest(&self) -> Option<Remembered> {
         lock(&self.latest).clone()
     }
 
     /// The latest, when this database has less than it.
-    pub fn contradicting(&self, shown: &Database) -> Option<Remembered> {
+    pub(crate) fn contradicting(&self, shown: &Database) -> Option<Remembered> {
         self.latest().filter(|memory| memory.contradicts(shown))
     }
 
-    pub fn learn(&self, now: Remembered) {
+    pub(crate) fn learn(&self, now: Remembered) {
         let mut latest = lock(&self.latest);
         match latest.as_mut() {
             Some(latest) => latest.learn(now),
@@ -55,21 +55,21 @@ impl Memory {
     }
 
     /// A poll was answered.
-    pub fn saw(&self, shown: &Database) {
+    pub(crate) fn saw(&self, shown: &Database) {
         if let Some(latest) = lock(&self.latest).as_mut() {
             latest.saw(shown);
         }
     }
 
     /// Claims were confirmed.
-    pub fn claimed(&self, claimed: &[Claimed]) {
+    pub(crate) fn claimed(&self, claimed: &[Claimed]) {
         if let Some(latest) = lock(&self.latest).as_mut() {
             claimed.iter().for_each(|c| latest.claimed(c.fence, c.run_id));
         }
     }
 
     /// Whether the disk has the epoch that `latest` has.
-    pub fn is_durable(&self) -> bool {
+    pub(crate) fn is_durable(&self) -> bool {
         let epoch = |of: &Option<Remembered>| of.as_ref().map(|m| (m.farm_id, m.id));
         // A write under way is not waited for.
         self.written
@@ -79,7 +79,7 @@ impl Memory {
 
     /// Writes what is latest. A new epoch is on the disk when this returns true; the rest is left to the system, for a lost
     /// pulse costs only a wait. It may block; while it does, others do nothing.
-    pub fn write(&self) -> io::Result<bool> {
+    pub(crate) fn write(&self) -> io::Result<bool> {
         let Ok(mut written) = self.written.try_lock() else {
             return Ok(false);
         };

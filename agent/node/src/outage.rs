@@ -9,15 +9,15 @@ use farmhand_store::StoreError;
 
 /// Since when the database does not answer this agent. It may last longer than a session.
 #[derive(Debug, Default)]
-pub struct Outage(Mutex<Option<BootInstant>>);
+pub(crate) struct Outage(Mutex<Option<BootInstant>>);
 
 impl Outage {
-    pub fn lasts(&self) -> bool {
+    pub(crate) fn lasts(&self) -> bool {
         self.since().is_some()
     }
 
     /// The database did not answer at `now`. Whether the outage begins with that.
-    pub fn begin(&self, now: BootInstant) -> bool {
+    pub(crate) fn begin(&self, now: BootInstant) -> bool {
         let mut since = self.since();
         let begins = since.is_none();
         since.get_or_insert(now);
@@ -25,7 +25,7 @@ impl Outage {
     }
 
     /// The database answered at `now`: how long it had not, if there was an outage.
-    pub fn end(&self, now: BootInstant) -> Option<Duration> {
+    pub(crate) fn end(&self, now: BootInstant) -> Option<Duration> {
         self.since().take().map(|since| now.saturating_since(since))
     }
 
@@ -36,7 +36,7 @@ impl Outage {
 
 /// What it means when a statement is not answered in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unanswered {
+pub(crate) enum Unanswered {
     /// A small statement, which a database that is there answers in time.
     Outage,
     /// It may merely take long, on a user's table perhaps. As an outage it would keep dead nodes from being expired for as
@@ -46,7 +46,7 @@ pub enum Unanswered {
 
 impl Unanswered {
     /// Whether this failure says that the database is away.
-    pub fn is_outage(self, error: &StoreError) -> bool {
+    pub(crate) fn is_outage(self, error: &StoreError) -> bool {
         match error {
             StoreError::TimedOut { .. } => self == Self::Outage,
             error => error.is_away(),

@@ -20,7 +20,7 @@ const ROW_MAX: usize = 64 << 10;
 const WINDOW_ROWS: u64 = 8;
 
 /// Follows one attempt's local files. What it has read stays pending until [`Shipper::sent`].
-pub struct Shipper {
+pub(crate) struct Shipper {
     id: AttemptId,
     dir: PathBuf,
     /// Absent until it is known where an earlier agent stopped.
@@ -38,7 +38,7 @@ pub struct Shipper {
 
 impl Shipper {
     /// `keep` bytes are kept in the database. `fresh`: nothing of it can be there yet.
-    pub fn new(id: AttemptId, dir: PathBuf, keep: u64, fresh: bool) -> Self {
+    pub(crate) fn new(id: AttemptId, dir: PathBuf, keep: u64, fresh: bool) -> Self {
         Self {
             id,
             reader: fresh.then(|| OutputReader::new(dir.clone(), 0)),
@@ -55,12 +55,12 @@ impl Shipper {
     }
 
     /// Whether it must be told where to resume.
-    pub fn unplaced(&self) -> bool {
+    pub(crate) fn unplaced(&self) -> bool {
         self.reader.is_none()
     }
 
     /// Resumes after the last byte that the database has.
-    pub fn place(&mut self, position: i64) {
+    pub(crate) fn place(&mut self, position: i64) {
         self.reader = Some(OutputReader::new(
             self.dir.clone(),
             u64::try_from(position).unwrap_or(0),
@@ -71,7 +71,7 @@ impl Shipper {
     ///
     /// # Errors
     /// When the local files cannot be read.
-    pub fn read(&mut self) -> io::Result<()> {
+    pub(crate) fn read(&mut self) -> io::Result<()> {
         if !self.rows.is_empty() || self.trim.is_some() {
             self.more = true;
             return Ok(());
@@ -107,23 +107,23 @@ impl Shipper {
     }
 
     /// Rows to write, and positions [from, to) of rows sent earlier that the window has left.
-    pub fn pending(&mut self) -> (&[LogChunk], Option<(i64, i64)>) {
+    pub(crate) fn pending(&mut self) -> (&[LogChunk], Option<(i64, i64)>) {
         (self.rows.make_contiguous(), self.trim)
     }
 
     /// What was pending is in the database.
-    pub fn sent(&mut self) {
+    pub(crate) fn sent(&mut self) {
         self.rows.clear();
         self.trim = None;
     }
 
     /// Bytes that the database does not keep.
-    pub fn cut(&self) -> u64 {
+    pub(crate) fn cut(&self) -> u64 {
         self.cut
     }
 
     /// The last round may have stopped before the end.
-    pub fn more(&self) -> bool {
+    pub(crate) fn more(&self) -> bool {
         self.more
     }
 

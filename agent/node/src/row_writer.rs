@@ -16,16 +16,16 @@ const AWAY: Duration = Duration::from_secs(5);
 
 /// Rung by whoever knows that there is something to write.
 #[derive(Clone, Default)]
-pub struct RowBell(Arc<Notify>);
+pub(crate) struct RowBell(Arc<Notify>);
 
 impl RowBell {
-    pub fn ring(&self) {
+    pub(crate) fn ring(&self) {
         self.0.notify_one();
     }
 }
 
 /// Runs until it is aborted: what is not written by then is written by others. `rows` writes, `db` reads what is to be written.
-pub fn start(bell: RowBell, db: Db, rows: Db) -> JoinHandle<()> {
+pub(crate) fn start(bell: RowBell, db: Db, rows: Db) -> JoinHandle<()> {
     tokio::spawn(async move {
         let mut writer = RowWriter::default();
         let mut wait = None;

@@ -23,7 +23,7 @@ const RUNS_BATCH: usize = 10_000;
 const START_OVER: Duration = Duration::from_secs(60);
 
 /// Nodes that wake for a due instant by themselves, one after the other.
-pub const TRYING_RANKS: usize = 3;
+pub(crate) const TRYING_RANKS: usize = 3;
 
 /// By then the first ranks have fired it, or a poll has shown it overdue.
 const LEFT_TO_OTHERS: Duration = Duration::from_secs(3);
@@ -53,7 +53,7 @@ impl CachedJob {
 }
 
 /// The jobs as this agent last saw them, and what it waits for.
-pub struct Scheduler {
+pub(crate) struct Scheduler {
     me: String,
     live: Vec<String>,
     jobs: HashMap<String, CachedJob>,
@@ -76,7 +76,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    pub fn new(me: &str) -> Self {
+    pub(crate) fn new(me: &str) -> Self {
         Self {
             me: me.to_owned(),
             live: vec![me.to_owned()],
@@ -96,12 +96,12 @@ impl Scheduler {
     }
 
     /// The newest job change seen.
-    pub fn seq(&self) -> i64 {
+    pub(crate) fn seq(&self) -> i64 {
         self.seq
     }
 
     /// Nodes that may fire, for the order in which they try. A change re-ranks every waiting job.
-    pub fn set_live(&mut self, mut live: Vec<String>) {
+    pub(crate) fn set_live(&mut self, mut live: Vec<String>) {
         if !live.contains(&self.me) {
             live.push(self.me.clone());
         }
@@ -117,7 +117,7 @@ impl Scheduler {
     }
 
     /// Takes a job's row in; returns why its definition cannot be used, if so.
-    pub fn learn(&mut self, row: &JobRow) -> Result<(), String> {
+    pub(crate) fn learn(&mut self, row: &JobRow) -> Result<(), String> {
         self.seq = self.seq.max(row.seq);
         self.forget(&row.job_id);
         let Some(next_run) = row
@@ -144,22 +144,22 @@ impl Scheduler {
     }
 
     /// A poll is sent.
-    pub fn polls(&mut self) {
+    pub(crate) fn polls(&mut self) {
         self.polled_from = self.seq;
     }
 
     /// Whether the database has lost changes that were read before the poll that shows `newest`: it is an older copy.
-    pub fn was_set_back(&self, newest: i64) -> bool {
+    pub(crate) fn was_set_back(&self, newest: i64) -> bool {
         newest < self.polled_from
     }
 
     /// Every job has to be read anew: the database may have given the numbers of changes a second time.
-    pub fn start_over(&mut self) {
+    pub(crate) fn start_over(&mut self) {
         (self.seq, self.polled_from) = (0, 0);
     }
 
     /// All jobs were read; others are gone.
-    pub fn keep(&mut self, all: &HashSet<&str>) {
+    pub(crate) fn keep(&mut self, all: &HashSet<&str>) {
         let gone: Vec<String> = (self.jobs.keys())
             .filter(|job_id| !all.contains(job_id.as_str()))
             .cloned()
@@ -170,20 +170,20 @@ impl Scheduler {
     }
 
     /// Whether there are changes to read, when a poll shows `newest`.
-    pub fn is_behind(&mut self, newest: i64) -> bool {
+    pub(crate) fn is_behind(&mut self, newest: i64) -> bool {
         self.behind = newest != self.seq;
         self.behind
     }
 
     /// Every job change up to `seq` was read.
-    pub fn caught_up(&mut self, seq: i64) {
+    pub(crate) fn caught_up(&mut self, seq: i64) {
         (self.seq, self.behind) = (seq, false);
     }
 
     /// Whether every job has to be read anew: something is overdue that is not as it is known here, although all changes
     /// were read. So it is after a failover that lost some and gave their numbers to others. Once a minute at the most, since
     /// a definition that cannot be used here is never known.
-    pub fn starts_over(&mut self, rows: &[Overdue], now: BootInstant) -> bool {
+    pub(crate) fn starts_over(&mut self, rows: &[Overdue], now: BootInstant) -> bool {
         let known = |row: &Overdue| self.jobs.get(&row.job_id).is_some_and(|j| j.rev == row.rev);
         if self.behind || rows.iter().all(known) || self.started_over.is_some_and(|at| now < at + START_OVER)
         {
@@ -196,7 +196,7 @@ impl Scheduler {
 
     /// Jobs that are due in the database and that nobody has fired: tried here at once, whoever's turn it was. One whose
     /// definition here is another than the one that is due waits for it: what is due follows from its own schedule alone.
-    pub fn overdue(&mut self, rows: &[Overdue], db_now: Timestamp) {
+    pub(crate) fn overdue(&mut self, rows: &[Overdue], db_now: Timestamp) {
         for row in rows {
             if let Some(job) = self.jobs.get_mut(&row.job_id).filter(|j| j.rev == row.rev) {
                 self.wakes.remove(&(job.wake, row.job_id.clone()));
@@ -233,12 +233,12 @@ impl Scheduler {
     }
 
     /// When the next job may have to be fired, by the database's clock.
-    pub fn next_due(&self) -> Option<Timestamp> {
+    pub(crate) fn next_due(&self) -> Option<Timestamp> {
         self.wakes.first().map(|(at, _)| *at)
     }
 
     /// What to fire now: at most one statement's worth, each job once; call again until there is nothing.
-    pub fn take_due(&mut self, db_now: Timestamp) -> Vec<Fire> {
+    pub(crate) fn take_due(&mut self, db_now: Timestamp) -> Vec<Fire> {
         let (mut fires, mut runs) = (Vec::new(), 0);
         let due = |wakes: &BTreeSet<(Timestamp, String)>| wakes.first().is_some_and(|(at, _)| *at <= db_now);
         while fires.len() < FIRE_BATCH && runs < RUNS_BATCH && due(&self.wakes) {
@@ -292,36 +292,36 @@ impl Scheduler {
     }
 
     /// Something became claimable.
-    pub fn hint(&mut self) {
+    pub(crate) fn hint(&mut self) {
         self.hint = true;
     }
 
     /// Something becomes claimable at `at`.
-    pub fn hint_at(&mut self, at: BootInstant) {
+    pub(crate) fn hint_at(&mut self, at: BootInstant) {
         self.later = Some(self.later.map_or(at, |l| l.min(at)));
     }
 
-    pub fn next_hint(&self) -> Option<BootInstant> {
+    pub(crate) fn next_hint(&self) -> Option<BootInstant> {
         self.later
     }
 
     /// A slot is free again: there may be more than the last claim could take.
-    pub fn hint_if_backlog(&mut self) {
+    pub(crate) fn hint_if_backlog(&mut self) {
         self.hint |= self.backlog;
     }
 
     /// No claim is under way.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.in_flight == 0
     }
 
     /// Live nodes as last seen, in address order, this one among them.
-    pub fn live(&self) -> &[String] {
+    pub(crate) fn live(&self) -> &[String] {
         &self.live
     }
 
     /// Asks for up to `free` runs if there is reason to; one claim is in flight at a time.
-    pub fn take_claim(&mut self, now: BootInstant, free: u32) -> Option<u32> {
+    pub(crate) fn take_claim(&mut self, now: BootInstant, free: u32) -> Option<u32> {
         if self.later.is_some_and(|at| at <= now) {
             (self.later, self.hint) = (None, true);
         }
@@ -335,7 +335,7 @@ impl Scheduler {
     }
 
     /// A claim was answered with `won` runs. A full answer means there may be more.
-    pub fn claimed(&mut self, won: Option<usize>) {
+    pub(crate) fn claimed(&mut self, won: Option<usize>) {
         let asked = std::mem::take(&mut self.in_flight);
         self.answered += 1;
         self.backlog = won.is_some_and(|n| n >= asked as usize);
@@ -343,7 +343,7 @@ impl Scheduler {
     }
 
     /// Claims sent and answered so far.
-    pub fn serials(&self) -> (u64, u64) {
+    pub(crate) fn serials(&self) -> (u64, u64) {
         (self.sent, self.answered)
     }
 }

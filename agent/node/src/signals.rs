@@ -5,7 +5,7 @@ use tokio::sync::mpsc;
 
 /// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
+pub(crate) enum Signal {
     /// SIGINT: finish what runs, then leave; a second one kills.
     Interrupt,
     /// SIGTERM: leave within `stop_timeout`.
@@ -20,7 +20,7 @@ pub enum Signal {
 
 impl Signal {
     /// Whether the agent is to end, sooner or later.
-    pub fn is_leaving(self) -> bool {
+    pub(crate) fn is_leaving(self) -> bool {
         match self {
             Signal::Interrupt | Signal::Terminate | Signal::Quit => true,
             Signal::Reload | Signal::Poll => false,
@@ -32,7 +32,7 @@ impl Signal {
 ///
 /// # Errors
 /// When a handler cannot be installed.
-pub fn listen() -> std::io::Result<mpsc::Receiver<Signal>> {
+pub(crate) fn listen() -> std::io::Result<mpsc::Receiver<Signal>> {
     let (tx, rx) = mpsc::channel(16);
     for (kind, meaning) in [
         (SignalKind::interrupt(), Signal::Interrupt),

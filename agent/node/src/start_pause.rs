@@ -15,7 +15,7 @@ const TRUSTED_AFTER: u32 = 8;
 
 /// Nothing to hold back, unless something was refused.
 #[derive(Debug, Default)]
-pub struct StartPause(Option<Refusals>);
+pub(crate) struct StartPause(Option<Refusals>);
 
 #[derive(Debug)]
 struct Refusals {
@@ -30,7 +30,7 @@ struct Refusals {
 
 impl StartPause {
     /// True if the node could start runs until now. `random` is uniform over all of `u64`.
-    pub fn refused(&mut self, now: BootInstant, random: u64, why: &str) -> bool {
+    pub(crate) fn refused(&mut self, now: BootInstant, random: u64, why: &str) -> bool {
         let refusals = self.0.get_or_insert(Refusals {
             why: None,
             since: now,
@@ -55,7 +55,7 @@ impl StartPause {
     }
 
     /// For how long it could not start any, if it can again.
-    pub fn started(&mut self, now: BootInstant, slots: u32) -> Option<Duration> {
+    pub(crate) fn started(&mut self, now: BootInstant, slots: u32) -> Option<Duration> {
         // Of the claim that met the refusal.
         let refusals = self.0.as_mut().filter(|r| now >= r.until)?;
         refusals.at_once = refusals.at_once.saturating_add(1);
@@ -67,18 +67,18 @@ impl StartPause {
     }
 
     /// When the pause is over, while it lasts.
-    pub fn ends_after(&self, now: BootInstant) -> Option<BootInstant> {
+    pub(crate) fn ends_after(&self, now: BootInstant) -> Option<BootInstant> {
         self.0.as_ref().map(|r| r.until).filter(|until| now < *until)
     }
 
     /// How many of `free` slots to claim for.
-    pub fn bounds(&self, free: usize) -> usize {
+    pub(crate) fn bounds(&self, free: usize) -> usize {
         let at_once = self.0.as_ref().map(|r| r.at_once);
         at_once.map_or(free, |n| free.min(usize::try_from(n).unwrap_or(usize::MAX)))
     }
 
     /// Why it cannot start runs.
-    pub fn why(&self) -> Option<&str> {
+    pub(crate) fn why(&self) -> Option<&str> {
         self.0.as_ref()?.why.as_deref()
     }
 }

@@ -28,12 +28,12 @@ static LAST_SIGN: AtomicU64 = AtomicU64::new(0);
 
 /// Whether this process is a unit of systemd's: on SIGTERM the jobs are left to the next agent. Elsewhere nobody
 /// would come.
-pub fn is_systemd() -> bool {
+pub(crate) fn is_systemd() -> bool {
     std::env::var_os("NOTIFY_SOCKET").is_some() && std::env::var_os("INVOCATION_ID").is_some()
 }
 
 /// The longest that a loop may sleep: a quarter of the watchdog's patience.
-pub fn sign_every() -> Duration {
+pub(crate) fn sign_every() -> Duration {
     static EVERY: OnceLock<Duration> = OnceLock::new();
     *EVERY.get_or_init(|| {
         let patience = sd_notify::watchdog_enabled().map(|patience| patience / 4);
@@ -42,7 +42,7 @@ pub fn sign_every() -> Duration {
 }
 
 /// To be called from each turn of the loop whose hanging must not go unnoticed. Sends no more often than needed.
-pub fn alive(now: BootInstant, status: impl FnOnce() -> String) {
+pub(crate) fn alive(now: BootInstant, status: impl FnOnce() -> String) {
     let last = BootInstant(LAST_SIGN.load(Ordering::Relaxed));
     if now.saturating_since(last) < sign_every() / 2 {
         return;
@@ -57,7 +57,7 @@ pub fn alive(now: BootInstant, status: impl FnOnce() -> String) {
 }
 
 /// The start is over: the agent works, or waits for something that may take any time.
-pub fn ready(status: &str) {
+pub(crate) fn ready(status: &str) {
     READY.store(true, Ordering::Relaxed);
     tell(&[
         NotifyState::Ready,
@@ -66,12 +66,12 @@ pub fn ready(status: &str) {
     ]);
 }
 
-pub fn stopping(status: &str) {
+pub(crate) fn stopping(status: &str) {
     tell(&[NotifyState::Stopping, NotifyState::Status(status)]);
 }
 
 /// For work without a loop of its own. The signs come from the task that does it: work that blocks it sends none.
-pub async fn while_waiting<T>(status: &str, work: impl Future<Output = T>) -> T {
+pub(crate) async fn while_waiting<T>(status: &str, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     loop {
         alive(boot_now(), || status.to_owned());
@@ -83,7 +83,7 @@ pub async fn while_waiting<T>(status: &str, work: impl Future<Output = T>) -> T 
 }
 
 /// Whether the machine goes down, so that no next agent comes. A manager that does not answer says no.
-pub async fn machine_goes_down() -> bool {
+pub(crate) async fn machine_goes_down() -> bool {
     let asked = tokio::process::Command::new("systemctl")
         .arg("is-system-running")
         .stdin(Stdio::null())

@@ -13,13 +13,13 @@ use farmhand_store::protocol::JobRow;
 use farmhand_store::tables::Dispatched;
 
 /// Agents that look by themselves.
-pub const TABLE_RANKS: usize = 2;
+pub(crate) const TABLE_RANKS: usize = 2;
 
 /// The second one's polls are so much rarer.
 const RARER: u32 = 3;
 
 /// Tables looked at by one agent at the same time: slow ones wait for each other, and nothing else for them.
-pub const AT_ONCE: usize = 2;
+pub(crate) const AT_ONCE: usize = 2;
 
 /// After a lock that was not given.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
@@ -40,13 +40,13 @@ struct Watched {
 
 /// The table jobs of the farm.
 #[derive(Debug, Default)]
-pub struct Tables {
+pub(crate) struct Tables {
     jobs: HashMap<String, Watched>,
 }
 
 impl Tables {
     /// Takes a job's row in. A definition that cannot be used is reported elsewhere.
-    pub fn learn(&mut self, row: &JobRow, now: BootInstant) {
+    pub(crate) fn learn(&mut self, row: &JobRow, now: BootInstant) {
         let table = serde_json::from_value::<JobSpec>(row.spec.clone())
             .ok()
             .and_then(|spec| spec.table)
@@ -68,12 +68,12 @@ impl Tables {
     }
 
     /// All jobs were read; others are gone.
-    pub fn keep(&mut self, all: &HashSet<&str>) {
+    pub(crate) fn keep(&mut self, all: &HashSet<&str>) {
         self.jobs.retain(|job_id, _| all.contains(job_id.as_str()));
     }
 
     /// Rows may wait from `at` on.
-    pub fn poll_at(&mut self, job_id: &str, at: BootInstant) {
+    pub(crate) fn poll_at(&mut self, job_id: &str, at: BootInstant) {
         if let Some(watched) = self.jobs.get_mut(job_id) {
             watched.next = if watched.asked { watched.next.min(at) } else { at };
             watched.asked = true;
@@ -81,13 +81,13 @@ impl Tables {
     }
 
     /// Somebody wants every table looked at.
-    pub fn poll_now(&mut self, now: BootInstant) {
+    pub(crate) fn poll_now(&mut self, now: BootInstant) {
         for watched in self.jobs.values_mut() {
             (watched.next, watched.asked) = (now, true);
         }
     }
 
-    pub fn next_poll(&self) -> Option<BootInstant> {
+    pub(crate) fn next_poll(&self) -> Option<BootInstant> {
         if self.in_flight() >= AT_ONCE {
             return None;
         }
@@ -101,7 +101,7 @@ impl Tables {
 
     /// The tables to look at now, by job. `rank` says how many agents come before this one; `random` is
     /// uniform over all of `u64`.
-    pub fn take_due(
+    pub(crate) fn take_due(
         &mut self,
         now: BootInstant,
         rank: impl Fn(&str) -> usize,
@@ -140,7 +140,7 @@ impl Tables {
     }
 
     /// A poll was answered; returns a problem that is news.
-    pub fn polled(
+    pub(crate) fn polled(
         &mut self,
         job_id: &str,
         result: &Result<Dispatched, StoreError>,
@@ -160,7 +160,7 @@ impl Tables {
     }
 
     /// Whether it is news that rows without a key wait.
-    pub fn lacks_keys(&mut self, job_id: &str, answer: &Dispatched) -> bool {
+    pub(crate) fn lacks_keys(&mut self, job_id: &str, answer: &Dispatched) -> bool {
         let before = self.jobs.get_mut(job_id).filter(|_| answer.problem.is_none());
         before
             .is_some_and(|watched| !std::mem::replace(&mut watched.keyless, answer.keyless) && answer.keyless)

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// How an attempt ended, as it is to be written down.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// The run is over.
     Final {
         outcome: Outcome,
@@ -40,7 +40,7 @@ pub enum Verdict {
 
 /// Decides what the end of an attempt means. `cancelled`: somebody asked for its end; `random` is uniform
 /// over all of `u64`.
-pub fn verdict(a: &Assignment, result: &AttemptResult, cancelled: bool, random: u64) -> Verdict {
+pub(crate) fn verdict(a: &Assignment, result: &AttemptResult, cancelled: bool, random: u64) -> Verdict {
     let end = match (result.killed, &result.ending) {
         (Some(KillReason::Lease), _) => return Verdict::Lost { why: LostWhy::Lease },
         (Some(KillReason::Shutdown), _) => return Verdict::Lost { why: LostWhy::Drain },
@@ -137,7 +137,7 @@ fn round_over(
 }
 
 /// The end of a run that could not be started, as if its command had failed.
-pub fn refusal(a: &Assignment, why: String, random: u64) -> Verdict {
+pub(crate) fn refusal(a: &Assignment, why: String, random: u64) -> Verdict {
     if a.is_round() {
         return round_over(a, AttemptEnd::NotStarted, Some(why), false, random);
     }
@@ -168,7 +168,7 @@ fn reason(result: &AttemptResult) -> Option<String> {
 }
 
 /// What goes into the event and the history besides outcome and reason.
-pub fn detail(result: &AttemptResult) -> Value {
+pub(crate) fn detail(result: &AttemptResult) -> Value {
     json!({
         "exit_code": result.exit_code(),
         "signal": result.signal(),

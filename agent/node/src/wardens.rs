@@ -18,14 +18,14 @@ use farmhand_warden_client::{Gone, Launch, Notices, Paths, ProofOfDeath, WardenC
 
 /// Which wardens are told their ends.
 #[derive(Clone, Copy)]
-pub enum Whose {
+pub(crate) enum Whose {
     All,
     /// Those that are not being asked at this moment.
     Unasked,
 }
 
 /// Kernel timer and SIGTERM time.
-pub type Deadlines = (BootInstant, BootInstant);
+pub(crate) type Deadlines = (BootInstant, BootInstant);
 
 enum Slot {
     /// Requests wait for it to come up.
@@ -36,7 +36,7 @@ enum Slot {
 }
 
 /// Owns the connections; everything it does is answered by an [`Input`].
-pub struct Wardens {
+pub(crate) struct Wardens {
     state_dir: PathBuf,
     serving: Serving,
     address: String,
@@ -48,7 +48,7 @@ pub struct Wardens {
 }
 
 impl Wardens {
-    pub fn new(
+    pub(crate) fn new(
         state_dir: PathBuf,
         me: &LeaseIdentity,
         max_attempts: u32,
@@ -71,7 +71,13 @@ impl Wardens {
     }
 
     /// Takes a connected warden in and listens to it.
-    pub fn insert(&mut self, kind: Kind, client: WardenClient, notices: Notices, deadlines: Deadlines) {
+    pub(crate) fn insert(
+        &mut self,
+        kind: Kind,
+        client: WardenClient,
+        notices: Notices,
+        deadlines: Deadlines,
+    ) {
         tokio::spawn(listen(kind, client.clone(), notices, self.tx.clone()));
         self.ends.insert(kind, BootInstant(client.identity().deadline_ns));
         let waiting = match self.slots.insert(kind, Slot::Up(client)) {
@@ -85,7 +91,7 @@ impl Wardens {
     }
 
     /// Starts a warden unless one is there or coming.
-    pub fn ensure(&mut self, kind: Kind, deadlines: Deadlines) {
+    pub(crate) fn ensure(&mut self, kind: Kind, deadlines: Deadlines) {
         if !self.slots.contains_key(&kind) {
             self.start(kind, Vec::new(), deadlines);
         }
@@ -95,7 +101,7 @@ impl Wardens {
     ///
     /// # Errors
     /// When it does not come up.
-    pub async fn start_main(&mut self, deadlines: Deadlines) -> Result<(), WardenError> {
+    pub(crate) async fn start_main(&mut self, deadlines: Deadlines) -> Result<(), WardenError> {
         let (client, notices) = self.launch(Kind::Main, deadlines).start().await?;
         self.insert(Kind::Main, client, notices, deadlines);
         Ok(())
@@ -119,7 +125,7 @@ impl Wardens {
     }
 
     /// A start failed: the requests that waited for it.
-    pub fn start_failed(&mut self, kind: Kind) -> Vec<AttemptId> {
+    pub(crate) fn start_failed(&mut self, kind: Kind) -> Vec<AttemptId> {
         match self.slots.remove(&kind) {
             Some(Slot::Starting(waiting)) => waiting.into_iter().map(|r| r.id).collect(),
             Some(other) => {
@@ -131,7 +137,7 @@ impl Wardens {
     }
 
     /// The connection ended. What waits now is for the successor.
-    pub fn disconnected(&mut self, kind: Kind) {
+    pub(crate) fn disconnected(&mut self, kind: Kind) {
         if let Some(slot) = self.slots.get_mut(&kind)
             && let Slot::Up(client) = slot
         {
@@ -140,7 +146,7 @@ impl Wardens {
     }
 
     /// Attempts that no warden of this kind has been asked to start yet.
-    pub fn waiting(&self, kind: Kind) -> Vec<AttemptId> {
+    pub(crate) fn waiting(&self, kind: Kind) -> Vec<AttemptId> {
         match self.slots.get(&kind) {
             Some(Slot::Starting(waiting) | Slot::Dying(waiting, _)) => waiting.iter().map(|r| r.id).collect(),
             _ => Vec::new(),
@@ -148,7 +154,7 @@ impl Wardens {
     }
 
     /// The warden is proven dead: starts the successor if anything waits for one.
-    pub fn dead(&mut self, kind: Kind, deadlines: Deadlines) {
+    pub(crate) fn dead(&mut self, kind: Kind, deadlines: Deadlines) {
         self.ends.remove(kind);
         if let Some(Slot::Dying(waiting, _)) = self.slots.remove(&kind)
             && !waiting.is_empty()
@@ -158,7 +164,7 @@ impl Wardens {
     }
 
     /// Asks for an attempt to be started; answered by [`Input::Spawned`].
-    pub fn spawn(&mut self, kind: Kind, request: SpawnRequest, deadlines: Deadlines) {
+    pub(crate) fn spawn(&mut self, kind: Kind, request: SpawnRequest, deadlines: Deadlines) {
         match self.slots.get_mut(&kind) {
             None => self.start(kind, vec![request], deadlines),
             Some(Slot::Starting(waiting) | Slot::Dying(waiting, _)) => waiting.push(request),
@@ -187,7 +193,7 @@ impl Wardens {
     }
 
     /// Moves the wardens' ends; `deadlines` says it for a kind, if its end may move.
-    pub fn set_deadlines(&mut self, whose: Whose, deadlines: impl Fn(Kind) -> Option<Deadlines>) {
+    pub(crate) fn set_deadlines(&mut self, whose: Whose, deadlines: impl Fn(Kind) -> Option<Deadlines>) {
         let kinds = match whose {
             Whose::All => self.slots.keys().copied().collect(),
             Whose::Unasked => self.ends.unasked(),
@@ -213,17 +219,17 @@ impl Wardens {
         });
     }
 
-    pub fn answered(&mut self, kind: Kind, confirmed: Option<BootInstant>) {
+    pub(crate) fn answered(&mut self, kind: Kind, confirmed: Option<BootInstant>) {
         self.ends.answered(kind, confirmed);
     }
 
     /// Whether every warden has confirmed an end that is at least as late as needed of its kind.
-    pub fn have_confirmed(&self, needed: impl Fn(Kind) -> BootInstant) -> bool {
+    pub(crate) fn have_confirmed(&self, needed: impl Fn(Kind) -> BootInstant) -> bool {
         self.ends.reach(needed)
     }
 
     /// Ends one attempt; its end arrives as an event.
-    pub fn kill(&self, kind: Kind, id: AttemptId, grace: Duration, reason: KillReason) {
+    pub(crate) fn kill(&self, kind: Kind, id: AttemptId, grace: Duration, reason: KillReason) {
         self.tell(
             kind,
             move |client| async move { client.kill(id, grace, reason).await },
@@ -231,7 +237,7 @@ impl Wardens {
     }
 
     /// Ends everything everywhere.
-    pub fn kill_all(&self, grace: Duration, reason: KillReason) {
+    pub(crate) fn kill_all(&self, grace: Duration, reason: KillReason) {
         for kind in self.slots.keys() {
             self.tell(*kind, move |client| async move {
                 client.kill_all(grace, reason).await.map(|_| ())
@@ -240,7 +246,7 @@ impl Wardens {
     }
 
     /// Lets the warden forget an attempt whose end is written down. One that has died meanwhile removes nothing any more.
-    pub fn ack(&self, kind: Kind, id: AttemptId) {
+    pub(crate) fn ack(&self, kind: Kind, id: AttemptId) {
         let client = match self.slots.get(&kind) {
             Some(Slot::Up(client)) => Some(client.clone()),
             _ => None,
@@ -259,13 +265,13 @@ impl Wardens {
     }
 
     /// Lets the warden forget children's ends that are written down.
-    pub fn heard(&self, kind: Kind, id: AttemptId, kills: u64) {
+    pub(crate) fn heard(&self, kind: Kind, id: AttemptId, kills: u64) {
         self.tell(kind, move |client| async move { client.heard(id, kills).await });
     }
 
     /// Has every warden record that these attempts never start here; then [`Input::Forbidden`] with those
     /// for which that is certain.
-    pub fn forbid(&self, ids: Vec<AttemptId>) {
+    pub(crate) fn forbid(&self, ids: Vec<AttemptId>) {
         let clients: Vec<WardenClient> = self.up().map(|(_, c)| c.clone()).collect();
         // A warden that is starting has been told nothing but what this loop will tell it.
         let tx = self.tx.clone();
@@ -286,7 +292,7 @@ impl Wardens {
     }
 
     /// Each is read for as long as it is held.
-    pub fn connections(&self) -> Vec<(Kind, WardenClient)> {
+    pub(crate) fn connections(&self) -> Vec<(Kind, WardenClient)> {
         self.up().map(|(kind, client)| (kind, client.clone())).collect()
     }
 
@@ -298,14 +304,14 @@ impl Wardens {
     }
 
     /// The main warden, where it is there and takes notes of signed definitions.
-    pub fn note_taker(&self) -> Option<WardenClient> {
+    pub(crate) fn note_taker(&self) -> Option<WardenClient> {
         self.up()
             .find(|(kind, client)| *kind == Kind::Main && client.identity().notes)
             .map(|(_, client)| client.clone())
     }
 
     /// Whether a death is still being proven.
-    pub fn uncertain(&self) -> bool {
+    pub(crate) fn uncertain(&self) -> bool {
         self.slots.values().any(|s| matches!(s, Slot::Dying(..)))
     }
 
@@ -325,7 +331,7 @@ impl Wardens {
     }
 
     /// Ends every warden and returns when all of them, with their trees, are proven gone.
-    pub async fn end_all(&mut self, grace: Duration) -> Vec<(Kind, std::io::Result<Gone>)> {
+    pub(crate) async fn end_all(&mut self, grace: Duration) -> Vec<(Kind, std::io::Result<Gone>)> {
         let mut ended = Vec::new();
         for (kind, slot) in std::mem::take(&mut self.slots) {
             match slot {
@@ -341,7 +347,7 @@ impl Wardens {
 
 /// Whether a warden of this state directory serves another lease than the `last` one of this agent: then a
 /// newer agent has started it. Asked without taking it over.
-pub async fn superseded(state_dir: &Path, last: Serving) -> bool {
+pub(crate) async fn superseded(state_dir: &Path, last: Serving) -> bool {
     for kind in Paths::kinds(state_dir).unwrap_or_default() {
         // One that does not answer is dealt with, and waited for, by whoever wants to begin.
         if let Ok(Some(found)) = WardenClient::identify(state_dir, kind).await
@@ -354,13 +360,13 @@ pub async fn superseded(state_dir: &Path, last: Serving) -> bool {
 }
 
 /// Ends one warden: politely, then by the pidfd; returns when its tree is proven gone.
-pub async fn end(client: WardenClient, grace: Duration) -> std::io::Result<Gone> {
+pub(crate) async fn end(client: WardenClient, grace: Duration) -> std::io::Result<Gone> {
     let told = client.shutdown(grace).await;
     ended(client, told.is_ok().then_some(grace)).await
 }
 
 /// The same, of one that was told to leave with this grace; `None`: it did not hear.
-pub async fn ended(client: WardenClient, told: Option<Duration>) -> std::io::Result<Gone> {
+pub(crate) async fn ended(client: WardenClient, told: Option<Duration>) -> std::io::Result<Gone> {
     let proof = client.proof().clone();
     drop(client);
     let patience = told.map_or(Duration::ZERO, |grace| grace + Duration::from_secs(2));

@@ -29,7 +29,7 @@ pub(super) struct Connections {
 
 impl Connections {
     /// `rows` is the login for users' tables; without one it is the agent's own.
-    pub fn new(
+    pub(super) fn new(
         config: &AgentConfig,
         database: DbConfig,
         rows: Option<DbConfig>,

@@ -17,11 +17,11 @@ const SEEN_DEAD_WITHIN: Duration = Duration::from_secs(1);
 /// While waiting for a warden's end: how often to ask whether another one lives in its place.
 const SUPERSEDED_EVERY: Duration = Duration::from_millis(500);
 
-pub type Found = (Kind, WardenClient, Notices);
+pub(super) type Found = (Kind, WardenClient, Notices);
 
 /// Connects to every warden of the state directory, which cuts an older agent off. With the `last` lease of this agent, only to those that
 /// serve it: one of another lease is a newer agent's.
-pub async fn wardens(ctx: &Context, last: Option<Serving>) -> Result<Vec<Found>, AgentError> {
+pub(crate) async fn wardens(ctx: &Context, last: Option<Serving>) -> Result<Vec<Found>, AgentError> {
     let dir = &ctx.config.state_dir;
     let mut found = Vec::new();
     for kind in Paths::kinds(dir).map_err(|e| setup("state directory", e))? {
@@ -68,7 +68,7 @@ async fn sweep(paths: &Paths) {
 }
 
 /// The lease that all of them serve.
-pub fn common_serving(found: &[Found]) -> Option<Serving> {
+pub(crate) fn common_serving(found: &[Found]) -> Option<Serving> {
     let serving = found.first()?.1.identity().serving;
     found
         .iter()
@@ -77,7 +77,7 @@ pub fn common_serving(found: &[Found]) -> Option<Serving> {
 }
 
 /// What the wardens run; None when one of them has died.
-pub async fn listed(
+pub(super) async fn listed(
     ctx: &Context,
     found: &[Found],
 ) -> Result<Option<Vec<(Kind, AttemptReport)>>, AgentError> {
@@ -96,7 +96,7 @@ pub async fn listed(
 }
 
 /// Ends the wardens and waits for the proof. Whether nothing of them lives; an error when one of them obeys a newer agent.
-pub async fn end(ctx: &Context, found: Vec<Found>) -> Result<bool, AgentError> {
+pub(super) async fn end(ctx: &Context, found: Vec<Found>) -> Result<bool, AgentError> {
     let mut empty = true;
     for (kind, client, _) in found {
         let told = client.shutdown(Duration::ZERO).await;

@@ -46,6 +46,7 @@ const EVENT_ROWS: usize = 10_000;
 
 /// Why an agent could not start, or had to stop.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says what it means")]
 pub enum AgentError {
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -100,9 +101,13 @@ pub enum Ended {
 
 /// What an agent lends to what is served on its port.
 pub struct Served {
+    /// Where what is served says what happened.
     pub events: Events,
+    /// The agent's connections.
     pub db: Db,
+    /// Whether the agent holds a session.
     pub health: Health,
+    /// The node's address.
     pub address: String,
 }
 

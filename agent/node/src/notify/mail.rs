@@ -10,7 +10,12 @@ use serde_json::Value;
 ///
 /// # Errors
 /// Never: memory takes all of it.
-pub fn compose(delivery: &Delivery, from: &str, to: &[String], now: Timestamp) -> Result<String, String> {
+pub(crate) fn compose(
+    delivery: &Delivery,
+    from: &str,
+    to: &[String],
+    now: Timestamp,
+) -> Result<String, String> {
     let host = from.rsplit_once('@').map_or("localhost", |(_, host)| host);
     let mut text = format!("{}\n\n", delivery.body["text"].as_str().unwrap_or_default());
     for key in KEYS {

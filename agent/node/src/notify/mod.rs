@@ -3,7 +3,7 @@
 //! A task of its own with a connection of its own: nothing here is ever waited for by claiming or by the lease. It
 //! polls when the session's polls say that there is something to tell.
 
-pub mod mail;
+pub(crate) mod mail;
 mod ping;
 mod post;
 mod secrets;
@@ -47,12 +47,14 @@ const RECORDS: usize = 5;
 pub struct Outside {
     /// Where targets' files are.
     pub secrets_dir: std::path::PathBuf,
+    /// The mail server; without one no mail is sent.
     pub smtp: Option<Smtp>,
+    /// Where signs of life are sent; without it nowhere.
     pub ping: Option<Ping>,
 }
 
 /// The running task.
-pub struct Notifier {
+pub(crate) struct Notifier {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
     ping: Option<JoinHandle<()>>,
@@ -60,7 +62,7 @@ pub struct Notifier {
 
 impl Notifier {
     /// Starts it on a connection of its own, which it opens when there is something to tell.
-    pub fn start(ctx: Arc<Context>, db: Db) -> Self {
+    pub(crate) fn start(ctx: Arc<Context>, db: Db) -> Self {
         let (stop, stopped) = oneshot::channel();
         let ping = (ctx.config.outside.ping.clone())
             .map(|ping| tokio::spawn(ping::run(ctx.clone(), db.clone(), ping)));
@@ -81,7 +83,7 @@ impl Notifier {
     }
 
     /// What is under way gets a moment; the rest is sent by others, or later.
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         drop(self.stop);
         if let Some(ping) = self.ping {
             ping.abort();

@@ -27,13 +27,16 @@ const BEGUN: Duration = Duration::from_secs(5);
 /// Where the sign of life goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ping {
+    /// Its URL, or the file that holds it.
     pub to: PingUrl,
+    /// Between two signs of life.
     pub every: Duration,
 }
 
 /// Where a ping goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PingUrl {
+    /// As the configuration has it.
     Given(Url),
     /// Read anew each time.
     File(PathBuf),
@@ -50,7 +53,7 @@ impl PingUrl {
 }
 
 /// Sends it for as long as the agent lives.
-pub async fn run(ctx: Arc<Context>, db: Db, ping: Ping) {
+pub(super) async fn run(ctx: Arc<Context>, db: Db, ping: Ping) {
     // An agent that has just begun has no session yet, and may be the only one.
     let first = tokio::time::Instant::now() + ping.every.min(BEGUN);
     let mut tick = tokio::time::interval_at(first, ping.every);

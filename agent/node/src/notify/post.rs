@@ -24,7 +24,7 @@ const ANSWER_BYTES: usize = 4_096;
 const ANSWER_CHARS: usize = 200;
 
 /// What is sent.
-pub struct Outgoing<'a> {
+pub(crate) struct Outgoing<'a> {
     pub method: Method,
     pub url: &'a Url,
     pub headers: Vec<(HeaderName, HeaderValue)>,
@@ -32,7 +32,7 @@ pub struct Outgoing<'a> {
 }
 
 /// Sends it; `Err` says in a sentence why it did not arrive, without the URL's path, which may be a secret.
-pub async fn send(tls: &Arc<ClientConfig>, what: Outgoing<'_>, limit: Duration) -> Result<(), String> {
+pub(crate) async fn send(tls: &Arc<ClientConfig>, what: Outgoing<'_>, limit: Duration) -> Result<(), String> {
     let shown = what.url.shown();
     let answer = match tokio::time::timeout(limit, exchange(tls, what)).await {
         Ok(answer) => answer.map_err(|why| format!("{shown}: {why}"))?,
@@ -68,7 +68,7 @@ async fn exchange(tls: &Arc<ClientConfig>, what: Outgoing<'_>) -> Result<Respons
 }
 
 /// TLS over a stream, with the host's name verified.
-pub async fn secured(
+pub(crate) async fn secured(
     tls: &Arc<ClientConfig>,
     host: &str,
     stream: TcpStream,

@@ -16,7 +16,7 @@ const MOST: u64 = 16 * 1024;
 ///
 /// # Errors
 /// Why it cannot be read; never what is in it.
-pub fn read(file: &Path, of: Purpose) -> Result<String, String> {
+pub(super) fn read(file: &Path, of: Purpose) -> Result<String, String> {
     let bad = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
     match std::fs::metadata(file) {
         Ok(meta) if meta.is_file() && meta.len() <= MOST => {}
@@ -52,7 +52,10 @@ fn entry(dir: &Path, name: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// A sentence for people, without any secret.
-pub fn webhook(dir: &Path, spec: &TargetSpec) -> Result<(Url, Vec<(HeaderName, HeaderValue)>), String> {
+pub(crate) fn webhook(
+    dir: &Path,
+    spec: &TargetSpec,
+) -> Result<(Url, Vec<(HeaderName, HeaderValue)>), String> {
     let url = match (&spec.webhook, &spec.webhook_file) {
         (Some(url), _) => Url::parse(url).map_err(|why| format!("its URL: {why}"))?,
         (None, Some(name)) => {

@@ -18,9 +18,13 @@ use farmhand_warden_client::privsep::Purpose;
 /// How mail leaves this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Smtp {
+    /// The mail server's name.
     pub host: String,
+    /// The port on which it takes mail.
     pub port: u16,
+    /// How the connection to it is encrypted.
     pub tls: SmtpTls,
+    /// The login; without one none is used.
     pub user: Option<String>,
     /// Read anew for each mail.
     pub password_file: Option<PathBuf>,
@@ -41,7 +45,7 @@ pub enum SmtpTls {
 
 /// Hands one mail over. `Ok` holds what the server said of recipients that it refused while it took the mail for
 /// others; `Err` says in a sentence why it has not taken it.
-pub async fn send(
+pub(crate) async fn send(
     smtp: &Smtp,
     tls: &Arc<ClientConfig>,
     to: &[String],

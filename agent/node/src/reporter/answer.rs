@@ -22,7 +22,7 @@ pub(super) struct Answer {
 
 impl Answer {
     /// Tells the session, which lets the warden remove the attempts' files.
-    pub async fn give(self) {
+    pub(super) async fn give(self) {
         let ids: Vec<AttemptId> = self.ended.iter().map(|e| e.assignment.id()).collect();
         self.run_log.end(ids).await;
         let of = |(e, settled): (&Ended, Settled)| (e.assignment.id(), e.kind, settled);

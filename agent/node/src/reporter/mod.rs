@@ -23,8 +23,8 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
 use self::answer::Answer;
-pub use self::progress::Checkpoints;
-pub use self::report::Report;
+pub(crate) use self::progress::Checkpoints;
+pub(crate) use self::report::Report;
 use self::report::{Ended, Followed};
 use self::rows::{finish_row, lose_row, op, retry_row};
 use self::tasks::RecordShippers;
@@ -49,7 +49,7 @@ const SHIP_SET: usize = 16;
 const EVENT_SET: usize = 500;
 
 /// One per agent; outlives its sessions, so that what ended in one is still tried after it.
-pub struct Reporter {
+pub(crate) struct Reporter {
     db: Db,
     events: Events,
     state_dir: PathBuf,
@@ -64,7 +64,7 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    pub fn new(
+    pub(crate) fn new(
         db: Db,
         events: Events,
         state_dir: PathBuf,
@@ -88,7 +88,7 @@ impl Reporter {
     }
 
     /// Runs until `stop` is told or dropped and what was sent before is written down.
-    pub async fn run(
+    pub(crate) async fn run(
         mut self,
         mut reports: mpsc::UnboundedReceiver<Report>,
         mut rows: mpsc::Receiver<EventRow>,

@@ -15,13 +15,13 @@ type Pending = HashMap<AttemptId, Progress>;
 /// Shared by who hears of them and who stores them; bounded by the attempts that live here, however long the database is
 /// away.
 #[derive(Clone, Default)]
-pub struct Checkpoints {
+pub(crate) struct Checkpoints {
     pending: Arc<Mutex<Pending>>,
 }
 
 impl Checkpoints {
     /// A later report replaces an earlier one; a sign of life keeps the checkpoint that waits.
-    pub fn note(&self, report: Progress) {
+    pub(crate) fn note(&self, report: Progress) {
         self.with(|pending| {
             let before = pending.remove(&id(&report)).and_then(|p| p.checkpoint);
             let checkpoint = report.checkpoint.clone().or(before);
@@ -31,13 +31,13 @@ impl Checkpoints {
 
     /// What waits now, to be stored when everything that these checkpoints pass is written down: what is noted from here on
     /// may pass more.
-    pub fn take(&self) -> Vec<Progress> {
+    pub(crate) fn take(&self) -> Vec<Progress> {
         self.with(std::mem::take).into_values().collect()
     }
 
     /// Stores what was taken. What fails while the database is away waits on; what was refused has moved on, and
     /// its holder will hear of it.
-    pub async fn store(&self, db: &Db, reports: Vec<Progress>) -> Result<(), StoreError> {
+    pub(crate) async fn store(&self, db: &Db, reports: Vec<Progress>) -> Result<(), StoreError> {
         match record_progress(db, &reports).await {
             Err(e) if !e.is_refusal() => {
                 self.give_back(reports);
@@ -53,14 +53,14 @@ impl Checkpoints {
     }
 
     /// As [`Self::store`], where the next tick tries again.
-    pub async fn store_live(&self, db: &Db, reports: Vec<Progress>) {
+    pub(crate) async fn store_live(&self, db: &Db, reports: Vec<Progress>) {
         if let Err(e) = self.store(db, reports).await {
             tracing::debug!("checkpoints wait: {e}");
         }
     }
 
     /// Lets what was taken wait on. What came meanwhile is newer.
-    pub fn give_back(&self, reports: Vec<Progress>) {
+    pub(crate) fn give_back(&self, reports: Vec<Progress>) {
         self.with(|pending| {
             for report in reports {
                 match pending.entry(id(&report)) {

@@ -28,7 +28,7 @@ const OUTCOMES: [&str; 5] = ["succeeded", "failed", "timed_out", "cancelled", "s
 
 /// Follows the record that the engine of an attempt keeps in the attempt's run directory.
 #[derive(Debug)]
-pub struct Follower<T> {
+pub(crate) struct Follower<T> {
     run_dir: PathBuf,
     record: Record,
     of: Option<(Kind, AttemptId)>,
@@ -60,13 +60,13 @@ struct Line {
 }
 
 /// An ended task, of a line of a flow's record.
-pub fn task_end(text: &[u8]) -> Option<TaskEnd> {
+pub(crate) fn task_end(text: &[u8]) -> Option<TaskEnd> {
     serde_json::from_slice::<Line>(text).ok()?.end()
 }
 
 impl<T> Follower<T> {
     /// The record of an attempt.
-    pub fn of(paths: &Paths, id: AttemptId, record: Record, parse: fn(&[u8]) -> Option<T>) -> Self {
+    pub(super) fn of(paths: &Paths, id: AttemptId, record: Record, parse: fn(&[u8]) -> Option<T>) -> Self {
         Self {
             of: Some((paths.kind(), id)),
             ..Self::new(&paths.run_dir(id), record, parse)
@@ -74,7 +74,7 @@ impl<T> Follower<T> {
     }
 
     /// The record in a run directory that this process can read.
-    pub fn new(run_dir: &Path, record: Record, parse: fn(&[u8]) -> Option<T>) -> Self {
+    pub(super) fn new(run_dir: &Path, record: Record, parse: fn(&[u8]) -> Option<T>) -> Self {
         Self {
             run_dir: run_dir.to_owned(),
             record,
@@ -92,7 +92,7 @@ impl<T> Follower<T> {
     ///
     /// # Errors
     /// When the record is there and cannot be read.
-    pub fn pending(&mut self) -> io::Result<&[T]> {
+    pub(super) fn pending(&mut self) -> io::Result<&[T]> {
         if self.pending.is_empty() {
             self.read_on()?;
         }
@@ -145,7 +145,7 @@ impl<T> Follower<T> {
     }
 
     /// What was pending is in the database.
-    pub fn sent(&mut self) {
+    pub(super) fn sent(&mut self) {
         self.pending.clear();
         self.sent = self.read;
     }

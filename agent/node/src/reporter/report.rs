@@ -11,7 +11,7 @@ use farmhand_warden_client::request::Assignment;
 use farmhand_warden_client::wire::{AttemptId, AttemptResult, Kind};
 
 /// An attempt to follow, or one that ended.
-pub enum Report {
+pub(crate) enum Report {
     Follow(Followed),
     /// The warden has started it.
     Started {
@@ -23,7 +23,7 @@ pub enum Report {
 }
 
 /// An attempt whose output is shipped.
-pub struct Followed {
+pub(crate) struct Followed {
     pub(super) id: AttemptId,
     pub(super) job_id: String,
     pub(super) kind: Kind,
@@ -48,7 +48,7 @@ impl Followed {
 }
 
 /// How one attempt ended, as the session decided.
-pub struct Ended {
+pub(crate) struct Ended {
     pub(super) address: String,
     pub(super) assignment: Assignment,
     pub(super) kind: Kind,
@@ -73,11 +73,11 @@ impl Ended {
 
 impl Report {
     /// `fresh`: claimed by this agent, so that nothing of its output can have been stored yet.
-    pub fn follow(assignment: &Assignment, kind: Kind, fresh: bool) -> Self {
+    pub(crate) fn follow(assignment: &Assignment, kind: Kind, fresh: bool) -> Self {
         Self::Follow(Followed::new(assignment, kind, fresh))
     }
 
-    pub fn ended(
+    pub(crate) fn ended(
         me: &LeaseIdentity,
         assignment: &Assignment,
         kind: Kind,

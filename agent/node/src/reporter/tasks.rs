@@ -21,14 +21,14 @@ pub(super) const POLL_EVERY: Duration = Duration::from_millis(10);
 
 /// What the engine of an attempt writes down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Records {
+pub(crate) enum Records {
     Tasks,
     Lines,
 }
 
 impl Records {
     /// None where the command is nobody's engine.
-    pub fn of(spec: &JobSpec) -> Option<Self> {
+    pub(super) fn of(spec: &JobSpec) -> Option<Self> {
         let lines = spec.stream.as_ref().map(|_| Self::Lines);
         spec.flow.as_ref().map(|_| Self::Tasks).or(lines)
     }

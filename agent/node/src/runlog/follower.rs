@@ -10,7 +10,7 @@ const PASS_MAX: u64 = 1 << 20;
 
 /// What became of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivered {
+pub(crate) enum Delivered {
     Yes,
     /// It comes again with the next pass.
     NotNow,
@@ -20,7 +20,7 @@ pub enum Delivered {
 
 /// Why a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Passed {
+pub(crate) enum Passed {
     /// There is nothing more, for now.
     All,
     More,
@@ -28,7 +28,7 @@ pub enum Passed {
     Blocked,
 }
 
-pub struct Follower {
+pub(crate) struct Follower {
     about: About,
     reader: OutputReader,
     lines: Lines,
@@ -40,7 +40,7 @@ pub struct Follower {
 
 impl Follower {
     /// Begins where an earlier agent stopped, if there was one.
-    pub fn new(about: About, line_max: usize) -> Self {
+    pub(super) fn new(about: About, line_max: usize) -> Self {
         let mark = Mark::of(&about.dir, (about.kind, about.id));
         let sent = mark.read();
         Self {
@@ -55,17 +55,17 @@ impl Follower {
     }
 
     /// The attempt has ended: what is there is all there will be, and a last line needs no newline.
-    pub fn closing(&mut self) {
+    pub(super) fn closing(&mut self) {
         self.closing = true;
     }
 
     /// Bytes of output that were not delivered.
-    pub fn dropped(&self) -> u64 {
+    pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }
 
     /// Delivers what is new.
-    pub fn pass(&mut self, mut deliver: impl FnMut(&About, &Line) -> Delivered) -> Passed {
+    pub(super) fn pass(&mut self, mut deliver: impl FnMut(&About, &Line) -> Delivered) -> Passed {
         let begin = self.reader.position();
         let passed = loop {
             if !self.hand_out(&mut deliver) {
@@ -103,7 +103,7 @@ impl Follower {
     }
 
     /// Counts what was not delivered as dropped, a part at a time. True: there is more to count.
-    pub fn give_up(&mut self) -> bool {
+    pub(super) fn give_up(&mut self) -> bool {
         self.dropped += self.lines.abandon();
         let begin = self.reader.position();
         while self.reader.position() - begin < PASS_MAX {

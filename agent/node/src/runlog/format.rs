@@ -43,25 +43,25 @@ impl Format {
 }
 
 /// Writes entries of one node.
-pub struct Writer {
+pub(crate) struct Writer {
     format: Format,
     node: String,
 }
 
 impl Writer {
-    pub fn new(format: Format, node: &str) -> Self {
+    pub(super) fn new(format: Format, node: &str) -> Self {
         Self {
             format,
             node: node.to_owned(),
         }
     }
 
-    pub fn line_max(&self) -> usize {
+    pub(crate) fn line_max(&self) -> usize {
         self.format.line_max()
     }
 
     /// The datagram of one line.
-    pub fn entry(&self, about: &About, line: &Line) -> Vec<u8> {
+    pub(super) fn entry(&self, about: &About, line: &Line) -> Vec<u8> {
         match self.format {
             Format::Journald => self.journal(about, line),
             Format::Syslog => self.syslog(about, line),

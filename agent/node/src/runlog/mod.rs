@@ -36,13 +36,15 @@ const LAST_TRY: Duration = Duration::from_millis(500);
 /// Where the lines go, and how they are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunLogConfig {
+    /// journald's or syslog's.
     pub format: Format,
+    /// The Unix socket of journald or syslog.
     pub socket: PathBuf,
 }
 
 /// The attempt that lines are of.
 #[derive(Clone, Debug)]
-pub struct About {
+pub(crate) struct About {
     pub id: AttemptId,
     pub kind: Kind,
     pub job_id: String,
@@ -58,11 +60,15 @@ enum Order {
 
 /// The way to the forwarder; without one, every word is a no-op.
 #[derive(Clone)]
-pub struct RunLog(Option<mpsc::Sender<Order>>);
+pub(crate) struct RunLog(Option<mpsc::Sender<Order>>);
 
 impl RunLog {
     /// Starts forwarding for the node under `address`. It ends when this value and its clones are dropped.
-    pub fn start(config: Option<&RunLogConfig>, address: &str, events: &Events) -> (Self, JoinHandle<()>) {
+    pub(crate) fn start(
+        config: Option<&RunLogConfig>,
+        address: &str,
+        events: &Events,
+    ) -> (Self, JoinHandle<()>) {
         let Some(config) = config else {
             return (Self(None), tokio::spawn(std::future::ready(())));
         };
@@ -79,20 +85,20 @@ impl RunLog {
 
     /// Forwards an attempt's output from now on; after a takeover of the warden, from where the earlier agent
     /// stopped.
-    pub async fn follow(&self, about: About) {
+    pub(crate) async fn follow(&self, about: About) {
         if let Some(orders) = &self.0 {
             let _ = orders.send(Order::Follow(about)).await;
         }
     }
 
     /// Whether there is a forwarder.
-    pub fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
     /// Returns when the rest of these attempts' output has been sent, lies in memory, or is given up and counted:
     /// their files are needed no more.
-    pub async fn end(&self, ids: Vec<AttemptId>) {
+    pub(crate) async fn end(&self, ids: Vec<AttemptId>) {
         if let Some(orders) = &self.0 {
             let (done, answer) = oneshot::channel();
             if orders.send(Order::End(ids, done)).await.is_ok() {

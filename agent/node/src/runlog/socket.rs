@@ -17,7 +17,7 @@ const WAITING_MAX: usize = 4 << 20;
 
 /// What became of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub(super) enum Sent {
     Yes,
     /// Nobody is there, the receiver's queue is full, or others wait in front.
     NotNow,
@@ -25,7 +25,7 @@ pub enum Sent {
     Never,
 }
 
-pub struct Socket {
+pub(crate) struct Socket {
     path: PathBuf,
     datagrams: Option<UnixDatagram>,
     next_try: Instant,
@@ -40,7 +40,7 @@ pub struct Socket {
 
 impl Socket {
     /// Connects when first used.
-    pub fn new(path: PathBuf) -> Self {
+    pub(super) fn new(path: PathBuf) -> Self {
         Self {
             path,
             datagrams: None,
@@ -54,32 +54,32 @@ impl Socket {
         }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Why it took nothing, the last time.
-    pub fn why(&self) -> &str {
+    pub(super) fn why(&self) -> &str {
         &self.why
     }
 
     /// Since it was last asked: it went away, with the reason, or it is there again.
-    pub fn take_change(&mut self) -> Option<Option<String>> {
+    pub(crate) fn take_change(&mut self) -> Option<Option<String>> {
         self.change.take()
     }
 
     /// Whether entries wait in memory.
-    pub fn waits(&self) -> bool {
+    pub(super) fn waits(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     /// How many do.
-    pub fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
     /// Sends one datagram, behind those that wait.
-    pub fn send(&mut self, datagram: &[u8]) -> Sent {
+    pub(super) fn send(&mut self, datagram: &[u8]) -> Sent {
         if self.flush() {
             self.try_send(datagram)
         } else {
@@ -88,7 +88,7 @@ impl Socket {
     }
 
     /// Keeps an entry that cannot be sent now and will not be offered again. False: there is no room for it.
-    pub fn keep(&mut self, datagram: Vec<u8>) -> bool {
+    pub(super) fn keep(&mut self, datagram: Vec<u8>) -> bool {
         let fits = self.waiting_bytes + datagram.len() <= WAITING_MAX;
         if fits {
             self.waiting_bytes += datagram.len();
@@ -98,7 +98,7 @@ impl Socket {
     }
 
     /// Sends what waits; true when nothing is left.
-    pub fn flush(&mut self) -> bool {
+    pub(super) fn flush(&mut self) -> bool {
         while let Some(first) = self.waiting.pop_front() {
             if self.try_send(&first) == Sent::NotNow {
                 self.waiting.push_front(first);
@@ -110,7 +110,7 @@ impl Socket {
     }
 
     /// Returns when sending may be worth another try; never while nobody is there.
-    pub async fn writable(&self) {
+    pub(super) async fn writable(&self) {
         match &self.datagrams {
             Some(socket) => {
                 if socket.writable().await.is_err() {
@@ -122,7 +122,7 @@ impl Socket {
     }
 
     /// Waits for room, only a moment. False: there is none; then it does not wait again before something is taken.
-    pub async fn room(&mut self) -> bool {
+    pub(super) async fn room(&mut self) -> bool {
         if self.stuck || self.datagrams.is_none() {
             return false;
         }

@@ -45,14 +45,14 @@ use farmhand_warden_client::request::Assignment;
 use farmhand_warden_client::wire::{AttemptId, AttemptReport, Kind, Serving};
 
 /// Between SIGTERM and the kernel's timer when the lease runs out.
-pub const LEASE_GRACE: Duration = Duration::from_secs(5);
+pub(crate) const LEASE_GRACE: Duration = Duration::from_secs(5);
 
 /// Fire statements under way at once.
 const FIRES_AT_ONCE: usize = 2;
 
 /// Why a session's loop returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SessionEnd {
+pub(crate) enum SessionEnd {
     /// Expired by another agent: open a new one.
     Lost,
     /// A newer agent has the warden: touch nothing, leave.
@@ -125,7 +125,7 @@ enum Mode {
 }
 
 /// One session's whole state.
-pub struct Session {
+pub(crate) struct Session {
     ctx: Arc<Context>,
     me: LeaseIdentity,
     lease: Lease,
@@ -166,7 +166,7 @@ pub struct Session {
 
 impl Session {
     /// `opened_sent` was read before the statement that opened or adopted the session was sent.
-    pub fn new(
+    pub(crate) fn new(
         ctx: Arc<Context>,
         me: LeaseIdentity,
         opened_sent: BootInstant,
@@ -214,7 +214,7 @@ impl Session {
     }
 
     /// What its wardens serve.
-    pub fn serving(&self) -> Serving {
+    pub(crate) fn serving(&self) -> Serving {
         Serving {
             session: self.me.session,
             incarnation: self.me.incarnation,
@@ -222,7 +222,7 @@ impl Session {
     }
 
     /// Runs until the session is over, however it ends.
-    pub async fn run(mut self) -> SessionEnd {
+    pub(crate) async fn run(mut self) -> SessionEnd {
         loop {
             let now = boot_now();
             self.beat(now);

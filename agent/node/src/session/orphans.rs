@@ -17,7 +17,7 @@ use farmhand_warden_client::wire::{AttemptId, Kind};
 impl Session {
     /// Their directories stay until the database shows that they are not held any more, so that an agent that comes after
     /// this one knows of them too.
-    pub fn with_left_behind(mut self, left: HashMap<AttemptId, Kind>) -> Self {
+    pub(crate) fn with_left_behind(mut self, left: HashMap<AttemptId, Kind>) -> Self {
         self.left_behind = left;
         // What the agent before this one claimed last.
         self.alone.unsure(boot_now());

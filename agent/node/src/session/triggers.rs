@@ -11,7 +11,7 @@ use farmhand_telemetry::events::Event;
 
 /// Who triggers whom, as this agent last saw it, and what is to be settled.
 #[derive(Default)]
-pub struct TriggerDispatcher {
+pub(crate) struct TriggerDispatcher {
     parents: HashMap<String, Vec<String>>,
     /// Parents that ended here.
     ended: BTreeSet<String>,
@@ -21,7 +21,7 @@ pub struct TriggerDispatcher {
 }
 
 impl TriggerDispatcher {
-    pub fn learn(&mut self, row: &JobRow) {
+    pub(super) fn learn(&mut self, row: &JobRow) {
         let list = row.spec["triggered_by"].as_array().into_iter().flatten();
         let parents: Vec<String> = list.filter_map(|p| p.as_str().map(str::to_owned)).collect();
         if row.deleted || parents.is_empty() {
@@ -32,17 +32,17 @@ impl TriggerDispatcher {
     }
 
     /// All jobs were read; others are gone.
-    pub fn keep(&mut self, all: &HashSet<&str>) {
+    pub(super) fn keep(&mut self, all: &HashSet<&str>) {
         self.parents.retain(|job_id, _| all.contains(job_id.as_str()));
     }
 
-    pub fn ended(&mut self, job_id: &str) {
+    pub(super) fn ended(&mut self, job_id: &str) {
         if self.parents.values().any(|list| list.iter().any(|p| p == job_id)) {
             self.ended.insert(job_id.to_owned());
         }
     }
 
-    pub fn left_behind(&mut self) {
+    pub(super) fn left_behind(&mut self) {
         self.left_behind = true;
     }
 

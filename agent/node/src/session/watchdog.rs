@@ -12,7 +12,7 @@ impl Session {
     }
 
     /// One line for `systemctl status`.
-    pub fn status(&self) -> String {
+    pub(crate) fn status(&self) -> String {
         let what = match (self.mode, !self.ctx.outage.lasts()) {
             (_, false) => "the database is out of reach; ",
             (Mode::Working, true) if self.withheld => "withheld by an operator; ",
