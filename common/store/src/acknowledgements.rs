@@ -13,8 +13,11 @@ use super::error::StoreError;
 /// One that has not expired. The cause may be gone: then it says nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acknowledgement {
+    /// What somebody knows of.
     pub cause: Cause,
+    /// When it was acknowledged.
     pub at: Timestamp,
+    /// By whom, until when and why.
     #[serde(flatten)]
     pub told: Acknowledged,
 }
@@ -72,7 +75,7 @@ pub async fn acknowledgements(db: &Db) -> Result<Vec<Acknowledgement>, StoreErro
 }
 
 /// Deletes what has expired; returns how many that were.
-pub async fn drop_expired(db: &Db) -> Result<i64, StoreError> {
+pub(crate) async fn drop_expired(db: &Db) -> Result<i64, StoreError> {
     #[derive(Deserialize)]
     struct Gone {
         gone: i64,

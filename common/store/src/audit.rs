@@ -12,8 +12,11 @@ use super::reading::EventsFilter;
 /// One action, or one refusal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
+    /// Grows with each entry.
     pub audit_id: i64,
+    /// By the database's clock.
     pub at: Timestamp,
+    /// What was done or refused, as a word.
     pub kind: String,
     /// Who, as the command or the API said it; none for a refusal by a node.
     pub actor: Option<String>,
@@ -21,10 +24,15 @@ pub struct Entry {
     pub role: String,
     /// From which address that role was connected; none for a local socket.
     pub client: Option<String>,
+    /// What the connection called itself.
     pub application: Option<String>,
+    /// The node that it is about, if it is about one.
     pub address: Option<String>,
+    /// The job that it is about, if it is about one.
     pub job_id: Option<String>,
+    /// The run that it is about, if it is about one.
     pub run_id: Option<i64>,
+    /// What else is known of it; its keys depend on the kind.
     pub detail: Value,
 }
 

@@ -11,12 +11,17 @@ use super::error::StoreError;
 /// A node that only one login acts for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoundNode {
+    /// The node's address, whether it has been here or not.
     pub address: String,
+    /// The only login that acts for it.
     pub login: String,
+    /// Who bound it.
     pub bound_by: String,
+    /// When it was bound.
     pub bound_at: Timestamp,
     /// No node of this address has been here yet.
     pub unseen: bool,
+    /// Whether that login exists and may log in.
     pub can_log_in: bool,
 }
 

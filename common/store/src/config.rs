@@ -30,11 +30,11 @@ pub enum PasswordIn {
 #[derive(Clone)]
 pub struct DbConfig {
     /// Bound of every statement and of every transaction, kept by dropping the connection.
-    pub statement_timeout: Duration,
+    pub(crate) statement_timeout: Duration,
     /// Bound of a whole connect: name, socket, TLS, authentication, session check, over all hosts.
     pub connect_timeout: Duration,
     /// Connections at most; at rest it is one.
-    pub max_pool: usize,
+    pub(crate) max_pool: usize,
     /// Whether dedicated connections LISTEN. Everything works without, only later.
     pub listen: bool,
     /// Transactions only read, and the server ends a statement after this.
@@ -188,7 +188,7 @@ impl DbConfig {
     }
 
     /// For connections that only read: the server refuses writes, and ends a statement that takes longer.
-    pub fn with_read_only(mut self, limit: Duration) -> Self {
+    pub(crate) fn with_read_only(mut self, limit: Duration) -> Self {
         self.read_only = Some(limit);
         self
     }
@@ -210,11 +210,6 @@ impl DbConfig {
             })
             .collect();
         format!("{}/{}", hosts.join(","), self.pg.get_dbname().unwrap_or_default())
-    }
-
-    /// Whether the server is on this machine (a unix socket or a loopback address).
-    pub fn is_local(&self) -> bool {
-        self.local
     }
 
     /// Whether anybody in between can read and change what goes to the server and comes from it.

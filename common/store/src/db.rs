@@ -61,8 +61,11 @@ pub struct Db {
 /// Connections by what they do, for the gauge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolGauge {
+    /// Connections that nobody uses.
     pub idle: usize,
+    /// Connections that somebody uses.
     pub used: usize,
+    /// The most that there may be.
     pub max: usize,
 }
 

@@ -70,8 +70,11 @@ as_words!(Gate, explain::Gate::ALL);
 /// One gate.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Finding {
+    /// Which one.
     pub gate: Gate,
+    /// Whether it lets the run pass.
     pub open: bool,
+    /// One sentence about it.
     pub what: String,
     /// Since when it is closed, where known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,10 +86,12 @@ pub struct Finding {
 
 /// One thing that is not well.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct FarmFinding {
+pub(crate) struct FarmFinding {
+    /// How bad it is.
     pub level: Level,
     /// One sentence.
     pub text: String,
+    /// Where more of it is shown.
     pub about: About,
     /// What it names, each to be acknowledged by itself, as in `failing:backup`; none where the whole farm stands still.
     pub causes: Vec<String>,
@@ -98,8 +103,11 @@ pub struct FarmFinding {
 /// Who knows of a cause, and until when it does not lead.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Acknowledged {
+    /// Who acknowledged it.
     pub by: String,
+    /// When it leads again.
     pub until: Timestamp,
+    /// What they said about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -108,8 +116,11 @@ pub struct Acknowledged {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum About {
+    /// A run, by its number.
     Run(i64),
+    /// A job, by its name.
     Job(String),
+    /// A node, by its address.
     Node(String),
     /// Jobs in a state, as the list of jobs takes it.
     Jobs(String),
@@ -122,20 +133,25 @@ pub enum About {
 /// Every gate that was looked at.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Explanation {
+    /// The job.
     pub job_id: String,
+    /// The instant that was asked about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     /// The first closed gate; None when nothing holds it back.
     pub held_by: Option<Gate>,
     /// One sentence.
     pub answer: String,
+    /// In the order in which a run passes them.
     pub gates: Vec<Finding>,
 }
 
 /// One key of a definition, before and after; null where it was not there.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Change {
+    /// What stood there; null when nothing did.
     pub old: Value,
+    /// What stands there; null when nothing does.
     pub new: Value,
 }
 
@@ -215,6 +231,7 @@ pub struct Usual {
     pub p50_ms: u64,
     /// 95 of 100 took no longer.
     pub p95_ms: u64,
+    /// The longest of them.
     pub longest_ms: u64,
     /// How many there were.
     pub count: usize,

@@ -12,21 +12,29 @@ use farmhand_core::lease::Closed;
 /// The newest epoch beside the server that answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Epoch {
+    /// Tells farms apart; a copy of a database has the same.
     pub farm_id: Uuid,
+    /// The epoch's number, the high part of each fence.
     pub epoch: i64,
+    /// Tells two epochs apart that copies of one database opened under one number.
     pub id: Uuid,
     /// Claims are open: it names this server.
     pub open: bool,
+    /// When it was opened, by the database's clock.
     pub opened_at: Timestamp,
+    /// Who opened it: a node, or a person by `farmhand epoch bump`.
     pub opened_by: String,
     /// Of the epoch: `farmhand.server()` and the cluster's identifier, which some services do not tell.
     pub server: String,
+    /// The cluster's identifier, as it was when the epoch was opened.
     pub cluster: Option<String>,
     /// The same of what answers now.
     pub server_now: String,
+    /// The cluster's identifier now.
     pub cluster_now: Option<String>,
     /// The highest within its epoch.
     pub fence: i64,
+    /// The longest lease that any node ever had, in milliseconds; another server is watched for as long.
     pub longest_lease_ms: i64,
     /// The highest that an agent reminded this database of.
     pub seen_epoch: i64,

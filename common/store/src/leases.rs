@@ -15,7 +15,12 @@ pub enum Asked {
     Granted(i64),
     /// `key` is another after each renewal. Whoever has seen it unchanged for as long as it takes to challenge a lease of this
     /// `ttl` asks again with it. Without `ttl`: a run of a job has it, until it ends.
-    Held { key: String, ttl: Option<Duration> },
+    Held {
+        /// What the lease shows.
+        key: String,
+        /// How long it lasts from a renewal.
+        ttl: Option<Duration>,
+    },
     /// Claims are closed.
     Closed,
 }
@@ -71,7 +76,9 @@ pub async fn release(db: &Db, name: &str, fence: i64) -> Result<bool, StoreError
 /// Whose lease was freed.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct LeftBehind {
+    /// The program that had it, as it named itself.
     pub client: String,
+    /// The login by which that program had it.
     pub login: String,
 }
 

@@ -4,6 +4,8 @@
 //! straight to PostgreSQL (so it is right behind any transaction pooler), is bounded in time on the client by dropping
 //! the connection, and turns row counts into enums.
 
+#![warn(missing_docs, unreachable_pub)]
+
 pub mod acknowledgements;
 pub mod audit;
 pub mod bound;

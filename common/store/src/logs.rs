@@ -13,13 +13,17 @@ use super::error::StoreError;
 /// A piece of an attempt's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogChunk {
+    /// The run's number.
     pub run_id: i64,
+    /// Which attempt of the run.
     pub attempt: i32,
     /// Position of its first byte in everything the attempt wrote to both streams; a jump is what was dropped.
     pub seq: i64,
+    /// The stream that it was written to.
     pub stream: LogStream,
     /// By the agent's clock, for people.
     pub at: Timestamp,
+    /// What was written.
     pub bytes: Vec<u8>,
 }
 
@@ -85,7 +89,7 @@ pub async fn read_log(
 }
 
 /// The chunk that the byte `from` lies in, or, when it was dropped, the one before it; none when that is the first.
-pub async fn read_log_from(
+pub(crate) async fn read_log_from(
     db: &Db,
     run_id: i64,
     attempt: i32,
@@ -137,10 +141,15 @@ pub async fn log_end(db: &Db, run_id: i64, attempt: i32) -> Result<i64, StoreErr
 /// What is stored of one attempt's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 pub struct LogExtent {
+    /// Which attempt of the run.
     pub attempt: i32,
+    /// In how many pieces it is stored.
     pub chunks: i64,
+    /// How much is stored, in bytes.
     pub bytes: i64,
+    /// The position of the first piece.
     pub first_seq: i64,
+    /// The position of the last piece.
     pub last_seq: i64,
 }
 

@@ -9,14 +9,20 @@ use super::error::StoreError;
 /// Whose names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
+    /// Of jobs.
     Jobs,
+    /// Of nodes: their addresses.
     Nodes,
+    /// Of pools.
     Pools,
+    /// Of runs: their numbers.
     Runs,
 }
 
+/// A name that can be completed on the command line.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Name {
+    /// As a command takes it.
     pub name: String,
     /// What tells it from others.
     pub hint: Option<String>,

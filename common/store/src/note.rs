@@ -7,19 +7,35 @@ use serde::Deserialize;
 pub enum Note {
     /// Runs became due; the first of them.
     Due {
+        /// The first run that became due.
         run_id: i64,
+        /// Its job, as far as the notification tells.
         job: Option<String>,
         /// How many.
         runs: i64,
     },
     /// Definitions changed, up to this number of `job_seq`.
-    Jobs { seq: i64 },
+    Jobs {
+        /// The number of the newest of them.
+        seq: i64,
+    },
     /// A held run is to be cancelled by the node at this address.
-    Cancel { run_id: i64, node: String },
+    Cancel {
+        /// The run.
+        run_id: i64,
+        /// The node that holds it.
+        node: String,
+    },
     /// A node's row was changed by hand (cordon, drain, resume).
-    Node { address: String },
+    Node {
+        /// That node.
+        address: String,
+    },
     /// Rows of this table job may wait. Sent by triggers of the user's own.
-    Rows { job: String },
+    Rows {
+        /// The job's name.
+        job: String,
+    },
     /// The listening connection was opened anew: anything may have been missed.
     Reconnected {
         /// It leads to PostgreSQL itself. A pooler between may keep notifications to itself without a word.

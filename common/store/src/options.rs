@@ -51,7 +51,7 @@ impl Extra {
 
     /// Everything but `disable` verifies, `require` the host's name too. Without a word, servers on this machine are reached
     /// without TLS, all others with it.
-    pub fn secured(&self, local: bool) -> Result<Secured, StoreError> {
+    pub(crate) fn secured(&self, local: bool) -> Result<Secured, StoreError> {
         match self.sslmode.as_deref() {
             Some("verify-full" | "require") => Ok(Secured::Verified),
             Some("verify-ca") => Ok(Secured::Chain),
@@ -69,7 +69,7 @@ impl Extra {
 
     /// # Errors
     /// For half of a client certificate, and where every certificate that anybody can buy would do.
-    pub fn tls_files(&self, secured: Secured) -> Result<TlsFiles, StoreError> {
+    pub(crate) fn tls_files(&self, secured: Secured) -> Result<TlsFiles, StoreError> {
         let of = |given: &Option<String>, variable: &str| {
             given
                 .clone()

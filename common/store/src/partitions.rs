@@ -13,7 +13,9 @@ use super::error::StoreError;
 pub struct Retention {
     /// Finished runs, their attempts, and all that is told of them.
     pub runs: i32,
+    /// Stored output.
     pub logs: i32,
+    /// Events.
     pub events: i32,
 }
 
@@ -90,7 +92,9 @@ pub async fn drop_older_than(db: &Db, kept: Retention) -> Result<Vec<String>, St
 /// A partition as it stands.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Partition {
+    /// The partition's table.
     pub name: String,
+    /// The table that it is a part of.
     pub parent: String,
     /// None for the default partition.
     pub until: Option<Timestamp>,

@@ -63,7 +63,7 @@ pub(crate) struct Password {
 }
 
 impl Password {
-    pub fn given() -> Self {
+    pub(crate) fn given() -> Self {
         Self {
             source: Source::Given,
             last: Arc::default(),
@@ -74,7 +74,7 @@ impl Password {
     ///
     /// # Errors
     /// A file that was named and cannot be used.
-    pub fn find(
+    pub(crate) fn find(
         pg: &mut tokio_postgres::Config,
         passfile: Option<PathBuf>,
         login: Login,
@@ -121,7 +121,7 @@ impl Password {
     }
 
     /// Its file.
-    pub fn file(&self) -> Option<&Path> {
+    pub(crate) fn file(&self) -> Option<&Path> {
         match &self.source {
             Source::Alone(path) | Source::Lines { path, .. } => Some(path),
             Source::Given | Source::Command { .. } => None,
@@ -133,7 +133,7 @@ impl Password {
     ///
     /// # Errors
     /// What the command did instead.
-    pub async fn now(
+    pub(crate) async fn now(
         &self,
         pg: &tokio_postgres::Config,
         as_root: Option<AsRoot>,

@@ -13,10 +13,13 @@ use farmhand_core::explain::{Held, Leased};
 /// A run that takes a place or a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Holder {
+    /// The run's number.
     pub run_id: i64,
+    /// The job's name.
     pub job_id: String,
     /// The address of the node that runs it.
     pub node: String,
+    /// When the run was claimed.
     pub since: Timestamp,
     /// Whether it takes a place of its node and not of the farm.
     #[serde(default)]
@@ -38,16 +41,23 @@ pub async fn set_pool(db: &Db, name: &str, size: u32, by: &str) -> Result<bool, 
 /// What the runs of one revision of a job need, and who has it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct GateFacts {
+    /// The pool of which they need a place.
     pub pool: Option<String>,
+    /// The pool of which they need a place on the node.
     pub node_pool: Option<String>,
+    /// The locks that each of them needs alone.
     pub locks: Vec<String>,
+    /// How many of them may start within `rate_ms`; none when the job has no rate.
     pub rate_count: Option<i64>,
+    /// The period of that rate, in milliseconds.
     pub rate_ms: Option<i64>,
     /// None when there is no such pool any more.
     pub pool_size: Option<i64>,
+    /// Places on each node; none when there is no such pool any more.
     pub node_pool_size: Option<i64>,
     /// When the next run may start; None: now.
     pub rate_free_at: Option<Timestamp>,
+    /// Running runs that have a place or a lock of these.
     pub holders: Vec<Held>,
     /// Named leases that have one of the locks.
     pub leases: Vec<Leased>,
@@ -58,8 +68,11 @@ pub struct GateFacts {
 /// A waiting run of a job, and the locks that it needs.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct GateWaiter {
+    /// The waiting run.
     pub run_id: i64,
+    /// The job's name.
     pub job_id: String,
+    /// All that it needs.
     pub locks: Vec<String>,
 }
 

@@ -13,10 +13,15 @@ use super::protocol::set;
 /// What an attempt last reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Progress {
+    /// The run's number.
     pub run_id: i64,
+    /// Which attempt of the run.
     pub attempt: i32,
+    /// The fence of its claim.
     pub fence: i64,
+    /// The node that runs it.
     pub address: String,
+    /// The session that holds it.
     pub session: i64,
     /// None: a sign of life only; the checkpoint before it stays.
     pub checkpoint: Option<String>,
@@ -29,7 +34,9 @@ pub struct Reported {
     pub attempt: i32,
     /// When that was stored, by the database's clock.
     pub at: Timestamp,
+    /// The line that it reported; none when it has only shown signs of life.
     pub checkpoint: Option<String>,
+    /// How long ago that was stored, in milliseconds.
     pub age_ms: i64,
 }
 

@@ -18,6 +18,7 @@ pub struct TrustedProxy {
     pub groups_header: Option<String>,
     /// A user's own entry counts more than those of the user's groups.
     pub users: BTreeMap<String, Role>,
+    /// The role that members of a group have.
     pub groups: BTreeMap<String, Role>,
 }
 

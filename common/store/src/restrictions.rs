@@ -13,10 +13,13 @@ use super::error::StoreError;
 pub struct Restriction {
     /// `login` or `token`.
     pub kind: String,
+    /// The login's name, or the token's.
     pub name: String,
     /// Names of jobs, or how they begin, with a `*` behind.
     pub jobs: Vec<String>,
+    /// Who set it.
     pub set_by: String,
+    /// When it was set.
     pub set_at: Timestamp,
 }
 
@@ -63,7 +66,9 @@ pub async fn own(db: &Db) -> Result<Option<Vec<String>>, StoreError> {
 /// What an action is done to.
 #[derive(Clone, Copy, Debug)]
 pub enum About<'a> {
+    /// One job, by its name.
     Job(&'a str),
+    /// One run, by its number.
     Run(i64),
     /// Not of one job: only who is not restricted may.
     Shared(&'a str),

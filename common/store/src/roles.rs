@@ -21,6 +21,7 @@ pub const LIST: &str = include_str!("sql/roles_grant.sql");
 /// What `farmhand migrate` found and did about roles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Roles {
+    /// What the names of the farm's roles begin with.
     pub prefix: String,
     /// Those that this cluster has not got, and that the migrating role may not make.
     pub missing: Vec<String>,
@@ -42,7 +43,7 @@ pub fn creating(missing: &[String]) -> String {
 }
 
 /// Whether this can begin the names of roles: a plain lower-case identifier of at most 40 characters.
-pub fn is_prefix(text: &str) -> bool {
+pub(crate) fn is_prefix(text: &str) -> bool {
     let mut bytes = text.bytes();
     let first = bytes.next();
     text.len() <= 40

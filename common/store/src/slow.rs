@@ -15,9 +15,13 @@ const LOOKED_AT: i64 = 5_000;
 /// A run that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Running {
+    /// The run that is under way.
     pub run_id: i64,
+    /// The job's name.
     pub job_id: String,
+    /// Which attempt of the run.
     pub attempt: i32,
+    /// The node that runs it.
     pub node: String,
     lasted_ms: i64,
 }

@@ -22,7 +22,9 @@ const LISTED: i64 = 100;
 /// Who holds the lease, at which renewal. The nil holder is nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Stand {
+    /// Who holds it: a random number that an agent made when it started.
     pub holder: Uuid,
+    /// Grows with each renewal.
     pub renewals: i64,
 }
 
@@ -101,7 +103,9 @@ impl FarmSnapshot {
 /// Runs of one job held by one node, in a state in which they should not be for long.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Stuck {
+    /// The job's name.
     pub job_id: String,
+    /// The node that holds them.
     pub node: String,
     /// `expired`, `stalled` or `overrun`.
     pub state: String,
@@ -112,6 +116,7 @@ pub struct Stuck {
 /// A node whose session was ended by another agent.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Missing {
+    /// The node's address.
     pub address: String,
     /// Seconds since then.
     pub age: f64,
@@ -120,6 +125,7 @@ pub struct Missing {
 /// A job with runs that take longer than usual.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct SlowJob {
+    /// The job's name.
     pub job_id: String,
     /// Seconds that the longest of them has taken.
     pub age: f64,
@@ -128,16 +134,21 @@ pub struct SlowJob {
 /// One job as its gauges show it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct JobPoint {
+    /// The job's name.
     pub job_id: String,
+    /// The revision of the job's definition.
     pub rev: i64,
     /// Has a schedule and is not paused.
     pub waits: bool,
+    /// The next due instant; none without a schedule.
     pub next_run: Option<Timestamp>,
     /// From a claim to the attempt's hard end, for a job with a timeout.
     pub hard_ms: Option<i64>,
+    /// When a run of it last succeeded.
     pub last_success: Option<Timestamp>,
     /// The last success, definition or resumption: what its deadline counts from.
     pub since: Timestamp,
+    /// How often in a row it failed.
     pub consecutive_failures: i64,
     /// Attempts lost to a node's or a warden's end and tried again, within the last hour.
     pub recent_takeovers: i64,
@@ -148,8 +159,11 @@ pub struct JobPoint {
 /// A revision's definition.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Spec {
+    /// The job's name.
     pub job_id: String,
+    /// The revision of the job's definition.
     pub rev: i64,
+    /// The definition, as it is stored.
     pub spec: Value,
 }
 

@@ -13,8 +13,11 @@ use super::roles::KINDS;
 pub struct Server {
     /// As 150008 for 15.8.
     pub version_num: i32,
+    /// As the server tells it to people.
     pub version: String,
+    /// Its setting of that name.
     pub synchronous_commit: String,
+    /// Its setting of that name.
     pub synchronous_standby_names: String,
     /// Those that are connected now; 0 as well where this role may not see them.
     pub synchronous_standbys: i64,
@@ -25,14 +28,19 @@ pub struct Server {
     /// What the furthest one behind has not yet on its disk; None also where the server does not tell.
     #[serde(default)]
     pub standby_lag_bytes: Option<i64>,
+    /// Its setting of that name.
     pub fsync: bool,
+    /// Its setting of that name.
     pub full_page_writes: bool,
+    /// Its setting of that name.
     pub max_connections: i32,
     /// Connections of anybody to any database.
     pub connections: i64,
+    /// Its clock.
     pub now: Timestamp,
     /// Longer than this client is connected when a pooler lent the backend.
     pub backend_age_seconds: f64,
+    /// The oldest one; none when there is none.
     #[serde(default)]
     pub oldest_snapshot: Option<Snapshot>,
 }
@@ -42,6 +50,7 @@ pub struct Server {
 pub struct Snapshot {
     /// `session`, `prepared transaction` or `replication slot`.
     pub what: String,
+    /// The session, transaction or slot that holds it.
     pub who: String,
     /// How many transactions began since.
     pub transactions: i64,
@@ -52,6 +61,7 @@ pub struct Snapshot {
 /// The farm in this database.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Farm {
+    /// Nodes whose session has not ended.
     pub open_nodes: i64,
     /// Of the open nodes' agents.
     pub versions: Vec<String>,
@@ -68,6 +78,7 @@ pub struct Rights {
     pub submitter: bool,
     /// Whom the schema belongs to.
     pub owner: String,
+    /// Whether that role is a superuser.
     pub owner_is_superuser: bool,
     /// Logins of connected agents that can change definitions, with the reason in brackets.
     pub wide_agents: Vec<String>,

@@ -39,6 +39,7 @@ pub async fn dispatch(db: &Db, job_id: &str) -> Result<Dispatched, StoreError> {
 /// What keeps a table job from working.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableProblem {
+    /// What is wrong, as a sentence.
     pub problem: String,
     /// What to do; often a statement to be pasted.
     pub fix: String,
@@ -67,9 +68,11 @@ pub async fn describe(db: &Db, schema: &str, name: &str) -> Result<Vec<Column>, 
 /// A table job as `farmhand doctor` sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TableSurvey {
+    /// The job's name.
     pub job_id: String,
     /// As the definition has it.
     pub table: Value,
+    /// What is wrong with the table; none when it can be worked on.
     pub problem: Option<TableProblem>,
     /// Ends that wait to be written into their rows, up to 1,000.
     pub unwritten: i64,

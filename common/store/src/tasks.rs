@@ -15,15 +15,25 @@ use farmhand_core::claimed::Attempt;
 /// How a task ended. `cpu_ms` and `max_rss_bytes` are its process's and those it waited for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TaskEnd {
+    /// The task's name in its flow.
     pub task: String,
+    /// How it ended, as a word.
     pub outcome: String,
+    /// When it was started; none when it never was.
     pub started_at: Option<Timestamp>,
+    /// When it ended.
     pub ended_at: Timestamp,
+    /// What the command exited with; none when it did not exit by itself.
     pub exit_code: Option<i32>,
+    /// The signal that ended the command; none when none did.
     pub signal: Option<i32>,
+    /// Processor time that it used, in milliseconds; none when that is not known.
     pub cpu_ms: Option<i64>,
+    /// The most memory that it used, in bytes; none when that is not known.
     pub max_rss_bytes: Option<i64>,
+    /// Why it ended so.
     pub reason: Option<String>,
+    /// The tasks because of which it was skipped, up to the one that failed.
     pub blame: Vec<String>,
 }
 
@@ -32,7 +42,9 @@ pub struct TaskEnd {
 pub struct TaskRow {
     /// 0: taken over from the run that this one repeats.
     pub attempt: i32,
+    /// The node that ran it.
     pub address: Option<String>,
+    /// How it ended.
     #[serde(flatten)]
     pub end: TaskEnd,
 }

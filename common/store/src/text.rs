@@ -14,19 +14,27 @@ pub(crate) use words;
 words! {
     /// How an attempt ended that did not end its run.
     AttemptOutcome {
+        /// Its command failed.
         Failed = "failed",
+        /// It ran past its timeout, or made no progress for too long.
         TimedOut = "timed_out",
+        /// Its node or its warden was lost.
         Lost = "lost",
+        /// Its node gave it back.
         Released = "released",
+        /// Its command was never started.
         NeverStarted = "never_started",
     }
 }
 
 words! {
-    /// Where a piece of an attempt's output came from; `agent` is what Farmhand itself has to say in between.
+    /// Where a piece of an attempt's output came from.
     LogStream {
+        /// Standard output of the command.
         Stdout = "stdout",
+        /// Error output of the command.
         Stderr = "stderr",
+        /// What Farmhand says in between.
         Agent = "agent",
     }
 }
@@ -34,9 +42,13 @@ words! {
 words! {
     /// How much an event matters to the person on call.
     Severity {
+        /// The ordinary course of runs.
         Debug = "debug",
+        /// Worth knowing; nothing is wrong.
         Info = "info",
+        /// Something is wrong, and Farmhand goes on.
         Warning = "warning",
+        /// Something does not work until somebody acts.
         Error = "error",
     }
 }

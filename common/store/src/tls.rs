@@ -39,13 +39,13 @@ impl Tls {
     ///
     /// # Errors
     /// For a file that was named and cannot be used.
-    pub fn new(files: TlsFiles, name: bool) -> Result<Self, StoreError> {
+    pub(crate) fn new(files: TlsFiles, name: bool) -> Result<Self, StoreError> {
         let last = Mutex::new(connector(&files, name, None)?);
         Ok(Self { files, name, last })
     }
 
     /// With what the files hold now.
-    pub fn now(&self, as_root: Option<AsRoot>) -> MakeRustlsConnect {
+    pub(crate) fn now(&self, as_root: Option<AsRoot>) -> MakeRustlsConnect {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match connector(&self.files, self.name, as_root) {
             Ok(now) => *last = now,
@@ -55,7 +55,7 @@ impl Tls {
     }
 
     /// Root, certificate and key.
-    pub fn files(&self) -> [Option<PathBuf>; 3] {
+    pub(crate) fn files(&self) -> [Option<PathBuf>; 3] {
         let of = |file: &Option<String>| file.as_deref().filter(|f| *f != "system").map(PathBuf::from);
         [&self.files.root, &self.files.cert, &self.files.key].map(of)
     }

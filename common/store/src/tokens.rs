@@ -15,15 +15,21 @@ pub use super::text::Role;
 /// A token as people see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenRow {
+    /// Its number, which is never used twice.
     pub token_id: i64,
     /// Unique among those that are not revoked.
     pub name: String,
+    /// What its bearer may do.
     pub role: Role,
+    /// When it was made.
     pub created_at: Timestamp,
+    /// Who made it.
     pub created_by: String,
+    /// When it ceases to be good.
     pub expires_at: Timestamp,
     /// To the minute.
     pub last_used_at: Option<Timestamp>,
+    /// When it was revoked; none when it was not.
     pub revoked_at: Option<Timestamp>,
     /// The jobs that it is restricted to, as [`super::restrictions`] has them; None: all.
     pub jobs: Option<Vec<String>>,
@@ -87,19 +93,26 @@ pub async fn revoke_token(db: &Db, name: &str, by: &str) -> Result<Option<TokenR
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
+    /// It can be used.
     Good,
+    /// Its time is over.
     Expired,
+    /// Somebody revoked it.
     Revoked,
 }
 
 /// Whose credential it is.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Known {
+    /// The token's number.
     pub token_id: i64,
+    /// The token's name.
     pub name: String,
+    /// What its bearer may do.
     pub role: Role,
     /// The hash that was found, in hex.
     pub hash: String,
+    /// Whether it can be used.
     pub standing: Standing,
     /// The jobs that it is restricted to; None: all.
     pub jobs: Option<Vec<String>>,

@@ -13,8 +13,11 @@ use super::statement::{Stmt, stmt};
 /// One step of the schema.
 #[derive(Clone, Copy, Debug)]
 pub struct Migration {
+    /// Its number; they are applied in order.
     pub version: i32,
+    /// What it does, in a word or two.
     pub name: &'static str,
+    /// The statements, as they are executed.
     pub sql: &'static str,
 }
 
@@ -59,9 +62,13 @@ const SCHEMA: &str = concat!(
 /// A step as the database remembers it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Applied {
+    /// Its number.
     pub version: i32,
+    /// What it does, in a word or two.
     pub name: String,
+    /// A hash of its statements; another one means that this binary has other ones.
     pub checksum: String,
+    /// When it was applied.
     pub applied_at: Timestamp,
 }
 

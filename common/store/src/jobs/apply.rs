@@ -8,16 +8,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 
+use super::applied::{Applied, ApplyOutcome, Blocked, Change};
 use super::edges;
 use super::pools::{self, PoolChange};
 use super::rename::rename_in;
-use super::scope::{Scope, User};
+use super::scope::Scope;
 use super::targets::{self, TargetChange};
 use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;
 use crate::protocol::rounds;
 use crate::signatures::{self, Signed};
-use farmhand_core::definition::{JobSpec, Needs, RunOn, TriggerFault};
+use farmhand_core::definition::{JobSpec, Needs, RunOn};
 
 /// What an attempt with a timeout may take beyond timeout and grace before it counts as overrun: the time to start it
 /// and to record its end.
@@ -28,77 +29,14 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// A definition as it shall be.
 #[derive(Clone, Debug)]
 pub struct JobChange {
+    /// The job's name, new or known.
     pub job_id: String,
+    /// The whole definition.
     pub spec: JobSpec,
     /// The first instant of the schedule after now; None for a job without one.
     pub next_run: Option<Timestamp>,
     /// Where it came from, for people: a file's name.
     pub source: String,
-}
-
-/// What was done with one definition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Change {
-    Created,
-    Updated,
-    Unchanged,
-    Deleted,
-}
-
-/// What applying did with one job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Applied {
-    pub job_id: String,
-    pub rev: i64,
-    pub change: Change,
-}
-
-/// Why a definition cannot be applied as computed; recompute and repeat.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Blocked {
-    /// Instants of the present schedule are overdue: `fire` them first, or they would have no outcome.
-    Overdue {
-        job_id: String,
-        rev: i64,
-        next_run: Timestamp,
-    },
-    /// Everything up to `decided_until` has its outcome; `next_run` must be after it.
-    Stale {
-        job_id: String,
-        decided_until: Timestamp,
-    },
-    /// Neither the farm nor the change has this pool.
-    NoPool { job_id: String, pool: String },
-    /// A pool would be deleted that these runs (the first of them) are in or wait for.
-    PoolInUse { pool: String, runs: Vec<i64> },
-    /// Neither the farm nor the change has this target of messages.
-    NoTarget { job_id: String, target: String },
-    /// The name is the former one of another job.
-    Renamed { job_id: String, to: String },
-    /// Another source defines this job, pool or target.
-    OtherSource {
-        what: &'static str,
-        name: String,
-        source: String,
-    },
-    /// A pool or target would be deleted that a job of another source names.
-    Needed {
-        what: &'static str,
-        name: String,
-        by: User,
-    },
-}
-
-/// The answer to `apply`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ApplyOutcome {
-    /// Everything was applied; `seq` is what agents will see as `job_seq`.
-    Done { seq: i64, applied: Vec<Applied> },
-    /// Nothing was.
-    Blocked(Vec<Blocked>),
-    /// Nothing was: the jobs' triggers do not fit together.
-    Refused(Vec<TriggerFault>),
 }
 
 #[derive(Deserialize)]

@@ -3,7 +3,8 @@
 use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 
-use super::apply::{Applied, ApplyOutcome, Blocked, Change, Present, bump, obstacle};
+use super::applied::{Applied, ApplyOutcome, Blocked, Change};
+use super::apply::{Present, bump, obstacle};
 use super::{edges, targets};
 use crate::db::{Db, stmt};
 use crate::error::StoreError;

@@ -12,19 +12,33 @@ use crate::error::StoreError;
 /// A job with its definition, as stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Listed {
+    /// The job's name.
     pub job_id: String,
+    /// The newest revision.
     pub rev: i64,
+    /// Whether it may run at all.
     pub enabled: bool,
+    /// Whether its schedule stands still.
     pub paused: bool,
+    /// Who paused it; none when it is not paused.
     pub paused_by: Option<String>,
+    /// When it was paused.
     pub paused_at: Option<Timestamp>,
+    /// Why it was paused, as far as they said.
     pub pause_reason: Option<String>,
+    /// Whether it has a schedule.
     pub scheduled: bool,
+    /// The next due instant; none without a schedule.
     pub next_run: Option<Timestamp>,
+    /// Every due instant up to this one has its outcome.
     pub decided_until: Option<Timestamp>,
+    /// Where the definition came from: a file's name, or whatever applied it.
     pub source: String,
+    /// Who applied it.
     pub applied_by: String,
+    /// When it was applied, by the database's clock.
     pub applied_at: Timestamp,
+    /// The definition, as it is stored.
     pub spec: Value,
     /// Where one of its runs is running.
     pub running_at: Option<String>,
@@ -57,10 +71,15 @@ pub async fn job(db: &Db, job_id: &str) -> Result<Option<Listed>, StoreError> {
 /// A revision of a definition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RevisionItem {
+    /// Its number; it grows with each change of the job.
     pub rev: i64,
+    /// Where it came from: a file's name, or whatever applied it.
     pub source: String,
+    /// Who applied it.
     pub applied_by: String,
+    /// When it was applied, by the database's clock.
     pub applied_at: Timestamp,
+    /// The definition, as it is stored.
     pub spec: Value,
 }
 

@@ -1,5 +1,6 @@
 //! Definitions and what people do with them: apply, pause, submit, cancel.
 
+mod applied;
 mod apply;
 mod backfill;
 mod delete;
@@ -13,7 +14,8 @@ mod submit;
 mod targets;
 mod withhold;
 
-pub use apply::{Applied, ApplyOutcome, Blocked, Change, JobChange, apply, apply_all, apply_signed};
+pub use applied::{Applied, ApplyOutcome, Blocked, Change};
+pub use apply::{JobChange, apply, apply_all, apply_signed};
 pub use backfill::{Backfilled, backfill, ran_instants};
 pub use delete::delete;
 pub use list::{Listed, RevisionItem, job, list_jobs, revisions};

@@ -14,14 +14,19 @@ use farmhand_core::run::RunState;
 /// The answer to `pause`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Paused {
+    /// The job is paused now.
     Done,
+    /// It was paused before.
     Already,
     /// `fire` the instants from `next_run` until `asked` first, or they would have no outcome; then ask again as
     /// of that moment.
     Overdue {
+        /// The first instant that has no outcome.
         next_run: Timestamp,
+        /// When the pause was asked for, by the database's clock.
         asked: Timestamp,
     },
+    /// There is no such job.
     NotFound,
 }
 
@@ -75,12 +80,16 @@ pub async fn pause(
 /// The answer to `resume`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resumed {
+    /// The job is no longer paused.
     Done,
+    /// It was not paused.
     NotPaused,
     /// `next_run` must be after this.
     Stale {
+        /// The last instant that has an outcome.
         decided_until: Timestamp,
     },
+    /// There is no such job.
     NotFound,
 }
 
@@ -137,9 +146,12 @@ pub enum Cancelled {
     Now,
     /// Its holder was asked; the holder's end turns it into cancelled.
     Requested {
+        /// The address of the holder.
         node: String,
     },
+    /// It has ended, in this state.
     AlreadyFinal(RunState),
+    /// There is no such run.
     NotFound,
 }
 
@@ -203,7 +215,9 @@ async fn cancelling(db: &Db, run_id: i64, by: &str, one_of_many: bool) -> Result
 pub enum Retried {
     /// The new run, of the job's present revision with the old run's parameters.
     Run(i64),
+    /// It has not ended.
     NotFinal,
+    /// There is no such run.
     NotFound,
     /// The job was deleted.
     NoJob,
@@ -214,7 +228,9 @@ pub enum Retried {
 /// Names one request of a token, so that its repetition is answered with what was done.
 #[derive(Clone, Copy, Debug)]
 pub struct Once<'a> {
+    /// Whose request it is.
     pub token_id: i64,
+    /// What the client calls the request; a repetition has the same.
     pub key: &'a str,
 }
 

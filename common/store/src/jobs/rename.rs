@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use tokio_postgres::types::Type;
 
-use super::apply::{Applied, ApplyOutcome, Change, bump};
+use super::applied::{Applied, ApplyOutcome, Change};
+use super::apply::bump;
 use super::{edges, targets};
 use crate::db::{Db, Transaction, stmt};
 use crate::error::StoreError;

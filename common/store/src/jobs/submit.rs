@@ -12,7 +12,9 @@ use farmhand_core::definition::Overlap;
 /// A run to be made by hand.
 #[derive(Clone, Copy, Debug)]
 pub struct Submission<'a> {
+    /// The job of which a run is made.
     pub job_id: &'a str,
+    /// The parameters that are given; a JSON object.
     pub params: &'a Value,
     /// With a key, the same run is answered for every repetition.
     pub key: Option<&'a str>,

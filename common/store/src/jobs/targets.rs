@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_postgres::types::{Json, Type};
 
-use super::apply::Blocked;
+use super::applied::Blocked;
 use super::scope::{Scope, User};
 use crate::db::{Transaction, stmt};
 use crate::error::StoreError;
@@ -15,7 +15,9 @@ use farmhand_core::notify::{TargetSpec, stored};
 /// A target as it shall be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TargetChange {
+    /// What jobs call it.
     pub name: String,
+    /// How messages reach it.
     pub spec: TargetSpec,
     /// Where it came from, for people: a file's name.
     pub source: String,

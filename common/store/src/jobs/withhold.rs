@@ -15,7 +15,10 @@ pub enum Withhold {
     /// Claim nothing more; what runs goes on.
     Cordon,
     /// As `Cordon`, until nothing runs; what still runs after `within` is ended and runs elsewhere.
-    Drain { within: Option<Duration> },
+    Drain {
+        /// How long what runs may go on; without it until it ends by itself.
+        within: Option<Duration>,
+    },
     /// Take both back.
     Resume,
 }

@@ -32,7 +32,12 @@ const SET: i64 = 500;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
     /// So many messages are to be delivered; whether notes are left.
-    Done { messages: usize, more: bool },
+    Done {
+        /// How many messages are to be delivered.
+        messages: usize,
+        /// Whether notes are left.
+        more: bool,
+    },
     /// Another agent is at it.
     Busy,
 }
@@ -248,7 +253,9 @@ fn addressed<'a>(job_id: &'a str, tell: &Tell, targets: &[Target]) -> Vec<Outgoi
 /// What only one agent does at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
+    /// Looking for jobs whose deadline has passed.
     Deadlines,
+    /// Sending the sign of life.
     Ping,
 }
 
@@ -276,6 +283,7 @@ pub async fn take_turn(
 /// A job whose deadline somebody wants to hear of.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Watched {
+    /// What its deadline is computed from.
     #[serde(flatten)]
     pub point: JobPoint,
     /// The missed deadline that people have been told of.
@@ -292,6 +300,7 @@ pub async fn watched(db: &Db) -> Result<Vec<Watched>, StoreError> {
 /// Whether the farm does its work.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Health {
+    /// Whether agents may claim; not after the database was replaced, until its epoch is opened.
     pub claims_open: bool,
     /// Nodes that take work and whose lease has not run out.
     pub ready: i64,

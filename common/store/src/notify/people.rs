@@ -12,10 +12,12 @@ use farmhand_core::notify::{Channel, TargetSpec, Topic, stored, test_message};
 /// A target and how it does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TargetRow {
+    /// What jobs call it.
     pub name: String,
     /// None when jobs name it and nobody defines it any more, or when this release cannot read it.
     #[serde(deserialize_with = "stored")]
     pub spec: Option<TargetSpec>,
+    /// Where its definition came from: a file's name, or whatever applied it.
     pub source: String,
     /// That name it.
     pub jobs: Vec<String>,
@@ -23,6 +25,7 @@ pub struct TargetRow {
     pub waiting: i64,
     /// Messages given up within the last day.
     pub failed: i64,
+    /// When a message to it was last delivered.
     pub last_delivery: Option<Timestamp>,
     /// Of the newest message that could not be delivered, within the last day.
     pub trouble: Option<Trouble>,
@@ -31,9 +34,13 @@ pub struct TargetRow {
 /// A channel whose messages do not get out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trouble {
+    /// How the message was to be sent.
     pub channel: Channel,
+    /// What the service or the connection said.
     pub error: String,
+    /// How often that message was tried.
     pub tries: i32,
+    /// When that message was made.
     pub since: Timestamp,
     /// The address of the agent that tried last.
     pub sent_by: Option<String>,
@@ -44,19 +51,31 @@ pub struct Trouble {
 /// One message, as it stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NotificationRow {
+    /// The same however often it is tried.
     pub id: Uuid,
+    /// The target's name.
     pub target: String,
+    /// How it is sent.
     pub channel: Channel,
+    /// What it is about.
     pub topic: Topic,
+    /// The job that it is about; none when it is about no single job.
     pub job_id: Option<String>,
+    /// The run that it is about, if it is about one.
     pub run_id: Option<i64>,
     /// `waiting`, `delivered` or `failed`.
     pub state: String,
+    /// When it was made, by the database's clock.
     pub created_at: Timestamp,
+    /// How often it was tried.
     pub tries: i32,
+    /// When it is tried next, while it waits.
     pub next_at: Timestamp,
+    /// The agent that tried last.
     pub sent_by: Option<String>,
+    /// When it was delivered or given up.
     pub ended_at: Option<Timestamp>,
+    /// What the service or the connection said last.
     pub error: Option<String>,
 }
 

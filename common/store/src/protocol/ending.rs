@@ -29,7 +29,7 @@ pub enum FreedTo {
 
 impl FreedTo {
     /// The final state, if it is one.
-    pub fn as_final(self) -> Option<RunState> {
+    pub(crate) fn as_final(self) -> Option<RunState> {
         match self {
             Self::Due => None,
             Self::Lost => Some(RunState::Lost),
@@ -42,13 +42,21 @@ impl FreedTo {
 /// A run whose holder's session ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Freed {
+    /// The run that is free or ended.
     pub run_id: i64,
+    /// The job's name.
     pub job_id: String,
+    /// The attempt that was lost.
     pub attempt: i32,
+    /// The node that held it.
     pub address: String,
+    /// The session that held it.
     pub session: i64,
+    /// The fence of the lost claim.
     pub fence: i64,
+    /// How often it was freed to be taken over, this time included.
     pub takeovers: i32,
+    /// What becomes of the run.
     pub to: FreedTo,
 }
 
@@ -56,7 +64,10 @@ pub struct Freed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expired {
     /// The session ended by this call. Runs with `hold` stay held.
-    Done { freed: Vec<Freed> },
+    Done {
+        /// What it held.
+        freed: Vec<Freed>,
+    },
     /// It was renewed, the session ended otherwise, or claims are not open.
     Changed,
 }
@@ -118,7 +129,10 @@ async fn end(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Closed {
     /// The session ended by this call, and with it everything it held, `hold` included.
-    Done { freed: Vec<Freed> },
+    Done {
+        /// What it held.
+        freed: Vec<Freed>,
+    },
     /// It had ended before.
     Already,
     /// It holds a run that the caller does not know. Nothing was changed.

@@ -24,24 +24,37 @@ pub enum FinishResult {
     /// This very write had taken effect before; its reply was lost.
     AlreadyOwn,
     /// The run moved on: nothing was changed.
-    Fenced { now: Now },
+    Fenced {
+        /// How the run stands.
+        now: Now,
+    },
 }
 
 /// How a run stands that is no longer the caller's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Now {
+    /// It waits to be claimed.
     Due {
+        /// Its last attempt.
         attempt: i32,
     },
+    /// Another attempt of it is running.
     Running {
+        /// That attempt.
         attempt: i32,
+        /// The node that holds it.
         address: String,
+        /// The session that holds it.
         session: i64,
     },
+    /// It has ended.
     Final {
+        /// How it ended.
         state: RunState,
+        /// Its last attempt.
         attempt: i32,
     },
+    /// There is no such run any more.
     Gone,
 }
 

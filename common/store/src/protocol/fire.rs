@@ -21,7 +21,9 @@ const FEW: usize = 64;
 /// Everything that the schedule says about one job between the `next_run` seen and now.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fire {
+    /// The job's name.
     pub job_id: String,
+    /// The revision of the schedule that this was computed from.
     pub rev: i64,
     /// The `next_run` this was computed from.
     pub seen: Timestamp,
@@ -38,15 +40,20 @@ pub struct Fire {
 /// Neighbouring due instants skipped for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkipFold {
+    /// A word, perhaps with `: ` and details behind it.
     pub reason: String,
+    /// The first of them.
     pub first: Timestamp,
+    /// The last of them.
     pub last: Timestamp,
+    /// How many there are.
     pub count: i64,
 }
 
 /// A job that this call fired.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fired {
+    /// The job's name.
     pub job_id: String,
     /// The runs made, waiting ones included.
     pub run_ids: Vec<i64>,
@@ -147,7 +154,7 @@ pub async fn promote(db: &Db, jobs: &[String]) -> Result<Vec<i64>, StoreError> {
 }
 
 /// `promote` for every job with queued runs or missing rounds: the net under what a crash prevented.
-pub async fn promote_all(db: &Db) -> Result<Vec<i64>, StoreError> {
+pub(crate) async fn promote_all(db: &Db) -> Result<Vec<i64>, StoreError> {
     promote_some(db, None).await
 }
 

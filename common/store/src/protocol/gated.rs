@@ -49,6 +49,7 @@ pub async fn claim_gated(db: &Db, me: &LeaseIdentity, limit: i64) -> Result<Vec<
 pub struct PartialClaim {
     /// To be started all the same.
     pub won: Vec<Claimed>,
+    /// Why the rest is not known.
     pub error: StoreError,
 }
 

@@ -21,7 +21,7 @@ pub use ending::{
 };
 pub use fenced::{FinishResult, Now};
 pub(crate) use fire::rounds;
-pub use fire::{Fire, Fired, SkipFold, fire, fire_for, promote, promote_all};
+pub use fire::{Fire, Fired, SkipFold, fire, fire_for, promote};
 pub use gated::{PartialClaim, claim_any, claim_gated};
 pub use outcome::{Finish, GiveBack, Lose, LostWhy, Release, Retry, finish, give_back, lose, release, retry};
 pub use poll::{

@@ -16,18 +16,31 @@ use farmhand_core::run::RunState;
 /// The end of a run, as its holder saw it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finish {
+    /// The run's number.
     pub run_id: i64,
+    /// Which attempt of the run.
     pub attempt: i32,
+    /// The fence of its claim.
     pub fence: i64,
+    /// The node that held it.
     pub address: String,
+    /// The session that held it.
     pub session: i64,
+    /// How it ended.
     pub state: RunState,
+    /// What the command exited with; none when it did not exit by itself.
     pub exit_code: Option<i32>,
+    /// The signal that ended the command; none when none did.
     pub signal: Option<i32>,
+    /// Why it ended so, where the state does not say it.
     pub reason: Option<String>,
+    /// When its command was started; none when it never was.
     pub started_at: Option<Timestamp>,
+    /// Processor time that it used, in milliseconds; none when that is not known.
     pub cpu_ms: Option<i64>,
+    /// The most memory that it used, in bytes; none when that is not known.
     pub max_rss_bytes: Option<i64>,
+    /// How much it wrote, in bytes; none when that is not known.
     pub output_bytes: Option<i64>,
     /// Bytes that the caps kept out.
     pub output_dropped: Option<i64>,
@@ -39,20 +52,33 @@ pub struct Finish {
 /// The end of an attempt whose run is to be tried again.
 #[derive(Clone, Debug)]
 pub struct Retry {
+    /// The run's number.
     pub run_id: i64,
+    /// Which attempt of the run.
     pub attempt: i32,
+    /// The fence of its claim.
     pub fence: i64,
+    /// The node that held it.
     pub address: String,
+    /// The session that held it.
     pub session: i64,
     /// `Failed` or `TimedOut`.
     pub outcome: AttemptOutcome,
+    /// What the command exited with; none when it did not exit by itself.
     pub exit_code: Option<i32>,
+    /// The signal that ended the command; none when none did.
     pub signal: Option<i32>,
+    /// Why it ended so, where the outcome does not say it.
     pub reason: Option<String>,
+    /// When its command was started; none when it never was.
     pub started_at: Option<Timestamp>,
+    /// Processor time that it used, in milliseconds; none when that is not known.
     pub cpu_ms: Option<i64>,
+    /// The most memory that it used, in bytes; none when that is not known.
     pub max_rss_bytes: Option<i64>,
+    /// How much it wrote, in bytes; none when that is not known.
     pub output_bytes: Option<i64>,
+    /// How much of that the caps kept out, in bytes.
     pub output_dropped: Option<i64>,
     /// Until the run is due again.
     pub delay: Duration,
@@ -130,11 +156,17 @@ pub async fn release(
 /// An attempt whose definition its holder would not execute, while another node might.
 #[derive(Clone, Debug)]
 pub struct GiveBack {
+    /// The run's number.
     pub run_id: i64,
+    /// Which attempt of the run.
     pub attempt: i32,
+    /// The fence of its claim.
     pub fence: i64,
+    /// The node that held it.
     pub address: String,
+    /// The session that held it.
     pub session: i64,
+    /// Why the definition was refused.
     pub reason: String,
     /// Until the run is due again, for this node too: so that nobody claims and refuses without a pause.
     pub delay: Duration,
@@ -174,11 +206,17 @@ impl LostWhy {
 /// An attempt that its holder knows to be dead without an end of its own.
 #[derive(Clone, Debug)]
 pub struct Lose {
+    /// The run's number.
     pub run_id: i64,
+    /// Which attempt of the run.
     pub attempt: i32,
+    /// The fence of its claim.
     pub fence: i64,
+    /// The node that held it.
     pub address: String,
+    /// The session that held it.
     pub session: i64,
+    /// What ended it.
     pub why: LostWhy,
 }
 

@@ -14,12 +14,15 @@ use farmhand_core::lease::{Database, MarksBelow};
 /// What one poll shows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Poll {
+    /// The database's clock.
     pub db_now: Timestamp,
+    /// Which server and epoch answered.
     pub database: Box<Database>,
     /// Above the mark of every renewal that this snapshot shows; None without an open node.
     pub above: Option<i64>,
     /// Of the open nodes, the caller included.
     pub shortest_ttl_ms: Option<i64>,
+    /// The longest of them, in milliseconds.
     pub longest_ttl_ms: Option<i64>,
     /// The open nodes whose mark is below what was asked for; never the caller.
     pub silent: Vec<SilentLease>,
@@ -31,6 +34,7 @@ pub struct Poll {
     pub earliest_ready: Option<Timestamp>,
     /// When the first job fires; in the past when one is overdue.
     pub earliest_next_run: Option<Timestamp>,
+    /// Whether any job's instant has passed and nobody has fired it.
     pub overdue_jobs: bool,
     /// The caller's runs that somebody wants cancelled.
     pub cancels: Vec<CancelWanted>,
@@ -38,7 +42,9 @@ pub struct Poll {
     pub orphans: Vec<HeldOver>,
     /// Whether ends of jobs that trigger others are to be looked at: then settle.
     pub unsettled: bool,
+    /// Whether the caller is to claim nothing more.
     pub cordoned: bool,
+    /// Whether what runs there is to come to its end, too.
     pub draining: bool,
     /// When what still runs on the draining caller is to be ended.
     pub drain_until: Option<Timestamp>,
@@ -57,38 +63,54 @@ pub struct Poll {
 /// It is left behind when it shows the same for longer than its TTL.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AwaitedLease {
+    /// The lease, and the lock.
     pub name: String,
+    /// Changes with each renewal.
     pub shown: String,
+    /// How long it lasts from a renewal, in milliseconds.
     pub ttl_ms: i64,
 }
 
 /// What a stopwatch watches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SilentLease {
+    /// The silent node's address.
     pub address: String,
+    /// Its open session.
     pub session: i64,
+    /// The agent start that opened that session.
     pub incarnation: Uuid,
+    /// Its heartbeat, when the snapshot was taken.
     pub renewals: i64,
     /// Of its latest renewal.
     pub mark: i64,
+    /// How long its lease lasts from a renewal, in milliseconds.
     pub ttl_ms: i64,
 }
 
 /// A running attempt that somebody wants cancelled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CancelWanted {
+    /// The run's number.
     pub run_id: i64,
+    /// Which attempt of the run.
     pub attempt: i32,
+    /// Who wants that.
     pub by: Option<String>,
 }
 
 /// A run with `hold` whose session ended: freed by the stopwatch after lease and hold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HeldOver {
+    /// The run's number.
     pub run_id: i64,
+    /// Which attempt of the run.
     pub attempt: i32,
+    /// The node that held it.
     pub address: String,
+    /// The session that ended.
     pub session: i64,
+    /// How long the attempt may outlive the lease, in milliseconds.
     pub hold_ms: i64,
     /// Of the node whose session ended.
     pub ttl_ms: i64,
@@ -111,15 +133,25 @@ pub async fn poll(db: &Db, me: &LeaseIdentity, below: &MarksBelow) -> Result<Pol
 /// A definition, as agents follow it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobRow {
+    /// The job's name.
     pub job_id: String,
+    /// The revision of the job's definition.
     pub rev: i64,
+    /// The number of the change that made it so.
     pub seq: i64,
+    /// The definition, as it is stored.
     pub spec: Value,
+    /// Whether it may run at all.
     pub enabled: bool,
+    /// Whether its schedule stands still.
     pub paused: bool,
+    /// Whether it was deleted: agents forget it.
     pub deleted: bool,
+    /// Whether it has a schedule.
     pub scheduled: bool,
+    /// The next due instant; none without a schedule.
     pub next_run: Option<Timestamp>,
+    /// Every due instant up to this one has its outcome.
     pub decided_until: Option<Timestamp>,
 }
 
@@ -132,8 +164,11 @@ pub async fn jobs_since(db: &Db, seq: i64) -> Result<Vec<JobRow>, StoreError> {
 /// A job to fire.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overdue {
+    /// The job's name.
     pub job_id: String,
+    /// The revision whose schedule it is.
     pub rev: i64,
+    /// The instant that has passed.
     pub next_run: Timestamp,
 }
 

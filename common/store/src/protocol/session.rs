@@ -16,14 +16,19 @@ use crate::error::StoreError;
 /// What a node says about itself when it opens a session.
 #[derive(Clone, Debug)]
 pub struct NodeInfo {
+    /// The name of its lease, unique in the farm.
     pub address: String,
+    /// The machine's name, for people.
     pub name: String,
     /// Random for each opened session; kept across retries of one open.
     pub incarnation: Uuid,
+    /// How long its lease lasts from a renewal.
     pub ttl: Duration,
+    /// How many attempts may run on it at once.
     pub slots: i32,
     /// A JSON object of strings.
     pub labels: Value,
+    /// The release of its agent.
     pub version: String,
     /// The highest session of this address that the agent remembers; 0 for none.
     pub last_session: i64,
@@ -38,9 +43,13 @@ pub enum Opened {
     Session(i64),
     /// Another incarnation holds the address: watch its renewals like any challenger.
     Taken {
+        /// The session that is open.
         session: i64,
+        /// The agent start that opened it.
         incarnation: Uuid,
+        /// Its heartbeat now.
         renewals: i64,
+        /// How long its lease lasts from a renewal, in milliseconds.
         ttl_ms: i64,
         /// Of the agent that opened it.
         machine: Option<String>,
@@ -123,7 +132,9 @@ async fn node_row(db: &Db, address: &str) -> Result<Option<NodeRow>, StoreError>
 /// A run held by a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
+    /// The run's number.
     pub run_id: i64,
+    /// Which attempt of the run.
     pub attempt: i32,
     /// Tells a claim that a failover lost from the one that was given its number again.
     pub fence: i64,
@@ -136,14 +147,19 @@ pub struct Held {
 pub enum Renewed {
     /// The lease is extended; `held` is what the session held in the same snapshot.
     Alive {
+        /// Each run with its attempt.
         held: Vec<Held>,
+        /// Whether the node is to claim nothing more.
         cordoned: bool,
+        /// Whether what runs there is to come to its end, too.
         draining: bool,
         /// When what still runs here is to be ended, while draining.
         drain_until: Option<Timestamp>,
+        /// The database's clock.
         db_now: Timestamp,
         /// The heartbeat that it set.
         renewals: i64,
+        /// Which server and epoch answered.
         database: Box<Database>,
     },
     /// The session ended: kill now.
@@ -211,6 +227,7 @@ pub async fn database(db: &Db) -> Result<Database, StoreError> {
 /// An epoch that an agent opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEpoch {
+    /// Its number.
     pub epoch: i64,
     /// The newest one of before.
     pub follows: i64,

@@ -24,6 +24,7 @@ const ROUNDS: usize = 50;
 /// A firing of a triggered job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Triggered {
+    /// The job's name.
     pub job_id: String,
     /// The runs made, waiting ones included.
     pub run_ids: Vec<i64>,
@@ -112,7 +113,9 @@ async fn rounds(
 /// What triggers a job, what waits for it, and what it triggers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Triggers {
+    /// The jobs whose ends trigger it.
     pub parents: Vec<Triggering>,
+    /// Ends of those that have led to nothing yet.
     pub waiting: Vec<TriggerWait>,
     /// Names, with `trigger_on`.
     pub children: BTreeMap<String, String>,

@@ -46,12 +46,15 @@ pub struct Ahead {
 /// A job's row.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct JobAhead {
+    /// The job's name.
     pub job_id: String,
     /// In words, with the zone.
     pub schedule: String,
+    /// Its first due instant in that time.
     pub first: Timestamp,
     /// Due instants for each column; None of a job that is due too often for that.
     pub counts: Option<Vec<usize>>,
+    /// How long its runs usually take; none of fewer than five successes.
     #[schema(value_type = Option<crate::described::Usual>)]
     pub usual: Option<Usual>,
 }

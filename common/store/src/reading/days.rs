@@ -26,6 +26,7 @@ const PERIODS: [usize; 3] = [7, 30, 90];
 /// The days of a job, in its zone.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct JobDays {
+    /// The job's name.
     pub job_id: String,
     /// Days begin and end at midnight there.
     pub timezone: String,
@@ -42,17 +43,24 @@ pub struct JobDays {
 /// A day. A run counts on the day it ended.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct JobDay {
+    /// By the calendar of that zone.
     #[schema(value_type = String, format = Date)]
     pub day: Date,
     /// Where it begins.
     pub since: Timestamp,
     /// Where the next one begins: 23 or 25 hours later when the clocks change.
     pub until: Timestamp,
+    /// Runs that succeeded.
     pub succeeded: i64,
+    /// Runs that failed.
     pub failed: i64,
+    /// Runs that ran past their timeout.
     pub timed_out: i64,
+    /// Runs that somebody cancelled.
     pub cancelled: i64,
+    /// Runs that were lost for good.
     pub lost: i64,
+    /// Due instants without a run.
     pub skipped: i64,
     /// Of those that ran: began more than 60 s after they were ready.
     pub late: i64,
@@ -72,6 +80,7 @@ pub struct Durations {
     pub p50_ms: i64,
     /// 95 of 100 took no longer.
     pub p95_ms: i64,
+    /// The longest of them.
     pub longest_ms: i64,
     /// How many there were.
     pub count: i64,
@@ -82,6 +91,7 @@ pub struct Durations {
 pub struct SuccessRate {
     /// So many days, today included.
     pub days: usize,
+    /// How many succeeded.
     pub succeeded: i64,
     /// Failed, timed out or lost.
     pub failed: i64,

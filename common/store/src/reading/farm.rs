@@ -18,19 +18,21 @@ use utoipa::ToSchema;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::pools::gate_facts;
-use crate::text::words;
 
 use super::explain::need;
 use super::jobs::JobState;
 use super::nodes::NodeState;
 use super::queue::NextNow;
+use super::troubles::{FailingJob, FlappingNode, LeaseTrouble, LostNode, OverdueJob, SlowRun, StuckLease};
 
 /// Rows of each list.
 const ROWS: i64 = 20;
 /// The farm at this moment. Lists hold at most 20 rows, those that are not acknowledged first; counts stop at 1,000.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FarmNow {
+    /// The database's clock.
     pub db_now: Timestamp,
+    /// How bad the worst finding is.
     #[serde(default = "well")]
     #[schema(value_type = crate::described::Level)]
     pub level: Level,
@@ -90,81 +92,12 @@ fn well() -> Level {
     Level::Well
 }
 
-words! {
-    /// What is wrong with a lease.
-    LeaseTrouble {
-        /// It is over, and nobody took the run over.
-        Expired = "expired",
-        /// Claimed and not started, or kept by `hold` after its session.
-        Stalled = "stalled",
-        /// Past the attempt's timeout.
-        Overrun = "overrun",
-    }
-}
-
-/// A job whose due instant nobody has fired.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct OverdueJob {
-    pub job_id: String,
-    pub next_run: Timestamp,
-}
-
-/// A running attempt whose lease nobody renews or takes over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct StuckLease {
-    pub run_id: i64,
-    pub job_id: String,
-    pub node: String,
-    pub attempt: i32,
-    pub state: LeaseTrouble,
-    pub since: Timestamp,
-}
-
-/// A job whose last runs failed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct FailingJob {
-    pub job_id: String,
-    pub consecutive_failures: i32,
-    pub last_state: Option<String>,
-    pub last_finished: Option<Timestamp>,
-    pub last_success: Option<Timestamp>,
-}
-
-/// A node whose session others have ended again and again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct FlappingNode {
-    pub address: String,
-    /// How often its session was ended by others within the last hour.
-    pub times: i64,
-}
-
-/// A run that takes longer than usual.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct SlowRun {
-    pub run_id: i64,
-    pub job_id: String,
-    pub node: String,
-    pub started_at: Timestamp,
-    /// 95 of 100 of the last successes of its job took no longer.
-    pub p95_ms: u64,
-    /// How many successes that is of.
-    pub runs: usize,
-}
-
-/// A node that went without saying so.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LostNode {
-    pub address: String,
-    /// Lost or expired.
-    #[schema(value_type = crate::described::NodeState)]
-    pub state: NodeState,
-    pub since: Timestamp,
-}
-
 /// A due run that nobody claims.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WaitingRun {
+    /// The run's number.
     pub run_id: i64,
+    /// The job's name.
     pub job_id: String,
     /// Since when it could have started.
     pub ready_at: Timestamp,
@@ -223,8 +156,10 @@ pub async fn farm(db: &Db) -> Result<FarmNow, StoreError> {
 /// The farm at this moment, and how much of what it has.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct FarmStatus {
+    /// How it does.
     #[serde(flatten)]
     pub now: FarmNow,
+    /// What it has.
     #[serde(flatten)]
     pub totals: FarmTotals,
 }

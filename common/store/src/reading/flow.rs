@@ -18,7 +18,9 @@ use farmhand_core::graph::Graph;
 /// A run that is a flow.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct FlowView {
+    /// The run's number.
     pub run_id: i64,
+    /// The job's name.
     pub job_id: String,
     /// Where its scripts lie on the node that ran it; then only ended tasks are known, and no dependencies.
     pub dir: Option<String>,
@@ -35,6 +37,7 @@ pub struct FlowView {
 /// One task of it.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct FlowTask {
+    /// The task's name.
     pub task: String,
     /// Tasks that must have succeeded, marks replaced by their providers.
     pub requires: Vec<String>,
@@ -42,7 +45,9 @@ pub struct FlowTask {
     pub after: Vec<String>,
     /// How deep it lies in the graph, from 0.
     pub level: Option<i64>,
+    /// Whether it is on the critical path.
     pub critical: bool,
+    /// From its start to its end, or to now; none when it did not start.
     pub duration_ms: Option<i64>,
     /// How it ended, if it did.
     pub end: Option<TaskRow>,

@@ -29,6 +29,7 @@ const INSTANTS: usize = 100;
 pub struct JobDetail {
     /// The database's clock.
     pub db_now: Timestamp,
+    /// As lists have it.
     pub job: JobItem,
     /// The definition, with all defaults.
     pub spec: Value,
@@ -63,6 +64,7 @@ pub async fn job(db: &Db, name: &str) -> Result<Option<JobDetail>, StoreError> {
 /// Instants ahead of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct NextInstants {
+    /// The job's name.
     pub job_id: String,
     /// Instants are strictly after this one.
     pub from: Timestamp,
@@ -103,22 +105,30 @@ fn instants(name: &str, spec: &Value, from: Timestamp, count: usize) -> Vec<Time
 /// A run as a cell of a job's grid (firing × shard or node) and a point of its trend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Cell {
+    /// The run's number.
     pub run_id: i64,
     /// The first run of those that were made together: the column.
     pub firing: i64,
     /// The row.
     pub instance: i32,
+    /// How many runs of one firing there are.
     pub instances: i32,
     /// Of an each-node job: the row.
     pub node: Option<String>,
+    /// How far it has come, or how it ended.
     #[schema(value_type = crate::described::RunState)]
     pub state: RunState,
+    /// Why it waits, was skipped or ended so.
     pub reason: Option<String>,
     /// The address that holds it, or held it last.
     pub running_at: Option<String>,
+    /// Its last attempt; 0 before the first.
     pub attempt: i32,
+    /// The instant that it is for.
     pub due_at: Timestamp,
+    /// When its command was started; none when it never was.
     pub started_at: Option<Timestamp>,
+    /// When it ended; none while it has not.
     pub finished_at: Option<Timestamp>,
     /// From start to end, or to now.
     pub duration_ms: Option<i64>,
@@ -161,8 +171,11 @@ pub async fn revisions(db: &Db, job: &str, paging: &Paging) -> Result<Page<Revis
 /// What differs between two revisions.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct RevisionDiff {
+    /// The job's name.
     pub job_id: String,
+    /// The older one, or the one that was named first.
     pub from: i64,
+    /// The other one.
     pub to: i64,
     /// The keys that differ.
     #[schema(value_type = BTreeMap<String, crate::described::Change>)]

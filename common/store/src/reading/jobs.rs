@@ -21,8 +21,11 @@ use farmhand_core::run::RunState;
 words! {
     /// Whether a job's schedule goes on.
     JobState {
+        /// It does.
         Enabled = "enabled",
+        /// Somebody paused it.
         Paused = "paused",
+        /// Its definition says `enabled = false`.
         Disabled = "disabled",
     }
 }
@@ -50,11 +53,15 @@ words! {
 words! {
     /// What a list of jobs can be narrowed to.
     JobCondition {
+        /// Neither paused nor disabled.
         Enabled = "enabled",
+        /// Somebody paused it.
         Paused = "paused",
+        /// Its definition says `enabled = false`.
         Disabled = "disabled",
         /// Its last run failed.
         Failing = "failing",
+        /// A run of it is under way.
         Running = "running",
         /// Its instant passed more than ten seconds ago.
         Overdue = "overdue",
@@ -65,6 +72,7 @@ words! {
     /// What a list of jobs is sorted by; jobs that are alike in it, by their names.
     #[derive(Default)]
     JobOrder {
+        /// By the names alone.
         #[default]
         Name = "name",
         /// The most failures in a row first.
@@ -81,21 +89,29 @@ words! {
 pub struct JobsFilter {
     /// A part of the name.
     pub name: Option<String>,
+    /// In this condition.
     pub state: Option<JobCondition>,
+    /// Of this kind.
     pub kind: Option<JobKind>,
     /// Jobs whose `where` asks for this label with this value.
     pub label: Option<(String, String)>,
+    /// In which order.
     pub order: JobOrder,
 }
 
 /// An ended run as a mark in a strip.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OutcomeMark {
+    /// The run's number.
     pub run_id: i64,
+    /// How it ended.
     #[schema(value_type = crate::described::RunState)]
     pub state: RunState,
+    /// The instant that it is for.
     pub due_at: Timestamp,
+    /// When its command was started; none when it never was.
     pub started_at: Option<Timestamp>,
+    /// When it ended.
     pub finished_at: Timestamp,
     /// Neighbours that were folded into one record.
     pub count: i64,
@@ -104,60 +120,88 @@ pub struct OutcomeMark {
 /// A run that is due or running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LiveMark {
+    /// The run's number.
     pub run_id: i64,
+    /// Due or running.
     #[schema(value_type = crate::described::RunState)]
     pub state: RunState,
+    /// The node that holds it; none while it is due.
     pub node: Option<String>,
+    /// From when on it may be claimed.
     pub ready_at: Timestamp,
+    /// When its command was started; none when it never was.
     pub started_at: Option<Timestamp>,
 }
 
 /// A job in a list.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct JobItem {
+    /// The job's name.
     pub job_id: String,
+    /// The newest revision.
     pub rev: i64,
+    /// Whether it is enabled, paused or disabled.
     pub state: JobState,
+    /// How it does, in one word.
     #[schema(value_type = crate::described::JobHealth)]
     pub health: JobHealth,
+    /// What starts it.
     pub kind: JobKind,
     /// Expressions as they were written.
     pub schedule: Vec<String>,
     /// The same in words, with the zone; of a job without one, what starts it.
     pub schedule_text: String,
+    /// The zone of its schedule.
     pub timezone: String,
+    /// The jobs after whose ends it runs.
     pub triggered_by: Vec<String>,
     /// After whose ends it runs, in words.
     pub trigger_text: Option<String>,
     /// Runs of one firing.
     pub instances: i32,
+    /// Whether a firing has a run for each node that fits.
     pub each_node: bool,
     /// Labels a node must have.
     #[serde(rename = "where")]
     pub placement: BTreeMap<String, String>,
+    /// The next due instant; none without a schedule.
     pub next_run: Option<Timestamp>,
     /// Its instant passed more than ten seconds ago.
     pub overdue: bool,
+    /// Who paused it; none when it is not paused.
     pub paused_by: Option<String>,
+    /// When it was paused.
     pub paused_at: Option<Timestamp>,
+    /// Why it was paused, as far as they said.
     pub pause_reason: Option<String>,
+    /// When a run of it was last started.
     pub last_run_started: Option<Timestamp>,
+    /// When a run of it last ended.
     pub last_finished: Option<Timestamp>,
+    /// How that run ended.
     #[schema(value_type = Option<crate::described::RunState>)]
     pub last_state: Option<RunState>,
+    /// When a run of it last succeeded.
     pub last_success: Option<Timestamp>,
+    /// How often in a row it failed.
     pub consecutive_failures: i32,
     /// The last 30, the newest first.
     pub outcomes: Vec<OutcomeMark>,
     /// What is due or running, the oldest first; at most 20.
     pub live: Vec<LiveMark>,
+    /// When its definition was applied.
     pub applied_at: Timestamp,
+    /// Who applied it.
     pub applied_by: String,
+    /// Where its definition came from: a file's name, or whatever applied it.
     pub source: String,
     /// What its definition says for people.
     pub description: Option<String>,
+    /// Who is responsible for it, as its definition says.
     pub owner: Option<String>,
+    /// What its definition tags it with.
     pub tags: Vec<String>,
+    /// Where its definition says what to do when it fails.
     pub runbook: Option<String>,
 }
 

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
 use utoipa::ToSchema;
 
+use super::bars::{Bar, BarEnd, FenceMark, Successor};
 use super::nodes::NodeState;
 use super::outages::{Outage, outages};
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
-use crate::text::words;
 
 /// Bars of a picture; beyond them it is drawn as bands.
 const BARS: i64 = 2_000;
@@ -31,6 +31,7 @@ const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 7);
 pub struct Window {
     /// From this instant until before the other; at most seven days.
     pub from: Timestamp,
+    /// The end; not included.
     pub to: Timestamp,
     /// These addresses only; empty for all.
     pub nodes: Vec<String>,
@@ -41,7 +42,9 @@ pub struct Window {
 /// Lanes of nodes over a stretch of time.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Lanes {
+    /// The beginning.
     pub from: Timestamp,
+    /// The end; not included.
     pub to: Timestamp,
     /// The database's clock.
     pub db_now: Timestamp,
@@ -61,9 +64,12 @@ pub struct Lanes {
 /// A node's lane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Lane {
+    /// The node's address.
     pub address: String,
+    /// The node's state now.
     #[schema(value_type = crate::described::NodeState)]
     pub state: NodeState,
+    /// How many attempts may run on it at once.
     pub slots: i32,
     /// When its last session was ended by another node.
     pub lost_at: Option<Timestamp>,
@@ -72,81 +78,21 @@ pub struct Lane {
     ttl_ms: i64,
 }
 
-words! {
-    /// How an attempt ended.
-    BarEnd {
-        Running = "running",
-        Succeeded = "succeeded",
-        Failed = "failed",
-        TimedOut = "timed_out",
-        Cancelled = "cancelled",
-        /// Its node's session ended while it ran.
-        Lost = "lost",
-        /// The node gave it back.
-        Released = "released",
-        NeverStarted = "never_started",
-    }
-}
-
-/// One attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Bar {
-    pub run_id: i64,
-    pub job_id: String,
-    pub attempt: i32,
-    pub node: String,
-    pub session: i64,
-    pub fence: i64,
-    /// When it was claimed.
-    pub from: Timestamp,
-    pub started_at: Option<Timestamp>,
-    /// None while it runs.
-    pub to: Option<Timestamp>,
-    pub end: BarEnd,
-    pub reason: Option<String>,
-    pub exit_code: Option<i32>,
-    pub signal: Option<i32>,
-    /// Of a lost one: since when its node had not renewed its lease, at the latest. From there to `to` nobody may run
-    /// it: the lease gap.
-    pub gap_from: Option<Timestamp>,
-    /// Of a lost one: the attempt that took over, as far as it is in the picture.
-    pub successor: Option<Successor>,
-    /// The attempt, a lost one of this run, that it took over from.
-    pub took_over_from: Option<i32>,
-    /// What a holder that had lost it still tried, or that it was killed.
-    pub fenced: Vec<FenceMark>,
-}
-
-/// The attempt that took over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Successor {
-    pub attempt: i32,
-    pub node: String,
-    pub fence: i64,
-    pub from: Timestamp,
-}
-
-/// A refused write or a killed process of a holder that had lost its run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct FenceMark {
-    pub at: Timestamp,
-    /// `fenced`: a write was refused; `fence_kill`: its processes were killed.
-    pub kind: String,
-    pub node: Option<String>,
-}
-
 /// Attempts that ended on a node within one part of the time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Band {
     /// None: of all nodes that have no lane.
     pub node: Option<String>,
+    /// Where that part begins.
     pub from: Timestamp,
+    /// Where it ends.
     pub to: Timestamp,
+    /// How many ended.
     pub ended: i64,
     /// Of them those that did not succeed.
     pub bad: i64,
     /// More ended in this part of the time than were looked at: the numbers are of the first 250.
-    pub sampled: bool,
+    pub(crate) sampled: bool,
 }
 
 #[derive(Clone, Deserialize)]

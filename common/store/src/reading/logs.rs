@@ -34,6 +34,7 @@ pub enum Tail {
 pub struct LogPiece {
     /// Position of its first byte in everything that the attempt wrote to both streams; a jump is what was dropped.
     pub at_byte: i64,
+    /// The stream that it was written to.
     pub stream: LogStream,
     /// By the node's clock.
     pub at: Timestamp,
@@ -46,8 +47,11 @@ pub struct LogPiece {
 /// A stretch of output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct LogRange {
+    /// The run's number.
     pub run_id: i64,
+    /// Which attempt of the run.
     pub attempt: i32,
+    /// In the order in which they were written.
     pub pieces: Vec<LogPiece>,
     /// The byte at which the next stretch begins.
     pub next: i64,
@@ -62,6 +66,7 @@ pub struct LogRange {
 /// How a run and its output stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct LogState {
+    /// How far it has come, or how it ended.
     pub state: RunState,
     /// The last or present attempt.
     pub attempt: i32,

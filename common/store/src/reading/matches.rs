@@ -33,6 +33,7 @@ const BEFORE: usize = 80;
 pub struct Sought {
     /// A part of a line as it is shown: without colours and other escape sequences.
     pub text: String,
+    /// Whether upper and lower case are the same.
     pub ignore_case: bool,
     /// Of these attempts only; of all when it is left out.
     pub attempt: Option<i32>,
@@ -69,7 +70,9 @@ impl Sought {
 /// A line that has the text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogMatch {
+    /// The run that wrote it.
     pub run_id: i64,
+    /// The attempt that wrote it.
     pub attempt: i32,
     /// Its number in the attempt's stored output, from 1.
     pub line: i64,

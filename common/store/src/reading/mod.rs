@@ -3,6 +3,7 @@
 //! a filter that no index serves looks at a bounded stretch of rows per page and says where the next page goes on.
 
 mod ahead;
+mod bars;
 mod days;
 mod events;
 mod explain;
@@ -20,6 +21,7 @@ mod page;
 mod queue;
 mod run;
 mod runs;
+mod troubles;
 mod view;
 
 use std::time::Duration;
@@ -32,20 +34,18 @@ use super::{Db, DbConfig, StoreError};
 
 pub use crate::jobs::RevisionItem;
 pub use ahead::{Ahead, JobAhead, Step, ahead, usual};
+pub use bars::{Bar, BarEnd, FenceMark, Successor};
 pub use days::{Durations, JobDay, JobDays, MOST_DAYS, SuccessRate, days, days_in};
 pub use events::{EventsFilter, events, events_after};
 pub use explain::{explain, explain_run, live_runs};
-pub use farm::{
-    FailingJob, FarmNow, FarmStatus, FarmTotals, FlappingNode, LeaseTrouble, LostNode, OverdueJob, SlowRun,
-    StuckLease, WaitingRun, farm, status,
-};
+pub use farm::{FarmNow, FarmStatus, FarmTotals, WaitingRun, farm, status};
 pub use farmhand_core::cause::Acknowledged;
 pub use farmhand_core::health::Level;
 pub use farmhand_core::verdict::{About, Finding};
 pub use flow::{FlowTask, FlowView, flow};
 pub use job::{Cell, JobDetail, NextInstants, RevisionDiff, cells, diff, job, next, revisions};
 pub use jobs::{JobCondition, JobItem, JobKind, JobOrder, JobState, JobsFilter, LiveMark, OutcomeMark, jobs};
-pub use lanes::{Band, Bar, BarEnd, FenceMark, Lane, Lanes, Successor, Window, lanes};
+pub use lanes::{Band, Lane, Lanes, Window, lanes};
 pub use logs::{LogPiece, LogRange, LogState, MOST_BYTES, Tail, log, log_state};
 pub use marks::{Marks, RunMark, marks};
 pub use matches::{
@@ -59,6 +59,7 @@ pub use page::{MOST, Page, Paging, every, upto};
 pub use queue::{NextNow, QueuedRun, queue};
 pub use run::{AttemptRow, RunDetail, RunRow, firing, run, run_row};
 pub use runs::{RunFilter, RunItem, runs};
+pub use troubles::{FailingJob, FlappingNode, LeaseTrouble, LostNode, OverdueJob, SlowRun, StuckLease};
 pub use view::{LogView, Place, log_view};
 
 /// The server ends a statement that reads for longer.

@@ -17,20 +17,30 @@ pub use farmhand_core::health::NodeState;
 /// A node and its present or last session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NodeItem {
+    /// The node's address.
     pub address: String,
+    /// The machine's name.
     pub name: String,
+    /// The present session, or the last one.
     pub session: i64,
+    /// Whether that session has not ended.
     pub open: bool,
+    /// As commands, page and metrics show it.
     #[schema(value_type = crate::described::NodeState)]
     pub state: NodeState,
     /// For people; no decision hangs on it.
     pub lease_until: Timestamp,
+    /// How long its lease lasts from a renewal, in milliseconds.
     pub ttl_ms: i64,
+    /// How many attempts may run on it at once.
     pub slots: i32,
     /// Runs it holds; at most 1,000 are counted.
     pub running: i64,
+    /// What jobs can ask for.
     pub labels: BTreeMap<String, String>,
+    /// The release of its agent.
     pub version: String,
+    /// When its session was opened.
     pub started_at: Timestamp,
     /// The database's clock minus the node's, as of its last renewal; for people. None while it is not known.
     pub clock_offset_ms: Option<i64>,
@@ -42,6 +52,7 @@ pub struct NodeItem {
     pub drain_until: Option<Timestamp>,
     /// Who cordoned or drained it last, and when.
     pub withheld_by: Option<String>,
+    /// When that was.
     pub withheld_at: Option<Timestamp>,
     /// The only login that acts for it, when it is bound to one.
     pub login: Option<String>,
@@ -52,11 +63,17 @@ pub struct NodeItem {
 /// An attempt that a node has under way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HeldRun {
+    /// The run's number.
     pub run_id: i64,
+    /// The job's name.
     pub job_id: String,
+    /// Which attempt of the run.
     pub attempt: i32,
+    /// The fence of its claim.
     pub fence: i64,
+    /// When it was claimed.
     pub claimed_at: Timestamp,
+    /// Whether somebody wants it cancelled.
     pub cancel_requested: bool,
 }
 
@@ -100,14 +117,18 @@ async fn read(
 /// A session that holds runs or could claim some.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LeaseItem {
+    /// The node that holds it.
     pub address: String,
+    /// The number of the node's session.
     pub session: i64,
     /// False for a session that ended while runs with `hold` live on.
     pub open: bool,
+    /// The node's state.
     #[schema(value_type = crate::described::NodeState)]
     pub state: NodeState,
     /// For people; no decision hangs on it.
     pub lease_until: Timestamp,
+    /// How long it lasts from a renewal, in milliseconds.
     pub ttl_ms: i64,
     /// What it holds, in the order of numbers; at most 200.
     pub runs: Vec<HeldRun>,
@@ -137,13 +158,17 @@ pub async fn leases(db: &Db, paging: &Paging) -> Result<Page<LeaseItem>, StoreEr
 /// A pool and who is in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PoolItem {
+    /// What jobs call it.
     pub name: String,
     /// Places on the farm for `pool`, on each node for `node_pool`.
     pub size: u32,
     /// As the job file has it.
     pub file_size: u32,
+    /// Where its definition came from: a file's name, or whatever applied it.
     pub source: String,
+    /// Who changed its size last.
     pub changed_by: String,
+    /// When that was.
     pub changed_at: Timestamp,
     /// Runs in it, the oldest first; at most 200.
     pub holders: Vec<Holder>,
@@ -158,7 +183,9 @@ pub struct PoolItem {
 /// A run that is ready and has no place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PoolWaiter {
+    /// The run's number.
     pub run_id: i64,
+    /// The job's name.
     pub job_id: String,
     /// Since when it could have started.
     pub ready_at: Timestamp,

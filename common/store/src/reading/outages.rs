@@ -12,8 +12,11 @@ use crate::error::StoreError;
 /// The database did not answer a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Outage {
+    /// The node that was not answered.
     pub node: String,
+    /// When it began.
     pub from: Timestamp,
+    /// When the database answered again.
     pub to: Timestamp,
 }
 

@@ -22,6 +22,7 @@ pub struct Paging {
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Page<T> {
+    /// What is on it.
     pub items: Vec<T>,
     /// The cursor of the page after it; null at the end. A page may hold fewer items than were asked for, even none,
     /// and have a next one all the same: a filter looks through a bounded stretch at a time.

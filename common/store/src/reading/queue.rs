@@ -12,22 +12,32 @@ use crate::error::StoreError;
 /// A run that is due.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueuedRun {
+    /// The run's number.
     pub run_id: i64,
+    /// The job's name.
     pub job_id: String,
+    /// What made it.
     pub kind: Kind,
     /// The only node that may run it.
     pub node: Option<String>,
+    /// The instant that it is for.
     pub due_at: Timestamp,
+    /// From when on it may be claimed.
     pub ready_at: Timestamp,
     /// What it waits for, if it may not be claimed yet.
     pub gate: Option<String>,
+    /// Why it is due again, or waits.
     pub reason: Option<String>,
+    /// Runs of a higher one are claimed first.
     pub priority: i32,
 }
 
+/// A job with its next instant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NextNow {
+    /// The job's name.
     pub job_id: String,
+    /// That instant.
     pub next_run: Timestamp,
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio_postgres::types::Type;
 use utoipa::ToSchema;
 
-use super::lanes::BarEnd;
+use super::bars::BarEnd;
 use super::runs::RunItem;
 use crate::Kind;
 use crate::db::{Db, stmt};
@@ -20,45 +20,77 @@ use farmhand_core::usual::Exceeded;
 /// A run, live or finished, as the view `farmhand.run` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunRow {
+    /// The run's number.
     pub run_id: i64,
+    /// The job's name.
     pub job_id: String,
+    /// The revision by which it runs.
     pub rev: i64,
+    /// What made it.
     #[schema(value_type = crate::described::Kind)]
     pub kind: Kind,
+    /// Which one of its firing, from 0.
     pub instance: i32,
+    /// How many there are in its firing.
     pub instances: i32,
     /// The node that an each-node run belongs to.
     pub node: Option<String>,
+    /// The instant that it is for.
     pub due_at: Timestamp,
+    /// From when on it may be claimed.
     pub ready_at: Timestamp,
+    /// How far it has come, or how it ended.
     #[schema(value_type = crate::described::RunState)]
     pub state: RunState,
     /// The address that holds it, or held it last.
     pub running_at: Option<String>,
+    /// The session that holds it, or held it last.
     pub session: Option<i64>,
+    /// Its last attempt; 0 before the first.
     pub attempt: i32,
+    /// The fence of its last claim.
     pub fence: Option<i64>,
+    /// How often it was retried.
     pub retries: i32,
+    /// How often it was freed to be taken over.
     pub takeovers: i32,
+    /// Why it waits, was skipped or ended so.
     pub reason: Option<String>,
+    /// Its parameters; a JSON object.
     pub params: Value,
+    /// The key under which it was submitted once.
     pub idempotency_key: Option<String>,
+    /// Who submitted it; none when a schedule made it.
     pub submitted_by: Option<String>,
+    /// The run that this one retries or replays, or that triggered it.
     pub parent_run: Option<i64>,
+    /// Whether somebody wants it cancelled.
     pub cancel_requested: bool,
+    /// When it was made.
     pub created_at: Timestamp,
+    /// When its last attempt was claimed.
     pub claimed_at: Option<Timestamp>,
+    /// When its command was started; none when it never was.
     pub started_at: Option<Timestamp>,
+    /// When it ended; none while it has not.
     pub finished_at: Option<Timestamp>,
+    /// What the command exited with; none when it did not exit by itself.
     pub exit_code: Option<i32>,
+    /// The signal that ended the command; none when none did.
     pub signal: Option<i32>,
+    /// Processor time that it used, in milliseconds; none when that is not known.
     pub cpu_ms: Option<i64>,
+    /// The most memory that it used, in bytes; none when that is not known.
     pub max_rss_bytes: Option<i64>,
+    /// How much it wrote, in bytes; none when that is not known.
     pub output_bytes: Option<i64>,
+    /// How much of that the caps kept out, in bytes.
     pub output_dropped: Option<i64>,
     /// A fold of neighbours: `count` due instants in [first_due, last_due].
     pub first_due: Timestamp,
+    /// The last of these instants.
     pub last_due: Timestamp,
+    /// How many there are.
     pub count: i64,
     /// Of a table job's row.
     pub key: Option<String>,
@@ -73,21 +105,35 @@ pub struct RunRow {
 /// An attempt of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AttemptRow {
+    /// Which attempt of the run.
     pub attempt: i32,
+    /// The node that ran it.
     pub address: String,
+    /// The session that held it.
     pub session: i64,
+    /// The fence of its claim.
     pub fence: i64,
+    /// When it was claimed.
     pub claimed_at: Timestamp,
+    /// When its command was started; none when it never was.
     pub started_at: Option<Timestamp>,
     /// None while it is running.
     pub ended_at: Option<Timestamp>,
+    /// How it ended, or that it runs.
     pub outcome: BarEnd,
+    /// Why it ended so.
     pub reason: Option<String>,
+    /// What the command exited with; none when it did not exit by itself.
     pub exit_code: Option<i32>,
+    /// The signal that ended the command; none when none did.
     pub signal: Option<i32>,
+    /// Processor time that it used, in milliseconds; none when that is not known.
     pub cpu_ms: Option<i64>,
+    /// The most memory that it used, in bytes; none when that is not known.
     pub max_rss_bytes: Option<i64>,
+    /// How much it wrote, in bytes; none when that is not known.
     pub output_bytes: Option<i64>,
+    /// How much of that the caps kept out, in bytes.
     pub output_dropped: Option<i64>,
 }
 
@@ -96,6 +142,7 @@ pub struct AttemptRow {
 pub struct RunDetail {
     /// The database's clock.
     pub db_now: Timestamp,
+    /// As the view shows it.
     pub run: RunRow,
     /// All of them, the oldest first.
     pub attempts: Vec<AttemptRow>,

@@ -19,10 +19,13 @@ const SCANNED: i64 = 10_000;
 /// Which runs; None and empty mean any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFilter {
+    /// Of this job.
     pub job: Option<String>,
+    /// In one of these states.
     pub states: Vec<RunState>,
     /// The address that holds it, or held it last.
     pub node: Option<String>,
+    /// Of this kind.
     pub kind: Option<Kind>,
     /// Ended at this instant or later. With `since` or `until` the list holds ended runs only, the latest end first.
     pub since: Option<Timestamp>,
@@ -56,27 +59,43 @@ pub(super) fn wanted_label((key, value): &(String, String)) -> Value {
 /// A run in a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunItem {
+    /// The run's number.
     pub run_id: i64,
+    /// The job's name.
     pub job_id: String,
+    /// What made it.
     #[schema(value_type = crate::described::Kind)]
     pub kind: Kind,
+    /// Which one of its firing, from 0.
     pub instance: i32,
+    /// How many there are in its firing.
     pub instances: i32,
+    /// How far it has come, or how it ended.
     #[schema(value_type = crate::described::RunState)]
     pub state: RunState,
     /// Why it waits, was skipped or ended so.
     pub reason: Option<String>,
     /// The address that holds it, or held it last.
     pub running_at: Option<String>,
+    /// Its last attempt; 0 before the first.
     pub attempt: i32,
+    /// The fence of its last claim.
     pub fence: Option<i64>,
+    /// How often it was retried.
     pub retries: i32,
+    /// How often it was freed to be taken over.
     pub takeovers: i32,
+    /// The instant that it is for.
     pub due_at: Timestamp,
+    /// When its last attempt was claimed.
     pub claimed_at: Option<Timestamp>,
+    /// When its command was started; none when it never was.
     pub started_at: Option<Timestamp>,
+    /// When it ended; none while it has not.
     pub finished_at: Option<Timestamp>,
+    /// What the command exited with; none when it did not exit by itself.
     pub exit_code: Option<i32>,
+    /// The signal that ended the command; none when none did.
     pub signal: Option<i32>,
     /// Neighbours that were folded into one record.
     pub count: i64,
@@ -84,6 +103,7 @@ pub struct RunItem {
     pub key: Option<String>,
     /// The first run of those that were made together with this one.
     pub firing: Option<i64>,
+    /// Whether somebody wants it cancelled.
     pub cancel_requested: bool,
 }
 

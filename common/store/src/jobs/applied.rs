@@ -1,0 +1,115 @@
+//! What applying did, or why nothing was done.
+
+use farmhand_core::definition::TriggerFault;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::scope::User;
+
+/// What was done with one definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// The job is new, or had been deleted.
+    Created,
+    /// The job has a new revision.
+    Updated,
+    /// The definition is the one that stands.
+    Unchanged,
+    /// The job is gone.
+    Deleted,
+}
+
+/// What applying did with one job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    /// The job's name.
+    pub job_id: String,
+    /// The revision that stands now.
+    pub rev: i64,
+    /// What was done with it.
+    pub change: Change,
+}
+
+/// Why a definition cannot be applied as computed; recompute and repeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Blocked {
+    /// Instants of the present schedule are overdue: `fire` them first, or they would have no outcome.
+    Overdue {
+        /// The job's name.
+        job_id: String,
+        /// The revision that stands.
+        rev: i64,
+        /// The first instant that has no outcome.
+        next_run: Timestamp,
+    },
+    /// Everything up to `decided_until` has its outcome; `next_run` must be after it.
+    Stale {
+        /// The job's name.
+        job_id: String,
+        /// The last instant that has one.
+        decided_until: Timestamp,
+    },
+    /// Neither the farm nor the change has this pool.
+    NoPool {
+        /// The job that names it.
+        job_id: String,
+        /// The pool that there is not.
+        pool: String,
+    },
+    /// A pool would be deleted that these runs (the first of them) are in or wait for.
+    PoolInUse {
+        /// The pool that would be deleted.
+        pool: String,
+        /// Their numbers.
+        runs: Vec<i64>,
+    },
+    /// Neither the farm nor the change has this target of messages.
+    NoTarget {
+        /// The job that names it.
+        job_id: String,
+        /// The target that there is not.
+        target: String,
+    },
+    /// The name is the former one of another job.
+    Renamed {
+        /// The name that was to be applied.
+        job_id: String,
+        /// What the job of that name is called now.
+        to: String,
+    },
+    /// Another source defines this job, pool or target.
+    OtherSource {
+        /// `job`, `pool` or `target`.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// The source that defines it.
+        source: String,
+    },
+    /// A pool or target would be deleted that a job of another source names.
+    Needed {
+        /// `pool` or `target`.
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// A job that names it.
+        by: User,
+    },
+}
+
+/// The answer to `apply`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApplyOutcome {
+    /// Everything was applied; `seq` is what agents will see as `job_seq`.
+    Done {
+        /// The newest change of a definition.
+        seq: i64,
+        /// What was done with each.
+        applied: Vec<Applied>,
+    },
+    /// Nothing was.
+    Blocked(Vec<Blocked>),
+    /// Nothing was: the jobs' triggers do not fit together.
+    Refused(Vec<TriggerFault>),
+}
