@@ -1,11 +1,17 @@
 use farmhand_core::definition::{JobSpec, Overlap, RunOn};
 use farmhand_store::jobs::pause;
-use farmhand_store::protocol::{claim, close, fire_boot};
+use farmhand_store::protocol::{self, Booted, claim, close};
+use farmhand_store::{Db, LeaseIdentity, StoreError};
 use serde_json::json;
 
 use crate::fixture::{Farm, spec};
 
-fn boot_job() -> JobSpec {
+/// While claims are open.
+async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Booted, StoreError> {
+    Ok(protocol::fire_boot(db, me, boot_id).await?.expect("open claims"))
+}
+
+pub fn boot_job() -> JobSpec {
     JobSpec {
         schedule: vec!["@Reboot".to_owned(), "0 3 * * *".to_owned()],
         run_on: RunOn::EachNode,

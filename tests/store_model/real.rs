@@ -303,6 +303,7 @@ fn fenced(result: FinishResult) -> Reply {
         FinishResult::Done => Reply::Updated,
         FinishResult::AlreadyOwn => Reply::AlreadyOwn,
         FinishResult::Fenced { .. } => Reply::NoRow,
+        FinishResult::ClaimsClosed => panic!("no round ends in the model"),
         FinishResult::Ended(state) => panic!("nothing was cancelled, yet {state:?}"),
     }
 }

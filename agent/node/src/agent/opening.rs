@@ -130,7 +130,13 @@ async fn fire_boot(ctx: &Context, me: &LeaseIdentity) -> Result<(), AgentError> 
             return Ok(());
         }
     };
-    let booted = retrying(ctx, "fire_boot", || protocol::fire_boot(&ctx.db, me, &boot_id)).await?;
+    let booted = loop {
+        match retrying(ctx, "fire_boot", || protocol::fire_boot(&ctx.db, me, &boot_id)).await? {
+            Some(booted) => break booted,
+            // The session opens claims, or another node does.
+            None => tokio::time::sleep(Duration::from_secs(1)).await,
+        }
+    };
     for (job_id, error) in booted.unusable {
         ctx.events.emit(Event::BadDefinition { job_id, error });
     }

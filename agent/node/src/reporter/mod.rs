@@ -33,7 +33,7 @@ use crate::inbox::{SessionHandle, Settled};
 use crate::output::Shipper;
 use crate::row_writer::RowBell;
 use crate::runlog::{About, RunLog};
-use crate::verdict::{self, Verdict};
+use crate::verdict::Verdict;
 use farmhand_os::random::random;
 use farmhand_telemetry::events::{Event, Events};
 use farmhand_warden_client::Paths;
@@ -61,6 +61,8 @@ pub(crate) struct Reporter {
     starts: HashMap<AttemptId, (LeaseIdentity, i64, Timestamp)>,
     run_log: RunLog,
     row_bell: RowBell,
+    /// Ends of rounds that wait until claims are open.
+    closed: Vec<Ended>,
 }
 
 impl Reporter {
@@ -84,6 +86,7 @@ impl Reporter {
             starts: HashMap::new(),
             run_log,
             row_bell,
+            closed: Vec::new(),
         }
     }
 
@@ -103,7 +106,8 @@ impl Reporter {
             tokio::select! {
                 _ = reports.recv_many(&mut batch, SET) => self.take(&mut batch).await,
                 _ = rows.recv_many(&mut events, EVENT_SET) => self.record(&mut events).await,
-                _ = ticks.tick(), if !self.shippers.is_empty() => {
+                _ = ticks.tick(), if !self.shippers.is_empty() || !self.closed.is_empty() => {
+                    self.settle_closed().await;
                     self.show_starts().await;
                     // A checkpoint says that what it passes is written down: taken before, stored after.
                     let waiting = self.checkpoints.take();
@@ -127,6 +131,17 @@ impl Reporter {
         }
         while rows.recv_many(&mut events, EVENT_SET).await > 0 {
             self.record(&mut events).await;
+        }
+        while !self.closed.is_empty() {
+            ticks.tick().await;
+            self.settle_closed().await;
+        }
+    }
+
+    async fn settle_closed(&mut self) {
+        let closed = std::mem::take(&mut self.closed);
+        if !closed.is_empty() {
+            self.settle(closed).await;
         }
     }
 
@@ -256,7 +271,8 @@ impl Reporter {
     }
 
     /// Output first: once a state is final, the log is complete within the caps.
-    async fn try_settle(&mut self, ended: &mut [Ended]) -> Result<Vec<Settled>, StoreError> {
+    /// None is an end that has to wait until claims are open.
+    async fn try_settle(&mut self, ended: &mut [Ended]) -> Result<Vec<Option<Settled>>, StoreError> {
         refused::decide(&self.db, ended).await?;
         let ended = &*ended;
         for e in ended.iter().filter(|e| e.result.is_some()) {
@@ -286,7 +302,8 @@ impl Reporter {
             .iter()
             .map(|e| {
                 let id = e.assignment.id();
-                match (results.get(&id.fenced(e.assignment.fence)), &e.verdict) {
+                Some(match (results.get(&id.fenced(e.assignment.fence)), &e.verdict) {
+                    (Some(FinishResult::ClaimsClosed), _) => return None,
                     (Some(FinishResult::Fenced { now }), verdict) => {
                         self.events.emit(Event::Fenced {
                             op: op(verdict),
@@ -302,17 +319,25 @@ impl Reporter {
                     (_, Verdict::GivenBack { delay, .. }) => Settled::Again(*delay),
                     // The next round of a continuous job.
                     (_, Verdict::Final { again, .. }) => again.map_or(Settled::Done, Settled::Again),
-                }
+                })
             })
             .collect())
     }
 
-    async fn finish(&mut self, ended: Vec<Ended>, settled: Vec<Settled>) {
+    async fn finish(&mut self, all: Vec<Ended>, settled: Vec<Option<Settled>>) {
+        let (waiting, over): (Vec<_>, Vec<_>) =
+            all.into_iter().zip(settled).partition(|(_, how)| how.is_none());
+        self.closed.extend(waiting.into_iter().map(|(e, _)| e));
+        let (ended, settled): (Vec<Ended>, Vec<Settled>) =
+            over.into_iter().filter_map(|(e, how)| Some((e, how?))).unzip();
+        if ended.is_empty() {
+            return;
+        }
         for (e, how) in ended.iter().zip(&settled) {
             self.shippers.remove(&e.assignment.id());
             self.records.forget(e.assignment.id());
             if *how != Settled::Fenced {
-                self.tell(e);
+                e.tell(&self.events);
             }
         }
         let answer = Answer {
@@ -328,49 +353,6 @@ impl Reporter {
             tokio::spawn(answer.give());
         } else {
             answer.give().await;
-        }
-    }
-
-    fn tell(&self, e: &Ended) {
-        let about = e.assignment.about();
-        if let Some(result) = &e.result {
-            if result.timed_out() || result.killed == Some(farmhand_warden_client::wire::KillReason::Progress)
-            {
-                self.events.emit(Event::TimedOut {
-                    attempt: about.clone(),
-                    progress: !result.timed_out(),
-                });
-            }
-            if result.output.dropped_bytes > 0 {
-                self.events.emit(Event::OutputDropped {
-                    run_id: about.run_id,
-                    attempt: about.attempt,
-                    bytes: result.output.dropped_bytes,
-                    error: result.output.error.clone(),
-                });
-            }
-        }
-        match &e.verdict {
-            Verdict::Final { outcome, .. } => self.events.emit(Event::Ended {
-                attempt: about,
-                outcome: outcome.state().as_str(),
-                ran: e
-                    .result
-                    .as_ref()
-                    .map(|r| Duration::from_nanos(r.ended_ns.saturating_sub(r.started_ns))),
-                detail: e.result.as_ref().map(verdict::detail).unwrap_or_default(),
-            }),
-            Verdict::Retry { outcome, delay, .. } => self.events.emit(Event::Retrying {
-                attempt: about,
-                outcome: outcome.state().as_str(),
-                delay: *delay,
-            }),
-            Verdict::Lost { why } => self.events.emit(Event::AttemptLost {
-                attempt: about,
-                why: why.as_str(),
-            }),
-            // Said when the warden refused it.
-            Verdict::Refused { .. } | Verdict::GivenBack { .. } => {}
         }
     }
 

@@ -1,14 +1,17 @@
 //! What a session tells the reporter.
 
+use std::time::Duration;
+
 use farmhand_store::LeaseIdentity;
 use farmhand_store::progress::Progress;
 use farmhand_store::protocol;
 use jiff::Timestamp;
 
 use super::tasks::Records;
-use crate::verdict::Verdict;
+use crate::verdict::{Verdict, detail};
+use farmhand_telemetry::events::{Event, Events};
 use farmhand_warden_client::request::Assignment;
-use farmhand_warden_client::wire::{AttemptId, AttemptResult, Kind};
+use farmhand_warden_client::wire::{AttemptId, AttemptResult, KillReason, Kind};
 
 /// An attempt to follow, or one that ended.
 pub(crate) enum Report {
@@ -68,6 +71,49 @@ impl Ended {
             session: self.assignment.session,
             checkpoint: Some(checkpoint),
         })
+    }
+
+    /// Says how it ended.
+    pub(super) fn tell(&self, events: &Events) {
+        let about = self.assignment.about();
+        if let Some(result) = &self.result {
+            if result.timed_out() || result.killed == Some(KillReason::Progress) {
+                events.emit(Event::TimedOut {
+                    attempt: about.clone(),
+                    progress: !result.timed_out(),
+                });
+            }
+            if result.output.dropped_bytes > 0 {
+                events.emit(Event::OutputDropped {
+                    run_id: about.run_id,
+                    attempt: about.attempt,
+                    bytes: result.output.dropped_bytes,
+                    error: result.output.error.clone(),
+                });
+            }
+        }
+        match &self.verdict {
+            Verdict::Final { outcome, .. } => events.emit(Event::Ended {
+                attempt: about,
+                outcome: outcome.state().as_str(),
+                ran: self
+                    .result
+                    .as_ref()
+                    .map(|r| Duration::from_nanos(r.ended_ns.saturating_sub(r.started_ns))),
+                detail: self.result.as_ref().map(detail).unwrap_or_default(),
+            }),
+            Verdict::Retry { outcome, delay, .. } => events.emit(Event::Retrying {
+                attempt: about,
+                outcome: outcome.state().as_str(),
+                delay: *delay,
+            }),
+            Verdict::Lost { why } => events.emit(Event::AttemptLost {
+                attempt: about,
+                why: why.as_str(),
+            }),
+            // Said when the warden refused it.
+            Verdict::Refused { .. } | Verdict::GivenBack { .. } => {}
+        }
     }
 }
 

@@ -24,8 +24,13 @@ pub struct Booted {
 /// Fires every `@reboot` job for this node, if its boot is one that the farm has not seen yet.
 ///
 /// Like cron's, a job that is applied later waits for the next boot. Each job's boot ends in a run or in a
-/// recorded skip. Nothing happens for a session that is over.
-pub async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Booted, StoreError> {
+/// recorded skip. Nothing happens for a session that is over. None while claims are closed: ask again.
+pub async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Option<Booted>, StoreError> {
+    #[derive(Deserialize)]
+    struct Seen {
+        open: bool,
+        jobs: Vec<Job>,
+    }
     #[derive(Deserialize)]
     struct Job {
         job_id: String,
@@ -43,7 +48,7 @@ pub async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Boo
         run_id: i64,
     }
     let mut tx = db.transaction("fire_boot").await?;
-    let jobs: Vec<Job> = tx
+    let seen: Vec<Seen> = tx
         .rows(
             stmt!("boot_seen"),
             &[
@@ -54,6 +59,9 @@ pub async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Boo
             ],
         )
         .await?;
+    let Some(Seen { open: true, jobs }) = seen.into_iter().next() else {
+        return Ok(None);
+    };
     let mut booted = Booted::default();
     let mut given = Vec::with_capacity(jobs.len());
     let at = jobs.first().map(|job| job.seen_at);
@@ -85,7 +93,7 @@ pub async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Boo
         booted.run_ids = made.into_iter().map(|m| m.run_id).collect();
     }
     tx.commit().await?;
-    Ok(booted)
+    Ok(Some(booted))
 }
 
 fn skip(job_id: &str, spec: &Value, at: Timestamp) -> Result<Option<SkipReason>, String> {

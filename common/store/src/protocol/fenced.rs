@@ -28,6 +28,8 @@ pub enum FinishResult {
         /// How the run stands.
         now: Now,
     },
+    /// The end of a round, whose next one gets no number while claims are closed: nothing was changed; send it again.
+    ClaimsClosed,
 }
 
 /// How a run stands that is no longer the caller's.
@@ -93,7 +95,7 @@ struct Ended {
     #[serde(flatten)]
     key: Key,
     job_id: String,
-    /// The final state, or None for a run that is due again.
+    /// The final state, or None for a run that is due again, or that was to end and has to wait for open claims.
     ended: Option<RunState>,
     /// Whether other runs of the job may have waited for this one.
     promotes: bool,
@@ -156,6 +158,7 @@ pub(super) async fn write<T: Serialize + std::fmt::Debug + Sync>(
         .map(|key| {
             let result = match changed.get(&key) {
                 Some(Some(state)) if wanted == Wanted::Again => FinishResult::Ended(*state),
+                Some(None) if wanted == Wanted::Over => FinishResult::ClaimsClosed,
                 Some(_) => FinishResult::Done,
                 None => judge(&key, standing.get(&key.run_id)),
             };

@@ -303,7 +303,7 @@ pub async fn vouch(db: &Db, memory: &Remembered) -> Result<bool, StoreError> {
 
 /// Tells a database whose claims are closed what it must not give again, if `memory` is of this farm.
 pub async fn remind(db: &Db, memory: &Remembered) -> Result<(), StoreError> {
-    let _: Option<Value> = db
+    let news: Option<Value> = db
         .row(
             stmt!("remind"),
             &[
@@ -313,6 +313,12 @@ pub async fn remind(db: &Db, memory: &Remembered) -> Result<(), StoreError> {
             ],
         )
         .await?;
+    if news.is_some() {
+        // What people submit before claims are open gets a number, too.
+        let _: Option<Value> = db
+            .row(stmt!("raise_sequences"), &[(&memory.run, Type::INT8)])
+            .await?;
+    }
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 -- As finish, for rounds of continuous jobs. A round hands its row to the next one, under a new run number: so
 -- there is always one, and never two. Its job is locked before its run (lock order: node, job, run), so that pausing or
--- applying it comes wholly before or after. A success folds into the success before it.
+-- applying it comes wholly before or after. A success folds into the success before it. While claims are closed nothing ends here
+-- and each end is returned without a state: a number that is drawn then may have been given before.
 WITH given AS MATERIALIZED (
     SELECT DISTINCT ON (g.run_id, g.attempt, g.fence, g.address, g.session) e.value AS ending, g.*
     FROM jsonb_array_elements($1::jsonb) e
@@ -26,6 +27,7 @@ WITH given AS MATERIALIZED (
             AND r.state IS NOT DISTINCT FROM 'running'
             -- Only to have the jobs locked first.
             AND (SELECT count(*) FROM loop) >= 0
+            AND (SELECT e.open FROM farmhand.current_epoch e)
         LIMIT 1 FOR UPDATE
     ) l
 ), round AS MATERIALIZED (
@@ -87,3 +89,6 @@ SELECT (m.run).run_id, (m.run).attempt, (m.run).fence, (m.run).running_at AS add
         WHERE w.job_id = (m.run).job_id AND w.gate = 'overlap') AS promotes,
     CASE WHEN (m.run).gate IS NOT NULL THEN (m.run).rev END AS frees
 FROM mine m
+UNION ALL
+SELECT g.run_id, g.attempt, g.fence, g.address, g.session, '', NULL, false, NULL
+FROM given g WHERE NOT (SELECT e.open FROM farmhand.current_epoch e)

@@ -1,5 +1,6 @@
 -- Gives these jobs, which are locked, the rounds that their definitions ask for: of a continuous job one live
--- run per instance, of any other none that waits. A round that runs, or was taken over, goes on to its end.
+-- run per instance, of any other none that waits. A round that runs, or was taken over, goes on to its end. While claims are
+-- closed no round is made; the sweep makes it when they are open.
 WITH j AS MATERIALIZED (
     SELECT *, continuous AND enabled AND NOT paused AND NOT deleted AS looping
     FROM farmhand.job WHERE job_id = ANY ($1)
@@ -35,7 +36,7 @@ WITH j AS MATERIALIZED (
         -- Not every job begins with the same node.
         CASE WHEN j.instances > 1 THEN hashtext(j.job_id) & 2147483647 END
     FROM j CROSS JOIN LATERAL generate_series(0, j.instances - 1) i
-    WHERE j.looping AND NOT EXISTS (SELECT FROM farmhand.run_live r
+    WHERE j.looping AND (SELECT e.open FROM farmhand.current_epoch e) AND NOT EXISTS (SELECT FROM farmhand.run_live r
         WHERE r.job_id = j.job_id AND r.kind = 'continuous' AND r.instance = i)
     ORDER BY j.job_id, i
     ON CONFLICT DO NOTHING
