@@ -10,6 +10,7 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use super::error::StoreError;
 use super::files::AsRoot;
+use super::hosts::no_server;
 use super::options::{self, Secured};
 use super::password::{Login, Password};
 use super::tls::Tls;
@@ -46,7 +47,8 @@ pub struct DbConfig {
     pub(crate) as_root: Option<AsRoot>,
     /// All its servers are on this machine.
     pub(crate) local: bool,
-    /// Of several servers the one to ask first: that which took the last connection, unless it gave no answer since.
+    /// Of several servers the one to ask first: that which took the last connection, unless it gave no answer since. At the
+    /// beginning none.
     pub(crate) last: Arc<AtomicUsize>,
 }
 
@@ -134,7 +136,7 @@ impl DbConfig {
             tls,
             as_root: None,
             local,
-            last: Arc::default(),
+            last: no_server(),
         };
         config.bound_sockets();
         Ok(config)

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
 use futures_util::future::poll_fn;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::error::Severity;
@@ -62,19 +63,29 @@ pub(crate) struct Conn {
 
 impl Conn {
     /// Opens a connection to a server that takes writes; the whole of it, TLS and the session check included, takes
-    /// at most `config.connect_timeout`, and each of several servers its share of what is left of that.
+    /// at most `config.connect_timeout`. Of several servers the next one is asked as soon as one refuses, or has said nothing
+    /// for a while, and the first that takes writes is used: one that is only slow is still waited for.
     pub(crate) async fn open(
         config: &DbConfig,
         notes: Option<mpsc::Sender<Note>>,
     ) -> Result<Self, StoreError> {
         let servers = config.servers();
+        let patience = config.patience(servers.len());
         let deadline = Instant::now() + config.connect_timeout;
-        let mut refusals = Vec::new();
-        for number in config.order(servers.len()) {
-            let left = u32::try_from(servers.len() - refusals.len()).unwrap_or(u32::MAX);
-            let share = deadline.saturating_duration_since(Instant::now()) / left;
-            match Self::open_one(&servers[number], notes.clone(), share).await {
-                Ok(conn) => {
+        let mut order = config.order(servers.len()).peekable();
+        let (mut asked, mut refusals) = (FuturesUnordered::new(), Vec::new());
+        loop {
+            if let Some(number) = order.next() {
+                let (server, notes) = (&servers[number], notes.clone());
+                let left = deadline.saturating_duration_since(Instant::now());
+                asked.push(async move { (number, Self::open_one(server, notes, left).await) });
+            }
+            let answer = match order.peek() {
+                Some(_) => timeout(patience, asked.next()).await,
+                None => Ok(asked.next().await),
+            };
+            match answer {
+                Ok(Some((number, Ok(conn)))) => {
                     config.was_right(number);
                     return Ok(Self {
                         server: number,
@@ -83,10 +94,11 @@ impl Conn {
                         ..conn
                     });
                 }
-                Err(error) => refusals.push((servers[number].target(), error)),
+                Ok(Some((number, Err(error)))) => refusals.push((servers[number].target(), error)),
+                Ok(None) => return Err(summed_up(refusals)),
+                Err(_) => {}
             }
         }
-        Err(summed_up(refusals))
     }
 
     async fn open_one(

@@ -1,12 +1,23 @@
-//! The servers that a URL names, one by one. Each gets its share of the time: also one that takes the connection
-//! and then says nothing, as a frozen primary does, must not keep its standby from being asked.
+//! The servers that a URL names, one by one: one that takes the connection and then says nothing, as a frozen primary does,
+//! must not keep its standby from being asked.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio_postgres::config::{Host, TargetSessionAttrs};
 
 use super::config::DbConfig;
 use super::error::StoreError;
+
+/// In the place of a server's number: none has taken a connection yet.
+const NO_SERVER: usize = usize::MAX;
+/// Who knows no server waits for so long for one that says nothing, before the next one is asked, too.
+const SILENCE: Duration = Duration::from_secs(1);
+
+pub(super) fn no_server() -> Arc<AtomicUsize> {
+    Arc::new(AtomicUsize::new(NO_SERVER))
+}
 
 impl DbConfig {
     /// One configuration for each server, in the URL's order.
@@ -28,7 +39,7 @@ impl DbConfig {
     /// Finds its server by itself: that a statement takes too long here sends no other connection to another server.
     #[must_use]
     pub fn apart(mut self) -> Self {
-        self.last = std::sync::Arc::default();
+        self.last = no_server();
         self
     }
 
@@ -59,7 +70,7 @@ impl DbConfig {
             .target_session_attrs(from.get_target_session_attrs());
         let server = DbConfig {
             pg,
-            last: std::sync::Arc::default(),
+            last: no_server(),
             ..self.clone()
         };
         server.with_timeouts(self.statement_timeout, self.connect_timeout)
@@ -67,8 +78,22 @@ impl DbConfig {
 
     /// The order in which to try this many servers: the one that was right last time first, unless it gave no answer since.
     pub(super) fn order(&self, count: usize) -> impl Iterator<Item = usize> + use<> {
-        let first = self.last.load(Ordering::Relaxed);
+        let first = Some(self.last.load(Ordering::Relaxed))
+            .filter(|last| *last != NO_SERVER)
+            .unwrap_or(0);
         (0..count).map(move |n| (first + n) % count.max(1))
+    }
+
+    /// How long the server that was asked last is waited for alone. Who has not found its server yet, as each command has not, asks
+    /// the next one soon. Later a server has its even share of the time: the next one may be a former primary that answers
+    /// faster and confirms nothing.
+    pub(super) fn patience(&self, count: usize) -> Duration {
+        let share = self.connect_timeout / u32::try_from(count).unwrap_or(u32::MAX).max(1);
+        if self.last.load(Ordering::Relaxed) == NO_SERVER {
+            share.min(SILENCE)
+        } else {
+            share
+        }
     }
 
     pub(super) fn was_right(&self, number: usize) {
@@ -125,6 +150,19 @@ mod tests {
         let other = config.clone();
         config.was_right(1);
         assert_eq!(other.order(3).collect::<Vec<_>>(), [1, 2, 0]);
+    }
+
+    #[test]
+    fn a_silent_server_is_waited_for_alone_only_by_who_knows_one() {
+        let url = "postgresql://u@127.0.0.1:1,127.0.0.1:2/f";
+        let config = DbConfig::from_url(url, PasswordIn::Allowed).unwrap();
+        assert_eq!(config.patience(2), Duration::from_secs(1));
+        config.was_right(0);
+        assert_eq!(config.patience(2), config.connect_timeout / 2);
+        let short = config
+            .apart()
+            .with_timeouts(Duration::from_secs(1), Duration::from_secs(1));
+        assert_eq!(short.patience(2), Duration::from_millis(500));
     }
 
     #[test]
