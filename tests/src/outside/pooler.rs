@@ -32,7 +32,9 @@ impl Pooler {
         std::fs::write(dir.path().join("pgbouncer.ini"), ini).expect("a file");
         std::fs::write(dir.path().join("users"), "\"farm\" \"\"\n").expect("a file");
         crate::pg::give_to_server_user(dir.path());
-        let mut command = Command::new("pgbouncer");
+        // Another version than the installed one.
+        let program = std::env::var_os("FARMHAND_TEST_PGBOUNCER").unwrap_or_else(|| "pgbouncer".into());
+        let mut command = Command::new(program);
         crate::pg::as_server_user(&mut command);
         let process = command
             .arg(dir.path().join("pgbouncer.ini"))
