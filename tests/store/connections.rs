@@ -65,11 +65,11 @@ async fn a_transaction_is_bounded_as_a_whole_and_undone() {
         .unwrap_err();
     assert!(matches!(error, StoreError::TimedOut { .. }), "{error}");
     locker.batch_execute("ROLLBACK").await.unwrap();
-    farm.until(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'",
-        0,
-    )
-    .await;
+    let holds =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'";
+    while farm.i64_of_sessions(holds).await > 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     assert_eq!(farm.state(run.run_id).await.0, "running");
     assert!(matches!(
         renew(&farm.db, &me, TTL, &Told::default()).await.unwrap(),

@@ -121,6 +121,13 @@ impl Farm {
             .get(0)
     }
 
+    /// As the superuser: of other sessions, which the owner is told of only with `pg_read_all_stats`.
+    pub async fn i64_of_sessions(&self, sql: &str) -> i64 {
+        let admin = self.test.admin().await;
+        let row = admin.query_one(sql, &[]).await;
+        row.unwrap_or_else(|e| panic!("{sql}: {e:?}")).get(0)
+    }
+
     pub async fn text(&self, sql: &str) -> Option<String> {
         self.sql
             .query_opt(sql, &[])
@@ -154,8 +161,9 @@ impl Farm {
 pub async fn until_blocked(farm: &Farm) {
     let sql = "SELECT count(*) FROM pg_stat_activity \
                WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let admin = farm.test.admin().await;
     for _ in 0..1000 {
-        if farm.i64(sql).await > 0 {
+        if admin.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) > 0 {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;

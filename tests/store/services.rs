@@ -3,21 +3,9 @@
 use farmhand_store::protocol::claim;
 use farmhand_store::{migrate, survey};
 use farmhand_tests::pg::TestDb;
+use farmhand_tests::pg::services::AURORA;
 
 use crate::fixture::Farm;
-
-/// As Amazon Aurora answers while `rds.logical_replication` is off. A built-in function cannot be replaced, only renamed.
-const AURORA: &str = "
-    ALTER FUNCTION pg_catalog.pg_current_wal_lsn() RENAME TO wal_lsn_of_old;
-    CREATE FUNCTION pg_catalog.pg_current_wal_lsn() RETURNS pg_lsn LANGUAGE plpgsql AS $$
-    BEGIN
-        RAISE 'WAL control functions cannot be executed' USING ERRCODE = '55000';
-    END $$;
-    ALTER FUNCTION pg_catalog.pg_control_system() RENAME TO control_system_of_old;
-    CREATE FUNCTION pg_catalog.pg_control_system(OUT system_identifier bigint) LANGUAGE plpgsql AS $$
-    BEGIN
-        RAISE 'wal_level must be set to logical' USING ERRCODE = '55000';
-    END $$";
 
 /// A farm that is migrated on a server with these changes.
 async fn on(change: &str) -> Farm {

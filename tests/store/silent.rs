@@ -30,7 +30,7 @@ async fn what_a_silent_client_was_firing_is_fired_by_others_long_before_its_stat
     let own = fires.clone();
     let firing = tokio::spawn(async move { fire(&silent, &own).await });
     let holds = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND datname = current_database()";
-    while farm.i64(holds).await == 0 {
+    while farm.i64_of_sessions(holds).await == 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let since = Instant::now();

@@ -173,12 +173,16 @@ async fn a_snapshot_that_takes_too_long_is_ended_on_both_sides_and_the_lease_not
     let busy = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
         AND state = 'active' AND pid <> pg_backend_pid()";
     for _ in 0..200 {
-        if farm.i64(busy).await == 0 {
+        if farm.i64_of_sessions(busy).await == 0 {
             break;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert_eq!(farm.i64(busy).await, 0, "nothing goes on at the server");
+    assert_eq!(
+        farm.i64_of_sessions(busy).await,
+        0,
+        "nothing goes on at the server"
+    );
     assert_eq!(stand(&farm.db).await.unwrap(), seen);
 }
 

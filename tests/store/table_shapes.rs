@@ -311,7 +311,7 @@ async fn a_poll_of_a_big_table_reads_only_the_rows_that_wait() {
     farm.db.close();
     farm.owner.close();
     tokio::time::timeout(std::time::Duration::from_secs(10), async {
-        while farm.i64("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'farmhand%' AND datname = current_database()").await > 0 {
+        while farm.i64_of_sessions("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'farmhand%' AND datname = current_database()").await > 0 {
             tokio::task::yield_now().await;
         }
     })

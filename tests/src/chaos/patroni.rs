@@ -69,7 +69,7 @@ impl Patroni {
         };
         cluster.members.iter().for_each(|m| m.service.start());
         cluster.whole().await;
-        pg::make_owner(&cluster.url("postgres", ADMIN)).await;
+        pg::make_owner(|database, user| cluster.url(database, user)).await;
         pg::make_migrated(|database, user| cluster.url(database, user), "farmhand").await;
         cluster
     }

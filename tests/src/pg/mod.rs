@@ -185,9 +185,20 @@ pub async fn connect(url: &str) -> Client {
 }
 
 /// Makes the owner's role, and logins for the farm's other roles; there may be some already. From PostgreSQL 16 on the owner
-/// has of them what it would have if it had made them.
-pub(crate) async fn make_owner(admin_url: &str) {
-    let admin = connect(admin_url).await;
+/// has of them what it would have if it had made them. On a service the owner is the login that its customers get.
+pub(crate) async fn make_owner(url: impl Fn(&str, &str) -> String) {
+    // What is denied there is denied in each database that is made from now on.
+    let admin = connect(&url("template1", ADMIN)).await;
+    let service = services::chosen();
+    if let Some(service) = &service {
+        let known = admin.query_opt("SELECT FROM pg_roles WHERE rolname = $1", &[&OWNER]);
+        if known.await.expect("a list of roles").is_none() {
+            admin
+                .batch_execute(&services::set_up(service, OWNER))
+                .await
+                .unwrap_or_else(|e| panic!("{service}: {e:?}"));
+        }
+    }
     let mut sql = format!(
         "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{OWNER}') THEN \
          CREATE ROLE {OWNER} LOGIN CREATEROLE; END IF; END $$;"
@@ -211,8 +222,10 @@ pub(crate) async fn make_owner(admin_url: &str) {
             roles::PREFIX
         ));
     }
-    // To see who waits for whom; agents, to see who holds a snapshot open.
-    sql.push_str(&format!("GRANT pg_read_all_stats TO {OWNER}, {AGENT};"));
+    if service.is_none() {
+        // To see who waits for whom; agents, to see who holds a snapshot open.
+        sql.push_str(&format!("GRANT pg_read_all_stats TO {OWNER}, {AGENT};"));
+    }
     admin.batch_execute(&sql).await.expect("the roles");
 }
 

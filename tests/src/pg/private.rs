@@ -52,7 +52,7 @@ impl PrivateServer {
         let mut server = Self::empty(options);
         server.cluster.init();
         server.restart_stopped();
-        make_owner(&server.cluster.url("postgres", ADMIN)).await;
+        make_owner(|database, user| server.cluster.url(database, user)).await;
         make_migrated(|database, user| server.cluster.url(database, user), "farmhand").await;
         server
     }

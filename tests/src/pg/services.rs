@@ -14,6 +14,27 @@ pub const SERVICES: &[(&str, &str)] = &[
     ("denied", include_str!("services/denied.sql")),
 ];
 
+/// Amazon Aurora is RDS, with functions that fail while `rds.logical_replication` is off.
+pub const AURORA: &str = include_str!("services/aurora.sql");
+
+/// The service whose databases this run of the tests is to use: `tests/postgres/service` sets it.
+pub(super) fn chosen() -> Option<String> {
+    std::env::var("FARMHAND_TEST_SERVICE")
+        .ok()
+        .filter(|name| !name.is_empty())
+}
+
+/// What makes the roles of this service, and denies its functions in the database where it runs.
+pub(super) fn set_up(name: &str, admin: &str) -> String {
+    let of = |name| SERVICES.iter().find(|(service, _)| *service == name);
+    let sql = match (name, of(name)) {
+        ("aurora", _) => of("rds").map(|(_, sql)| format!("{sql};{AURORA}")),
+        (_, found) => found.map(|(_, sql)| (*sql).to_owned()),
+    };
+    sql.unwrap_or_else(|| panic!("FARMHAND_TEST_SERVICE: no service is called {name}"))
+        .replace(":admin", admin)
+}
+
 /// A database without the schema that belongs to a service's customer.
 pub struct Rented {
     pub test: TestDb,

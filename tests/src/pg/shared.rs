@@ -13,7 +13,7 @@ use farmhand_store::migrate::MIGRATIONS;
 use farmhand_store::roles;
 
 use super::cluster::{Cluster, programs};
-use super::{ADMIN, connect, make_migrated, make_owner};
+use super::{ADMIN, connect, make_migrated, make_owner, services};
 use crate::ports::free_port;
 
 /// Keeps the server running while any test process holds a shared lock on `users`, and for 10 s after.
@@ -83,7 +83,7 @@ impl Shared {
                 format!("ALTER DATABASE {template} IS_TEMPLATE true"),
             );
             admin.batch_execute(&drop).await.expect("no half-made template");
-            make_owner(&cluster.url("postgres", ADMIN)).await;
+            make_owner(|database, user| cluster.url(database, user)).await;
             make_migrated(|database, user| cluster.url(database, user), &template).await;
             admin.batch_execute(&mark).await.expect("a template");
         }
@@ -156,9 +156,10 @@ async fn start(dir: &Path) -> Cluster {
     cluster
 }
 
-/// One directory per target directory and server program: short, and where the server's user can reach it.
+/// One directory per target directory, server program and service: short, and where the server's user can reach it.
 fn directory() -> PathBuf {
-    let target = format!("{} {}", env!("CARGO_MANIFEST_DIR"), programs().display());
+    let service = services::chosen().unwrap_or_default();
+    let target = format!("{} {}{service}", env!("CARGO_MANIFEST_DIR"), programs().display());
     // SAFETY: getuid cannot fail.
     let uid = unsafe { libc::getuid() };
     PathBuf::from(format!("/tmp/farmhand-tests-{uid}-{:08x}", short_hash(&target)))
