@@ -200,7 +200,7 @@ async fn runs_are_found_and_cancelled_by_a_label_and_a_parameter() {
     let f = Fixture::new().await;
     let token = f.token("ops", "operator", "1h");
     made(&f, "long", 2, 0).await;
-    let labelled = "UPDATE farmhand.job SET placement = '{\"role\": \"batch\"}' WHERE job_id = 'long';
+    let labelled = "UPDATE farmhand.job SET placement = ARRAY['{\"role\": \"batch\"}'::jsonb] WHERE job_id = 'long';
         UPDATE farmhand.run_live SET params = '{\"tenant\": 7}' WHERE run_id = (SELECT max(run_id) FROM farmhand.run_live)";
     f.farm.sql.batch_execute(labelled).await.expect("a label");
     let found = async |query: &str| {

@@ -154,7 +154,7 @@ fn situations() -> Vec<Situation> {
         },
         Situation {
             name: "no node has the labels",
-            made: due(9002, "placement = '{\"role\": \"gpu\"}'"),
+            made: due(9002, "placement = ARRAY['{\"role\": \"gpu\"}'::jsonb]"),
             undone: FORGET_RUNS,
             level: "trouble",
             findings: one("run 9002 of done has waited 22 min for a node with role=gpu: none is ready"),

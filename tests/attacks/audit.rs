@@ -24,7 +24,7 @@ async fn no_row_that_decides_what_runs_is_changed_without_a_trace() {
             "changed_job",
             "enabled",
         ),
-        ("UPDATE farmhand.job SET placement = '{\"rack\": \"b\"}'", "changed_job", "rack"),
+        ("UPDATE farmhand.job SET placement = ARRAY['{\"rack\": \"b\"}'::jsonb]", "changed_job", "rack"),
         ("UPDATE farmhand.job SET priority = 100", "changed_job", "priority"),
         ("UPDATE farmhand.job SET instances = 7", "changed_job", "instances"),
         ("UPDATE farmhand.job SET on_lost = 'fail'", "changed_job", "on_lost"),

@@ -282,6 +282,22 @@ async fn a_signed_job_runs_on_no_node_that_its_where_leaves_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_signed_job_that_names_its_nodes_runs_on_no_other() {
+    let farm = farm(1, 1).await;
+    signed(
+        &farm,
+        "[job.here]\ncommand = 'true'\nwhere = { node = ['n1', 'n2'] }\n
+         [job.there]\ncommand = 'true'\nwhere = { node = ['n2', 'n3'] }\n",
+    );
+    farm.succeeds(farm.submit("here").await).await;
+    let run = farm.submit("there").await;
+    let agent = connect(&farm.database.agent_url()).await;
+    let anywhere = "UPDATE farmhand.run_live SET placement = NULL";
+    agent.batch_execute(anywhere).await.expect("an agent's login may");
+    refused(&farm, run, "the label node=n2 or n3").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_signed_job_runs_as_no_instance_and_on_no_node_that_it_does_not_have() {
     let farm = farm(1, 1).await;
     let tables = "CREATE TABLE orders (id text PRIMARY KEY, at timestamptz); CREATE TABLE salaries (LIKE orders INCLUDING ALL)";

@@ -192,7 +192,9 @@ async fn an_agent_runs_jobs_in_its_pod_and_drains_before_the_pod_ends() {
     let labels: Value = farm
         .value("SELECT labels FROM farmhand.node WHERE address = 'worker-7'")
         .await;
-    let expected = serde_json::json!({"platform": "kubernetes", "region": "north-1", "zone": "north-1a"});
+    let expected = serde_json::json!({
+        "node": "worker-7", "platform": "kubernetes", "region": "north-1", "zone": "north-1a"
+    });
     assert_eq!(labels, expected);
     let look = farm.submit("look").await;
     farm.succeeds(look).await;

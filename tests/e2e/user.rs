@@ -329,9 +329,9 @@ async fn a_node_changes_over_and_back_with_its_jobs_running_and_reads_its_settin
     farm.agents[0].signal(libc::SIGHUP);
     farm.eventually("the settings that only root can read", SOON, async || {
         let labels: String = farm
-            .value("SELECT labels->>'rack' FROM farmhand.node WHERE address = 'n1'")
+            .value("SELECT concat(labels->>'rack', ' ', labels->>'node') FROM farmhand.node WHERE address = 'n1'")
             .await;
-        if labels == "2" { Ok(()) } else { Err(labels) }
+        if labels == "2 n1" { Ok(()) } else { Err(labels) }
     })
     .await;
     assert!(

@@ -22,6 +22,7 @@ mod gate_races;
 mod gates;
 mod health;
 mod holds;
+mod labels;
 mod lease_locks;
 mod leases;
 mod log_matches;

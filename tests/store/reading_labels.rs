@@ -14,7 +14,7 @@ async fn runs_are_filtered_by_a_label_of_their_job_and_by_a_parameter_in_each_li
     let (farm, db) = farm().await;
     let me = farm.node("n1").await;
     let mut placed = spec();
-    placed.placement = [("role".to_owned(), "batch".to_owned())].into();
+    placed.placement = serde_json::from_value(json!({"role": ["batch", "gpu"]})).unwrap();
     let tenant = json!({"type": "integer", "default": 7});
     placed.params = [("tenant".to_owned(), serde_json::from_value(tenant).unwrap())].into();
     farm.job("placed", placed, None).await;

@@ -32,7 +32,7 @@ pub struct AgentConfig {
     pub address: String,
     /// Attempts that may run here at once.
     pub slots: u32,
-    /// The node's labels, which jobs can ask for.
+    /// The node's labels, which jobs can ask for, without that of its address, which every node has.
     pub labels: BTreeMap<String, String>,
     /// Where metrics and health are served; nowhere when absent.
     pub listen: Option<SocketAddr>,

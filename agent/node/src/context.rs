@@ -2,6 +2,7 @@
 
 use std::sync::{PoisonError, RwLock};
 
+use farmhand_core::definition::NODE_LABEL;
 use farmhand_core::lease::LeaseTiming;
 use farmhand_core::release;
 use farmhand_store::Db;
@@ -53,10 +54,12 @@ pub type Reload = Box<dyn Fn() -> Result<AgentConfig, String> + Send + Sync>;
 impl Context {
     /// The part of the configuration that may change while the agent runs.
     pub(crate) fn tunable(&self) -> Tunable {
-        self.tunable
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let configured = self.tunable.read().unwrap_or_else(PoisonError::into_inner);
+        let mut tunable = configured.clone();
+        // Of this session, whatever address a configuration that was read again has.
+        let address = self.config.address.clone();
+        tunable.labels.insert(NODE_LABEL.to_owned(), address);
+        tunable
     }
 
     /// What this node says about itself when it opens a session under `incarnation`.

@@ -82,11 +82,10 @@ fn rebuilt(
     } = order;
     let vouched = trust.check(claimed.signed.as_ref())?.ok_or(Refused::Unsigned)?;
     vouched.fits(&claimed.job_id, &claimed.spec)?;
-    let lacks = |(name, value): &(&String, &String)| {
-        labels.as_ref().is_some_and(|own| own.get(*name) != Some(*value))
-    };
-    if let Some((name, value)) = vouched.spec.placement.iter().find(lacks) {
-        return Err(unusable(format!("it is for nodes with the label {name}={value}")));
+    if let Some(lacking) = labels.map(|own| vouched.spec.placement.lacking(&own))
+        && !lacking.is_empty()
+    {
+        return Err(unusable(format!("it is for nodes with the label {lacking}")));
     }
     placed(&vouched.spec, &claimed, &address).map_err(unusable)?;
     let assignment = Assignment::new(&claimed, vouched.spec, session);

@@ -1,8 +1,8 @@
 //! What a run that could be claimed waits for.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::definition::Placement;
 use crate::explain::{Held, Needed};
 
 /// What a run waits for.
@@ -13,7 +13,7 @@ pub enum WaitsFor {
     /// The only node that may run it, which is not ready.
     Node(String),
     /// No ready node has these labels.
-    Labels(BTreeMap<String, String>),
+    Labels(Placement),
     /// No node is ready.
     NoNode,
     /// A pool, a lock or a rate.
@@ -78,12 +78,7 @@ impl fmt::Display for WaitsFor {
         match self {
             Self::Slot => f.write_str("a free slot"),
             Self::Node(node) => write!(f, "node {node}, which is not ready"),
-            Self::Labels(labels) => {
-                let labels: Vec<_> = (labels.iter())
-                    .map(|(key, value)| format!("{key}={value}"))
-                    .collect();
-                write!(f, "a node with {}: none is ready", labels.join(", "))
-            }
+            Self::Labels(labels) => write!(f, "a node with {labels}: none is ready"),
             Self::NoNode => f.write_str("a node: none is ready"),
             Self::Gate(gated) => gated.fmt(f),
         }

@@ -208,7 +208,7 @@ BEGIN
                 WHERE r.state = 'due' AND r.gate IS NULL AND r.priority < l.priority ORDER BY r.priority DESC LIMIT 1)
             FROM level l WHERE l.priority IS NOT NULL
         ), waiting AS MATERIALIZED (
-            SELECT w.*, (w.placement IS NULL OR my_labels @> w.placement)
+            SELECT w.*, (w.placement IS NULL OR my_labels @> ANY (w.placement))
                 AND (SELECT r.hold_ms <= may_hold FROM farmhand.run_live r WHERE r.run_id = w.run_id) AS fits
             FROM farmhand.waiting w WHERE w.ready_at <= now
         )
@@ -218,7 +218,7 @@ BEGIN
                 ELSE w.node = at_address END) AS ours
         FROM waiting w
         WHERE EXISTS (SELECT FROM farmhand.node n WHERE n.state = 'ready' AND (w.node IS NULL OR n.address = w.node)
-            AND (w.placement IS NULL OR n.labels @> w.placement))
+            AND (w.placement IS NULL OR n.labels @> ANY (w.placement)))
         UNION ALL
         SELECT true, w.job_id, w.pool, w.node_pool, w.locks, w.rate_count, w.rate_ms, o.run_id, o.priority, o.ready_at,
             true
@@ -239,7 +239,7 @@ BEGIN
             WHERE r.state = 'due' AND r.gate IS NULL AND r.priority = l.priority AND r.ready_at <= now
                 AND r.hold_ms <= may_hold
                 AND (r.node = at_address OR r.node IS NULL AND NOT r.rev || ' ' || r.job_id = ANY (left_alone))
-                AND (r.placement IS NULL OR my_labels @> r.placement)
+                AND (r.placement IS NULL OR my_labels @> ANY (r.placement))
             ORDER BY r.ready_at, r.run_id LIMIT places
         ) u
         WHERE l.priority IS NOT NULL
@@ -319,7 +319,7 @@ BEGIN
         SELECT min(greatest(o.ready_at, CASE WHEN w.rate_count IS NOT NULL
             THEN farmhand.rate_free_at(w.job_id, w.rate_count, w.rate_ms) END))
         FROM farmhand.waiting w
-        JOIN farmhand.node n ON n.address = at_address AND (w.placement IS NULL OR n.labels @> w.placement)
+        JOIN farmhand.node n ON n.address = at_address AND (w.placement IS NULL OR n.labels @> ANY (w.placement))
         CROSS JOIN LATERAL (
             SELECT r.ready_at FROM farmhand.run_live r
             WHERE r.job_id = w.job_id AND r.rev = w.rev AND r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')

@@ -27,7 +27,8 @@ CREATE TABLE farmhand.job (
     priority integer NOT NULL,
     hold_ms bigint NOT NULL CHECK (hold_ms >= 0),
     hard_ms bigint CHECK (hard_ms > 0),
-    placement jsonb,
+    -- Sets of labels, one of which a node must have; NULL: any node.
+    placement jsonb[],
     instances integer NOT NULL CHECK (instances > 0),
     each_node boolean NOT NULL,
     source text NOT NULL,

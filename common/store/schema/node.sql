@@ -120,7 +120,8 @@ CREATE TABLE farmhand.node (
     ttl_ms bigint NOT NULL CHECK (ttl_ms > 0),
     lease_until timestamptz NOT NULL,
     slots integer NOT NULL CHECK (slots >= 0),
-    labels jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(labels) = 'object'),
+    -- `node` is a node's own address, or it would take what is for another.
+    labels jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(labels) = 'object' AND labels->>'node' = address),
     version text NOT NULL,
     -- Which machine, and which boot of it, opened the session: told to another agent of the same address. NULL where unknown.
     machine text,
@@ -171,11 +172,11 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- The place of a node, from 0, among the ready ones that have the labels, and how many those are, at least 1.
-CREATE FUNCTION farmhand.turn(own text, wanted jsonb DEFAULT NULL) RETURNS bigint[]
+CREATE FUNCTION farmhand.turn(own text, wanted jsonb[] DEFAULT NULL) RETURNS bigint[]
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT ARRAY[count(*) FILTER (WHERE n.address < own), greatest(1, count(*))]
     FROM farmhand.node n
-    WHERE n.state = 'ready' AND (wanted IS NULL OR n.labels @> wanted)
+    WHERE n.state = 'ready' AND (wanted IS NULL OR n.labels @> ANY (wanted))
 $$;
 
 -- Who exposes the farm's metrics. No wall clock decides: a challenger needs the very (holder, renewals) that stood

@@ -27,7 +27,7 @@ CREATE TABLE farmhand.run_live (
     retries integer NOT NULL DEFAULT 0,
     takeovers integer NOT NULL DEFAULT 0,
     priority integer NOT NULL DEFAULT 0,
-    placement jsonb,
+    placement jsonb[],
     on_lost text NOT NULL DEFAULT 'rerun' CHECK (on_lost IN ('rerun', 'fail')),
     hold_ms bigint NOT NULL DEFAULT 0,
     overlap text NOT NULL DEFAULT 'allow' CHECK (overlap IN ('skip', 'queue', 'replace', 'allow')),

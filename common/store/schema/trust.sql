@@ -25,7 +25,7 @@ CREATE TABLE farmhand.refusal (
     first_at timestamptz NOT NULL,
     at timestamptz NOT NULL,
     -- Of the runs that it was noted with, which are all of the revision.
-    placement jsonb,
+    placement jsonb[],
     PRIMARY KEY (job_id, rev, address)
 );
 CREATE INDEX refusal_by_node ON farmhand.refusal (address, at);
@@ -46,7 +46,7 @@ BEGIN
         FROM farmhand.refusal f
         WHERE f.address = own AND f.at > since AND EXISTS (
             SELECT FROM farmhand.node n
-            WHERE n.state = 'ready' AND n.address <> own AND (f.placement IS NULL OR n.labels @> f.placement)
+            WHERE n.state = 'ready' AND n.address <> own AND (f.placement IS NULL OR n.labels @> ANY (f.placement))
                 AND NOT EXISTS (SELECT FROM farmhand.refusal o
                     WHERE o.job_id = f.job_id AND o.rev = f.rev AND o.address = n.address AND o.at > since))
         ORDER BY f.at DESC

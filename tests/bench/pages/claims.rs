@@ -87,7 +87,7 @@ async fn session(db: &Db) -> LeaseIdentity {
 async fn round(farm: &Farm, db: &Db, me: &LeaseIdentity) -> f64 {
     let made = format!(
         "INSERT INTO farmhand.run_live (job_id, rev, kind, due_at, ready_at, placement) \
-         SELECT 'job-00008', 2, 'submitted', now(), now(), '{{\"role\": \"bench\"}}' FROM generate_series(1, {RUNS})"
+         SELECT 'job-00008', 2, 'submitted', now(), now(), ARRAY['{{\"role\": \"bench\"}}'::jsonb] FROM generate_series(1, {RUNS})"
     );
     farm.sql.batch_execute(&made).await.expect("runs that are due");
     let began = Instant::now();

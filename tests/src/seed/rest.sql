@@ -38,7 +38,7 @@ SELECT :RUNS: + n, format('job-%s', lpad((1 + n % :JOBS:)::text, 5, '0')), 2, 's
 FROM generate_series(1, 300) n;
 INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, due_at, ready_at, placement)
 SELECT :RUNS: + 300 + n, format('job-%s', lpad((1 + n % :JOBS:)::text, 5, '0')), 2, 'submitted',
-    statement_timestamp() + interval '2 days', statement_timestamp() + interval '2 days', '{"role": "nowhere"}'
+    statement_timestamp() + interval '2 days', statement_timestamp() + interval '2 days', ARRAY['{"role": "nowhere"}'::jsonb]
 FROM generate_series(1, 700) n;
 
 ALTER TABLE farmhand.run_history ENABLE TRIGGER USER;

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 use toml::de::DeValue;
 
-use super::{JobSpec, RunOn};
+use super::{JobSpec, RunOn, placement};
 use crate::document::{Reader, Wrong, closest, filled, size, text};
 use crate::schedule::{ParseContext, Schedule, ScheduleError};
 
@@ -144,17 +144,11 @@ pub fn variable_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Strings by any names.
-pub(super) fn labels(labels: Reader<'_>) -> BTreeMap<String, String> {
-    let strings = labels.strings().into_iter();
-    strings.map(|(name, found)| (name, found.value)).collect()
-}
-
 /// Variables of a command.
 pub(super) fn environment(env: Reader<'_>) -> BTreeMap<String, String> {
     let sink = env.sink();
     let mut all = BTreeMap::new();
-    for (name, value) in env.strings() {
+    for (name, value) in env.values(text) {
         if let Err(rule) = variable_name(&name) {
             sink.report(value.span, format!("`{name}` is not a valid variable name"), rule);
         }
@@ -229,6 +223,7 @@ pub(super) fn whole(job: &mut Reader<'_>, spec: &JobSpec, name: &Range<usize>) {
         );
     }
     boot(job, spec);
+    placement::check(job, &spec.placement);
     params(job, spec);
 }
 

@@ -5,9 +5,7 @@ use std::time::Duration as Time;
 
 use toml::de::DeValue;
 
-use super::check::{
-    absolute_path, environment, expression, labels, memory, stdin, timezone, user_name, web_address,
-};
+use super::check::{absolute_path, environment, expression, memory, stdin, timezone, user_name, web_address};
 use super::needs::{rate, resource_name};
 use super::retry::EXAMPLE;
 use super::secrets::entries;
@@ -40,6 +38,8 @@ pub(super) enum Kind {
     Instant,
     /// Any value that is not a table or a list.
     Any,
+    /// By labels' names, a value or a list of them.
+    Labels,
     /// Strings by names that people choose.
     Strings(fn(Reader<'_>) -> BTreeMap<String, String>),
     /// With what it may hold, for who wrote something else.
@@ -130,7 +130,7 @@ pub(super) const JOB: &Keys = keys! {
     "locks": Set("stock-db", resource_name, "once is enough: a lock is held or it is not"),
         "Taken all at once, or none.";
     "rate": Text(&["10/1m"], rate), "At most so many starts in any such time, retries and takeovers counted.";
-    "where": Strings(labels), "Labels that a node must have.";
+    "where": Labels, "Labels that a node must have, each with this value or one of these.";
     "notify": Set("ops", resource_name, "once is enough: it is told once"),
         "[notify.NAME]: who is told of failure, recovery, takeover and a missed deadline.";
     "run_on": Words(&["one", "each-node"]), "One node, or each.";

@@ -25,6 +25,7 @@ mod notify;
 #[cfg(test)]
 mod notify_tests;
 mod params;
+mod placement;
 mod pools;
 mod retry;
 mod schema;
@@ -55,6 +56,7 @@ pub use load::{Definitions, JobDefinition, check_name, load, load_all};
 pub use needs::{Needs, Rate};
 pub use notify::TargetDefinition;
 pub use params::{ParamError, ParamErrors, check_param, param_text, parse_params, resolve_params};
+pub use placement::{NODE_LABEL, Placement};
 pub use pools::PoolDefinition;
 pub use schema::json_schema;
 pub use spec::*;

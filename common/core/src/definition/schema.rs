@@ -66,6 +66,10 @@ fn property(key: &Key, defaults: Option<&Value>) -> Value {
             json!({"anyOf": [code.clone(), {"type": "array", "items": code}], "examples": [[250]]})
         }
         Kind::Instant => json!({"type": "string", "examples": ["2026-12-01", "2026-12-01T08:00:00Z"]}),
+        Kind::Labels => {
+            let value = json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]});
+            json!({"type": "object", "additionalProperties": value})
+        }
         Kind::Strings(_) => json!({"type": "object", "additionalProperties": {"type": "string"}}),
         Kind::Table(_, keys) => table(keys, None),
         Kind::TextOr(example, _, keys) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::check::variable_name;
 use super::spec::JobSpec;
-use crate::document::Reader;
+use crate::document::{Reader, text};
 
 /// Of a job; each is a file and a variable.
 const MOST: usize = 64;
@@ -14,7 +14,7 @@ pub(super) fn entries(names: Reader<'_>) -> BTreeMap<String, String> {
     let mut into = BTreeMap::new();
     let sink = names.sink();
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    for (name, entry) in names.strings() {
+    for (name, entry) in names.values(text) {
         if variable_name(&name).is_err() || name.len() > LONGEST_NAME {
             sink.report(
                 entry.span,

@@ -13,6 +13,7 @@ pub(super) use crate::serde_time::{millis, opt_millis};
 use serde::{Deserialize, Serialize};
 
 use super::flow_spec::{FlowSpec, Resume};
+use super::placement::Placement;
 use super::stream::StreamSpec;
 use super::table::TableSpec;
 
@@ -65,9 +66,8 @@ pub struct JobSpec {
     #[serde(with = "millis")]
     pub hold: Duration,
     pub run_on: RunOn,
-    /// Labels a node must have, with these values.
     #[serde(rename = "where")]
-    pub placement: BTreeMap<String, String>,
+    pub placement: Placement,
     #[serde(with = "millis")]
     pub spread: Duration,
     pub priority: i32,
@@ -138,7 +138,7 @@ impl Default for JobSpec {
             on_lost: OnLost::Rerun,
             hold: Duration::ZERO,
             run_on: RunOn::One,
-            placement: BTreeMap::new(),
+            placement: Placement::default(),
             spread: Duration::ZERO,
             priority: 0,
             pool: None,

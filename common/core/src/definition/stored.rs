@@ -8,6 +8,7 @@ use toml::de::DeValue;
 
 use super::check::{any, umask};
 use super::keys::{Key, Keys, Kind};
+use super::placement::label;
 use crate::document::{Found, Reader, Wrong, boolean, filled, integer, one_of, text};
 
 /// Reads all keys of a table, and reports the unknown ones. What is wrong has been reported and is left out.
@@ -33,6 +34,10 @@ pub(super) fn stored(table: &mut Reader<'_>, keys: &Keys) -> Value {
                 one(table, name, |value| instant(value, zone))
             }
             Kind::Any => one(table, name, |value| Ok(any(value))),
+            Kind::Labels => (table.table(name)).map(|table| {
+                let labels = table.values(label).into_iter();
+                labels.map(|(name, found)| (name, found.value)).collect()
+            }),
             Kind::Strings(strings) => table
                 .table(name)
                 .map(|table| strings(table).into_iter().collect()),

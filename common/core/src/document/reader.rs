@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use super::{Problem, Wrong, closest, filled, text};
+use super::{Problem, Wrong, closest, filled};
 
 /// Where the mistakes of one source go.
 #[derive(Debug)]
@@ -269,15 +269,15 @@ impl<'a> Reader<'a> {
         self.table(key).map(|reader| reader.layers[0])
     }
 
-    /// Strings by name (labels, an environment), those of all layers together.
-    pub fn strings(self) -> BTreeMap<String, Found<String>> {
+    /// Values by names that people choose (labels, an environment), those of all layers together.
+    pub fn values<T>(self, convert: impl Fn(&DeValue<'_>) -> Result<T, Wrong>) -> BTreeMap<String, Found<T>> {
         let mut all = BTreeMap::new();
         for layer in self.layers.iter().rev() {
             for (key, value) in layer.iter() {
-                match text(value.get_ref()) {
-                    Ok(string) => {
+                match convert(value.get_ref()) {
+                    Ok(value) => {
                         let span = key.span();
-                        let found = Found { value: string, span };
+                        let found = Found { value, span };
                         all.insert(key.get_ref().to_string(), found);
                     }
                     Err(wrong) => self.sink.wrong(value.span(), key.get_ref(), wrong),

@@ -35,9 +35,7 @@ impl Walk {
     pub(super) fn places(&mut self, facts: &Facts, known: &Known, live: Option<&Live>) {
         let spec = &known.spec;
         let fits = |node: &&Node| {
-            spec.placement
-                .iter()
-                .all(|(label, value)| node.labels.get(label) == Some(value))
+            spec.placement.lacking(&node.labels).is_empty()
                 && live
                     .and_then(|l| l.node.as_ref())
                     .is_none_or(|only| *only == node.address)
@@ -45,15 +43,10 @@ impl Walk {
         let ready = |node: &&Node| node.state == NodeState::Ready;
         let fitting: Vec<&Node> = facts.nodes.iter().filter(fits).collect();
         if fitting.is_empty() && !facts.nodes.is_empty() {
-            let labels: Vec<String> = spec
-                .placement
-                .iter()
-                .map(|(k, v)| format!("{k} = {v:?}"))
-                .collect();
             let only = live.and_then(|l| l.node.clone());
             let what = match only {
                 Some(node) => format!("it belongs to node {node}, which the farm does not know"),
-                None => format!("no node has the labels {}", labels.join(", ")),
+                None => format!("no node has the labels {}", spec.placement),
             };
             self.closed(
                 Gate::Placement,

@@ -218,7 +218,7 @@ const CASES: &[Case] = &[
             k.live = vec![live(None)];
         },
         Some(Gate::Placement),
-        "role = \"db\"",
+        "no node has the labels role=db",
     ),
     (
         "cordoned",

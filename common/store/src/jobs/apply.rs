@@ -65,7 +65,7 @@ struct Columns<'a> {
     priority: i32,
     hold_ms: i64,
     hard_ms: Option<i64>,
-    placement: Option<&'a BTreeMap<String, String>>,
+    placement: Option<Vec<BTreeMap<String, String>>>,
     instances: u32,
     each_node: bool,
     continuous: bool,
@@ -319,7 +319,7 @@ impl<'a> Columns<'a> {
             hard_ms: spec
                 .timeout
                 .map(|t| ms(t.as_millis() + spec.grace.as_millis() + HARD_MARGIN_MS)),
-            placement: (!spec.placement.is_empty()).then_some(&spec.placement),
+            placement: (!spec.placement.is_empty()).then(|| spec.placement.sets()),
             instances: spec.instances.max(1),
             each_node: spec.run_on == RunOn::EachNode,
             continuous: spec.is_continuous(),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use farmhand_core::cause::{Acknowledged, Cause, CauseKind};
+use farmhand_core::definition::Placement;
 use farmhand_core::health::Level;
 use farmhand_core::usual::Exceeded;
 use farmhand_core::verdict::{
@@ -103,8 +104,8 @@ pub struct WaitingRun {
     pub ready_at: Timestamp,
     /// The only node that may run it.
     pub node: Option<String>,
-    /// Labels that a node must have.
-    pub placement: Option<BTreeMap<String, String>>,
+    /// Sets of labels, one of which a node must have.
+    pub placement: Option<Vec<BTreeMap<String, String>>>,
     /// The gate that it waits at: pool, lock or rate.
     pub gate: Option<String>,
     /// Whether a ready node may run it.
@@ -126,7 +127,7 @@ impl WaitingRun {
             (Some(gated), ..) => WaitsFor::Gate(gated),
             (None, ..) if self.fits => WaitsFor::Slot,
             (None, Some(node), _) => WaitsFor::Node(node.clone()),
-            (None, None, Some(labels)) if !nothing_ready => WaitsFor::Labels(labels.clone()),
+            (None, None, Some(sets)) if !nothing_ready => WaitsFor::Labels(Placement::of_sets(sets)),
             (None, None, _) => WaitsFor::NoNode,
         }
     }

@@ -44,7 +44,7 @@ fn waits(node: Option<&str>, labels: &[(&str, &str)], fits: bool) -> WaitingRun 
         job_id: "a".to_owned(),
         ready_at: quiet().db_now - SignedDuration::from_mins(22),
         node: node.map(str::to_owned),
-        placement: (!labels.is_empty()).then(|| labels.iter().map(owned).collect()),
+        placement: (!labels.is_empty()).then(|| vec![labels.iter().map(owned).collect()]),
         gate: None,
         fits,
         waits_for: String::new(),

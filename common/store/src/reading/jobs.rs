@@ -1,7 +1,5 @@
 //! Lists of jobs, each with its last outcomes.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,7 +11,7 @@ use super::runs::wanted_label;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::text::words;
-use farmhand_core::definition::{JobSpec, trigger_text};
+use farmhand_core::definition::{JobSpec, Placement, trigger_text};
 use farmhand_core::due;
 use farmhand_core::health::{JobFacts, JobHealth};
 use farmhand_core::run::RunState;
@@ -161,9 +159,10 @@ pub struct JobItem {
     pub instances: i32,
     /// Whether a firing has a run for each node that fits.
     pub each_node: bool,
-    /// Labels a node must have.
+    /// Labels a node must have, each with this value or one of these.
     #[serde(rename = "where")]
-    pub placement: BTreeMap<String, String>,
+    #[schema(value_type = BTreeMap<String, Value>)]
+    pub placement: Placement,
     /// The next due instant; none without a schedule.
     pub next_run: Option<Timestamp>,
     /// Its instant passed more than ten seconds ago.

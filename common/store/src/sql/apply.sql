@@ -1,7 +1,7 @@
 WITH given AS MATERIALIZED (
     SELECT * FROM json_to_recordset($1) AS g(job_id text, rev bigint, enabled boolean, scheduled boolean,
         next_run timestamptz, overlap text, on_lost text, priority integer, hold_ms bigint, hard_ms bigint,
-        placement jsonb, instances integer, each_node boolean, continuous boolean, source text, spec jsonb)
+        placement jsonb[], instances integer, each_node boolean, continuous boolean, source text, spec jsonb)
 ), revised AS (
     INSERT INTO farmhand.job_revision (job_id, rev, spec, source, applied_by, applied_at)
     SELECT g.job_id, g.rev, g.spec, g.source, $4, statement_timestamp() FROM given g

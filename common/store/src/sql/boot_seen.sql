@@ -16,7 +16,7 @@ WITH me AS MATERIALIZED (
     CROSS JOIN me m
     CROSS JOIN farmhand.job j
     JOIN farmhand.job_revision v ON v.job_id = j.job_id AND v.rev = j.rev
-    WHERE j.enabled AND NOT j.deleted AND j.each_node AND (j.placement IS NULL OR m.labels @> j.placement)
+    WHERE j.enabled AND NOT j.deleted AND j.each_node AND (j.placement IS NULL OR m.labels @> ANY (j.placement))
         AND EXISTS (SELECT FROM jsonb_array_elements_text(v.spec->'schedule') s WHERE lower(btrim(s)) = '@reboot')
     ORDER BY j.job_id
     FOR UPDATE OF j

@@ -35,7 +35,7 @@ WITH RECURSIVE me AS MATERIALIZED (
             AND (r.node IS NULL OR r.node = $1)
             AND (r.node = $1 OR (SELECT m.left_alone = '{}' FROM me m)
                 OR NOT r.rev || ' ' || r.job_id = ANY ((SELECT m.left_alone FROM me m)::text[]))
-            AND (r.placement IS NULL OR (SELECT m.labels FROM me m) @> r.placement)
+            AND (r.placement IS NULL OR (SELECT m.labels FROM me m) @> ANY (r.placement))
             AND (r.instances = 1 OR coalesce(r.firing, r.spread) IS NULL OR r.attempt > 0 OR r.ready_at <= statement_timestamp() - interval '3 seconds'
                 -- Without labels the nodes are counted once, with labels for each shard.
                 OR CASE WHEN r.placement IS NULL

@@ -48,7 +48,7 @@ SELECT clock_timestamp() AS db_now,
         SELECT r.ready_at FROM farmhand.run_live r
         WHERE r.state = 'due' AND r.gate IS NULL AND r.priority = l.priority
             AND (r.node IS NULL OR r.node = $1)
-            AND (r.placement IS NULL OR (SELECT s.labels FROM self s) @> r.placement)
+            AND (r.placement IS NULL OR (SELECT s.labels FROM self s) @> ANY (r.placement))
         ORDER BY r.ready_at LIMIT 1) c) AS earliest_ready,
     (SELECT at FROM next_run) AS earliest_next_run,
     coalesce((SELECT at <= statement_timestamp() FROM next_run), false) AS overdue_jobs,

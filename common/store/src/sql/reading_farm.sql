@@ -129,7 +129,7 @@ SELECT clock_timestamp() AS db_now,
     (SELECT coalesce(jsonb_agg(g.address ORDER BY g.acknowledged, g.address), '[]') FROM (
         SELECT g.* FROM gone g WHERE g.state = 'blocked' ORDER BY g.acknowledged, g.address LIMIT $1) g) AS blocked,
     (SELECT coalesce(jsonb_agg(to_jsonb(w) || jsonb_build_object('fits', EXISTS (SELECT FROM seat s WHERE s.state = 'ready'
-            AND (w.node IS NULL OR s.address = w.node) AND (w.placement IS NULL OR s.labels @> w.placement)))
+            AND (w.node IS NULL OR s.address = w.node) AND (w.placement IS NULL OR s.labels @> ANY (w.placement))))
             ORDER BY w.acknowledged, w.ready_at, w.run_id), '[]')
         FROM (SELECT * FROM waits w ORDER BY w.acknowledged, w.ready_at, w.run_id LIMIT $1) w) AS waits,
     (SELECT coalesce(jsonb_agg(to_jsonb(j) ORDER BY j.next_run, j.job_id), '[]') FROM (

@@ -27,7 +27,7 @@ WITH page AS MATERIALIZED (
     WHERE NOT j.deleted AND ($1::text IS NULL OR j.job_id = $1)
         AND ($6::text IS NULL OR CASE WHEN $8 = 'name' THEN j.job_id > $6 ELSE (o.rank, j.job_id) > ($9::bigint, $6) END)
         AND ($2::text IS NULL OR strpos(lower(j.job_id), lower($2)) > 0)
-        AND ($5::jsonb IS NULL OR j.placement @> $5)
+        AND ($5::jsonb IS NULL OR $5 <@ ANY (j.placement))
         AND ($3::text IS NULL OR CASE $3
             WHEN 'enabled' THEN j.enabled AND NOT j.paused
             WHEN 'paused' THEN j.enabled AND j.paused

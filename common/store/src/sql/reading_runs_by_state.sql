@@ -18,7 +18,7 @@ WITH scanned AS MATERIALIZED (
     SELECT s.run_id FROM scanned s
     LEFT JOIN defaults d ON d.job_id = s.job_id AND d.rev = s.rev
     WHERE $1::text IS NULL AND ($3::text IS NULL OR s.running_at = $3) AND ($4::text IS NULL OR s.kind = $4)
-        AND ($9::jsonb IS NULL OR EXISTS (SELECT FROM farmhand.job j WHERE j.job_id = s.job_id AND j.placement @> $9))
+        AND ($9::jsonb IS NULL OR EXISTS (SELECT FROM farmhand.job j WHERE j.job_id = s.job_id AND $9 <@ ANY (j.placement)))
         AND ($10::text IS NULL OR coalesce(s.params->>$10, d.value) = $11)
     ORDER BY s.run_id DESC
     LIMIT $6

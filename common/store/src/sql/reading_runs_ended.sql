@@ -19,7 +19,7 @@ WITH scanned AS MATERIALIZED (
     LEFT JOIN defaults d ON d.job_id = s.job_id AND d.rev = s.rev
     WHERE (cardinality($2::text[]) = 0 OR s.state = ANY ($2)) AND ($3::text IS NULL OR s.running_at = $3)
         AND ($4::text IS NULL OR s.kind = $4)
-        AND ($12::jsonb IS NULL OR EXISTS (SELECT FROM farmhand.job j WHERE j.job_id = s.job_id AND j.placement @> $12))
+        AND ($12::jsonb IS NULL OR EXISTS (SELECT FROM farmhand.job j WHERE j.job_id = s.job_id AND $12 <@ ANY (j.placement)))
         AND ($13::text IS NULL OR coalesce(s.params->>$13, d.value) = $14)
     ORDER BY s.finished_at DESC, s.run_id DESC
     LIMIT $9

@@ -35,7 +35,7 @@ WITH given AS MATERIALIZED (
             ELSE 0 END AS queued
     FROM given g
     LEFT JOIN farmhand.node n ON g.each_node AND n.open AND NOT n.cordoned
-        AND NOT n.draining AND (g.placement IS NULL OR n.labels @> g.placement)
+        AND NOT n.draining AND (g.placement IS NULL OR n.labels @> ANY (g.placement))
     WHERE g.unwanted IS NULL
 ), firing AS MATERIALIZED (
     SELECT g.job_id, p.node, p.live AND g.overlap <> 'allow' AS waits,

@@ -16,7 +16,10 @@ use self::values::*;
 pub(super) use self::values::{default_state_dir, lease_ttl};
 use super::agent::AgentArgs;
 use super::{Failure, database, out};
-use farmhand_core::document::{Found, Mistakes, Reader, Sink, Source, Wrong, parse_duration, parse_table};
+use farmhand_core::definition::NODE_LABEL;
+use farmhand_core::document::{
+    Found, Mistakes, Reader, Sink, Source, Wrong, parse_duration, parse_table, text,
+};
 use farmhand_node::config::AgentConfig;
 use farmhand_node::runlog::RunLogConfig;
 use farmhand_policy::trust;
@@ -32,6 +35,8 @@ pub(super) fn environment() -> BTreeMap<String, String> {
 
 /// What a setting is called in the file; upper-cased after `FARMHAND_` in the environment, with dashes as a flag.
 type Key = &'static str;
+
+const OWN_LABEL: &str = "every node has this label by itself, with its address as value";
 
 /// Where a value was written.
 enum Origin {
@@ -278,7 +283,13 @@ impl Merge<'_> {
     fn labels(&mut self) -> BTreeMap<String, String> {
         let mut labels = BTreeMap::new();
         if let Some(table) = self.file.table("labels") {
-            labels.extend(table.strings().into_iter().map(|(k, v)| (k, v.value)));
+            for (name, found) in table.values(text) {
+                if name == NODE_LABEL {
+                    let wrong = Wrong::new(OWN_LABEL, "remove it; `address` names the node");
+                    self.sink.wrong(found.span, NODE_LABEL, wrong);
+                }
+                labels.insert(name, found.value);
+            }
         }
         let in_env = self
             .env
@@ -292,6 +303,9 @@ impl Merge<'_> {
             .chain(self.args.label.iter().map(|pair| ("--label", pair.as_str())));
         for (from, pair) in written {
             match pair.split_once('=') {
+                Some((key, _)) if key.trim() == NODE_LABEL => self.mistakes.push(format!(
+                    "{from} \"{pair}\": {OWN_LABEL}; remove it, --address names the node"
+                )),
                 Some((key, value)) if !key.trim().is_empty() => {
                     labels.insert(key.trim().to_owned(), value.trim().to_owned());
                 }

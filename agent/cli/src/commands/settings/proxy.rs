@@ -56,7 +56,7 @@ impl Merge<'_> {
 
     fn roles(&mut self, table: Option<Reader<'_>>) -> Option<BTreeMap<String, Role>> {
         let mut roles = BTreeMap::new();
-        for (who, written) in table.map(Reader::strings).unwrap_or_default() {
+        for (who, written) in table.map(|table| table.values(text)).unwrap_or_default() {
             match written.value.parse() {
                 Ok(role) => drop(roles.insert(who, role)),
                 Err(why) => {

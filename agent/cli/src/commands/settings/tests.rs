@@ -54,6 +54,25 @@ fn the_address_defaults_to_the_name_and_the_name_to_the_hosts() {
 }
 
 #[test]
+fn no_layer_may_set_the_label_that_every_node_has() {
+    let file = file("address = 'a'\n[labels]\nzone = 'x'\nnode = 'b'\n");
+    let args = AgentArgs {
+        config: Some(file.path().to_owned()),
+        label: vec!["node=c".to_owned()],
+        ..AgentArgs::default()
+    };
+    let text = refused(&args, &env(&[("FARMHAND_LABEL", "rack=7, node = d")]));
+    let own = "every node has this label by itself, with its address as value";
+    for part in [
+        "3 mistakes",
+        &format!("--label \"node=c\": {own}; remove it, --address names the node"),
+        &format!("FARMHAND_LABEL \" node = d\": {own}"),
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
 fn every_mistake_of_every_layer_comes_at_once() {
     let file = file("slotz = 1\nretention = '5 d'\n");
     let args = AgentArgs {

@@ -159,7 +159,7 @@ fn when(detail: &JobDetail) -> Markup {
             dt { "Next" } dd { @if let Some(at) = job.next_run { (both(at, now)) } @else { (none()) } }
             @if job.each_node { dt { "Where" } dd { "on each node" } }
             @if !job.placement.is_empty() {
-                dt { "Labels" } dd { @for (key, value) in &job.placement { span class="tag" { (key) "=" (value) } " " } }
+                dt { "Labels" } dd { @for (key, value) in job.placement.pairs() { span class="tag" { (key) "=" (value) } " " } }
             }
             dt { "Last success" } dd { @if let Some(at) = job.last_success { (both(at, now)) } @else { "never" } }
             @if job.consecutive_failures > 0 { dt { "Failures in a row" } dd { (job.consecutive_failures) } }
