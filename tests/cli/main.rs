@@ -12,6 +12,7 @@ mod farm;
 mod friction;
 mod gitops;
 mod import;
+mod import_hosts;
 mod pools;
 mod pty;
 mod reading;

@@ -4,6 +4,7 @@ mod attempts;
 mod bound;
 mod continuous;
 mod credentials;
+mod crontab_hosts;
 mod dispatcher_guide;
 mod flows;
 mod gates;

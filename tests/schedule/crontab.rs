@@ -1,6 +1,6 @@
 //! Crontabs become job files that say the same.
 
-use farmhand_core::crontab::{File, Import, Machine, Owner, import};
+use farmhand_core::crontab::{File, Import, Machine, Owner, Place, import};
 use farmhand_core::definition::{Command, JobSpec, RunOn, load};
 use farmhand_core::document::Source;
 use farmhand_core::due;
@@ -15,6 +15,7 @@ pub(super) fn file(name: &str, text: &str, owner: Owner) -> File {
         name: name.to_owned(),
         text: text.to_owned(),
         owner,
+        place: Place::Any,
     }
 }
 

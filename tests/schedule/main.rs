@@ -3,6 +3,7 @@
 mod calendar;
 mod crontab;
 mod crontab_beside;
+mod crontab_hosts;
 mod describe;
 mod dst_vectors;
 mod due;

@@ -65,6 +65,7 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                         timezone,
                         user: None,
                         never: false,
+                        nodes: Vec::new(),
                     });
                     report.jobs += 1;
                     secret |= draft.secret;

@@ -1,6 +1,6 @@
 //! Crontabs: a user's own and the system's, together. Whatever is in them, the job file is a good one and runs the same.
 
-use farmhand_core::crontab::{File, Line, Machine, Owner, import, parse};
+use farmhand_core::crontab::{File, Line, Machine, Owner, Place, import, parse};
 use farmhand_core::definition::{Command, Filling, Overlap, argv, load};
 use farmhand_core::document::Source;
 
@@ -20,6 +20,7 @@ pub fn run(data: &[u8]) {
                 Owner::User(Some("bob".to_owned())),
             ][nth % 3]
                 .clone(),
+            place: Place::Any,
         })
         .collect();
     let home = |user: &str| (user != "nobody").then(|| format!("/home/{user}"));

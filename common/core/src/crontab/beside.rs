@@ -75,7 +75,7 @@ impl State<'_> {
         let Some(guard) = shell::guarded(&command) else {
             return (command, None);
         };
-        if self.locks.get(&guard.file).is_some_and(|lines| *lines > 1) {
+        if self.shares(&guard.file) {
             self.note(
                 line,
                 format!(
@@ -89,8 +89,9 @@ impl State<'_> {
         self.note(
             line,
             format!(
-                "{name}: `flock` of {} became overlap = \"{rule}\", which holds on the whole farm",
-                guard.file
+                "{name}: `flock` of {} became overlap = \"{rule}\", which holds {}",
+                guard.file,
+                self.within()
             ),
         );
         (guard.command, Some(rule))

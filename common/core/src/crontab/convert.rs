@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use jiff::tz::TimeZone;
 
 use super::line::expression;
+use super::merge::{Locks, Times, Told, hosts};
 use super::shell;
-use super::{File, Import, Imported, Line, Machine, Owner, Report, Task, parse};
-use crate::import::{Draft, Names, Piece, is_secret, is_variable, secret_note};
+use super::{File, Import, Imported, Line, Machine, Owner, Place, Report, Task, parse};
+use crate::definition::NODE_LABEL;
+use crate::import::{Draft, Names, Piece, is_secret, is_variable, secret_note, text_or_list};
 
 /// How the file begins: what cron does and most jobs do not want.
 const DEFAULTS: &[(Option<&str>, &str)] = &[
@@ -23,6 +25,9 @@ const DEFAULTS: &[(Option<&str>, &str)] = &[
     (Some("missed"), "skip"),
 ];
 
+/// The same where every job is pinned: a node that is away has no run, and makes up for none.
+const EACH_NODE: (Option<&str>, &str) = (Some("run_on"), "each-node");
+
 /// Turns crontabs into one job file. Every line is in it: as a job, in the environment of the jobs below it, or
 /// as a comment that says why not.
 pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
@@ -30,28 +35,20 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
     let (mut jobs, mut reports, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
     let (mut secret, mut mails) = (false, BTreeMap::new());
     // A lock that several lines take is more than one job's overlap.
-    let mut locks: BTreeMap<String, usize> = BTreeMap::new();
+    let mut locks = Locks::new();
     for file in files {
         for line in parse(&file.text, file.owner == Owner::System) {
             if let Line::Task(task) = line
                 && let Some(guard) = shell::guarded(&task.command)
             {
-                *locks.entry(guard.file).or_default() += 1;
+                *locks.entry((file.host(), guard.file)).or_default() += 1;
             }
         }
     }
+    let (hosts, mut times, mut told) = (hosts(files, machine), Times::default(), Told::new());
     for file in files {
-        let mut state = State {
-            file,
-            machine,
-            zone: machine.timezone.to_owned(),
-            env: BTreeMap::new(),
-            spread: None,
-            mail: None,
-            homeless: Vec::new(),
-            locks: &locks,
-            report: Report::of(&file.name),
-        };
+        let mut state = State::new(file, machine, &locks, &mut told);
+        let before = pieces.len();
         pieces.push(Piece::File(file.name.clone()));
         if !file.text.is_empty() && !file.text.ends_with('\n') {
             let last = file.text.lines().count();
@@ -66,12 +63,13 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                 Line::Blank => pieces.push(Piece::Blank),
                 Line::Comment(text) => {
                     state.report.comments += 1;
-                    pieces.push(Piece::Comment(text));
+                    pieces.extend(state.is_news(&text).then_some(Piece::Comment(text)));
                 }
                 Line::Variable { name, value } => {
                     state.report.variables += 1;
                     state.variable(number, &name, &value);
-                    pieces.push(Piece::Comment(format!("# cron: {}", source.trim())));
+                    let text = format!("# cron: {}", source.trim());
+                    pieces.extend(state.is_news(&text).then_some(Piece::Comment(text)));
                     if name == "MAILTO" {
                         let mail = state.mailto(number, &value);
                         state.mail = mail.map(|addresses| {
@@ -94,7 +92,22 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                 }
                 Line::Task(task) => {
                     state.report.jobs += 1;
-                    let name = names.give(&file.name, &task.command);
+                    let nodes = match file.host() {
+                        Some(host) => hosts.get(&times.next(host, state.same(&task))),
+                        None => None,
+                    };
+                    let nodes = nodes.cloned().unwrap_or_default();
+                    if nodes
+                        .first()
+                        .is_some_and(|first| Some(first.as_str()) != file.host())
+                    {
+                        continue;
+                    }
+                    let only = Some(nodes.as_slice()).and_then(|nodes| match nodes {
+                        [only] => Some(only.as_str()),
+                        _ => None,
+                    });
+                    let name = names.give(file.stem(), &task.command, only);
                     jobs.push(Imported {
                         name: name.clone(),
                         file: file.name.clone(),
@@ -103,8 +116,9 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
                         timezone: state.zone.clone(),
                         user: state.user(&task),
                         never: task.never,
+                        nodes: nodes.clone(),
                     });
-                    let draft = state.draft(number, name, task, source);
+                    let draft = state.draft(number, name, task, source, &nodes);
                     secret |= draft.secret;
                     pieces.push(Piece::Job(Box::new(draft)));
                 }
@@ -112,35 +126,72 @@ pub fn import(files: &[File], machine: &Machine<'_>) -> Import {
         }
         state.tell_homeless();
         reports.push(state.report);
+        // Nothing in it that other hosts' files do not have.
+        if !pieces[before + 1..]
+            .iter()
+            .any(|piece| !matches!(piece, Piece::Blank))
+            && file.host().is_some()
+        {
+            pieces.truncate(before);
+        }
     }
     let mut defaults = vec![(Some("timezone"), machine.timezone)];
     defaults.extend(DEFAULTS);
+    defaults.extend(
+        files
+            .iter()
+            .any(|file| file.place != Place::Any)
+            .then_some(EACH_NODE),
+    );
     Import::new("crontab", &defaults, &pieces, reports, jobs, secret)
 }
 
 /// What the lines so far mean for the next one.
 pub(super) struct State<'a> {
-    file: &'a File,
+    pub(super) file: &'a File,
     machine: &'a Machine<'a>,
-    zone: String,
-    env: BTreeMap<String, String>,
+    pub(super) zone: String,
+    pub(super) env: BTreeMap<String, String>,
     /// Minutes.
-    spread: Option<u32>,
+    pub(super) spread: Option<u32>,
     /// The target that is told of failures.
     mail: Option<String>,
     /// Jobs whose home directory is unknown, with their user.
     pub(super) homeless: Vec<(String, Option<String>)>,
-    /// Lock files, and how many lines take each.
-    pub(super) locks: &'a BTreeMap<String, usize>,
+    pub(super) locks: &'a Locks<'a>,
+    pub(super) told: &'a mut Told,
     report: Report,
 }
 
-impl State<'_> {
-    pub(super) fn note(&mut self, line: usize, text: impl Into<String>) {
-        self.report.note(line, text);
+impl<'a> State<'a> {
+    pub(super) fn new(
+        file: &'a File,
+        machine: &'a Machine<'a>,
+        locks: &'a Locks<'a>,
+        told: &'a mut Told,
+    ) -> Self {
+        Self {
+            file,
+            machine,
+            zone: machine.timezone.to_owned(),
+            env: BTreeMap::new(),
+            spread: None,
+            mail: None,
+            homeless: Vec::new(),
+            locks,
+            told,
+            report: Report::of(&file.name),
+        }
     }
 
-    fn variable(&mut self, line: usize, name: &str, value: &str) {
+    pub(super) fn note(&mut self, line: usize, text: impl Into<String>) {
+        let text = text.into();
+        if self.is_news(&text) {
+            self.report.note(line, text);
+        }
+    }
+
+    pub(super) fn variable(&mut self, line: usize, name: &str, value: &str) {
         match name {
             "MAILTO" if value.is_empty() => {
                 self.note(line, "MAILTO is empty: no mail, and none is sent here either");
@@ -231,14 +282,14 @@ impl State<'_> {
         }
     }
 
-    fn user(&self, task: &Task) -> Option<String> {
+    pub(super) fn user(&self, task: &Task) -> Option<String> {
         match &self.file.owner {
             Owner::System => task.user.clone(),
             Owner::User(user) => user.clone(),
         }
     }
 
-    fn draft(&mut self, line: usize, name: String, task: Task, source: &str) -> Draft {
+    fn draft(&mut self, line: usize, name: String, task: Task, source: &str, nodes: &[String]) -> Draft {
         let user = self.user(&task);
         if let Some(group) = &task.group {
             let text = format!(
@@ -260,7 +311,8 @@ impl State<'_> {
             self.note(line, text);
         }
         let at_boot = task.schedule.eq_ignore_ascii_case("@reboot");
-        if at_boot {
+        let anywhere = self.file.place == Place::Any;
+        if at_boot && anywhere {
             self.note(
                 line,
                 format!("{name} runs once per boot on each node; add `where` if only some nodes shall"),
@@ -281,8 +333,11 @@ impl State<'_> {
         } else {
             draft.text("schedule", expression(&task.schedule));
         }
-        if at_boot {
+        if at_boot && anywhere {
             draft.text("run_on", "each-node");
+        }
+        if !nodes.is_empty() {
+            draft.raw("where", format!("{{ {NODE_LABEL} = {} }}", text_or_list(nodes)));
         }
         draft.maybe(
             "timezone",

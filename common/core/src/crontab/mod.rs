@@ -6,6 +6,7 @@
 mod beside;
 mod convert;
 mod line;
+mod merge;
 mod shell;
 
 pub use convert::import;
@@ -22,6 +23,19 @@ pub struct File {
     pub text: String,
     /// Whose it is.
     pub owner: Owner,
+    /// Where its jobs are to run.
+    pub place: Place,
+}
+
+/// Where jobs are to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Each run on some node.
+    Any,
+    /// On each node.
+    EachNode,
+    /// On the node with this address. The same line of several such crontabs is one job.
+    Node(String),
 }
 
 /// Whose jobs a crontab holds.

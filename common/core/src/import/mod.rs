@@ -10,7 +10,7 @@ use serde::Serialize;
 pub(crate) use name::Names;
 pub use proposal::{Column, Proposal};
 pub use write::is_unedited;
-pub(crate) use write::{Draft, Piece};
+pub(crate) use write::{Draft, Piece, text_or_list};
 
 /// What was known of the machine and a job file must say.
 pub struct Machine<'a> {
@@ -50,6 +50,9 @@ pub struct Imported {
     pub user: Option<String>,
     /// It never fires: others accept such dates, a schedule here does not.
     pub never: bool,
+    /// The nodes whose line it is, and where it runs; none when that was not said.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
 }
 
 /// What was found in one file.

@@ -19,8 +19,8 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// A name for a line of `file`, not given before: letters, digits, `.`, `_` and `-`.
-    pub fn give(&mut self, file: &str, command: &str) -> String {
+    /// A name for a line of `file`, not given before: letters, digits, `.`, `_` and `-`. It ends with the host, if there is one.
+    pub fn give(&mut self, file: &str, command: &str, host: Option<&str>) -> String {
         let stem = stem(file);
         let program = program(command);
         let mut base = match (stem.is_empty(), program.is_empty()) {
@@ -31,8 +31,9 @@ impl Names {
             (false, false) if stem.ends_with(&program) => stem,
             (false, false) => format!("{stem}-{program}"),
         };
-        base.truncate(90);
-        self.unique(base.trim_end_matches(['-', '.', '_']))
+        let host = host.map(|host| format!("-{}", plain(host))).unwrap_or_default();
+        base.truncate(90_usize.saturating_sub(host.len()).max(40));
+        self.unique(&format!("{}{host}", base.trim_end_matches(['-', '.', '_'])))
     }
 
     /// This name, or with a number behind it if it was given before.
@@ -133,7 +134,7 @@ mod tests {
             ("-", "$HOME/bin/ping.bash >> /tmp/x", "ping"),
             ("crontab", "PATH=/bin 1>&2", "cron"),
         ] {
-            assert_eq!(names.give(file, command), name, "{command}");
+            assert_eq!(names.give(file, command, None), name, "{command}");
         }
     }
 }

@@ -235,7 +235,7 @@ fn literal(text: &str) -> String {
     }
 }
 
-pub(super) fn text_or_list(values: &[String]) -> String {
+pub(crate) fn text_or_list(values: &[String]) -> String {
     match values {
         [one] => quoted(one),
         more => list(more),

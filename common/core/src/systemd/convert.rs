@@ -68,6 +68,7 @@ pub fn import(timers: &[Timer], machine: &Machine<'_>, user: &str) -> Import {
                 timezone: zone,
                 user: Some(user.to_owned()),
                 never: false,
+                nodes: Vec::new(),
             });
             report.jobs += 1;
             secret |= draft.secret;

@@ -3,18 +3,29 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use farmhand_core::crontab::{self, File, Import, Imported, Machine, Owner};
+use farmhand_core::crontab::{self, File, Import, Imported, Machine, Owner, Place};
 use farmhand_core::definition::DstPolicy;
 use farmhand_core::schedule::{ParseContext, Schedule};
 use jiff::Timestamp;
 
+use super::hosts;
 use super::{Failure, Outcome, Progress, Target, home, out, text_of, zone};
 
 #[derive(Args, Debug)]
 pub(super) struct CrontabArgs {
     /// Crontabs; - is standard input
-    #[arg(required = true)]
+    #[arg(required_unless_present = "hosts")]
     file: Vec<PathBuf>,
+    /// The node whose crontabs they are: their jobs run there and nowhere else
+    #[arg(long, value_name = "NODE")]
+    host: Option<String>,
+    /// Instead of files, the crontabs of many nodes: DIR/NODE is a node's crontab, or holds its files at their paths, as
+    /// DIR/NODE/etc/cron.d/backup. A line that several nodes have becomes one job that runs on each of them
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "host"])]
+    hosts: Option<PathBuf>,
+    /// Their jobs run on each node
+    #[arg(long, conflicts_with_all = ["host", "hosts"])]
+    each_node: bool,
     /// They have a user before the command, as /etc/crontab and /etc/cron.d/* [default: where a path ends so]
     #[arg(long, conflicts_with = "user")]
     system: bool,
@@ -41,28 +52,43 @@ pub(super) fn run(args: &CrontabArgs, as_json: bool) -> Outcome {
 }
 
 fn read_all(args: &CrontabArgs) -> Result<Vec<File>, Failure> {
+    let place = match &args.host {
+        Some(host) => Place::Node(host.clone()),
+        None if args.each_node => Place::EachNode,
+        None => Place::Any,
+    };
+    let paths = match &args.hosts {
+        Some(dir) => hosts::crontabs(dir)?,
+        None => (args.file.iter())
+            .map(|path| (path.clone(), place.clone()))
+            .collect(),
+    };
     let mut files = Vec::new();
     let mut progress = Progress::default();
-    for (nth, path) in args.file.iter().enumerate() {
-        progress.say(|_| format!("reading {}, {nth} of {} files", path.display(), args.file.len()));
+    for (nth, (path, place)) in paths.iter().enumerate() {
+        progress.say(|_| format!("reading {}, {nth} of {} files", path.display(), paths.len()));
         files.push(File {
             name: path.display().to_string(),
             text: text_of(path)?,
             owner: owner(path, args),
+            place: place.clone(),
         });
     }
     Ok(files)
 }
 
 fn owner(path: &Path, args: &CrontabArgs) -> Owner {
-    // Copies of other machines' files too, as hosts/web1/etc/cron.d/x.
-    let by_path =
-        path.ends_with("etc/crontab") || path.parent().is_some_and(|dir| dir.ends_with("etc/cron.d"));
-    if args.system || (by_path && args.user.is_none()) {
-        Owner::System
-    } else {
-        Owner::User(args.user.clone())
-    }
+    let said = match (args.system, &args.user) {
+        (true, _) => Some(Owner::System),
+        (false, user) => user.clone().map(|user| Owner::User(Some(user))),
+    };
+    let by_path = hosts::owner(path);
+    // A host has files of several kinds. Of a file that is named, who names it knows best.
+    let known = match args.hosts {
+        Some(_) => by_path.or(said),
+        None => said.or(by_path),
+    };
+    known.unwrap_or(Owner::User(None))
 }
 
 /// Says which crontabs look like a system's and were not read as such.

@@ -1,6 +1,7 @@
 //! `farmhand import`: what other schedulers did, as job files.
 
 mod crontab;
+mod hosts;
 mod k8s;
 mod systemd;
 
