@@ -26,3 +26,4 @@ mod terminal;
 mod told;
 mod triggers;
 mod typed;
+mod vars;

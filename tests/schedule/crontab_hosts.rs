@@ -130,6 +130,15 @@ fn a_lock_that_lines_of_one_host_share_is_left_to_flock_on_all() {
 }
 
 #[test]
+fn a_text_that_looks_like_a_variable_of_job_files_stays() {
+    let import = imported(&[of("a", "", "1 * * * * echo ${vars.x} '$${vars.y}'\n")]);
+    assert_eq!(
+        super::crontab::shell(&at_one(&import)),
+        "echo ${vars.x} '$${vars.y}'"
+    );
+}
+
+#[test]
 fn jobs_of_each_node_name_none() {
     let import = imported(&[File {
         place: Place::EachNode,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use farmhand_core::definition::{
-    Definitions, JobDefinition, JobSpec, PoolDefinition, TargetDefinition, load_all,
+    Definitions, JobDefinition, JobSpec, PoolDefinition, TargetDefinition, load_with,
 };
 use farmhand_core::document::{Mistakes, Source};
 use farmhand_core::due;
@@ -32,6 +32,8 @@ pub(crate) struct ApplyArgs {
     /// Job files; of a directory all *.toml in it and below it; - is standard input
     #[arg(required = true)]
     pub(super) path: Vec<PathBuf>,
+    #[command(flatten)]
+    set: job_files::SetArgs,
     /// Only show what would change
     #[arg(long)]
     dry_run: bool,
@@ -73,7 +75,7 @@ pub(super) struct Files {
 
 pub(super) async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Outcome {
     let names = sources(&args.path, args.source.as_deref(), args.prune)?;
-    let (files_read, all) = load_files(&args.path, as_json)?;
+    let (files_read, all) = load_files(&args.path, &args.set, as_json)?;
     if args.dry_run {
         database.url().map_err(good_without_database)?;
     }
@@ -178,14 +180,22 @@ async fn check_tables(db: &Db, wanted: &[Wanted]) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Files that cannot be read, and every mistake in them.
-pub(super) fn read_files(paths: &[PathBuf], as_json: bool) -> Result<Files, Failure> {
-    let (sources, all) = load_files(paths, as_json)?;
+pub(super) fn read_files(
+    paths: &[PathBuf],
+    set: &job_files::SetArgs,
+    as_json: bool,
+) -> Result<Files, Failure> {
+    let (sources, all) = load_files(paths, set, as_json)?;
     Ok(files(&sources, all))
 }
 
-fn load_files(paths: &[PathBuf], as_json: bool) -> Result<(Vec<Source>, Definitions), Failure> {
+fn load_files(
+    paths: &[PathBuf],
+    set: &job_files::SetArgs,
+    as_json: bool,
+) -> Result<(Vec<Source>, Definitions), Failure> {
     let sources = job_files::read_all(paths)?;
-    let all = load_all(&sources).map_err(|mistakes| refuse(&mistakes, as_json))?;
+    let all = load_with(&sources, &set.vars()).map_err(|mistakes| refuse(&mistakes, as_json))?;
     Ok((sources, all))
 }
 

@@ -6,7 +6,7 @@ use farmhand_control::past_moment;
 use farmhand_core::run::RunState;
 use farmhand_store::{Db, reading};
 
-use super::job::pair;
+use super::job_files::pair;
 use super::{Exit, Failure, completion, out, terminal};
 
 /// Runs that one command acts on at most.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use farmhand_core::definition::{Definitions, StoredJob, check_triggers, load_all};
+use farmhand_core::definition::{Definitions, StoredJob, check_triggers, load_with};
 use farmhand_core::document::{Located, Mistakes, Source};
 use farmhand_core::release;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -17,6 +17,8 @@ pub(crate) struct CheckArgs {
     /// Job files; of a directory all *.toml in it and below it; - is standard input
     #[arg(required_unless_present = "table")]
     path: Vec<PathBuf>,
+    #[command(flatten)]
+    set: job_files::SetArgs,
     /// Instead of files: a table of the database (SCHEMA.NAME); a table job for it is proposed, and what it lacks is told.
     /// Exit code 4 if it lacks something
     #[arg(long, value_name = "TABLE", conflicts_with = "path")]
@@ -36,7 +38,8 @@ enum Format {
 /// Exit code 0 without mistakes, 2 with them.
 pub(super) fn run(args: &CheckArgs, as_json: bool) -> Outcome {
     let sources = job_files::read_all(&args.path)?;
-    let checked = load_all(&sources).and_then(|all| within(&sources, &all).map(|elsewhere| (all, elsewhere)));
+    let checked = load_with(&sources, &args.set.vars())
+        .and_then(|all| within(&sources, &all).map(|elsewhere| (all, elsewhere)));
     let (mistakes, all) = match &checked {
         Ok((all, _)) => (Vec::new(), Some(all)),
         Err(mistakes) => (mistakes.located(), None),

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::apply::{Kind, Wanted, read_files, store, value_of};
 use super::apply_source::sources;
-use super::{Exit, Failure, Outcome, completion, out};
+use super::{Exit, Failure, Outcome, completion, job_files, out};
 use farmhand_control::jobs as found;
 
 /// Revisions looked through.
@@ -24,6 +24,8 @@ pub(crate) struct DiffArgs {
     /// Job files or directories: what applying them would change
     #[arg(required_unless_present = "job", conflicts_with = "job")]
     path: Vec<PathBuf>,
+    #[command(flatten)]
+    set: job_files::SetArgs,
     /// A job, whose revisions are compared
     #[arg(long, value_name = "NAME", add = completion::job_names())]
     job: Option<String>,
@@ -105,7 +107,7 @@ async fn of_files(db: &Db, args: &DiffArgs, as_json: bool) -> Result<Vec<Diff>, 
         only: own.as_deref(),
         renames: &[],
     };
-    let wanted = read_files(&args.path, as_json)?;
+    let wanted = read_files(&args.path, &args.set, as_json)?;
     let pools = every(|paging| async move { reading::pools(db, &paging).await })
         .await?
         .items;

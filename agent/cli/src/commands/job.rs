@@ -93,7 +93,7 @@ struct RunArgs {
     #[arg(add = completion::job_names())]
     name: String,
     /// A parameter; may be repeated
-    #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(short, long = "param", value_name = "NAME=VALUE", value_parser = super::job_files::pair)]
     param: Vec<(String, String)>,
     /// With the same key again, no second run is made and the first one is answered
     #[arg(long, value_name = "KEY")]
@@ -285,10 +285,4 @@ fn schedule(job: &JobItem) -> String {
         text.push_str(&format!("; {after}"));
     }
     text
-}
-
-pub(super) fn pair(text: &str) -> Result<(String, String), String> {
-    text.split_once('=')
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .ok_or_else(|| "write NAME=VALUE".to_owned())
 }

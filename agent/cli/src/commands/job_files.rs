@@ -1,12 +1,34 @@
 //! Which files a command that takes job files reads.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
+use clap::Args;
 use farmhand_core::document::Source;
 
 use super::Failure;
+
+/// Reads `NAME=VALUE`.
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .ok_or_else(|| "write NAME=VALUE".to_owned())
+}
+
+/// What the files' variables are here.
+#[derive(Args, Debug)]
+pub(super) struct SetArgs {
+    /// The value of a variable, which the files refer to as ${vars.NAME}; wins over [vars]; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = pair)]
+    set: Vec<(String, String)>,
+}
+
+impl SetArgs {
+    pub fn vars(&self) -> BTreeMap<String, String> {
+        self.set.iter().cloned().collect()
+    }
+}
 
 /// The files of all paths, in the order given, each directory's by name.
 pub(super) fn read_all(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {

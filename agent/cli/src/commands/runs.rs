@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::follow::no_run;
-use super::job::pair;
+use super::job_files::pair;
 use super::{Exit, Failure, Outcome, completion, out};
 use farmhand_control::jobs;
 

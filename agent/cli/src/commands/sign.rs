@@ -12,7 +12,7 @@ use farmhand_store::signatures::Signed;
 use serde_json::json;
 
 use super::apply::{Wanted, read_files};
-use super::{Exit, Failure, Outcome, key, out};
+use super::{Exit, Failure, Outcome, job_files, key, out};
 use farmhand_policy::trust::{self, DEFAULT_FILE, Document, PrivateKey, Trust};
 
 #[derive(Args, Debug)]
@@ -20,6 +20,8 @@ pub(crate) struct SignArgs {
     /// Job files; of a directory all *.toml in it and below it. FILE.sig is written beside each
     #[arg(required = true)]
     path: Vec<PathBuf>,
+    #[command(flatten)]
+    set: job_files::SetArgs,
     /// The file of the private key
     #[arg(long, value_name = "FILE", env = "FARMHAND_SIGNING_KEY")]
     key: PathBuf,
@@ -32,7 +34,7 @@ pub(crate) struct SignArgs {
 pub(crate) fn run(args: &SignArgs, as_json: bool) -> Outcome {
     let key = key::read(&args.key)?;
     let mut by_file: BTreeMap<String, Vec<Wanted>> = BTreeMap::new();
-    for job in read_files(&args.path, as_json)?.jobs {
+    for job in read_files(&args.path, &args.set, as_json)?.jobs {
         by_file.entry(job.source.clone()).or_default().push(job);
     }
     if by_file.contains_key("-") {

@@ -1,5 +1,6 @@
 //! Job files become definitions, or the list of everything that is wrong with them.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use toml::de::DeTable;
@@ -8,6 +9,7 @@ use super::job::{JobLayer, Shared, read_job};
 use super::notify::TargetDefinition;
 use super::pools::PoolDefinition;
 use super::twice::{Place, defined_twice};
+use super::vars::Vars;
 use super::{JobSpec, needs};
 use crate::document::{Mistakes, Problem, Reader, Sink, Source, parse_table};
 
@@ -47,17 +49,41 @@ pub fn load(sources: &[Source]) -> Result<Vec<JobDefinition>, Mistakes> {
     load_all(sources).map(|all| all.jobs)
 }
 
-/// Reads job files, each with its own `[defaults]`.
+/// [`load_with`] the variables that the files have.
 ///
 /// # Errors
 /// Every mistake of every file.
 pub fn load_all(sources: &[Source]) -> Result<Definitions, Mistakes> {
+    load_with(sources, &BTreeMap::new())
+}
+
+/// Reads job files, each with its own `[defaults]`. `set` has values for variables, and wins over `[vars]`.
+///
+/// # Errors
+/// Every mistake of every file.
+pub fn load_with(sources: &[Source], set: &BTreeMap<String, String>) -> Result<Definitions, Mistakes> {
     let sinks: Vec<Sink<'_>> = (sources.iter().enumerate())
         .map(|(index, source)| Sink::new(index, &source.text))
         .collect();
-    let tables: Vec<DeTable<'_>> = (sources.iter().zip(&sinks))
+    let mut tables: Vec<DeTable<'_>> = (sources.iter().zip(&sinks))
         .map(|(source, sink)| parse_table(sink, &source.text))
         .collect();
+    // Before all else: what is checked, signed and stored is what the variables made of it.
+    let mut vars = Vars::default();
+    for (index, (table, sink)) in tables.iter().zip(&sinks).enumerate() {
+        vars.read(index, table, sink);
+    }
+    let mut faults = vars.set(set);
+    for (table, sink) in tables.iter_mut().zip(&sinks) {
+        vars.fill(table, sink);
+    }
+    faults.extend(vars.unknown(set));
+    // They stand on the command line, in no file.
+    if let Some(first) = sinks.first() {
+        faults
+            .into_iter()
+            .for_each(|(what, fix)| first.report(0..0, what, fix));
+    }
     // What jobs refer to may stand in another file.
     let mut shared = Shared::default();
     for (index, (table, sink)) in tables.iter().zip(&sinks).enumerate() {
@@ -84,6 +110,7 @@ pub fn load_all(sources: &[Source]) -> Result<Definitions, Mistakes> {
         span: &job.span,
     });
     problems.extend(defined_twice("job", named, sources));
+    problems.extend(vars.duplicates(sources));
     problems.extend(shared.calendars.duplicates(sources));
     problems.extend(shared.pools.duplicates(sources));
     problems.extend(shared.targets.duplicates(sources));
@@ -102,6 +129,7 @@ fn read_file<'a>(
     jobs: &mut Vec<JobDefinition>,
 ) {
     let mut file = Reader::new(vec![table], sink);
+    file.key_span("vars");
     file.key_span("calendar");
     file.key_span("pool");
     file.key_span("notify");
@@ -150,6 +178,7 @@ fn read_file<'a>(
     }
     file.finish(&[
         ("jobs", "write [job.NAME]"),
+        ("var", "did you mean `vars`?"),
         ("default", "did you mean `defaults`?"),
         ("calendars", "write [calendar.NAME]"),
         ("pools", "write [pool.NAME]"),

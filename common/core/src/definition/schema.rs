@@ -24,12 +24,20 @@ pub fn json_schema() -> Value {
                 "propertyNames": {"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"},
                 "additionalProperties": job,
             },
+            "vars": {
+                "type": "object",
+                "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
+                "additionalProperties": {"type": ["string", "integer", "boolean"]},
+            },
             "calendar": {"type": "object", "additionalProperties": table(CALENDAR, None)},
             "pool": {"type": "object", "additionalProperties": table(POOL, None)},
             "notify": {"type": "object", "additionalProperties": table(NOTIFY, None)},
         },
     })
 }
+
+/// A string that is one variable stands for a value of any type.
+const VARIABLE: &str = r"\$\{vars\.[A-Za-z_][A-Za-z0-9_]*\}";
 
 fn table(keys: &Keys, defaults: Option<&Value>) -> Value {
     of_keys(keys.keys.iter(), defaults)
@@ -43,18 +51,22 @@ fn of_keys<'a>(keys: impl Iterator<Item = &'a Key>, defaults: Option<&Value>) ->
 }
 
 fn property(key: &Key, defaults: Option<&Value>) -> Value {
+    let one_of = |form: &str| format!("^({form}|{VARIABLE})$");
+    let variable = format!("^{VARIABLE}$");
     let mut value = match &key.kind {
         Kind::Text([], _) => json!({"type": "string"}),
         Kind::Text(examples, _) => json!({"type": "string", "examples": examples}),
         Kind::Mask => json!({"type": "string", "examples": ["022"]}),
         Kind::Any => json!({}),
         Kind::Duration(_) => json!({"type": "string", "examples": ["90s", "1h30m"],
-            "pattern": "^([0-9]+(w|d|h|ms|m|s))+$"}),
+            "pattern": one_of("([0-9]+(w|d|h|ms|m|s))+")}),
         Kind::Size(_) => json!({"type": "string", "examples": ["512MiB"],
-            "pattern": "^[0-9]+(B|[KMGT]iB|[kKMGT]B)$"}),
-        Kind::Boolean => json!({"type": "boolean"}),
-        Kind::Integer(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
-        Kind::Words(words) => json!({"enum": words}),
+            "pattern": one_of("[0-9]+(B|[KMGT]iB|[kKMGT]B)")}),
+        Kind::Boolean => json!({"type": ["boolean", "string"], "pattern": variable}),
+        Kind::Integer(least, most) => {
+            json!({"type": ["integer", "string"], "minimum": least, "maximum": most, "pattern": variable})
+        }
+        Kind::Words(words) => json!({"anyOf": [{"enum": words}, {"type": "string", "pattern": variable}]}),
         Kind::Texts(example, _) | Kind::Set(example, ..) => {
             json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
             "examples": [example]})

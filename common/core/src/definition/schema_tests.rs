@@ -139,14 +139,14 @@ fn what_the_schema_shows_is_accepted_stored_and_written_back() {
                 "[job.a.flow]\n" => table.push_str("dir = '/x'\n"),
                 _ => {}
             }
-            let lists = ["examples", "enum"].map(|list| property[list].as_array());
+            let lists = [&property["examples"], &property["anyOf"][0]["enum"]].map(Value::as_array);
             let mut shown: Vec<Value> = lists.into_iter().flatten().flatten().cloned().collect();
             shown.extend(
                 ["minimum", "maximum", "default"]
                     .iter()
                     .filter_map(|bound| property.get(bound).cloned()),
             );
-            if property["type"] == "boolean" {
+            if property["type"][0] == "boolean" {
                 shown.extend([Value::Bool(false), Value::Bool(true)]);
             }
             let back = shown

@@ -10,6 +10,7 @@ use toml::Table;
 use super::continuous::OWN_ABOUT_INSTANTS;
 use super::keys::{JOB, Keys, Kind, NOTIFY};
 use super::table::table_name;
+use super::vars::escape_variables;
 use super::{FlowSpec, JobSpec, PoolDefinition, StreamSpec, TableSpec, TaskSpec};
 use crate::continuous::BASE;
 use crate::document::{duration_text, size_text};
@@ -64,8 +65,20 @@ pub fn job_keys(spec: &Value) -> String {
 }
 
 fn to_text(value: &Value) -> String {
-    let table = Table::try_from(value).unwrap_or_default();
+    let table = Table::try_from(escaped(value)).unwrap_or_default();
     toml::to_string_pretty(&table).unwrap_or_default()
+}
+
+/// No string of it is taken for a variable.
+fn escaped(value: &Value) -> Value {
+    match value {
+        Value::String(text) => escape_variables(text).into(),
+        Value::Array(list) => list.iter().map(escaped).collect(),
+        Value::Object(keys) => (keys.iter())
+            .map(|(key, value)| (key.clone(), escaped(value)))
+            .collect(),
+        other => other.clone(),
+    }
 }
 
 fn put(file: &mut Map<String, Value>, section: &str, name: &str, value: Value) {

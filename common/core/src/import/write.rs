@@ -6,7 +6,7 @@ use std::fmt::Write;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Import, Imported, Report, is_secret};
-use crate::definition::{Placeholder, escape, placeholder};
+use crate::definition::{Placeholder, escape, escape_variables, placeholder};
 
 /// What the job file is made of, in the order of what was read.
 #[derive(Debug)]
@@ -257,7 +257,7 @@ fn bare(name: &str) -> String {
 }
 /// A TOML string; as it stands where TOML has a form for that.
 pub(super) fn quoted(text: impl AsRef<str>) -> String {
-    let text = text.as_ref();
+    let text = &escape_variables(text.as_ref());
     let plain = !text.contains(|c: char| c.is_control() && c != '\t');
     if plain && text.contains(['"', '\\']) && !text.contains('\'') {
         return format!("'{text}'");
