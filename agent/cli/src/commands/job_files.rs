@@ -25,7 +25,7 @@ pub(super) struct SetArgs {
 }
 
 impl SetArgs {
-    pub fn vars(&self) -> BTreeMap<String, String> {
+    pub(crate) fn vars(&self) -> BTreeMap<String, String> {
         self.set.iter().cloned().collect()
     }
 }
