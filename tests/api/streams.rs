@@ -1,5 +1,7 @@
 //! Output that is followed, and pages that are told what changed.
 
+use std::time::Duration;
+
 use farmhand_tests::farm::SOON;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -125,7 +127,13 @@ async fn output_is_followed_to_its_end_and_a_reconnect_misses_and_repeats_nothin
 async fn a_page_is_told_which_runs_changed() {
     let f = Fixture::new().await;
     let token = f.token("look", "viewer", "1h");
+    // All that changes after `hello` is told: it comes when the agent has looked, and not before.
+    let lock = "BEGIN; LOCK TABLE farmhand.job_seq IN ACCESS EXCLUSIVE MODE";
+    f.farm.sql.batch_execute(lock).await.expect("a lock");
     let mut listener = Listener::open(&f, &token, "/api/v1/stream", None).await;
+    let early = timeout(Duration::from_millis(500), listener.next()).await;
+    assert!(early.is_err(), "{early:?}");
+    f.farm.sql.batch_execute("COMMIT").await.expect("unlocked");
     assert_eq!(listener.next().await.expect("a first event").kind, "hello");
     let run = f.farm.submit("done").await;
     let about = |e: &Event| {

@@ -116,23 +116,3 @@ async fn a_server_that_confirms_no_commit_is_left_for_another_that_does() {
     let row = successor.client().await.query_one(told, &[]).await;
     assert_eq!(row.unwrap().get::<_, i64>(0), 1);
 }
-
-/// A user's table may be slow: that is no reason for the protocol's connections to try another server.
-#[tokio::test]
-async fn a_statement_that_takes_too_long_apart_from_the_others_leaves_them_their_server() {
-    let first = PrivateServer::start(Options::default()).await;
-    let second = PrivateServer::start(Options::default()).await;
-    let both = short(config(&url_of(&[&first, &second])));
-    let (db, tables) = (Db::new(&both), Db::new(&both.clone().apart()));
-    let mut admin = first.client().await;
-    let lock = admin.transaction().await.unwrap();
-    lock.batch_execute("LOCK TABLE farmhand.event").await.unwrap();
-    let event = [event()];
-    let error = record_events(&tables, &event).await.unwrap_err();
-    assert!(matches!(error, StoreError::TimedOut { .. }), "{error}");
-    lock.rollback().await.unwrap();
-    record_events(&db, &event).await.unwrap();
-    let told = "SELECT count(*) FROM farmhand.event WHERE kind = 'x'";
-    let row = second.client().await.query_one(told, &[]).await;
-    assert_eq!(row.unwrap().get::<_, i64>(0), 0);
-}

@@ -86,3 +86,15 @@ async fn a_table_that_refuses_its_dispatch_at_the_commit_says_so() {
         (0, Some("not on my table"))
     );
 }
+
+/// After a failover a pooler may lead to the former primary: whoever asks goes to another server.
+#[tokio::test]
+async fn that_a_server_takes_no_writes_is_no_problem_of_the_table() {
+    let (farm, _) = farm_with(1, 5).await;
+    let readonly = "SET default_transaction_read_only = on";
+    farm.sql.batch_execute(readonly).await.unwrap();
+    let looks = "SELECT * FROM farmhand.dispatch_rows('orders')";
+    let error = farm.sql.batch_execute(looks).await.unwrap_err();
+    let code = error.as_db_error().map(|e| e.code().code());
+    assert_eq!(code, Some("25006"), "{error}");
+}

@@ -118,8 +118,7 @@
   function listen() {
     if (stream || document.hidden || !document.body.dataset.stream) return;
     stream = new EventSource(document.body.dataset.stream);
-    let opened = false;
-    stream.onopen = () => { if (!since) state("live"); if (opened || since) soon(); opened = true; };
+    stream.onopen = () => { if (!since) state("live"); };
     stream.onerror = () => {
       if (!since) state("away");
       // What is away, the page's own address tells.
@@ -129,6 +128,8 @@
     };
     stream.onmessage = soon;
     stream.addEventListener("changed", (e) => { if (JSON.parse(e.data).away) state("nodb"); else soon(); });
+    // What changed since the page was made and before it listened is told by nobody.
+    stream.addEventListener("hello", soon);
     stream.addEventListener("resync", soon);
   }
   function hush() { if (stream) { stream.close(); stream = null; state("paused"); } }

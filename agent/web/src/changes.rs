@@ -8,7 +8,7 @@ use farmhand_store::reading::{Marks, marks};
 use farmhand_store::{Db, StoreError};
 use jiff::Timestamp;
 use serde::Serialize;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, broadcast};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, broadcast, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Problem;
@@ -50,6 +50,8 @@ struct Inner {
     wake: Notify,
     /// Whether the task runs; held while it decides to end, and while a listener comes.
     looking: Mutex<bool>,
+    /// Whether it has looked once: what changes from then on is told.
+    looked: watch::Sender<bool>,
 }
 
 /// One stream's place among those that an agent serves, given back when it is dropped.
@@ -66,6 +68,7 @@ impl Changes {
             places: Arc::new(Semaphore::new(LISTENERS)),
             wake: Notify::new(),
             looking: Mutex::new(false),
+            looked: watch::Sender::new(false),
         }))
     }
 
@@ -86,14 +89,14 @@ impl Changes {
         }
     }
 
-    /// Listens from now on.
-    pub fn listen(&self) -> broadcast::Receiver<Arc<Change>> {
+    /// What changes is told from when the second says so.
+    pub fn listen(&self) -> (broadcast::Receiver<Arc<Change>>, watch::Receiver<bool>) {
         let mut looking = self.0.looking.lock().unwrap_or_else(PoisonError::into_inner);
         let receiver = self.0.sender.subscribe();
         if !std::mem::replace(&mut *looking, true) {
             tokio::spawn(look(Arc::clone(&self.0)));
         }
-        receiver
+        (receiver, self.0.looked.subscribe())
     }
 
     /// Something was changed through this agent: look sooner.
@@ -114,11 +117,13 @@ async fn look(inner: Arc<Inner>) {
         if let Some(change) = seen.told(answer) {
             let _ = inner.sender.send(Arc::new(change));
         }
+        inner.looked.send_replace(true);
         let _ = timeout(pause, inner.wake.notified()).await;
         sleep(SOONEST.saturating_sub(began.elapsed())).await;
         let mut looking = inner.looking.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.sender.receiver_count() == 0 {
             *looking = false;
+            inner.looked.send_replace(false);
             return;
         }
     }

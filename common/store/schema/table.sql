@@ -533,6 +533,10 @@ BEGIN
             made := 0;
             busy := true;
         WHEN OTHERS THEN
+            -- A server that became a standby, and not the table's problem: whoever asks goes to another.
+            IF SQLSTATE = '25006' AND current_setting('transaction_read_only')::boolean THEN
+                RAISE;
+            END IF;
             made := 0;
             problem := SQLERRM;
     END;

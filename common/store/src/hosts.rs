@@ -36,13 +36,6 @@ impl DbConfig {
         self
     }
 
-    /// Finds its server by itself: that a statement takes too long here sends no other connection to another server.
-    #[must_use]
-    pub fn apart(mut self) -> Self {
-        self.last = no_server();
-        self
-    }
-
     fn server(&self, number: usize) -> DbConfig {
         let from = &self.pg;
         let mut pg = tokio_postgres::Config::new();

@@ -52,11 +52,11 @@ impl Connections {
         let (row_notes_db, rows_db) = match &rows {
             Some(rows) => (one(&db_config), one(rows)),
             None => {
-                let both = one(&db_config.clone().apart());
+                let both = one(&db_config);
                 (both.clone(), both)
             }
         };
-        let tables = rows.as_ref().unwrap_or(&db_config).clone().apart();
+        let tables = rows.as_ref().unwrap_or(&db_config).clone();
         // A renewal that takes longer than this is tried again on a new connection while the lease still lives.
         let bound = timing.renew_every().min(Duration::from_secs(5));
         let (lease_db, notes) = Db::dedicated(&db_config.clone().with_timeouts(bound, bound));

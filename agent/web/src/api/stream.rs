@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use farmhand_store::Role;
 use futures_util::Stream;
 use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use utoipa_axum::routes;
 
@@ -33,6 +34,7 @@ pub(super) fn streamed(events: impl Stream<Item = Result<Event, Infallible>> + S
 
 struct Listener {
     receiver: broadcast::Receiver<Arc<Change>>,
+    looked: watch::Receiver<bool>,
     until: Instant,
     number: u64,
     first: Option<&'static str>,
@@ -41,7 +43,7 @@ struct Listener {
 
 /// What changed, as server-sent events, for a page that then loads it anew
 ///
-/// Events: `hello` at the beginning; `changed` with `changed` (of jobs, runs, nodes, events), `runs` (numbers; none
+/// Events: `hello` at the beginning, when all that changes from then on will be told: load once after it; `changed` with `changed` (of jobs, runs, nodes, events), `runs` (numbers; none
 /// named: any) and `away` (the database is out of reach); `resync`: something was missed, load everything anew. The
 /// stream is ended after fifteen minutes; browsers reconnect by themselves.
 #[utoipa::path(get, path = "/api/v1/stream", tag = "farm",
@@ -50,8 +52,10 @@ struct Listener {
 async fn changes(State(app): State<App>, headers: HeaderMap) -> Result<Response, Problem> {
     let place = app.changes.place()?;
     let again = headers.contains_key("last-event-id");
+    let (receiver, looked) = app.changes.listen();
     let listener = Listener {
-        receiver: app.changes.listen(),
+        receiver,
+        looked,
         until: Instant::now() + LONGEST,
         number: 0,
         first: Some(if again { "resync" } else { "hello" }),
@@ -69,6 +73,8 @@ impl Listener {
         self.number += 1;
         let event = Event::default().id(self.number.to_string());
         if let Some(first) = self.first.take() {
+            // What changed before is in what a page loads after this event.
+            let _ = self.looked.wait_for(|looked| *looked).await;
             return Some(event.event(first).data("{}"));
         }
         match timeout_at(self.until, self.receiver.recv()).await {
