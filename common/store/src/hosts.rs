@@ -152,10 +152,9 @@ mod tests {
         assert_eq!(config.patience(2), Duration::from_secs(1));
         config.was_right(0);
         assert_eq!(config.patience(2), config.connect_timeout / 2);
-        let short = config
-            .apart()
-            .with_timeouts(Duration::from_secs(1), Duration::from_secs(1));
-        assert_eq!(short.patience(2), Duration::from_millis(500));
+        let quick = DbConfig::from_url(url, PasswordIn::Allowed).unwrap();
+        let quick = quick.with_timeouts(Duration::from_secs(1), Duration::from_secs(1));
+        assert_eq!(quick.patience(2), Duration::from_millis(500));
     }
 
     #[test]
