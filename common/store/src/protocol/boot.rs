@@ -60,6 +60,7 @@ pub async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Opt
         )
         .await?;
     let Some(Seen { open: true, jobs }) = seen.into_iter().next() else {
+        tx.rollback().await?;
         return Ok(None);
     };
     let mut booted = Booted::default();

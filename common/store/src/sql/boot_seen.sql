@@ -1,8 +1,8 @@
--- Jobs only for the first session of a boot, and only while claims are open; node_boot stays locked until their runs are there.
+-- Jobs only for the first session of a boot; node_boot stays locked until their runs are there. While claims are closed the
+-- caller takes it back.
 WITH me AS MATERIALIZED (
     SELECT n.address, n.labels FROM farmhand.node n
     WHERE n.address = $1 AND n.session = $2 AND n.incarnation = $3 AND n.open
-        AND (SELECT e.open FROM farmhand.current_epoch e)
     FOR KEY SHARE OF n
 ), fresh AS (
     INSERT INTO farmhand.node_boot AS b (address, boot_id, seen_at)
