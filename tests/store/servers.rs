@@ -15,19 +15,14 @@ use crate::fixture::Farm;
 #[tokio::test]
 async fn the_next_host_is_tried_when_the_first_is_down() {
     let farm = Farm::new().await;
-    let name: String = farm
-        .sql
-        .query_one("SELECT current_database()", &[])
-        .await
-        .unwrap()
-        .get(0);
     let closed = {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
         listener.local_addr().unwrap().port()
     };
     let url = format!(
-        "postgresql://farm@127.0.0.1:{closed},127.0.0.1:{}/{name}",
-        farm.test.port()
+        "postgresql://farm@127.0.0.1:{closed},127.0.0.1:{}/{}",
+        farm.test.port(),
+        farm.test.name()
     );
     Db::connect(&config(&url)).await.unwrap();
 }
@@ -35,7 +30,7 @@ async fn the_next_host_is_tried_when_the_first_is_down() {
 #[tokio::test]
 async fn a_frozen_first_host_leaves_the_next_its_share_of_the_time_and_is_not_asked_first_again() {
     let farm = Farm::new().await;
-    let name = farm.text("SELECT current_database()::text").await.unwrap();
+    let name = farm.test.name();
     let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let (frozen, port) = (silent.local_addr().unwrap().port(), farm.test.port());
     let url = format!("postgresql://farm@127.0.0.1:{frozen},127.0.0.1:{port}/{name}");
@@ -56,7 +51,7 @@ async fn silent() -> (TcpListener, u16) {
 #[tokio::test]
 async fn a_host_that_says_nothing_costs_far_less_than_its_share_of_the_time() {
     let farm = Farm::new().await;
-    let name = farm.text("SELECT current_database()::text").await.unwrap();
+    let name = farm.test.name();
     let ((_held, one), (_too, two)) = (silent().await, silent().await);
     let url = format!(
         "postgresql://farm@127.0.0.1:{one},127.0.0.1:{two},127.0.0.1:{}/{name}",
@@ -73,7 +68,7 @@ async fn a_host_that_says_nothing_costs_far_less_than_its_share_of_the_time() {
 #[tokio::test]
 async fn a_first_host_that_is_only_slow_is_still_waited_for() {
     let farm = Farm::new().await;
-    let name = farm.text("SELECT current_database()::text").await.unwrap();
+    let name = farm.test.name();
     let ((slow, first), (refusing, second)) = (silent().await, silent().await);
     let primary = farm.test.port();
     let proxy = tokio::spawn(async move {

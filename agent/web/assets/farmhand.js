@@ -128,7 +128,7 @@
     };
     stream.onmessage = soon;
     stream.addEventListener("changed", (e) => { if (JSON.parse(e.data).away) state("nodb"); else soon(); });
-    // What changed since the page was made and before it listened is told by nobody.
+    // The stream does not tell what changed between the page's making and this event.
     stream.addEventListener("hello", soon);
     stream.addEventListener("resync", soon);
   }

@@ -13,7 +13,7 @@ use super::error::StoreError;
 /// One that has not expired. The cause may be gone: then it says nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acknowledgement {
-    /// What somebody knows of.
+    /// The cause that was acknowledged.
     pub cause: Cause,
     /// When it was acknowledged.
     pub at: Timestamp,

@@ -61,9 +61,9 @@ pub struct Db {
 /// Connections by what they do, for the gauge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolGauge {
-    /// Connections that nobody uses.
+    /// Idle connections.
     pub idle: usize,
-    /// Connections that somebody uses.
+    /// Connections in use.
     pub used: usize,
     /// The most that there may be.
     pub max: usize,

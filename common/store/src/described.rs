@@ -149,9 +149,9 @@ pub struct Explanation {
 /// One key of a definition, before and after; null where it was not there.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Change {
-    /// What stood there; null when nothing did.
+    /// The value before; null when there was none.
     pub old: Value,
-    /// What stands there; null when nothing does.
+    /// The value now; null when there is none.
     pub new: Value,
 }
 

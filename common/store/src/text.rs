@@ -48,7 +48,7 @@ words! {
         Info = "info",
         /// Something is wrong, and Farmhand goes on.
         Warning = "warning",
-        /// Something does not work until somebody acts.
+        /// Something does not work until it is fixed.
         Error = "error",
     }
 }

@@ -49,7 +49,7 @@ pub enum Verdict {
     Again {
         /// What the service or the connection said.
         error: String,
-        /// How long nobody tries.
+        /// How long the message waits before the next try.
         pause: Duration,
     },
     /// Given up.

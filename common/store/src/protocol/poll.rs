@@ -34,7 +34,7 @@ pub struct Poll {
     pub earliest_ready: Option<Timestamp>,
     /// When the first job fires; in the past when one is overdue.
     pub earliest_next_run: Option<Timestamp>,
-    /// Whether any job's instant has passed and nobody has fired it.
+    /// Whether a job's instant has passed and has not been fired.
     pub overdue_jobs: bool,
     /// The caller's runs that somebody wants cancelled.
     pub cancels: Vec<CancelWanted>,

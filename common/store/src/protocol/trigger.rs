@@ -115,7 +115,7 @@ async fn rounds(
 pub struct Triggers {
     /// The jobs whose ends trigger it.
     pub parents: Vec<Triggering>,
-    /// Ends of those that have led to nothing yet.
+    /// Ends of parents that have started no run of it yet.
     pub waiting: Vec<TriggerWait>,
     /// Names, with `trigger_on`.
     pub children: BTreeMap<String, String>,

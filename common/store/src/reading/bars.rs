@@ -57,7 +57,7 @@ pub struct Bar {
     pub exit_code: Option<i32>,
     /// The signal that ended the command; none when none did.
     pub signal: Option<i32>,
-    /// Of a lost one: since when its node had not renewed its lease, at the latest. From there to `to` nobody may run
+    /// Of a lost one: since when its node had not renewed its lease, at the latest. From there to `to` no node may run
     /// it: the lease gap.
     pub gap_from: Option<Timestamp>,
     /// Of a lost one: the attempt that took over, as far as it is in the picture.

@@ -56,7 +56,7 @@ pub struct JobDay {
     pub failed: i64,
     /// Runs that ran past their timeout.
     pub timed_out: i64,
-    /// Runs that somebody cancelled.
+    /// Runs that were cancelled.
     pub cancelled: i64,
     /// Runs that were lost for good.
     pub lost: i64,

@@ -35,7 +35,7 @@ pub struct RunMark {
     pub attempt: i32,
     /// Whether its command has been started.
     pub started: bool,
-    /// Whether somebody wants it cancelled.
+    /// Whether its cancellation was requested.
     pub cancelling: bool,
 }
 

@@ -73,7 +73,7 @@ pub struct HeldRun {
     pub fence: i64,
     /// When it was claimed.
     pub claimed_at: Timestamp,
-    /// Whether somebody wants it cancelled.
+    /// Whether its cancellation was requested.
     pub cancel_requested: bool,
 }
 

@@ -64,7 +64,7 @@ pub struct RunRow {
     pub submitted_by: Option<String>,
     /// The run that this one retries or replays, or that triggered it.
     pub parent_run: Option<i64>,
-    /// Whether somebody wants it cancelled.
+    /// Whether its cancellation was requested.
     pub cancel_requested: bool,
     /// When it was made.
     pub created_at: Timestamp,

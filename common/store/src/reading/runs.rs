@@ -103,7 +103,7 @@ pub struct RunItem {
     pub key: Option<String>,
     /// The first run of those that were made together with this one.
     pub firing: Option<i64>,
-    /// Whether somebody wants it cancelled.
+    /// Whether its cancellation was requested.
     pub cancel_requested: bool,
 }
 

@@ -10,7 +10,7 @@ use crate::text::words;
 words! {
     /// What is wrong with a lease.
     LeaseTrouble {
-        /// It is over, and nobody took the run over.
+        /// It is over, and no other node took the run over.
         Expired = "expired",
         /// Claimed and not started, or kept by `hold` after its session.
         Stalled = "stalled",
@@ -19,7 +19,7 @@ words! {
     }
 }
 
-/// A job whose due instant nobody has fired.
+/// A job whose due instant has not been fired.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OverdueJob {
     /// The job's name.
@@ -28,7 +28,7 @@ pub struct OverdueJob {
     pub next_run: Timestamp,
 }
 
-/// A running attempt whose lease nobody renews or takes over.
+/// A running attempt whose lease is neither renewed nor taken over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StuckLease {
     /// The run's number.
