@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Instant;
 
 use super::wire::AttemptId;
 use farmhand_os::process::{self, Stat};
@@ -36,7 +37,7 @@ pub struct Census {
 }
 
 /// The signs by which a process is recognised.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Signs<'a> {
     living: HashSet<AttemptId>,
     by_main: HashMap<i32, AttemptId>,
@@ -44,6 +45,8 @@ struct Signs<'a> {
     by_run_dir: HashMap<&'a [u8], &'a Member<'a>>,
     /// Asked for only where a mark is not of its user's.
     by_user: OnceCell<HashMap<u32, Vec<AttemptId>>>,
+    /// Until when a mark is waited for that is not there yet.
+    until: Instant,
 }
 
 impl Member<'_> {
@@ -126,7 +129,14 @@ impl Census {
 
 impl<'a> Signs<'a> {
     fn new(members: &'a [Member<'a>]) -> Self {
-        let mut signs = Signs::default();
+        let mut signs = Signs {
+            living: HashSet::new(),
+            by_main: HashMap::new(),
+            by_cgroup: HashMap::new(),
+            by_run_dir: HashMap::new(),
+            by_user: OnceCell::new(),
+            until: Instant::now() + process::STARTS_WITHIN,
+        };
         for member in members {
             signs.living.insert(member.id);
             signs.by_main.insert(member.main, member.id);
@@ -144,7 +154,7 @@ impl<'a> Signs<'a> {
     /// Any process can carry any mark. It is believed of the user that the attempt runs as; and of a user that root's job
     /// became, when no other attempt runs as that user. Else it is of the only attempt of its own user.
     fn by_mark(&self, pid: i32) -> Option<AttemptId> {
-        let named = *self.by_run_dir.get(mark_of(pid)?.as_slice())?;
+        let named = *self.by_run_dir.get(mark_of(pid, self.until)?.as_slice())?;
         let (user, of_named) = (process::real_user(pid)?, named.user());
         if of_named == Some(user) {
             return Some(named.id);
@@ -170,7 +180,8 @@ impl<'a> Signs<'a> {
 
     /// Whether it carries the mark of an attempt that is over.
     fn of_ended(&self, pid: i32, runs: &Path) -> bool {
-        mark_of(pid).is_some_and(|dir| is_below(&dir, runs) && !self.by_run_dir.contains_key(dir.as_slice()))
+        mark_of(pid, self.until)
+            .is_some_and(|dir| is_below(&dir, runs) && !self.by_run_dir.contains_key(dir.as_slice()))
     }
 }
 
@@ -188,9 +199,8 @@ fn cgroup_of(pid: i32) -> Option<String> {
         .map(str::to_owned)
 }
 
-fn mark_of(pid: i32) -> Option<Vec<u8>> {
-    let environ = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-    environ
+fn mark_of(pid: i32, until: Instant) -> Option<Vec<u8>> {
+    process::environment(pid, until)
         .split(|b| *b == 0)
         .find_map(|entry| entry.strip_prefix(MARK))
         .map(<[u8]>::to_vec)
@@ -203,9 +213,11 @@ fn is_below(mark: &[u8], runs: &Path) -> bool {
 /// Every process of the machine that was given a run directory below `runs`, whoever its parent is by now.
 pub fn marked(runs: &Path) -> Vec<Stat> {
     let own = std::process::id().cast_signed();
+    let until = Instant::now() + process::STARTS_WITHIN;
     let mut found = process::all();
     found.retain(|stat| {
-        stat.pid != own && !stat.is_zombie() && mark_of(stat.pid).is_some_and(|m| is_below(&m, runs))
+        let mark = || mark_of(stat.pid, until);
+        stat.pid != own && !stat.is_zombie() && mark().is_some_and(|m| is_below(&m, runs))
     });
     found
 }

@@ -4,8 +4,12 @@ use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// How long an environment is waited for that its process, starting a program, does not have yet.
+pub const STARTS_WITHIN: Duration = Duration::from_millis(50);
 
 /// What `/proc/PID/stat` says of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,10 +176,47 @@ pub fn descendants(root: i32) -> Vec<(Stat, i32)> {
     below(children(root))
 }
 
+/// The environment that a process was started with, entries ending in a zero byte. Empty for one that may not be looked at;
+/// perhaps incomplete for one that is starting a program still when `until` has come.
+pub fn environment(pid: i32, until: Instant) -> Vec<u8> {
+    loop {
+        let Ok(environ) = fs::read(format!("/proc/{pid}/environ")) else {
+            return Vec::new();
+        };
+        if environment_size(pid) == Some(environ.len()) || Instant::now() >= until {
+            return environ;
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// None in the middle of execve: the memory of the program before is gone, with whatever of it was not read yet, and that of
+/// the new one has no environment yet.
+fn environment_size(pid: i32) -> Option<usize> {
+    let text = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let (_, rest) = text.rsplit_once(')').unwrap_or_default();
+    let fields: Vec<usize> = rest
+        .split_ascii_whitespace()
+        .map(|n| n.parse().unwrap_or(0))
+        .collect();
+    let at = |number: usize| fields.get(number - 3).copied().filter(|n| *n != 0);
+    let (memory, code, env_start, env_end) = (at(23), at(26), at(50), at(51));
+    match (memory, code) {
+        // A zombie, or a thread of the kernel.
+        (None, _) => Some(0),
+        // Noted last.
+        (_, None) => None,
+        _ => env_end?.checked_sub(env_start?),
+    }
+}
+
 /// Whether a process was started with exactly this entry (`NAME=value`) in its environment.
 pub fn has_variable(pid: i32, entry: &[u8]) -> bool {
-    let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environ.split(|b| *b == 0).any(|found| found == entry)
+    let until = Instant::now() + STARTS_WITHIN;
+    environment(pid, until)
+        .split(|b| *b == 0)
+        .any(|found| found == entry)
 }
 
 /// Who started a process, also when it is a setuid program.
@@ -234,6 +275,23 @@ mod tests {
             (stat.state, stat.ppid, stat.pgrp, stat.session, stat.start),
             ('S', 3, 4, 5, 4711)
         );
+    }
+
+    #[test]
+    fn a_process_that_starts_programs_one_after_the_other_has_its_environment_all_the_time() {
+        const AGAIN: &str = "exec sh -c \"$0\" \"$0\"";
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", AGAIN, AGAIN])
+            .env("FARMHAND_TEST_MARK", "1")
+            .spawn()
+            .unwrap();
+        let pid = child.id().cast_signed();
+        let without = (0..20_000)
+            .filter(|_| !has_variable(pid, b"FARMHAND_TEST_MARK=1"))
+            .count();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(without, 0, "looks that found no mark");
     }
 
     #[test]
