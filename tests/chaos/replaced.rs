@@ -128,6 +128,56 @@ async fn fences_grow_when_the_database_is_dumped_and_loaded_into_a_new_server() 
     farm.check().await;
 }
 
+/// As the guide has it: from a moment on nobody can write to the old server, so the dump has all that it ever confirmed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_planned_move_forgets_nothing() {
+    let mut farm = farm(|_| ()).await;
+    farm.apply(&format!(
+        "{JOBS}\n[job.tick]\ncommand = [WITNESS, '20']\nschedule = '@every 1s'\nmissed = 'all'\noverlap = 'allow'\n"
+    ));
+    farm.first_run("tick").await;
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+
+    let database: String = farm.value("SELECT current_database()::text").await;
+    let admin = farm.database.admin().await;
+    let close = format!("ALTER DATABASE {database} SET default_transaction_read_only = on");
+    admin.batch_execute(&close).await.expect("no writes");
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename IS NOT NULL AND pid <> pg_backend_pid()";
+    admin.batch_execute(end).await.expect("no old sessions");
+    farm.eventually("its lease ran out", WAITED, async || {
+        match farm.processes_of_run(long).len() {
+            0 => Ok(()),
+            lives => Err(format!("{lives} processes")),
+        }
+    })
+    .await;
+    farm.sql = farm.database.client().await;
+    const HIGHEST: &str = "SELECT max(run_id) FROM farmhand.run";
+    let highest: i64 = farm.value(HIGHEST).await;
+    farm.database.server().dump_and_load();
+    farm.sql = farm.database.client().await;
+    assert_eq!(farm.value::<i64>(HIGHEST).await, highest);
+    let admin = farm.database.admin().await;
+    let own = "SET default_transaction_read_only = off";
+    admin.batch_execute(own).await.expect("a session that writes");
+    let open = format!("ALTER DATABASE {database} RESET default_transaction_read_only");
+    admin.batch_execute(&open).await.expect("writes");
+
+    farm.event("epoch_opened").await;
+    let forgotten = "SELECT detail->>'runs_forgotten' FROM farmhand.event WHERE kind = 'epoch_opened' ORDER BY at DESC LIMIT 1";
+    assert_eq!(farm.value::<String>(forgotten).await, "0");
+    farm.over(long, WAITED).await;
+    let due = "SELECT count(DISTINCT due_at) = extract(epoch FROM max(due_at) - min(due_at)) + 1
+        FROM farmhand.run WHERE job_id = 'tick'";
+    farm.eventually("each second has its run", WAITED, async || {
+        let whole: bool = farm.value(due).await;
+        whole.then_some(()).ok_or_else(|| "a second has none".to_owned())
+    })
+    .await;
+    farm.check().await;
+}
+
 /// Nobody remembers anything: only an operator knows what fences targets have stored.
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_bump_a_dump_that_was_loaded_with_no_agent_alive_gives_fences_above_those_of_targets() {

@@ -128,6 +128,8 @@ fn path(path: &std::path::Path) -> String {
 fn run(server: &PrivateServer, program: &str, arguments: &[&str]) {
     let mut command = server.cluster().command(&server.cluster().client(program));
     let out = command
+        // A database that takes no writes by default is loaded nonetheless.
+        .env("PGOPTIONS", "-c default_transaction_read_only=off")
         .args(arguments)
         .current_dir(&server.cluster().dir)
         .output()
