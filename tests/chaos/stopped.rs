@@ -319,3 +319,33 @@ async fn an_older_agent_that_wakes_up_after_its_session_is_over_touches_nothing_
     assert_eq!(farm.value::<i64>(session).await, 3);
     farm.check().await;
 }
+
+/// Its request waits for the next warden, so there is nobody yet to be told of the cancel.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_cancelled_while_its_warden_is_replaced_ends() {
+    const FOREVER: &str = "[job.forever]\ncommand = [WITNESS, '600000', 'ignore-term']\n";
+    let mut farm = Farm::new().agents(1).ttl(CALM).jobs(FOREVER).start().await;
+    let first = farm.submit("forever").await;
+    farm.lives(first, 1).await;
+    let agent = farm.agent("n1");
+    let (reaper, warden) = (agent.reapers()[0].pid, agent.wardens()[0].pid);
+    stop(reaper);
+    send(warden, libc::SIGKILL);
+    let run = farm.submit("forever").await;
+    claimed(&farm, run).await;
+    farm.ok(&["run", "cancel", &run.to_string()]);
+    // Notices come in order: who has claimed this one has heard of the cancel.
+    let later = farm.submit("forever").await;
+    claimed(&farm, later).await;
+    send(reaper, libc::SIGCONT);
+    let over = farm.over(run, SOON).await;
+    assert_eq!((over.state.as_str(), over.attempt), ("cancelled", 1), "{over:?}");
+}
+
+async fn claimed(farm: &Farm, run: i64) {
+    farm.eventually("it is claimed", SOON, async || match farm.run(run).await {
+        claimed if claimed.state == "running" => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+}

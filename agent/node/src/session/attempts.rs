@@ -252,6 +252,7 @@ impl Session {
                 });
                 self.emit(Event::Started { attempt: about, pid });
                 self.start_succeeded();
+                self.end_again(id);
             }
             Err(NotStarted::TooLong(_)) if attempt.phase == Phase::Ended => {}
             Err(NotStarted::TooLong(length)) => {

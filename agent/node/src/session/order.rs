@@ -56,6 +56,21 @@ impl Session {
         }
     }
 
+    /// What was to end while its request waited for a warden, which there was none of to tell.
+    pub(super) fn end_again(&self, id: AttemptId) {
+        let Some(attempt) = self.attempts.get(&id) else {
+            return;
+        };
+        let drained = self.drain.as_ref().is_some_and(|drain| drain.told.contains(&id));
+        let reason = match (attempt.cancelled, drained) {
+            (true, _) => KillReason::Cancel,
+            (false, true) => KillReason::Shutdown,
+            (false, false) => return,
+        };
+        let grace = attempt.assignment.spec.grace;
+        self.wardens.kill(attempt.warden, id, grace, reason);
+    }
+
     /// At the deadline of a drain ends what still runs, as gently as each job asks; it is not counted as a retry.
     pub(super) fn drain_if_due(&mut self, now: BootInstant) {
         let Some(drain) = &mut self.drain else { return };
