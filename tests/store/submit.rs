@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 
-use farmhand_core::definition::{JobSpec, ParamSpec, ParamType};
+use farmhand_core::definition::{JobSpec, Overlap, ParamSpec, ParamType};
 use farmhand_store::StoreError;
-use farmhand_store::jobs::submit;
+use farmhand_store::jobs::{Submission, submit, submit_overlapping};
 use farmhand_store::protocol::claim;
 use serde_json::{Value, json};
 
-use crate::fixture::{Farm, past, spec, until_blocked};
+use crate::fixture::{Farm, one, past, spec, success, until_blocked};
 
 fn param(kind: ParamType, required: bool) -> ParamSpec {
     ParamSpec {
@@ -137,6 +137,87 @@ async fn a_key_in_an_open_transaction_is_waited_for_and_forgotten_with_it() {
     caller.batch_execute("ROLLBACK").await.unwrap();
     let run_id = second.await.unwrap();
     assert_eq!(farm.i64("SELECT run_id FROM farmhand.run_live").await, run_id);
+}
+
+#[tokio::test]
+async fn a_key_is_good_for_as_long_as_its_run_is_in_the_history() {
+    let farm = farm_with_job().await;
+    let me = farm.node("a").await;
+    let first = submit(&farm.db, "mail", &json!({}), None, Some("k"))
+        .await
+        .unwrap();
+    let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
+    one(&farm, success(&me, &run)).await;
+    let older = "UPDATE farmhand.submission SET at = at - interval '45 days'";
+    farm.sql.batch_execute(older).await.unwrap();
+    let trim = "SELECT farmhand.trim_history(30, 30, 30, 1000)";
+    assert_eq!(farm.i64(trim).await, 0);
+    let again = submit(&farm.db, "mail", &json!({}), None, Some("k"))
+        .await
+        .unwrap();
+    assert_eq!(again, first);
+    let forgotten = "DELETE FROM farmhand.run_history";
+    farm.sql.batch_execute(forgotten).await.unwrap();
+    assert_eq!(farm.i64(trim).await, 1);
+}
+
+#[tokio::test]
+async fn of_two_submissions_with_one_key_that_wait_for_the_job_one_is_a_repetition() {
+    let farm = farm_with_job().await;
+    let holder = farm.test.client().await;
+    let hold = "BEGIN; SELECT FROM farmhand.job FOR UPDATE";
+    holder.batch_execute(hold).await.unwrap();
+    let submitting = || {
+        let db = farm.db.clone();
+        tokio::spawn(async move {
+            let params = json!({});
+            let what = Submission {
+                job_id: "mail",
+                params: &params,
+                key: Some("k"),
+                overlap: Overlap::Skip,
+                by: Some("eve"),
+            };
+            submit_overlapping(&db, what, true).await.unwrap()
+        })
+    };
+    let both = [submitting(), submitting()];
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while farm.i64(waiting).await < 2 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    holder.batch_execute("COMMIT").await.unwrap();
+    let [a, b] = both;
+    let (a, b) = (a.await.unwrap(), b.await.unwrap());
+    assert_eq!(a.run_id, b.run_id);
+    assert_eq!(
+        usize::from(a.repeated) + usize::from(b.repeated),
+        1,
+        "{a:?} {b:?}"
+    );
+    let told = "SELECT count(*) FROM farmhand.event WHERE kind = 'run_submitted'";
+    assert_eq!(farm.i64(told).await, 1);
+}
+
+#[tokio::test]
+async fn a_key_that_is_submitted_during_a_rename_makes_no_second_run() {
+    let farm = farm_with_job().await;
+    let me = farm.node("a").await;
+    submit(&farm.db, "mail", &json!({}), None, Some("k"))
+        .await
+        .unwrap();
+    let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
+    one(&farm, success(&me, &run)).await;
+    let ops = farm.test.client().await;
+    let rename = "BEGIN; SELECT farmhand.rename_job('mail', 'post', 'ops', 99, false)";
+    ops.batch_execute(rename).await.unwrap();
+    let db = farm.db.clone();
+    let late = tokio::spawn(async move { submit(&db, "mail", &json!({}), None, Some("k")).await });
+    until_blocked(&farm).await;
+    ops.batch_execute("COMMIT").await.unwrap();
+    let late = late.await.unwrap();
+    assert!(matches!(late, Err(StoreError::NotFound(_))), "{late:?}");
+    assert_eq!(farm.i64("SELECT count(*) FROM farmhand.run_live").await, 0);
 }
 
 #[tokio::test]

@@ -127,8 +127,10 @@ BEGIN
             ('run_log_default', 'stored_at', logs), ('event_default', 'at', events), ('submission', 'at', runs) LOOP
         EXECUTE format('DELETE FROM farmhand.%1$I WHERE ctid = ANY (ARRAY(SELECT o.ctid FROM farmhand.%1$I o WHERE o.%2$I < $1 %3$s
             LIMIT $2 FOR UPDATE SKIP LOCKED))', net.column1, net.column2, CASE net.column1 WHEN 'submission'
-            -- A key is good for as long as what was submitted with it has not ended.
-            THEN 'AND NOT EXISTS (SELECT FROM farmhand.run_live r WHERE r.run_id = o.run_id OR r.firing = o.run_id)' END)
+            -- A key is good for as long as what was submitted with it has not ended, or is in the history.
+            THEN 'AND NOT EXISTS (SELECT FROM farmhand.run_live r WHERE r.run_id = o.run_id OR r.firing = o.run_id)
+                AND NOT EXISTS (SELECT FROM farmhand.run_history h WHERE h.run_id = o.run_id)
+                AND NOT EXISTS (SELECT FROM farmhand.run_history h WHERE h.firing = o.run_id)' END)
             USING statement_timestamp() - net.column3 * interval '1 day', at_most;
         GET DIAGNOSTICS gone = ROW_COUNT;
         trimmed := trimmed + gone;

@@ -132,6 +132,11 @@ BEGIN
                 WHERE s.job_id = submit.job_id AND s.idempotency_key = submit.idempotency_key;
             RETURN first_run;
         END IF;
+        -- The key may have been waited for while the job was renamed, and its runs of before are under the new name.
+        PERFORM FROM farmhand.job WHERE job.job_id = submit.job_id AND NOT job.deleted;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'no job "%"%', submit.job_id, coalesce(': it is called "' || farmhand.renamed_to(submit.job_id) || '" now', '') USING ERRCODE = 'P0002';
+        END IF;
     END IF;
 
     WITH place AS (

@@ -82,10 +82,6 @@ pub async fn submit_overlapping(
     commit: bool,
 ) -> Result<Submitted, StoreError> {
     #[derive(Deserialize)]
-    struct Locked {
-        mark: i64,
-    }
-    #[derive(Deserialize)]
     struct Made {
         runs: i64,
         live: i64,
@@ -104,7 +100,7 @@ pub async fn submit_overlapping(
     let due_at: Option<Timestamp> = None;
     // The job's lock keeps firings and promotions out until it is decided who waits for whom.
     let mut tx = db.transaction("submit").await?;
-    let locked: Option<Locked> = tx.row(stmt!("submit_lock"), &[(&job_id, Type::TEXT)]).await?;
+    let _: Option<Value> = tx.row(stmt!("submit_lock"), &[(&job_id, Type::TEXT)]).await?;
     let row: Option<Row> = tx
         .row(
             stmt!("submit", often),
@@ -117,25 +113,22 @@ pub async fn submit_overlapping(
         )
         .await?;
     let run = row.ok_or_else(|| no_row("submit"))?.run_id;
+    let made: Option<Made> = tx
+        .row(
+            stmt!("submit_made"),
+            &[(&job_id, Type::TEXT), (&run, Type::INT8), (&by, Type::TEXT)],
+        )
+        .await?;
+    let made = made.ok_or_else(|| no_row("submit_made"))?;
     // A repetition of a key is answered with the run of the first time.
-    let fresh = locked.is_some_and(|locked| run > locked.mark);
+    let fresh = made.runs > 0;
     let mut submitted = Submitted {
         run_id: run,
         repeated: !fresh,
-        runs: 0,
+        runs: made.runs,
         skipped: 0,
-        live: 0,
+        live: if fresh { made.live } else { 0 },
     };
-    if fresh {
-        let made: Option<Made> = tx
-            .row(
-                stmt!("submit_made"),
-                &[(&job_id, Type::TEXT), (&run, Type::INT8), (&by, Type::TEXT)],
-            )
-            .await?;
-        submitted.runs = made.as_ref().map_or(0, |made| made.runs);
-        submitted.live = made.map_or(0, |made| made.live);
-    }
     if fresh && overlap != Overlap::Allow {
         let word = match overlap {
             Overlap::Skip => "skip",

@@ -1,11 +1,13 @@
--- What this transaction submitted just now, whoever the database thinks it was ($3), and what lives beside it.
+-- What this transaction submitted just now, whoever the database thinks it was ($3), and what lives beside it. No run for one
+-- that an earlier submission with the same key made.
 WITH made AS (
     UPDATE farmhand.run_live r SET submitted_by = coalesce($3, r.submitted_by)
-    WHERE r.run_id = $2 OR r.firing = $2
+    WHERE (r.run_id = $2 OR r.firing = $2) AND r.xmin = pg_current_xact_id()::xid
     RETURNING r.run_id
 ), told AS (
     INSERT INTO farmhand.event (at, kind, severity, job_id, run_id, detail)
-    SELECT statement_timestamp(), 'run_submitted', 'info', $1, $2, jsonb_build_object('by', $3) WHERE $3 IS NOT NULL
+    SELECT statement_timestamp(), 'run_submitted', 'info', $1, $2, jsonb_build_object('by', $3)
+    WHERE $3 IS NOT NULL AND EXISTS (SELECT FROM made)
 )
 SELECT (SELECT count(*) FROM made) AS runs,
     (SELECT count(*) FROM (SELECT FROM farmhand.run_live r

@@ -10,7 +10,7 @@ WITH rival AS MATERIALIZED (
     WHERE r.job_id = $1 AND r.kind = 'submitted' AND r.xmin = pg_current_xact_id()::xid
 ), skipped AS (
     DELETE FROM farmhand.run_live r USING mine m
-    WHERE r.run_id = (m.run).run_id AND $2 = 'skip' AND m.meets
+    WHERE r.run_id = (m.run).run_id AND (m.run).state = 'due' AND $2 = 'skip' AND m.meets
     RETURNING r AS run
 ), dropped AS (
     DELETE FROM farmhand.run_live r USING rival v
