@@ -244,6 +244,31 @@ async fn lines_of_ended_runs_are_dropped_with_the_history_and_no_others() {
     one(&farm, success(&a, &over)).await;
     let older = "UPDATE farmhand.stream_item SET stored_at = stored_at - interval '40 days'";
     farm.sql.batch_execute(older).await.unwrap();
+    assert_eq!(drop_older_than(&farm.db, 30).await.unwrap(), 0);
+    farm.sql
+        .batch_execute("DELETE FROM farmhand.run_history")
+        .await
+        .unwrap();
     assert_eq!(drop_older_than(&farm.db, 30).await.unwrap(), 1);
     assert_eq!(all(&farm, live.run_id).await.len(), 1);
+}
+
+#[tokio::test]
+async fn of_a_run_that_lives_on_no_replay_is_forgotten() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    let run = farm.held_run(&a, "j", stream()).await;
+    record(&farm, &run, a.session, &[end(7, "failed", "x")]).await;
+    replay_items(&farm.db, run.run_id, "eve", None).await.unwrap();
+    let replay = claim(&farm.db, &a, 1, None).await.unwrap().remove(0);
+    record(&farm, &replay, a.session, &[end(7, "succeeded", "x")]).await;
+    one(&farm, success(&a, &replay)).await;
+    let older = "UPDATE farmhand.stream_item SET stored_at = stored_at - interval '40 days';
+        DELETE FROM farmhand.run_history";
+    farm.sql.batch_execute(older).await.unwrap();
+    assert_eq!(drop_older_than(&farm.db, 30).await.unwrap(), 0);
+    assert_eq!(
+        replay_items(&farm.db, run.run_id, "eve", None).await.unwrap(),
+        Replayed::Nothing
+    );
 }
