@@ -12,8 +12,9 @@ use farmhand_store::protocol::{claim, jobs_since, left_over, retry};
 use farmhand_store::reading::{self, RunFilter};
 use serde_json::json;
 
-use super::fixture::{Farm, failure, one, spec, success};
+use super::fixture::{Farm, failure, one, past, spec, success};
 use super::reading::{farm, page};
+use super::triggers::{fired, take};
 
 async fn renamed(farm: &Farm, former: &str, name: &str) {
     match rename(&farm.owner, former, name, "tester").await.unwrap() {
@@ -171,6 +172,26 @@ async fn a_job_is_renamed_again_and_back_and_each_former_name_leads_to_the_prese
     let held = claim(&farm.db, &me, 1, Some(&[run])).await.unwrap().remove(0);
     one(&farm, success(&me, &held)).await;
     assert_eq!(move_runs(&farm.owner).await.unwrap(), 0);
+}
+
+/// The history of the one that has ended follows its new name later.
+#[tokio::test]
+async fn a_triggered_job_waits_for_the_history_of_a_parent_that_was_renamed() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.job("p", spec(), None).await;
+    farm.job("old", spec(), None).await;
+    let at = past(60);
+    fired(&farm, &["p", "old"], at).await;
+    let run = take(&farm, &me, "old").await;
+    one(&farm, success(&me, &run)).await;
+    renamed(&farm, "old", "new").await;
+    let stands = "SELECT farmhand.parent_stands('new', (SELECT min(due_at) FROM farmhand.run), false)->>";
+    let told = farm.text(&format!("{stands}'wait'")).await;
+    assert_eq!(told.as_deref(), Some("to_come"));
+    while move_runs(&farm.db).await.unwrap() > 0 {}
+    let told = farm.text(&format!("{stands}'end'")).await;
+    assert_eq!(told.as_deref(), Some("success"));
 }
 
 #[tokio::test]
