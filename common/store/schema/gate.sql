@@ -215,13 +215,13 @@ BEGIN
         -- The first of each kind, whoever may run it: it may be in front of ours.
         SELECT true AS gated, w.job_id, w.pool, w.node_pool, w.locks, w.rate_count, w.rate_ms, w.run_id, w.priority,
             w.ready_at, w.fits AND (CASE WHEN w.node IS NULL THEN NOT w.rev || ' ' || w.job_id = ANY (left_alone)
-                ELSE w.node = at_address END) AS ours
+                ELSE w.node = at_address END) AS ours, w.rev
         FROM waiting w
         WHERE EXISTS (SELECT FROM farmhand.node n WHERE n.state = 'ready' AND (w.node IS NULL OR n.address = w.node)
             AND (w.placement IS NULL OR n.labels @> ANY (w.placement)))
         UNION ALL
         SELECT true, w.job_id, w.pool, w.node_pool, w.locks, w.rate_count, w.rate_ms, o.run_id, o.priority, o.ready_at,
-            true
+            true, w.rev
         FROM waiting w
         CROSS JOIN LATERAL (
             SELECT r.run_id, r.priority, r.ready_at FROM farmhand.run_live r
@@ -232,7 +232,7 @@ BEGIN
         ) o
         WHERE w.fits AND o.run_id <> w.run_id
         UNION ALL
-        SELECT false, NULL, NULL, NULL, '{}', NULL, NULL, u.run_id, u.priority, u.ready_at, true
+        SELECT false, NULL, NULL, NULL, '{}', NULL, NULL, u.run_id, u.priority, u.ready_at, true, NULL
         FROM level l
         CROSS JOIN LATERAL (
             SELECT r.run_id, r.priority, r.ready_at FROM farmhand.run_live r
@@ -266,9 +266,11 @@ BEGIN
         END IF;
         CONTINUE WHEN NOT c.ours
             OR (c.node_pool IS NOT NULL AND coalesce((node_free->>c.node_pool)::integer, 0) <= 0);
-        -- Somebody cancels or replaces it just now: no reason for the farm to wait.
+        -- Somebody cancels or replaces it just now: no reason for the farm to wait. A round that was given another revision
+        -- meanwhile needs what that one needs.
         PERFORM FROM farmhand.run_live r
             WHERE r.run_id = c.run_id AND r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate')
+                AND r.job_id = c.job_id AND r.rev = c.rev
             FOR UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
         -- A statement of its own, so that it sees the leases of those that had the names until now.
