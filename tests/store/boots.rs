@@ -4,7 +4,8 @@ use farmhand_store::protocol::{self, Booted, claim, close};
 use farmhand_store::{Db, LeaseIdentity, StoreError};
 use serde_json::json;
 
-use crate::fixture::{Farm, spec};
+use crate::fixture::{Farm, spec, until_blocked};
+use crate::rounds_races::APPLY;
 
 /// While claims are open.
 async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Booted, StoreError> {
@@ -87,6 +88,21 @@ async fn racing_opens_of_one_boot_fire_it_once() {
         made += racer.await.unwrap();
     }
     assert_eq!(made, 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_boot_during_an_apply_of_the_job_fires_it() {
+    let farm = Farm::new().await;
+    farm.job("warm", boot_job(), None).await;
+    let a = farm.node("a").await;
+    let ops = farm.test.client().await;
+    ops.batch_execute(APPLY).await.unwrap();
+    let (db, me) = (farm.db.clone(), a.clone());
+    let firing = tokio::spawn(async move { fire_boot(&db, &me, "boot-1").await.unwrap() });
+    until_blocked(&farm).await;
+    ops.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(firing.await.unwrap().run_ids.len(), 1);
+    assert_eq!(farm.i64("SELECT rev FROM farmhand.run_live").await, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

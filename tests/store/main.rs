@@ -32,6 +32,7 @@ mod meetings;
 mod notify;
 mod overlap;
 mod params;
+mod places;
 mod plans;
 mod polling;
 mod pooler;

@@ -262,6 +262,7 @@ async fn every_function_says_where_it_looks_for_names() {
             "forget_former_name",
             "free_lease",
             "keep_audit",
+            "keep_places",
             "known_credential",
             "make_row_runs",
             "may",

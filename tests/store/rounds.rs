@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_core::definition::{JobSpec, OnLost};
+use farmhand_core::definition::{JobSpec, OnLost, StreamSpec};
 use farmhand_core::run::RunState;
 use farmhand_store::LeaseIdentity;
 use farmhand_store::jobs::{cancel, delete, pause, resume};
@@ -20,8 +20,27 @@ pub fn looping(instances: u32) -> JobSpec {
     }
 }
 
+/// A stream that goes on where its file grows.
+pub fn following() -> JobSpec {
+    JobSpec {
+        stream: Some(StreamSpec {
+            file: Some("/l".to_owned()),
+            follow: true,
+            ..StreamSpec::default()
+        }),
+        ..looping(1)
+    }
+}
+
+pub async fn checkpoint(farm: &Farm, run: i64) {
+    let insert = format!(
+        "INSERT INTO farmhand.progress (run_id, attempt, at, checkpoint) VALUES ({run}, 1, now(), 'line 7')"
+    );
+    farm.sql.batch_execute(&insert).await.unwrap();
+}
+
 /// The end of a round, with the next one due after `again`.
-fn round(me: &LeaseIdentity, run: &Claimed, state: RunState, again: Duration) -> Finish {
+pub fn round(me: &LeaseIdentity, run: &Claimed, state: RunState, again: Duration) -> Finish {
     Finish {
         state,
         again: Some(again),
@@ -32,6 +51,10 @@ fn round(me: &LeaseIdentity, run: &Claimed, state: RunState, again: Duration) ->
 
 pub fn done(me: &LeaseIdentity, run: &Claimed) -> Finish {
     round(me, run, RunState::Succeeded, Duration::ZERO)
+}
+
+pub fn failed(me: &LeaseIdentity, run: &Claimed) -> Finish {
+    round(me, run, RunState::Failed, Duration::ZERO)
 }
 
 pub async fn claimed(farm: &Farm, me: &LeaseIdentity) -> Vec<Claimed> {

@@ -1,14 +1,20 @@
 //! A round's end against what changes its job meanwhile, each held in place by a real lock.
 
 use farmhand_store::jobs::{ApplyOutcome, JobChange, apply, pause};
-use farmhand_store::protocol::{Finish, FinishResult, close, finish, sweep};
+use farmhand_store::protocol::{Finish, FinishResult, claim, close, finish, sweep};
 use tokio_postgres::Client;
 use tokio_postgres::types::{Json, Type};
 
 use crate::fixture::{Farm, expire_now, one, until_blocked};
-use crate::rounds::{claimed, done, live, looping, one_claimed};
+use crate::rounds::{checkpoint, claimed, done, failed, following, live, looping, one_claimed};
 
 const FINISH: &str = include_str!("../../common/store/src/sql/finish_round.sql");
+
+/// An apply of the one job that there is, whose transaction stays open.
+pub const APPLY: &str = "BEGIN; SELECT FROM farmhand.job FOR UPDATE;
+     INSERT INTO farmhand.job_revision SELECT job_id, 2, spec, source, applied_by, applied_at
+         FROM farmhand.job_revision;
+     UPDATE farmhand.job SET rev = 2";
 
 /// A round's end whose transaction stays open.
 async fn finish_in_flight(client: &Client, end: &Finish) {
@@ -60,14 +66,9 @@ async fn an_end_that_waits_for_an_apply_makes_a_round_of_the_new_revision() {
     farm.job("loop", looping(1), None).await;
     let run = one_claimed(&farm, &me).await;
     let ops = farm.test.client().await;
-    ops.batch_execute(
-        "BEGIN; SELECT FROM farmhand.job FOR UPDATE;
-         INSERT INTO farmhand.job_revision SELECT job_id, 2, spec, source, applied_by, applied_at
-             FROM farmhand.job_revision;
-         UPDATE farmhand.job SET rev = 2, instances = 4",
-    )
-    .await
-    .unwrap();
+    ops.batch_execute(&format!("{APPLY}, instances = 4"))
+        .await
+        .unwrap();
     let (db, end) = (farm.db.clone(), done(&me, &run));
     let finishing = tokio::spawn(async move { finish(&db, &[end]).await.unwrap() });
     until_blocked(&farm).await;
@@ -77,6 +78,48 @@ async fn an_end_that_waits_for_an_apply_makes_a_round_of_the_new_revision() {
     assert_eq!((next.rev, next.instances), (2, 4));
     sweep(&farm.db).await.unwrap();
     assert_eq!(claimed(&farm, &me).await.len(), 3, "a sweep makes what lacks");
+}
+
+#[tokio::test]
+async fn an_end_that_waits_for_an_apply_hands_its_checkpoint_on() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.job("loop", following(), None).await;
+    let run = one_claimed(&farm, &me).await;
+    checkpoint(&farm, run.run_id).await;
+    let ops = farm.test.client().await;
+    ops.batch_execute(APPLY).await.unwrap();
+    let (db, end) = (farm.db.clone(), failed(&me, &run));
+    let finishing = tokio::spawn(async move { finish(&db, &[end]).await.unwrap() });
+    until_blocked(&farm).await;
+    ops.batch_execute("COMMIT").await.unwrap();
+    finishing.await.unwrap();
+    assert_eq!(
+        one_claimed(&farm, &me).await.checkpoint.as_deref(),
+        Some("line 7")
+    );
+}
+
+/// The revision is newer than what the claim's statement sees.
+#[tokio::test]
+async fn a_round_that_an_apply_renews_while_it_is_claimed_comes_with_its_definition() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.job("loop", looping(1), None).await;
+    let (ops, node) = (farm.test.client().await, farm.test.client().await);
+    // The claim has its snapshot and waits for its node.
+    let hold = "BEGIN; SELECT FROM farmhand.node FOR UPDATE";
+    node.batch_execute(hold).await.unwrap();
+    let (db, claimer) = (farm.db.clone(), me.clone());
+    let claiming = tokio::spawn(async move { claim(&db, &claimer, 1, None).await.unwrap() });
+    until_blocked(&farm).await;
+    ops.batch_execute(&format!("{APPLY}; UPDATE farmhand.run_live SET rev = 2; COMMIT"))
+        .await
+        .unwrap();
+    node.batch_execute("COMMIT").await.unwrap();
+    let runs = claiming.await.unwrap();
+    assert_eq!(runs.len(), 1);
+    assert_eq!((runs[0].rev, runs[0].spec.is_null()), (2, false));
 }
 
 #[tokio::test]

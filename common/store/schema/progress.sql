@@ -9,6 +9,29 @@ CREATE TABLE farmhand.progress (
     checkpoint text CHECK (octet_length(checkpoint) <= 4096)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
+-- Of rounds that were made just now: a stream that follows its file goes on where the last round of its instance was, however
+-- that ended. With the owner's rights: who applies or resumes a job makes its rounds, and writes no place of its own.
+CREATE FUNCTION farmhand.keep_places(made bigint[]) RETURNS bigint
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+WITH kept AS (
+    INSERT INTO farmhand.progress (run_id, attempt, at, checkpoint)
+    SELECT r.run_id, 0, statement_timestamp(), p.checkpoint
+    FROM farmhand.run_live r
+    JOIN farmhand.job_revision v ON v.job_id = r.job_id AND v.rev = r.rev AND v.spec->'stream'->'follow' = 'true'
+    CROSS JOIN LATERAL (SELECT h.run_id, h.state FROM farmhand.run_history h
+        WHERE h.job_id = r.job_id AND h.kind = 'continuous' AND h.instance = r.instance
+        ORDER BY h.run_id DESC LIMIT 1) h
+    JOIN farmhand.progress p ON p.run_id = h.run_id AND p.checkpoint IS NOT NULL
+    WHERE r.run_id = ANY (made) AND r.kind = 'continuous' AND r.state = 'due' AND r.attempt = 0 AND h.state <> 'succeeded'
+    ON CONFLICT DO NOTHING
+    RETURNING 1
+)
+SELECT count(*) FROM kept
+$$;
+REVOKE ALL ON FUNCTION farmhand.keep_places(bigint[]) FROM PUBLIC;
+
 -- Runs that take longer than usual, as core/usual.rs decides. The agent that exposes the farm's gauges writes it, everybody else
 -- shows it. A row goes when its run has ended; that of an earlier attempt says nothing.
 CREATE TABLE farmhand.slow_run (

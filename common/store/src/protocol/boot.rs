@@ -29,14 +29,15 @@ pub async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Opt
     #[derive(Deserialize)]
     struct Seen {
         open: bool,
-        jobs: Vec<Job>,
+        /// None for a boot that was seen before.
+        seen_at: Option<Timestamp>,
+        job_ids: Vec<String>,
     }
     #[derive(Deserialize)]
     struct Job {
         job_id: String,
         spec: Value,
         paused: bool,
-        seen_at: Timestamp,
     }
     #[derive(Debug, Serialize)]
     struct Given {
@@ -59,15 +60,29 @@ pub async fn fire_boot(db: &Db, me: &LeaseIdentity, boot_id: &str) -> Result<Opt
             ],
         )
         .await?;
-    let Some(Seen { open: true, jobs }) = seen.into_iter().next() else {
+    let Some(Seen {
+        open: true,
+        seen_at,
+        job_ids,
+    }) = seen.into_iter().next()
+    else {
         tx.rollback().await?;
         return Ok(None);
     };
+    let Some(at) = seen_at else {
+        tx.commit().await?;
+        return Ok(Some(Booted::default()));
+    };
+    let jobs: Vec<Job> = tx
+        .rows(
+            stmt!("boot_jobs"),
+            &[(&job_ids, Type::TEXT_ARRAY), (&me.address, Type::TEXT)],
+        )
+        .await?;
     let mut booted = Booted::default();
     let mut given = Vec::with_capacity(jobs.len());
-    let at = jobs.first().map(|job| job.seen_at);
     for job in jobs {
-        let skip = match skip(&job.job_id, &job.spec, job.seen_at) {
+        let skip = match skip(&job.job_id, &job.spec, at) {
             Ok(_) if job.paused => Some(SkipReason::Paused),
             Ok(skip) => skip,
             Err(why) => {

@@ -37,7 +37,30 @@ pub async fn claim(
         )
         .await?;
     share_specs(&mut claimed);
+    // A round that an apply renewed meanwhile: its revision is newer than what the statement sees.
+    let unread: Vec<i64> = claimed
+        .iter()
+        .filter(|run| run.spec.is_null())
+        .map(|run| run.run_id)
+        .collect();
+    if !unread.is_empty() {
+        claimed.retain(|run| !run.spec.is_null());
+        claimed.extend(read(db, me, &unread).await?);
+    }
     Ok(claimed)
+}
+
+/// Runs that this session holds, as [`claim`] answers them.
+pub(super) async fn read(db: &Db, me: &LeaseIdentity, run_ids: &[i64]) -> Result<Vec<Claimed>, StoreError> {
+    db.rows(
+        stmt!("claimed", often),
+        &[
+            (&run_ids, Type::INT8_ARRAY),
+            (&me.address, Type::TEXT),
+            (&me.session, Type::INT8),
+        ],
+    )
+    .await
 }
 
 /// A definition comes with one run of its revision, and is all of theirs.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio_postgres::types::Type;
 
 use super::session::set;
@@ -190,5 +191,10 @@ pub(crate) struct Promoted {
 /// Gives these jobs, which the transaction has locked, the rounds that their definitions ask for. A statement
 /// of its own after the lock: its snapshot then holds every round that ended before.
 pub(crate) async fn rounds(tx: &mut Transaction, jobs: &[&str]) -> Result<Vec<Promoted>, StoreError> {
-    tx.rows(stmt!("rounds"), &[(&jobs, Type::TEXT_ARRAY)]).await
+    let made: Vec<Promoted> = tx.rows(stmt!("rounds"), &[(&jobs, Type::TEXT_ARRAY)]).await?;
+    if !made.is_empty() {
+        let made: Vec<i64> = made.iter().map(|run| run.run_id).collect();
+        let _: Option<Value> = tx.row(stmt!("keep_places"), &[(&made, Type::INT8_ARRAY)]).await?;
+    }
+    Ok(made)
 }

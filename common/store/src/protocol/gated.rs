@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use tokio_postgres::types::Type;
 
-use super::claim::{Claimed, claim};
+use super::claim::{Claimed, claim, read};
 use crate::LeaseIdentity;
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
@@ -33,15 +33,7 @@ pub async fn claim_gated(db: &Db, me: &LeaseIdentity, limit: i64) -> Result<Vec<
         return Ok(Vec::new());
     }
     let won: Vec<i64> = won.into_iter().map(|w| w.run_id).collect();
-    db.rows(
-        stmt!("claimed", often),
-        &[
-            (&won, Type::INT8_ARRAY),
-            (&me.address, Type::TEXT),
-            (&me.session, Type::INT8),
-        ],
-    )
-    .await
+    read(db, me, &won).await
 }
 
 /// A claim of which a statement had no answer: it may have won more.

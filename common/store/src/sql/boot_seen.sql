@@ -1,7 +1,7 @@
 -- Jobs only for the first session of a boot; node_boot stays locked until their runs are there. While claims are closed the
--- caller takes it back.
+-- caller takes it back. The jobs are locked here and read by boot_jobs: this statement may not see a revision that it waited for.
 WITH me AS MATERIALIZED (
-    SELECT n.address, n.labels FROM farmhand.node n
+    SELECT n.address FROM farmhand.node n
     WHERE n.address = $1 AND n.session = $2 AND n.incarnation = $3 AND n.open
     FOR KEY SHARE OF n
 ), fresh AS (
@@ -11,15 +11,12 @@ WITH me AS MATERIALIZED (
     WHERE b.boot_id <> excluded.boot_id
     RETURNING b.seen_at
 ), due AS MATERIALIZED (
-    SELECT j.job_id, v.spec, j.paused, f.seen_at
+    SELECT j.job_id
     FROM fresh f
-    CROSS JOIN me m
     CROSS JOIN farmhand.job j
-    JOIN farmhand.job_revision v ON v.job_id = j.job_id AND v.rev = j.rev
-    WHERE j.enabled AND NOT j.deleted AND j.each_node AND (j.placement IS NULL OR m.labels @> ANY (j.placement))
-        AND EXISTS (SELECT FROM jsonb_array_elements_text(v.spec->'schedule') s WHERE lower(btrim(s)) = '@reboot')
+    WHERE j.each_node
     ORDER BY j.job_id
     FOR UPDATE OF j
 )
-SELECT e.open, coalesce((SELECT json_agg(d ORDER BY d.job_id) FROM due d), '[]') AS jobs
+SELECT e.open, (SELECT f.seen_at FROM fresh f) AS seen_at, ARRAY(SELECT d.job_id FROM due d) AS job_ids
 FROM farmhand.current_epoch e

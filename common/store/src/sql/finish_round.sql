@@ -31,7 +31,7 @@ WITH given AS MATERIALIZED (
         LIMIT 1 FOR UPDATE
     ) l
 ), round AS MATERIALIZED (
-    SELECT (m.run).run_id, j.*, m.state AS ended,
+    SELECT (m.run).run_id, (m.run).rev AS ran_rev, j.*, m.state AS ended,
         statement_timestamp() + coalesce(m.again_ms, 1000) * interval '1 millisecond' AS ready
     FROM mine m JOIN loop j ON j.job_id = (m.run).job_id
     WHERE (m.run).kind = 'continuous' AND j.continuous AND j.enabled AND NOT j.paused AND NOT j.deleted
@@ -50,15 +50,20 @@ WITH given AS MATERIALIZED (
         fold_run = CASE WHEN n.ended = 'succeeded' AND r.attempt = 1 THEN n.run_id END,
         fold_at = CASE WHEN n.ended = 'succeeded' AND r.attempt = 1 THEN statement_timestamp() END
     FROM round n WHERE r.run_id = n.run_id
+    -- By the revision that ran: this statement may not see one that it waited for.
     RETURNING r.run_id, n.run_id AS of_run, n.ended <> 'succeeded' AND EXISTS (
         SELECT FROM farmhand.job_revision v
-        WHERE v.job_id = r.job_id AND v.rev = r.rev AND v.spec->'stream'->'follow' = 'true') AS goes_on
+        WHERE v.job_id = r.job_id AND v.rev = n.ran_rev AND v.spec->'stream'->'follow' = 'true') AS goes_on
 ), carried AS (
     -- A stream that follows its file goes on where the round that failed was.
     INSERT INTO farmhand.progress (run_id, attempt, at, checkpoint)
     SELECT a.run_id, 0, statement_timestamp(), p.checkpoint
     FROM again a JOIN farmhand.progress p ON p.run_id = a.of_run
     WHERE a.goes_on AND p.checkpoint IS NOT NULL
+), anew AS (
+    -- Who pauses a job and cancels its round has it begin anew.
+    DELETE FROM farmhand.progress p USING mine m JOIN loop j ON j.job_id = (m.run).job_id
+    WHERE p.run_id = (m.run).run_id AND m.state = 'cancelled' AND j.paused AND (m.run).kind = 'continuous'
 ), gone AS (
     DELETE FROM farmhand.run_live r USING mine m
     WHERE r.run_id = (m.run).run_id AND NOT EXISTS (SELECT FROM round n WHERE n.run_id = r.run_id)

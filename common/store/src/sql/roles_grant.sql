@@ -171,6 +171,7 @@ BEGIN
             ('forget_audit', ARRAY['agent']),
             ('rename_job', ARRAY['operator']),
             ('move_runs', ARRAY['agent', 'operator']),
+            ('keep_places', ARRAY['agent', 'operator']),
             ('renamed_to', ARRAY['agent', 'operator', 'viewer']),
             ('acknowledge', ARRAY['agent', 'operator']),
             ('unacknowledge', ARRAY['agent', 'operator']),

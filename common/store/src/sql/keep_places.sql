@@ -1,0 +1,1 @@
+SELECT farmhand.keep_places($1) AS kept
