@@ -1,5 +1,6 @@
 //! Texts for people.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -18,6 +19,17 @@ pub fn span(duration: Duration) -> String {
         1..60 => format!("{:.1}s", duration.as_secs_f64()),
         seconds => duration_text(Duration::from_secs(seconds)),
     }
+}
+
+/// A number of things: `1 job`, `2 jobs`.
+pub fn count(n: impl Display + PartialEq + From<u8>, noun: &str) -> String {
+    count_of(n, noun, &format!("{noun}s"))
+}
+
+/// As [`count`], of what has another plural: `1 run is`, `2 runs are`.
+pub fn count_of(n: impl Display + PartialEq + From<u8>, one: &str, many: &str) -> String {
+    let noun = if n == 1u8.into() { one } else { many };
+    format!("{n} {noun}")
 }
 
 /// For pasting into a shell.

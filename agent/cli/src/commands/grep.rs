@@ -83,10 +83,7 @@ fn print(found: &LogMatches) {
     let searched = format!(
         "{} in {}",
         size_about(found.bytes.unsigned_abs()),
-        match found.runs {
-            1 => "1 run".to_owned(),
-            runs => format!("{runs} runs"),
-        }
+        out::count(found.runs, "run")
     );
     let cut = match found.cut {
         None => return,

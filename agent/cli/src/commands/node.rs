@@ -123,7 +123,10 @@ async fn remove(db: &Db, address: &str, as_json: bool) -> Outcome {
                 format!("stop its agent, then repeat `farmhand node rm {address}`"),
             )
         } else {
-            let why = format!("{} runs are held there until their hold is over", node.running);
+            let why = format!(
+                "{} held there until their hold is over",
+                out::count_of(node.running, "run is", "runs are")
+            );
             (
                 why,
                 "repeat it when `farmhand lease ls` shows nothing of it".to_owned(),
@@ -265,8 +268,8 @@ pub(super) fn state(node: &NodeItem) -> String {
     match node.drain_until {
         Some(until) if node.running > 0 => {
             text.push_str(&format!(
-                "; {} runs have until {}",
-                node.running,
+                "; {} until {}",
+                out::count_of(node.running, "run has", "runs have"),
                 out::time(until)
             ));
         }

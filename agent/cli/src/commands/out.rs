@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::OnceLock;
 
 pub(crate) use farmhand_core::sanitize::printable;
-pub(crate) use farmhand_core::text::span;
+pub(crate) use farmhand_core::text::{count, count_of, span};
 pub(crate) use farmhand_os::terminal::width;
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
@@ -38,15 +38,6 @@ fn deliver(mut to: impl Write, bytes: &[u8]) {
 /// Writes one line to stdout.
 pub(crate) fn line(text: &str) {
     raw(format!("{text}\n").as_bytes());
-}
-
-/// A number of things: `1 job`, `2 jobs`.
-pub(crate) fn count(n: usize, noun: &str) -> String {
-    if n == 1 {
-        format!("1 {noun}")
-    } else {
-        format!("{n} {noun}s")
-    }
 }
 
 /// A message for people, on stderr. Much of it quotes what others wrote.

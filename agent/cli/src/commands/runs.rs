@@ -1,6 +1,7 @@
 //! Tables of runs, and one run in full.
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use farmhand_control::past_moment;
 use farmhand_core::document::size_about;
 use farmhand_core::run::RunState;
@@ -23,7 +24,8 @@ pub(crate) struct ListArgs {
     #[arg(long, add = completion::job_names())]
     pub job: Option<String>,
     /// Only these states; may be repeated
-    #[arg(long, value_parser = state)]
+    #[arg(long, value_parser = PossibleValuesParser::new(RunState::ALL.iter().map(|word| word.as_str()))
+        .try_map(|word| word.parse::<RunState>()))]
     pub state: Vec<RunState>,
     /// Runs held by, or ended on, this node only
     #[arg(long, value_name = "ADDRESS", add = completion::node_names())]
@@ -48,10 +50,6 @@ pub(crate) struct ListArgs {
     pub cursor: Option<String>,
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=10_000))]
     pub limit: i64,
-}
-
-fn state(word: &str) -> Result<RunState, String> {
-    word.parse()
 }
 
 /// The run that somebody means: a number, or a job's name for its newest run, or for that of a row.

@@ -1,5 +1,6 @@
 //! Judging which logins act for which nodes.
 
+use farmhand_core::text::count_of;
 use farmhand_store::StoreError;
 use farmhand_store::bound::BoundNode;
 
@@ -9,7 +10,10 @@ use super::{Check, Level};
 pub(crate) fn judge(bound: &[BoundNode], address: &str, own: &Result<(), StoreError>) -> Vec<Check> {
     let mut checks = vec![match bound.len() {
         0 => Check::ok("logins", "no node is bound to a login"),
-        n => Check::ok("logins", format!("{n} nodes are bound to a login each")),
+        n => Check::ok(
+            "logins",
+            format!("{} bound to a login each", count_of(n, "node is", "nodes are")),
+        ),
     }];
     checks.extend(bound.iter().filter(|node| !node.can_log_in).map(|node| {
         Check::bad(

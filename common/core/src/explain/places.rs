@@ -4,6 +4,7 @@ use super::gates::Walk;
 use super::{Facts, Gate, Known, Live, Node};
 use crate::definition::Overlap;
 use crate::health::NodeState;
+use crate::text::{count, count_of};
 
 impl Walk {
     /// Whether it waits for earlier runs of its job.
@@ -56,7 +57,10 @@ impl Walk {
             );
             return;
         }
-        self.open(Gate::Placement, format!("{} nodes may run it", fitting.len()));
+        self.open(
+            Gate::Placement,
+            format!("{} may run it", count(fitting.len(), "node")),
+        );
         let able: Vec<&Node> = fitting.iter().copied().filter(ready).collect();
         if able.is_empty() {
             let states: Vec<String> = fitting
@@ -96,10 +100,11 @@ impl Walk {
             self.closed(Gate::Nodes, what, since, frees);
             return;
         }
-        self.open(Gate::Nodes, format!("{} of them are ready", able.len()));
-        let Some(live) = live.filter(|l| l.running_at.is_none()) else {
-            return;
-        };
+        self.open(
+            Gate::Nodes,
+            count_of(able.len(), "of them is ready", "of them are ready"),
+        );
+        let Some(live) = live else { return };
         if let Some(needed) = &known.needed {
             self.node_pool(live, needed, &able);
         }

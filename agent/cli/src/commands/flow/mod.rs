@@ -354,9 +354,9 @@ fn table(plan: &Plan) {
     }
     let widest = plan.levels.iter().map(Vec::len).max().unwrap_or(0);
     out::note(&format!(
-        "{} tasks, {} levels, at most {widest} on one; critical path of {}: {}",
-        plan.order.len(),
-        plan.levels.len(),
+        "{}, {}, at most {widest} on one; critical path of {}: {}",
+        out::count(plan.order.len(), "task"),
+        out::count(plan.levels.len(), "level"),
         plan.critical_path.len(),
         plan.critical_path.join(" ")
     ));

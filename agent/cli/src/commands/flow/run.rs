@@ -242,7 +242,7 @@ fn conclude(
         }
     }
     if !args.quiet || !report.is_good() {
-        out::note(&format!("{total} tasks: {}", report.summary()));
+        out::note(&format!("{}: {}", out::count(total, "task"), report.summary()));
         if let Some(critical) = report.critical(tasks, graph) {
             out::note(&critical);
         }

@@ -74,7 +74,11 @@ impl Target {
         }
         if let Some(path) = &self.output {
             write(path, import, self.force)?;
-            out::note(&format!("{}: {} jobs", path.display(), import.jobs.len()));
+            out::note(&format!(
+                "{}: {}",
+                path.display(),
+                out::count(import.jobs.len(), "job")
+            ));
         }
         if as_json {
             let text = self.output.is_none().then_some(&import.toml);

@@ -23,8 +23,8 @@ pub(super) struct List {
 pub(super) fn head(moment: &Moment) -> Vec<String> {
     let farm = &moment.farm;
     let mut lines = vec![format!(
-        "{} nodes, {} of {} slots, due: {}, waiting: {}  {}",
-        moment.nodes.iter().filter(|node| node.open).count(),
+        "{}, {} of {} slots, due: {}, waiting: {}  {}",
+        out::count(moment.nodes.iter().filter(|node| node.open).count(), "node"),
         counted(farm.running),
         farm.slots,
         due(farm),
