@@ -8,6 +8,7 @@ mod bad_kinds;
 mod bulk;
 mod check;
 mod epoch;
+mod explained;
 mod farm;
 mod friction;
 mod gitops;

@@ -290,7 +290,7 @@ pub fn questions(size: Size) -> Vec<(&'static str, Vec<Vec<String>>)> {
         ("triggers", ways(&[&[job]])),
         ("list_jobs", ways(&[&[job, none, "1::bigint"]])),
         ("reading_farm_totals", ways(&[&[]])),
-        ("live_runs", ways(&[&[job]])),
+        ("live_runs", ways(&[&[job, "NULL::bigint"], &[job, id]])),
         ("runs_at", ways(&[&[job, "statement_timestamp()"]])),
         (
             "snapshot_specs",

@@ -39,7 +39,7 @@ enum What {
         #[command(flatten)]
         instant: Instant,
     },
-    /// The same for one run: the instant that it was due at
+    /// The same for one run: where it runs, which gate holds it, or how it ended
     Run {
         /// Its number; or a job's name, for its newest run
         #[arg(add = completion::run_numbers())]

@@ -80,7 +80,7 @@ async fn one(db: &Db, name: &str, args: &NextArgs, now: Timestamp, as_json: bool
 
 /// When the rounds of a continuous job that rest after a failure, or found nothing to do, come again.
 async fn waiting_rounds(db: &Db, name: &str, from: Timestamp, count: u32) -> Result<Vec<Timestamp>, Failure> {
-    let live = reading::live_runs(db, name).await?;
+    let live = reading::live_runs(db, name, None).await?;
     let mut ready: Vec<Timestamp> = (live.iter())
         .filter(|run| run.running_at.is_none() && run.ready_at > from)
         .map(|run| run.ready_at)

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Explanation, Facts, Finding, Gate, Known, Outcome, subject};
+use super::{Explanation, Facts, Finding, Gate, Known, Live, Outcome, subject};
 use crate::definition::Missed;
 use crate::due::SkipReason;
 use crate::run::RunState;
@@ -72,7 +72,7 @@ impl Walk {
     fn job(&mut self, facts: &Facts, known: &Known) -> Option<String> {
         if let Some(at) = facts
             .at
-            .filter(|at| *at < known.since && known.outcomes.is_empty())
+            .filter(|at| *at < known.since && known.outcomes.is_empty() && facts.run.is_none())
         {
             self.closed(
                 Gate::Exists,
@@ -93,9 +93,15 @@ impl Walk {
         if self.gates.iter().any(|finding| !finding.open) {
             return None;
         }
-        self.enabled(known);
-        self.paused(&facts.job, known);
-        let live = subject(&known.live, facts.at);
+        let live = subject(&known.live, facts.at, facts.run);
+        if let Some(answer) = live.and_then(|live| self.runs(live)) {
+            return Some(answer);
+        }
+        // What is made is claimed, whatever is said of its job since.
+        if facts.run.is_none() {
+            self.enabled(known);
+            self.paused(&facts.job, known);
+        }
         let answer = match (facts.at, live) {
             (_, Some(live)) => {
                 self.open(
@@ -107,11 +113,10 @@ impl Walk {
             (Some(at), None) => self.instant(facts, known, at),
             (None, None) => self.nothing_due(facts, known),
         };
-        let due = live.filter(|live| live.running_at.is_none());
-        self.overlap(due, known);
-        let ready = due.filter(|live| live.ready_at <= facts.now);
+        self.overlap(live, known);
+        let ready = live.filter(|live| live.ready_at <= facts.now);
         self.needs(&known.spec, ready.zip(known.needed.as_ref()));
-        if let Some(live) = due.filter(|live| !live.queued() && live.ready_at > facts.now) {
+        if let Some(live) = live.filter(|live| !live.queued() && live.ready_at > facts.now) {
             self.closed(
                 Gate::Ready,
                 format!("run {} waits until {}", live.run_id, live.ready_at),
@@ -144,17 +149,25 @@ impl Walk {
         let outcomes: &[Outcome] = &known.outcomes;
         let ran = outcomes
             .iter()
-            .find(|o| o.state != RunState::Skipped && o.state != RunState::Due);
+            .find(|o| o.state.is_final() && o.state != RunState::Skipped);
         if let Some(run) = ran {
+            let ran = if run.attempt == 0 {
+                "it never ran"
+            } else {
+                "it ran"
+            };
             let by = run
                 .running_at
                 .as_ref()
                 .map_or_else(String::new, |node| format!(" on {node}"));
-            let why = run
-                .reason
-                .as_ref()
+            let why = (run.reason.as_ref())
+                .filter(|reason| *reason != run.state.as_str())
                 .map_or_else(String::new, |reason| format!(": {reason}"));
-            let text = format!("it ran: run {} {}{by}{why}", run.run_id, run.state);
+            let rule = match run.state {
+                RunState::Lost => "; it is not run again, as on_lost = \"fail\" says",
+                _ => "",
+            };
+            let text = format!("{ran}: run {} {}{by}{why}{rule}", run.run_id, run.state);
             self.open(Gate::Fired, text.clone());
             return Some(text);
         }
@@ -240,6 +253,20 @@ impl Walk {
         let since = Some(skipped.first_due);
         self.closed(gate, format!("skipped ({reason}): {what}"), since, frees);
         None
+    }
+
+    /// What is said of a run that is under way; None while it waits.
+    fn runs(&mut self, live: &Live) -> Option<String> {
+        let node = live.running_at.as_ref()?;
+        let since = live
+            .claimed_at
+            .map_or_else(String::new, |at| format!(" since {at}"));
+        let text = format!(
+            "run {} runs on {node}{since}, attempt {}",
+            live.run_id, live.attempt
+        );
+        self.open(Gate::Fired, text.clone());
+        Some(text)
     }
 
     fn enabled(&mut self, known: &Known) {

@@ -1,5 +1,7 @@
 //! What the definition says about an instant.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::gates::Walk;
@@ -180,9 +182,14 @@ impl Walk {
 
     /// No run waits: the schedule says what comes next.
     pub(super) fn nothing_due(&mut self, facts: &Facts, known: &Known) -> Option<String> {
-        let running: Vec<String> = known.live.iter().filter_map(|l| l.running_at.clone()).collect();
+        let running: BTreeSet<&str> = known
+            .live
+            .iter()
+            .filter_map(|l| l.running_at.as_deref())
+            .collect();
         if !running.is_empty() {
-            return Some(format!("it is running, on {}", running.join(", ")));
+            let nodes: Vec<&str> = running.into_iter().collect();
+            return Some(format!("it is running, on {}", nodes.join(", ")));
         }
         if !known.triggers.is_empty() && (known.spec.schedule.is_empty() || !known.waiting.is_empty()) {
             self.trigger(known, None);

@@ -78,6 +78,8 @@ pub struct Facts {
     pub now: Timestamp,
     /// The due instant in question; None asks why nothing of it runs now.
     pub at: Option<Timestamp>,
+    /// The run in question, one of that instant; None asks about all of them.
+    pub run: Option<i64>,
     /// What is stored of it; None when there is no such job.
     pub known: Option<Known>,
     /// All nodes.
@@ -172,11 +174,12 @@ pub struct Leased {
     pub since: Timestamp,
 }
 
-/// The run that is asked about: that of the instant, or the one that has waited longest.
-pub fn subject(live: &[Live], at: Option<Timestamp>) -> Option<&Live> {
-    match at {
-        Some(at) => live.iter().find(|run| run.due_at == at),
-        None => live
+/// The run that is asked about: the one named, that of the instant, or the one that has waited longest.
+pub fn subject(live: &[Live], at: Option<Timestamp>, named: Option<i64>) -> Option<&Live> {
+    match (named, at) {
+        (Some(named), _) => live.iter().find(|run| run.run_id == named),
+        (None, Some(at)) => live.iter().find(|run| run.due_at == at),
+        (None, None) => live
             .iter()
             .filter(|run| run.running_at.is_none())
             .min_by_key(|run| (run.due_at, run.run_id)),
@@ -245,6 +248,8 @@ pub struct Outcome {
     pub finished_at: Option<Timestamp>,
     /// The node on which it runs.
     pub running_at: Option<String>,
+    /// Its last attempt; 0 when it was never claimed.
+    pub attempt: i32,
 }
 
 /// A run that has not ended.
@@ -268,6 +273,8 @@ pub struct Live {
     pub running_at: Option<String>,
     /// When it was claimed, if it was.
     pub claimed_at: Option<Timestamp>,
+    /// Its last attempt; 0 before the first.
+    pub attempt: i32,
     /// The only node that may run it.
     pub node: Option<String>,
 }

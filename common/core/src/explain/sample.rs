@@ -19,6 +19,7 @@ pub(super) fn facts() -> Facts {
         job: "j".to_owned(),
         now: at("2027-03-10T13:00:00Z"),
         at: Some(at(NOON)),
+        run: None,
         known: Some(Known {
             spec: JobSpec {
                 schedule: vec!["0 12 * * *".to_owned()],
@@ -61,6 +62,7 @@ pub(super) fn live(gate: Option<&str>) -> Live {
         reason: None,
         running_at: None,
         claimed_at: None,
+        attempt: 0,
         node: None,
     }
 }
@@ -73,6 +75,7 @@ pub(super) fn outcome(state: RunState, reason: Option<&str>) -> Outcome {
         first_due: at(NOON),
         finished_at: Some(at(NOON)),
         running_at: None,
+        attempt: 1,
     }
 }
 

@@ -302,6 +302,50 @@ const CASES: &[Case] = &[
         "it is running, on n1",
     ),
     (
+        "the run in question runs, whatever holds its job",
+        |f, k| {
+            f.run = Some(7);
+            f.nodes[0].state = NodeState::Cordoned;
+            k.spec.enabled = false;
+            let first = Live {
+                run_id: 6,
+                ..live(None)
+            };
+            let runs = Live {
+                running_at: Some("n1".to_owned()),
+                claimed_at: Some(at(NOON)),
+                attempt: 2,
+                ..live(None)
+            };
+            k.live = vec![first, runs];
+        },
+        None,
+        "run 7 runs on n1 since 2027-03-10T12:00:00Z, attempt 2",
+    ),
+    (
+        "the run in question waits, though its job is younger and another of its runs is due",
+        |f, k| {
+            (f.run, k.spec.enabled, k.since) = (Some(8), false, at("2027-03-10T12:30:00Z"));
+            let later = Live {
+                run_id: 8,
+                ready_at: at("2027-03-10T13:05:00Z"),
+                ..live(None)
+            };
+            k.live = vec![live(None), later];
+        },
+        Some(Gate::Ready),
+        "run 8 waits until 2027-03-10T13:05:00Z",
+    ),
+    (
+        "lost for good",
+        |_, k| {
+            let lost = outcome(RunState::Lost, Some("lease lapsed"));
+            k.outcomes = vec![lost];
+        },
+        None,
+        "it ran: run 5 lost: lease lapsed; it is not run again, as on_lost = \"fail\" says",
+    ),
+    (
         "at boot",
         |f, k| {
             f.at = None;
@@ -337,4 +381,15 @@ fn an_unknown_job_is_the_first_gate() {
     let explanation = explain(&facts);
     assert_eq!(explanation.held_by, Some(Gate::Exists));
     assert_eq!(explanation.gates.len(), 1);
+}
+
+#[test]
+fn a_run_that_ended_before_it_was_claimed_never_ran() {
+    let mut facts = facts();
+    let cancelled = Outcome {
+        attempt: 0,
+        ..outcome(RunState::Cancelled, Some("cancelled"))
+    };
+    facts.known.as_mut().unwrap().outcomes = vec![cancelled];
+    assert_eq!(explain(&facts).answer, "it never ran: run 5 cancelled");
 }

@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 
 use super::nodes::NodeState;
 use super::page::every;
-use super::run::RunRow;
+use super::run::{RunRow, run_row};
 use crate::db::{Db, stmt};
 use crate::error::StoreError;
 use crate::jobs::{self, Listed};
@@ -26,18 +26,23 @@ const REVISIONS: i64 = 10_000;
 /// # Errors
 /// The database's; `Refused` for a definition that a newer version wrote.
 pub async fn explain(db: &Db, name: &str, at: Option<Timestamp>) -> Result<Explanation, StoreError> {
-    Ok(farmhand_core::explain::explain(&facts(db, name, at).await?))
+    Ok(farmhand_core::explain::explain(&facts(db, name, at, None).await?))
 }
 
-/// The same for the instant of one run. What became of the run is the answer once it is over.
+/// The same for one run: where it runs, the gates that it waits at, or what became of it.
 ///
 /// # Errors
 /// As [`explain`].
 pub async fn explain_run(db: &Db, run: &RunRow) -> Result<Explanation, StoreError> {
-    let over = run.state.is_final();
-    let mut facts = facts(db, &run.job_id, over.then_some(run.due_at)).await?;
-    if let (true, Some(known)) = (over, &mut facts.known) {
-        known.outcomes = vec![outcome(run.clone())];
+    let mut facts = facts(db, &run.job_id, Some(run.due_at), Some(run.run_id)).await?;
+    if let Some(known) = &mut facts.known {
+        // Other runs may be for the same instant.
+        known.outcomes.clear();
+        if known.live.iter().all(|live| live.run_id != run.run_id) {
+            // It may have ended since it was read.
+            let ended = run_row(db, run.run_id).await?;
+            known.outcomes.push(outcome(ended.unwrap_or_else(|| run.clone())));
+        }
     }
     Ok(farmhand_core::explain::explain(&facts))
 }
@@ -50,6 +55,7 @@ fn outcome(run: RunRow) -> Outcome {
         first_due: run.first_due,
         finished_at: run.finished_at,
         running_at: run.running_at,
+        attempt: run.attempt,
     }
 }
 
@@ -59,18 +65,19 @@ struct Clock {
     claims_open: bool,
 }
 
-async fn facts(db: &Db, name: &str, at: Option<Timestamp>) -> Result<Facts, StoreError> {
+async fn facts(db: &Db, name: &str, at: Option<Timestamp>, run: Option<i64>) -> Result<Facts, StoreError> {
     let row = jobs::job(db, name).await?;
     let status: Clock = db.one(stmt!("reading_clock"), &[]).await?;
     let nodes = every(|paging| async move { super::nodes(db, None, &paging).await }).await?;
     let known = match row {
-        Some(row) => Some(known(db, &row, at, status.db_now).await?),
+        Some(row) => Some(known(db, &row, at, run, status.db_now).await?),
         None => None,
     };
     Ok(Facts {
         job: name.to_owned(),
         now: status.db_now,
         at,
+        run,
         known,
         nodes: (nodes.items.into_iter())
             .map(|node| Node {
@@ -91,14 +98,20 @@ async fn facts(db: &Db, name: &str, at: Option<Timestamp>) -> Result<Facts, Stor
     })
 }
 
-async fn known(db: &Db, row: &Listed, at: Option<Timestamp>, now: Timestamp) -> Result<Known, StoreError> {
+async fn known(
+    db: &Db,
+    row: &Listed,
+    at: Option<Timestamp>,
+    run: Option<i64>,
+    now: Timestamp,
+) -> Result<Known, StoreError> {
     let revisions = jobs::revisions(db, &row.job_id, REVISIONS).await?;
     let outcomes = match at {
         Some(at) => runs_at(db, &row.job_id, at).await?,
         None => Vec::new(),
     };
-    let live = live_runs(db, &row.job_id).await?;
-    let needed = match subject(&live, at) {
+    let live = live_runs(db, &row.job_id, run).await?;
+    let needed = match subject(&live, at, run) {
         Some(run) => gate_facts(db, &row.job_id, run.rev, run.run_id).await?,
         None => None,
     };
@@ -128,9 +141,10 @@ async fn runs_at(db: &Db, job_id: &str, due_at: Timestamp) -> Result<Vec<RunRow>
     db.rows(stmt!("runs_at"), &params).await
 }
 
-/// The runs of a job that have not ended, the oldest instant first; at most 1,000.
-pub async fn live_runs(db: &Db, job_id: &str) -> Result<Vec<Live>, StoreError> {
-    db.rows(stmt!("live_runs"), &[(&job_id, Type::TEXT)]).await
+/// The runs of a job that have not ended, the oldest instant first; at most 1,000, and the one that is named.
+pub async fn live_runs(db: &Db, job_id: &str, named: Option<i64>) -> Result<Vec<Live>, StoreError> {
+    let params = [(&job_id as _, Type::TEXT), (&named as _, Type::INT8)];
+    db.rows(stmt!("live_runs"), &params).await
 }
 
 pub(super) fn need(facts: GateFacts, now: Timestamp) -> Needed {

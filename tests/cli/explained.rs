@@ -1,0 +1,59 @@
+//! What is said of a run: where it is, what it waits for, how it ended.
+
+use std::time::Duration;
+
+use farmhand_tests::wait::eventually;
+
+use super::farm::Farm;
+
+const JOBS: &str = "[job.slow]\ncommand = 'sleep 600'\n[job.turns]\ncommand = 'sleep 600'\n";
+
+fn until_said(farm: &Farm, args: &[&str], wanted: &str) -> String {
+    eventually(wanted, Duration::from_secs(60), || {
+        let said = farm.run(args).ok().out;
+        if said.contains(wanted) {
+            Ok(said)
+        } else {
+            Err(said)
+        }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_has_not_ended_is_explained_by_itself() {
+    let mut farm = Farm::new().await;
+    farm.apply(JOBS);
+    let submit = |args: &[&str]| {
+        let run = farm
+            .run(&[&["job", "run", "turns", "--json"], args].concat())
+            .json();
+        run["run_id"].to_string()
+    };
+    let first = submit(&[]);
+    let second = submit(&["--overlap", "queue"]);
+    farm.run(&["job", "pause", "turns", "--reason", "audit"]).ok();
+    let due = farm.run(&["explain", "run", &first, "--json"]).json();
+    assert_eq!(
+        due["held_by"], "nodes",
+        "a pause holds no run that is made: {due:#}"
+    );
+    let fired = format!("run {first} is due since ");
+    assert!(due["gates"].to_string().contains(&fired), "{due:#}");
+    let waiting = farm.run(&["explain", "run", &second, "--json"]).json();
+    assert_eq!(waiting["held_by"], "overlap", "{waiting:#}");
+    assert_eq!(waiting["answer"], format!("run {second} waits for run {first}"));
+
+    farm.agent("n1");
+    let runs = format!("run {first} runs on n1 since ");
+    let said = until_said(&farm, &["explain", "run", &first], &runs);
+    assert!(said.contains(", attempt 1"), "{said}");
+    assert!(!said.contains("audit") && !said.contains(&second), "{said}");
+    let waiting = farm.run(&["explain", &second]).ok();
+    assert!(
+        waiting
+            .out
+            .starts_with(&format!("turns: run {second} waits for run {first} on n1")),
+        "{waiting:?}"
+    );
+    farm.stop_agents();
+}
