@@ -57,3 +57,27 @@ async fn a_run_that_has_not_ended_is_explained_by_itself() {
     );
     farm.stop_agents();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_never_began_is_not_said_to_have_run() {
+    let farm = Farm::new().await;
+    farm.apply(JOBS);
+    let waited = farm.run(&["job", "run", "slow", "--wait-timeout", "1s"]);
+    assert_eq!(waited.code, 124, "{waited:?}");
+    let run = waited.out.trim();
+    assert!(
+        waited.err.contains(&format!("run {run} is still waiting")),
+        "{waited:?}"
+    );
+    let shown = farm.run(&["run", "show", run]).ok();
+    assert!(shown.out.contains("no attempt yet"), "{shown:?}");
+    farm.run(&["run", "cancel", run]).ok();
+    let said = farm.run(&["explain", "run", run, "--json"]).json();
+    assert_eq!(
+        said["answer"],
+        format!("it never ran: run {run} cancelled"),
+        "{said:#}"
+    );
+    let shown = farm.run(&["run", "show", run]).ok();
+    assert!(shown.out.contains("no attempt: it ended before"), "{shown:?}");
+}

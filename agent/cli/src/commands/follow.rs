@@ -1,5 +1,6 @@
 //! Waiting for a run, and what its outcome means to a script.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use clap::Args;
@@ -56,16 +57,22 @@ pub(super) async fn follow(db: &Db, run_id: i64, how: &Follow, as_json: bool) ->
         out::line(&run_id.to_string());
     }
     let mut progress = Progress::default();
+    let seen = Cell::new((run_id, RunState::Due));
     let ended = tokio::select! {
-        ended = until_all_final(db, run_id, how.follow, &mut progress) => ended?,
+        ended = until_all_final(db, run_id, how.follow, &mut progress, &seen) => ended?,
         () = expiry(how.wait_timeout) => {
             progress.clear();
-            out::note(&format!("run {run_id} is still running; `farmhand run show {run_id}` tells more"));
+            let (run, is) = still(&seen);
+            out::note(&match is {
+                "waiting" => format!("run {run} is still waiting; `farmhand explain run {run}` says for what"),
+                _ => format!("run {run} is still {is}; `farmhand run show {run}` tells more"),
+            });
             return Ok(Exit::WaitExpired);
         }
         _ = tokio::signal::ctrl_c() => {
             progress.clear();
-            out::note(&format!("run {run_id} is still running; stop it with `farmhand run cancel {run_id}`"));
+            let (run, is) = still(&seen);
+            out::note(&format!("run {run} is still {is}; stop it with `farmhand run cancel {run}`"));
             return Ok(Exit::Interrupted);
         }
     };
@@ -89,6 +96,19 @@ pub(super) async fn follow(db: &Db, run_id: i64, how: &Follow, as_json: bool) ->
         .map_or(Exit::Ok, |row| exit_of(row.state)))
 }
 
+/// The run that was waited for, and what it did when it was last seen.
+fn still(seen: &Cell<(i64, RunState)>) -> (i64, &'static str) {
+    let (run, state) = seen.get();
+    (
+        run,
+        if state == RunState::Due {
+            "waiting"
+        } else {
+            "running"
+        },
+    )
+}
+
 /// Waits for the run, and, when it is the first of several that were made together, for all of them. Their output comes
 /// one after the other's.
 async fn until_all_final(
@@ -96,20 +116,22 @@ async fn until_all_final(
     run_id: i64,
     print: bool,
     progress: &mut Progress,
+    seen: &Cell<(i64, RunState)>,
 ) -> Result<Vec<RunRow>, Failure> {
     let printer = |run_id| print.then(|| Printer::all(run_id, false));
-    let first = until_final(db, run_id, printer(run_id).as_mut(), progress).await?;
+    let first = until_final(db, run_id, printer(run_id).as_mut(), progress, seen).await?;
     let firing = first.firing.filter(|firing| *firing == run_id);
     let mut ended = vec![first];
     for other in reading::firing(db, firing).await? {
         if other.run_id != run_id {
-            ended.push(until_final(db, other.run_id, printer(other.run_id).as_mut(), progress).await?);
+            ended.push(until_final(db, other.run_id, printer(other.run_id).as_mut(), progress, seen).await?);
         }
     }
     Ok(ended)
 }
 
-/// Looks until the run is final; with a printer, everything it wrote has then been printed.
+/// Looks until the run is final; with a printer, everything it wrote has then been printed. `seen` is how it was last
+/// seen.
 ///
 /// # Errors
 /// 3 when there is no such run.
@@ -118,6 +140,7 @@ pub(crate) async fn until_final(
     run_id: i64,
     mut printer: Option<&mut Printer>,
     progress: &mut Progress,
+    seen: &Cell<(i64, RunState)>,
 ) -> Result<RunRow, Failure> {
     let mut pause = FIRST_PAUSE;
     let mut away = false;
@@ -125,6 +148,7 @@ pub(crate) async fn until_final(
         match look(db, run_id, printer.as_deref_mut()).await {
             Ok(Some((row, printed))) => {
                 away = false;
+                seen.set((run_id, row.state));
                 if row.state.is_final() {
                     progress.clear();
                     return Ok(row);

@@ -1,5 +1,6 @@
 //! `farmhand run logs`: an attempt's output on the streams it was written to.
 
+use std::cell::Cell;
 use std::io::IsTerminal;
 
 use clap::Args;
@@ -58,7 +59,8 @@ pub(super) async fn run(db: &Db, args: &LogArgs, as_json: bool) -> Outcome {
         None => Printer::one(run, row.attempt, as_json),
     };
     if args.follow {
-        let row = until_final(db, run, Some(&mut printer), &mut Progress::default()).await?;
+        let seen = Cell::new((run, row.state));
+        let row = until_final(db, run, Some(&mut printer), &mut Progress::default(), &seen).await?;
         printer.say_what_is_missing(&row);
     } else {
         printer.list = as_json.then(Vec::new);

@@ -230,7 +230,10 @@ pub(super) async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
     ];
     let rows: Vec<_> = detail.attempts.iter().map(attempt).collect();
     if rows.is_empty() {
-        out::line("no attempt yet");
+        out::line(match row.state.is_final() {
+            true => "no attempt: it ended before a node took it",
+            false => "no attempt yet",
+        });
     } else {
         out::table_with_optional(&headers, rows, &["CLAIMED", "SESSION"]);
     }
