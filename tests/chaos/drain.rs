@@ -56,7 +56,7 @@ async fn a_drained_node_finishes_what_it_runs_and_takes_nothing_new_until_it_is_
         ("succeeded", 1, Some(home.as_str()))
     );
     farm.event("drained").await;
-    assert!(farm.ok(&["node", "ls"]).contains("drained"));
+    assert!(farm.ok(&["node", "ls"]).contains("draining"));
 
     farm.agent(&other).kill_with_wardens();
     farm.event("expired").await;

@@ -81,3 +81,29 @@ async fn a_run_that_never_began_is_not_said_to_have_run() {
     let shown = farm.run(&["run", "show", run]).ok();
     assert!(shown.out.contains("no attempt: it ended before"), "{shown:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draining_node_has_one_name_and_its_slots_are_counted_while_it_runs_something() {
+    let mut farm = Farm::new().await;
+    farm.apply(JOBS);
+    farm.agent("n1");
+    let run = farm.run(&["job", "run", "slow", "--json"]).json()["run_id"].to_string();
+    until_said(&farm, &["explain", "run", &run], " runs on n1 since ");
+    let slots = farm.run(&["node", "show", "n1", "--json"]).json()["slots"].to_string();
+    farm.run(&["node", "drain", "n1"]).ok();
+    let status = farm.run(&["status"]).ok();
+    assert!(status.out.contains(&format!("1 of {slots} slots")), "{status:?}");
+    let one = farm.run(&["node", "show", "n1"]).ok();
+    assert!(one.out.contains("; it waits for 1 run\n"), "{one:?}");
+    farm.run(&["run", "cancel", &run]).ok();
+    until_said(&farm, &["node", "show", "n1"], "nothing runs there any more");
+    for args in [&["node", "ls"][..], &["top", "--once"], &["status"]] {
+        let said = farm.run(args).ok();
+        assert!(
+            said.out.contains("draining") && !said.out.contains("drained"),
+            "{said:?}"
+        );
+    }
+    assert!(farm.run(&["top", "--once"]).ok().out.starts_with("1 node, "));
+    farm.stop_agents();
+}

@@ -164,7 +164,7 @@ async fn list(db: &Db, as_json: bool) -> Outcome {
         let login = (!bound.is_empty()).then(|| node.login.clone().unwrap_or_default());
         let row = vec![
             node.address.clone(),
-            short_state(node).to_owned(),
+            node.state.to_string(),
             node.session.to_string(),
             node.running.to_string(),
             node.slots.to_string(),
@@ -245,16 +245,9 @@ fn labels(node: &NodeItem) -> String {
     pairs.join(" ")
 }
 
-fn short_state(node: &NodeItem) -> &'static str {
-    match node.state {
-        NodeState::Draining if node.running == 0 => "drained",
-        state => state.as_str(),
-    }
-}
-
 /// The state with who wanted it and until when.
 pub(super) fn state(node: &NodeItem) -> String {
-    let mut text = short_state(node).to_owned();
+    let mut text = node.state.to_string();
     if let (true, Some(by), Some(at)) = (
         matches!(node.state, NodeState::Cordoned | NodeState::Draining),
         &node.withheld_by,
@@ -273,9 +266,10 @@ pub(super) fn state(node: &NodeItem) -> String {
                 out::time(until)
             ));
         }
-        None if node.state == NodeState::Draining && node.running > 0 => {
-            text.push_str(&format!("; it waits for {} runs", node.running));
-        }
+        _ if node.state == NodeState::Draining => text.push_str(&match node.running {
+            0 => "; nothing runs there any more".to_owned(),
+            n => format!("; it waits for {}", out::count(n, "run")),
+        }),
         _ => {}
     }
     text

@@ -81,7 +81,7 @@ pub struct FarmNow {
     /// Nodes by state, as lists of nodes name them.
     #[schema(value_type = BTreeMap<String, i64>)]
     pub nodes: BTreeMap<NodeState, i64>,
-    /// Of nodes that may claim.
+    /// Of nodes that may claim, and of those where runs are still held.
     pub slots: i64,
     /// Whether claims are open: they are not after the database was replaced, until its epoch is opened.
     pub claims_open: bool,

@@ -143,6 +143,7 @@ SELECT clock_timestamp() AS db_now,
             WHERE r.state = 'due' AND r.gate IN ('pool', 'lock', 'rate') LIMIT 1000) g) AS waiting,
     (SELECT coalesce(jsonb_object_agg(s.state, s.n), '{}')
         FROM (SELECT s.state, count(*) AS n FROM seat s GROUP BY s.state) s) AS nodes,
-    (SELECT coalesce(sum(s.slots), 0)::bigint FROM seat s WHERE s.state = 'ready') AS slots,
+    (SELECT coalesce(sum(s.slots), 0)::bigint FROM seat s WHERE s.state = 'ready'
+        OR EXISTS (SELECT FROM farmhand.run_live r WHERE r.state = 'running' AND r.running_at = s.address)) AS slots,
     (SELECT e.open FROM farmhand.current_epoch e) AS claims_open,
     EXISTS (SELECT FROM farmhand.job j WHERE NOT j.deleted) AS any_job

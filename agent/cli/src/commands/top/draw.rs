@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use farmhand_store::reading::{HeldRun, NextNow, NodeItem, NodeState, QueuedRun};
+use farmhand_store::reading::{HeldRun, NextNow, NodeItem, QueuedRun};
 use jiff::Timestamp;
 
 use super::Moment;
@@ -76,10 +76,6 @@ pub(super) fn lists(moment: &Moment) -> Vec<List> {
 }
 
 fn of_node(node: &NodeItem, now: Timestamp) -> Vec<String> {
-    let state = match (node.state, node.running) {
-        (NodeState::Draining, 0) => "drained",
-        (state, _) => state.as_str(),
-    };
     let lease = if node.open {
         let left = node.lease_until.duration_since(now);
         match Duration::try_from(left) {
@@ -92,7 +88,7 @@ fn of_node(node: &NodeItem, now: Timestamp) -> Vec<String> {
     let labels: Vec<String> = node.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
     vec![
         node.address.clone(),
-        state.to_owned(),
+        node.state.to_string(),
         format!("{}/{}", node.running, node.slots),
         lease,
         labels.join(" "),
