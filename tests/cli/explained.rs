@@ -1,5 +1,6 @@
 //! What is said of a run: where it is, what it waits for, how it ended.
 
+use std::fs::OpenOptions;
 use std::time::Duration;
 
 use farmhand_tests::wait::eventually;
@@ -106,4 +107,25 @@ async fn a_draining_node_has_one_name_and_its_slots_are_counted_while_it_runs_so
     }
     assert!(farm.run(&["top", "--once"]).ok().out.starts_with("1 node, "));
     farm.stop_agents();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_that_cannot_be_written_is_an_error_with_a_text() {
+    let farm = Farm::new().await;
+    farm.apply(JOBS);
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = farm.command();
+    let ended = command
+        .args(["job", "export"])
+        .stdout(full)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .and_then(std::process::Child::wait_with_output)
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(
+        said.contains("could not be written") && said.contains("No space left"),
+        "{said}"
+    );
 }

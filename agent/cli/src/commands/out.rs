@@ -17,20 +17,26 @@ const BROKEN_PIPE: i32 = 141;
 
 /// Writes to stdout. When its reader has left (`| head`), the process ends quietly.
 pub(crate) fn raw(bytes: &[u8]) {
-    deliver(io::stdout().lock(), bytes);
+    deliver(io::stdout().lock(), bytes, |error| {
+        // When this fails too, the code says it.
+        let _ = writeln!(
+            io::stderr(),
+            "error: the output could not be written\n  why:  {error}"
+        );
+    });
 }
 
 /// As [`raw`], to stderr.
 pub(crate) fn raw_err(bytes: &[u8]) {
-    deliver(io::stderr().lock(), bytes);
+    deliver(io::stderr().lock(), bytes, |_| {});
 }
 
-fn deliver(mut to: impl Write, bytes: &[u8]) {
+fn deliver(mut to: impl Write, bytes: &[u8], tell: impl Fn(&io::Error)) {
     if let Err(error) = to.write_all(bytes).and_then(|()| to.flush()) {
         if error.kind() == ErrorKind::BrokenPipe {
             std::process::exit(BROKEN_PIPE);
         }
-        // Nothing can be said on a stream that is broken; the code says it.
+        tell(&error);
         std::process::exit(1);
     }
 }
