@@ -129,3 +129,18 @@ async fn output_that_cannot_be_written_is_an_error_with_a_text() {
         "{said}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_that_names_nothing_known_is_refused() {
+    let farm = Farm::new().await;
+    for args in [
+        &["run", "ls", "--node", "nosuch"][..],
+        &["events", "--node", "nosuch"],
+    ] {
+        farm.run(args)
+            .refused(3, &["there is no node with the address nosuch"]);
+    }
+    let state = farm.run(&["run", "ls", "--state", "succeded"]);
+    state.refused(2, &["succeeded"]);
+    assert_eq!(state.err.matches("invalid value").count(), 1, "{state:?}");
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
-use farmhand_control::{jobs, past_moment};
+use farmhand_control::{jobs, nodes, past_moment};
 use farmhand_store::audit::{Entry, audit};
 use farmhand_store::events::Recorded;
 use farmhand_store::reading::{self, EventsFilter, Paging, events_after, upto};
@@ -95,6 +95,10 @@ pub(super) async fn run(args: &EventsArgs, as_json: bool) -> Outcome {
     }
     let read = |paging| async move { reading::events(db, filter, &paging).await };
     let page = upto(args.limit, usize::MAX, args.cursor.clone(), read).await?;
+    if let (Some(node), []) = (&args.node, page.items.as_slice()) {
+        // Events stay when their node is removed.
+        nodes::one(db, node).await?;
+    }
     if as_json && !args.follow {
         out::json(&page);
         return Ok(Exit::Ok);

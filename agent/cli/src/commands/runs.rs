@@ -16,7 +16,7 @@ use serde_json::json;
 use super::follow::no_run;
 use super::job_files::pair;
 use super::{Exit, Failure, Outcome, completion, out};
-use farmhand_control::jobs;
+use farmhand_control::{jobs, nodes};
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ListArgs {
@@ -115,6 +115,10 @@ pub(super) async fn list(db: &Db, args: &ListArgs, as_json: bool) -> Outcome {
     if as_json {
         out::json(&page);
         return Ok(Exit::Ok);
+    }
+    if let (Some(node), []) = (&args.node, page.items.as_slice()) {
+        // Runs stay when their node is removed.
+        nodes::one(db, node).await?;
     }
     let headers = [
         "RUN", "JOB", "STATE", "DUE", "NODE", "TRY", "TOOK", "EXIT", "REASON",
