@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use farmhand_tests::wait::eventually;
 
-use super::farm::Farm;
+use super::farm::{Farm, ran};
 
 const JOBS: &str = "[job.slow]\ncommand = 'sleep 600'\n[job.turns]\ncommand = 'sleep 600'\n";
 
@@ -143,4 +143,17 @@ async fn a_filter_that_names_nothing_known_is_refused() {
     let state = farm.run(&["run", "ls", "--state", "succeded"]);
     state.refused(2, &["succeeded"]);
     assert_eq!(state.err.matches("invalid value").count(), 1, "{state:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_times_of_an_explanation_are_in_the_zone_that_was_asked_for() {
+    let farm = Farm::new().await;
+    farm.apply("[job.daily]\ncommand = 'true'\nschedule = '0 3 * * *'\n");
+    farm.run(&["job", "pause", "daily"]).ok();
+    for args in [&["job", "resume", "daily"][..], &["explain", "job", "daily"]] {
+        let mut command = farm.command();
+        let said = ran(command.args(args).env("TZ", "Asia/Tokyo")).ok();
+        assert!(said.out.contains("12:00:00+09:00"), "{said:?}");
+        assert!(!said.out.contains("00Z"), "{said:?}");
+    }
 }

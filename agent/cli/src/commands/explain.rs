@@ -110,14 +110,18 @@ async fn about_run(db: &Db, run: i64) -> Result<Explanation, Failure> {
 fn show(explanation: &Explanation) {
     out::line(&out::printable(&format!(
         "{}: {}",
-        explanation.job_id, explanation.answer
+        explanation.job_id,
+        out::in_zone(&explanation.answer)
     )));
     let held = explanation.gates.iter().find(|finding| !finding.open);
     if let Some(since) = held.and_then(|finding| finding.since) {
         out::line(&format!("  since: {}", out::time(since)));
     }
     if let Some(frees) = held.and_then(|finding| finding.frees.as_ref()) {
-        out::line(&out::printable(&format!("  what would free it: {frees}")));
+        out::line(&out::printable(&format!(
+            "  what would free it: {}",
+            out::in_zone(frees)
+        )));
     }
     out::line("");
     let rows = explanation.gates.iter().map(|finding| {
@@ -125,7 +129,7 @@ fn show(explanation: &Explanation) {
         vec![
             name.as_str().unwrap_or_default().to_owned(),
             if finding.open { "open" } else { "CLOSED" }.to_owned(),
-            finding.what.clone(),
+            out::in_zone(&finding.what),
         ]
     });
     out::table(&["GATE", "STATE", "WHY"], rows.collect());

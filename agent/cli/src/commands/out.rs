@@ -100,6 +100,32 @@ pub(crate) fn time(at: Timestamp) -> String {
     zoned.strftime("%Y-%m-%d %H:%M:%S%:z").to_string()
 }
 
+/// A text in which the moments are in UTC, as [`time`] shows them.
+pub(crate) fn in_zone(text: &str) -> String {
+    told_in(text, time)
+}
+
+/// Replaces what `2026-11-21T08:47:55Z`, also with a fraction, and `2026-11-21 08:47:55Z` stand for.
+fn told_in(text: &str, time: impl Fn(Timestamp) -> String) -> String {
+    let mut told = String::new();
+    let mut rest = text;
+    while let Some(end) = rest.find('Z') {
+        let (head, tail) = rest.split_at(end + 1);
+        let moment = |start: usize| Some((start, head.get(start..)?.parse::<Timestamp>().ok()?));
+        // The text before it may have dashes and colons of its own.
+        let found = (head.match_indices('-')).find_map(|(dash, _)| moment(dash.checked_sub(4)?));
+        match found {
+            Some((start, at)) => {
+                told.push_str(&head[..start]);
+                told.push_str(&time(at));
+            }
+            None => told.push_str(head),
+        }
+        rest = tail;
+    }
+    told + rest
+}
+
 /// As [`time`], or a dash.
 pub(crate) fn maybe_time(at: Option<Timestamp>) -> String {
     at.map_or_else(dash, time)
@@ -117,6 +143,29 @@ fn dash() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_within_a_text_are_told_in_the_zone() {
+        let zone = TimeZone::get("Europe/Berlin").unwrap();
+        let time = |at: Timestamp| at.to_zoned(zone.clone()).strftime("%H:%M%:z").to_string();
+        for (text, told) in [
+            (
+                "run 7 runs on n-1 since 2027-03-10T12:00:00.25Z, attempt 2",
+                "run 7 runs on n-1 since 13:00+01:00, attempt 2",
+            ),
+            (
+                "Zed: next run 2027-07-10 12:00:00Z; (2027-03-10T12:00:00Z)",
+                "Zed: next run 14:00+02:00; (13:00+01:00)",
+            ),
+            (
+                "a-b-c: 2027-03-10 is no moment, nor is 12:00Z",
+                "a-b-c: 2027-03-10 is no moment, nor is 12:00Z",
+            ),
+            ("", ""),
+        ] {
+            assert_eq!(told_in(text, time), told);
+        }
+    }
 
     #[test]
     fn a_text_of_others_cannot_steer_the_terminal() {
