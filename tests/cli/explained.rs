@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use farmhand_tests::wait::eventually;
 
-use super::farm::{Farm, ran};
+use super::farm::{Farm, command, ran};
 
 const JOBS: &str = "[job.slow]\ncommand = 'sleep 600'\n[job.turns]\ncommand = 'sleep 600'\n";
 
@@ -156,4 +156,17 @@ async fn all_times_of_an_explanation_are_in_the_zone_that_was_asked_for() {
         assert!(said.out.contains("12:00:00+09:00"), "{said:?}");
         assert!(!said.out.contains("00Z"), "{said:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_login_may_not_do_is_refused_with_the_role_that_may() {
+    let farm = Farm::new().await;
+    farm.apply(JOBS);
+    // Roles belong to the cluster, which tests share.
+    let made = "CREATE ROLE farm_cli_viewer LOGIN IN ROLE farmhand_viewer";
+    let _ = farm.db.admin().await.batch_execute(made).await;
+    let url = farm.db.url_as("farm_cli_viewer");
+    let refused = ran(command(&url, farm.dir.path()).args(["job", "pause", "slow"]));
+    refused.refused(6, &["permission denied", "farmhand_operator"]);
+    assert!(!refused.err.contains("password"), "{refused:?}");
 }

@@ -52,10 +52,17 @@ impl DatabaseArgs {
     }
 }
 
-/// A failure that names the database.
+/// A failure to log in that names the database.
 pub(crate) fn located(error: StoreError, config: &DbConfig) -> Failure {
-    Failure::from(error).why(format!("database {}", config.target()))
+    let failure = match &error {
+        StoreError::Denied(why) => Failure::new(Exit::Denied, DENIED).why(why).next(LOG_IN),
+        _ => Failure::from(error),
+    };
+    failure.why(format!("database {}", config.target()))
 }
+
+const DENIED: &str = "the database denies access";
+const LOG_IN: &str = "check the user, its password (FARMHAND_DATABASE_URL or PGPASSFILE) and its rights";
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
@@ -88,11 +95,13 @@ impl From<StoreError> for Failure {
                 "this login may not do that",
                 "ask an operator who is not restricted; `farmhand restriction ls` shows who may do what",
             ),
-            StoreError::Denied(_) | StoreError::PasswordMissing => (
+            StoreError::Denied(_) => (
                 Exit::Denied,
-                "the database denies access",
-                "check the user, its password (FARMHAND_DATABASE_URL or PGPASSFILE) and its rights",
+                "the database denies this to this login",
+                "it needs a role that may: farmhand_viewer reads, farmhand_operator does everything but `migrate` and what \
+                 only the schema's owner may; an administrator gives it: GRANT farmhand_operator TO the login",
             ),
+            StoreError::PasswordMissing => (Exit::Denied, DENIED, LOG_IN),
             StoreError::NotReady { fix, .. } => (Exit::Refused, "the database is not ready", fix.as_str()),
             StoreError::SchemaMissing | StoreError::SchemaTooOld { .. } => (
                 Exit::Refused,
