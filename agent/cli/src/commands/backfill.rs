@@ -49,7 +49,7 @@ pub(super) async fn run(db: &Db, args: &BackfillArgs, as_json: bool) -> Outcome 
         let who = super::who();
         let work = make(db, &row, &plan, &who);
         run_ids = Progress::default()
-            .during(&format!("making {count} runs"), work)
+            .during(&format!("making {}", out::count(count, "run")), work)
             .await?;
     }
     if as_json {
@@ -60,8 +60,14 @@ pub(super) async fn run(db: &Db, args: &BackfillArgs, as_json: bool) -> Outcome 
     } else {
         out::note(&match (count, args.dry_run) {
             (0, _) => "nothing to do".to_owned(),
-            (_, true) => format!("{count} runs would be made (nothing was: --dry-run)"),
-            (_, false) => format!("{} runs made; they run one after the other", run_ids.len()),
+            (_, true) => format!(
+                "{} would be made (nothing was: --dry-run)",
+                out::count(count, "run")
+            ),
+            (_, false) => format!(
+                "{} made; they run one after the other",
+                out::count(run_ids.len(), "run")
+            ),
         });
     }
     Ok(Exit::Ok)
@@ -80,21 +86,38 @@ fn show(plan: &Plan) {
         }
     }
     if plan.ran > 0 {
-        out::note(&format!("{} instants have a run and get no second one", plan.ran));
+        out::note(&format!(
+            "{} no second one",
+            out::count_of(
+                plan.ran,
+                "instant has a run and gets",
+                "instants have a run and get"
+            )
+        ));
     }
     if plan.excluded > 0 {
         out::note(&format!(
-            "{} instants are outside start and end, or excluded by a calendar",
-            plan.excluded
+            "{} outside start and end, or excluded by a calendar",
+            out::count_of(plan.excluded, "instant is", "instants are")
         ));
     }
 }
 
 fn confirm(args: &BackfillArgs, count: usize) -> Result<(), Failure> {
-    if args.yes || !terminal::can_ask() {
+    if args.yes {
         return Ok(());
     }
-    let answer = terminal::ask(&format!("Make {count} runs of {}? [y/N] ", args.name))?;
+    if !terminal::can_ask() {
+        let what = format!("this would make {} of {}", out::count(count, "run"), args.name);
+        return Err(Failure::new(Exit::Refused, format!("{what}; no runs were made"))
+            .why("there is no terminal to confirm it on")
+            .next("add --yes"));
+    }
+    let answer = terminal::ask(&format!(
+        "Make {} of {}? [y/N] ",
+        out::count(count, "run"),
+        args.name
+    ))?;
     if answer.eq_ignore_ascii_case("y") {
         return Ok(());
     }
