@@ -1,73 +1,16 @@
 //! Behind PgBouncer in transaction mode.
 
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-
 use farmhand_tests::farm::{Farm, SOON};
+use farmhand_tests::outside::Pooler;
 use farmhand_tests::pg::TestDb;
-
-/// A pooler for one database, ended with this value.
-struct Pooler {
-    child: Child,
-    port: u16,
-    _dir: tempfile::TempDir,
-}
-
-impl Pooler {
-    fn start(db: &TestDb) -> Self {
-        let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"]
-            .into_iter()
-            .find(|p| Path::new(p).exists());
-        let program = program.expect("this test needs PgBouncer: apt-get install pgbouncer");
-        let dir = tempfile::tempdir_in("/tmp").expect("a temporary directory");
-        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
-        let port = farmhand_tests::ports::free_port();
-        let database = db.tcp_url().rsplit('/').next().expect("a name").to_owned();
-        let ini = format!(
-            "[databases]\n{database} = host=127.0.0.1 port={} dbname={database} user=farm\n\
-             [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
-             pool_mode = transaction\ndefault_pool_size = 4\nmax_client_conn = 100\n",
-            db.port()
-        );
-        let file = dir.path().join("pgbouncer.ini");
-        std::fs::write(&file, ini).expect("pgbouncer.ini");
-        let mut command = Command::new(program);
-        command.arg(&file).stdin(Stdio::null()).stdout(Stdio::null());
-        // SAFETY: plain system calls between fork and exec. It refuses to run as root.
-        unsafe {
-            command.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            });
-            if libc::geteuid() == 0 {
-                command.uid(65534).gid(65534);
-            }
-        }
-        let child = command.spawn().expect("pgbouncer starts");
-        Self {
-            child,
-            port,
-            _dir: dir,
-        }
-    }
-}
-
-impl Drop for Pooler {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_farm_works_behind_a_transaction_pooler() {
     let db = TestDb::new().await;
-    let pooler = Pooler::start(&db);
+    let pooler = Pooler::start(([127, 0, 0, 1], db.port()).into(), &[("default_pool_size", "4")]);
     let url = db
         .tcp_url()
-        .replace(&format!(":{}/", db.port()), &format!(":{}/", pooler.port));
+        .replace(&format!(":{}/", db.port()), &format!(":{}/", pooler.port()));
     let mut farm = Farm::new()
         .agents(2)
         .on(db)

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
@@ -50,6 +50,8 @@ pub struct DbConfig {
     /// Of several servers the one to ask first: that which took the last connection, unless it gave no answer since. At the
     /// beginning none.
     pub(crate) last: Arc<AtomicUsize>,
+    /// Cleared when a statement was gone that a pooler keeps: nothing is prepared behind one any more.
+    pub(crate) kept: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for DbConfig {
@@ -137,6 +139,7 @@ impl DbConfig {
             as_root: None,
             local,
             last: no_server(),
+            kept: Arc::new(AtomicBool::new(true)),
         };
         config.bound_sockets();
         Ok(config)

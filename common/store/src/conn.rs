@@ -14,28 +14,12 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Row, SimpleQueryMessage, Statement};
 
 use super::config::DbConfig;
-use super::direct::named_process;
-use super::error::StoreError;
+use super::direct::{keeps_statements, named_process};
+use super::error::{StoreError, is_forgotten};
 use super::hosts::summed_up;
 use super::note::Note;
+use super::settings::{BEGIN, BEGIN_POOLED, PLANS, SESSION};
 use super::statement::Stmt;
-
-/// Explicit, because default_transaction_isolation may say something else.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
-/// The same behind a pooler, where no setting of a session can stay: see [`SESSION`].
-const BEGIN_POOLED: &str =
-    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = 5000";
-/// What a session of its own is set to. A plan that is kept was made when a table may have been empty: never by reading all
-/// of it. And who falls silent in the middle of a transaction, because it was frozen or cannot be reached, holds nobody's
-/// rows for longer than five seconds: those who skip what is locked would leave them alone for as long as the server
-/// believes in it. A machine that is gone leaves no sessions behind: the server asks after 10 s, where its default is two hours.
-const SESSION: &str = "SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan; \
-    SET idle_in_transaction_session_timeout = 5000; SET tcp_user_timeout = 30000; \
-    SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3";
-/// For what only reads. No plan may hang on how fresh the statistics are: where an index can serve, it does. Compiling
-/// and workers take more from those that claim than they give to a page.
-const PLANS: &str =
-    "SET LOCAL enable_seqscan = off; SET LOCAL jit = off; SET LOCAL max_parallel_workers_per_gather = 0";
 
 /// One parameter with its type, so that no statement needs to be prepared.
 pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -53,8 +37,10 @@ pub(crate) struct Conn {
     /// Set for connections that only read: what opens their transactions. Sent each time, because a setting of the
     /// session would not follow it through a transaction pooler.
     reading: Option<String>,
-    /// Whether frequent statements are prepared: not behind a pooler, which may have another process do the next one.
-    prepares: bool,
+    /// Whether it leads to a process of its own. Behind a pooler another one may do the next transaction.
+    direct: bool,
+    /// Whether frequent statements are prepared: where it is direct, or the pooler keeps them.
+    prepares: Arc<AtomicBool>,
     /// Which of the URL's servers it leads to, the one after it, and the one that is asked first.
     server: usize,
     next: usize,
@@ -151,20 +137,19 @@ impl Conn {
                         limit.as_millis()
                     )
                 }),
-                prepares: false,
+                direct: false,
+                prepares: Arc::default(),
                 server: 0,
                 next: 0,
                 first: Arc::default(),
             };
-            conn.get_acquainted().await?;
+            conn.get_acquainted(&config.kept).await?;
             if let Some(notes) = notes {
                 conn.client
                     .batch_execute("LISTEN farmhand")
                     .await
                     .map_err(|e| StoreError::from_statement("listen", &e))?;
-                let _ = notes.try_send(Note::Reconnected {
-                    direct: conn.prepares,
-                });
+                let _ = notes.try_send(Note::Reconnected { direct: conn.direct });
             }
             Ok(conn)
         };
@@ -178,12 +163,13 @@ impl Conn {
 
     /// Single statements run with the server's default isolation, and their re-checks after a wait are
     /// those of READ COMMITTED.
-    async fn get_acquainted(&mut self) -> Result<(), StoreError> {
+    async fn get_acquainted(&mut self, kept: &Arc<AtomicBool>) -> Result<(), StoreError> {
+        let failed = |error| StoreError::from_statement("connect", &error);
         let reply = self
             .client
             .simple_query("SELECT current_setting('default_transaction_isolation'), pg_backend_pid()")
             .await
-            .map_err(|e| StoreError::from_statement("connect", &e))?;
+            .map_err(failed)?;
         let row = reply.iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some((row.get(0), row.get(1))),
             _ => None,
@@ -198,13 +184,15 @@ impl Conn {
         }
         let process = process.and_then(|pid| pid.parse().ok());
         // What only reads has plans of its own, one for each page.
-        let writes = self.reading.is_none();
-        if writes && process.is_some() && process == named_process(&self.client).await {
-            self.client
-                .batch_execute(SESSION)
-                .await
-                .map_err(|e| StoreError::from_statement("connect", &e))?;
-            self.prepares = true;
+        if self.reading.is_some() {
+            return Ok(());
+        }
+        self.direct = process.is_some() && process == named_process(&self.client).await;
+        if self.direct {
+            self.client.batch_execute(SESSION).await.map_err(failed)?;
+            self.prepares = Arc::new(AtomicBool::new(true));
+        } else if kept.load(Ordering::Relaxed) && keeps_statements(&self.client).await.map_err(failed)? {
+            self.prepares = Arc::clone(kept);
         }
         Ok(())
     }
@@ -224,13 +212,13 @@ impl Conn {
             .compare_exchange(self.server, self.next, ordering, ordering);
     }
 
-    /// The statement as this connection's process knows it, for a frequent one of a connection without a pooler.
+    /// The statement as this connection's process or pooler knows it, for a frequent one.
     async fn prepare(
         &self,
         stmt: Stmt,
         params: &[Param<'_>],
     ) -> Result<Option<Statement>, tokio_postgres::Error> {
-        if !self.prepares || !stmt.often {
+        if !stmt.often || !self.prepares.load(Ordering::Relaxed) {
             return Ok(None);
         }
         let types: Vec<Type> = params.iter().map(|(_, kind)| kind.clone()).collect();
@@ -266,8 +254,11 @@ impl Conn {
         known: Option<Statement>,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        let Some(begin) = &self.reading else {
-            return ask(&self.client, stmt, known, params).await;
+        let begin = match self.reading.as_deref() {
+            Some(begin) => begin,
+            // Whichever process does it may make the plan that it keeps.
+            None if known.is_some() && !self.direct => BEGIN_POOLED,
+            None => return ask(&self.client, stmt, known, params).await,
         };
         // In order and in one round trip; see `begin_with`.
         let (begun, rows, ended) = tokio::join!(
@@ -283,7 +274,7 @@ impl Conn {
 
     /// How a transaction begins here.
     pub(crate) fn begin(&self) -> &str {
-        let writing = if self.prepares { BEGIN } else { BEGIN_POOLED };
+        let writing = if self.direct { BEGIN } else { BEGIN_POOLED };
         self.reading.as_deref().unwrap_or(writing)
     }
 
@@ -366,6 +357,12 @@ impl Conn {
                 // Also after an error that is the statement's own: an open transaction has failed, and
                 // a server that turned read-only must be left. Errors are rare enough to reconnect for.
                 self.broken = true;
+                if is_forgotten(&error) && self.prepares.swap(false, Ordering::Relaxed) && !self.direct {
+                    tracing::warn!(
+                        op,
+                        "the pooler lost a prepared statement: none is used behind it any more"
+                    );
+                }
                 Err(StoreError::from_statement(op, &error))
             }
             Err(_) => {

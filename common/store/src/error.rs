@@ -152,6 +152,8 @@ impl StoreError {
             // Whoever says that ends the session, perhaps in the middle of a commit: the server, or a pooler that has
             // lost the server (PgBouncer says so with a code of its own, 08P01).
             _ if fatal || code.code().starts_with("08") => Self::ConnectionLost { op, cause: message },
+            // The next connection prepares it again, or nothing.
+            _ if is_forgotten(error) => Self::ConnectionLost { op, cause: message },
             SqlState::READ_ONLY_SQL_TRANSACTION => Self::ReadOnly,
             SqlState::INVALID_SCHEMA_NAME | SqlState::UNDEFINED_TABLE => Self::SchemaMissing,
             SqlState::INSUFFICIENT_PRIVILEGE if db.constraint() == Some("restriction") => {
@@ -204,6 +206,23 @@ impl StoreError {
             },
             _ => Self::Unreachable(db.message().to_owned()),
         }
+    }
+}
+
+/// Whether the process that was to execute a prepared statement does not have it, has another one under its name, or has
+/// it with results that it had before the schema changed. Nothing was done.
+pub(crate) fn is_forgotten(error: &tokio_postgres::Error) -> bool {
+    let Some(db) = error.as_db_error() else {
+        return false;
+    };
+    match *db.code() {
+        SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::DUPLICATE_PSTATEMENT => true,
+        // PgBouncer has this code for all that it has to say, a lost server too.
+        SqlState::PROTOCOL_VIOLATION => {
+            db.parsed_severity() == Some(Severity::Error) || db.message().contains("prepared statement")
+        }
+        SqlState::FEATURE_NOT_SUPPORTED => db.routine() == Some("RevalidateCachedQuery"),
+        _ => false,
     }
 }
 
@@ -260,9 +279,10 @@ mod tests {
             .unwrap();
     }
 
-    async fn told(severity: &'static str, code: &'static str) -> StoreError {
+    async fn told(severity: &'static str, code: &str) -> StoreError {
         let (ours, theirs) = tokio::io::duplex(4096);
-        tokio::spawn(serve(theirs, severity, code));
+        let code = code.to_owned();
+        tokio::spawn(async move { serve(theirs, severity, &code).await });
         let (client, connection) = Config::new().user("u").connect_raw(ours, NoTls).await.unwrap();
         tokio::spawn(connection);
         let error = client.simple_query("SELECT 1").await.unwrap_err();
@@ -275,6 +295,19 @@ mod tests {
             let error = told(severity, code).await;
             assert!(error.is_away(), "{code}: {error}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_prepared_statement_that_is_gone_is_an_outage_and_no_refusal() {
+        for (code, routine) in [
+            ("26000", "FetchPreparedStatement"),
+            ("42P05", "StorePreparedStatement"),
+            ("0A000", "RevalidateCachedQuery"),
+        ] {
+            let error = told("ERROR", &format!("{code}\0R{routine}")).await;
+            assert!(error.is_away(), "{code}: {error}");
+        }
+        assert!(told("ERROR", "0A000").await.is_refusal());
     }
 
     #[tokio::test]

@@ -1,8 +1,8 @@
 //! PostgreSQL: one function per statement in `sql/`.
 //!
 //! Every statement goes out with its parameter types, unnamed but for a few frequent ones on connections that lead
-//! straight to PostgreSQL (so it is right behind any transaction pooler), is bounded in time on the client by dropping
-//! the connection, and turns row counts into enums.
+//! straight to PostgreSQL or to a pooler that keeps prepared statements (so it is right behind any transaction pooler), is
+//! bounded in time on the client by dropping the connection, and turns row counts into enums.
 
 #![warn(missing_docs, unreachable_pub)]
 
@@ -42,6 +42,7 @@ pub mod restrictions;
 pub mod retention;
 pub mod roles;
 pub mod row_writer;
+mod settings;
 pub mod signatures;
 pub mod slow;
 pub mod snapshot;

@@ -1,10 +1,11 @@
 //! A farm of many agents on one PostgreSQL: the store's own functions, an executor that does nothing, one connection
 //! for each agent, all in one process:
 //!
-//!     cargo run --release -p farmhand-tests --bin bench-farm -- [AGENTS [JOBS [SECONDS]]]
+//!     cargo run --release -p farmhand-tests --bin bench-farm -- [AGENTS [JOBS [SECONDS [ROUNDS]]]]
 //!
 //! At rest, with jobs that fire once a minute, at several sizes of the farm; a restart of the database with everybody
-//! reconnecting; directly and through PgBouncer. `docs/lab/performance.md` says more.
+//! reconnecting; directly and through PgBouncer, with prepared statements and without, in turn. `docs/lab/performance.md`
+//! says more.
 
 mod agents;
 
@@ -53,14 +54,28 @@ async fn main() {
     let settings = durable(&[("max_connections", &most), ("shared_buffers", "512MB")]);
     let mut server = PrivateServer::start(settings).await;
     make_jobs(&server.db().await, jobs).await;
-    let sizes = [agents / 100, agents / 10, agents];
-    for size in sizes.into_iter().filter(|size| *size >= 5) {
-        measure(&server, &server.config(), "directly", size, jobs, window).await;
+    let direct = server.config();
+    for size in [agents / 100, agents / 10].into_iter().filter(|size| *size >= 5) {
+        measure(&server, &direct, "directly", size, jobs, window).await;
     }
     restart(&mut server, agents).await;
-    let pooler = Pooler::start(server.port(), 20);
-    let config = farmhand_tests::pg::config(&pooler.url("farmhand")).with_listen(false);
-    measure(&server, &config, "through PgBouncer", agents, jobs, window).await;
+    let pooler = |settings: &[_]| {
+        let few = [&[("default_pool_size", "20")], settings].concat();
+        let pooler = Pooler::start(([127, 0, 0, 1], server.port()).into(), &few);
+        let config = farmhand_tests::pg::config(&pooler.url("farmhand")).with_listen(false);
+        (pooler, config)
+    };
+    let (_usual, usual) = pooler(&[]);
+    let mut ways = vec![("directly", direct), ("through PgBouncer", usual)];
+    let forgets = Pooler::keeps_statements().then(|| pooler(&[("max_prepared_statements", "0")]));
+    if let Some((_, config)) = &forgets {
+        ways.push(("through PgBouncer, nothing prepared", config.clone()));
+    }
+    for _ in 0..argument(4, 1) {
+        for (how, config) in &ways {
+            measure(&server, config, how, agents, jobs, window).await;
+        }
+    }
 }
 
 /// At rest, then with every job firing once a minute.

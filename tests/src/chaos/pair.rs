@@ -1,15 +1,12 @@
 //! Two PostgreSQL servers, one of them the other's synchronous standby, and what happens to them.
 
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tokio_postgres::Client;
 
 use super::place::{HUB, hub};
+use crate::outside::Pooler;
 use crate::pg::{Options, PrivateServer};
 
 const STANDBY: &str = "standby";
@@ -56,7 +53,7 @@ impl Pair {
             servers.push(standby);
         }
         let poolers = if with_poolers {
-            servers.iter().map(|s| Pooler::start(hub(s.port()))).collect()
+            servers.iter().map(|s| pooler(hub(s.port()))).collect()
         } else {
             Vec::new()
         };
@@ -72,7 +69,7 @@ impl Pair {
         if self.poolers.is_empty() {
             self.servers.iter().map(|s| hub(s.port())).collect()
         } else {
-            self.poolers.iter().map(Pooler::address).collect()
+            self.poolers.iter().map(|p| hub(p.port())).collect()
         }
     }
 
@@ -137,64 +134,15 @@ impl Pair {
     }
 }
 
-/// PgBouncer in transaction mode before one server.
-pub(super) struct Pooler {
-    child: Child,
-    port: u16,
-    _dir: tempfile::TempDir,
-}
-
-impl Pooler {
-    pub(super) fn start(server: SocketAddr) -> Self {
-        let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"]
-            .into_iter()
-            .find(|p| Path::new(p).exists());
-        let program = program.expect("this needs PgBouncer: apt-get install pgbouncer");
-        let dir = tempfile::tempdir_in("/tmp").expect("a temporary directory");
-        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
-        let port = crate::ports::free_port();
-        let ini = format!(
-            "[databases]\nfarmhand = host={} port={} dbname=farmhand user=farm\n\
-             [pgbouncer]\nlisten_addr = {HUB},127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
-             pool_mode = transaction\ndefault_pool_size = 20\nmax_client_conn = 500\nserver_login_retry = 1\n\
-             server_fast_close = 1\nquery_wait_timeout = 10\nlogfile = /dev/null\n",
-            server.ip(),
-            server.port()
-        );
-        let file = dir.path().join("pgbouncer.ini");
-        std::fs::write(&file, ini).expect("pgbouncer.ini");
-        let mut command = Command::new(program);
-        let quiet = [Stdio::null(), Stdio::null(), Stdio::null()];
-        let [input, output, errors] = quiet;
-        command
-            .args(["-q"])
-            .arg(&file)
-            .stdin(input)
-            .stdout(output)
-            .stderr(errors);
-        // SAFETY: plain system calls between fork and exec. It refuses to run as root.
-        unsafe {
-            command.uid(65534).gid(65534).pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            });
-        }
-        let child = command.spawn().expect("pgbouncer starts");
-        Self {
-            child,
-            port,
-            _dir: dir,
-        }
-    }
-
-    pub(super) fn address(&self) -> SocketAddr {
-        hub(self.port)
-    }
-}
-
-impl Drop for Pooler {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Where all agents reach it.
+pub(super) fn pooler(server: SocketAddr) -> Pooler {
+    let everywhere = format!("{HUB},127.0.0.1");
+    let settings = [
+        ("listen_addr", everywhere.as_str()),
+        ("default_pool_size", "20"),
+        ("server_login_retry", "1"),
+        ("server_fast_close", "1"),
+        ("query_wait_timeout", "10"),
+    ];
+    Pooler::start(server, &settings)
 }

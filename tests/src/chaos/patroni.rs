@@ -11,9 +11,11 @@ use serde_json::{Value, json};
 use tokio_postgres::Client;
 
 use self::member::{MAXIMUM_LAG, Member, Service, etcd};
-use super::pair::Pooler;
+use super::pair::pooler;
+use super::place::hub;
 use super::plan::{Fault, Way};
 use crate::farm::{send, stop};
+use crate::outside::Pooler;
 use crate::pg::{self, ADMIN, OWNER};
 
 /// For each thing that is waited for. A leader that is gone costs its key's time to live, which is 20 s at the least.
@@ -58,7 +60,7 @@ impl Patroni {
             .map(|number| Member::new(number, dir, etcd.place.address))
             .collect();
         let poolers = if with_poolers {
-            members.iter().map(|m| Pooler::start(m.server())).collect()
+            members.iter().map(|m| pooler(m.server())).collect()
         } else {
             Vec::new()
         };
@@ -78,7 +80,7 @@ impl Patroni {
         if self.poolers.is_empty() {
             self.members.iter().map(Member::server).collect()
         } else {
-            self.poolers.iter().map(Pooler::address).collect()
+            self.poolers.iter().map(|p| hub(p.port())).collect()
         }
     }
 
