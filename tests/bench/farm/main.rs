@@ -3,9 +3,9 @@
 //!
 //!     cargo run --release -p farmhand-tests --bin bench-farm -- [AGENTS [JOBS [SECONDS [ROUNDS]]]]
 //!
-//! At rest, with jobs that fire once a minute, at several sizes of the farm; a restart of the database with everybody
-//! reconnecting; directly and through PgBouncer, with prepared statements and without, in turn. `docs/lab/performance.md`
-//! says more.
+//! At rest, with jobs that fire once a minute, at several sizes of the farm, directly and through PgBouncer, with prepared
+//! statements and without, in turn; a restart of the database with everybody reconnecting. `docs/lab/performance.md` says
+//! more.
 
 mod agents;
 
@@ -58,7 +58,6 @@ async fn main() {
     for size in [agents / 100, agents / 10].into_iter().filter(|size| *size >= 5) {
         measure(&server, &direct, "directly", size, jobs, window).await;
     }
-    restart(&mut server, agents).await;
     let pooler = |settings: &[_]| {
         let few = [&[("default_pool_size", "20")], settings].concat();
         let pooler = Pooler::start(([127, 0, 0, 1], server.port()).into(), &few);
@@ -76,6 +75,7 @@ async fn main() {
             measure(&server, config, how, agents, jobs, window).await;
         }
     }
+    restart(&mut server, agents).await;
 }
 
 /// At rest, then with every job firing once a minute.
