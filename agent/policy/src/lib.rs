@@ -34,7 +34,6 @@ pub enum Policy {
         /// What it says.
         rules: Box<Rules>,
         /// The agent's own user, where it has no other rights: `*` does not mean it either.
-        #[serde(default)]
         apart: Option<u32>,
     },
     /// The file cannot be used: nobody at all.
@@ -51,34 +50,24 @@ pub struct Rules {
     /// Names; `*` is everybody but root.
     pub users: Vec<String>,
     /// Who runs what names no user; the agent's own user when absent.
-    #[serde(default)]
     pub default_user: Option<String>,
     /// What holds for every user that has no table of its own, key by key.
-    #[serde(default)]
     pub commands: Option<Vec<String>>,
     /// As [`UserRules::env_keep`].
-    #[serde(default)]
     pub env_keep: Option<Vec<String>>,
     /// As [`UserRules::shell`].
-    #[serde(default)]
     pub shell: Option<bool>,
     /// As [`UserRules::flows`].
-    #[serde(default)]
     pub flows: Option<bool>,
     /// As [`UserRules::no_new_privs`].
-    #[serde(default)]
     pub no_new_privs: Option<bool>,
     /// As [`UserRules::secrets`].
-    #[serde(default)]
     pub secrets: Option<Vec<String>>,
     /// As [`UserRules::limits`].
-    #[serde(default)]
     pub limits: Option<DefaultLimits>,
     /// Where jobs' secrets lie: one file each, for root alone.
-    #[serde(default)]
     pub secrets_dir: Option<PathBuf>,
     /// What prints a secret whose name is its last argument, where there is no directory of them.
-    #[serde(default)]
     pub secret_command: Option<Vec<String>>,
     /// Users with a table of their own.
     #[serde(default)]
@@ -90,25 +79,18 @@ pub struct Rules {
 #[serde(deny_unknown_fields)]
 pub struct UserRules {
     /// Patterns of the only programs that may be run, by their real paths.
-    #[serde(default)]
     pub commands: Option<Vec<String>>,
     /// Patterns of further variables that a definition may set for such a program.
-    #[serde(default)]
     pub env_keep: Option<Vec<String>>,
     /// Whether a string may be given to a shell; by default only where `commands` does not limit anything.
-    #[serde(default)]
     pub shell: Option<bool>,
     /// Whether flows and streams may run, whose engine begins their commands; by default as for `shell`.
-    #[serde(default)]
     pub flows: Option<bool>,
     /// Whether setuid programs have no effect; by default for everybody but root.
-    #[serde(default)]
     pub no_new_privs: Option<bool>,
     /// Patterns of the names of secrets that jobs may have; by default none.
-    #[serde(default)]
     pub secrets: Option<Vec<String>>,
     /// What holds for jobs whose definition names no limit.
-    #[serde(default)]
     pub limits: Option<DefaultLimits>,
 }
 

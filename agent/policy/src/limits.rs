@@ -9,7 +9,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct DefaultLimits {
     /// How many processes an attempt may have at once.
-    #[serde(default)]
     pub processes: Option<u32>,
     /// Bytes; a text such as "4GiB" in the file.
     #[serde(default, deserialize_with = "memory")]

@@ -26,7 +26,6 @@ pub struct Server {
     /// Those of them of which this role sees no more than that they are there.
     pub hidden_standbys: i64,
     /// What the furthest one behind has not yet on its disk; None also where the server does not tell.
-    #[serde(default)]
     pub standby_lag_bytes: Option<i64>,
     /// Its setting of that name.
     pub fsync: bool,
@@ -41,7 +40,6 @@ pub struct Server {
     /// Longer than this client is connected when a pooler lent the backend.
     pub backend_age_seconds: f64,
     /// The oldest one; none when there is none.
-    #[serde(default)]
     pub oldest_snapshot: Option<Snapshot>,
 }
 

@@ -35,7 +35,6 @@ pub struct Handed {
     /// Lines that are recorded as given up.
     pub recorded: Vec<u64>,
     /// Lines that failed in another run and are run again: these alone, as the list has them now.
-    #[serde(default)]
     pub only: Option<Vec<u64>>,
     /// How often the engine says that it lives, when somebody waits for it.
     pub alive_ms: Option<u64>,
