@@ -4,28 +4,19 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
-use farmhand_core::definition::{
-    Definitions, JobDefinition, JobSpec, PoolDefinition, TargetDefinition, load_with,
-};
-use farmhand_core::document::{Mistakes, Source};
 use farmhand_core::due;
-use farmhand_store::jobs::{ApplyOutcome, Blocked, JobChange, PoolChange, Scope, TargetChange, apply_signed};
+use farmhand_store::jobs::{ApplyOutcome, Blocked, JobChange, Scope, apply_signed};
 use farmhand_store::reading::{self, every};
-use farmhand_store::signatures::Signed;
 use farmhand_store::{Db, notify, restrictions, tables};
 use jiff::Timestamp;
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::apply_plan::{plan, show, summary};
-use super::apply_pools::{no_pool, plan_pools, pool_in_use, shared_pools, show_pools};
-use super::apply_source::{check_shared, check_sources, confirm, moves, needed, other_source, sources};
-use super::apply_targets::{no_target, plan_targets, shared_targets, show_targets};
+use super::apply_plan::{Kind, plan, plan_pools, plan_targets, shared_pools, shared_targets, show, summary};
+use super::apply_source::{check_shared, check_sources, confirm, moved, needed, other_source, sources};
+use super::job_files::{Files, Wanted, load, refuse};
 use super::rename::renames;
 use super::{DatabaseArgs, Exit, Failure, Outcome, job_files, out, progress, rename, sign, triggers};
 use farmhand_control::{due_now, jobs};
-
-pub(super) use super::apply_plan::{Kind, Step};
 
 #[derive(Args, Debug)]
 pub(crate) struct ApplyArgs {
@@ -54,28 +45,9 @@ pub(crate) struct ApplyArgs {
     trusted_keys: Option<PathBuf>,
 }
 
-/// A definition to be stored.
-#[derive(Clone, Debug)]
-pub(super) struct Wanted {
-    pub name: String,
-    pub spec: JobSpec,
-    pub source: String,
-    /// Who vouches for it.
-    pub signed: Option<Signed>,
-    /// What it was called before.
-    pub renamed_from: Option<String>,
-}
-
-/// All that files define.
-pub(super) struct Files {
-    pub jobs: Vec<Wanted>,
-    pub pools: Vec<PoolChange>,
-    pub targets: Vec<TargetChange>,
-}
-
 pub(super) async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool) -> Outcome {
     let names = sources(&args.path, args.source.as_deref(), args.prune)?;
-    let (files_read, all) = load_files(&args.path, &args.set, as_json)?;
+    let (files_read, all) = load(&args.path, &args.set, as_json)?;
     if args.dry_run {
         database.url().map_err(good_without_database)?;
     }
@@ -91,7 +63,7 @@ pub(super) async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool
     let present = jobs::all(&db).await?;
     triggers::check(&files_read, &all.jobs, &present, &scope)
         .map_err(|mistakes| refuse(&mistakes, as_json))?;
-    let mut wanted = files(&files_read, all);
+    let mut wanted = Files::of(&files_read, all);
     let renames = renames(&wanted.jobs, &present);
     let scope = Scope {
         renames: &renames,
@@ -103,31 +75,32 @@ pub(super) async fn run(database: &DatabaseArgs, args: &ApplyArgs, as_json: bool
     check_sources(&wanted.jobs, &present, &scope)?;
     sign::attach(&mut wanted.jobs, args.trusted_keys.as_deref())?;
     let steps = plan(&wanted.jobs, &present, &scope);
-    let there = every(|paging| {
+    let pool_rows = every(|paging| {
         let db = &db;
         async move { reading::pools(db, &paging).await }
     });
-    let there = there.await?.items;
-    let told = notify::targets(&db).await?;
-    let pools = plan_pools(&wanted.pools, &there, &scope);
-    let targets = plan_targets(&wanted.targets, &told, &scope);
-    check_shared(shared_pools(&pools, &there), &wanted.jobs, &present, &scope)?;
-    check_shared(shared_targets(&targets, &told), &wanted.jobs, &present, &scope)?;
+    let pool_rows = pool_rows.await?.items;
+    let target_rows = notify::targets(&db).await?;
+    let (pools_there, targets_there) = (shared_pools(&pool_rows), shared_targets(&target_rows));
+    let pools = plan_pools(&wanted.pools, &pools_there, &scope);
+    let targets = plan_targets(&wanted.targets, &targets_there, &scope);
+    check_shared("pool", &pools, &pools_there, &wanted.jobs, &present, &scope)?;
+    check_shared("target", &targets, &targets_there, &wanted.jobs, &present, &scope)?;
+    let all_steps = || pools.iter().chain(&targets).chain(&steps);
     if !as_json {
-        show_pools(&pools);
-        show_targets(&targets);
-        show(&steps);
+        show(all_steps());
     }
     check_tables(&db, &wanted.jobs).await?;
-    let changes = moves(&wanted, &present, &there, &told, &scope)
-        || steps.iter().any(|step| step.change != Kind::Unchanged)
+    let changes = moved(&wanted, &present, &pools_there, &targets_there, &scope)
         || wanted.jobs.iter().any(|job| job.signed.is_some())
-        || pools.iter().any(|step| step.change != Kind::Unchanged)
-        || targets.iter().any(|step| step.change != Kind::Unchanged);
+        || all_steps().any(|step| step.change != Kind::Unchanged);
     if changes && !args.dry_run {
-        let others = (pools.iter().filter(|step| step.change == Kind::Deleted).count())
-            + targets.iter().filter(|step| step.change == Kind::Deleted).count();
-        confirm(&steps, others, args)?;
+        let others = (pools.iter().chain(&targets))
+            .filter(|step| step.change == Kind::Deleted)
+            .count();
+        if !args.yes {
+            confirm(&steps, others)?;
+        }
         let work = store(&db, &wanted.jobs, Some(&wanted), scope);
         progress::during("applying", work).await?;
         if !scope.renames.is_empty() {
@@ -174,73 +147,6 @@ async fn check_tables(db: &Db, wanted: &[Wanted]) -> Result<(), Failure> {
         Some(failure) => Err(failure.next("nothing was applied; fix the table or the job file")),
         None => Ok(()),
     }
-}
-
-/// The definitions of all files.
-///
-/// # Errors
-/// Files that cannot be read, and every mistake in them.
-pub(super) fn read_files(
-    paths: &[PathBuf],
-    set: &job_files::SetArgs,
-    as_json: bool,
-) -> Result<Files, Failure> {
-    let (sources, all) = load_files(paths, set, as_json)?;
-    Ok(files(&sources, all))
-}
-
-fn load_files(
-    paths: &[PathBuf],
-    set: &job_files::SetArgs,
-    as_json: bool,
-) -> Result<(Vec<Source>, Definitions), Failure> {
-    let sources = job_files::read_all(paths)?;
-    let all = load_with(&sources, &set.vars()).map_err(|mistakes| refuse(&mistakes, as_json))?;
-    Ok((sources, all))
-}
-
-fn files(sources: &[Source], all: Definitions) -> Files {
-    let wanted = |job: JobDefinition| Wanted {
-        source: sources[job.source].name.clone(),
-        name: job.name,
-        spec: job.spec,
-        signed: None,
-        renamed_from: job.renamed_from,
-    };
-    let pool = |pool: PoolDefinition| PoolChange {
-        source: sources[pool.source].name.clone(),
-        name: pool.name,
-        size: pool.size,
-    };
-    let target = |target: TargetDefinition| TargetChange {
-        source: sources[target.source].name.clone(),
-        name: target.name,
-        spec: target.spec,
-    };
-    Files {
-        jobs: all.jobs.into_iter().map(wanted).collect(),
-        pools: all.pools.into_iter().map(pool).collect(),
-        targets: all.targets.into_iter().map(target).collect(),
-    }
-}
-
-fn refuse(mistakes: &Mistakes, as_json: bool) -> Failure {
-    if as_json {
-        out::json(&json!({"mistakes": mistakes.located()}));
-    } else {
-        let width = out::width().unwrap_or(120);
-        out::raw_err(mistakes.render(out::color(), width.into()).as_bytes());
-    }
-    let what = match mistakes.len() {
-        1 => "the job files have a mistake".to_owned(),
-        n => format!("the job files have {n} mistakes"),
-    };
-    Failure::usage(what).next("Nothing was applied; fix these errors")
-}
-
-/// A definition as the database has it.
-pub(super) fn value_of(spec: &impl Serialize) -> Value {
-    serde_json::to_value(spec).unwrap_or(Value::Null)
 }
 
 /// Applies in one transaction, with the pools and targets of the files when there are files, firing first what is
@@ -309,4 +215,26 @@ fn change(job: &Wanted, after: Timestamp) -> Result<JobChange, Failure> {
         next_run: due::next_run(&schedule, &policy, after),
         source: job.source.clone(),
     })
+}
+
+fn no_pool(job_id: &str, pool: &str) -> Failure {
+    Failure::new(Exit::Refused, "nothing was applied")
+        .why(format!("{job_id} needs the pool {pool}, and there is none"))
+        .next(format!("apply a file with [pool.{pool}] first"))
+}
+
+fn pool_in_use(pool: &str, runs: &[i64]) -> Failure {
+    let runs: Vec<String> = runs.iter().map(ToString::to_string).collect();
+    Failure::new(Exit::Refused, "nothing was applied")
+        .why(format!(
+            "the pool {pool} would be deleted, and runs are in it or wait for it: {}",
+            runs.join(", ")
+        ))
+        .next("wait for them, or `farmhand run cancel` them; `farmhand pool ls` shows who is in it")
+}
+
+fn no_target(job_id: &str, target: &str) -> Failure {
+    Failure::new(Exit::Refused, "nothing was applied")
+        .why(format!("{job_id} notifies {target}, and there is no such target"))
+        .next(format!("apply a file with [notify.{target}] first"))
 }

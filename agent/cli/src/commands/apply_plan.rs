@@ -1,18 +1,23 @@
 //! What applying job files would do, line by line.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use farmhand_core::definition::differences;
-use farmhand_store::jobs::{Listed, Scope};
+use farmhand_core::notify::TargetSpec;
+use farmhand_store::jobs::{Listed, PoolChange, Scope, TargetChange};
+use farmhand_store::notify::TargetRow;
+use farmhand_store::reading::PoolItem;
 use serde::Serialize;
 
-use super::apply::{Wanted, value_of};
+use super::job_files::{Wanted, value_of};
 use super::out;
 
 /// One line of the plan.
 #[derive(Debug, Serialize)]
 pub(super) struct Step {
-    job_id: String,
+    #[serde(flatten)]
+    pub(super) of: Of,
     pub(super) change: Kind,
     /// What it is called until now.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -23,6 +28,49 @@ pub(super) struct Step {
     /// Of a job to be deleted: where it runs now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) running_at: Option<String>,
+    /// Of a pool that stays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u32>,
+}
+
+impl Step {
+    fn new(of: Of, change: Kind) -> Self {
+        Self {
+            of,
+            change,
+            renamed_from: None,
+            keys: Vec::new(),
+            running_at: None,
+            size: None,
+        }
+    }
+}
+
+/// What kind of definition it is, and its name.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Of {
+    JobId(String),
+    Pool(String),
+    Target(String),
+}
+
+impl Of {
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::JobId(name) | Self::Pool(name) | Self::Target(name) => name,
+        }
+    }
+}
+
+impl fmt::Display for Of {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::JobId(name) => f.write_str(name),
+            Self::Pool(name) => write!(f, "pool {name}"),
+            Self::Target(name) => write!(f, "notify {name}"),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -47,17 +95,16 @@ pub(super) fn plan(wanted: &[Wanted], present: &[Listed], scope: &Scope<'_>) -> 
                 .get(job.name.as_str())
                 .map(|old| differences(&old.spec, &value_of(&job.spec)));
             let renamed = scope.renames.iter().find(|(_, name)| *name == job.name);
+            let change = match &keys {
+                None => Kind::Created,
+                Some(_) if renamed.is_some() => Kind::Updated,
+                Some(keys) if keys.is_empty() => Kind::Unchanged,
+                Some(_) => Kind::Updated,
+            };
             Step {
-                job_id: job.name.clone(),
                 renamed_from: renamed.map(|(former, _)| former.clone()),
-                change: match &keys {
-                    None => Kind::Created,
-                    Some(_) if renamed.is_some() => Kind::Updated,
-                    Some(keys) if keys.is_empty() => Kind::Unchanged,
-                    Some(_) => Kind::Updated,
-                },
                 keys: keys.unwrap_or_default(),
-                running_at: None,
+                ..Step::new(Of::JobId(job.name.clone()), change)
             }
         })
         .collect();
@@ -66,13 +113,84 @@ pub(super) fn plan(wanted: &[Wanted], present: &[Listed], scope: &Scope<'_>) -> 
         .filter(|(name, job)| scope.prunes(&job.source, Some(&job.job_id)) && !kept.contains(*name))
         .map(|(_, job)| job);
     steps.extend(gone.map(|job| Step {
-        job_id: job.job_id.clone(),
-        renamed_from: None,
-        change: Kind::Deleted,
-        keys: Vec::new(),
         running_at: job.running_at.clone(),
+        ..Step::new(Of::JobId(job.job_id.clone()), Kind::Deleted)
     }));
     steps
+}
+
+/// A pool or target that is there.
+pub(super) struct Shared<'a, V> {
+    pub name: &'a str,
+    pub source: &'a str,
+    /// That name it.
+    pub jobs: &'a [String],
+    pub value: V,
+}
+
+/// The pools, with the sizes of their files.
+pub(super) fn shared_pools(rows: &[PoolItem]) -> Vec<Shared<'_, u32>> {
+    let shared = rows.iter().map(|row| Shared {
+        name: &row.name,
+        source: &row.source,
+        jobs: &row.jobs,
+        value: row.file_size,
+    });
+    shared.collect()
+}
+
+/// The targets that files define.
+pub(super) fn shared_targets(rows: &[TargetRow]) -> Vec<Shared<'_, &TargetSpec>> {
+    let shared = rows.iter().filter_map(|row| {
+        Some(Shared {
+            name: &row.name,
+            source: &row.source,
+            jobs: &row.jobs,
+            value: row.spec.as_ref()?,
+        })
+    });
+    shared.collect()
+}
+
+/// As [`plan`], of pools.
+pub(super) fn plan_pools(wanted: &[PoolChange], there: &[Shared<'_, u32>], scope: &Scope<'_>) -> Vec<Step> {
+    let values = wanted.iter().map(|pool| (pool.name.as_str(), pool.size));
+    let step = |(name, change, size)| Step {
+        size,
+        ..Step::new(Of::Pool(name), change)
+    };
+    compare(values, there, scope).into_iter().map(step).collect()
+}
+
+/// As [`plan`], of targets of messages.
+pub(super) fn plan_targets(
+    wanted: &[TargetChange],
+    there: &[Shared<'_, &TargetSpec>],
+    scope: &Scope<'_>,
+) -> Vec<Step> {
+    let values = wanted.iter().map(|target| (target.name.as_str(), &target.spec));
+    let step = |(name, change, _)| Step::new(Of::Target(name), change);
+    compare(values, there, scope).into_iter().map(step).collect()
+}
+
+/// What files define against what is there; then what would be deleted.
+fn compare<'a, V: PartialEq + Copy>(
+    wanted: impl Iterator<Item = (&'a str, V)> + Clone,
+    there: &[Shared<'_, V>],
+    scope: &Scope<'_>,
+) -> Vec<(String, Kind, Option<V>)> {
+    let step = |(name, new): (&str, V)| {
+        let change = match there.iter().find(|old| old.name == name) {
+            None => Kind::Created,
+            Some(old) if old.value == new => Kind::Unchanged,
+            Some(_) => Kind::Updated,
+        };
+        (name.to_owned(), change, Some(new))
+    };
+    let gone = (there.iter())
+        .filter(|old| scope.prunes(old.source, None) && !wanted.clone().any(|(name, _)| name == old.name))
+        .map(|old| (old.name.to_owned(), Kind::Deleted, None));
+    wanted.clone().map(step).chain(gone).collect()
 }
 
 impl Kind {
@@ -86,14 +204,15 @@ impl Kind {
     }
 }
 
-pub(super) fn show(steps: &[Step]) {
+pub(super) fn show<'a>(steps: impl Iterator<Item = &'a Step>) {
     for step in steps {
-        let more = match (&step.running_at, &step.renamed_from) {
-            (Some(node), _) => format!("running at {node}"),
-            (None, Some(former)) => format!("renamed from {former}  {}", step.keys.join(", ")),
-            (None, None) => step.keys.join(", "),
+        let more = match (&step.running_at, &step.renamed_from, step.size) {
+            (Some(node), ..) => format!("running at {node}"),
+            (None, Some(former), _) => format!("renamed from {former}  {}", step.keys.join(", ")),
+            (None, None, Some(size)) => format!("size {size}"),
+            (None, None, None) => step.keys.join(", "),
         };
-        out::line(format!("{} {}  {more}", step.change.sign(), step.job_id).trim_end());
+        out::line(format!("{} {}  {more}", step.change.sign(), step.of).trim_end());
     }
 }
 

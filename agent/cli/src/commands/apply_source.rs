@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use farmhand_core::notify::TargetSpec;
 use farmhand_store::jobs::{Listed, PoolChange, Scope, TargetChange, User};
-use farmhand_store::notify::TargetRow;
-use farmhand_store::reading::PoolItem;
 
-use super::apply::{ApplyArgs, Files, Kind, Step, Wanted};
+use super::apply_plan::{Kind, Shared, Step};
+use super::job_files::{Files, Wanted};
 use super::{Exit, Failure, job_files, out, terminal};
 
 /// What the definitions of these files belong to.
@@ -25,23 +25,10 @@ pub(super) fn sources(paths: &[PathBuf], name: Option<&str>, prune: bool) -> Res
     Ok(paths.iter().map(|path| job_files::name_of(path)).collect())
 }
 
-impl Files {
-    /// All of it, whichever file it is in.
-    pub(super) fn belong_to(&mut self, source: &str) {
-        let jobs = self.jobs.iter_mut().map(|job| &mut job.source);
-        let pools = self.pools.iter_mut().map(|pool| &mut pool.source);
-        let targets = self.targets.iter_mut().map(|target| &mut target.source);
-        for of in jobs.chain(pools).chain(targets) {
-            source.clone_into(of);
-        }
-    }
-}
-
 /// Has a person agree to what is deleted; where there is none, `--yes` must say so.
-pub(super) fn confirm(steps: &[Step], others: usize, args: &ApplyArgs) -> Result<(), Failure> {
+pub(super) fn confirm(steps: &[Step], others: usize) -> Result<(), Failure> {
     let gone: Vec<&Step> = steps.iter().filter(|step| step.change == Kind::Deleted).collect();
-    let all = gone.len() + others;
-    if all == 0 || args.yes {
+    if gone.is_empty() && others == 0 {
         return Ok(());
     }
     let running = gone.iter().filter(|step| step.running_at.is_some()).count();
@@ -57,19 +44,13 @@ pub(super) fn confirm(steps: &[Step], others: usize, args: &ApplyArgs) -> Result
         0 => String::new(),
         n => format!(" ({n} running now)"),
     };
-    if !terminal::can_ask() {
-        return Err(Failure::new(
-            Exit::Refused,
-            format!("this would delete {what}{live}; nothing was applied"),
-        )
-        .why("there is no terminal to confirm it on")
-        .next("check the plan with --dry-run, then add --yes"));
-    }
-    let answer = terminal::ask(&format!("Delete {what}{live}? Their history stays. [y/N] "))?;
-    if answer.eq_ignore_ascii_case("y") {
-        return Ok(());
-    }
-    Err(Failure::new(Exit::Refused, "nothing was applied"))
+    let unasked = Failure::new(
+        Exit::Refused,
+        format!("this would delete {what}{live}; nothing was applied"),
+    );
+    let question = format!("Delete {what}{live}? Their history stays.");
+    let next = "check the plan with --dry-run, then add --yes";
+    terminal::agree(&question, "nothing was applied", unasked.next(next))
 }
 
 /// Refuses to change what another source defines.
@@ -84,19 +65,11 @@ pub(super) fn check_sources(wanted: &[Wanted], present: &[Listed], scope: &Scope
     }
 }
 
-/// A pool or target that is there.
-pub(super) struct Shared<'a> {
-    pub what: &'static str,
-    pub name: &'a str,
-    pub source: &'a str,
-    /// That name it.
-    pub jobs: &'a [String],
-    pub change: Kind,
-}
-
 /// Refuses to change a pool or target of another source, and to delete one that jobs outside of this apply need.
-pub(super) fn check_shared<'a>(
-    shared: impl Iterator<Item = Shared<'a>>,
+pub(super) fn check_shared<V>(
+    what: &str,
+    steps: &[Step],
+    there: &[Shared<'_, V>],
     wanted: &[Wanted],
     present: &[Listed],
     scope: &Scope<'_>,
@@ -109,24 +82,27 @@ pub(super) fn check_shared<'a>(
             source: listed.source.clone(),
         })
     };
-    for one in shared {
-        if one.change == Kind::Updated && scope.forbids(one.source) {
-            return Err(other_source(one.what, one.name, one.source));
+    for step in steps {
+        let Some(one) = there.iter().find(|one| one.name == step.of.name()) else {
+            continue;
+        };
+        if step.change == Kind::Updated && scope.forbids(one.source) {
+            return Err(other_source(what, one.name, one.source));
         }
         let user = one.jobs.iter().find_map(stays);
-        if let Some(by) = user.filter(|_| one.change == Kind::Deleted) {
-            return Err(needed(one.what, one.name, &by));
+        if let Some(by) = user.filter(|_| step.change == Kind::Deleted) {
+            return Err(needed(what, one.name, &by));
         }
     }
     Ok(())
 }
 
 /// Whether anything only changes hands.
-pub(super) fn moves(
+pub(super) fn moved(
     wanted: &Files,
     jobs: &[Listed],
-    pools: &[PoolItem],
-    targets: &[TargetRow],
+    pools: &[Shared<'_, u32>],
+    targets: &[Shared<'_, &TargetSpec>],
     scope: &Scope<'_>,
 ) -> bool {
     let job = |job: &Wanted| {
@@ -135,11 +111,11 @@ pub(super) fn moves(
     };
     let pool = |pool: &PoolChange| {
         let old = pools.iter().find(|old| old.name == pool.name);
-        old.is_some_and(|old| scope.moves(&old.source, &pool.source))
+        old.is_some_and(|old| scope.moves(old.source, &pool.source))
     };
     let target = |target: &TargetChange| {
         let old = targets.iter().find(|old| old.name == target.name);
-        old.is_some_and(|old| scope.moves(&old.source, &target.source))
+        old.is_some_and(|old| scope.moves(old.source, &target.source))
     };
     wanted.jobs.iter().any(job) || wanted.pools.iter().any(pool) || wanted.targets.iter().any(target)
 }

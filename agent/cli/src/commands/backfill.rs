@@ -107,19 +107,8 @@ fn confirm(args: &BackfillArgs, count: usize) -> Result<(), Failure> {
     if args.yes {
         return Ok(());
     }
-    if !terminal::can_ask() {
-        let what = format!("this would make {} of {}", out::count(count, "run"), args.name);
-        return Err(Failure::new(Exit::Refused, format!("{what}; no runs were made"))
-            .why("there is no terminal to confirm it on")
-            .next("add --yes"));
-    }
-    let answer = terminal::ask(&format!(
-        "Make {} of {}? [y/N] ",
-        out::count(count, "run"),
-        args.name
-    ))?;
-    if answer.eq_ignore_ascii_case("y") {
-        return Ok(());
-    }
-    Err(Failure::new(Exit::Refused, "no runs were made"))
+    let (nothing, runs) = ("no runs were made", out::count(count, "run"));
+    let what = format!("this would make {runs} of {}; {nothing}", args.name);
+    let unasked = Failure::new(Exit::Refused, what).next("add --yes");
+    terminal::agree(&format!("Make {runs} of {}?", args.name), nothing, unasked)
 }

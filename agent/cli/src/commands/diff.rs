@@ -11,8 +11,10 @@ use farmhand_store::{Db, notify, restrictions, signatures};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::apply::{Kind, Wanted, read_files, store, value_of};
+use super::apply::store;
+use super::apply_plan::{Kind, Of};
 use super::apply_source::sources;
+use super::job_files::{Wanted, read_files, value_of};
 use super::{Exit, Failure, Outcome, completion, job_files, out};
 use farmhand_control::jobs as found;
 
@@ -63,15 +65,6 @@ struct Diff {
     of: Of,
     change: Kind,
     keys: BTreeMap<String, Change>,
-}
-
-/// What kind of definition it is, and its name.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Of {
-    JobId(String),
-    Pool(String),
-    Target(String),
 }
 
 pub(super) async fn run(db: &Db, args: &DiffArgs, as_json: bool) -> Outcome {
@@ -209,13 +202,8 @@ fn changed(of: Of, keys: BTreeMap<String, Change>) -> Diff {
 }
 
 fn show(diff: &Diff) {
-    let what = match &diff.of {
-        Of::JobId(name) => name.clone(),
-        Of::Pool(name) => format!("pool {name}"),
-        Of::Target(name) => format!("notify {name}"),
-    };
     if diff.change != Kind::Unchanged {
-        out::line(&format!("{} {what}", diff.change.sign()));
+        out::line(&format!("{} {}", diff.change.sign(), diff.of));
     }
     for (key, change) in &diff.keys {
         out::line(&out::printable(&format!("  - {key} = {}", change.old)));

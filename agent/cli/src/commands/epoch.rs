@@ -40,7 +40,15 @@ pub(super) async fn run(args: &EpochArgs, as_json: bool) -> Outcome {
         return Ok(Exit::Ok);
     };
     let floor = floor(&shown, args.above)?;
-    confirm(&bump_danger(&shown, floor), args.yes)?;
+    if !args.yes {
+        let danger = bump_danger(&shown, floor);
+        let unasked = Failure::new(Exit::Refused, "nothing was done").why(&danger);
+        terminal::agree(
+            &format!("{danger}\nGo on?"),
+            "nothing was done",
+            unasked.next("add --yes"),
+        )?;
+    }
     let epoch = bump(&db, &shown, floor, &super::who()).await?;
     if as_json {
         out::json(&json!({"before": shown.epoch, "epoch": epoch, "fences_above": epoch << FENCE_BITS}));
@@ -90,21 +98,4 @@ fn show(shown: &Epoch, as_json: bool) {
             closed.map_or_else(|| "open".to_owned(), |why| format!("closed: {}", why.because())),
         ),
     ]);
-}
-
-fn confirm(danger: &str, yes: bool) -> Result<(), Failure> {
-    if yes {
-        return Ok(());
-    }
-    if !terminal::can_ask() {
-        return Err(Failure::new(Exit::Refused, "nothing was done")
-            .why(danger)
-            .why("there is no terminal to confirm it on")
-            .next("add --yes"));
-    }
-    let answer = terminal::ask(&format!("{danger}\nGo on? [y/N] "))?;
-    if answer.eq_ignore_ascii_case("y") {
-        return Ok(());
-    }
-    Err(Failure::new(Exit::Refused, "nothing was done"))
 }

@@ -1,13 +1,20 @@
-//! Which files a command that takes job files reads.
+//! Job files: which of them a command reads, and what they define.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
-use farmhand_core::document::Source;
+use farmhand_core::definition::{
+    Definitions, JobDefinition, JobSpec, PoolDefinition, TargetDefinition, load_with,
+};
+use farmhand_core::document::{Mistakes, Source};
+use farmhand_store::jobs::{PoolChange, TargetChange};
+use farmhand_store::signatures::Signed;
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::Failure;
+use super::{Failure, out};
 
 /// Reads `NAME=VALUE`.
 pub(super) fn pair(text: &str) -> Result<(String, String), String> {
@@ -28,6 +35,103 @@ impl SetArgs {
     pub(crate) fn vars(&self) -> BTreeMap<String, String> {
         self.set.iter().cloned().collect()
     }
+}
+
+/// A definition to be stored.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub name: String,
+    pub spec: JobSpec,
+    pub source: String,
+    /// Who vouches for it.
+    pub signed: Option<Signed>,
+    /// What it was called before.
+    pub renamed_from: Option<String>,
+}
+
+/// All that files define.
+pub(super) struct Files {
+    pub jobs: Vec<Wanted>,
+    pub pools: Vec<PoolChange>,
+    pub targets: Vec<TargetChange>,
+}
+
+impl Files {
+    /// With the source of each.
+    pub(super) fn of(sources: &[Source], all: Definitions) -> Self {
+        let wanted = |job: JobDefinition| Wanted {
+            source: sources[job.source].name.clone(),
+            name: job.name,
+            spec: job.spec,
+            signed: None,
+            renamed_from: job.renamed_from,
+        };
+        let pool = |pool: PoolDefinition| PoolChange {
+            source: sources[pool.source].name.clone(),
+            name: pool.name,
+            size: pool.size,
+        };
+        let target = |target: TargetDefinition| TargetChange {
+            source: sources[target.source].name.clone(),
+            name: target.name,
+            spec: target.spec,
+        };
+        Self {
+            jobs: all.jobs.into_iter().map(wanted).collect(),
+            pools: all.pools.into_iter().map(pool).collect(),
+            targets: all.targets.into_iter().map(target).collect(),
+        }
+    }
+
+    /// All of it, whichever file it is in.
+    pub(super) fn belong_to(&mut self, source: &str) {
+        let jobs = self.jobs.iter_mut().map(|job| &mut job.source);
+        let pools = self.pools.iter_mut().map(|pool| &mut pool.source);
+        let targets = self.targets.iter_mut().map(|target| &mut target.source);
+        for of in jobs.chain(pools).chain(targets) {
+            source.clone_into(of);
+        }
+    }
+}
+
+/// The definitions of all files.
+///
+/// # Errors
+/// Files that cannot be read, and every mistake in them.
+pub(super) fn read_files(paths: &[PathBuf], set: &SetArgs, as_json: bool) -> Result<Files, Failure> {
+    let (sources, all) = load(paths, set, as_json)?;
+    Ok(Files::of(&sources, all))
+}
+
+/// As [`read_files`], with the text of the files.
+pub(super) fn load(
+    paths: &[PathBuf],
+    set: &SetArgs,
+    as_json: bool,
+) -> Result<(Vec<Source>, Definitions), Failure> {
+    let sources = read_all(paths)?;
+    let all = load_with(&sources, &set.vars()).map_err(|mistakes| refuse(&mistakes, as_json))?;
+    Ok((sources, all))
+}
+
+/// Shows the mistakes, and counts them.
+pub(super) fn refuse(mistakes: &Mistakes, as_json: bool) -> Failure {
+    if as_json {
+        out::json(&json!({"mistakes": mistakes.located()}));
+    } else {
+        let width = out::width().unwrap_or(120);
+        out::raw_err(mistakes.render(out::color(), width.into()).as_bytes());
+    }
+    let what = match mistakes.len() {
+        1 => "the job files have a mistake".to_owned(),
+        n => format!("the job files have {n} mistakes"),
+    };
+    Failure::usage(what).next("Nothing was applied; fix these errors")
+}
+
+/// A definition as the database has it.
+pub(super) fn value_of(spec: &impl Serialize) -> Value {
+    serde_json::to_value(spec).unwrap_or(Value::Null)
 }
 
 /// The files of all paths, in the order given, each directory's by name.

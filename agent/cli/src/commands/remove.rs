@@ -54,17 +54,10 @@ fn confirm(names: &[String], running: usize, yes: bool) -> Result<(), Failure> {
         0 => names.join(", "),
         n => format!("{} ({n} running now; their runs go on)", names.join(", ")),
     };
-    if !terminal::can_ask() {
-        return Err(Failure::new(
-            Exit::Refused,
-            format!("this would delete {what}; nothing was deleted"),
-        )
-        .why("there is no terminal to confirm it on")
-        .next("add --yes"));
-    }
-    let answer = terminal::ask(&format!("Delete {what}? Their history stays. [y/N] "))?;
-    if answer.eq_ignore_ascii_case("y") {
-        return Ok(());
-    }
-    Err(Failure::new(Exit::Refused, "nothing was deleted"))
+    let unasked = Failure::new(
+        Exit::Refused,
+        format!("this would delete {what}; nothing was deleted"),
+    );
+    let question = format!("Delete {what}? Their history stays.");
+    terminal::agree(&question, "nothing was deleted", unasked.next("add --yes"))
 }

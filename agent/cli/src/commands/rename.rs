@@ -4,7 +4,7 @@ use farmhand_store::jobs::{ApplyOutcome, Listed, move_runs, rename};
 use farmhand_store::{Db, StoreError};
 use serde_json::json;
 
-use super::apply::Wanted;
+use super::job_files::Wanted;
 use super::{Exit, Failure, Outcome, out, progress};
 use farmhand_control::jobs;
 use farmhand_core::definition::check_name;

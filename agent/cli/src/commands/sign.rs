@@ -11,7 +11,7 @@ use clap::Args;
 use farmhand_store::signatures::Signed;
 use serde_json::json;
 
-use super::apply::{Wanted, read_files};
+use super::job_files::{Wanted, read_files};
 use super::{Exit, Failure, Outcome, job_files, key, out};
 use farmhand_policy::trust::{self, DEFAULT_FILE, Document, PrivateKey, Trust};
 

@@ -42,6 +42,20 @@ pub(crate) fn ask_secret(question: &str) -> Result<String, Failure> {
     answer
 }
 
+/// Has a person say yes, or else gives `refused`; where there is nobody to ask, gives `unasked`.
+///
+/// # Errors
+/// 4 when it is not agreed to.
+pub(super) fn agree(question: &str, refused: &str, unasked: Failure) -> Result<(), Failure> {
+    if !can_ask() {
+        return Err(unasked.why("there is no terminal to confirm it on"));
+    }
+    if ask(&format!("{question} [y/N] "))?.eq_ignore_ascii_case("y") {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Refused, refused))
+}
+
 /// Has the name of what is at stake typed, or given with `--confirm` where there is no terminal.
 ///
 /// # Errors
