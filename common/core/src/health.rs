@@ -1,7 +1,5 @@
 //! Whether a job and a node are well: the one decision that command line, page, API, metrics and verdict show.
 
-use serde::{Deserialize, Serialize};
-
 /// What is known about a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobFacts {
@@ -19,24 +17,24 @@ pub struct JobFacts {
     pub running: bool,
 }
 
-/// How a job is; what is worse comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobHealth {
-    /// Its instants pass and no agent fires them.
-    Late,
-    /// Its last firing failed.
-    Failing,
-    /// A run cannot start.
-    Waiting,
-    /// A run of it is under way.
-    Running,
-    /// Somebody paused it.
-    Paused,
-    /// Its definition says enabled = false.
-    Disabled,
-    /// None of the others.
-    Enabled,
+crate::words! {
+    /// How a job is; what is worse comes first.
+    JobHealth {
+        /// Its instants pass and no agent fires them.
+        Late = "late",
+        /// Its last firing failed.
+        Failing = "failing",
+        /// A run cannot start.
+        Waiting = "waiting",
+        /// A run of it is under way.
+        Running = "running",
+        /// Somebody paused it.
+        Paused = "paused",
+        /// Its definition says enabled = false.
+        Disabled = "disabled",
+        /// None of the others.
+        Enabled = "enabled",
+    }
 }
 
 crate::words! {
@@ -115,24 +113,7 @@ impl NodeState {
     }
 }
 
-impl std::fmt::Display for JobHealth {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 impl JobHealth {
-    /// Every state, what needs somebody first.
-    pub const ALL: [JobHealth; 7] = [
-        JobHealth::Late,
-        JobHealth::Failing,
-        JobHealth::Waiting,
-        JobHealth::Running,
-        JobHealth::Paused,
-        JobHealth::Disabled,
-        JobHealth::Enabled,
-    ];
-
     /// The state of a job with these facts.
     pub fn of(facts: &JobFacts) -> Self {
         match facts {
@@ -143,19 +124,6 @@ impl JobHealth {
             JobFacts { waiting: true, .. } => Self::Waiting,
             JobFacts { running: true, .. } => Self::Running,
             _ => Self::Enabled,
-        }
-    }
-
-    /// As it is stored, filtered by and shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Late => "late",
-            Self::Failing => "failing",
-            Self::Waiting => "waiting",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Disabled => "disabled",
-            Self::Enabled => "enabled",
         }
     }
 

@@ -76,14 +76,10 @@ impl Tone {
     pub fn of(word: &str) -> Option<Self> {
         let run = word.parse().map(RunState::tone);
         let node = || word.parse().map(NodeState::tone);
-        let job = || {
-            JobHealth::ALL
-                .into_iter()
-                .find(|job| job.as_str() == word)
-                .map(JobHealth::tone)
-        };
+        let job = || word.parse().map(JobHealth::tone);
         let level = || word.parse().map(Level::tone);
-        run.or_else(|_| node()).ok().or_else(job).or_else(|| level().ok())
+        let tone = run.or_else(|_| node()).or_else(|_| job());
+        tone.or_else(|_| level()).ok()
     }
 }
 

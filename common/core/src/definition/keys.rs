@@ -9,7 +9,8 @@ use super::check::{absolute_path, environment, expression, memory, stdin, timezo
 use super::needs::{rate, resource_name};
 use super::retry::EXAMPLE;
 use super::secrets::entries;
-use super::stream::{MAX_FAILURES, MAX_WORKERS, file};
+use super::stream::file;
+use super::stream_spec::{MAX_FAILURES, MAX_WORKERS};
 use super::table::{MAX_RUNNING, column, poll, qualified};
 use super::values::{address, child_name, days, file_name, topic, url};
 use crate::document::{Reader, Wrong, duration, filled, positive_duration, size};

@@ -35,6 +35,7 @@ mod secrets;
 mod spec;
 mod stored;
 mod stream;
+mod stream_spec;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -61,7 +62,7 @@ pub use placement::{NODE_LABEL, Placement};
 pub use pools::PoolDefinition;
 pub use schema::json_schema;
 pub use spec::*;
-pub use stream::StreamSpec;
+pub use stream_spec::StreamSpec;
 pub(crate) use table::table_name;
 pub use table::{MAX_ROW, TableSpec, parse_table_name};
 pub use triggers::{StoredJob, TriggerFault, check_triggers, trigger_faults, trigger_text};

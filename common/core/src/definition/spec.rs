@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::flow_spec::{FlowSpec, Resume};
 use super::placement::Placement;
-use super::stream::StreamSpec;
+use super::stream_spec::StreamSpec;
 use super::table::TableSpec;
 
 /// A job after validation: durations parsed, defaults filled in, references checked.
@@ -182,19 +182,20 @@ impl JobSpec {
     }
 }
 
-/// What happens to a due instant while an earlier run of the job has not ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Overlap {
-    /// The new instant is skipped.
-    #[default]
-    Skip,
-    /// Its run waits for the end of the earlier one.
-    Queue,
-    /// The earlier run is cancelled.
-    Replace,
-    /// Both run.
-    Allow,
+crate::words! {
+    /// What happens to a due instant while an earlier run of the job has not ended.
+    #[derive(Default)]
+    Overlap {
+        /// The new instant is skipped.
+        #[default]
+        Skip = "skip",
+        /// Its run waits for the end of the earlier one.
+        Queue = "queue",
+        /// The earlier run is cancelled.
+        Replace = "replace",
+        /// Both run.
+        Allow = "allow",
+    }
 }
 
 /// Which of the due instants that nobody was there to fire are still run.

@@ -50,7 +50,7 @@ pub(super) fn address(value: &DeValue<'_>) -> Result<String, Wrong> {
 
 /// What a target may choose.
 pub(super) fn topic(value: &DeValue<'_>) -> Result<String, Wrong> {
-    one_of(&Topic::ALL.map(Topic::as_str))(value)
+    one_of(&Topic::OFFERED.map(Topic::as_str))(value)
 }
 
 /// A file of the agents' directory of secrets. A name and no path: a job file must not make an agent read what

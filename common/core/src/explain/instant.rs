@@ -119,13 +119,12 @@ impl Walk {
             due::compile(&facts.job, &spec).is_ok_and(|(schedule, _)| is_instant(&schedule, at))
         });
         if let Some(dst) = other {
-            let word = if dst == DstPolicy::Both { "both" } else { "once" };
             self.open(Gate::Schedule, "the schedule has its time of day");
             self.closed(
                 Gate::Dst,
                 "a clock change repeats or removes the time, and `dst` leaves this occurrence out",
                 None,
-                format!("dst = \"{word}\" has it"),
+                format!("dst = \"{dst}\" has it"),
             );
             return;
         }

@@ -18,8 +18,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use serde::Serialize;
-
 use super::command::Command;
 use super::continuous::Rounds;
 use super::document::closest;
@@ -34,24 +32,15 @@ pub use rcorder::is_annotation;
 pub use scripts::{Script, Selection, doubtful, scripts};
 pub use tsort::add_pairs;
 
-/// Whether things are brought up or taken down; the argument that scripts are called with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// Forwards, with `start`.
-    #[default]
-    Start,
-    /// Backwards, with `stop`.
-    Stop,
-}
-
-impl Direction {
-    /// As logs and results say it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::Stop => "stop",
-        }
+crate::words! {
+    /// Whether things are brought up or taken down; the argument that scripts are called with.
+    #[derive(Default)]
+    Direction {
+        /// Forwards, with `start`.
+        #[default]
+        Start = "start",
+        /// Backwards, with `stop`.
+        Stop = "stop",
     }
 }
 

@@ -1,6 +1,5 @@
 //! Where messages go, as `[notify.NAME]` of a job file says.
 
-use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -8,30 +7,30 @@ use serde_json::Value;
 
 use crate::retry::full_jitter;
 
-/// What a message is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Topic {
-    /// The first failed run after a success.
-    Failure,
-    /// The first success after one of the others.
-    Recovery,
-    /// A run's node or warden was lost, and the run goes to another.
-    Takeover,
-    /// A scheduled job has not succeeded when it should have.
-    Deadline,
-    /// A run takes longer than usual.
-    Slow,
-    /// Somebody asked for it.
-    Test,
-    /// Of a newer release.
-    #[serde(other)]
-    Other,
+crate::words! {
+    /// What a message is about.
+    Topic {
+        /// The first failed run after a success.
+        Failure = "failure",
+        /// The first success after one of the others.
+        Recovery = "recovery",
+        /// A run's node or warden was lost, and the run goes to another.
+        Takeover = "takeover",
+        /// A scheduled job has not succeeded when it should have.
+        Deadline = "deadline",
+        /// A run takes longer than usual.
+        Slow = "slow",
+        /// Somebody asked for it.
+        Test = "test",
+        /// Of a newer release.
+        #[serde(other)]
+        Other = "other",
+    }
 }
 
 impl Topic {
     /// Those that a target may choose from.
-    pub const ALL: [Self; 5] = [
+    pub const OFFERED: [Self; 5] = [
         Self::Failure,
         Self::Recovery,
         Self::Takeover,
@@ -40,50 +39,15 @@ impl Topic {
     ];
     /// Those of a target that chooses none: what is longer than usual may be no trouble.
     pub const CHOSEN: [Self; 4] = [Self::Failure, Self::Recovery, Self::Takeover, Self::Deadline];
-
-    /// As it is stored and written in job files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Failure => "failure",
-            Self::Recovery => "recovery",
-            Self::Takeover => "takeover",
-            Self::Deadline => "deadline",
-            Self::Slow => "slow",
-            Self::Test => "test",
-            Self::Other => "other",
-        }
-    }
 }
 
-impl fmt::Display for Topic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-/// How a message travels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Channel {
-    /// A POST of JSON.
-    Webhook,
-    /// A mail.
-    Email,
-}
-
-impl Channel {
-    /// As it is stored and shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Webhook => "webhook",
-            Self::Email => "email",
-        }
-    }
-}
-
-impl fmt::Display for Channel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+crate::words! {
+    /// How a message travels.
+    Channel {
+        /// A POST of JSON.
+        Webhook = "webhook",
+        /// A mail.
+        Email = "email",
     }
 }
 

@@ -12,19 +12,19 @@ use jiff::tz::TimeZone;
 
 use super::civil::DAY;
 use super::cron::Cron;
-use serde::{Deserialize, Serialize};
 
-/// What becomes of local times that a change of the clock makes twice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DstPolicy {
-    /// A skipped time runs right after, a repeated one the first time.
-    #[default]
-    Once,
-    /// A skipped time does not run, a repeated one runs the first time.
-    Skip,
-    /// A repeated time runs twice.
-    Both,
+crate::words! {
+    /// What becomes of local times that a change of the clock makes twice.
+    #[derive(Default)]
+    DstPolicy {
+        /// A skipped time runs right after, a repeated one the first time.
+        #[default]
+        Once = "once",
+        /// A skipped time does not run, a repeated one runs the first time.
+        Skip = "skip",
+        /// A repeated time runs twice.
+        Both = "both",
+    }
 }
 
 /// cron treats a change as a correction of the clock when the new minute is more than 180 minutes from the

@@ -116,7 +116,7 @@ mod tests {
             assert_eq!(node(state.as_str()).word, state.as_str());
         }
         for state in JobHealth::ALL {
-            assert_eq!(health(state).word, state.as_str());
+            assert_eq!(health(*state).word, state.as_str());
         }
     }
 }
