@@ -1,5 +1,6 @@
 //! A claimed run, and the names by which an attempt of it is known.
 
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -61,7 +62,6 @@ pub struct Claimed {
     /// How many runs its firing made.
     pub instances: i32,
     /// The only node that may run it.
-    #[serde(default)]
     pub node: Option<String>,
     /// The instant that it is for.
     pub due_at: Timestamp,
@@ -101,7 +101,6 @@ pub struct Claimed {
     /// When the claim was made, by the database's clock.
     pub claimed_at: Timestamp,
     /// Who vouches for the definition; read only where signatures are asked for.
-    #[serde(default)]
     pub signed: Option<Signed>,
 }
 
@@ -169,4 +168,10 @@ pub struct AttemptRef {
     pub attempt: i32,
     /// Of its claim.
     pub fence: i64,
+}
+
+impl fmt::Display for AttemptRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} run {} attempt {}", self.job_id, self.run_id, self.attempt)
+    }
 }

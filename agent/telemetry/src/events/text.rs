@@ -50,66 +50,36 @@ impl std::fmt::Display for Text<'_> {
                 takeover,
             } => write!(
                 f,
-                "claimed {} run {} attempt {} fence {} ({} ms after due){}",
-                a.job_id,
-                a.run_id,
-                a.attempt,
+                "claimed {a} fence {} ({} ms after due){}",
                 a.fence,
                 lag.as_millis(),
                 takeover.map_or("", |_| ", a takeover")
             ),
-            Event::Started { attempt: a, pid } => {
-                write!(
-                    f,
-                    "started {} run {} attempt {} as pid {pid}",
-                    a.job_id, a.run_id, a.attempt
-                )
-            }
+            Event::Started { attempt: a, pid } => write!(f, "started {a} as pid {pid}"),
             Event::Ended {
                 attempt: a,
                 outcome,
                 ran,
                 detail,
             } => {
-                write!(f, "{} run {} attempt {} {outcome}", a.job_id, a.run_id, a.attempt)?;
+                write!(f, "{a} {outcome}")?;
                 ran.map_or(Ok(()), |ran| write!(f, " after {ran:.3?} {detail}"))
             }
             Event::Retrying {
                 attempt: a,
                 outcome,
                 delay,
-            } => {
-                write!(
-                    f,
-                    "{} run {} attempt {} {outcome}; again in {delay:.1?}",
-                    a.job_id, a.run_id, a.attempt
-                )
-            }
-            Event::TimedOut { attempt: a, progress } => write!(
-                f,
-                "{} run {} attempt {} {}",
-                a.job_id,
-                a.run_id,
-                a.attempt,
-                if *progress {
-                    "made no progress for too long"
-                } else {
-                    "ran past its timeout"
-                }
-            ),
+            } => write!(f, "{a} {outcome}; again in {delay:.1?}"),
+            Event::TimedOut {
+                attempt: a,
+                progress: true,
+            } => write!(f, "{a} made no progress for too long"),
+            Event::TimedOut { attempt: a, .. } => write!(f, "{a} ran past its timeout"),
             Event::UserRefused { attempt: a, why, .. } | Event::DefinitionRefused { attempt: a, why } => {
-                write!(f, "{} run {} attempt {}: {why}", a.job_id, a.run_id, a.attempt)
+                write!(f, "{a}: {why}")
             }
-            Event::ChildKilled { attempt: a, what, .. } => {
-                write!(f, "{} run {} attempt {}: {what}", a.job_id, a.run_id, a.attempt)
-            }
-            Event::AttemptLost { attempt: a, why } => {
-                write!(
-                    f,
-                    "{} run {} attempt {} is lost: {why}",
-                    a.job_id, a.run_id, a.attempt
-                )
-            }
+            Event::ChildKilled { attempt: a, what, .. } => write!(f, "{a}: {what}"),
+            Event::AttemptLost { attempt: a, why } => write!(f, "{a} is lost: {why}"),
             Event::Released { runs, why, .. } => write!(f, "gave back {runs} claimed runs unstarted: {why}"),
             Event::Fenced {
                 op,
