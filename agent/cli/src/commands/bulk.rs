@@ -2,7 +2,6 @@
 
 use clap::Args;
 use farmhand_control::bulk::{self, BulkAction, Picked, counted};
-use farmhand_control::past_moment;
 use farmhand_core::run::RunState;
 use farmhand_store::{Db, reading};
 
@@ -55,19 +54,14 @@ impl Chosen {
         bulk: BulkAction,
     ) -> Result<(bulk::Chosen, Vec<i64>), Failure> {
         let now = reading::now(db).await?;
-        let time = |flag, text: &Option<String>| {
-            let text = text.as_deref();
-            text.map(|text| past_moment(flag, text, now, out::zone()))
-                .transpose()
-        };
         let chosen = bulk::Chosen {
             job: self.job.clone(),
             states: self.state.clone(),
             node: self.node.clone(),
             label: self.label.clone(),
             param: self.param.clone(),
-            since: time("--since", &self.since)?,
-            until: time("--until", &self.until)?,
+            since: out::past("--since", self.since.as_deref(), now)?,
+            until: out::past("--until", self.until.as_deref(), now)?,
             ..bulk::Chosen::default()
         };
         let runs = chosen.find(db, bulk, MOST).await?;
@@ -93,18 +87,10 @@ fn confirm(runs: &[Picked], bulk: BulkAction) -> Result<(), Failure> {
     if runs.len() > NAMED {
         shown.push(format!("and {} more", runs.len() - NAMED));
     }
-    if !terminal::can_ask() {
-        return Err(
-            Failure::new(Exit::Refused, format!("this would {would}; nothing was {not}"))
-                .why(shown.join("\n"))
-                .why("there is no terminal to confirm it on")
-                .next("add --yes"),
-        );
+    let nothing = format!("nothing was {not}");
+    let unasked = Failure::new(Exit::Refused, format!("this would {would}; {nothing}")).why(shown.join("\n"));
+    if terminal::can_ask() {
+        out::note(&shown.join("\n"));
     }
-    out::note(&shown.join("\n"));
-    let answer = terminal::ask(&format!("{asked}? [y/N] "))?;
-    if answer.eq_ignore_ascii_case("y") {
-        return Ok(());
-    }
-    Err(Failure::new(Exit::Refused, format!("nothing was {not}")))
+    terminal::agree(&format!("{asked}?"), &nothing, unasked.next("add --yes"))
 }

@@ -8,6 +8,7 @@ use farmhand_core::document::parse_duration;
 use farmhand_store::Db;
 use farmhand_store::reading::{NodeItem, NodeState};
 
+use super::follow::expiry;
 use super::progress::Progress;
 use super::{Exit, Failure, Outcome, act, completion, node, out};
 
@@ -84,12 +85,5 @@ async fn until_drained(db: &Db, address: &str) -> Result<NodeItem, Failure> {
             Err(failure) => return Err(failure),
         }
         tokio::time::sleep(PAUSE).await;
-    }
-}
-
-async fn expiry(limit: Option<Duration>) {
-    match limit {
-        Some(limit) => tokio::time::sleep(limit).await,
-        None => std::future::pending().await,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
-use farmhand_control::{jobs, nodes, past_moment};
+use farmhand_control::{jobs, nodes};
 use farmhand_store::audit::{Entry, audit};
 use farmhand_store::events::Recorded;
 use farmhand_store::reading::{self, EventsFilter, Paging, events_after, upto};
@@ -65,19 +65,14 @@ pub(super) async fn run(args: &EventsArgs, as_json: bool) -> Outcome {
         jobs::known(db, job).await?;
     }
     let now = reading::now(db).await?;
-    let time = |flag, text: &Option<String>| {
-        let text = text.as_deref();
-        text.map(|text| past_moment(flag, text, now, out::zone()))
-            .transpose()
-    };
     let filter = &EventsFilter {
         job: args.job.clone(),
         run: args.run,
         node: args.node.clone(),
         kinds: args.kind.iter().cloned().collect(),
         severity: None,
-        since: time("--since", &args.since)?,
-        until: time("--until", &args.until)?,
+        since: out::past("--since", args.since.as_deref(), now)?,
+        until: out::past("--until", args.until.as_deref(), now)?,
     };
     if args.audit {
         return show_audit(db, filter, args.limit, as_json).await;

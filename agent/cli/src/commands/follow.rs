@@ -9,7 +9,6 @@ use farmhand_core::run::RunState;
 use farmhand_store::reading::{self, RunRow};
 use farmhand_store::{Db, StoreError};
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::logs::Printer;
 use super::progress::Progress;
@@ -193,9 +192,10 @@ async fn look(
     Ok(Some((row, printed)))
 }
 
-async fn expiry(limit: Option<Duration>) {
+/// Waits this long, or for ever.
+pub(super) async fn expiry(limit: Option<Duration>) {
     match limit {
-        Some(limit) => tokio::time::sleep_until(Instant::now() + limit).await,
+        Some(limit) => tokio::time::sleep(limit).await,
         None => std::future::pending().await,
     }
 }

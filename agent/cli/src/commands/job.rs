@@ -1,5 +1,6 @@
 //! `farmhand job`: definitions, and what people do with them.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use farmhand_core::definition::{Overlap, job_keys, parse_params};
 use farmhand_store::Db;
@@ -100,8 +101,10 @@ struct RunArgs {
     idempotency_key: Option<String>,
     /// What else of the job is live: run beside it, or only if there is nothing (skip), after it (queue), instead of it
     /// (replace)
-    #[arg(long, value_name = "RULE", default_value = "allow", value_parser = ["allow", "skip", "queue", "replace"])]
-    overlap: String,
+    #[arg(long, value_name = "RULE", default_value = "allow",
+        value_parser = PossibleValuesParser::new(Overlap::ALL.iter().map(|word| word.as_str()))
+            .try_map(|word| word.parse::<Overlap>()))]
+    overlap: Overlap,
     #[command(flatten)]
     follow: Follow,
 }
@@ -229,12 +232,7 @@ async fn submit(db: &Db, args: &RunArgs, as_json: bool) -> Outcome {
     let action = Action::Submit {
         job: args.name.clone(),
         params,
-        overlap: match args.overlap.as_str() {
-            "skip" => Overlap::Skip,
-            "queue" => Overlap::Queue,
-            "replace" => Overlap::Replace,
-            _ => Overlap::Allow,
-        },
+        overlap: args.overlap,
     };
     let answer = act::act(db, &action, args.idempotency_key.as_deref()).await?;
     follow(db, act::made(&answer), &args.follow, as_json).await

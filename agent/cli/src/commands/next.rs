@@ -1,6 +1,7 @@
 //! `farmhand next`: when a schedule fires.
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use farmhand_control::moment;
 use farmhand_core::definition::DstPolicy;
 use farmhand_core::schedule::{ExpressionError, ParseContext, Schedule, ScheduleError};
@@ -21,8 +22,10 @@ pub(crate) struct NextArgs {
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     tz: String,
     /// What clock changes do to fixed times
-    #[arg(long, default_value = "once", value_parser = ["once", "skip", "both"])]
-    dst: String,
+    #[arg(long, default_value = "once",
+        value_parser = PossibleValuesParser::new(DstPolicy::ALL.iter().map(|word| word.as_str()))
+            .try_map(|word| word.parse::<DstPolicy>()))]
+    dst: DstPolicy,
     /// Only times after this one: RFC 3339, or a local date or time in --tz [default: now]
     #[arg(long, value_name = "T")]
     pub(super) from: Option<String>,
@@ -47,15 +50,10 @@ impl NextArgs {
 
 /// `next --expr`; needs no database.
 pub(crate) fn run_expr(args: &NextArgs, as_json: bool) -> Outcome {
-    let dst = match args.dst.as_str() {
-        "skip" => DstPolicy::Skip,
-        "both" => DstPolicy::Both,
-        _ => DstPolicy::Once,
-    };
     let context = ParseContext {
         job: &args.name,
         timezone: &args.tz,
-        dst,
+        dst: args.dst,
         ..ParseContext::default()
     };
     let schedule = Schedule::parse(&args.expr, &context).map_err(refused)?;

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::OnceLock;
 
+use farmhand_control::{Refusal, past_moment};
 pub(crate) use farmhand_core::sanitize::printable;
 pub(crate) use farmhand_core::text::{count, count_of, span};
 pub(crate) use farmhand_os::terminal::width;
@@ -89,6 +90,11 @@ pub(crate) fn in_utc() {
 /// The zone of people's times: that of TZ or of this machine.
 pub(crate) fn zone() -> &'static TimeZone {
     ZONE.get_or_init(|| TimeZone::try_system().unwrap_or(TimeZone::UTC))
+}
+
+/// The moment of the past that a flag gives, as people write it in that zone.
+pub(crate) fn past(flag: &str, text: Option<&str>, now: Timestamp) -> Result<Option<Timestamp>, Refusal> {
+    text.map(|text| past_moment(flag, text, now, zone())).transpose()
 }
 
 /// A moment for people, to the second, with its offset.

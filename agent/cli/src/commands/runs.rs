@@ -2,7 +2,6 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use farmhand_control::past_moment;
 use farmhand_core::document::size_about;
 use farmhand_core::run::RunState;
 use farmhand_core::stream::Checkpoint;
@@ -94,18 +93,13 @@ pub(super) async fn list(db: &Db, args: &ListArgs, as_json: bool) -> Outcome {
         jobs::known(db, job).await?;
     }
     let now = reading::now(db).await?;
-    let time = |flag, text: &Option<String>| {
-        let text = text.as_deref();
-        text.map(|text| past_moment(flag, text, now, out::zone()))
-            .transpose()
-    };
     let filter = &RunFilter {
         job: args.job.clone(),
         states: args.state.clone(),
         node: args.node.clone(),
         kind: None,
-        since: time("--since", &args.since)?,
-        until: time("--until", &args.until)?,
+        since: out::past("--since", args.since.as_deref(), now)?,
+        until: out::past("--until", args.until.as_deref(), now)?,
         key: args.key.clone(),
         label: args.label.clone(),
         param: args.param.clone(),
