@@ -6,12 +6,9 @@ use farmhand_core::run::RunState;
 use farmhand_core::text::shell_word;
 use farmhand_store::Db;
 use farmhand_store::reading::{self, Paging, RunFilter, RunItem};
-use farmhand_store::restrictions::{self, About};
 use jiff::Timestamp;
 
-use crate::many::Many;
-use crate::perform::Said;
-use crate::{By, Kind, Refusal, jobs as job, runs};
+use crate::{Kind, Refusal, jobs as job, runs};
 
 /// Rows of a page.
 const PAGE: i64 = 1_000;
@@ -212,83 +209,4 @@ pub fn counted(runs: &[Picked]) -> String {
         [one] => format!("{runs} of {one}"),
         more => format!("{runs} of {} jobs", more.len()),
     }
-}
-
-/// Most runs of one request: it is answered within the time that a client waits.
-const MANY: usize = 1_000;
-
-/// Does it to each of them; those that do not allow it any more are counted.
-///
-/// # Errors
-/// As [`Chosen::find`].
-pub(crate) async fn perform(
-    db: &Db,
-    bulk: BulkAction,
-    chosen: &Chosen,
-    from_failed: bool,
-    by: By<'_>,
-    commit: bool,
-) -> Result<Said, Refusal> {
-    let items = chosen.find(db, bulk, MANY).await?;
-    let jobs: BTreeSet<&str> = items.iter().map(|run| run.job_id.as_str()).collect();
-    let jobs: Vec<&str> = jobs.into_iter().collect();
-    let allowed = restrictions::allowed(db, &jobs).await?;
-    let (items, beyond): (Vec<_>, Vec<_>) = items.into_iter().partition(|run| allowed.contains(&run.job_id));
-    // Of those that are named none may be missing from what is done.
-    if let Some(run) = beyond.first().filter(|_| !chosen.runs.is_empty()) {
-        restrictions::allow(db, About::Job(&run.job_id)).await?;
-    }
-    // What ended, or has not ended, since it was ticked.
-    let (items, others): (Vec<_>, Vec<_>) =
-        (items.into_iter()).partition(|run| run.state.is_final() == (bulk == BulkAction::Retry));
-    if items.is_empty() && !beyond.is_empty() {
-        return Ok(format!(
-            "{} match, which you may not act on; there is nothing to do",
-            counted(&beyond)
-        )
-        .into());
-    }
-    if items.is_empty() {
-        return Ok("no run matches; there is nothing to do".to_owned().into());
-    }
-    let of = counted(&items);
-    let unsure = items
-        .iter()
-        .filter(|run| matches!(run.state, RunState::Succeeded | RunState::Lost));
-    let unsure = unsure.count();
-    let twice = (bulk == BulkAction::Retry && unsure > 0)
-        .then(|| format!("{unsure} of them succeeded or were lost: what they did may be done again"));
-    let (mut done, mut refused) = (Vec::new(), others.len());
-    if commit {
-        let numbers: Vec<i64> = items.iter().map(|run| run.run_id).collect();
-        let many = Many::begin(db, bulk, chosen, &numbers, by.who).await?;
-        for run in &numbers {
-            match many.act(db, *run, from_failed, by.once).await {
-                Ok((run, _)) => done.push(run),
-                Err(Refusal::Said { .. }) => refused += 1,
-                Err(Refusal::Store(error) | Refusal::Partly { error, .. }) => {
-                    return Err(many.stopped(done.len(), error));
-                }
-            }
-        }
-    }
-    let mut what = match (bulk, commit) {
-        (BulkAction::Cancel, false) => format!(
-            "{of} end: what waits does not start, what runs gets SIGTERM, and SIGKILL after its grace"
-        ),
-        (BulkAction::Retry, false) => format!("{of} are run again, with their parameters, as new runs"),
-        (BulkAction::Cancel, true) => format!("{of}: {} cancelled", done.len()),
-        (BulkAction::Retry, true) => format!("{of}: {} run again", done.len()),
-    };
-    if !beyond.is_empty() {
-        what.push_str(&format!("; not {}, which you may not act on", counted(&beyond)));
-    }
-    if refused > 0 {
-        what.push_str(&format!("; {refused} could not be, because of how they are now"));
-    }
-    Ok(Said {
-        what,
-        twice,
-        runs: done,
-    })
 }

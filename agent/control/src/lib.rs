@@ -110,6 +110,8 @@ pub enum Action {
     Release {
         /// Its address.
         node: String,
+        /// This session, and no later one; without it the present one.
+        session: Option<i64>,
         /// The address once more, typed.
         confirm: Option<String>,
     },
@@ -217,13 +219,10 @@ impl Action {
                     let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                     text.push_str(&format!(" -p {}", shell_word(&format!("{name}={plain}"))));
                 }
-                let rule = match overlap {
-                    Overlap::Allow => "",
-                    Overlap::Skip => " --overlap skip",
-                    Overlap::Queue => " --overlap queue",
-                    Overlap::Replace => " --overlap replace",
-                };
-                text + rule
+                if *overlap != Overlap::Allow {
+                    text.push_str(&format!(" --overlap {overlap}"));
+                }
+                text
             }
             Self::Cancel { run: id, firing } => run("farmhand run cancel", *id) + flag(*firing, " --firing"),
             Self::Retry { run: id, from_failed } => {

@@ -1,98 +1,166 @@
-//! What is done to many runs is told by one event.
+//! Many runs are cancelled or run again, each by itself; one event tells of them.
 
 use std::collections::BTreeSet;
 
-use farmhand_store::jobs::{self, Once};
+use farmhand_core::run::RunState;
+use farmhand_store::jobs;
+use farmhand_store::restrictions::{self, About};
 use farmhand_store::{Db, StoreError};
 use serde_json::json;
 
-use crate::{BulkAction, Chosen, Refusal, runs};
+use crate::bulk::{BulkAction, Chosen, counted};
+use crate::perform::Said;
+use crate::{By, Refusal, runs};
 
-/// Cancels or retries several runs under one event. The event is written before the first run is touched.
-pub struct Many<'a> {
+/// Cancels or retries each of these runs. Of several tells one event, written before the first of them is touched; a run
+/// by itself has the event of its own. `told` hears what became of each: the run that was cancelled or made and a
+/// sentence, or why it was not.
+///
+/// # Errors
+/// When the database fails; it says how many were done.
+pub async fn each(
+    db: &Db,
     bulk: BulkAction,
-    of: usize,
-    who: &'a str,
+    chosen: &Chosen,
+    runs: &[i64],
+    from_failed: bool,
+    by: By<'_>,
+    mut told: impl FnMut(i64, Result<(i64, String), Refusal>),
+) -> Result<(), Refusal> {
+    let many = runs.len() > 1;
+    if many {
+        tell(db, bulk, chosen, runs, by.who).await?;
+    }
+    let mut done = 0;
+    for run in runs.iter().copied() {
+        let result = match bulk {
+            BulkAction::Cancel => cancel(db, run, many, by.who).await,
+            BulkAction::Retry => retry(db, run, many, from_failed, by).await,
+        };
+        if let Err(Refusal::Store(error) | Refusal::Partly { error, .. }) = result {
+            return Err(stopped(bulk, done, runs.len(), error));
+        }
+        done += usize::from(result.is_ok());
+        told(run, result);
+    }
+    Ok(())
 }
 
-impl<'a> Many<'a> {
-    /// One run by itself has the event of its own.
-    ///
-    /// # Errors
-    /// When the database does not take the event: nothing is done.
-    pub async fn begin(
-        db: &Db,
-        bulk: BulkAction,
-        chosen: &Chosen,
-        runs: &[i64],
-        who: &'a str,
-    ) -> Result<Self, Refusal> {
-        let many = Self {
-            bulk,
-            of: runs.len(),
-            who,
-        };
-        if many.is_told() {
-            let kind = match bulk {
-                BulkAction::Cancel => "cancel_many",
-                BulkAction::Retry => "retry_many",
-            };
-            let options = chosen.options();
-            let filter = options.trim().strip_suffix(" --yes");
-            let detail = json!({"by": who, "runs": runs.len(), "chosen": filter, "numbers": numbers(runs)});
-            jobs::tell_many(db, kind, chosen.job.as_deref(), &detail).await?;
+async fn tell(db: &Db, bulk: BulkAction, chosen: &Chosen, runs: &[i64], who: &str) -> Result<(), Refusal> {
+    let kind = match bulk {
+        BulkAction::Cancel => "cancel_many",
+        BulkAction::Retry => "retry_many",
+    };
+    let options = chosen.options();
+    let filter = options.trim().strip_suffix(" --yes");
+    let detail = json!({"by": who, "runs": runs.len(), "chosen": filter, "numbers": numbers(runs)});
+    Ok(jobs::tell_many(db, kind, chosen.job.as_deref(), &detail).await?)
+}
+
+async fn cancel(db: &Db, run: i64, many: bool, who: &str) -> Result<(i64, String), Refusal> {
+    let outcome = jobs::cancel_one(db, run, who, many).await?;
+    Ok((run, runs::cancelled(run, outcome)?))
+}
+
+async fn retry(
+    db: &Db,
+    run: i64,
+    many: bool,
+    from_failed: bool,
+    by: By<'_>,
+) -> Result<(i64, String), Refusal> {
+    let new = runs::again(
+        run,
+        jobs::retry_one(db, run, by.who, from_failed, by.once, many).await?,
+    )?;
+    Ok((new, format!("run {run} is run again as run {new}")))
+}
+
+/// The database failed after so many of them.
+fn stopped(bulk: BulkAction, done: usize, of: usize, error: StoreError) -> Refusal {
+    let done = match bulk {
+        BulkAction::Cancel => {
+            format!("{done} of {of} runs had been cancelled; the same again cancels the rest")
         }
-        Ok(many)
-    }
+        BulkAction::Retry => format!(
+            "{done} of {of} runs had been run again: look at the newest runs before you choose the rest"
+        ),
+    };
+    Refusal::Partly { done, error }
+}
 
-    fn is_told(&self) -> bool {
-        self.of > 1
-    }
+/// Most runs of one request: it is answered within the time that a client waits.
+const MANY: usize = 1_000;
 
-    /// Does it to one of them; answers with the run that was cancelled or made, and a sentence.
-    ///
-    /// # Errors
-    /// As [`runs::retry`]; 4 for a run to be cancelled that has ended.
-    pub async fn act(
-        &self,
-        db: &Db,
-        run: i64,
-        from_failed: bool,
-        once: Option<Once<'_>>,
-    ) -> Result<(i64, String), Refusal> {
-        let who = self.who;
-        if self.bulk == BulkAction::Cancel {
-            let outcome = if self.is_told() {
-                jobs::cancel_one_of_many(db, run, who).await?
-            } else {
-                jobs::cancel(db, run, who).await?
-            };
-            return Ok((run, runs::cancelled(run, outcome)?));
-        }
-        let new = if self.is_told() {
-            runs::again(
-                run,
-                jobs::retry_one_of_many(db, run, who, from_failed, once).await?,
-            )?
-        } else {
-            runs::retry(db, run, from_failed, who, once).await?
+/// Does it to each of them; those that do not allow it any more are counted.
+///
+/// # Errors
+/// As [`Chosen::find`].
+pub(crate) async fn perform(
+    db: &Db,
+    bulk: BulkAction,
+    chosen: &Chosen,
+    from_failed: bool,
+    by: By<'_>,
+    commit: bool,
+) -> Result<Said, Refusal> {
+    let items = chosen.find(db, bulk, MANY).await?;
+    let jobs: BTreeSet<&str> = items.iter().map(|run| run.job_id.as_str()).collect();
+    let jobs: Vec<&str> = jobs.into_iter().collect();
+    let allowed = restrictions::allowed(db, &jobs).await?;
+    let (items, beyond): (Vec<_>, Vec<_>) = items.into_iter().partition(|run| allowed.contains(&run.job_id));
+    // Of those that are named none may be missing from what is done.
+    if let Some(run) = beyond.first().filter(|_| !chosen.runs.is_empty()) {
+        restrictions::allow(db, About::Job(&run.job_id)).await?;
+    }
+    // What ended, or has not ended, since it was ticked.
+    let (items, others): (Vec<_>, Vec<_>) =
+        (items.into_iter()).partition(|run| run.state.is_final() == (bulk == BulkAction::Retry));
+    if items.is_empty() && !beyond.is_empty() {
+        return Ok(format!(
+            "{} match, which you may not act on; there is nothing to do",
+            counted(&beyond)
+        )
+        .into());
+    }
+    if items.is_empty() {
+        return Ok("no run matches; there is nothing to do".to_owned().into());
+    }
+    let of = counted(&items);
+    let unsure = items
+        .iter()
+        .filter(|run| matches!(run.state, RunState::Succeeded | RunState::Lost));
+    let unsure = unsure.count();
+    let twice = (bulk == BulkAction::Retry && unsure > 0)
+        .then(|| format!("{unsure} of them succeeded or were lost: what they did may be done again"));
+    let (mut done, mut refused) = (Vec::new(), others.len());
+    if commit {
+        let numbers: Vec<i64> = items.iter().map(|run| run.run_id).collect();
+        let told = |_, result: Result<(i64, String), Refusal>| match result {
+            Ok((run, _)) => done.push(run),
+            Err(_) => refused += 1,
         };
-        Ok((new, format!("run {run} is run again as run {new}")))
+        each(db, bulk, chosen, &numbers, from_failed, by, told).await?;
     }
-
-    /// The database failed after so many of them.
-    pub fn stopped(&self, done: usize, error: StoreError) -> Refusal {
-        let of = self.of;
-        let done = match self.bulk {
-            BulkAction::Cancel => {
-                format!("{done} of {of} runs had been cancelled; the same again cancels the rest")
-            }
-            BulkAction::Retry => format!(
-                "{done} of {of} runs had been run again: look at the newest runs before you choose the rest"
-            ),
-        };
-        Refusal::Partly { done, error }
+    let mut what = match (bulk, commit) {
+        (BulkAction::Cancel, false) => format!(
+            "{of} end: what waits does not start, what runs gets SIGTERM, and SIGKILL after its grace"
+        ),
+        (BulkAction::Retry, false) => format!("{of} are run again, with their parameters, as new runs"),
+        (BulkAction::Cancel, true) => format!("{of}: {} cancelled", done.len()),
+        (BulkAction::Retry, true) => format!("{of}: {} run again", done.len()),
+    };
+    if !beyond.is_empty() {
+        what.push_str(&format!("; not {}, which you may not act on", counted(&beyond)));
     }
+    if refused > 0 {
+        what.push_str(&format!("; {refused} could not be, because of how they are now"));
+    }
+    Ok(Said {
+        what,
+        twice,
+        runs: done,
+    })
 }
 
 /// Longest text of the numbers in an event; the runs themselves say by whom they were cancelled or made.

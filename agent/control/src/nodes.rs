@@ -58,7 +58,12 @@ pub fn release_danger(node: &NodeItem) -> String {
 ///
 /// # Errors
 /// 4 when it has ended, or cannot be ended.
-pub async fn release_lease(db: &Db, address: &str, session: i64, by: &str) -> Result<Vec<i64>, Refusal> {
+pub(crate) async fn release_lease(
+    db: &Db,
+    address: &str,
+    session: i64,
+    by: &str,
+) -> Result<Vec<i64>, Refusal> {
     let freed = end_session(db, address, session).await?;
     let runs: Vec<i64> = freed.iter().map(|f| f.run_id).collect();
     record(db, address, session, &runs, by).await?;

@@ -53,7 +53,7 @@ pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Resu
             bulk,
             chosen,
             from_failed,
-        } => crate::bulk::perform(db, *bulk, chosen, *from_failed, by, commit).await?,
+        } => crate::many::perform(db, *bulk, chosen, *from_failed, by, commit).await?,
         Action::Pause { job, reason } => pause(db, job, reason.as_deref(), who, commit).await?,
         Action::Resume { job } => resume(db, job, who, commit).await?,
         Action::Backfill { job, from, to, max } => {
@@ -67,7 +67,11 @@ pub async fn perform(db: &Db, action: &Action, by: By<'_>, commit: bool) -> Resu
                 within.map_err(|why| Refusal::usage("the deadline is not a valid duration").why(why))?;
             order(db, node, Withhold::Drain { within }, who, commit).await?
         }
-        Action::Release { node, confirm } => release(db, node, confirm.as_deref(), who, commit).await?,
+        Action::Release {
+            node,
+            session,
+            confirm,
+        } => release(db, (node, *session), confirm.as_deref(), who, commit).await?,
         Action::SetPool { pool, size } => resize(db, pool, *size, who, commit).await?,
         Action::Acknowledge { cause, lasts, note } => {
             let (lasts, note) = (lasts.as_deref(), note.as_deref());
@@ -197,7 +201,10 @@ async fn retry(db: &Db, run_id: i64, from_failed: bool, by: By<'_>, commit: bool
         _ => None,
     };
     let new = if commit {
-        Some(runs::retry(db, run_id, from_failed, by.who, by.once).await?)
+        Some(runs::again(
+            run_id,
+            jobs::retry_run(db, run_id, by.who, from_failed, by.once).await?,
+        )?)
     } else {
         // The job may be gone.
         job::one(db, job_id).await?;
@@ -314,7 +321,7 @@ async fn order(db: &Db, address: &str, order: Withhold, who: &str, commit: bool)
 
 async fn release(
     db: &Db,
-    address: &str,
+    (address, session): (&str, Option<i64>),
     confirm: Option<&str>,
     who: &str,
     commit: bool,
@@ -329,7 +336,7 @@ async fn release(
         );
     }
     let runs = if commit {
-        release_lease(db, address, node.session, who).await?
+        release_lease(db, address, session.unwrap_or(node.session), who).await?
     } else {
         Vec::new()
     };

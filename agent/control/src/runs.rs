@@ -1,6 +1,6 @@
 //! Runs: found, retried.
 
-use farmhand_store::jobs::{self, Cancelled, Once, Retried};
+use farmhand_store::jobs::{Cancelled, Retried};
 use farmhand_store::{Db, reading};
 
 use crate::{Kind, Refusal};
@@ -16,20 +16,6 @@ pub fn no_run(run_id: i64) -> Refusal {
 pub fn not_final(run_id: i64) -> Refusal {
     Refusal::new(Kind::Refused, format!("run {run_id} has not ended"))
         .next(format!("wait for it, or `farmhand run cancel {run_id}` first"))
-}
-
-/// Makes a new run from one that has ended.
-///
-/// # Errors
-/// 3 when there is no such run, 4 when it has not ended.
-pub async fn retry(
-    db: &Db,
-    run_id: i64,
-    from_failed: bool,
-    by: &str,
-    once: Option<Once<'_>>,
-) -> Result<i64, Refusal> {
-    again(run_id, jobs::retry_run(db, run_id, by, from_failed, once).await?)
 }
 
 /// What becomes of a run that is cancelled.

@@ -3,10 +3,10 @@
 use clap::{Args, Subcommand};
 use farmhand_store::Db;
 use farmhand_store::reading::{self, every};
-use serde_json::json;
 
-use super::{DatabaseArgs, Exit, Failure, Outcome, completion, out, terminal};
-use farmhand_control::nodes::{leased, release_danger, release_lease};
+use super::{DatabaseArgs, Exit, Failure, Outcome, act, completion, out, terminal};
+use farmhand_control::Action;
+use farmhand_control::nodes::{leased, release_danger};
 
 #[derive(Args, Debug)]
 pub(crate) struct LeaseArgs {
@@ -83,15 +83,10 @@ async fn release(db: &Db, args: &ReleaseArgs, as_json: bool) -> Outcome {
         );
     }
     terminal::confirm(&danger, address, args.confirm.as_deref())?;
-    let freed = release_lease(db, address, node.session, &super::who()).await?;
-    if as_json {
-        out::json(&json!({"address": address, "session": node.session, "freed": freed}));
-    } else {
-        out::line(&format!(
-            "{address}: session {} ended, {} runs freed",
-            node.session,
-            freed.len()
-        ));
-    }
-    Ok(Exit::Ok)
+    let action = Action::Release {
+        node: address.to_owned(),
+        session: Some(node.session),
+        confirm: Some(address.to_owned()),
+    };
+    act::run(db, &action, as_json).await
 }

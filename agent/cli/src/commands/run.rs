@@ -8,9 +8,8 @@ use super::bulk::Chosen;
 use super::follow::{Follow, follow};
 use super::{DatabaseArgs, Exit, Failure, Outcome, act, completion, items, logs, out, runs};
 use farmhand_control::bulk::{self, each_once};
-use farmhand_control::many::Many;
 use farmhand_control::runs::together;
-use farmhand_control::{Action, BulkAction, Refusal};
+use farmhand_control::{Action, BulkAction, By, Refusal, many};
 
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
@@ -130,31 +129,30 @@ async fn each(
     from_failed: bool,
     as_json: bool,
 ) -> Outcome {
-    let who = super::who();
-    let many = Many::begin(db, bulk, chosen, runs, &who).await?;
-    let (mut results, mut done) = (Vec::new(), 0);
+    let by = By {
+        who: &super::who(),
+        once: None,
+    };
+    let mut results = Vec::new();
     let mut first_failure = None;
-    for run_id in runs {
-        match many.act(db, *run_id, from_failed, None).await {
-            Err(Refusal::Store(error)) => return Err(many.stopped(done, error).into()),
-            Ok((new, what)) => {
-                done += 1;
-                results.push(match bulk {
-                    BulkAction::Cancel => json!({"run_id": run_id, "result": "cancelled"}),
-                    BulkAction::Retry => json!({"run_id": run_id, "result": "retried", "new": new}),
-                });
-                if !as_json {
-                    out::line(&what);
-                }
-            }
-            Err(refusal) => {
-                let failure = Failure::from(refusal);
-                results.push(json!({"run_id": run_id, "result": "refused"}));
-                out::note(&failure.to_string());
-                first_failure.get_or_insert(failure.exit);
+    let told = |run_id: i64, result: Result<(i64, String), Refusal>| match result {
+        Ok((new, what)) => {
+            results.push(match bulk {
+                BulkAction::Cancel => json!({"run_id": run_id, "result": "cancelled"}),
+                BulkAction::Retry => json!({"run_id": run_id, "result": "retried", "new": new}),
+            });
+            if !as_json {
+                out::line(&what);
             }
         }
-    }
+        Err(refusal) => {
+            let failure = Failure::from(refusal);
+            results.push(json!({"run_id": run_id, "result": "refused"}));
+            out::note(&failure.to_string());
+            first_failure.get_or_insert(failure.exit);
+        }
+    };
+    many::each(db, bulk, chosen, runs, from_failed, by, told).await?;
     if as_json {
         out::json(&results);
     }

@@ -37,13 +37,7 @@ pub(super) fn router() -> Routes {
 pub(super) type Answered = Result<Json<Answer>, Problem>;
 
 /// Does it as the caller, or only says what it would do.
-pub async fn act(
-    app: &App,
-    caller: &Caller,
-    action: &Action,
-    key: Option<&str>,
-    preview: bool,
-) -> Result<Answer, Problem> {
+pub async fn act(app: &App, caller: &Caller, action: &Action, key: Option<&str>, preview: bool) -> Answered {
     if !caller.may(action.role()) {
         // The route admits the role, and what is asked for needs a higher one.
         note(app, caller, action, "role");
@@ -68,7 +62,7 @@ pub async fn act(
     if !preview {
         app.changes.wake();
     }
-    Ok(answer)
+    Ok(Json(answer))
 }
 
 fn note(app: &App, caller: &Caller, action: &Action, reason: &'static str) {
@@ -113,7 +107,6 @@ struct Submission {
     params: Map<String, Value>,
     /// What else of the job is live: run beside it (`allow`, the default), only if there is nothing (`skip`), after it
     /// (`queue`), instead of it (`replace`)
-    #[serde(default)]
     #[schema(value_type = Option<String>, pattern = "^(allow|skip|queue|replace)$")]
     overlap: Option<Overlap>,
 }
@@ -136,9 +129,7 @@ async fn submit(
         params: body.params,
         overlap: body.overlap.unwrap_or(Overlap::Allow),
     };
-    act(&app, &caller, &action, key(&headers)?, query.preview)
-        .await
-        .map(Json)
+    act(&app, &caller, &action, key(&headers)?, query.preview).await
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -165,7 +156,7 @@ async fn pause(
         job,
         reason: query.reason,
     };
-    act(&app, &caller, &action, None, query.preview).await.map(Json)
+    act(&app, &caller, &action, None, query.preview).await
 }
 
 /// Start a paused job's schedule again; what fell into the pause is recorded as skipped
@@ -177,9 +168,7 @@ async fn resume(
     Path(job): Path<String>,
     Query(query): Query<Plain>,
 ) -> Answered {
-    act(&app, &caller, &Action::Resume { job }, None, query.preview)
-        .await
-        .map(Json)
+    act(&app, &caller, &Action::Resume { job }, None, query.preview).await
 }
 
 /// A stretch of the past.
@@ -189,10 +178,8 @@ struct Stretch {
     /// RFC 3339, or a date or time on the clock of the job's zone
     from: String,
     /// Itself not included; now, when it is left out
-    #[serde(default)]
     to: Option<String>,
     /// Refuse when there are more runs to make than this; 100, when it is left out
-    #[serde(default)]
     #[schema(minimum = 1, maximum = 10000)]
     max: Option<u32>,
 }
@@ -218,7 +205,7 @@ async fn backfill(
         to: body.to,
         max: max as usize,
     };
-    act(&app, &caller, &action, None, query.preview).await.map(Json)
+    act(&app, &caller, &action, None, query.preview).await
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -246,7 +233,7 @@ async fn cancel(
         run,
         firing: query.firing,
     };
-    act(&app, &caller, &action, None, query.preview).await.map(Json)
+    act(&app, &caller, &action, None, query.preview).await
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -277,9 +264,7 @@ async fn retry(
         run,
         from_failed: query.from_failed,
     };
-    act(&app, &caller, &action, key(&headers)?, query.preview)
-        .await
-        .map(Json)
+    act(&app, &caller, &action, key(&headers)?, query.preview).await
 }
 
 /// Which runs: those that are named, or else all that match.
@@ -336,15 +321,8 @@ async fn cancel_many(
     Query(query): Query<Plain>,
     Json(choice): Json<Choice>,
 ) -> Answered {
-    act(
-        &app,
-        &caller,
-        &choice.action(BulkAction::Cancel)?,
-        None,
-        query.preview,
-    )
-    .await
-    .map(Json)
+    let action = choice.action(BulkAction::Cancel)?;
+    act(&app, &caller, &action, None, query.preview).await
 }
 
 /// Run the jobs of many finished runs again, with their parameters, as new runs
@@ -359,13 +337,6 @@ async fn retry_many(
     headers: HeaderMap,
     Json(choice): Json<Choice>,
 ) -> Answered {
-    act(
-        &app,
-        &caller,
-        &choice.action(BulkAction::Retry)?,
-        key(&headers)?,
-        query.preview,
-    )
-    .await
-    .map(Json)
+    let action = choice.action(BulkAction::Retry)?;
+    act(&app, &caller, &action, key(&headers)?, query.preview).await
 }

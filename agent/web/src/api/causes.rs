@@ -45,7 +45,7 @@ async fn acknowledge(
         lasts: query.lasts,
         note: query.note,
     };
-    act(&app, &caller, &action, None, query.preview).await.map(Json)
+    act(&app, &caller, &action, None, query.preview).await
 }
 
 /// Take the acknowledgement of a cause back
@@ -59,5 +59,5 @@ async fn unacknowledge(
     Query(query): Query<Plain>,
 ) -> Answered {
     let action = Action::Unacknowledge { cause };
-    act(&app, &caller, &action, None, query.preview).await.map(Json)
+    act(&app, &caller, &action, None, query.preview).await
 }

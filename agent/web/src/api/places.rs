@@ -28,9 +28,7 @@ async fn cordon(
     Path(node): Path<String>,
     Query(query): Query<Plain>,
 ) -> Answered {
-    act(&app, &caller, &Action::Cordon { node }, None, query.preview)
-        .await
-        .map(Json)
+    act(&app, &caller, &Action::Cordon { node }, None, query.preview).await
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -57,7 +55,7 @@ async fn drain(
         node,
         deadline: query.deadline,
     };
-    act(&app, &caller, &action, None, query.preview).await.map(Json)
+    act(&app, &caller, &action, None, query.preview).await
 }
 
 /// Let a cordoned or draining node claim again
@@ -69,9 +67,7 @@ async fn uncordon(
     Path(node): Path<String>,
     Query(query): Query<Plain>,
 ) -> Answered {
-    act(&app, &caller, &Action::Uncordon { node }, None, query.preview)
-        .await
-        .map(Json)
+    act(&app, &caller, &Action::Uncordon { node }, None, query.preview).await
 }
 
 /// That the runs may then run twice is understood.
@@ -79,7 +75,6 @@ async fn uncordon(
 #[serde(deny_unknown_fields)]
 struct Confirmation {
     /// The node's address once more
-    #[serde(default)]
     confirm: Option<String>,
 }
 
@@ -96,9 +91,10 @@ async fn release(
 ) -> Answered {
     let action = Action::Release {
         node,
+        session: None,
         confirm: body.confirm,
     };
-    act(&app, &caller, &action, None, query.preview).await.map(Json)
+    act(&app, &caller, &action, None, query.preview).await
 }
 
 /// A pool's size.
@@ -125,5 +121,5 @@ async fn set_pool(
         pool,
         size: body.size,
     };
-    act(&app, &caller, &action, None, query.preview).await.map(Json)
+    act(&app, &caller, &action, None, query.preview).await
 }

@@ -167,15 +167,11 @@ pub async fn tell_many(db: &Db, kind: &str, job: Option<&str>, detail: &Value) -
 
 /// Cancels a run.
 pub async fn cancel(db: &Db, run_id: i64, by: &str) -> Result<Cancelled, StoreError> {
-    cancelling(db, run_id, by, false).await
+    cancel_one(db, run_id, by, false).await
 }
 
-/// Cancels one of the runs that the event of [`tell_many`] tells; it has none of its own.
-pub async fn cancel_one_of_many(db: &Db, run_id: i64, by: &str) -> Result<Cancelled, StoreError> {
-    cancelling(db, run_id, by, true).await
-}
-
-async fn cancelling(db: &Db, run_id: i64, by: &str, one_of_many: bool) -> Result<Cancelled, StoreError> {
+/// As [`cancel`]. One of many has no event of its own: that of [`tell_many`] tells it.
+pub async fn cancel_one(db: &Db, run_id: i64, by: &str, one_of_many: bool) -> Result<Cancelled, StoreError> {
     #[derive(Deserialize)]
     struct Live {
         job_id: String,
@@ -243,21 +239,11 @@ pub async fn retry_run(
     from_failed: bool,
     once: Option<Once<'_>>,
 ) -> Result<Retried, StoreError> {
-    retrying(db, run_id, by, from_failed, once, false).await
+    retry_one(db, run_id, by, from_failed, once, false).await
 }
 
-/// The same for one of the runs that the event of [`tell_many`] tells; it has none of its own.
-pub async fn retry_one_of_many(
-    db: &Db,
-    run_id: i64,
-    by: &str,
-    from_failed: bool,
-    once: Option<Once<'_>>,
-) -> Result<Retried, StoreError> {
-    retrying(db, run_id, by, from_failed, once, true).await
-}
-
-async fn retrying(
+/// As [`retry_run`]. One of many has no event of its own: that of [`tell_many`] tells it.
+pub async fn retry_one(
     db: &Db,
     run_id: i64,
     by: &str,

@@ -130,16 +130,10 @@ pub async fn submit_overlapping(
         live: if fresh { made.live } else { 0 },
     };
     if fresh && overlap != Overlap::Allow {
-        let word = match overlap {
-            Overlap::Skip => "skip",
-            Overlap::Queue => "queue",
-            Overlap::Replace => "replace",
-            Overlap::Allow => "allow",
-        };
         let met: Option<Met> = tx
             .row(
                 stmt!("submit_overlap"),
-                &[(&job_id, Type::TEXT), (&word, Type::TEXT)],
+                &[(&job_id, Type::TEXT), (&overlap.as_str(), Type::TEXT)],
             )
             .await?;
         submitted.skipped = met.map_or(0, |met| met.skipped);

@@ -11,57 +11,25 @@ use crate::ui::parts::link;
 use crate::{App, Problem};
 use farmhand_control::{Action, BulkAction};
 
-/// What can be done from a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
-    Run,
-    Pause,
-    Resume,
-    Cancel,
-    Retry,
-    Cordon,
-    Drain,
-    ResumeNode,
-    Acknowledge,
-    Unacknowledge,
-    CancelMany,
-    RetryMany,
+farmhand_core::words! {
+    /// What can be done from a page; the word is in its address.
+    Verb {
+        Run = "run",
+        Pause = "pause",
+        Resume = "resume",
+        Cancel = "cancel",
+        Retry = "retry",
+        Cordon = "cordon",
+        Drain = "drain",
+        ResumeNode = "resume-node",
+        Acknowledge = "acknowledge",
+        Unacknowledge = "unacknowledge",
+        CancelMany = "cancel-runs",
+        RetryMany = "retry-runs",
+    }
 }
 
 impl Verb {
-    pub const ALL: [Self; 12] = [
-        Self::Run,
-        Self::Pause,
-        Self::Resume,
-        Self::Cancel,
-        Self::Retry,
-        Self::Cordon,
-        Self::Drain,
-        Self::ResumeNode,
-        Self::Acknowledge,
-        Self::Unacknowledge,
-        Self::CancelMany,
-        Self::RetryMany,
-    ];
-
-    /// In the address.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Run => "run",
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-            Self::Cancel => "cancel",
-            Self::Retry => "retry",
-            Self::Cordon => "cordon",
-            Self::Drain => "drain",
-            Self::ResumeNode => "resume-node",
-            Self::Acknowledge => "acknowledge",
-            Self::Unacknowledge => "unacknowledge",
-            Self::CancelMany => "cancel-runs",
-            Self::RetryMany => "retry-runs",
-        }
-    }
-
     pub fn role(self) -> Role {
         match self {
             Self::Run => Role::Submitter,
@@ -362,12 +330,9 @@ fn submission(
         .filter(|(_, value)| !value.is_empty())
         .collect();
     let params = parse_params(spec, &given).map_err(|e| Problem::bad_request(e.to_string()))?;
-    let overlap = match overlap {
-        Some("skip") => Overlap::Skip,
-        Some("queue") => Overlap::Queue,
-        Some("replace") => Overlap::Replace,
-        _ => Overlap::Allow,
-    };
+    let overlap = overlap
+        .and_then(|rule| rule.parse().ok())
+        .unwrap_or(Overlap::Allow);
     Ok(Action::Submit {
         job: job.to_owned(),
         params,

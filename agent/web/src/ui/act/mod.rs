@@ -57,7 +57,7 @@ pub fn button(verb: Verb, about: &str, role: Role) -> Markup {
             button type="button" disabled title=(why) { (icon.markup()) (word) small { " (" (needs) " only)" } }
         };
     }
-    let href = link::query(&format!("/act/{}", verb.word()), &[(verb.about(), about)]);
+    let href = link::query(&format!("/act/{}", verb.as_str()), &[(verb.about(), about)]);
     // A page has many of these: what each is about is said to whoever does not see where it stands.
     let title = (verb.about() == "cause").then(|| format!("{word} {about}"));
     html! { a class=(class) data-ask href=(href) title=[&title] aria-label=[&title] { (icon.markup()) (word) } }
@@ -66,8 +66,8 @@ pub fn button(verb: Verb, about: &str, role: Role) -> Markup {
 /// A page to ask on and one to do it, for each verb.
 pub fn router() -> Routes {
     let mut routes = Routes::new();
-    for verb in Verb::ALL {
-        let (access, path) = (Access::Page(verb.role()), format!("/act/{}", verb.word()));
+    for verb in Verb::ALL.iter().copied() {
+        let (access, path) = (Access::Page(verb.role()), format!("/act/{}", verb.as_str()));
         let ask = move |app: State<App>, caller: Caller, fields: Query<Vec<(String, String)>>| {
             page(app, caller, verb, fields.0)
         };
@@ -90,7 +90,9 @@ async fn made(app: &App, caller: &Caller, verb: Verb, fields: &[(String, String)
     let asked = Asked::read(app, verb, fields).await?;
     // What is not yet typed right is said in place of the preview.
     let preview = match &asked.action {
-        Ok(action) => act(app, caller, action, None, true).await,
+        Ok(action) => act(app, caller, action, None, true)
+            .await
+            .map(|preview| preview.0),
         Err(problem) => Err(problem.clone()),
     };
     let content = html! {
@@ -107,7 +109,7 @@ async fn made(app: &App, caller: &Caller, verb: Verb, fields: &[(String, String)
 
 fn dialog(asked: &Asked, preview: &Result<Answer, Problem>) -> Markup {
     let verb = asked.verb;
-    let here = format!("/act/{}", verb.word());
+    let here = format!("/act/{}", verb.as_str());
     html! {
         div class="inner" {
             h1 { (asked.title()) }
@@ -175,7 +177,7 @@ async fn done(
             .map(|(_, value)| value.as_str())
     };
     let sure = field("sure") == Some("yes");
-    if !sure && let Some(why) = act(app, caller, &action, None, true).await?.twice {
+    if !sure && let Some(why) = act(app, caller, &action, None, true).await?.0.twice {
         return Err(
             Problem::refused("this may run something twice, and nobody said that it is wanted")
                 .detail(why)
@@ -183,7 +185,7 @@ async fn done(
         );
     }
     let key = field("key").filter(|key| (1..=200).contains(&key.len()));
-    let answer = act(app, caller, &action, key, false).await?;
+    let answer = act(app, caller, &action, key, false).await?.0;
     let new = matches!(action, Action::Submit { .. } | Action::Retry { .. });
     Ok(match answer.runs.first().filter(|_| new) {
         Some(run) => link::run(*run),
@@ -197,10 +199,10 @@ mod tests {
 
     #[test]
     fn a_button_is_a_link_for_whom_it_is_allowed_and_says_why_not_to_others() {
-        for verb in Verb::ALL {
+        for verb in Verb::ALL.iter().copied() {
             for role in [Role::Viewer, Role::Submitter, Role::Operator, Role::Admin] {
                 let html = button(verb, "a b", role).into_string();
-                let href = format!("/act/{}?{}=a", verb.word(), verb.about());
+                let href = format!("/act/{}?{}=a", verb.as_str(), verb.about());
                 assert_eq!(
                     html.contains(&href),
                     role >= verb.role(),
