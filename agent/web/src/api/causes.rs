@@ -7,7 +7,7 @@ use utoipa::IntoParams;
 use utoipa_axum::routes;
 
 use super::actions::{Answered, Plain, act};
-use crate::{App, Caller, Json, Path, Query, Routes};
+use crate::{App, Caller, Path, Query, Routes};
 use farmhand_control::{Action, Answer};
 
 pub(super) fn router() -> Routes {
