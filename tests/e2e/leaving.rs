@@ -294,3 +294,56 @@ async fn an_agent_that_adopts_fires_the_boot_jobs_that_were_not_fired() {
     farm.succeeds(short).await;
     count(&farm, 2).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_an_agent_leaves_everybody_is_told_that_its_node_drains_and_its_next_agent_is_ready() {
+    let mut farm = Farm::new()
+        .agents(2)
+        .ttl(CALM)
+        .arguments(&["--stop-timeout", "10m"])
+        .jobs(
+            "[job.long]\nwhere = { node = 'n1' }\ncommand = [WITNESS, '600000', 'daemon']
+            [job.pinned]\nwhere = { node = 'n1' }\ncommand = [WITNESS, '50']
+            [job.each]\neach_node = true\ncommand = [WITNESS, '50']",
+        )
+        .start()
+        .await;
+    let long = farm.submit("long").await;
+    farm.lives(long, 1).await;
+    let state = |farm: &Farm| {
+        let shown: serde_json::Value =
+            serde_json::from_str(&farm.ok(&["node", "show", "n1", "--json"])).expect("JSON");
+        shown["state"].as_str().expect("a word").to_owned()
+    };
+    farm.agent("n1").signal(libc::SIGTERM);
+    farm.eventually("n1 drains", SOON, async || match state(&farm) {
+        state if state == "draining" => Ok(()),
+        other => Err(other),
+    })
+    .await;
+    let row = farm.ok(&["node", "ls"]);
+    assert!(
+        row.lines().any(|l| l.starts_with("n1") && l.contains("draining")),
+        "{row}"
+    );
+    let held = farm.ok(&["explain", "job", "pinned"]);
+    assert!(
+        held.contains("n1 is draining") && !held.contains("node resume"),
+        "{held}"
+    );
+    farm.submit("each").await;
+    let made = "SELECT string_agg(node, ' ') FROM farmhand.run WHERE job_id = 'each'";
+    assert_eq!(farm.value::<String>(made).await, "n2");
+    // It dies before it has left; the next one goes on with what runs.
+    farm.agent("n1").kill();
+    farm.agent("n1").start().await;
+    farm.eventually("n1 is ready", SOON, async || match state(&farm) {
+        state if state == "ready" => Ok(()),
+        other => Err(other),
+    })
+    .await;
+    let run = farm.run(long).await;
+    assert_eq!((run.state.as_str(), run.attempt), ("running", 1), "{run:?}");
+    let pinned = farm.submit("pinned").await;
+    farm.succeeds(pinned).await;
+}

@@ -35,7 +35,7 @@ async fn a_run_for_a_node_whose_labels_changed_is_skipped_with_its_reason() {
     assert_eq!(runs.len(), 2);
     assert!(!left_over(&farm.db, HOUR).await.unwrap().to_abandon);
     let renamed = info("a", a.incarnation, json!({"role": "web"}));
-    assert!(readopt(&farm.db, a.session, &renamed).await.unwrap());
+    assert!(readopt(&farm.db, a.session, &renamed, false).await.unwrap());
     assert!(left_over(&farm.db, HOUR).await.unwrap().to_abandon);
     assert_eq!(abandon(&farm.db, HOUR).await.unwrap(), 1);
     let why = farm

@@ -1,7 +1,9 @@
 use std::time::Duration;
 
+use farmhand_core::lease::MarksBelow;
+use farmhand_store::jobs::{Withhold, withhold};
 use farmhand_store::protocol::{
-    Closed, Expired, FreedTo, Opened, Renewed, Told, claim, close, expire, open, readopt, renew,
+    Closed, Expired, FreedTo, Opened, Renewed, Told, claim, close, expire, open, poll, readopt, renew,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -130,17 +132,17 @@ async fn readopting_goes_on_with_this_very_session_and_makes_no_row() {
     farm.node("b").await;
     let same = info("a", me.incarnation, json!({"role": "db"}));
     let renewals = farm.renewals("a").await;
-    assert!(readopt(&farm.db, me.session, &same).await.unwrap());
+    assert!(readopt(&farm.db, me.session, &same, false).await.unwrap());
     assert!(farm.renewals("a").await > renewals, "a challenger sees it");
     // Another address whose session has the same number, a number that is not its own, one that has no row.
     assert!(
-        !readopt(&farm.db, me.session, &info("b", me.incarnation, json!({})))
+        !readopt(&farm.db, me.session, &info("b", me.incarnation, json!({})), false)
             .await
             .unwrap()
     );
-    assert!(!readopt(&farm.db, me.session + 1, &same).await.unwrap());
+    assert!(!readopt(&farm.db, me.session + 1, &same, false).await.unwrap());
     assert!(
-        !readopt(&farm.db, me.session, &info("c", me.incarnation, json!({})))
+        !readopt(&farm.db, me.session, &info("c", me.incarnation, json!({})), false)
             .await
             .unwrap()
     );
@@ -149,5 +151,36 @@ async fn readopting_goes_on_with_this_very_session_and_makes_no_row() {
     expire(&farm.db, "a", me.session, me.incarnation, renewals)
         .await
         .unwrap();
-    assert!(!readopt(&farm.db, me.session, &same).await.unwrap());
+    assert!(!readopt(&farm.db, me.session, &same, false).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_node_that_leaves_is_draining_until_its_next_agent_whatever_an_operator_wants() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let same = info("a", me.incarnation, json!({}));
+    let state = async || farm.text("SELECT state FROM farmhand.node").await.unwrap();
+    let leaves = async |leaving| readopt(&farm.db, me.session, &same, leaving).await.unwrap();
+    let told = async |order| withhold(&farm.db, "a", order, "eve").await.unwrap();
+    let seen = async || poll(&farm.db, &me, &MarksBelow::default()).await.unwrap();
+    assert!(leaves(true).await && seen().await.leaving);
+    assert_eq!(state().await, "draining");
+    assert!(!seen().await.draining, "nobody ordered that");
+    told(Withhold::Resume).await;
+    assert_eq!(state().await, "draining", "it leaves all the same");
+    // The next agent goes on with the session.
+    assert!(leaves(false).await && !seen().await.leaving);
+    assert_eq!(state().await, "ready");
+    // What an operator wants outlives it.
+    told(Withhold::Drain { within: None }).await;
+    leaves(true).await;
+    leaves(false).await;
+    assert_eq!(state().await, "draining");
+    told(Withhold::Resume).await;
+    // It left in order: the next session is a new one.
+    leaves(true).await;
+    close(&farm.db, &me).await.unwrap();
+    assert_eq!(state().await, "closed");
+    farm.node("a").await;
+    assert_eq!(state().await, "ready");
 }

@@ -235,22 +235,23 @@ async fn the_verdict_names_what_a_run_waits_for_and_who_holds_it() {
 async fn the_database_decides_a_nodes_state_as_core_does() {
     let farm = Farm::new().await;
     farm.node("n1").await;
-    for bits in 0..64_u8 {
+    for bits in 0..128_u8 {
         let bit = |n: u8| bits & (1 << n) != 0;
         let facts = NodeFacts {
             open: bit(0),
             over: bit(1),
-            draining: bit(2),
+            draining: bit(2) || bit(6),
             cordoned: bit(3),
             refuses: bit(4),
             ended_lately: bit(5),
         };
         let set = format!(
-            "UPDATE farmhand.node SET open = {}, lease_until = now() + interval '{}', draining = {}, cordoned = {},
+            "UPDATE farmhand.node SET open = {}, lease_until = now() + interval '{}', draining = {}, leaving = {}, cordoned = {},
                  cannot_start = {}, lost_at = now() - interval '{}'",
             facts.open,
             if facts.over { "-1 minute" } else { "1 minute" },
-            facts.draining,
+            bit(2),
+            bit(6),
             facts.cordoned,
             if facts.refuses { "'no'" } else { "NULL" },
             if facts.ended_lately { "23 hours" } else { "25 hours" },

@@ -264,7 +264,7 @@ mod tests {
             "above": null, "shortest_ttl_ms": null, "longest_ttl_ms": null, "silent": [], "live_addresses": [],
             "job_seq": 1, "earliest_ready": null,
             "earliest_next_run": null, "overdue_jobs": false, "cancels": [], "orphans": [], "overruns": [],
-            "unsettled": false, "cordoned": false, "draining": false, "drain_until": null, "gates": false,
+            "unsettled": false, "cordoned": false, "draining": false, "drain_until": null, "leaving": false, "gates": false,
             "notifies": false, "to_tell": false, "gated_at": null, "awaited_leases": null,
         }))
         .expect("a poll")

@@ -56,7 +56,7 @@ crate::words! {
         Ready = "ready",
         /// Somebody wants it to claim nothing.
         Cordoned = "cordoned",
-        /// Somebody wants it drained.
+        /// Somebody wants it drained, or its agent ends when what runs has ended.
         Draining = "draining",
         /// It is ready, and its machine refuses to start processes.
         Blocked = "blocked",
@@ -76,7 +76,7 @@ pub struct NodeFacts {
     pub open: bool,
     /// Its lease is over by the database's clock.
     pub over: bool,
-    /// Somebody wants it drained.
+    /// Somebody wants it drained, or its agent ends when what runs has ended.
     pub draining: bool,
     /// Somebody wants it to claim nothing.
     pub cordoned: bool,

@@ -116,6 +116,8 @@ CREATE TABLE farmhand.node (
     open boolean NOT NULL,
     cordoned boolean NOT NULL DEFAULT false,
     draining boolean NOT NULL DEFAULT false,
+    -- Its agent was told to end, and ends when what runs has ended. Only that agent says so; the next one takes it back.
+    leaving boolean NOT NULL DEFAULT false,
     renewals bigint NOT NULL DEFAULT 0,
     ttl_ms bigint NOT NULL CHECK (ttl_ms > 0),
     lease_until timestamptz NOT NULL,
@@ -128,7 +130,7 @@ CREATE TABLE farmhand.node (
     started_at timestamptz NOT NULL,
     state text NOT NULL GENERATED ALWAYS AS (CASE
         WHEN NOT open THEN 'closed'
-        WHEN draining THEN 'draining'
+        WHEN draining OR leaving THEN 'draining'
         WHEN cordoned THEN 'cordoned'
         ELSE 'ready' END) STORED,
     -- Until when a draining node may let run what it runs, and who withheld it.

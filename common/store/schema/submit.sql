@@ -142,7 +142,7 @@ BEGIN
     WITH place AS (
         SELECT n.address AS node, i AS instance, row_number() OVER (ORDER BY n.address, i) AS nth
         FROM generate_series(0, j.instances - 1) i
-        LEFT JOIN farmhand.node n ON j.each_node AND n.open AND NOT n.cordoned AND NOT n.draining
+        LEFT JOIN farmhand.node n ON j.each_node AND n.state = 'ready'
             AND (j.placement IS NULL OR n.labels @> ANY (j.placement))
         WHERE NOT j.each_node OR n.address IS NOT NULL
     ), made AS (

@@ -38,7 +38,7 @@ pub(super) async fn begin(
         let sent = boot_now();
         let info = ctx.node_info(serving.incarnation);
         let goes_on = retrying(ctx, "readopt", || {
-            protocol::readopt(&ctx.db, serving.session, &info)
+            protocol::readopt(&ctx.db, serving.session, &info, false)
         })
         .await?;
         if goes_on && boot_now() < ctx.timing.holder_deadline(sent) {

@@ -57,19 +57,39 @@ impl Session {
         self.emit(Event::Reloaded {
             restart_needed: self.ctx.config.restart_needed(&new),
         });
-        let (ctx, info) = (self.ctx.clone(), self.ctx.node_info(self.me.incarnation));
-        let session = self.me.session;
-        self.alone.sends();
-        self.spawn(
-            async move { Input::Reopened(protocol::readopt(&ctx.db, session, &info).await.map(drop)) },
-        );
+        self.describe();
         self.scheduler.hint();
+    }
+
+    /// Writes into the node's row what it says about itself now.
+    fn describe(&mut self) {
+        let (ctx, info) = (self.ctx.clone(), self.ctx.node_info(self.me.incarnation));
+        let (session, leaving) = (self.me.session, self.mode != Mode::Working);
+        self.alone.sends();
+        self.spawn(async move {
+            Input::Reopened(
+                protocol::readopt(&ctx.db, session, &info, leaving)
+                    .await
+                    .map(drop),
+            )
+        });
+    }
+
+    /// The row says that the agent ends, and it works; or the other way round: an answer was lost, or an agent before this one said
+    /// its last word late.
+    pub(super) fn correct_leaving(&mut self, said: bool) {
+        if said != (self.mode != Mode::Working) {
+            self.describe();
+        }
     }
 
     /// The labels are those of the node's row from here on: what they let in was not there for an earlier claim.
     pub(super) fn on_reopened(&mut self, result: Result<(), StoreError>) {
         match result {
-            Ok(()) => self.scheduler.hint(),
+            Ok(()) if self.mode == Mode::Working => self.scheduler.hint(),
+            // That this agent ends is said again after the next poll.
+            Ok(()) => {}
+            Err(e) if self.mode != Mode::Working => tracing::debug!("readopt: {e}"),
             Err(e) => self.emit(Event::ReloadFailed { error: e.to_string() }),
         }
     }
@@ -77,6 +97,7 @@ impl Session {
     fn drain(&mut self, why: &'static str, until: Option<BootInstant>) {
         self.mode = Mode::Draining { until };
         self.emit(Event::Draining { why });
+        self.describe();
     }
 
     fn kill_everything(&mut self, now: BootInstant) {

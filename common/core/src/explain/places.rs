@@ -85,7 +85,7 @@ impl Walk {
             };
             let withheld = fitting
                 .iter()
-                .find(|n| matches!(n.state, NodeState::Cordoned | NodeState::Draining));
+                .find(|n| n.by.is_some() && matches!(n.state, NodeState::Cordoned | NodeState::Draining));
             let blocked = fitting.iter().find(|n| n.state == NodeState::Blocked);
             let frees = match (withheld, blocked) {
                 (Some(node), _) => format!("`farmhand node resume {}`, or start an agent", node.address),

@@ -48,6 +48,8 @@ pub struct Poll {
     pub draining: bool,
     /// When what still runs on the draining caller is to be ended.
     pub drain_until: Option<Timestamp>,
+    /// Whether the caller's row says that its agent ends.
+    pub leaving: bool,
     /// Whether any job needs pools, locks or rates: then claims ask for such runs too.
     pub gates: bool,
     /// Whether any job tells anybody how it does.

@@ -95,8 +95,9 @@ pub async fn open(db: &Db, node: &NodeInfo) -> Result<Opened, StoreError> {
     }
 }
 
-/// Goes on with a session whose wardens live, as `node` says of itself now. False when it is over: nothing is opened.
-pub async fn readopt(db: &Db, session: i64, node: &NodeInfo) -> Result<bool, StoreError> {
+/// Goes on with a session whose wardens live, as `node` says of itself now; `leaving`: it ends when what runs has ended.
+/// False when the session is over: nothing is opened.
+pub async fn readopt(db: &Db, session: i64, node: &NodeInfo, leaving: bool) -> Result<bool, StoreError> {
     let row: Option<Value> = db
         .row(
             stmt!("readopt"),
@@ -109,6 +110,7 @@ pub async fn readopt(db: &Db, session: i64, node: &NodeInfo) -> Result<bool, Sto
                 (&node.slots, Type::INT4),
                 (&node.labels, Type::JSONB),
                 (&node.version, Type::TEXT),
+                (&leaving, Type::BOOL),
             ],
         )
         .await?;

@@ -13,8 +13,8 @@ WITH j AS MATERIALIZED (
     SELECT n.address AS node, EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = $1
         AND (n.address IS NULL OR r.node = n.address)) AS live
     FROM j
-    LEFT JOIN farmhand.node n ON j.each_node AND n.open AND NOT n.cordoned
-        AND NOT n.draining AND (j.placement IS NULL OR n.labels @> ANY (j.placement))
+    LEFT JOIN farmhand.node n ON j.each_node AND n.state = 'ready'
+        AND (j.placement IS NULL OR n.labels @> ANY (j.placement))
     WHERE NOT j.each_node OR n.address IS NOT NULL
 ), made AS (
     INSERT INTO farmhand.run_live (run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, gate,

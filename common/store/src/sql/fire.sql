@@ -45,7 +45,7 @@ WITH given AS MATERIALIZED (
     FROM given g
     -- OFFSET: decided before a node is read, or every firing would read them all.
     LEFT JOIN LATERAL (SELECT n.address FROM farmhand.node n
-        WHERE g.each_node AND n.open AND NOT n.cordoned AND NOT n.draining
+        WHERE g.each_node AND n.state = 'ready'
             AND (g.placement IS NULL OR n.labels @> ANY (g.placement)) OFFSET 0) n ON true
 ), firing AS MATERIALIZED (
     SELECT g.job_id, p.node, d.due_at, d.nth,

@@ -12,7 +12,7 @@ SELECT $1, $2, $8 + 1, $3, true, 1, $4, clock_timestamp() + $4 * interval '1 mil
     pg_current_xact_id()::text::bigint, $9
 WHERE (SELECT e.open FROM farmhand.current_epoch e)
 ON CONFLICT (address) DO UPDATE SET
-    session = CASE WHEN n.open THEN n.session ELSE greatest(n.session, $8) + 1 END, lost_at = NULL,
+    session = CASE WHEN n.open THEN n.session ELSE greatest(n.session, $8) + 1 END, lost_at = NULL, leaving = false,
     started_at = CASE WHEN n.open THEN n.started_at ELSE excluded.started_at END,
     name = excluded.name, incarnation = excluded.incarnation, open = true, renewals = n.renewals + 1,
     mark = CASE WHEN n.open THEN greatest(n.mark, excluded.mark) ELSE excluded.mark END,

@@ -1,6 +1,6 @@
 -- Said by every agent every few seconds, and planned once: each join is one that cannot be done by reading a whole table.
 WITH RECURSIVE self AS (
-    SELECT labels, cordoned, draining, drain_until FROM farmhand.node WHERE address = $1
+    SELECT labels, cordoned, draining, drain_until, leaving FROM farmhand.node WHERE address = $1
 ), snapshot AS MATERIALIZED (
     SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS xmax
 ), lease(ttl_ms) AS (
@@ -65,6 +65,7 @@ SELECT clock_timestamp() AS db_now,
     coalesce((SELECT cordoned FROM self), false) AS cordoned,
     coalesce((SELECT draining FROM self), false) AS draining,
     (SELECT drain_until FROM self) AS drain_until,
+    coalesce((SELECT leaving FROM self), false) AS leaving,
     EXISTS (SELECT FROM farmhand.need) AS gates,
     EXISTS (SELECT FROM farmhand.notify_edge) AS notifies,
     EXISTS (SELECT FROM farmhand.notify_note) OR EXISTS (SELECT FROM farmhand.notification n

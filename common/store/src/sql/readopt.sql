@@ -7,6 +7,7 @@ WITH recorded AS (
 UPDATE farmhand.node AS n SET
     name = $4, renewals = n.renewals + 1, ttl_ms = greatest(n.ttl_ms, $5),
     lease_until = clock_timestamp() + greatest(n.ttl_ms, $5) * interval '1 millisecond',
-    slots = $6, labels = $7, version = $8, mark = greatest(n.mark, pg_current_xact_id()::text::bigint)
+    slots = $6, labels = $7, version = $8, leaving = $9,
+    mark = greatest(n.mark, pg_current_xact_id()::text::bigint)
 WHERE n.address = $1 AND n.session = $2 AND n.incarnation = $3 AND n.open
 RETURNING n.session

@@ -34,8 +34,8 @@ WITH given AS MATERIALIZED (
             SELECT FROM farmhand.run_live r WHERE r.job_id = g.job_id AND r.gate = 'overlap' LIMIT 1000) q)
             ELSE 0 END AS queued
     FROM given g
-    LEFT JOIN farmhand.node n ON g.each_node AND n.open AND NOT n.cordoned
-        AND NOT n.draining AND (g.placement IS NULL OR n.labels @> ANY (g.placement))
+    LEFT JOIN farmhand.node n ON g.each_node AND n.state = 'ready'
+        AND (g.placement IS NULL OR n.labels @> ANY (g.placement))
     WHERE g.unwanted IS NULL
 ), firing AS MATERIALIZED (
     SELECT g.job_id, p.node, p.live AND g.overlap <> 'allow' AS waits,
