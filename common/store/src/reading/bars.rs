@@ -57,7 +57,7 @@ pub struct Bar {
     pub exit_code: Option<i32>,
     /// The signal that ended the command; none when none did.
     pub signal: Option<i32>,
-    /// Of a lost one: since when its node had not renewed its lease, at the latest. From there to `to` no node may run
+    /// Of a lost one whose session was expired: since when its node had not renewed its lease, at the latest. From there to `to` no node may run
     /// it: the lease gap.
     pub gap_from: Option<Timestamp>,
     /// Of a lost one: the attempt that took over, as far as it is in the picture.
@@ -66,6 +66,12 @@ pub struct Bar {
     pub took_over_from: Option<i32>,
     /// What a holder that had lost it still tried, or that it was killed.
     pub fenced: Vec<FenceMark>,
+}
+
+/// Whether an attempt that was lost for `reason` was lost because its session was ended under it. Its own node may tell
+/// other ends: "lease lapsed", "warden died".
+pub fn was_expired(reason: Option<&str>) -> bool {
+    matches!(reason, Some("session ended" | "holder lost"))
 }
 
 /// The attempt that took over.

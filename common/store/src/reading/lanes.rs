@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;
 use utoipa::ToSchema;
 
-use super::bars::{Bar, BarEnd, FenceMark, Successor};
+use super::bars::{Bar, BarEnd, FenceMark, Successor, was_expired};
 use super::nodes::NodeState;
 use super::outages::{Outage, outages};
 use crate::db::{Db, stmt};
@@ -239,10 +239,13 @@ fn bars(rows: Vec<Row>, nodes: &[Lane], marks: Vec<Mark>) -> Vec<Bar> {
             let next = by_attempt.get(&(row.run_id, row.attempt + 1)).filter(|_| is_lost);
             let before = by_attempt.get(&(row.run_id, row.attempt - 1));
             // Expiry comes no sooner than a whole lease after the last renewal.
-            let gap = row.ended_at.filter(|_| is_lost).map(|ended| {
-                let ttl = SignedDuration::from_millis(ttl.get(row.node.as_str()).copied().unwrap_or(0));
-                ended.saturating_sub(ttl).unwrap_or(ended).max(row.claimed_at)
-            });
+            let gap = row
+                .ended_at
+                .filter(|_| is_lost && was_expired(row.reason.as_deref()))
+                .map(|ended| {
+                    let ttl = SignedDuration::from_millis(ttl.get(row.node.as_str()).copied().unwrap_or(0));
+                    ended.saturating_sub(ttl).unwrap_or(ended).max(row.claimed_at)
+                });
             Bar {
                 run_id: row.run_id,
                 attempt: row.attempt,

@@ -12,7 +12,7 @@ fn row(run_id: i64, attempt: i32, node: &str, end: BarEnd, from: i64, to: Option
         started_at: None,
         ended_at: to.map(|t| Timestamp::from_second(t).unwrap()),
         end,
-        reason: None,
+        reason: (end == BarEnd::Lost).then(|| "session ended".to_owned()),
         exit_code: None,
         signal: None,
     }
@@ -72,4 +72,19 @@ fn of_a_large_farm_only_the_nodes_with_something_to_tell_have_lanes() {
     let (lanes, folded) = fold(all, &rows);
     let names: Vec<_> = lanes.iter().map(|l| l.address.as_str()).collect();
     assert_eq!((names, folded), (vec!["n07", "n30"], 58));
+}
+
+#[test]
+fn an_attempt_whose_lease_lapsed_on_a_node_that_went_on_has_no_gap() {
+    for (reason, gap) in [
+        ("lease lapsed", false),
+        ("warden died", false),
+        ("session ended", true),
+        ("holder lost", true),
+    ] {
+        let mut lost = row(1, 1, "a", BarEnd::Lost, 0, Some(100));
+        lost.reason = Some(reason.to_owned());
+        let drawn = bars(vec![lost], &[node("a", NodeState::Ready)], Vec::new());
+        assert_eq!(drawn[0].gap_from.is_some(), gap, "{reason}");
+    }
 }

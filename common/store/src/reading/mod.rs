@@ -34,7 +34,7 @@ use super::{Db, DbConfig, StoreError};
 
 pub use crate::jobs::RevisionItem;
 pub use ahead::{Ahead, JobAhead, Step, ahead, usual};
-pub use bars::{Bar, BarEnd, FenceMark, Successor};
+pub use bars::{Bar, BarEnd, FenceMark, Successor, was_expired};
 pub use days::{Durations, JobDay, JobDays, MOST_DAYS, SuccessRate, days, days_in};
 pub use events::{EventsFilter, events, events_after};
 pub use explain::{explain, explain_run, live_runs};

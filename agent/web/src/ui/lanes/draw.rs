@@ -173,8 +173,10 @@ fn attempt(bar: &Bar, now: Timestamp) -> Markup {
     let sign = sign(fact);
     let tone = sign.tone.as_str();
     let lasted = took(between(fact.from, fact.to.unwrap_or(now)));
+    let why =
+        (fact.reason.as_deref().filter(|_| bar.hatched)).map_or_else(String::new, |why| format!(" ({why})"));
     let title = format!(
-        "{} run {} attempt {} on {}: {}, {lasted}, fence {}",
+        "{} run {} attempt {} on {}: {}{why}, {lasted}, fence {}",
         fact.job_id, fact.run_id, fact.attempt, fact.address, sign.word, fact.fence
     );
     html! {
@@ -237,7 +239,7 @@ fn legend() -> Markup {
             (entry(Tone::Run, Icon::Play, "running (dashed edge)"))
             (entry(Tone::Ok, Icon::Check, "succeeded"))
             (entry(Tone::Bad, Icon::Cross, "failed"))
-            (entry(Tone::Lost, Icon::Lost, "lost with its node (hatched)"))
+            (entry(Tone::Lost, Icon::Lost, "lost with its session, lease or warden (hatched)"))
             (entry(Tone::Warn, Icon::Alert, "silence until the lease was over, or no database (shaded)"))
             (entry(Tone::Lost, Icon::Arrow, "takeover, with its fence"))
             (entry(Tone::Lost, Icon::Fence, "stale holder fenced"))

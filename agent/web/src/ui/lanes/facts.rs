@@ -1,5 +1,6 @@
 //! What was read to what the picture shows.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use farmhand_store::reading::{self, BarEnd, NodeItem};
@@ -26,7 +27,12 @@ pub fn facts(picture: &reading::Lanes, nodes: &[NodeItem], now: Timestamp) -> Fa
                 from,
                 to: Some(to),
             });
-        silence.from = silence.from.max(from);
+        // What has a hold is released later than the rest: the session ended with the first.
+        match Some(to).cmp(&silence.to) {
+            Ordering::Less => (silence.from, silence.to) = (from, Some(to)),
+            Ordering::Equal => silence.from = silence.from.max(from),
+            Ordering::Greater => {}
+        }
     }
     for node in nodes {
         if let Some(silence) = silent(node, now) {
@@ -105,15 +111,16 @@ pub fn silences(attempts: &[AttemptFact], nodes: &[NodeItem], now: Timestamp) ->
         match attempt.to {
             None => silent(node, now).filter(|s| s.session == attempt.session),
             // Expiry comes no sooner than a whole lease after the last renewal.
-            Some(to) => (attempt.end == BarEnd::Lost).then(|| Silence {
-                address: attempt.address.clone(),
-                session: attempt.session,
-                from: (to
-                    .checked_sub(SignedDuration::from_millis(node.ttl_ms))
-                    .unwrap_or(to))
-                .max(attempt.from),
-                to: Some(to),
-            }),
+            Some(to) => (attempt.end == BarEnd::Lost && reading::was_expired(attempt.reason.as_deref()))
+                .then(|| Silence {
+                    address: attempt.address.clone(),
+                    session: attempt.session,
+                    from: (to
+                        .checked_sub(SignedDuration::from_millis(node.ttl_ms))
+                        .unwrap_or(to))
+                    .max(attempt.from),
+                    to: Some(to),
+                }),
         }
     };
     attempts.iter().filter_map(of).collect()
@@ -130,5 +137,10 @@ fn attempt(bar: &reading::Bar) -> AttemptFact {
         from: bar.from,
         to: bar.to,
         end: bar.end,
+        reason: bar.reason.clone(),
     }
 }
+
+#[cfg(test)]
+#[path = "facts_tests.rs"]
+mod tests;

@@ -69,6 +69,7 @@ pub struct AttemptFact {
     /// None while it lives.
     pub to: Option<Timestamp>,
     pub end: BarEnd,
+    pub reason: Option<String>,
 }
 
 /// Its node's session ended under it.

@@ -1,14 +1,14 @@
 use super::*;
-use farmhand_store::reading::{self, NodeItem, NodeState};
+use farmhand_store::reading::{NodeItem, NodeState};
 use jiff::SignedDuration;
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     "2026-11-21T17:00:00Z".parse().expect("an instant")
 }
 
-fn before(seconds: i64) -> Timestamp {
+pub(super) fn before(seconds: i64) -> Timestamp {
     now() - SignedDuration::from_secs(seconds)
 }
 
@@ -34,6 +34,7 @@ fn attempt(run_id: i64, number: i32, address: &str, from: i64, to: Option<i64>, 
         from: before(from),
         to: to.map(before),
         end,
+        reason: (end == LOST).then(|| "session ended".to_owned()),
     }
 }
 
@@ -320,6 +321,9 @@ fn a_runs_own_picture_has_the_lease_gap_of_what_was_lost_and_of_a_holder_that_is
         gaps.iter().map(of).collect::<Vec<_>>(),
         [lost, ("n2".to_owned(), before(10), None)]
     );
+    let mut lapsed = attempts.clone();
+    (lapsed.iter_mut()).for_each(|a| a.reason = a.reason.as_ref().map(|_| "lease lapsed".to_owned()));
+    assert!(silences(&lapsed, &well, now()).is_empty(), "its node went on");
 }
 
 #[test]
@@ -337,55 +341,4 @@ fn an_outage_of_the_database_is_shaded_and_is_no_silence() {
     };
     assert_eq!((gap.shade, gap.lasted.as_secs()), (Shade::Away, 60));
     assert_eq!(lane.state, "ready");
-}
-
-/// A picture of one attempt that was lost on n1, not heard of from 600 s to 500 s ago, and of one outage.
-fn outage(node: &str, from: i64, to: i64) -> reading::Lanes {
-    let lost = reading::Bar {
-        run_id: 7,
-        job_id: "j".to_owned(),
-        attempt: 1,
-        node: "n1".to_owned(),
-        session: 1,
-        fence: 9,
-        from: before(900),
-        started_at: None,
-        to: Some(before(500)),
-        end: LOST,
-        reason: None,
-        exit_code: None,
-        signal: None,
-        gap_from: Some(before(600)),
-        successor: None,
-        took_over_from: None,
-        fenced: Vec::new(),
-    };
-    reading::Lanes {
-        from: before(3_600),
-        to: now(),
-        db_now: now(),
-        lanes: Vec::new(),
-        folded: 0,
-        bars: vec![lost],
-        bands: Vec::new(),
-        outages: vec![reading::Outage {
-            node: node.to_owned(),
-            from: before(from),
-            to: before(to),
-        }],
-    }
-}
-
-#[test]
-fn a_run_that_was_lost_while_the_database_was_away_is_no_silence_of_its_node() {
-    let silences = |picture: &reading::Lanes| facts(picture, &[], now()).silences.len();
-    assert_eq!(silences(&outage("n1", 650, 480)), 0, "the database was away");
-    assert_eq!(silences(&outage("n1", 550, 480)), 0, "for some of it");
-    assert_eq!(silences(&outage("n1", 700, 650)), 1, "it was back before");
-    assert_eq!(silences(&outage("n1", 400, 300)), 1, "it went away later");
-    assert_eq!(
-        silences(&outage("n2", 650, 480)),
-        1,
-        "another node was without it"
-    );
 }

@@ -28,6 +28,7 @@ pub fn facts(detail: &RunDetail) -> Facts {
             from: a.claimed_at,
             to: a.ended_at,
             end: a.outcome,
+            reason: a.reason.clone(),
         })
         .collect();
     let mut nodes: BTreeMap<&str, NodeFact> = BTreeMap::new();
