@@ -8,7 +8,7 @@ use farmhand_store::LogStream;
 use farmhand_store::logs::LogChunk;
 use jiff::Timestamp;
 
-use farmhand_warden_client::wire::AttemptId;
+use farmhand_warden_client::wire::{AttemptId, OutputStats};
 use farmhand_warden_client::{Item, OutputReader, Stream};
 
 /// Read in one round at most: a bound on memory and on how long others wait.
@@ -33,6 +33,10 @@ pub(crate) struct Shipper {
     rows: VecDeque<LogChunk>,
     trim: Option<(i64, i64)>,
     cut: u64,
+    /// After the last byte that was read.
+    next: u64,
+    /// An earlier agent read what is before.
+    resumed: bool,
     more: bool,
 }
 
@@ -50,6 +54,8 @@ impl Shipper {
             rows: VecDeque::new(),
             trim: None,
             cut: 0,
+            next: 0,
+            resumed: false,
             more: false,
         }
     }
@@ -61,10 +67,9 @@ impl Shipper {
 
     /// Resumes after the last byte that the database has.
     pub(crate) fn place(&mut self, position: i64) {
-        self.reader = Some(OutputReader::new(
-            self.dir.clone(),
-            u64::try_from(position).unwrap_or(0),
-        ));
+        self.next = u64::try_from(position).unwrap_or(0);
+        self.resumed = self.next > 0;
+        self.reader = Some(OutputReader::new(self.dir.clone(), self.next));
     }
 
     /// Reads on. While something is pending it reads nothing, and says that there may be more.
@@ -88,7 +93,7 @@ impl Shipper {
         let start = reader.position();
         self.more = false;
         while let Some(item) = reader.next()? {
-            // A gap shows as a jump in positions; whoever reads the log counts it.
+            // A gap shows as a jump in positions.
             if let Item::Chunk {
                 position,
                 stream,
@@ -117,9 +122,15 @@ impl Shipper {
         self.trim = None;
     }
 
-    /// Bytes that the database does not keep.
-    pub(crate) fn cut(&self) -> u64 {
-        self.cut
+    /// Bytes that the database does not keep, when everything has been read: those that left the window, and those that were gone
+    /// from the local files before they were read. What an earlier agent left out only the local files tell.
+    pub(crate) fn dropped(&self, output: &OutputStats) -> u64 {
+        let dropped = self.cut + output.bytes.saturating_sub(self.next);
+        if self.resumed {
+            dropped.max(output.dropped_bytes)
+        } else {
+            dropped
+        }
     }
 
     /// The last round may have stopped before the end.
@@ -128,6 +139,8 @@ impl Shipper {
     }
 
     fn push(&mut self, position: u64, stream: Stream, at_ms: i64, mut bytes: Vec<u8>) {
+        self.cut += position.saturating_sub(self.next);
+        self.next = position + bytes.len() as u64;
         let in_head = self.head.saturating_sub(position).min(bytes.len() as u64);
         let rest = bytes.split_off(usize::try_from(in_head).unwrap_or(0));
         if !bytes.is_empty() {
@@ -224,7 +237,28 @@ mod tests {
             stored.extend(rows);
             shipper.sent();
         }
-        (stored, shipper.cut())
+        let output = OutputStats {
+            bytes: position,
+            ..OutputStats::default()
+        };
+        (stored, shipper.dropped(&output))
+    }
+
+    #[test]
+    fn what_the_window_left_out_is_counted_once_though_the_local_files_lost_it_too() {
+        let mut shipper = Shipper::new(ID, PathBuf::new(), 64 << 10, true);
+        for position in [0, 100_000, 400_000] {
+            shipper.push(position, Stream::Stdout, 0, vec![b'x'; 100_000]);
+        }
+        // 100,000 could not be written any more at the end.
+        let output = OutputStats {
+            bytes: 600_000,
+            dropped_bytes: 300_000,
+            error: None,
+        };
+        let kept: u64 = shipper.pending().0.iter().map(|row| row.bytes.len() as u64).sum();
+        assert!((56 << 10..=64 << 10).contains(&kept), "{kept}");
+        assert_eq!(shipper.dropped(&output), output.bytes - kept);
     }
 
     #[test]

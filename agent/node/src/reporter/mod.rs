@@ -289,9 +289,15 @@ impl Reporter {
         for part in ids.chunks(SHIP_SET) {
             self.ship(part, true).await?;
         }
-        let cut = |e: &Ended| self.shippers.get(&e.assignment.id()).map_or(0, Shipper::cut);
-        let finish: Vec<Finish> = ended.iter().filter_map(|e| finish_row(e, cut(e))).collect();
-        let retry: Vec<Retry> = ended.iter().filter_map(|e| retry_row(e, cut(e))).collect();
+        let dropped = |e: &Ended| {
+            let output = e.result.as_ref().map(|result| &result.output);
+            output.map_or(0, |output| {
+                let shipper = self.shippers.get(&e.assignment.id());
+                shipper.map_or(output.dropped_bytes, |s| s.dropped(output))
+            })
+        };
+        let finish: Vec<Finish> = ended.iter().filter_map(|e| finish_row(e, dropped(e))).collect();
+        let retry: Vec<Retry> = ended.iter().filter_map(|e| retry_row(e, dropped(e))).collect();
         let lose: Vec<Lose> = ended.iter().filter_map(lose_row).collect();
         let mut results = HashMap::new();
         results.extend(protocol::finish(&self.db, &finish).await?);

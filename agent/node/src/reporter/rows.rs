@@ -31,8 +31,8 @@ struct Measured {
 }
 
 impl Measured {
-    /// `cut`: bytes that are not in the database because of the job's `output.keep`.
-    fn of(result: Option<&AttemptResult>, cut: u64) -> Self {
+    /// `dropped`: bytes of output that are not in the database.
+    fn of(result: Option<&AttemptResult>, dropped: u64) -> Self {
         let Some(r) = result else { return Self::default() };
         let signed = |n: u64| i64::try_from(n).ok();
         Self {
@@ -42,12 +42,12 @@ impl Measured {
             cpu_ms: signed((r.user_us + r.sys_us) / 1000),
             max_rss_bytes: signed(r.max_rss_bytes),
             output_bytes: signed(r.output.bytes),
-            output_dropped: signed(r.output.dropped_bytes.saturating_add(cut)),
+            output_dropped: signed(dropped),
         }
     }
 }
 
-pub(super) fn finish_row(e: &Ended, cut: u64) -> Option<Finish> {
+pub(super) fn finish_row(e: &Ended, dropped: u64) -> Option<Finish> {
     let Verdict::Final {
         outcome,
         reason,
@@ -56,7 +56,7 @@ pub(super) fn finish_row(e: &Ended, cut: u64) -> Option<Finish> {
     else {
         return None;
     };
-    let m = Measured::of(e.result.as_ref(), cut);
+    let m = Measured::of(e.result.as_ref(), dropped);
     Some(Finish {
         run_id: e.assignment.run_id,
         attempt: e.assignment.attempt,
@@ -76,7 +76,7 @@ pub(super) fn finish_row(e: &Ended, cut: u64) -> Option<Finish> {
     })
 }
 
-pub(super) fn retry_row(e: &Ended, cut: u64) -> Option<Retry> {
+pub(super) fn retry_row(e: &Ended, dropped: u64) -> Option<Retry> {
     let Verdict::Retry {
         outcome,
         reason,
@@ -85,7 +85,7 @@ pub(super) fn retry_row(e: &Ended, cut: u64) -> Option<Retry> {
     else {
         return None;
     };
-    let m = Measured::of(e.result.as_ref(), cut);
+    let m = Measured::of(e.result.as_ref(), dropped);
     let timed_out = *outcome == Outcome::TimedOut;
     Some(Retry {
         run_id: e.assignment.run_id,
