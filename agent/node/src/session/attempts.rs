@@ -291,6 +291,7 @@ impl Session {
             return;
         }
         attempt.phase = Phase::Ended;
+        self.ended_by_lease += usize::from(result.killed == Some(KillReason::Lease));
         let was_fenced = attempt.fenced;
         let mut refused = false;
         // A slot above the present number was taken before a reload.

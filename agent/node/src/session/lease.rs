@@ -76,6 +76,10 @@ impl Session {
                 database,
             }) => {
                 self.lease.renewed(sent);
+                // The wardens ended what ran and live on.
+                if self.ended_by_lease > 0 {
+                    self.tell_lapse();
+                }
                 self.db_clock.observe(sent, now, db_now);
                 self.emit(Event::ClockOffset {
                     seconds: self.db_clock.offset_from_wall(now),

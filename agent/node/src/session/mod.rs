@@ -151,6 +151,8 @@ pub(crate) struct Session {
     unknown: Option<EpochKey>,
     /// This session has met an outage, and no answer since.
     was_away: bool,
+    /// Attempts that wardens ended at the lease's end, of which no event has told.
+    ended_by_lease: usize,
     slewed: bool,
     loading_jobs: bool,
     /// What is being loaded is of a database that was replaced since.
@@ -197,6 +199,7 @@ impl Session {
             db_clock: DbClock::default(),
             unknown: None,
             was_away: false,
+            ended_by_lease: 0,
             slewed,
             loading_jobs: false,
             jobs_outdated: false,

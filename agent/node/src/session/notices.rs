@@ -44,11 +44,9 @@ impl Session {
                 } else {
                     0
                 };
+                self.ended_by_lease += lost;
                 if lapsed || lost > 0 {
-                    self.emit(Event::LeaseLapsed {
-                        session: self.me.session,
-                        attempts: lost,
-                    });
+                    self.tell_lapse();
                 }
                 let deadlines = self.lease.deadlines(kind.hold());
                 self.wardens.dead(kind, deadlines);
@@ -66,5 +64,14 @@ impl Session {
             }
         }
         None
+    }
+
+    /// One event for all that the lease's end ended, by whomever it was ended.
+    pub(super) fn tell_lapse(&mut self) {
+        let attempts = std::mem::take(&mut self.ended_by_lease);
+        self.emit(Event::LeaseLapsed {
+            session: self.me.session,
+            attempts,
+        });
     }
 }
