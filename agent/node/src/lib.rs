@@ -34,3 +34,4 @@ mod wardens;
 
 pub use agent::{AgentError, Ended, Serve, Served, run, setup};
 pub use context::Reload;
+pub use session::LEASE_GRACE;

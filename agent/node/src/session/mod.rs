@@ -45,7 +45,7 @@ use farmhand_warden_client::request::Assignment;
 use farmhand_warden_client::wire::{AttemptId, AttemptReport, Kind, Serving};
 
 /// Between SIGTERM and the kernel's timer when the lease runs out.
-pub(crate) const LEASE_GRACE: Duration = Duration::from_secs(5);
+pub const LEASE_GRACE: Duration = Duration::from_secs(5);
 
 /// Fire statements under way at once.
 const FIRES_AT_ONCE: usize = 2;

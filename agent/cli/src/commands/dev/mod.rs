@@ -137,7 +137,10 @@ impl Farm {
                         .next(format!("look into {log}, and start again: the data is kept")),
                 );
             }
-            say(&format!("\nPostgreSQL ended: {status}. Running jobs go on."));
+            say(&format!(
+                "\nPostgreSQL ended: {status}. Running jobs go on if it answers again within {:.1} s.",
+                tour::alone(ttl)
+            ));
             self.server = start_database(dir)?;
             restarted = Some(Instant::now());
             say("PostgreSQL answers again.");

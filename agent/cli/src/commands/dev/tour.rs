@@ -5,11 +5,24 @@ use std::time::Duration;
 
 use super::agents::{Agents, Dead};
 use super::kin;
+use farmhand_core::lease::{BootInstant, LeaseTiming};
 use farmhand_core::text::shell_word;
+use farmhand_node::LEASE_GRACE;
 
 /// How long a dead node's runs may take to be elsewhere: promise 4 of the design.
 fn takeover(ttl: Duration) -> f64 {
     ttl.as_secs_f64() * 1.1 + 2.0
+}
+
+/// How long commands go on without an agent or a database, at least, in tenths of a second: the lease was renewed up to one
+/// interval ago, and they are told to end a grace before it is over.
+pub(super) fn alone(ttl: Duration) -> f64 {
+    let timing = LeaseTiming::at_least(ttl);
+    let renewed = BootInstant::default();
+    let told = timing
+        .soft_deadline(renewed, LEASE_GRACE)
+        .saturating_since(renewed);
+    (told.saturating_sub(timing.renew_every()).as_secs_f64() * 10.0).floor() / 10.0
 }
 
 pub(super) fn print(dir: &Path, url: &str, login: &str, agents: &Agents, postgres: i32, ttl: Duration) {
@@ -62,10 +75,10 @@ Take a node away, and see its runs move within {takeover:.1} s:
 
   kill -9 {pid} {warden:<24}{name} and its warden: its commands die with them, other nodes
                                           run them again (attempt 2 in `farmhand run ls`)
-  kill -9 {pid:<32}the agent alone: its commands go on, and a new agent under the same
-                                          name adopts them if it is there within {ttl:.1} s
-  kill -9 {postgres:<32}PostgreSQL: running jobs go on, and nothing new starts until it
-                                          answers again; here it is started again at once
+  kill -9 {pid:<32}the agent alone: its commands go on for {alone:.1} s at least, and a new
+                                          agent under the same name that is there by then adopts them
+  kill -9 {postgres:<32}PostgreSQL: running jobs go on for {alone:.1} s at least, and nothing new
+                                          starts until it answers again; here it is started again at once
 
 Logs are {dir}/farm-*.log. Ctrl-C ends all of it; the next start finds its data again.
 ",
@@ -78,7 +91,7 @@ Logs are {dir}/farm-*.log. Ctrl-C ends all of it; the next start finds its data 
         jobs = dir.join("jobs").display(),
         url = shell_word(url),
         takeover = takeover(ttl),
-        ttl = ttl.as_secs_f64(),
+        alone = alone(ttl),
         dir = dir.display(),
     );
     super::say(&text);
@@ -86,17 +99,68 @@ Logs are {dir}/farm-*.log. Ctrl-C ends all of it; the next start finds its data 
 
 /// An agent that dies stays dead: what happens to its runs is worth seeing.
 pub(crate) fn print_death(dead: &Dead, ttl: Duration) {
-    super::say(&format!(
+    super::say(&told_death(dead, ttl));
+}
+
+fn told_death(dead: &Dead, ttl: Duration) -> String {
+    let runs = if dead.status.success() {
+        "It left in order and runs nothing any more.".to_owned()
+    } else {
+        format!(
+            "Unless it is started again within {:.1} s, its runs are on\nother nodes within {:.1} s: see `farmhand run ls` and `farmhand events`.",
+            alone(ttl),
+            takeover(ttl)
+        )
+    };
+    format!(
         "
-{name} (pid {pid}) ended: {status}. Unless it is started again before its lease is over, its runs are on
-other nodes within {takeover:.1} s: see `farmhand run ls` and `farmhand events`. To start it again:
+{name} (pid {pid}) ended: {status}. {runs} To start it again:
 
   {command_line}
 ",
         name = dead.name,
         pid = dead.pid,
         status = dead.status,
-        takeover = takeover(ttl),
         command_line = dead.command_line,
-    ));
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    #[test]
+    fn the_time_alone_ends_before_commands_are_told_to_end_by_the_oldest_lease() {
+        for seconds in [3, 6, 20, 60, 600] {
+            let ttl = Duration::from_secs(seconds);
+            let timing = LeaseTiming::at_least(ttl);
+            let renewed = BootInstant::default();
+            let soft = timing
+                .soft_deadline(renewed, LEASE_GRACE)
+                .saturating_since(renewed);
+            let told = alone(ttl) + timing.renew_every().as_secs_f64();
+            assert!(
+                (soft.as_secs_f64() - told) < 0.1 && told <= soft.as_secs_f64(),
+                "{ttl:?}: {told}"
+            );
+        }
+        assert!((alone(Duration::from_secs(6)) - 2.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn of_an_agent_that_left_in_order_no_takeover_is_promised() {
+        let died = |status: i32| Dead {
+            name: "farm-2".to_owned(),
+            pid: 7,
+            status: ExitStatus::from_raw(status),
+            log: "log".into(),
+            command_line: "farmhand agent".to_owned(),
+        };
+        let told = |status| told_death(&died(status), Duration::from_secs(6));
+        assert!(told(0).contains("left in order") && !told(0).contains("other nodes"));
+        assert!(told(libc::SIGKILL).contains("started again within 2.0 s"));
+    }
 }
