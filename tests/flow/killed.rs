@@ -94,3 +94,19 @@ fn a_task_of_a_job_file_whose_engine_was_killed_is_gone_before_the_flow_resumes(
     let ran = fs::read_to_string(files.path().join("once")).unwrap();
     assert_eq!(ran, "\n", "what succeeded is not run again");
 }
+
+#[test]
+fn a_directory_is_named_after_a_failure_unless_it_goes_with_the_run_that_the_flow_belongs_to() {
+    let dir = scripts(&[("a", "# PROVIDE: a\necho why\nexit 3")]);
+    let said = |command: &mut std::process::Command| text(&command.output().unwrap().stderr);
+    let within = tempfile::tempdir().unwrap();
+    let run = said(command(&["run", path(&dir)]).env("FARMHAND_RUN_DIR", path(&within)));
+    assert!(!run.contains("the output of each task is in"), "{run}");
+    let given =
+        said(command(&["run", "--run-dir", path(&within), path(&dir)]).env_remove("FARMHAND_RUN_DIR"));
+    let log = within.path().canonicalize().unwrap().join("log");
+    assert!(
+        given.contains(&format!("the output of each task is in {}", log.display())),
+        "{given}"
+    );
+}

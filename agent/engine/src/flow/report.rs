@@ -89,7 +89,7 @@ impl Report {
         let names: Vec<_> = path.iter().map(|t| tasks[*t].name()).collect();
         let length = seconds(length);
         Some(format!(
-            "critical path {length} ({over:+.1} %): {}",
+            "critical path {length} (the flow took {over:.1} % longer): {}",
             names.join(" > ")
         ))
     }

@@ -48,6 +48,8 @@ pub struct RunDir {
     /// ext4 takes longer for that than the tasks themselves.
     memory: Option<PathBuf>,
     temporary: bool,
+    /// Part of a run's directory, which goes when the run ends.
+    within_run: bool,
     record: File,
     lock: File,
 }
@@ -73,7 +75,9 @@ impl RunDir {
             Some(path) => (path.to_owned(), false),
             None => temporary_path().map_err(|e| failed(&std::env::temp_dir(), e))?,
         };
-        Self::take(&path, temporary, resume)
+        let mut dir = Self::take(&path, temporary, resume)?;
+        dir.within_run = given.is_none() && !temporary;
+        Ok(dir)
     }
 
     fn take(path: &Path, temporary: bool, resume: bool) -> Result<Self, RunDirError> {
@@ -92,6 +96,7 @@ impl RunDir {
             path,
             memory: if temporary { in_memory() } else { None },
             temporary,
+            within_run: false,
             lock,
         };
         dir.clear().map_err(|e| failed(&dir.path, e))?;
@@ -114,6 +119,11 @@ impl RunDir {
     /// Where it is in the file system.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Where the output of each task stays for a while after the flow; None when it goes with the run that the flow belongs to.
+    pub fn lasting_log(&self) -> Option<PathBuf> {
+        (!self.within_run).then(|| self.path.join("log"))
     }
 
     /// Whoever has it, or a copy of it, keeps other engines out.

@@ -253,11 +253,8 @@ fn conclude(
         (false, true) => Exit::Ok,
         (false, false) => Exit::Error,
     };
-    if !good {
-        out::note(&format!(
-            "the output of each task is in {}",
-            report.dir.path().join("log").display()
-        ));
+    if let Some(log) = report.dir.lasting_log().filter(|_| !good) {
+        out::note(&format!("the output of each task is in {}", log.display()));
     }
     if let Some(trouble) = report.trouble {
         return Err(Failure::new(Exit::Error, "the flow was ended before its time").why(trouble));
