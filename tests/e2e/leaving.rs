@@ -304,7 +304,7 @@ async fn while_an_agent_leaves_everybody_is_told_that_its_node_drains_and_its_ne
         .jobs(
             "[job.long]\nwhere = { node = 'n1' }\ncommand = [WITNESS, '600000', 'daemon']
             [job.pinned]\nwhere = { node = 'n1' }\ncommand = [WITNESS, '50']
-            [job.each]\neach_node = true\ncommand = [WITNESS, '50']",
+            [job.each]\nrun_on = 'each-node'\ncommand = [WITNESS, '50']",
         )
         .start()
         .await;
