@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use farmhand_core::definition::JobSpec;
 use farmhand_store::jobs::submit;
 use farmhand_store::pools::set_pool;
-use farmhand_store::protocol::{Claimed, Opened, claim_any, finish, force_expire, open};
+use farmhand_store::protocol::{Claimed, Opened, claim_any, claim_gated, finish, force_expire, open};
 use farmhand_store::{Db, LeaseIdentity};
 use serde_json::json;
 use uuid::Uuid;
 
 use crate::fixture::{Farm, info, spec, success, until_blocked};
 use crate::gates::{locked, pooled};
+use crate::rounds::looping;
 
 /// How much of each resource the agents of this test believe to hold. Counted up after a claim was answered and
 /// down before its end is sent, so that more than there may be is a mistake of the database's.
@@ -232,6 +233,39 @@ async fn a_long_queue_at_a_pool_costs_a_claim_and_a_poll_no_more_than_a_short_on
         assert!(rows < 300, "{statement} reads {rows} of 60,000 runs");
     }
     assert_eq!(claim_any(&farm.db, &a, 8, true).await.unwrap().len(), 8);
+}
+
+/// It needs what its new revision needs, which this claim has not looked at.
+#[tokio::test]
+async fn a_round_that_an_apply_gives_another_lock_is_left_to_the_next_claim() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let often = JobSpec {
+        rate: Some("3/1h".to_owned()),
+        priority: 9,
+        ..spec()
+    };
+    farm.needy("first", often).await;
+    farm.submitted("first").await;
+    let needs = |lock: &str| JobSpec {
+        locks: vec![lock.to_owned()],
+        ..looping(1)
+    };
+    farm.job("loop", needs("y"), None).await;
+    // Corrected by the claim, which waits for it with the list of what is to be claimed in its hands.
+    let later = "INSERT INTO farmhand.rate_start VALUES ('first', now() + interval '1 hour', 1, 1)";
+    farm.sql.batch_execute(later).await.unwrap();
+    let holder = farm.test.client().await;
+    let hold = "BEGIN; SELECT FROM farmhand.rate_start FOR UPDATE";
+    holder.batch_execute(hold).await.unwrap();
+    let (db, claimer) = (farm.db.clone(), me.clone());
+    let claiming = tokio::spawn(async move { claim_gated(&db, &claimer, 9).await.unwrap() });
+    until_blocked(&farm).await;
+    farm.job("loop", needs("z"), None).await;
+    holder.batch_execute("COMMIT").await.unwrap();
+    let jobs = |runs: Vec<Claimed>| -> Vec<String> { runs.into_iter().map(|run| run.job_id).collect() };
+    assert_eq!(jobs(claiming.await.unwrap()), ["first"]);
+    assert_eq!(jobs(claim_gated(&farm.db, &me, 9).await.unwrap()), ["loop"]);
 }
 
 #[tokio::test]
