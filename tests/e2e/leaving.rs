@@ -323,7 +323,8 @@ async fn while_an_agent_leaves_everybody_is_told_that_its_node_drains_and_its_ne
     .await;
     let row = farm.ok(&["node", "ls"]);
     assert!(
-        row.lines().any(|l| l.starts_with("n1") && l.contains("draining")),
+        row.lines()
+            .any(|l| l.trim_start().starts_with("n1") && l.contains("draining")),
         "{row}"
     );
     let held = farm.ok(&["explain", "job", "pinned"]);

@@ -110,8 +110,8 @@ pub(super) async fn list(db: &Db, args: &ListArgs, as_json: bool) -> Outcome {
         out::json(&page);
         return Ok(Exit::Ok);
     }
-    if let (Some(node), []) = (&args.node, page.items.as_slice()) {
-        // Runs stay when their node is removed.
+    if let (Some(node), [], None) = (&args.node, page.items.as_slice(), &page.next) {
+        // Runs stay when their node is removed: only who has looked through all of them can tell.
         nodes::one(db, node).await?;
     }
     let headers = [
