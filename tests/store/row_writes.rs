@@ -337,7 +337,7 @@ async fn an_operator_stores_no_definition_for_a_table_that_is_not_theirs() {
 }
 
 #[tokio::test]
-async fn a_key_is_good_for_as_long_as_its_run_waits() {
+async fn a_key_is_good_for_as_long_as_its_run_waits_or_is_in_the_history() {
     let farm = Farm::new().await;
     let me = farm.node("a").await;
     farm.job("j", spec(), None).await;
@@ -345,13 +345,15 @@ async fn a_key_is_good_for_as_long_as_its_run_waits() {
     let month = "UPDATE farmhand.submission SET at = now() - interval '31 days'";
     farm.sql.batch_execute(month).await.unwrap();
     let kept = Retention::default();
+    let again = async || submit(&farm.db, "j", &json!({}), None, Some("k")).await.unwrap();
     trim_older_than(&farm.db, kept).await.unwrap();
-    assert_eq!(
-        submit(&farm.db, "j", &json!({}), None, Some("k")).await.unwrap(),
-        first
-    );
+    assert_eq!(again().await, first);
     let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
     one(&farm, success(&me, &run)).await;
+    trim_older_than(&farm.db, kept).await.unwrap();
+    assert_eq!(again().await, first);
+    let forgotten = "DELETE FROM farmhand.run_history";
+    farm.sql.batch_execute(forgotten).await.unwrap();
     trim_older_than(&farm.db, kept).await.unwrap();
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.submission").await, 0);
 }

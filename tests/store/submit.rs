@@ -140,28 +140,6 @@ async fn a_key_in_an_open_transaction_is_waited_for_and_forgotten_with_it() {
 }
 
 #[tokio::test]
-async fn a_key_is_good_for_as_long_as_its_run_is_in_the_history() {
-    let farm = farm_with_job().await;
-    let me = farm.node("a").await;
-    let first = submit(&farm.db, "mail", &json!({}), None, Some("k"))
-        .await
-        .unwrap();
-    let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
-    one(&farm, success(&me, &run)).await;
-    let older = "UPDATE farmhand.submission SET at = at - interval '45 days'";
-    farm.sql.batch_execute(older).await.unwrap();
-    let trim = "SELECT farmhand.trim_history(30, 30, 30, 1000)";
-    assert_eq!(farm.i64(trim).await, 0);
-    let again = submit(&farm.db, "mail", &json!({}), None, Some("k"))
-        .await
-        .unwrap();
-    assert_eq!(again, first);
-    let forgotten = "DELETE FROM farmhand.run_history";
-    farm.sql.batch_execute(forgotten).await.unwrap();
-    assert_eq!(farm.i64(trim).await, 1);
-}
-
-#[tokio::test]
 async fn of_two_submissions_with_one_key_that_wait_for_the_job_one_is_a_repetition() {
     let farm = farm_with_job().await;
     let holder = farm.test.client().await;
