@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use farmhand_core::definition::JobSpec;
 use farmhand_store::StoreError;
 use farmhand_store::jobs::{
-    ApplyOutcome, Blocked, JobChange, Scope, apply, apply_signed, delete, job, move_runs, rename, renamed_to,
-    revisions, submit,
+    ApplyOutcome, Backfilled, Blocked, JobChange, Scope, apply, apply_signed, backfill, delete, job,
+    move_runs, rename, renamed_to, revisions, submit,
 };
 use farmhand_store::protocol::{claim, jobs_since, left_over, retry};
 use farmhand_store::reading::{self, RunFilter};
@@ -189,6 +189,8 @@ async fn a_triggered_job_waits_for_the_history_of_a_parent_that_was_renamed() {
     let stands = "SELECT farmhand.parent_stands('new', (SELECT min(due_at) FROM farmhand.run), false)->>";
     let told = farm.text(&format!("{stands}'wait'")).await;
     assert_eq!(told.as_deref(), Some("to_come"));
+    let made = backfill(&farm.db, "new", 1, &[at], "tester").await.unwrap();
+    assert_eq!(made, Backfilled::Done { run_ids: vec![] }, "it has run");
     while move_runs(&farm.db).await.unwrap() > 0 {}
     let told = farm.text(&format!("{stands}'end'")).await;
     assert_eq!(told.as_deref(), Some("success"));

@@ -161,9 +161,7 @@ async fn of_two_submissions_with_one_key_that_wait_for_the_job_one_is_a_repetiti
     };
     let both = [submitting(), submitting()];
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    while farm.i64(waiting).await < 2 {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    farm.until(waiting, 2).await;
     holder.batch_execute("COMMIT").await.unwrap();
     let [a, b] = both;
     let (a, b) = (a.await.unwrap(), b.await.unwrap());

@@ -8,7 +8,8 @@ WITH j AS MATERIALIZED (
     WHERE d.due_at NOT IN (SELECT r.due_at FROM farmhand.run_live r
             WHERE r.job_id = $1 AND r.kind IN ('scheduled', 'backfill'))
         AND d.due_at NOT IN (SELECT r.due_at FROM farmhand.run_history r
-            WHERE (r.job_id = $1 OR r.job_id IN (SELECT f.name FROM farmhand.former_name f WHERE f.job_id = $1)) AND r.kind IN ('scheduled', 'backfill') AND r.state <> 'skipped')
+            WHERE (r.job_id = $1 OR r.job_id IN (SELECT f.name FROM farmhand.former_name f WHERE f.job_id = $1))
+                AND r.kind IN ('scheduled', 'backfill') AND r.state <> 'skipped')
 ), place AS MATERIALIZED (
     SELECT n.address AS node, EXISTS (SELECT FROM farmhand.run_live r WHERE r.job_id = $1
         AND (n.address IS NULL OR r.node = n.address)) AS live
