@@ -128,7 +128,7 @@ async fn fences_grow_when_the_database_is_dumped_and_loaded_into_a_new_server() 
     farm.check().await;
 }
 
-/// As the guide has it: from a moment on nobody can write to the old server, so the dump has all that it ever confirmed.
+/// The planned move of docs/guides/databases.md: the old database is read-only before it is dumped.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_planned_move_forgets_nothing() {
     let mut farm = farm(|_| ()).await;

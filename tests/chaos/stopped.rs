@@ -320,7 +320,7 @@ async fn an_older_agent_that_wakes_up_after_its_session_is_over_touches_nothing_
     farm.check().await;
 }
 
-/// Its request waits for the next warden, so there is nobody yet to be told of the cancel.
+/// The start request is queued until the next warden is up, so no warden receives the cancel.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_cancelled_while_its_warden_is_replaced_ends() {
     const FOREVER: &str = "[job.forever]\ncommand = [WITNESS, '600000', 'ignore-term']\n";

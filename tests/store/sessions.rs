@@ -165,7 +165,7 @@ async fn a_node_that_leaves_is_draining_until_its_next_agent_whatever_an_operato
     let seen = async || poll(&farm.db, &me, &MarksBelow::default()).await.unwrap();
     assert!(leaves(true).await && seen().await.leaving);
     assert_eq!(state().await, "draining");
-    assert!(!seen().await.draining, "nobody ordered that");
+    assert!(!seen().await.draining, "no operator drained it");
     told(Withhold::Resume).await;
     assert_eq!(state().await, "draining", "it leaves all the same");
     // The next agent goes on with the session.

@@ -7,10 +7,10 @@ pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 pub(crate) const BEGIN_POOLED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL enable_seqscan = off; \
     SET LOCAL jit = off; SET LOCAL plan_cache_mode = force_generic_plan; \
     SET LOCAL idle_in_transaction_session_timeout = 5000";
-/// What a session of its own is set to. A plan that is kept was made when a table may have been empty: never by reading all
-/// of it. And who falls silent in the middle of a transaction, because it was frozen or cannot be reached, holds nobody's
-/// rows for longer than five seconds: those who skip what is locked would leave them alone for as long as the server
-/// believes in it. A machine that is gone leaves no sessions behind: the server asks after 10 s, where its default is two hours.
+/// The settings of a session that leads to a process of its own. A kept plan may have been made when a table was empty, so it
+/// never reads a whole table. An agent that is frozen or unreachable in the middle of a transaction is cut off after five
+/// seconds: its row locks would make others skip those rows for as long as the server keeps the session. The server sends
+/// keepalives after 10 s, where its default is two hours, so that the sessions of a dead machine end as well.
 pub(crate) const SESSION: &str = "SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan; \
     SET idle_in_transaction_session_timeout = 5000; SET tcp_user_timeout = 30000; \
     SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3";

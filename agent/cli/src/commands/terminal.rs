@@ -42,7 +42,7 @@ pub(crate) fn ask_secret(question: &str) -> Result<String, Failure> {
     answer
 }
 
-/// Has a person say yes, or else gives `refused`; where there is nobody to ask, gives `unasked`.
+/// Asks on the terminal. Fails with `refused` unless the answer is yes, and with `unasked` when there is no terminal.
 ///
 /// # Errors
 /// 4 when it is not agreed to.

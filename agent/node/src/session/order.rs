@@ -56,7 +56,7 @@ impl Session {
         }
     }
 
-    /// What was to end while its request waited for a warden, which there was none of to tell.
+    /// Repeats a cancel, or the end of a drain, that came while the start request was queued and no warden could be told.
     pub(super) fn end_again(&self, id: AttemptId) {
         let Some(attempt) = self.attempts.get(&id) else {
             return;
