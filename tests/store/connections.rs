@@ -183,6 +183,7 @@ async fn a_dedicated_connection_hears_and_comes_back_after_it_was_cut() {
         run_id,
         job: Some("j".to_owned()),
         runs: 1,
+        node: None,
     };
     assert_eq!(notes.recv().await, Some(due));
 

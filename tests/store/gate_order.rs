@@ -191,3 +191,101 @@ async fn a_run_that_no_node_may_run_keeps_nobody_waiting() {
     assert!(gated(&farm, &a, 9).await.is_empty());
     assert!(gated(&farm, &gpu, 9).await.is_empty());
 }
+
+#[tokio::test]
+async fn a_run_that_waits_for_a_node_pool_keeps_its_lock() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    farm.pool("disk", 1).await;
+    let disk = |job: JobSpec| JobSpec {
+        node_pool: Some("disk".to_owned()),
+        ..job
+    };
+    farm.needy("x", locked(&["x"])).await;
+    farm.needy("disk", disk(spec())).await;
+    farm.needy("both", disk(locked(&["x"]))).await;
+    farm.submitted("x").await;
+    farm.submitted("disk").await;
+    let held = gated(&farm, &a, 9).await;
+    assert_eq!(held.len(), 2);
+    let both = farm.submitted("both").await;
+    let behind = farm.submitted("x").await;
+    farm.submitted("disk").await;
+    finish(&farm.db, &[success(&a, &held[0])]).await.unwrap();
+    assert!(gated(&farm, &a, 9).await.is_empty(), "x is kept");
+    finish(&farm.db, &[success(&a, &held[1])]).await.unwrap();
+    assert_eq!(ids(&gated(&farm, &a, 9).await), [both]);
+    assert_eq!(reason(&farm, behind).await.as_deref(), Some("lock"));
+}
+
+#[tokio::test]
+async fn a_run_for_another_node_keeps_its_lock_and_its_place_while_that_node_has_a_slot() {
+    let farm = Farm::new().await;
+    let (a, gpu) = (
+        farm.node("a").await,
+        farm.node_with("g", json!({"gpu": "yes"})).await,
+    );
+    farm.pool("p", 1).await;
+    let needs = || JobSpec {
+        pool: Some("p".to_owned()),
+        ..locked(&["x"])
+    };
+    let there = JobSpec {
+        placement: [("gpu".to_owned(), "yes".to_owned())].into(),
+        ..needs()
+    };
+    farm.needy("gpu", there).await;
+    farm.needy("any", needs()).await;
+    farm.needy("in-pool", pooled("p")).await;
+    farm.submitted("any").await;
+    let held = gated(&farm, &a, 9).await;
+    let first = farm.submitted("gpu").await;
+    farm.submitted("gpu").await;
+    let any = farm.submitted("any").await;
+    farm.submitted("in-pool").await;
+    finish(&farm.db, &[success(&a, &held[0])]).await.unwrap();
+    assert!(
+        gated(&farm, &a, 9).await.is_empty(),
+        "they are left to the other node"
+    );
+    let there = gated(&farm, &gpu, 9).await;
+    assert_eq!(ids(&there), [first]);
+
+    // All its slots are taken: nobody waits for it.
+    farm.held_run(&gpu, "plain", spec()).await;
+    let slots = "UPDATE farmhand.node SET slots = 1 WHERE address = 'g'";
+    farm.sql.batch_execute(slots).await.unwrap();
+    finish(&farm.db, &[success(&gpu, &there[0])]).await.unwrap();
+    assert_eq!(ids(&gated(&farm, &a, 9).await), [any]);
+}
+
+#[tokio::test]
+async fn a_run_whose_pool_nobody_can_enter_keeps_no_lock() {
+    let farm = Farm::new().await;
+    let a = farm.node("a").await;
+    farm.pool("p", 0).await;
+    farm.pool("q", 1).await;
+    let shut = JobSpec {
+        pool: Some("p".to_owned()),
+        ..locked(&["x"])
+    };
+    farm.needy("shut", shut).await;
+    farm.needy(
+        "gone",
+        JobSpec {
+            pool: None,
+            node_pool: Some("q".to_owned()),
+            ..locked(&["x"])
+        },
+    )
+    .await;
+    farm.needy("x", locked(&["x"])).await;
+    farm.submitted("shut").await;
+    farm.submitted("gone").await;
+    farm.sql
+        .batch_execute("DELETE FROM farmhand.pool WHERE name = 'q'")
+        .await
+        .unwrap();
+    let run = farm.submitted("x").await;
+    assert_eq!(ids(&gated(&farm, &a, 9).await), [run]);
+}

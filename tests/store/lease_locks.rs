@@ -54,6 +54,7 @@ async fn a_run_waits_for_a_lease_and_a_lease_for_a_run() {
         run_id: run,
         job: Some("backup".to_owned()),
         runs: 1,
+        node: None,
     };
     assert_eq!(notes.recv().await, Some(due), "the farm is told");
     let held = gated(&farm, &me, 9).await;

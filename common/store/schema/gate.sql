@@ -152,7 +152,8 @@ $$;
 --
 -- Runs are looked at in the order of claiming. One that cannot have all it needs takes nothing. The first that
 -- waits for a lock keeps all its locks for itself, so that a stream of runs that need one of them cannot keep it
--- waiting for ever; likewise the next place of a pool goes to the first that waits for it. Runs without needs
+-- waiting for ever; likewise the next place of a pool goes to the first that waits for it. So it is for the first that waits
+-- for this node's places of a pool, and for one that another node has a slot for. Runs without needs
 -- that come before have their places left to them.
 CREATE FUNCTION farmhand.claim_gated(at_address text, of_session bigint, of_incarnation uuid, places integer)
 RETURNS SETOF bigint
@@ -171,7 +172,9 @@ DECLARE
     left_alone text[];
     kept text[] := '{}';
     awaited text[] := '{}';
+    awaited_here text[] := '{}';
     has_place boolean;
+    node_full boolean;
     c record;
 BEGIN
     IF NOT farmhand.any_waiting() THEN
@@ -194,7 +197,7 @@ BEGIN
     SELECT coalesce(jsonb_object_agg(p.name, p.size - coalesce(u.farm, 0)), '{}'),
             coalesce(jsonb_object_agg(p.name, p.size - coalesce(v.here, 0)), '{}')
         INTO farm_free, node_free
-        FROM farmhand.pool p
+        FROM (SELECT q.name, q.size FROM farmhand.pool q WHERE q.size > 0) p
         LEFT JOIN (SELECT h.pool, count(*) AS farm FROM farmhand.holding h GROUP BY h.pool) u ON u.pool = p.name
         LEFT JOIN (SELECT h.node_pool, count(*) AS here FROM farmhand.holding h WHERE h.running_at = at_address
             GROUP BY h.node_pool) v ON v.node_pool = p.name;
@@ -208,20 +211,20 @@ BEGIN
                 WHERE r.state = 'due' AND r.gate IS NULL AND r.priority < l.priority ORDER BY r.priority DESC LIMIT 1)
             FROM level l WHERE l.priority IS NOT NULL
         ), waiting AS MATERIALIZED (
-            SELECT w.*, (w.placement IS NULL OR my_labels @> ANY (w.placement))
-                AND (SELECT r.hold_ms <= may_hold FROM farmhand.run_live r WHERE r.run_id = w.run_id) AS fits
+            SELECT w.*, w.placement IS NULL OR my_labels @> ANY (w.placement) AS fits
             FROM farmhand.waiting w WHERE w.ready_at <= now
+                AND (SELECT r.hold_ms <= may_hold FROM farmhand.run_live r WHERE r.run_id = w.run_id)
         )
         -- The first of each kind, whoever may run it: it may be in front of ours.
         SELECT true AS gated, w.job_id, w.pool, w.node_pool, w.locks, w.rate_count, w.rate_ms, w.run_id, w.priority,
             w.ready_at, w.fits AND (CASE WHEN w.node IS NULL THEN NOT w.rev || ' ' || w.job_id = ANY (left_alone)
-                ELSE w.node = at_address END) AS ours, w.rev
+                ELSE w.node = at_address END) AS ours, w.rev, w.node, w.placement
         FROM waiting w
         WHERE EXISTS (SELECT FROM farmhand.node n WHERE n.state = 'ready' AND (w.node IS NULL OR n.address = w.node)
             AND (w.placement IS NULL OR n.labels @> ANY (w.placement)))
         UNION ALL
         SELECT true, w.job_id, w.pool, w.node_pool, w.locks, w.rate_count, w.rate_ms, o.run_id, o.priority, o.ready_at,
-            true, w.rev
+            true, w.rev, NULL, NULL
         FROM waiting w
         CROSS JOIN LATERAL (
             SELECT r.run_id, r.priority, r.ready_at FROM farmhand.run_live r
@@ -232,7 +235,7 @@ BEGIN
         ) o
         WHERE w.fits AND o.run_id <> w.run_id
         UNION ALL
-        SELECT false, NULL, NULL, NULL, '{}', NULL, NULL, u.run_id, u.priority, u.ready_at, true, NULL
+        SELECT false, NULL, NULL, NULL, '{}', NULL, NULL, u.run_id, u.priority, u.ready_at, true, NULL, NULL, NULL
         FROM level l
         CROSS JOIN LATERAL (
             SELECT r.run_id, r.priority, r.ready_at FROM farmhand.run_live r
@@ -255,6 +258,8 @@ BEGIN
             -- It may wait for long, and keeps nobody from anything meanwhile.
             CONTINUE WHEN farmhand.rate_free_at(c.job_id, c.rate_count, c.rate_ms) > now;
         END IF;
+        -- Nobody can have a place of a pool of size 0, or of one that is gone.
+        CONTINUE WHEN NOT farm_free ? c.pool OR NOT node_free ? c.node_pool;
         has_place := c.pool IS NULL OR coalesce((farm_free->>c.pool)::integer, 0) > 0;
         IF NOT has_place OR c.locks && (held || kept) OR farmhand.any_leased(c.locks) THEN
             CONTINUE WHEN c.locks && kept OR c.pool = ANY (awaited);
@@ -264,8 +269,23 @@ BEGIN
             END IF;
             CONTINUE;
         END IF;
-        CONTINUE WHEN NOT c.ours
-            OR (c.node_pool IS NOT NULL AND coalesce((node_free->>c.node_pool)::integer, 0) <= 0);
+        node_full := c.node_pool IS NOT NULL AND (node_free->>c.node_pool)::integer <= 0;
+        IF NOT c.ours OR node_full THEN
+            CONTINUE WHEN c.locks = '{}' AND c.pool IS NULL;
+            CONTINUE WHEN c.ours AND c.node_pool = ANY (awaited_here) OR NOT c.ours AND NOT EXISTS (
+                SELECT FROM farmhand.node n
+                WHERE n.state = 'ready' AND n.cannot_start IS NULL AND n.address <> at_address
+                    AND (c.node IS NULL OR n.address = c.node) AND (c.placement IS NULL OR n.labels @> ANY (c.placement))
+                    AND n.slots > (SELECT count(*) FROM farmhand.run_live r WHERE r.running_at = n.address));
+            IF c.ours THEN
+                awaited_here := awaited_here || c.node_pool;
+            END IF;
+            kept := kept || c.locks;
+            IF c.pool IS NOT NULL THEN
+                farm_free := jsonb_set(farm_free, ARRAY[c.pool], to_jsonb((farm_free->>c.pool)::integer - 1));
+            END IF;
+            CONTINUE;
+        END IF;
         -- Somebody cancels or replaces it just now: no reason for the farm to wait. A round that was given another revision
         -- meanwhile needs what that one needs.
         PERFORM FROM farmhand.run_live r

@@ -13,6 +13,8 @@ pub enum Note {
         job: Option<String>,
         /// How many.
         runs: i64,
+        /// The node that is to take it; others may.
+        node: Option<String>,
     },
     /// Definitions changed, up to this number of `job_seq`.
     Jobs {
@@ -63,6 +65,7 @@ impl Note {
                 run_id,
                 job: p.job,
                 runs: p.runs.unwrap_or(1),
+                node: p.node,
             })
         } else if let Some(seq) = p.jobs {
             Some(Self::Jobs { seq })

@@ -247,7 +247,14 @@ impl Session {
     /// A notification: poll sooner, in an order that spares the database the herd.
     pub(super) fn on_note(&mut self, note: &Note) {
         match note {
-            Note::Due { run_id, job, runs } => {
+            Note::Due { node: Some(node), .. } => {
+                if *node == self.me.address {
+                    self.scheduler.hint_at(boot_now());
+                }
+            }
+            Note::Due {
+                run_id, job, runs, ..
+            } => {
                 let job = job.as_deref().unwrap_or_default();
                 let rank = rank(job, *run_id, &self.me.address, self.scheduler.live());
                 // The others' polls tell them of what these leave undone.
