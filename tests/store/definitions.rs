@@ -7,6 +7,7 @@ use farmhand_store::protocol::{Fire, SkipFold, fire, jobs_since};
 use jiff::Timestamp;
 
 use crate::fixture::{Farm, firing, past, spec, until_blocked};
+use crate::rounds_races::APPLY;
 
 fn change(job_id: &str, priority: i32, next_run: Option<Timestamp>) -> JobChange {
     JobChange {
@@ -228,12 +229,12 @@ async fn a_paused_job_fires_nothing_and_resumes_where_it_is_told() {
         last: missed_until,
         count: 5,
     };
-    let done = resume(&farm.db, "j", Some(later), &[missed], "eve")
+    let done = resume(&farm.db, "j", 2, Some(later), &[missed], "eve")
         .await
         .unwrap();
     assert_eq!(done, Resumed::Done);
     assert_eq!(
-        resume(&farm.db, "j", Some(later), &[], "eve").await.unwrap(),
+        resume(&farm.db, "j", 2, Some(later), &[], "eve").await.unwrap(),
         Resumed::NotPaused
     );
     let awake = job(&farm.db, "j").await.unwrap().unwrap();
@@ -245,7 +246,7 @@ async fn a_paused_job_fires_nothing_and_resumes_where_it_is_told() {
     );
 
     pause(&farm.db, "j", "eve", None, None).await.unwrap();
-    let stale = resume(&farm.db, "j", Some(missed_until), &[], "eve")
+    let stale = resume(&farm.db, "j", 2, Some(missed_until), &[], "eve")
         .await
         .unwrap();
     assert_eq!(
@@ -254,6 +255,24 @@ async fn a_paused_job_fires_nothing_and_resumes_where_it_is_told() {
             decided_until: missed_until
         }
     );
+}
+
+#[tokio::test]
+async fn a_schedule_that_an_apply_replaces_meanwhile_is_not_resumed() {
+    let farm = Farm::new().await;
+    farm.job("j", spec(), None).await;
+    pause(&farm.db, "j", "eve", None, None).await.unwrap();
+    let applying = farm.test.client().await;
+    let seq = "BEGIN; UPDATE farmhand.job_seq SET seq = seq + 1";
+    applying.batch_execute(seq).await.unwrap();
+    applying.batch_execute(APPLY).await.unwrap();
+    let db = farm.db.clone();
+    // The first revision has no schedule.
+    let resuming = tokio::spawn(async move { resume(&db, "j", 1, None, &[], "eve").await.unwrap() });
+    until_blocked(&farm).await;
+    applying.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(resuming.await.unwrap(), Resumed::Changed);
+    assert!(job(&farm.db, "j").await.unwrap().unwrap().paused);
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
-use farmhand_core::definition::{JobSpec, Overlap};
+use farmhand_core::definition::{JobSpec, Overlap, RunOn};
 use farmhand_store::LeaseIdentity;
-use farmhand_store::jobs::{Cancelled, cancel};
+use farmhand_store::jobs::{Cancelled, Submission, Withhold, cancel, submit_overlapping, withhold};
 use farmhand_store::protocol::{Claimed, claim, finish, fire, left_over, promote, sweep};
 use jiff::Timestamp;
+use serde_json::json;
 
 use crate::fixture::{Farm, firing, past, spec, success, until_blocked};
 
@@ -176,6 +177,39 @@ async fn replace_asks_the_holder_to_end_and_runs_only_the_newest() {
     finish(&farm.db, &[success(&me, &old)]).await.unwrap();
     let held = claims(&farm, &me).await;
     assert_eq!(held.iter().map(|c| c.run_id).collect::<Vec<_>>(), [newest]);
+}
+
+#[tokio::test]
+async fn replace_leaves_alone_what_runs_on_a_node_that_gets_no_new_run() {
+    let farm = Farm::new().await;
+    let (a, b) = (farm.node("a").await, farm.node("b").await);
+    let each = JobSpec {
+        overlap: Overlap::Replace,
+        run_on: RunOn::EachNode,
+        ..spec()
+    };
+    farm.job("j", each, Some(past(90))).await;
+    farm.fire_at("j", past(90), &[past(90)]).await;
+    let (on_a, on_b) = (
+        claims(&farm, &a).await.remove(0),
+        claims(&farm, &b).await.remove(0),
+    );
+    assert!(withhold(&farm.db, "a", Withhold::Cordon, "eve").await.unwrap());
+    due_again(&farm, past(60)).await;
+    let fired = farm.fire_at("j", past(60), &[past(60)]).await;
+    assert_eq!(fired[0].cancelling, [on_b.run_id]);
+    assert_eq!(fired[0].run_ids.len(), 1);
+    let params = json!({});
+    let by_hand = Submission {
+        job_id: "j",
+        params: &params,
+        key: None,
+        overlap: Overlap::Replace,
+        by: None,
+    };
+    submit_overlapping(&farm.db, by_hand, true).await.unwrap();
+    let told = "SELECT run_id FROM farmhand.run_live WHERE cancel_requested";
+    assert_eq!(farm.i64(told).await, on_b.run_id, "and not {}", on_a.run_id);
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ async fn over_a_pause() {
         let (farm, me, run) = farm().await;
         one(&farm, round(&me, &run, RunState::Failed, wait)).await;
         pause(&farm.db, "loop", "ops", None, None).await.unwrap();
-        resume(&farm.db, "loop", None, &[], "ops").await.unwrap();
+        resume(&farm.db, "loop", 1, None, &[], "ops").await.unwrap();
         assert_eq!(next(&farm, &me).await.as_deref(), PLACE, "{wait:?}");
     }
 }
@@ -71,6 +71,6 @@ async fn a_round_that_was_cancelled_under_a_pause_has_the_next_begin_anew() {
     let mut end = failed(&me, &run);
     end.state = RunState::Cancelled;
     one(&farm, end).await;
-    resume(&farm.db, "loop", None, &[], "ops").await.unwrap();
+    resume(&farm.db, "loop", 1, None, &[], "ops").await.unwrap();
     assert_eq!(next(&farm, &me).await, None);
 }

@@ -255,7 +255,7 @@ async fn a_pause_lets_the_round_end_and_makes_no_other_until_the_job_is_resumed(
     );
     assert!(sweep(&farm.db).await.unwrap().is_empty());
     assert_eq!(live(&farm).await, 0, "a sweep does not undo a pause");
-    resume(&farm.db, "loop", None, &[], "ops").await.unwrap();
+    resume(&farm.db, "loop", 1, None, &[], "ops").await.unwrap();
     assert_eq!(claimed(&farm, &me).await.len(), 2);
 }
 

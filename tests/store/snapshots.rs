@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use farmhand_core::run::RunState;
 use farmhand_store::StoreError;
-use farmhand_store::protocol::{Finish, close, finish};
+use farmhand_store::protocol::{Finish, Fire, claim, close, finish, fire};
 use farmhand_store::snapshot::{FarmSnapshot, Stand, release, specs, stand, take};
 use uuid::Uuid;
 
-use crate::fixture::{Farm, expire_now, past, spec, success};
+use crate::fixture::{Farm, expire_now, firing, past, spec, success};
 
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -210,4 +210,28 @@ async fn of_the_history_only_the_index_of_lost_attempts_is_read() {
         // A scan without the index would read rows and throw them away.
         assert!(!(counts && plan.contains("Rows Removed")), "{plan}");
     }
+}
+
+#[tokio::test]
+async fn the_last_instants_of_a_schedule_are_waited_for_until_the_job_succeeds() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    let waits = async || {
+        let points = snapshot(&farm, 10).await.jobs;
+        points.iter().find(|p| p.job_id == "j").unwrap().waits
+    };
+    farm.job("j", spec(), Some(past(60))).await;
+    let last = Fire {
+        following: None,
+        ..firing("j", 1, past(60), &[past(60)])
+    };
+    fire(&farm.db, &[last]).await.unwrap();
+    farm.sql
+        .batch_execute("UPDATE farmhand.job SET applied_at = now() - interval '1 hour'")
+        .await
+        .unwrap();
+    assert!(waits().await, "for the last instant");
+    let run = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
+    finish(&farm.db, &[success(&me, &run)]).await.unwrap();
+    assert!(!waits().await);
 }

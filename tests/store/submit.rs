@@ -7,6 +7,7 @@ use farmhand_store::protocol::claim;
 use serde_json::{Value, json};
 
 use crate::fixture::{Farm, one, past, spec, success, until_blocked};
+use crate::rounds::looping;
 
 fn param(kind: ParamType, required: bool) -> ParamSpec {
     ParamSpec {
@@ -137,6 +138,35 @@ async fn a_key_in_an_open_transaction_is_waited_for_and_forgotten_with_it() {
     caller.batch_execute("ROLLBACK").await.unwrap();
     let run_id = second.await.unwrap();
     assert_eq!(farm.i64("SELECT run_id FROM farmhand.run_live").await, run_id);
+}
+
+#[tokio::test]
+async fn a_submission_meets_no_rounds_of_a_continuous_job() {
+    let farm = Farm::new().await;
+    let me = farm.node("a").await;
+    farm.job("loop", looping(1), None).await;
+    let round = claim(&farm.db, &me, 1, None).await.unwrap().remove(0);
+    let params = json!({});
+    let mut made = Vec::new();
+    for overlap in [Overlap::Queue, Overlap::Replace, Overlap::Skip] {
+        let what = Submission {
+            job_id: "loop",
+            params: &params,
+            key: None,
+            overlap,
+            by: None,
+        };
+        let run = submit_overlapping(&farm.db, what, true).await.unwrap();
+        let claimed = claim(&farm.db, &me, 9, None).await.unwrap();
+        assert_eq!(claimed.len(), 1, "{overlap:?} {:?}", farm.state(run.run_id).await);
+        one(&farm, success(&me, &claimed[0])).await;
+        made.push(run.run_id);
+    }
+    let round = format!(
+        "SELECT count(*) FROM farmhand.run_live WHERE run_id = {} AND NOT cancel_requested",
+        round.run_id
+    );
+    assert_eq!(farm.i64(&round).await, 1, "{made:?}");
 }
 
 #[tokio::test]

@@ -120,10 +120,11 @@ pub async fn resume(db: &Db, name: &str, by: &str) -> Result<bool, Refusal> {
         let job = one(db, name).await?;
         let now = reading::now(db).await?.max(floor.unwrap_or(Timestamp::MIN));
         let (next_run, skipped) = due_now::after_pause(&job, &spec(&job)?, now)?;
-        match jobs::resume(db, name, next_run, &skipped, by).await? {
+        match jobs::resume(db, name, job.rev, next_run, &skipped, by).await? {
             Resumed::Done => return Ok(true),
             Resumed::NotPaused => return Ok(false),
             Resumed::NotFound => return Err(no_job(db, name).await),
+            Resumed::Changed => {}
             Resumed::Stale { decided_until } => floor = Some(decided_until),
         }
     }

@@ -60,6 +60,11 @@ CREATE TABLE farmhand.job_revision (
 CREATE FUNCTION farmhand.active(j farmhand.job) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$ SELECT j.enabled AND NOT j.paused AND NOT j.deleted $$;
 
+-- Whether the schedule of an enabled job owes a success: it goes on, or its last instants came after "since".
+CREATE FUNCTION farmhand.owes_success(j farmhand.job, since timestamptz) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $$ SELECT NOT j.paused AND (j.scheduled OR coalesce(j.decided_until > since, false)) $$;
+
 -- What people ask about a job; apart from job, because firing skips a locked job row.
 CREATE TABLE farmhand.job_stat (
     job_id text PRIMARY KEY,

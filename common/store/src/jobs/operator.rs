@@ -89,14 +89,17 @@ pub enum Resumed {
         /// The last instant that has an outcome.
         decided_until: Timestamp,
     },
+    /// It has another revision by now.
+    Changed,
     /// There is no such job.
     NotFound,
 }
 
-/// Starts a paused job's schedule again at `next_run`, and records what fell into the pause.
+/// Starts a paused job's schedule again at `next_run`, as revision `rev` has it, and records what fell into the pause.
 pub async fn resume(
     db: &Db,
     job_id: &str,
+    rev: i64,
     next_run: Option<Timestamp>,
     skipped: &[SkipFold],
     by: &str,
@@ -104,6 +107,7 @@ pub async fn resume(
     #[derive(Deserialize)]
     struct Row {
         was_paused: bool,
+        changed: bool,
         stale: Option<Timestamp>,
     }
     let mut tx = db.transaction("resume").await?;
@@ -117,6 +121,7 @@ pub async fn resume(
                 (&by, Type::TEXT),
                 (&next_run, Type::TIMESTAMPTZ),
                 (&Json(skipped), Type::JSON),
+                (&rev, Type::INT8),
             ],
         )
         .await?;
@@ -125,6 +130,7 @@ pub async fn resume(
         Some(Row {
             was_paused: false, ..
         }) => Resumed::NotPaused,
+        Some(Row { changed: true, .. }) => Resumed::Changed,
         Some(Row {
             stale: Some(decided_until),
             ..

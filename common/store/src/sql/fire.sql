@@ -13,11 +13,15 @@ WITH given AS MATERIALIZED (
             (SELECT max(s.last) FROM jsonb_to_recordset(g.skipped) AS s(last timestamptz)))
     FROM given g WHERE j.job_id = g.job_id AND j.job_id = ANY ($2)
 ), rival AS MATERIALIZED (
-    -- What "replace" ends: locked first, so that a run just being claimed is seen as running.
+    -- What "replace" ends: locked first, so that a run just being claimed is seen as running. On a node that gets no new run
+    -- the old one goes on.
     SELECT r AS run FROM farmhand.run_live r
     WHERE r.job_id = ANY (ARRAY(
             SELECT g.job_id FROM given g WHERE g.overlap = 'replace' AND cardinality(g.due) > 0))
         AND r.overlap = 'replace'
+        AND (r.node IS NULL OR EXISTS (SELECT FROM given g LEFT JOIN farmhand.node n ON n.address = r.node AND n.state = 'ready'
+                AND (g.placement IS NULL OR n.labels @> ANY (g.placement))
+            WHERE g.job_id = r.job_id AND (n.address IS NOT NULL OR NOT g.each_node)))
     ORDER BY r.run_id FOR UPDATE
 ), asked AS (
     UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = 'replace'

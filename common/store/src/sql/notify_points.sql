@@ -1,10 +1,10 @@
 -- Jobs whose deadlines somebody wants to hear of, as the farm's snapshot sees them.
-SELECT j.job_id, j.rev, j.scheduled AND NOT j.paused AS waits, j.next_run, j.hard_ms, s.last_success,
-    greatest(s.last_success, j.applied_at, j.resumed_at) AS since,
+SELECT j.job_id, j.rev, farmhand.owes_success(j, l.since) AS waits, j.next_run, j.hard_ms, s.last_success, l.since,
     coalesce(s.consecutive_failures, 0)::bigint AS consecutive_failures, 0::bigint AS recent_takeovers,
     p.late_since, statement_timestamp() AS now
 FROM farmhand.job j
 LEFT JOIN farmhand.job_stat s ON s.job_id = j.job_id
+CROSS JOIN LATERAL (SELECT greatest(s.last_success, j.applied_at, j.resumed_at) AS since) l
 LEFT JOIN farmhand.notify_episode p ON p.job_id = j.job_id
 WHERE j.enabled AND NOT j.deleted AND (p.late_since IS NOT NULL OR EXISTS (
     SELECT FROM farmhand.notify_edge e JOIN farmhand.notify_target t ON t.name = e.target

@@ -1,5 +1,7 @@
 WITH j AS MATERIALIZED (
     SELECT job_id, rev, instances, paused AS was_paused, enabled,
+        -- What follows was computed from the revision that was read.
+        rev <> $6 AS changed,
         CASE WHEN $4::timestamptz <= decided_until THEN decided_until END AS stale
     FROM farmhand.job WHERE job_id = $1 AND NOT deleted FOR UPDATE
 ), done AS (
@@ -8,7 +10,7 @@ WITH j AS MATERIALIZED (
         scheduled = $4 IS NOT NULL, next_run = CASE WHEN j.enabled THEN $4 END, seq = $2,
         decided_until = greatest(t.decided_until,
             (SELECT max(s.last) FROM json_to_recordset($5) AS s(last timestamptz)))
-    FROM j WHERE t.job_id = j.job_id AND j.was_paused AND j.stale IS NULL
+    FROM j WHERE t.job_id = j.job_id AND j.was_paused AND NOT j.changed AND j.stale IS NULL
     RETURNING t.job_id
 ), told AS (
     INSERT INTO farmhand.event (at, kind, severity, job_id, detail)
@@ -22,6 +24,6 @@ WITH j AS MATERIALIZED (
         s.last, s.count
     FROM j CROSS JOIN json_to_recordset($5)
         AS s(reason text, first timestamptz, last timestamptz, count bigint)
-    WHERE j.was_paused AND j.stale IS NULL
+    WHERE j.was_paused AND NOT j.changed AND j.stale IS NULL
 )
-SELECT was_paused, stale, pg_notify('farmhand', json_build_object('jobs', $2)::text)::text AS note FROM j
+SELECT was_paused, changed, stale, pg_notify('farmhand', json_build_object('jobs', $2)::text)::text AS note FROM j

@@ -179,6 +179,7 @@ BEGIN
             ('turn', ARRAY['agent']),
             ('shown_state', ARRAY['agent', 'operator', 'viewer']),
             ('active', ARRAY['agent', 'operator', 'viewer']),
+            ('owes_success', ARRAY['agent', 'operator', 'viewer']),
             ('left_to_others', ARRAY['agent']),
             ('done_tasks', ARRAY['agent']),
             ('why_not_as', ARRAY['agent', 'operator']),

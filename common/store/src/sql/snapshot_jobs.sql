@@ -5,13 +5,13 @@ WITH lost AS MATERIALIZED (
     WHERE a.outcome = 'lost' AND a.ended_at > statement_timestamp() - interval '1 hour'
     GROUP BY a.job_id
 ), seen AS (
-    SELECT j.job_id, j.rev, j.scheduled AND NOT j.paused AS waits, j.next_run, j.hard_ms, s.last_success,
-        greatest(s.last_success, j.applied_at, j.resumed_at) AS since,
+    SELECT j.job_id, j.rev, farmhand.owes_success(j, o.since) AS waits, j.next_run, j.hard_ms, s.last_success, o.since,
         CASE WHEN farmhand.active(j) THEN coalesce(s.consecutive_failures, 0) ELSE 0 END AS consecutive_failures,
         coalesce(l.n, 0) AS recent_takeovers,
         j.decided_until, count(*) OVER () AS total
     FROM farmhand.job j
     LEFT JOIN farmhand.job_stat s ON s.job_id = j.job_id
+    CROSS JOIN LATERAL (SELECT greatest(s.last_success, j.applied_at, j.resumed_at) AS since) o
     LEFT JOIN lost l ON l.job_id = j.job_id
     WHERE j.enabled AND NOT j.deleted
 )

@@ -1,8 +1,13 @@
--- What this transaction submitted just now meets the job's other live runs, on its own node for each-node jobs.
-WITH rival AS MATERIALIZED (
+-- What this transaction submitted just now meets the job's other live runs, on its own node for each-node jobs. Rounds of a
+-- continuous job are never over, and it runs beside them.
+WITH live AS MATERIALIZED (
     SELECT r AS run FROM farmhand.run_live r
-    WHERE r.job_id = $1 AND r.xmin <> pg_current_xact_id()::xid
+    WHERE r.job_id = $1 AND r.kind <> 'continuous' AND r.xmin <> pg_current_xact_id()::xid
     ORDER BY r.run_id FOR UPDATE
+), rival AS MATERIALIZED (
+    SELECT l.run FROM live l WHERE EXISTS (SELECT FROM farmhand.run_live r
+        WHERE r.job_id = $1 AND r.kind = 'submitted' AND r.xmin = pg_current_xact_id()::xid
+            AND (r.node IS NULL OR r.node = (l.run).node))
 ), mine AS MATERIALIZED (
     SELECT r AS run, EXISTS (SELECT FROM rival v WHERE (r.node IS NULL OR (v.run).node = r.node)
         AND ($2 <> 'replace' OR (v.run).state = 'running')) AS meets

@@ -11,6 +11,9 @@ WITH given AS MATERIALIZED (
     SELECT r AS run FROM farmhand.run_live r
     WHERE r.job_id IN (SELECT g.job_id FROM given g WHERE g.overlap = 'replace' AND g.unwanted IS NULL)
         AND r.overlap = 'replace'
+        AND (r.node IS NULL OR EXISTS (SELECT FROM given g LEFT JOIN farmhand.node n ON n.address = r.node AND n.state = 'ready'
+                AND (g.placement IS NULL OR n.labels @> ANY (g.placement))
+            WHERE g.job_id = r.job_id AND (n.address IS NOT NULL OR NOT g.each_node)))
     ORDER BY r.run_id FOR UPDATE
 ), asked AS (
     UPDATE farmhand.run_live r SET cancel_requested = true, cancel_by = 'replace'
