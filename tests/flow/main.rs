@@ -11,6 +11,7 @@ mod guides;
 mod job_files;
 mod killed;
 mod locks;
+mod marks;
 mod plan;
 mod preload;
 mod run;

@@ -255,6 +255,8 @@ impl Engine<'_> {
     }
 
     fn ended(&mut self, mut running: Running, exit: Exit) {
+        // What it marked, it marked before it ended.
+        self.take_notices();
         self.show(&mut running, true);
         let end = match (running.limit.over, exit.shell_code()) {
             (Some(Killed::Timeout), _) => End::TimedOut,

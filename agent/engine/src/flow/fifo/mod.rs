@@ -132,7 +132,7 @@ impl Fifos {
 
     /// What happened in the directory since the last call; also takes in the proofs.
     pub fn notices(&mut self) -> Vec<Notice> {
-        self.retiring.notices()
+        self.retiring.notices(&self.dir)
     }
 
     /// Whether it is proven that nobody is on the way to a FIFO whose name has ended.

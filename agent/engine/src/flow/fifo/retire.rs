@@ -22,6 +22,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 /// Without inotify nothing is ever proven: after this long only stragglers can be left.
 const STRAGGLERS_AFTER: Duration = Duration::from_secs(2);
 const STRAGGLER_PAUSE: Duration = Duration::from_secs(1);
+/// Without inotify marks are looked for as often.
+const MARKS_PAUSE: Duration = Duration::from_millis(100);
 /// Descriptors spent on proofs at one time.
 const MAX_PROOFS: usize = 128;
 
@@ -102,7 +104,8 @@ impl Retiring {
             }
         }
         self.pending = pending;
-        self.pending.iter().map(|p| p.next).min()
+        let look = self.watcher.is_none().then(|| now + MARKS_PAUSE);
+        self.pending.iter().map(|p| p.next).chain(look).min()
     }
 
     fn begin_proof(&mut self, dir: &Directory, pending: &mut Pending) {
@@ -118,9 +121,9 @@ impl Retiring {
     }
 
     /// Takes in proofs; returns the rest.
-    pub(super) fn notices(&mut self) -> Vec<Notice> {
+    pub(super) fn notices(&mut self, dir: &Directory) -> Vec<Notice> {
         let Some(watcher) = &self.watcher else {
-            return Vec::new();
+            return marks(dir);
         };
         let mut notices = Vec::new();
         let mut proven = Vec::new();
@@ -141,6 +144,8 @@ impl Retiring {
                 notices.push(Notice::Damaged(name()));
             } else if flags.contains(ReadFlags::DELETE_SELF) {
                 proven.push(event.wd());
+            } else if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+                notices.extend(marks(dir));
             }
         }
         if !proven.is_empty() {
@@ -154,6 +159,17 @@ impl Retiring {
         }
         notices
     }
+}
+
+/// The requests that are there.
+fn marks(dir: &Directory) -> Vec<Notice> {
+    let Ok(files) = std::fs::read_dir(dir.path().join(".mark")) else {
+        return Vec::new();
+    };
+    let names = files.flatten().map(|file| file.file_name());
+    // Others are just being written.
+    let whole = names.filter(|name| !name.as_bytes().starts_with(b"."));
+    whole.map(Notice::Mark).collect()
 }
 
 impl Watcher {
