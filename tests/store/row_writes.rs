@@ -10,7 +10,7 @@ use farmhand_store::partitions::trim_older_than;
 use farmhand_store::protocol::{Finish, Started, claim, finish, started};
 use farmhand_store::retention::Retention;
 use farmhand_store::row_writer::RowWriter;
-use farmhand_store::tables::survey;
+use farmhand_store::tables::{dispatch, survey};
 use farmhand_tests::pg::{config, connect};
 use serde_json::json;
 
@@ -356,4 +356,42 @@ async fn a_key_is_good_for_as_long_as_its_run_waits_or_is_in_the_history() {
     farm.sql.batch_execute(forgotten).await.unwrap();
     trim_older_than(&farm.db, kept).await.unwrap();
     assert_eq!(farm.i64("SELECT count(*) FROM farmhand.submission").await, 0);
+}
+
+#[tokio::test]
+async fn a_row_has_one_live_run_whichever_of_two_jobs_took_it() {
+    let (farm, me) = farm_with(1, 10).await;
+    assert_eq!(look(&farm).await.made, 1);
+    let first = take(&farm, &me).await.remove(0);
+    let again = "UPDATE shop.orders SET sent_at = NULL";
+    farm.sql.batch_execute(again).await.unwrap();
+    farm.job("twin", job(orders(10)), None).await;
+    assert_eq!(
+        dispatch(&farm.db, "twin").await.unwrap().made,
+        0,
+        "its run is live"
+    );
+    one(&farm, success(&me, &first)).await;
+    assert_eq!(
+        dispatch(&farm.db, "twin").await.unwrap().made,
+        0,
+        "its end is not written"
+    );
+    write(&farm).await;
+    assert_eq!(dispatch(&farm.db, "twin").await.unwrap().made, 1);
+    let second = take(&farm, &me).await.remove(0);
+
+    // By hand, which asks nobody, so that the older run ends last.
+    farm.sql.batch_execute(again).await.unwrap();
+    let key = second.key.clone().unwrap();
+    let by_hand = "INSERT INTO farmhand.run_live (job_id, rev, kind, instance, due_at, ready_at, key)
+        VALUES ('orders', 1, 'table', 0, now(), now(), $1)";
+    farm.sql.execute(by_hand, &[&key]).await.unwrap();
+    let newest = take(&farm, &me).await.remove(0);
+    let told = "UPDATE shop.orders SET sent_at = now()";
+    farm.sql.batch_execute(told).await.unwrap();
+    one(&farm, success(&me, &second)).await;
+    assert!(!row(&farm, 1).await.2, "the newest run has not ended");
+    one(&farm, success(&me, &newest)).await;
+    assert!(row(&farm, 1).await.2);
 }

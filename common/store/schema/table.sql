@@ -30,6 +30,19 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$ SELECT format('%I.%I', tbl->>'schema', tbl->>'name') $$;
 
+-- The jobs with a revision that takes the same rows, known by the same key: another one, or one that was deleted, may still
+-- have runs of them.
+CREATE FUNCTION farmhand.table_jobs(tbl jsonb) RETURNS text[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+SELECT array_agg(DISTINCT v.job_id) FROM farmhand.job_revision v
+WHERE jsonb_typeof(v.spec->'table') = 'object' AND v.spec->'table'->>'name' = tbl->>'name'
+    AND v.spec->'table' @> jsonb_build_object('schema', tbl->'schema', 'dispatch', tbl->'dispatch')
+    AND v.spec->'table'->'key' = tbl->'key'
+$$;
+CREATE INDEX job_revision_table ON farmhand.job_revision ((spec->'table'->>'name')) WHERE jsonb_typeof(spec->'table') = 'object';
+
 -- The columns that a definition names, and what the table has under these names (NULL: nothing). Those of `key`, `order_by`
 -- and `row` are in the order of their lists.
 CREATE FUNCTION farmhand.table_columns(tbl jsonb)
@@ -313,6 +326,7 @@ AS $$
 DECLARE
     tbl jsonb;
     of_rev bigint;
+    jobs text[];
 BEGIN
     -- One agent at a time, so that what is written later was noted later. The number is "rows" in ASCII.
     IF NOT pg_try_advisory_xact_lock(1919907699, hashtext(wanted)) THEN
@@ -324,6 +338,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
+    jobs := wanted || farmhand.table_jobs(tbl);
     RETURN QUERY
     WITH taken AS MATERIALIZED (
         DELETE FROM farmhand.row_result p WHERE p.id = ANY (ARRAY(
@@ -336,9 +351,9 @@ BEGIN
     ), own AS MATERIALIZED (
         SELECT l.* FROM last l
         WHERE NOT EXISTS (SELECT FROM farmhand.run_live r
-                WHERE r.job_id = wanted AND md5(r.key) = md5(l.key) AND r.key IS NOT NULL AND r.run_id > l.run_id)
+                WHERE r.job_id = ANY (jobs) AND md5(r.key) = md5(l.key) AND r.key IS NOT NULL AND r.run_id > l.run_id)
             AND NOT EXISTS (SELECT FROM farmhand.run_history h
-                WHERE h.job_id = wanted AND md5(h.key) = md5(l.key) AND h.key IS NOT NULL AND h.run_id > l.run_id
+                WHERE h.job_id = ANY (jobs) AND md5(h.key) = md5(l.key) AND h.key IS NOT NULL AND h.run_id > l.run_id
                     AND h.state <> 'skipped')
             AND (l.finished_at IS NOT NULL OR EXISTS (SELECT FROM farmhand.run_live r
                 WHERE r.run_id = l.run_id AND r.attempt = l.attempt AND r.state = 'running'))
@@ -389,6 +404,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     live integer;
+    jobs text[];
 BEGIN
     room := 0;
     unwritten := false;
@@ -404,12 +420,18 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
+    jobs := farmhand.table_jobs(tbl);
+    IF cardinality(jobs) > 1 THEN
+        -- Each has a lock of its own on its job alone. The number is "room" in ASCII.
+        PERFORM pg_advisory_xact_lock(1919905645, hashtext(farmhand.table_name(tbl)));
+    END IF;
     -- One snapshot for both: a run that ends meanwhile is in the one or in the other.
-    SELECT array_agg(u.key), count(*) FILTER (WHERE u.live), count(*) FILTER (WHERE NOT u.live) > 0
+    SELECT array_agg(u.key), count(*) FILTER (WHERE u.own AND u.live), count(*) FILTER (WHERE u.own AND NOT u.live) > 0
     INTO taken, live, unwritten FROM (
-        SELECT r.key, true AS live FROM farmhand.run_live r WHERE r.job_id = wanted AND r.key IS NOT NULL
+        SELECT r.key, r.job_id = wanted AS own, true AS live FROM farmhand.run_live r
+        WHERE r.job_id = ANY (jobs) AND r.key IS NOT NULL
         UNION ALL
-        SELECT p.key, false FROM farmhand.row_result p WHERE p.job_id = wanted) u;
+        SELECT p.key, p.job_id = wanted, false FROM farmhand.row_result p WHERE p.job_id = ANY (jobs)) u;
     room := least(greatest((tbl->>'max_running')::integer - live, 0), 500);
 END
 $$;
