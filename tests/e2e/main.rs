@@ -6,6 +6,7 @@ mod continuous;
 mod credentials;
 mod crontab_hosts;
 mod dispatcher_guide;
+mod durations;
 mod flows;
 mod gates;
 mod leaving;

@@ -13,6 +13,7 @@ mod closing;
 mod connections;
 mod credentials;
 mod definitions;
+mod durations;
 mod ends;
 mod epochs;
 mod firing;

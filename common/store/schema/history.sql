@@ -46,7 +46,9 @@ CREATE TABLE farmhand.run_history (
     key text,
     firing bigint,
     parents jsonb,
-    by_hand boolean NOT NULL DEFAULT false
+    by_hand boolean NOT NULL DEFAULT false,
+    -- From the start of the command to its end, by the clock of the node. NULL: nobody was left to say it.
+    ran_ms bigint
 ) PARTITION BY RANGE (finished_at);
 CREATE INDEX run_history_run ON farmhand.run_history (run_id);
 CREATE INDEX run_history_job ON farmhand.run_history (job_id, run_id DESC);
@@ -87,7 +89,8 @@ CREATE TABLE farmhand.attempt (
     cpu_ms bigint,
     max_rss_bytes bigint,
     output_bytes bigint,
-    output_dropped bigint
+    output_dropped bigint,
+    ran_ms bigint
 ) PARTITION BY RANGE (ended_at);
 CREATE INDEX attempt_run ON farmhand.attempt (run_id, attempt);
 CREATE INDEX attempt_ended ON farmhand.attempt (ended_at);
@@ -108,7 +111,8 @@ CREATE TYPE farmhand.run_end AS (
     submitted_by text, parent_run bigint, cancel_by text, created_at timestamptz, claimed_at timestamptz,
     started_at timestamptz, finished_at timestamptz, exit_code integer, signal integer, cpu_ms bigint,
     max_rss_bytes bigint, output_bytes bigint, output_dropped bigint, first_due timestamptz, last_due timestamptz,
-    count bigint, key text, firing bigint, parents jsonb, by_hand boolean
+    count bigint, key text, firing bigint, parents jsonb, by_hand boolean,
+    ran_ms bigint
 );
 
 -- The history row of a live run that ends. "ending" carries what the holder measured, by column name.
@@ -126,8 +130,14 @@ SELECT r.run_id, r.job_id, r.rev, r.kind, r.instance, r.instances, r.node, r.due
     (ending->>'exit_code')::integer, (ending->>'signal')::integer, (ending->>'cpu_ms')::bigint,
     (ending->>'max_rss_bytes')::bigint, (ending->>'output_bytes')::bigint,
     (ending->>'output_dropped')::bigint, r.due_at, r.due_at, 1::bigint, r.key,
-    r.firing, r.parents, r.by_hand
+    r.firing, r.parents, r.by_hand, (ending->>'ran_ms')::bigint
 $$;
+
+-- How long an attempt ran, in milliseconds: as its node measured it, and only where no node did, until its end was written down.
+-- Whatever shows or counts durations reads this. Its names are bound here, so that statements take it up as a part of themselves.
+CREATE FUNCTION farmhand.ran_ms(measured bigint, started_at timestamptz, ended_at timestamptz) RETURNS bigint
+LANGUAGE sql IMMUTABLE
+RETURN coalesce(measured, (date_part('epoch', ended_at - started_at) * 1000)::bigint);
 
 -- job_stat follows run_history, whichever statement ended the run. A firing has one outcome: its first bad end fails it, and
 -- it succeeds when all of its runs have; `FiringEnd` in core/trigger.rs is the same decision.

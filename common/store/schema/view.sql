@@ -12,7 +12,7 @@ SELECT run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at,
     NULL::integer AS exit_code, NULL::integer AS signal, NULL::bigint AS cpu_ms,
     NULL::bigint AS max_rss_bytes, NULL::bigint AS output_bytes, NULL::bigint AS output_dropped,
     due_at AS first_due, due_at AS last_due, 1::bigint AS count, key,
-    firing, parents, by_hand
+    firing, parents, by_hand, NULL::bigint AS ran_ms
 FROM farmhand.run_live
 UNION ALL
 SELECT run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at,
@@ -21,7 +21,7 @@ SELECT run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at,
     cancel_by IS NOT NULL, created_at, claimed_at, started_at, finished_at,
     exit_code, signal, cpu_ms, max_rss_bytes, output_bytes, output_dropped,
     first_due, last_due, count, key,
-    firing, parents, by_hand
+    firing, parents, by_hand, farmhand.ran_ms(ran_ms, started_at, finished_at)
 FROM farmhand.run_history;
 
 CREATE VIEW farmhand.job_status AS

@@ -149,6 +149,7 @@ pub fn end(me: &LeaseIdentity, run: &Claimed) -> Finish {
         signal: None,
         reason: None,
         started_at: Some(run.claimed_at),
+        ran_ms: Some(1),
         cpu_ms: Some(1),
         max_rss_bytes: Some(1 << 20),
         output_bytes: Some(0),

@@ -9,7 +9,6 @@ use farmhand_store::Db;
 use farmhand_store::progress::Reported;
 use farmhand_store::reading::{self, AttemptRow, Paging, RunFilter, RunItem, RunRow, upto};
 use farmhand_store::tasks::{self, TaskRow};
-use jiff::Timestamp;
 use serde_json::json;
 
 use super::follow::no_run;
@@ -145,7 +144,7 @@ fn cells(row: &RunItem) -> Vec<String> {
         out::time(row.due_at),
         out::maybe(row.running_at.as_ref()),
         row.attempt.to_string(),
-        took(row.started_at, row.finished_at),
+        took(row.ran_ms),
         ending(row.exit_code, row.signal),
         row.reason.clone().unwrap_or_default(),
     ]
@@ -189,7 +188,7 @@ pub(super) async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
         ("ready", out::time(row.ready_at)),
         ("started", out::maybe_time(row.started_at)),
         ("finished", out::maybe_time(row.finished_at)),
-        ("took", took(row.started_at, row.finished_at)),
+        ("took", took(row.ran_ms)),
         ("exit", ending(row.exit_code, row.signal)),
         ("shard", shard(row)),
         ("params", row.params.to_string()),
@@ -198,11 +197,7 @@ pub(super) async fn show(db: &Db, run_id: i64, as_json: bool) -> Outcome {
         ("cancelled by", out::maybe(detail.cancel_by.as_ref())),
         ("retries", row.retries.to_string()),
         ("takeovers", row.takeovers.to_string()),
-        (
-            "CPU time",
-            row.cpu_ms
-                .map_or_else(|| "-".to_owned(), |ms| out::span(millis(ms))),
-        ),
+        ("CPU time", took(row.cpu_ms)),
         ("peak memory", bytes(row.max_rss_bytes)),
         ("output", output(row)),
         (
@@ -307,7 +302,10 @@ fn task(row: &TaskRow) -> Vec<String> {
         },
         out::maybe(row.address.as_ref()),
         out::maybe_time(end.started_at),
-        took(end.started_at, Some(end.ended_at)),
+        took(
+            end.started_at
+                .map(|at| end.ended_at.as_millisecond() - at.as_millisecond()),
+        ),
         ending(end.exit_code, end.signal),
         reason,
     ]
@@ -361,11 +359,8 @@ pub(super) fn ending(exit_code: Option<i32>, signal: Option<i32>) -> String {
     }
 }
 
-fn took(from: Option<Timestamp>, to: Option<Timestamp>) -> String {
-    match (from, to) {
-        (Some(from), Some(to)) => out::span(millis((to.as_millisecond() - from.as_millisecond()).max(0))),
-        _ => "-".to_owned(),
-    }
+fn took(ms: Option<i64>) -> String {
+    ms.map_or_else(|| "-".to_owned(), |ms| out::span(millis(ms)))
 }
 
 fn millis(n: i64) -> std::time::Duration {

@@ -1,7 +1,5 @@
 //! What a session tells the reporter.
 
-use std::time::Duration;
-
 use farmhand_store::LeaseIdentity;
 use farmhand_store::progress::Progress;
 use farmhand_store::protocol;
@@ -96,10 +94,7 @@ impl Ended {
             Verdict::Final { outcome, .. } => events.emit(Event::Ended {
                 attempt: about,
                 outcome: outcome.state().as_str(),
-                ran: self
-                    .result
-                    .as_ref()
-                    .map(|r| Duration::from_nanos(r.ended_ns.saturating_sub(r.started_ns))),
+                ran: self.result.as_ref().map(AttemptResult::ran),
                 detail: self.result.as_ref().map(detail).unwrap_or_default(),
             }),
             Verdict::Retry { outcome, delay, .. } => events.emit(Event::Retrying {

@@ -146,6 +146,11 @@ pub struct AttemptResult {
 }
 
 impl AttemptResult {
+    /// From its start to the end of its whole process tree.
+    pub fn ran(&self) -> Duration {
+        Duration::from_nanos(self.ended_ns.saturating_sub(self.started_ns))
+    }
+
     /// Whether it was ended because it took too long.
     pub fn timed_out(&self) -> bool {
         self.killed == Some(KillReason::Timeout)

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::layout::Section;
 use super::parts::icons::Icon;
-use super::parts::time::{ago, between, since, took};
+use super::parts::time::{ago, ran, since, took};
 use super::parts::{empty, link, none, pager, words};
 use super::{Made, answer};
 use crate::api::query::pair;
@@ -237,7 +237,7 @@ fn row(run: &RunItem, now: Timestamp, tick: bool) -> Markup {
             td class="nowrap" data-l="began" { @if let Some(at) = began { (ago(at, now)) } @else { (none()) } }
             td class="num" data-l="took" {
                 @match (began, run.finished_at) {
-                    (Some(from), Some(to)) => (took(between(from, to))),
+                    (Some(from), Some(to)) => (took(ran(run.ran_ms, from, to))),
                     (Some(from), None) if run.state == RunState::Running => (since(from, now)),
                     _ => (none()),
                 }

@@ -36,6 +36,8 @@ pub struct Finish {
     pub reason: Option<String>,
     /// When its command was started; none when it never was.
     pub started_at: Option<Timestamp>,
+    /// How long its command ran, by the node's clock, in milliseconds; none when that is not known.
+    pub ran_ms: Option<i64>,
     /// Processor time that it used, in milliseconds; none when that is not known.
     pub cpu_ms: Option<i64>,
     /// The most memory that it used, in bytes; none when that is not known.
@@ -72,6 +74,8 @@ pub struct Retry {
     pub reason: Option<String>,
     /// When its command was started; none when it never was.
     pub started_at: Option<Timestamp>,
+    /// How long its command ran, by the node's clock, in milliseconds; none when that is not known.
+    pub ran_ms: Option<i64>,
     /// Processor time that it used, in milliseconds; none when that is not known.
     pub cpu_ms: Option<i64>,
     /// The most memory that it used, in bytes; none when that is not known.
@@ -240,6 +244,7 @@ struct AttemptEnd {
     signal: Option<i32>,
     reason: Option<String>,
     started_at: Option<Timestamp>,
+    ran_ms: Option<i64>,
     cpu_ms: Option<i64>,
     max_rss_bytes: Option<i64>,
     output_bytes: Option<i64>,
@@ -264,6 +269,7 @@ impl AttemptEnd {
             signal: r.signal,
             reason: r.reason.clone(),
             started_at: r.started_at,
+            ran_ms: r.ran_ms,
             cpu_ms: r.cpu_ms,
             max_rss_bytes: r.max_rss_bytes,
             output_bytes: r.output_bytes,
@@ -319,6 +325,7 @@ impl AttemptEnd {
             signal: None,
             reason: Some(reason.to_owned()),
             started_at: None,
+            ran_ms: None,
             cpu_ms: None,
             max_rss_bytes: None,
             output_bytes: None,

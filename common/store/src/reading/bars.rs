@@ -57,6 +57,8 @@ pub struct Bar {
     pub exit_code: Option<i32>,
     /// The signal that ended the command; none when none did.
     pub signal: Option<i32>,
+    /// How long its command ran, in milliseconds, by its node's clock; where no node measured it, until the end was recorded.
+    pub ran_ms: Option<i64>,
     /// Of a lost one whose session was expired: since when its node had not renewed its lease, at the latest. From there to `to` no node may run
     /// it: the lease gap.
     pub gap_from: Option<Timestamp>,

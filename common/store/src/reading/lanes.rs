@@ -110,6 +110,7 @@ struct Row {
     reason: Option<String>,
     exit_code: Option<i32>,
     signal: Option<i32>,
+    ran_ms: Option<i64>,
 }
 
 #[derive(Deserialize)]
@@ -258,6 +259,7 @@ fn bars(rows: Vec<Row>, nodes: &[Lane], marks: Vec<Mark>) -> Vec<Bar> {
                 reason: row.reason,
                 exit_code: row.exit_code,
                 signal: row.signal,
+                ran_ms: row.ran_ms,
                 gap_from: gap,
                 successor: next.map(|next| Successor {
                     attempt: next.attempt,

@@ -15,6 +15,7 @@ fn row(run_id: i64, attempt: i32, node: &str, end: BarEnd, from: i64, to: Option
         reason: (end == BarEnd::Lost).then(|| "session ended".to_owned()),
         exit_code: None,
         signal: None,
+        ran_ms: None,
     }
 }
 

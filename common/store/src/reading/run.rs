@@ -100,6 +100,8 @@ pub struct RunRow {
     pub parents: Option<Value>,
     /// Its instant is of no schedule.
     pub by_hand: bool,
+    /// How long its command ran, in milliseconds, by its node's clock; where no node measured it, until the end was recorded.
+    pub ran_ms: Option<i64>,
 }
 
 /// An attempt of a run.
@@ -135,6 +137,8 @@ pub struct AttemptRow {
     pub output_bytes: Option<i64>,
     /// How much of that the caps kept out, in bytes.
     pub output_dropped: Option<i64>,
+    /// How long its command ran, in milliseconds, by its node's clock; where no node measured it, until the end was recorded.
+    pub ran_ms: Option<i64>,
 }
 
 /// One run in full.

@@ -105,6 +105,8 @@ pub struct RunItem {
     pub firing: Option<i64>,
     /// Whether its cancellation was requested.
     pub cancel_requested: bool,
+    /// How long its command ran, in milliseconds, by its node's clock; where no node measured it, until the end was recorded.
+    pub ran_ms: Option<i64>,
 }
 
 #[derive(Deserialize)]

@@ -7,7 +7,7 @@ WITH given AS MATERIALIZED (
         session bigint, outcome text, ran boolean, counts_retry boolean, counts_takeover boolean, delay_ms bigint,
         reason text,
         started_at timestamptz, exit_code integer, signal integer, cpu_ms bigint, max_rss_bytes bigint,
-        output_bytes bigint, output_dropped bigint)
+        output_bytes bigint, output_dropped bigint, ran_ms bigint)
     -- The order of locking.
     ORDER BY g.run_id, g.attempt, g.fence, g.address, g.session
 ), mine AS MATERIALIZED (
@@ -46,12 +46,12 @@ WITH given AS MATERIALIZED (
 ), past AS (
     INSERT INTO farmhand.attempt (run_id, job_id, attempt, address, session, fence, claimed_at, started_at,
         ended_at, outcome, ended_by, reason, exit_code, signal, cpu_ms, max_rss_bytes, output_bytes,
-        output_dropped)
+        output_dropped, ran_ms)
     SELECT (m.run).run_id, (m.run).job_id, (m.run).attempt, (m.run).running_at, (m.run).session,
         (m.run).fence, (m.run).claimed_at, coalesce((m.given).started_at, (m.run).started_at),
         statement_timestamp(), (m.given).outcome, 'holder', (m.given).reason, (m.given).exit_code,
         (m.given).signal, (m.given).cpu_ms, (m.given).max_rss_bytes, (m.given).output_bytes,
-        (m.given).output_dropped
+        (m.given).output_dropped, (m.given).ran_ms
     FROM mine m WHERE m.final IS NULL
 )
 SELECT (m.run).run_id, (m.run).attempt, (m.run).fence, (m.run).running_at AS address, (m.run).session, (m.run).job_id,

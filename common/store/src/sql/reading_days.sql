@@ -4,7 +4,7 @@
 WITH scanned AS (
     SELECT width_bucket(h.finished_at, $4::timestamptz[]) AS day, h.state, h.count, h.finished_at,
         h.started_at > h.ready_at + $5::bigint * interval '1 millisecond' AS late,
-        CASE h.state WHEN 'succeeded' THEN (date_part('epoch', h.finished_at - h.started_at) * 1000)::bigint END AS ms
+        CASE h.state WHEN 'succeeded' THEN farmhand.ran_ms(h.ran_ms, h.started_at, h.finished_at) END AS ms
     FROM farmhand.run_history h
     WHERE h.job_id = $1 AND h.finished_at >= $2 AND h.finished_at < $3
     ORDER BY h.run_id DESC

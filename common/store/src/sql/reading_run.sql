@@ -14,5 +14,5 @@ SELECT clock_timestamp() AS db_now,
     (SELECT coalesce(jsonb_agg(to_jsonb(i) ORDER BY i.instance, i.run_id), '[]') FROM (
         SELECT r.run_id, r.job_id, r.kind, r.instance, r.instances, r.state, r.reason, r.running_at, r.attempt, r.fence, r.retries,
         r.takeovers, r.due_at, r.claimed_at, r.started_at, r.finished_at, r.exit_code, r.signal, r.count, r.key, r.firing,
-        r.cancel_requested
+        r.cancel_requested, r.ran_ms
         FROM farmhand.run r WHERE r.firing = $4 ORDER BY r.run_id LIMIT 200) i) AS firing

@@ -26,6 +26,6 @@ WITH scanned AS MATERIALIZED (
 SELECT (SELECT coalesce(jsonb_agg(to_jsonb(i) ORDER BY i.run_id DESC), '[]') FROM picked p CROSS JOIN LATERAL (
         SELECT r.run_id, r.job_id, r.kind, r.instance, r.instances, r.state, r.reason, r.running_at, r.attempt, r.fence, r.retries,
         r.takeovers, r.due_at, r.claimed_at, r.started_at, r.finished_at, r.exit_code, r.signal, r.count, r.key, r.firing,
-        r.cancel_requested
+        r.cancel_requested, r.ran_ms
         FROM farmhand.run r WHERE r.run_id = p.run_id LIMIT 1) i) AS items,
     (SELECT count(*) FROM scanned) AS scanned, (SELECT min(s.run_id) FROM scanned s) AS floor

@@ -180,6 +180,7 @@ BEGIN
             ('shown_state', ARRAY['agent', 'operator', 'viewer']),
             ('active', ARRAY['agent', 'operator', 'viewer']),
             ('owes_success', ARRAY['agent', 'operator', 'viewer']),
+            ('ran_ms', ARRAY['agent', 'operator', 'viewer']),
             ('left_to_others', ARRAY['agent']),
             ('done_tasks', ARRAY['agent']),
             ('why_not_as', ARRAY['agent', 'operator']),

@@ -1,7 +1,7 @@
 SELECT run_id, job_id, rev, kind, instance, instances, node, due_at, ready_at, state, running_at, session, attempt, fence,
     retries, takeovers, reason, params, idempotency_key, submitted_by, parent_run, cancel_requested, created_at,
     claimed_at, started_at, finished_at, exit_code, signal, cpu_ms, max_rss_bytes, output_bytes, output_dropped,
-    first_due, last_due, count, key, firing, parents, by_hand
+    first_due, last_due, count, key, firing, parents, by_hand, ran_ms
 FROM farmhand.run WHERE job_id = $1 AND first_due <= $2 AND last_due >= $2
     AND kind IN ('scheduled', 'backfill', 'triggered')
 ORDER BY run_id LIMIT 100

@@ -28,7 +28,7 @@ SELECT (SELECT p.prefix FROM farmhand.role_prefix p) AS prefix,
         SELECT 'the schema' FROM aclexplode(n.nspacl) x WHERE x.grantee = 0) w) AS open_to_all,
     (SELECT coalesce(array_agg(p.proname::text || '()' ORDER BY p.proname), '{}') FROM pg_proc p
         -- Two are taken up into the statements that call them (one names nothing but columns), the other qualifies every name.
-        WHERE p.pronamespace = n.oid AND p.proname NOT IN ('active', 'ended', 'server')
+        WHERE p.pronamespace = n.oid AND p.prosqlbody IS NULL AND p.proname NOT IN ('active', 'ended', 'server')
             AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)) AS loose_functions,
     -- Where anybody may put something in the way of what this login's statements name.
     (SELECT coalesce(array_agg(s.nspname::text ORDER BY s.nspname), '{}')

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::arrange::{AXIS, BAND, BAR};
 use super::{AttemptFact, Band, Bar, Gap, Lane, Mark, Picture, Shade};
 use crate::ui::parts::icons::Icon;
-use crate::ui::parts::time::{between, took};
+use crate::ui::parts::time::{ran, took};
 use crate::ui::parts::words::{self, Sign, Tone};
 
 /// The picture with its legend.
@@ -172,7 +172,7 @@ fn attempt(bar: &Bar, now: Timestamp) -> Markup {
     let fact = &bar.fact;
     let sign = sign(fact);
     let tone = sign.tone.as_str();
-    let lasted = took(between(fact.from, fact.to.unwrap_or(now)));
+    let lasted = took(ran(fact.ran_ms, fact.from, fact.to.unwrap_or(now)));
     let why =
         (fact.reason.as_deref().filter(|_| bar.hatched)).map_or_else(String::new, |why| format!(" ({why})"));
     let title = format!(

@@ -138,6 +138,7 @@ fn attempt(bar: &reading::Bar) -> AttemptFact {
         to: bar.to,
         end: bar.end,
         reason: bar.reason.clone(),
+        ran_ms: bar.ran_ms,
     }
 }
 

@@ -17,6 +17,7 @@ fn outage(node: &str, from: i64, to: i64) -> reading::Lanes {
         reason: None,
         exit_code: None,
         signal: None,
+        ran_ms: None,
         gap_from: Some(before(600)),
         successor: None,
         took_over_from: None,

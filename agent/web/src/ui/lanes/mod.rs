@@ -70,6 +70,7 @@ pub struct AttemptFact {
     pub to: Option<Timestamp>,
     pub end: BarEnd,
     pub reason: Option<String>,
+    pub ran_ms: Option<i64>,
 }
 
 /// Its node's session ended under it.

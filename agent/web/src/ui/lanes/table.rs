@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::draw::sign;
 use super::{Facts, Picture};
-use crate::ui::parts::time::{between, clock, took};
+use crate::ui::parts::time::{between, clock, ran, took};
 
 /// Attempts that are listed; the picture says the rest in bands.
 const LISTED: usize = 200;
@@ -32,7 +32,7 @@ pub fn table(facts: &Facts, picture: &Picture, now: Timestamp) -> Markup {
                                 td class="num" { (a.attempt) }
                                 td class="num mono" { (a.fence) }
                                 td class="nowrap" { (clock(a.from)) }
-                                td class="nowrap" { (took(between(a.from, a.to.unwrap_or(now)))) }
+                                td class="nowrap" { (took(ran(a.ran_ms, a.from, a.to.unwrap_or(now)))) }
                                 td { (sign(a).markup()) }
                                 td {
                                     @if let Some(arrow) = picture.arrows.iter().find(|w| (w.run_id, w.attempt) == (a.run_id, a.attempt)) {

@@ -35,6 +35,7 @@ fn attempt(run_id: i64, number: i32, address: &str, from: i64, to: Option<i64>, 
         to: to.map(before),
         end,
         reason: (end == LOST).then(|| "session ended".to_owned()),
+        ran_ms: None,
     }
 }
 

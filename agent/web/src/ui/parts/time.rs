@@ -65,6 +65,14 @@ pub fn between(from: Timestamp, to: Timestamp) -> Duration {
     to.duration_since(from).max(SignedDuration::ZERO).unsigned_abs()
 }
 
+/// How long a command ran: as its node measured it, else between two instants.
+pub fn ran(ms: Option<i64>, from: Timestamp, to: Timestamp) -> Duration {
+    ms.map_or_else(
+        || between(from, to),
+        |ms| Duration::from_millis(ms.max(0).unsigned_abs()),
+    )
+}
+
 pub fn bytes(n: i64) -> String {
     size_about(n.max(0).unsigned_abs())
 }

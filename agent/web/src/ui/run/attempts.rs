@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use super::stretch;
 use crate::ui::lanes::{AttemptFact, Facts, NodeFact};
-use crate::ui::parts::time::{between, both, took};
+use crate::ui::parts::time::{both, ran, took};
 use crate::ui::parts::words;
 use crate::ui::parts::{link, none};
 
@@ -29,6 +29,7 @@ pub fn facts(detail: &RunDetail) -> Facts {
             to: a.ended_at,
             end: a.outcome,
             reason: a.reason.clone(),
+            ran_ms: a.ran_ms,
         })
         .collect();
     let mut nodes: BTreeMap<&str, NodeFact> = BTreeMap::new();
@@ -86,7 +87,7 @@ pub fn table(detail: &RunDetail) -> Markup {
                         td class="fence" { (a.fence) }
                         td { (words::named(a.outcome.as_str()).markup()) }
                         td { (both(a.claimed_at, now)) }
-                        td class="num" { (took(between(a.started_at.unwrap_or(a.claimed_at), a.ended_at.unwrap_or(now)))) }
+                        td class="num" { (took(ran(a.ran_ms, a.started_at.unwrap_or(a.claimed_at), a.ended_at.unwrap_or(now)))) }
                         td { (why(a.reason.as_deref(), a.exit_code, a.signal)) }
                         td class="num" { (cpu(a.cpu_ms)) }
                         td class="num" { (memory(a.max_rss_bytes)) }
